@@ -1,0 +1,171 @@
+package measurement
+
+import "time"
+
+// Metrics maps a metric's name, which ends in its unit, to its value. The
+// names are those of Catalogue.
+type Metrics map[string]float64
+
+// Outcome is everything one test brought back from both ends.
+type Outcome struct {
+	Metrics Metrics `json:"metrics"`
+
+	// Warmup is the start that was discarded; WarmupSteady says that the
+	// steadiness test ended it, not its upper bound.
+	Warmup       Seconds `json:"warmup_seconds"`
+	WarmupSteady bool    `json:"warmup_steady,omitempty"`
+
+	// Throughput is the receiver's count in equal bins from the very start,
+	// warm-up included, all flows together.
+	Throughput *Bins  `json:"throughput,omitempty"`
+	Flows      []Flow `json:"flows,omitempty"`
+	// Latency is the distribution of an rr or ping test.
+	Latency *Distribution `json:"latency,omitempty"`
+	// Hops is what a trace saw.
+	Hops []TraceHop `json:"hops,omitempty"`
+
+	Source      End `json:"source"`
+	Destination End `json:"destination"`
+
+	// Effective is what was really done where that may differ from what was
+	// asked: congestion control, MSS, buffer sizes, zero-copy or not, kind of
+	// socket used by ping. Keys are snake case with units.
+	Effective map[string]string `json:"effective,omitempty"`
+	// Facts are sentences a reader of the result must know: a lost fast path,
+	// a clamped buffer, a warm-up that never became steady.
+	Facts []string `json:"facts,omitempty"`
+}
+
+// Bins is a count in equal, adjacent bins of time.
+type Bins struct {
+	Width Seconds   `json:"width_seconds"`
+	Bytes []float64 `json:"bytes"`
+}
+
+// Flow is one connection of a throughput test.
+type Flow struct {
+	Source      string `json:"source"`      // address:port at the source
+	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
+	// ReceivedBytes counts inside the measured window, at the receiver;
+	// SentBytes is the sender's count, shown but never used for a metric.
+	ReceivedBytes int64 `json:"received_bytes"`
+	SentBytes     int64 `json:"sent_bytes"`
+
+	// Final is the sender's TCP_INFO at the end, Info its series.
+	Final *TCPInfo  `json:"final,omitempty"`
+	Info  []TCPInfo `json:"info,omitempty"`
+}
+
+// TCPInfo is a sample of the kernel's struct tcp_info (linux/tcp.h) of one
+// sending socket, in base units. A field the kernel did not report is absent.
+type TCPInfo struct {
+	At                Seconds `json:"at_seconds"` // since the flow started
+	RTT               Seconds `json:"rtt_seconds,omitempty"`
+	RTTVariation      Seconds `json:"rtt_variation_seconds,omitempty"`
+	MinRTT            Seconds `json:"min_rtt_seconds,omitempty"`
+	CongestionWindow  int64   `json:"congestion_window_bytes,omitempty"`
+	SendWindow        int64   `json:"send_window_bytes,omitempty"` // the peer's advertised window
+	MSS               int64   `json:"mss_bytes,omitempty"`
+	PathMTU           int64   `json:"path_mtu_bytes,omitempty"`
+	PacingRate        float64 `json:"pacing_rate_bits_per_second,omitempty"`
+	DeliveryRate      float64 `json:"delivery_rate_bits_per_second,omitempty"`
+	Retransmits       int64   `json:"retransmitted_segments,omitempty"` // total since the flow started
+	InFlight          int64   `json:"in_flight_bytes,omitempty"`
+	Busy              Seconds `json:"busy_seconds,omitempty"`
+	ReceiveWindowTime Seconds `json:"receive_window_limited_seconds,omitempty"`
+	SendBufferTime    Seconds `json:"send_buffer_limited_seconds,omitempty"`
+}
+
+// Distribution is a latency distribution: exact extremes and moments beside a
+// percentile curve. A percentile is present only where enough samples support
+// it (at least ten beyond it).
+type Distribution struct {
+	Samples     int64        `json:"samples"`
+	Min         Seconds      `json:"min_seconds"`
+	Mean        Seconds      `json:"mean_seconds"`
+	StdDev      Seconds      `json:"standard_deviation_seconds"`
+	Max         Seconds      `json:"max_seconds"`
+	Percentiles []Percentile `json:"percentiles"`
+	// HDR is the histogram in HdrHistogram's V2 compressed encoding
+	// (nanoseconds), so that histograms of trials can be merged exactly.
+	HDR []byte `json:"hdr_v2,omitempty"`
+}
+
+// Percentile is one point of a distribution's curve.
+type Percentile struct {
+	Percent float64 `json:"percent"`
+	Value   Seconds `json:"value_seconds"`
+}
+
+// TraceHop is one step of a trace. A silent hop has no Address.
+type TraceHop struct {
+	TTL     int     `json:"ttl"`
+	Address string  `json:"address,omitempty"`
+	RTT     Seconds `json:"rtt_seconds,omitempty"`
+	// Reached marks the destination itself.
+	Reached bool `json:"reached,omitempty"`
+}
+
+// End is what a test cost and met at one end of the path.
+type End struct {
+	Host string `json:"host,omitempty"`
+	// CPUs is the number of processors online; CPUBusy the share of all of
+	// them, softirq included, over the measured time (0 to 1).
+	CPUs    int     `json:"cpus,omitempty"`
+	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
+	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
+	// ReceivedTTL is the IP time to live that the last hop left in packets
+	// from the other end, 0 when it could not be read.
+	ReceivedTTL int `json:"received_ttl,omitempty"`
+}
+
+// Progress is a sign of life of a running test.
+type Progress struct {
+	Elapsed    Seconds `json:"elapsed_seconds"`
+	Throughput float64 `json:"throughput_bits_per_second,omitempty"`
+	RTT        Seconds `json:"rtt_seconds,omitempty"`
+}
+
+// Trial is one test on one path, once: the unit of replication.
+type Trial struct {
+	// ID is the same whenever the same plan is run: "b03-one-appliance-tcp-10".
+	ID    string    `json:"id"`
+	Block int       `json:"block"` // counted from 1
+	Order int       `json:"order"` // position in the run, counted from 1
+	Path  string    `json:"path"`
+	Test  string    `json:"test"`
+	Start time.Time `json:"start"`
+	// Elapsed is the whole time the trial took, checks included.
+	Elapsed Seconds `json:"elapsed_seconds"`
+	Gate    Gate    `json:"gate"`
+	// Fingerprint is the path that the trial was seen to take.
+	Fingerprint *Fingerprint `json:"fingerprint,omitempty"`
+	Outcome
+}
+
+// Gate is the judgement whether a trial counts.
+type Gate struct {
+	Passed bool    `json:"passed"`
+	Checks []Check `json:"checks,omitempty"` // those that failed or warn
+}
+
+// Check is one gate's finding.
+type Check struct {
+	Name string `json:"name"`
+	// Fatal findings exclude the trial from every statistic; the others are
+	// shown beside it.
+	Fatal  bool   `json:"fatal"`
+	Reason string `json:"reason"`
+}
+
+// Fingerprint is the path a trial really took.
+type Fingerprint struct {
+	Hops        []TraceHop `json:"hops"`
+	ReceivedTTL int        `json:"received_ttl,omitempty"`
+	PathMTU     int64      `json:"path_mtu_bytes,omitempty"`
+	MSS         int64      `json:"mss_bytes,omitempty"`
+	// Matches says that it is the path that the plan asked for; Why says what
+	// differs when it is not.
+	Matches bool   `json:"matches"`
+	Why     string `json:"why,omitempty"`
+}

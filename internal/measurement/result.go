@@ -1,0 +1,158 @@
+package measurement
+
+import "time"
+
+// ResultFormat is the version of result.json. docs/data-format.md documents
+// it; a reader may rely on every field of the same major number.
+const ResultFormat = "hopbench.result/1"
+
+// Result is one run as result.json and --json carry it.
+type Result struct {
+	Format     string         `json:"format"`
+	Experiment ExperimentInfo `json:"experiment"`
+	Seed       uint64         `json:"seed"`
+	Testbed    Testbed        `json:"testbed"`
+	// Environment is the machine and its settings: kernel, processors,
+	// sysctls, congestion control, versions.
+	Environment map[string]string `json:"environment"`
+	Started     time.Time         `json:"started"`
+	Ended       time.Time         `json:"ended"`
+	// Complete is false when the run was stopped before its last trial.
+	Complete bool       `json:"complete"`
+	Planned  int        `json:"planned_trials"`
+	Paths    []PathInfo `json:"paths"`
+	Tests    []TestInfo `json:"tests"`
+	Trials   []Trial    `json:"trials"`
+	Cells    []Cell     `json:"cells"`
+	Costs    []Cost     `json:"costs"`
+	// Notes are sentences for the whole run: drift, excluded trials, what the
+	// published study left open.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// ExperimentInfo identifies the experiment and says what its figures mean.
+type ExperimentInfo struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Scale is what rates are multiplied by to compare with the published
+	// setting; 1 when the experiment is not scaled down.
+	Scale     float64  `json:"scale"`
+	Baseline  string   `json:"baseline"`
+	Blocks    int      `json:"blocks"`
+	Source    string   `json:"source,omitempty"` // of the published figures
+	Model     string   `json:"model,omitempty"`  // how the hops' parameters were derived
+	Open      []string `json:"open_questions,omitempty"`
+	Published []Figure `json:"published,omitempty"`
+	// Text is the experiment file itself, so that the run can be repeated.
+	Text string `json:"text,omitempty"`
+}
+
+// Figure is one published value.
+type Figure struct {
+	ID     string  `json:"id"` // row of the published table: "E5.1"
+	Path   string  `json:"path"`
+	Test   string  `json:"test"`
+	Metric string  `json:"metric"`
+	Value  float64 `json:"value"` // in the metric's unit, unscaled
+	Note   string  `json:"note,omitempty"`
+}
+
+// Testbed is where the paths existed.
+type Testbed struct {
+	Kind string `json:"kind"` // lab, hosts, fleet, azure
+	// Relative marks a testbed whose absolute numbers measure its own machine
+	// as much as the path.
+	Relative bool   `json:"relative"`
+	Note     string `json:"note,omitempty"`
+}
+
+// PathInfo is a path as it was built.
+type PathInfo struct {
+	Name     string    `json:"name"`
+	Title    string    `json:"title,omitempty"`
+	Baseline bool      `json:"baseline"`
+	Source   string    `json:"source"`      // name of the source endpoint
+	Dest     string    `json:"destination"` // name of the destination endpoint
+	Hops     []HopInfo `json:"hops"`
+}
+
+// HopInfo is one hop of a path.
+type HopInfo struct {
+	Type string `json:"type"`
+	Name string `json:"name,omitempty"`
+	// Parameters as written, with units: {"delay": "1.13ms"}.
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// TestInfo is a test of the experiment.
+type TestInfo struct {
+	Name  string `json:"name"`
+	Title string `json:"title,omitempty"`
+	Spec  Spec   `json:"spec"`
+}
+
+// Cell is one metric of one test on one path over all its trials.
+type Cell struct {
+	Path   string  `json:"path"`
+	Test   string  `json:"test"`
+	Metric string  `json:"metric"`
+	N      int     `json:"n"`
+	Median float64 `json:"median"`
+	// Low and High are the 95 % interval of the median (order statistics);
+	// both absent when n < 6 allows none.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	// Outliers are the ids of trials beyond three median absolute deviations:
+	// flagged, never dropped.
+	Outliers []string `json:"outliers,omitempty"`
+}
+
+// Verdict on a cost.
+type Verdict string
+
+// The verdicts.
+const (
+	Costs       Verdict = "costs"        // worse than the baseline, beyond chance
+	Gains       Verdict = "gains"        // better than the baseline, beyond chance
+	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
+	NotResolved Verdict = "not-resolved" // needs more blocks
+)
+
+// Cost is a path's difference from the baseline on one metric of one test.
+type Cost struct {
+	Path     string `json:"path"`
+	Baseline string `json:"baseline"`
+	Test     string `json:"test"`
+	Metric   string `json:"metric"`
+	N        int    `json:"n"` // pairs of trials, one per block
+	// Ratio is path/baseline (Hodges–Lehmann estimate of the log-ratio), Low
+	// and High its 95 % interval.
+	Ratio float64  `json:"ratio"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+	// Difference is path − baseline in the metric's unit with its interval,
+	// from the paired differences.
+	Difference     float64  `json:"difference"`
+	DifferenceLow  *float64 `json:"difference_low,omitempty"`
+	DifferenceHigh *float64 `json:"difference_high,omitempty"`
+	// P is the exact Wilcoxon signed-rank p, PHolm after Holm's correction
+	// over all costs of the report.
+	P       *float64 `json:"p,omitempty"`
+	PHolm   *float64 `json:"p_holm,omitempty"`
+	Verdict Verdict  `json:"verdict"`
+	// Bound is the size of cost that no-cost excludes, as a fraction.
+	Bound float64 `json:"bound,omitempty"`
+	// BlocksNeeded is about how many blocks would resolve it, 0 if resolved.
+	BlocksNeeded int    `json:"blocks_needed,omitempty"`
+	Drift        *Drift `json:"drift,omitempty"`
+	Primary      bool   `json:"primary,omitempty"`
+	Sentence     string `json:"sentence"`
+}
+
+// Drift is Spearman's rank correlation of the within-block ratio with the
+// block's index.
+type Drift struct {
+	Rho float64 `json:"rho"`
+	P   float64 `json:"p"`
+}

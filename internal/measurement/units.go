@@ -1,0 +1,14 @@
+package measurement
+
+import "time"
+
+// Seconds is a length of time as JSON carries it: a plain number of seconds.
+type Seconds float64
+
+// SecondsOf converts a duration.
+func SecondsOf(d time.Duration) Seconds { return Seconds(d.Seconds()) }
+
+// Duration converts back; the precision is a nanosecond.
+func (s Seconds) Duration() time.Duration {
+	return time.Duration(float64(s) * float64(time.Second))
+}

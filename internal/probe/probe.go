@@ -1,0 +1,26 @@
+// Package probe measures a path between this host and a cooperating server:
+// bulk TCP throughput as the receiver confirmed it and request/response
+// latency. Ping and trace, which need no server, live below it and are
+// reached through the same Run. Both ends of every method are here, so that
+// `hopbench serve`, `hopbench test` and the agents of a lab share one code.
+package probe
+
+import (
+	"net/netip"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Request is one test to be done from this host.
+type Request struct {
+	// ID is the trial's id; it names the test on the wire and in logs.
+	ID   string           `json:"id"`
+	Spec measurement.Spec `json:"spec"`
+	// Target is the server: its address and port. Ping and trace use the
+	// address (and trace over TCP the port).
+	Target netip.AddrPort `json:"target"`
+	// Source, when valid, is the local address to send from.
+	Source netip.Addr `json:"source,omitzero"`
+	// Token is the shared secret that both ends prove; may be empty.
+	Token string `json:"token,omitempty"`
+}
