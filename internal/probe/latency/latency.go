@@ -1,0 +1,191 @@
+// Package latency turns round-trip times into a measurement.Distribution. A
+// Recorder keeps exact extremes and moments beside an HdrHistogram of
+// nanoseconds (three significant digits), records without allocating, and
+// reports a percentile only where enough samples support it.
+package latency
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+const (
+	// Highest is the largest time the histogram tells apart; longer times are
+	// kept in its last bucket, and exactly in Max and Mean.
+	Highest = 60 * time.Second
+	// significantDigits bounds the histogram's relative error at 0.1 %.
+	significantDigits = 3
+	// exactSamples is how many first samples are also kept as they are, so
+	// that the median of a short test (20 pings) is exact, not a bucket's edge.
+	exactSamples = 1024
+	// minBeyond is how many samples must lie beyond a percentile.
+	minBeyond = 10
+)
+
+// curve is the percentiles that a Distribution may hold.
+var curve = [...]float64{1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99, 99.999, 99.9999}
+
+// Recorder collects the round-trip times of one test. It belongs to one
+// goroutine at a time.
+type Recorder struct {
+	hist     *hdrhistogram.Histogram
+	exact    []int64
+	n        int64
+	min, max int64
+	// mean and m2 are Welford's running mean and sum of squared deviations
+	// (Technometrics 4(3), 1962): no cancellation over millions of samples.
+	mean, m2 float64
+}
+
+// New returns an empty Recorder; it allocates all that it will ever need.
+func New() *Recorder {
+	return &Recorder{
+		hist:  hdrhistogram.New(1, int64(Highest), significantDigits),
+		exact: make([]int64, 0, exactSamples),
+	}
+}
+
+// Reset forgets all samples.
+func (r *Recorder) Reset() {
+	r.hist.Reset()
+	r.exact = r.exact[:0]
+	r.n, r.min, r.max, r.mean, r.m2 = 0, 0, 0, 0, 0
+}
+
+// Record adds one round-trip time. A negative time, which only a broken clock
+// gives, counts as zero. It does not allocate.
+func (r *Recorder) Record(d time.Duration) {
+	v := max(int64(d), 0)
+	if r.n == 0 || v < r.min {
+		r.min = v
+	}
+	if v > r.max {
+		r.max = v
+	}
+	r.n++
+	delta := float64(v) - r.mean
+	r.mean += delta / float64(r.n)
+	r.m2 += delta * (float64(v) - r.mean)
+	if len(r.exact) < cap(r.exact) {
+		r.exact = append(r.exact, v)
+	}
+	// The bucketed value is within the histogram's range by this very min, and
+	// the count cannot overflow, so RecordValue has no error to report.
+	_ = r.hist.RecordValue(min(v, int64(Highest)))
+}
+
+// Samples is the number of recorded times.
+func (r *Recorder) Samples() int64 { return r.n }
+
+// Distribution summarises the samples. StdDev is the population's (divided by
+// n), the same as the mdev of ping(8). With no sample all of it is zero.
+func (r *Recorder) Distribution() measurement.Distribution {
+	d := measurement.Distribution{Samples: r.n}
+	if r.n == 0 {
+		return d
+	}
+	d.Min = nanoseconds(float64(r.min))
+	d.Max = nanoseconds(float64(r.max))
+	d.Mean = nanoseconds(r.mean)
+	d.StdDev = nanoseconds(math.Sqrt(r.m2 / float64(r.n)))
+	sorted := r.sorted()
+	for _, p := range curve {
+		if supported(p, r.n) {
+			d.Percentiles = append(d.Percentiles, measurement.Percentile{Percent: p, Value: nanoseconds(r.at(p, sorted))})
+		}
+	}
+	d.HDR = r.encode()
+	return d
+}
+
+// FillMetrics sets the round-trip metrics that the Catalogue lists for kind.
+// The median is always set; the 99th percentile only with samples enough.
+// Without any sample nothing is set.
+func (r *Recorder) FillMetrics(m measurement.Metrics, kind measurement.Kind) {
+	if r.n == 0 {
+		return
+	}
+	sorted := r.sorted()
+	values := map[string]float64{
+		"rtt_p50_seconds":                r.at(50, sorted) / 1e9,
+		"rtt_mean_seconds":               r.mean / 1e9,
+		"rtt_min_seconds":                float64(r.min) / 1e9,
+		"rtt_max_seconds":                float64(r.max) / 1e9,
+		"rtt_standard_deviation_seconds": math.Sqrt(r.m2/float64(r.n)) / 1e9,
+	}
+	if supported(99, r.n) {
+		values["rtt_p99_seconds"] = r.at(99, sorted) / 1e9
+	}
+	for _, metric := range measurement.MetricsOf(kind) {
+		if v, ok := values[metric.Name]; ok {
+			m[metric.Name] = v
+		}
+	}
+}
+
+// sorted returns the exact samples in order when they are all of them.
+func (r *Recorder) sorted() []int64 {
+	if r.n > int64(len(r.exact)) {
+		return nil
+	}
+	s := slices.Clone(r.exact)
+	slices.Sort(s)
+	return s
+}
+
+// at is the p-th percentile in nanoseconds: interpolated between the two
+// nearest ranks of the sorted samples (Hyndman and Fan's type 7) when all are
+// kept, else the histogram's, held within the exact extremes that a bucket's
+// edge may overstep.
+func (r *Recorder) at(p float64, sorted []int64) float64 {
+	if sorted == nil {
+		v := r.hist.ValueAtPercentile(p)
+		return float64(min(max(v, r.min), r.max))
+	}
+	pos := p / 100 * float64(len(sorted)-1)
+	low := int(pos)
+	if low+1 >= len(sorted) {
+		return float64(sorted[len(sorted)-1])
+	}
+	frac := pos - float64(low)
+	return float64(sorted[low])*(1-frac) + float64(sorted[low+1])*frac
+}
+
+// supported says whether at least minBeyond of n samples lie beyond the p-th
+// percentile, on its outer side. The rounding error of p/100 must not hide a
+// sample: 1000 samples do support the 99th.
+func supported(p float64, n int64) bool {
+	outer := min(p, 100-p) / 100 * float64(n)
+	return outer >= minBeyond-1e-6
+}
+
+func (r *Recorder) encode() []byte {
+	text, err := r.hist.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err == nil {
+		var raw []byte
+		if raw, err = base64.StdEncoding.AppendDecode(nil, text); err == nil {
+			return raw
+		}
+	}
+	// Encoding writes a valid histogram to memory; it has no way to fail.
+	panic(fmt.Sprintf("latency: encode histogram: %v", err))
+}
+
+// Decode reads the HDR field of a Distribution, whose values are nanoseconds,
+// so that histograms of several trials can be merged.
+func Decode(hdr []byte) (*hdrhistogram.Histogram, error) {
+	h, err := hdrhistogram.Decode(base64.StdEncoding.AppendEncode(nil, hdr))
+	if err != nil {
+		return nil, fmt.Errorf("decode latency histogram: %w", err)
+	}
+	return h, nil
+}
+
+func nanoseconds(ns float64) measurement.Seconds { return measurement.Seconds(ns / 1e9) }

@@ -1,0 +1,163 @@
+package latency
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+func near(t *testing.T, what string, got, want, relative float64) {
+	t.Helper()
+	if math.Abs(got-want) > relative*math.Abs(want)+1e-15 {
+		t.Errorf("%s = %g, want %g within %g", what, got, want, relative)
+	}
+}
+
+// Every accumulator against its plain definition, on random input.
+func TestAgainstNaive(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 2, 20, 999, 1000, 1024, 1025, 50_000} {
+		r := New()
+		samples := make([]float64, n)
+		for i := range samples {
+			d := time.Duration(50_000 + rng.ExpFloat64()*200_000)
+			samples[i] = float64(d) / 1e9
+			r.Record(d)
+		}
+		var sum, squares float64
+		for _, s := range samples {
+			sum += s
+		}
+		mean := sum / float64(n)
+		for _, s := range samples {
+			squares += (s - mean) * (s - mean)
+		}
+		slices.Sort(samples)
+		d := r.Distribution()
+		if d.Samples != int64(n) {
+			t.Fatalf("samples = %d, want %d", d.Samples, n)
+		}
+		near(t, "min", float64(d.Min), samples[0], 1e-12)
+		near(t, "max", float64(d.Max), samples[n-1], 1e-12)
+		near(t, "mean", float64(d.Mean), mean, 1e-9)
+		near(t, "sd", float64(d.StdDev), math.Sqrt(squares/float64(n)), 1e-9)
+		for _, p := range d.Percentiles {
+			pos := p.Percent / 100 * float64(n-1)
+			// One rank of slack: the histogram rounds a rank, the exact path interpolates.
+			lo, hi := samples[max(int(pos)-1, 0)], samples[min(int(pos)+2, n-1)]
+			if v := float64(p.Value); v < lo*0.998 || v > hi*1.002 {
+				t.Errorf("n=%d p%g = %g, want within [%g, %g]", n, p.Percent, v, lo, hi)
+			}
+		}
+		m := measurement.Metrics{}
+		r.FillMetrics(m, measurement.RR)
+		if _, ok := m["rtt_p99_seconds"]; ok != (n >= 1000) {
+			t.Errorf("n=%d: p99 present = %v", n, ok)
+		}
+		if n%2 == 0 && n <= exactSamples {
+			near(t, "p50", m["rtt_p50_seconds"], (samples[n/2-1]+samples[n/2])/2, 1e-12)
+		}
+		h, err := Decode(d.HDR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.TotalCount() != int64(n) {
+			t.Errorf("decoded histogram holds %d samples, want %d", h.TotalCount(), n)
+		}
+	}
+}
+
+func TestPercentilesNeedTenSamplesBeyond(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		want []float64
+	}{
+		{0, nil}, {19, nil}, {20, []float64{50}}, {40, []float64{25, 30, 40, 50, 60, 70, 75}},
+	} {
+		r := New()
+		for range c.n {
+			r.Record(time.Millisecond)
+		}
+		var got []float64
+		for _, p := range r.Distribution().Percentiles {
+			got = append(got, p.Percent)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("n=%d: percentiles %v, want %v", c.n, got, c.want)
+		}
+	}
+	r := New()
+	for range 1000 {
+		r.Record(time.Millisecond)
+	}
+	got := r.Distribution().Percentiles
+	if last := got[len(got)-1].Percent; last != 99 {
+		t.Errorf("highest percentile of 1000 samples is %g, want 99", last)
+	}
+}
+
+func TestOutOfRange(t *testing.T) {
+	r := New()
+	r.Record(-time.Second)
+	r.Record(2 * Highest)
+	d := r.Distribution()
+	if d.Samples != 2 || d.Min != 0 || d.Max != measurement.SecondsOf(2*Highest) {
+		t.Errorf("got %+v", d)
+	}
+	if h, err := Decode(d.HDR); err != nil || h.TotalCount() != 2 {
+		t.Errorf("histogram lost a sample: %v", err)
+	}
+}
+
+func TestFillMetricsByKind(t *testing.T) {
+	r := New()
+	m := measurement.Metrics{}
+	r.FillMetrics(m, measurement.Ping)
+	if len(m) != 0 {
+		t.Errorf("no samples gave %v", m)
+	}
+	for range 2000 {
+		r.Record(time.Millisecond)
+	}
+	r.FillMetrics(m, measurement.Ping)
+	if _, ok := m["rtt_p99_seconds"]; ok || len(m) != 5 {
+		t.Errorf("ping metrics: %v", m)
+	}
+}
+
+func TestResetAndJSON(t *testing.T) {
+	r := New()
+	r.Record(time.Second)
+	r.Reset()
+	r.Record(time.Millisecond)
+	d := r.Distribution()
+	if d.Samples != 1 || d.Max != 0.001 {
+		t.Fatalf("after reset: %+v", d)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back measurement.Distribution
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Decode(back.HDR); err != nil {
+		t.Error(err)
+	}
+	if _, err := Decode([]byte("junk")); err == nil {
+		t.Error("junk was decoded")
+	}
+}
+
+func TestRecordDoesNotAllocate(t *testing.T) {
+	r := New()
+	if n := testing.AllocsPerRun(5000, func() { r.Record(53 * time.Microsecond) }); n != 0 {
+		t.Errorf("Record allocates %v times", n)
+	}
+}
