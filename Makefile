@@ -1,0 +1,59 @@
+# make            build ./hopbench
+# make test       run every test; uses iperf3, ip, tc, ping, … where they are
+# make check      formatting, vet, staticcheck, cross-builds
+# make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
+# make bench-…    measurements; docs/benchmarks.md keeps their results
+
+GO ?= go
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+FUZZTIME ?= 30s
+export CGO_ENABLED ?= 0
+
+# What has to build and vet where: the portable part is everything, since what
+# needs Linux has honest stubs elsewhere.
+PLATFORMS = linux/amd64 linux/arm64 windows/amd64 darwin/arm64
+
+.PHONY: build
+build:
+	$(GO) build -trimpath -o hopbench ./cmd/hopbench
+
+.PHONY: test
+test:
+	@test/run
+
+# The race detector needs cgo. Packages that build namespaces re-execute
+# themselves and are left to `make test`.
+.PHONY: race
+race:
+	CGO_ENABLED=1 $(GO) test -race -count=1 $$(test/packages-without-lab)
+
+.PHONY: check
+check: check-format check-vet check-static check-cross
+
+.PHONY: check-format
+check-format:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: check-vet
+check-vet:
+	$(GO) vet ./...
+
+.PHONY: check-static
+check-static:
+	$(STATICCHECK) ./...
+
+.PHONY: check-cross
+check-cross:
+	@for p in $(PLATFORMS); do \
+		echo "build $$p"; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/hopbench || exit 1; \
+	done
+
+.PHONY: fuzz
+fuzz:
+	@test/fuzz $(FUZZTIME)
+
+.PHONY: generate
+generate:
+	$(GO) generate ./...

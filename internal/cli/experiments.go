@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+func experimentsCommand(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "experiments",
+		Short: "List the bundled experiments, or show one as a starting point",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return listExperiments(s) },
+	}
+	c.AddCommand(&cobra.Command{
+		Use:   "show NAME",
+		Short: "Print a bundled experiment file",
+		Example: `  hopbench experiments show routing-appliance > my.yaml
+  hopbench run ./my.yaml`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: completeExperiments,
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := experiments.Read(args[0])
+			if err != nil {
+				return usageError{unknownExperiment(args[0])}
+			}
+			_, err = s.out.Write(text)
+			return err
+		},
+	}, &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say everything that is wrong with an experiment file",
+		Args:  exactly("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, text, err := readExperiment(args[0])
+			if err != nil {
+				return err
+			}
+			e, err := experiment.Load(file, text)
+			if err != nil {
+				return err
+			}
+			plan := e.Plan(1)
+			fmt.Fprintf(s.out, "%s: %d paths, %d tests, %d blocks: %d trials, about %s\n", file,
+				len(e.Paths), len(e.Tests), e.Blocks, len(plan.Trials), about(plan.ExpectedDuration()))
+			return nil
+		},
+	})
+	return c
+}
+
+func listExperiments(s streams) error {
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	for _, name := range experiments.Names() {
+		text, err := experiments.Read(name)
+		if err != nil {
+			return err
+		}
+		e, err := experiment.Load(name+".yaml", text)
+		if err != nil {
+			return err
+		}
+		plan := e.Plan(1)
+		fmt.Fprintf(table, "%s\t%s\t%d paths × %d tests × %d blocks\tabout %s\n",
+			name, e.Title, len(e.Paths), len(e.Tests), e.Blocks, about(plan.ExpectedDuration()))
+	}
+	return table.Flush()
+}
+
+func completeExperiments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return experiments.Names(), cobra.ShellCompDirectiveDefault
+}
+
+// readExperiment finds an experiment by the name of a bundled one or by the
+// path of a file.
+func readExperiment(arg string) (file string, text []byte, err error) {
+	looksLikeFile := strings.ContainsAny(arg, `/\.`)
+	if !looksLikeFile {
+		if text, err := experiments.Read(arg); err == nil {
+			return arg + ".yaml", text, nil
+		}
+	}
+	text, err = os.ReadFile(arg)
+	switch {
+	case err == nil:
+		return arg, text, nil
+	case errors.Is(err, fs.ErrNotExist) && !looksLikeFile:
+		return "", nil, usageError{unknownExperiment(arg)}
+	default:
+		return "", nil, usageError{fmt.Errorf("read the experiment: %w", err)}
+	}
+}
+
+func unknownExperiment(name string) error {
+	return fmt.Errorf("there is no experiment %q; the bundled ones are %s, and a file of your own is given by its path",
+		name, strings.Join(experiments.Names(), ", "))
+}
+
+// about rounds a duration for people.
+func about(d time.Duration) string {
+	switch {
+	case d >= 90*time.Second:
+		return fmt.Sprintf("%d min", int((d+30*time.Second)/time.Minute))
+	default:
+		return fmt.Sprintf("%d s", int((d+500*time.Millisecond)/time.Second))
+	}
+}

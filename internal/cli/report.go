@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+func reportCommand(s streams) *cobra.Command {
+	var json bool
+	c := &cobra.Command{
+		Use:   "report DIR",
+		Short: "Make a run's report again from its stored trials, without measuring",
+		Args:  exactly("DIR"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			st, err := store.Open(args[0])
+			if errors.Is(err, store.ErrNoRun) {
+				return usageError{fmt.Errorf("%w; hopbench results lists the runs here", err)}
+			}
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, st.Close()) }()
+			result, err := render(c.Context(), st)
+			if err != nil {
+				return err
+			}
+			return printResult(s, result, st.Dir(), json)
+		},
+	}
+	c.Flags().BoolVarP(&json, "json", "J", false, "print result.json on standard output and nothing else there")
+	return c
+}
+
+// render analyses a stored run and writes its report files.
+func render(ctx context.Context, st *store.Store) (*measurement.Result, error) {
+	head, err := st.Head()
+	if err != nil {
+		return nil, err
+	}
+	trials, err := st.Trials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := runner.Result(head, trials)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer, *measurement.Result) error
+	}{
+		{"report.html", report.HTML},
+		{"report.md", report.Markdown},
+		{"result.json", report.JSON},
+		{"trials.csv", report.CSV},
+	} {
+		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, result) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// printResult prints the summary, or the whole result as JSON.
+func printResult(s streams, result *measurement.Result, dir string, json bool) error {
+	if json {
+		return report.JSON(s.out, result)
+	}
+	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
+	if err := report.Terminal(s.out, result, report.TerminalOptions{Width: terminalWidth(s.out), Colour: colour}); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
+	return nil
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// runSummary is a line of `hopbench results`.
+type runSummary struct {
+	Folder     string    `json:"folder"`
+	Experiment string    `json:"experiment"`
+	Started    time.Time `json:"started"`
+	Seed       uint64    `json:"seed"`
+	Trials     int       `json:"trials"`
+	Planned    int       `json:"planned_trials"`
+	Complete   bool      `json:"complete"`
+}
+
+func resultsCommand(s streams) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "results [FOLDER]",
+		Short: "List the runs in a folder (default " + runsFolder + ")",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			folder := runsFolder
+			if len(args) == 1 {
+				folder = args[0]
+			}
+			runs, err := listRuns(c.Context(), folder)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				encoder := json.NewEncoder(s.out)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(runs)
+			}
+			return printRuns(s, folder, runs)
+		},
+	}
+	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print a JSON array")
+	return c
+}
+
+func listRuns(ctx context.Context, folder string) ([]runSummary, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return []runSummary{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the runs: %w", err)
+	}
+	runs := []runSummary{}
+	for _, entry := range entries {
+		dir := filepath.Join(folder, entry.Name())
+		if _, err := os.Stat(filepath.Join(dir, store.FileName)); err != nil {
+			continue
+		}
+		run, err := summarise(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func summarise(ctx context.Context, dir string) (run runSummary, err error) {
+	st, err := store.Open(dir)
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	head, err := st.Head()
+	if err != nil {
+		return run, err
+	}
+	n, _, err := st.Count(ctx)
+	return runSummary{
+		Folder: dir, Experiment: head.Name, Started: head.Started, Seed: head.Seed,
+		Trials: n, Planned: head.Planned, Complete: n == head.Planned,
+	}, err
+}
+
+func printRuns(s streams, folder string, runs []runSummary) error {
+	if len(runs) == 0 {
+		fmt.Fprintf(s.err, "no runs in %s; make one with: hopbench run routing-appliance\n", folder)
+		return nil
+	}
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "STARTED\tEXPERIMENT\tTRIALS\tSEED\tFOLDER")
+	for _, r := range runs {
+		trials := fmt.Sprintf("%d", r.Trials)
+		if !r.Complete {
+			trials = fmt.Sprintf("%d of %d", r.Trials, r.Planned)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", r.Started.Local().Format(time.DateTime), r.Experiment, trials, r.Seed, r.Folder)
+	}
+	return table.Flush()
+}

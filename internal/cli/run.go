@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// runsFolder is where runs go that name no folder.
+const runsFolder = "hopbench-runs"
+
+type runFlags struct {
+	blocks   int
+	duration time.Duration
+	seed     uint64
+	full     bool
+	json     bool
+	out      string
+	resume   string
+	quiet    bool
+}
+
+func runCommand(s streams) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run EXPERIMENT",
+		Short: "Build the paths of an experiment, measure them in random blocks, report what the hops cost",
+		Long: `run builds every path of an experiment in a lab of network namespaces on this
+machine (no root needed), measures every test on every path in randomised
+blocks, and says what each path costs against the baseline, with intervals.
+
+EXPERIMENT is the name of a bundled experiment (see hopbench experiments) or
+the path of a file. The run folder gets report.html, report.md, result.json,
+trials.csv, and every raw trial in run.sqlite.`,
+		Example: `  hopbench run routing-appliance
+  hopbench run routing-appliance --blocks 20 --duration 5s
+  hopbench run ./my.yaml --json > result.json
+  hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance`,
+		ValidArgsFunction: completeExperiments,
+		Args: func(c *cobra.Command, args []string) error {
+			if f.resume != "" {
+				return exactly()(c, args)
+			}
+			return exactly("EXPERIMENT")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.resume != "" {
+				return resumeRun(c.Context(), s, f)
+			}
+			if !c.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
+			}
+			return newRun(c.Context(), s, f, args[0])
+		},
+	}
+	flags := c.Flags()
+	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's; at least 6 to claim anything)")
+	flags.DurationVarP(&f.duration, "duration", "t", 0, "measured time of each throughput trial (default: the experiment's)")
+	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
+	flags.BoolVar(&f.full, "full", false, "use the published durations")
+	flags.BoolVarP(&f.json, "json", "J", false, "print result.json on standard output and nothing else there")
+	flags.StringVarP(&f.out, "out", "o", "", "run folder (default "+runsFolder+"/TIME-EXPERIMENT)")
+	flags.StringVar(&f.resume, "resume", "", "go on with the run in this folder where it stopped")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	c.MarkFlagsMutuallyExclusive("resume", "blocks")
+	c.MarkFlagsMutuallyExclusive("resume", "duration")
+	c.MarkFlagsMutuallyExclusive("resume", "seed")
+	c.MarkFlagsMutuallyExclusive("resume", "full")
+	c.MarkFlagsMutuallyExclusive("resume", "out")
+	return c
+}
+
+func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
+	file, text, err := readExperiment(arg)
+	if err != nil {
+		return err
+	}
+	head := store.Head{
+		Experiment: string(text), File: file, Seed: f.seed,
+		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full,
+		Started: time.Now().Round(time.Millisecond),
+	}
+	e, plan, err := runner.Prepare(head)
+	if err != nil {
+		return usageError{err}
+	}
+	head.Name, head.Planned = e.Name, len(plan.Trials)
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(runsFolder, head.Started.Format("2006-01-02T15-04-05")+"-"+e.Name)
+	}
+	st, err := store.Create(dir, head)
+	if err != nil {
+		return err
+	}
+	return carryOut(ctx, s, f, st, head, e, plan)
+}
+
+func resumeRun(ctx context.Context, s streams, f runFlags) error {
+	st, err := store.Resume(f.resume)
+	if err != nil {
+		return usageError{err}
+	}
+	head, err := st.Head()
+	if err != nil {
+		return errors.Join(err, st.Close())
+	}
+	e, plan, err := runner.Prepare(head)
+	if err != nil {
+		return errors.Join(usageError{err}, st.Close())
+	}
+	return carryOut(ctx, s, f, st, head, e, plan)
+}
+
+// carryOut measures what the store lacks of the plan, and reports whatever
+// there is then, also after an interruption.
+func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head store.Head, e *experiment.Experiment, plan experiment.Plan) (err error) {
+	defer func() { err = errors.Join(err, st.Close()) }()
+	build := func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) }
+	show := newProgress(s.err, f.quiet, plan)
+	show.Begin(e, st.Dir())
+	testbed, err := build(ctx)
+	if err != nil {
+		return errors.Join(err, discardEmpty(st))
+	}
+	head.Testbed = testbed.Info()
+	head.Environment = runner.HostEnvironment()
+	for name, value := range testbed.Environment() {
+		head.Environment[name] = value
+	}
+	if err := st.SetHead(head); err != nil {
+		return errors.Join(err, testbed.Close())
+	}
+	runErr := runner.Run(ctx, runner.Options{
+		Experiment: e, Plan: plan, Testbed: testbed, Build: build, Keeper: st,
+		OnEvent: func(event runner.Event) {
+			if event.Rebuilt != nil {
+				head.Notes = append(head.Notes, fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
+			}
+			show.Event(event)
+		},
+	})
+	show.End()
+	if err := st.SetHead(head); err != nil {
+		runErr = errors.Join(runErr, err)
+	}
+	// What was measured is reported even if the run was stopped: ctx is over
+	// then, and reading the store must not be.
+	result, reportErr := render(context.WithoutCancel(ctx), st)
+	if reportErr != nil {
+		return errors.Join(runErr, reportErr)
+	}
+	if err := printResult(s, result, st.Dir(), f.json); err != nil {
+		return errors.Join(runErr, err)
+	}
+	if runErr == nil {
+		return nil
+	}
+	resume := "hopbench run --resume " + shellQuote(st.Dir())
+	if errors.Is(runErr, context.Canceled) {
+		return fmt.Errorf("stopped after %d of %d trials; go on with: %s", len(result.Trials), result.Planned, resume)
+	}
+	return fmt.Errorf("%w; %d of %d trials are kept, go on with: %s", runErr, len(result.Trials), result.Planned, resume)
+}
+
+// discardEmpty removes the folder of a run that has not measured anything, so
+// that a lab that cannot be built leaves nothing behind.
+func discardEmpty(st *store.Store) error {
+	n, _, err := st.Count(context.Background())
+	if err != nil || n > 0 {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(filepath.Join(st.Dir(), store.FileName+suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	// Only what is empty now goes: the folder may have been the user's own.
+	if err := os.Remove(st.Dir()); err == nil {
+		os.Remove(filepath.Dir(st.Dir()))
+	}
+	return nil
+}
+
+// writeAtomically replaces a file only once its new text is whole.
+func writeAtomically(path string, write func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
+		return fmt.Errorf("render %s: %w", filepath.Base(path), err)
+	}
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w; is the disk full or the folder read-only?", filepath.Base(path), err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// shellQuote quotes a path for a shell if it needs that.
+func shellQuote(path string) string {
+	if strings.IndexFunc(path, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%=", r))
+	}) < 0 && path != "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,172 @@
+package runner
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+)
+
+// agentPort is where an agent in a lab listens; the lab's addresses are its
+// own, so no other program can be there.
+const agentPort = 5201
+
+// AgentCommand are the arguments that make the hopbench binary an agent with
+// its control connection on file descriptor 3.
+var AgentCommand = []string{"agent"}
+
+// Lab is the testbed of network namespaces on this machine.
+type Lab struct {
+	lab    *lab.Lab
+	paths  map[string]lab.Path
+	agents map[string]*agent.Client // by node
+	token  string
+	env    map[string]string
+}
+
+// NewLab builds the paths of e (not scaled; the lab scales it) and starts an
+// agent at either end of them.
+func NewLab(ctx context.Context, e *experiment.Experiment) (testbed *Lab, err error) {
+	topology, paths, err := lab.FromExperiment(e.Scaled())
+	if err != nil {
+		return nil, err
+	}
+	secret := make([]byte, 16)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("make the lab's token: %w", err)
+	}
+	l := &Lab{paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, token: hex.EncodeToString(secret)}
+	for _, p := range paths {
+		l.paths[p.Name] = p
+	}
+	if l.lab, err = lab.Start(ctx, topology, lab.Options{NodeCommand: AgentCommand}); err != nil {
+		return nil, err
+	}
+	if err := l.connect(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// connect takes up the control connection of every endpoint's agent and has
+// the destinations listen.
+func (l *Lab) connect(ctx context.Context) error {
+	for _, p := range l.paths {
+		for _, node := range []string{p.SourceNode, p.DestinationNode} {
+			if l.agents[node] != nil {
+				continue
+			}
+			conn, err := l.lab.Control(node)
+			if err != nil {
+				return fmt.Errorf("reach the agent of %s: %w", node, err)
+			}
+			l.agents[node] = agent.NewClient(conn)
+		}
+		listen := netip.AddrPortFrom(p.Destination, agentPort)
+		if err := l.agents[p.DestinationNode].Listen(ctx, listen, l.token); err != nil {
+			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
+		}
+	}
+	l.env = l.lab.Environment()
+	return nil
+}
+
+// Info says that a lab's figures are relative.
+func (l *Lab) Info() measurement.Testbed {
+	return measurement.Testbed{
+		Kind: "lab", Relative: true,
+		Note: "network namespaces on one machine: the endpoints and the hops share its processors, so absolute figures say as much about the machine as about the path",
+	}
+}
+
+// Environment is what the lab's kernel settings are.
+func (l *Lab) Environment() map[string]string { return l.env }
+
+// Measure traces the path over TCP to the agent's port and then does the test.
+func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
+	path, ok := l.paths[trial.Path]
+	if !ok {
+		return measurement.Outcome{}, measurement.Fingerprint{}, fmt.Errorf("the lab has no path %q", trial.Path)
+	}
+	source := l.agents[path.SourceNode]
+	request := probe.Request{
+		ID: trial.ID, Spec: trial.Spec, Token: l.token,
+		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
+	}
+	trace := request
+	trace.ID += "-fingerprint"
+	trace.Spec = measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()
+	seen, err := source.Run(ctx, trace, nil)
+	if err != nil {
+		why := fmt.Sprintf("the trace failed: %v", err)
+		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
+	}
+	outcome, err := source.Run(ctx, request, progress)
+	return outcome, fingerprint(path, seen.Hops, outcome), err
+}
+
+// fingerprint holds what was seen on the way against the path that was built.
+func fingerprint(path lab.Path, hops []measurement.TraceHop, o measurement.Outcome) measurement.Fingerprint {
+	f := measurement.Fingerprint{Hops: hops, ReceivedTTL: o.Destination.ReceivedTTL}
+	for _, flow := range o.Flows {
+		if flow.Final != nil {
+			f.PathMTU, f.MSS = flow.Final.PathMTU, flow.Final.MSS
+			break
+		}
+	}
+	seen := make([]string, len(hops))
+	for i, h := range hops {
+		seen[i] = h.Address
+		if h.Address == "" {
+			seen[i] = "*"
+		}
+	}
+	want := make([]string, len(path.Hops))
+	for i, h := range path.Hops {
+		want[i] = h.String()
+	}
+	switch {
+	case fmt.Sprint(seen) != fmt.Sprint(want):
+		f.Why = fmt.Sprintf("the trace saw %v where the path is %v", seen, want)
+	case f.ReceivedTTL != 0 && path.ReceivedTTL != 0 && f.ReceivedTTL != path.ReceivedTTL:
+		f.Why = fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.ReceivedTTL, path.ReceivedTTL)
+	default:
+		f.Matches = true
+	}
+	return f
+}
+
+// Broken says which of the lab's processes died, if one did.
+func (l *Lab) Broken() error {
+	select {
+	case <-l.lab.Done():
+		if err := l.lab.Err(); err != nil {
+			return fmt.Errorf("the lab broke: %w", err)
+		}
+		return errors.New("the lab has ended")
+	default:
+		return nil
+	}
+}
+
+// Close ends the lab and everything in it. A second Close does nothing.
+func (l *Lab) Close() error {
+	var err error
+	for _, a := range l.agents {
+		err = errors.Join(err, a.Close())
+	}
+	l.agents = nil
+	if l.lab != nil {
+		err = errors.Join(err, l.lab.Close())
+		l.lab = nil
+	}
+	return err
+}

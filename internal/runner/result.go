@@ -1,0 +1,72 @@
+package runner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// Prepare reads the experiment of a run's head with its overrides, and plans
+// it: the same head always gives the same plan.
+func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
+	e, err := experiment.Load(head.File, []byte(head.Experiment))
+	if err != nil {
+		return nil, experiment.Plan{}, err
+	}
+	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full})
+	if err != nil {
+		return nil, experiment.Plan{}, err
+	}
+	return e, e.Plan(head.Seed), nil
+}
+
+// Result analyses what is stored of a run. It measures nothing, so it gives
+// the same result whenever it is asked.
+func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, error) {
+	e, plan, err := Prepare(head)
+	if err != nil {
+		return nil, fmt.Errorf("read the run's experiment: %w", err)
+	}
+	r := &measurement.Result{
+		Format:      measurement.ResultFormat,
+		Experiment:  e.Info(),
+		Seed:        head.Seed,
+		Testbed:     head.Testbed,
+		Environment: maps.Clone(head.Environment),
+		Started:     head.Started,
+		Ended:       head.Started,
+		Complete:    len(trials) == len(plan.Trials),
+		Planned:     len(plan.Trials),
+		Paths:       e.PathInfos(),
+		Tests:       e.TestInfos(),
+		Trials:      trials,
+		Notes:       slices.Clone(head.Notes),
+	}
+	for _, t := range trials {
+		if end := t.Start.Add(t.Elapsed.Duration()); end.After(r.Ended) {
+			r.Ended = end
+		}
+	}
+	a := stats.Analyse(trials, r.Tests, r.Paths, analysisOptions(e))
+	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
+	r.Notes = append(r.Notes, a.Notes...)
+	return r, nil
+}
+
+func analysisOptions(e *experiment.Experiment) stats.Options {
+	o := stats.DefaultOptions()
+	for _, end := range e.Scaled().Endpoints {
+		switch end.Name {
+		case e.Source:
+			o.SourceEgressBitsPerSecond = end.EgressBitsPerSecond
+		case e.Destination:
+			o.DestinationEgressBitsPerSecond = end.EgressBitsPerSecond
+		}
+	}
+	return o
+}

@@ -1,0 +1,138 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+func head() store.Head {
+	return store.Head{
+		Experiment: "format: x\n", File: "x.yaml", Name: "x", Seed: 1<<63 + 7, Planned: 4,
+		Testbed:     measurement.Testbed{Kind: "lab", Relative: true},
+		Environment: map[string]string{"kernel": "6.18"},
+		Started:     time.Date(2026, 11, 21, 8, 0, 0, 123, time.UTC),
+	}
+}
+
+func trial(order int) measurement.Trial {
+	return measurement.Trial{
+		ID: fmt.Sprintf("b01-p-t%d", order), Block: 1, Order: order, Path: "p", Test: "t",
+		Start: time.Date(2026, 11, 21, 8, 0, order, 5, time.UTC),
+		Gate:  measurement.Gate{Passed: order%2 == 1},
+		Outcome: measurement.Outcome{
+			Metrics:    measurement.Metrics{"goodput_bits_per_second": 1e9 + float64(order)/3},
+			Throughput: &measurement.Bins{Width: 0.01, Bytes: []float64{1, 2, 3}},
+		},
+	}
+}
+
+func TestRunComesBackAsItWasPut(t *testing.T) {
+	// A folder whose name would break an unescaped file: URL.
+	dir := filepath.Join(t.TempDir(), "a run? 100%#1")
+	s, err := store.Create(dir, head())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, order := range []int{2, 1, 3} {
+		if err := s.Put(t.Context(), trial(order)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Put(t.Context(), trial(2)); err == nil {
+		t.Error("a trial with a stored id was accepted again")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	s, err = store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, err := s.Head(); err != nil || !reflect.DeepEqual(got, head()) {
+		t.Errorf("head = %+v, %v", got, err)
+	}
+	got, err := s.Trials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []measurement.Trial{trial(1), trial(2), trial(3)}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("trials = %+v\nwant %+v", got, want)
+	}
+	if n, last, err := s.Count(t.Context()); n != 3 || !last.Equal(trial(3).Start) || err != nil {
+		t.Errorf("Count = %d, %v, %v", n, last, err)
+	}
+	if err := s.SetHead(head()); err == nil {
+		t.Error("a run opened for reading was written")
+	}
+}
+
+func TestOneWriterManyReaders(t *testing.T) {
+	dir := t.TempDir()
+	writer, err := store.Create(dir, head())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if _, err := store.Resume(dir); !errors.Is(err, store.ErrBusy) {
+		t.Errorf("second writer: %v, want ErrBusy", err)
+	}
+	reader, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for order := 1; order <= 3; order++ {
+		if err := writer.Put(t.Context(), trial(order)); err != nil {
+			t.Fatal(err)
+		}
+		if n, _, err := reader.Count(t.Context()); n != order || err != nil {
+			t.Errorf("reader sees %d trials (%v), want %d", n, err, order)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := store.Open(dir); !errors.Is(err, store.ErrNoRun) {
+		t.Errorf("open an empty folder: %v, want ErrNoRun", err)
+	}
+	s, err := store.Create(dir, head())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Create(dir, head()); err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("create over a run: %v, want a hint at --resume", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Create(filepath.Join(file, "run"), head()); err == nil || !strings.Contains(err.Error(), "--out") {
+		t.Errorf("create below a file: %v, want a hint at --out", err)
+	}
+	garbage := t.TempDir()
+	if err := os.WriteFile(filepath.Join(garbage, store.FileName), []byte(strings.Repeat("not a database ", 300)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := store.Open(garbage); err == nil {
+		if _, err := s.Head(); err == nil {
+			t.Error("garbage was read as a run")
+		}
+		s.Close()
+	}
+}
