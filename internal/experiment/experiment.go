@@ -35,6 +35,9 @@ type Experiment struct {
 	// File is where it was read from, Text its bytes.
 	File string
 	Text string
+
+	// scaled says that Scale was applied already.
+	scaled bool
 }
 
 // Endpoint is a host at an end of every path.

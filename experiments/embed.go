@@ -1,0 +1,36 @@
+// Package experiments holds the bundled experiment files. Each is a file that
+// a person could have written, and a starting point for their own.
+package experiments
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Names lists the bundled experiments in alphabetical order.
+func Names() []string {
+	matches, err := fs.Glob(files, "*.yaml")
+	if err != nil {
+		panic(err) // only a malformed pattern can fail, and it is the one above
+	}
+	names := make([]string, len(matches))
+	for i, match := range matches {
+		names[i] = strings.TrimSuffix(match, ".yaml")
+	}
+	return names
+}
+
+// Read returns the text of a bundled experiment. The error lists those there
+// are.
+func Read(name string) ([]byte, error) {
+	text, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("there is no bundled experiment %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	return text, nil
+}

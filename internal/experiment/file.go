@@ -1,0 +1,240 @@
+package experiment
+
+import (
+	"reflect"
+)
+
+// This file is the experiment file as Go types: its keys (json tags), what
+// may be left out (omitempty), its closed lists and its bounds (jsonschema
+// tags). The decoder obeys these tags, and the JSON Schema for editors is
+// generated from them, with the comments as its descriptions.
+
+//go:generate go run ./schemagen -o ../../experiments/experiment.schema.json
+
+// File is an experiment: some paths between two endpoints, one of them the
+// baseline, and the tests that every path gets in every block.
+type File struct {
+	// Version of this file format.
+	Format string `json:"format" jsonschema:"enum=hopbench.experiment/1"`
+	// Name of the experiment, used for run folders.
+	Name NameText `json:"name"`
+	// One line for people.
+	Title LineText `json:"title,omitempty"`
+	// What the experiment is about, for the report.
+	Description ProseText `json:"description,omitempty"`
+	// How many times smaller than the published setting the testbed is, as in
+	// 1:10. Rates and windows are divided by it; times are not.
+	Scale ScaleText `json:"scale,omitempty"`
+	// How the parameters of the hops were derived, for the report.
+	Model ProseText `json:"model,omitempty"`
+	// The two hosts at the ends of every path.
+	Endpoints []FileEndpoint `json:"endpoints" jsonschema:"minItems=2,maxItems=2"`
+	// Name of the endpoint that paths start at.
+	Source NameText `json:"source"`
+	// Name of the endpoint that paths lead to.
+	Destination NameText `json:"destination"`
+	// Name of the path that all others are compared with.
+	Baseline NameText `json:"baseline"`
+	// How many times every path gets every test. At least 6 are needed to
+	// claim anything; 10 when left out.
+	Blocks int `json:"blocks,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	// The paths to compare.
+	Paths []FilePath `json:"paths" jsonschema:"minItems=2,maxItems=16"`
+	// What is measured on every path.
+	Tests []FileTest `json:"tests" jsonschema:"minItems=1,maxItems=32"`
+	// Published figures to hold the measurement against.
+	Published *FilePublished `json:"published,omitempty"`
+}
+
+// FileEndpoint is a host at an end of every path.
+type FileEndpoint struct {
+	// Name of the endpoint.
+	Name NameText `json:"name"`
+	// Metered rate of all that the endpoint sends; unmetered when left out.
+	Egress RateText `json:"egress,omitempty"`
+	// Largest receive window that the endpoint advertises per flow; the
+	// kernel's own tuning when left out.
+	ReceiveWindow SizeText `json:"receive_window,omitempty"`
+	// Kernel name of the congestion control of the endpoint's flows, such as
+	// cubic or bbr; the host's own when left out.
+	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
+}
+
+// FilePath is a way from the source to the destination.
+type FilePath struct {
+	// Name of the path.
+	Name NameText `json:"name"`
+	// One line for people.
+	Title LineText `json:"title,omitempty"`
+	// What traffic crosses, in order from the source.
+	Hops []FileHop `json:"hops" jsonschema:"minItems=1,maxItems=32"`
+}
+
+// FileHop is one element of a path. What it does to frames, it does in each
+// direction.
+type FileHop struct {
+	// A cable is a wire; a router forwards IP packets and acts on the link
+	// that leaves it towards the destination.
+	Type string `json:"type" jsonschema:"enum=cable,enum=router"`
+	// Name of the hop; a router must have one.
+	Name NameText `json:"name,omitempty"`
+	// One-way delay, up to 10s.
+	Delay TimeText `json:"delay,omitempty"`
+	// Standard deviation of a normal variation of the delay, at most the
+	// delay; frames keep their order.
+	Jitter TimeText `json:"jitter,omitempty"`
+	// Share of frames lost, up to 50%.
+	Loss FractionText `json:"loss,omitempty"`
+	// Share of frames sent twice, up to 50%.
+	Duplicate FractionText `json:"duplicate,omitempty"`
+	// Share of frames that overtake, up to 50%.
+	Reorder FractionText `json:"reorder,omitempty"`
+	// Rate in each direction; unlimited when left out.
+	Rate RateText `json:"rate,omitempty"`
+}
+
+// FileTest is a measurement that every path gets in every block.
+type FileTest struct {
+	// Name of the test.
+	Name NameText `json:"name"`
+	// One line for people.
+	Title LineText `json:"title,omitempty"`
+	// What it measures: tcp is throughput, rr request/response latency, ping
+	// ICMP echo, trace the hops of the path.
+	Kind string `json:"kind" jsonschema:"enum=tcp,enum=rr,enum=ping,enum=trace"`
+	// Measured time of tcp (10s when left out) and rr (1s).
+	Duration TimeText `json:"duration,omitempty"`
+	// Longest discarded start of tcp (2s when left out), discarded start of
+	// rr (100ms); it comes before the duration.
+	MaxWarmup TimeText `json:"max_warmup,omitempty"`
+	// Parallel connections of tcp; 1 when left out.
+	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=1024"`
+	// Who sends in tcp, seen from the source: send (when left out) or receive.
+	Direction string `json:"direction,omitempty" jsonschema:"enum=send,enum=receive"`
+	// Whether the receiver of tcp copies the payload to user space, as an
+	// application would; false when left out.
+	CopyPayload bool `json:"copy_payload,omitempty"`
+	// Transport of rr (tcp, udp) and of trace's probes (tcp, udp, icmp); tcp
+	// when left out.
+	Protocol string `json:"protocol,omitempty" jsonschema:"enum=tcp,enum=udp,enum=icmp"`
+	// Size of rr's request; 1B when left out.
+	Request SizeText `json:"request,omitempty"`
+	// Size of rr's response; 1B when left out.
+	Response SizeText `json:"response,omitempty"`
+	// Echo requests of ping; 20 when left out.
+	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
+	// Time from one echo request of ping to the next; 1s when left out.
+	Interval TimeText `json:"interval,omitempty"`
+	// ICMP payload of ping; 56B when left out.
+	Payload SizeText `json:"payload,omitempty"`
+	// Hops after which trace gives up; 30 when left out.
+	MaxHops int `json:"max_hops,omitempty" jsonschema:"minimum=1,maximum=64"`
+	// How long ping or trace waits for one answer; 1s when left out.
+	Timeout TimeText `json:"timeout,omitempty"`
+	// What differs when the run is asked for the published durations.
+	Full *FileFull `json:"full,omitempty"`
+}
+
+// FileFull is what differs in a test at its published length.
+type FileFull struct {
+	// Measured time of tcp and rr.
+	Duration TimeText `json:"duration,omitempty"`
+	// Discarded start of tcp and rr.
+	MaxWarmup TimeText `json:"max_warmup,omitempty"`
+	// Echo requests of ping.
+	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
+	// Time from one echo request of ping to the next.
+	Interval TimeText `json:"interval,omitempty"`
+}
+
+// FilePublished are figures to hold the measurement against.
+type FilePublished struct {
+	// Where the figures come from, in words.
+	Source LineText `json:"source"`
+	// The published values.
+	Figures []FileFigure `json:"figures" jsonschema:"minItems=1,maxItems=1000"`
+	// What the published study left open, one sentence each.
+	Open []ProseText `json:"open,omitempty" jsonschema:"maxItems=32"`
+}
+
+// FileFigure is one published value.
+type FileFigure struct {
+	// Row of the published table, such as E5.1.
+	ID LineText `json:"id"`
+	// Name of the path it was measured on.
+	Path NameText `json:"path"`
+	// Name of the test that measures the same here.
+	Test NameText `json:"test"`
+	// Name of the metric, which ends in its unit.
+	Metric string `json:"metric"`
+	// The value at published scale, in the metric's unit: 12.0Gbit, 2.783ms,
+	// 64kB, 1% or, for counts, a plain number.
+	Value ValueText `json:"value"`
+	// A remark for the report.
+	Note LineText `json:"note,omitempty"`
+}
+
+// The kinds of text in an experiment file.
+type (
+	// NameText names something: lower-case letters, digits and hyphens.
+	NameText string
+	// AlgorithmText is the kernel's name of a congestion control.
+	AlgorithmText string
+	// LineText is one line for people.
+	LineText string
+	// ProseText is text for people, of any number of lines.
+	ProseText string
+	// RateText is a rate with its unit.
+	RateText string
+	// TimeText is a time with its unit.
+	TimeText string
+	// SizeText is a size with its unit.
+	SizeText string
+	// FractionText is a share, in percent or as a number from 0 to 1.
+	FractionText string
+	// ScaleText is a scale such as 1:10.
+	ScaleText string
+	// ValueText is a quantity whose unit its neighbour, the metric, decides.
+	ValueText string
+)
+
+// Lengths of text.
+const (
+	maxName  = 40
+	maxLine  = 300
+	maxProse = 10_000
+)
+
+// namePattern is what a NameText looks like. Names become parts of trial ids,
+// file names and host names.
+const namePattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+
+// algorithmPattern is what an AlgorithmText looks like; the kernel's
+// TCP_CA_NAME_MAX is 16 with the closing zero.
+const algorithmPattern = `^[a-z0-9_]{1,15}$`
+
+// TextRule is how a kind of text looks, for the JSON Schema.
+type TextRule struct {
+	Pattern   string // empty for text for people
+	MaxLength uint64
+	Example   string
+	// Number says that a plain YAML number is fine too.
+	Number bool
+}
+
+// TextRules gives the rule of every kind of text.
+func TextRules() map[reflect.Type]TextRule {
+	const number = `[0-9]+(\.[0-9]+)?`
+	return map[reflect.Type]TextRule{
+		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName, Example: "one-appliance"},
+		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
+		reflect.TypeFor[LineText]():      {MaxLength: maxLine},
+		reflect.TypeFor[ProseText]():     {MaxLength: maxProse},
+		reflect.TypeFor[RateText]():      {Pattern: `^` + number + `[kMGT]?bit(/s)?$`, MaxLength: maxQuantityText, Example: "1.2Gbit"},
+		reflect.TypeFor[TimeText]():      {Pattern: `^(` + number + `(ns|us|µs|μs|ms|s|m|h))+$`, MaxLength: maxQuantityText, Example: "850us"},
+		reflect.TypeFor[SizeText]():      {Pattern: `^` + number + `([kMGT]|[KMGT]i)?B$`, MaxLength: maxQuantityText, Example: "64kB"},
+		reflect.TypeFor[FractionText]():  {Pattern: `^` + number + `%?$`, MaxLength: maxQuantityText, Example: "1%", Number: true},
+		reflect.TypeFor[ScaleText]():     {Pattern: `^1:` + number + `$`, MaxLength: maxQuantityText, Example: "1:10"},
+		reflect.TypeFor[ValueText]():     {Pattern: `^` + number + `[A-Za-zµμ%/]*$`, MaxLength: maxQuantityText, Example: "12.0Gbit", Number: true},
+	}
+}

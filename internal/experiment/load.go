@@ -1,0 +1,382 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// DefaultBlocks is how many blocks an experiment has that does not say.
+const DefaultBlocks = 10
+
+// maxBlocks is the maximum of File.Blocks.
+const maxBlocks = 1000
+
+// Bounds of what a testbed can be asked for.
+const (
+	// minRate and minWindow hold after scaling: slower than this, a trial of
+	// seconds carries too few packets to measure anything.
+	minRateBitsPerSecond = 8_000
+	minWindowBytes       = 4_000
+	// maxWindowBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2),
+	// rounded up.
+	maxWindowBytes = 1 << 30
+	maxDelay       = 10 * time.Second
+	maxImpairment  = 0.5 // of all frames; beyond it no transport gets through
+	// maxTrials bounds blocks × paths × tests.
+	maxTrials = 100_000
+)
+
+// Load reads an experiment file. File names it in messages. What the file has
+// wrong comes back as Errors, all at once.
+func Load(file string, text []byte) (*Experiment, error) {
+	d := &decoder{problems: newProblems(file, text), at: make(map[any]*yaml.Node)}
+	top := d.parse(text)
+	if top == nil {
+		return nil, d.err()
+	}
+	var f File
+	d.object(top, reflect.ValueOf(&f).Elem(), "the experiment")
+	e := (&loader{decoder: d, file: &f}).experiment()
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	e.File, e.Text = file, string(text)
+	return e, nil
+}
+
+// loader turns a decoded file into an Experiment and checks what the file's
+// types cannot say. A field whose decoding failed is zero and was reported;
+// checks pass over it.
+type loader struct {
+	*decoder
+	file  *File
+	scale float64
+}
+
+// wrong reports a problem at a field, given by its address.
+func (l *loader) wrong(field any, mend, format string, args ...any) {
+	line, column := 1, 1
+	if node := l.at[field]; node != nil {
+		line, column = node.Line, node.Column
+	}
+	l.add(line, column, fmt.Sprintf(format, args...), mend)
+}
+
+func (l *loader) written(field any) bool { return l.at[field] != nil }
+
+func (l *loader) experiment() *Experiment {
+	f := l.file
+	e := &Experiment{
+		Name: string(f.Name), Title: string(f.Title), Description: string(f.Description),
+		Source: string(f.Source), Destination: string(f.Destination), Baseline: string(f.Baseline),
+		Scale: 1, Blocks: f.Blocks, Model: string(f.Model),
+	}
+	if f.Scale != "" {
+		e.Scale = parsed(ParseScale, f.Scale)
+	}
+	l.scale = e.Scale
+	if !l.written(&f.Blocks) {
+		e.Blocks = DefaultBlocks
+	}
+	for i := range f.Endpoints {
+		e.Endpoints = append(e.Endpoints, l.endpoint(&f.Endpoints[i]))
+	}
+	for i := range f.Paths {
+		e.Paths = append(e.Paths, l.path(&f.Paths[i]))
+	}
+	for i := range f.Tests {
+		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
+	}
+	l.names()
+	if f.Published != nil {
+		e.Published = l.published(f.Published, e)
+	}
+	l.trials(e)
+	return e
+}
+
+// parsed reads text that was checked when it was decoded; what failed then is
+// empty now and reads as zero.
+func parsed[V any, T ~string](parse func(string) (V, error), text T) V {
+	var zero V
+	if text == "" {
+		return zero
+	}
+	value, err := parse(string(text))
+	if err != nil {
+		return zero
+	}
+	return value
+}
+
+func (l *loader) endpoint(f *FileEndpoint) Endpoint {
+	return Endpoint{
+		Name:                string(f.Name),
+		EgressBitsPerSecond: l.rate(&f.Egress),
+		ReceiveWindowBytes:  l.window(&f.ReceiveWindow),
+		CongestionControl:   string(f.CongestionControl),
+	}
+}
+
+// rate reads a rate and checks that enough of it is left when scaled.
+func (l *loader) rate(field *RateText) float64 {
+	rate := parsed(ParseRate, *field)
+	if *field != "" && rate/l.scale < minRateBitsPerSecond {
+		l.wrong(field, "write at least "+FormatRate(minRateBitsPerSecond*l.scale)+", or leave it out for no limit",
+			"rate %q is %s at a scale of %s, which is too slow to measure", *field, FormatRate(rate/l.scale), FormatScale(l.scale))
+	}
+	return rate
+}
+
+func (l *loader) window(field *SizeText) int64 {
+	window := parsed(ParseBytes, *field)
+	switch {
+	case *field == "":
+	case float64(window)/l.scale < minWindowBytes:
+		l.wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", FormatBytes(int64(minWindowBytes*l.scale))),
+			"receive window %q is less than %s at a scale of %s", *field, FormatBytes(minWindowBytes), FormatScale(l.scale))
+	case window > maxWindowBytes:
+		l.wrong(field, "write at most 1GiB, or leave it out for no limit",
+			"receive window %q is larger than TCP can have", *field)
+	}
+	return window
+}
+
+func (l *loader) path(f *FilePath) Path {
+	p := Path{Name: string(f.Name), Title: string(f.Title)}
+	first := make(map[NameText]int)
+	for i := range f.Hops {
+		hop := &f.Hops[i]
+		p.Hops = append(p.Hops, l.hop(hop, fmt.Sprintf("hop %d of path %q", i+1, f.Name)))
+		if hop.Name == "" {
+			continue
+		}
+		if n := first[hop.Name]; n > 0 {
+			l.wrong(&hop.Name, "give every hop of a path its own name",
+				"hop %d of path %q has the name of hop %d, %q", i+1, f.Name, n, hop.Name)
+		} else {
+			first[hop.Name] = i + 1
+		}
+	}
+	return p
+}
+
+func (l *loader) hop(f *FileHop, what string) Hop {
+	h := Hop{
+		Type: HopType(f.Type), Name: string(f.Name),
+		Impairment: Impairment{
+			Delay:             parsed(ParseDuration, f.Delay),
+			Jitter:            parsed(ParseDuration, f.Jitter),
+			LossFraction:      l.share(&f.Loss),
+			DuplicateFraction: l.share(&f.Duplicate),
+			ReorderFraction:   l.share(&f.Reorder),
+			RateBitsPerSecond: l.rate(&f.Rate),
+		},
+		Parameters: make(map[string]string),
+	}
+	if h.Type == Router && !l.written(&f.Name) {
+		l.wrong(f, `add a name, as in name: appliance`, "%s is a router and lacks \"name\"", what)
+	}
+	if h.Delay > maxDelay {
+		l.wrong(&f.Delay, "write at most "+FormatDuration(maxDelay), "delay %q is too long", f.Delay)
+	}
+	if h.Jitter > h.Delay && (l.written(&f.Delay) == (f.Delay != "")) {
+		l.wrong(&f.Jitter, "write a jitter of at most the delay, since no frame arrives before it was sent",
+			"jitter %q is larger than the delay, %s", f.Jitter, FormatDuration(h.Delay))
+	}
+	for name, text := range map[string]string{
+		"delay": string(f.Delay), "jitter": string(f.Jitter), "loss": string(f.Loss),
+		"duplicate": string(f.Duplicate), "reorder": string(f.Reorder), "rate": string(f.Rate),
+	} {
+		if text != "" {
+			h.Parameters[name] = text
+		}
+	}
+	return h
+}
+
+func (l *loader) share(field *FractionText) float64 {
+	fraction := parsed(ParseFraction, *field)
+	if fraction > maxImpairment {
+		l.wrong(field, "write at most "+FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
+	}
+	return fraction
+}
+
+// names checks that names are not given twice and that references name
+// something.
+func (l *loader) names() {
+	f := l.file
+	var endpoints, paths, tests []*NameText
+	for i := range f.Endpoints {
+		endpoints = append(endpoints, &f.Endpoints[i].Name)
+	}
+	for i := range f.Paths {
+		paths = append(paths, &f.Paths[i].Name)
+	}
+	for i := range f.Tests {
+		tests = append(tests, &f.Tests[i].Name)
+	}
+	l.unique("endpoint", endpoints)
+	l.unique("path", paths)
+	l.unique("test", tests)
+	l.refers(&f.Source, "source", "endpoint", endpoints)
+	l.refers(&f.Destination, "destination", "endpoint", endpoints)
+	l.refers(&f.Baseline, "baseline", "path", paths)
+	if f.Source != "" && f.Source == f.Destination {
+		l.wrong(&f.Destination, "name the other endpoint", "destination %q is the source too", f.Destination)
+	}
+	l.trialNames(paths, tests)
+}
+
+func (l *loader) unique(what string, names []*NameText) {
+	first := make(map[NameText]*NameText)
+	for _, name := range names {
+		if *name == "" {
+			continue
+		}
+		if other := first[*name]; other != nil {
+			l.wrong(name, fmt.Sprintf("rename it; the first is at line %d", l.at[other].Line),
+				"a second %s is named %q", what, *name)
+			continue
+		}
+		first[*name] = name
+	}
+}
+
+// refers checks that a field names one of the names.
+func (l *loader) refers(field *NameText, key, what string, names []*NameText) {
+	if *field == "" {
+		return
+	}
+	var known []string
+	for _, name := range names {
+		if *name == *field {
+			return
+		}
+		if *name != "" {
+			known = append(known, string(*name))
+		}
+	}
+	l.wrong(field, instead(string(*field), known), "%s %q names no %s", key, *field, what)
+}
+
+// trialNames checks that no two cells of a block would get the same trial id:
+// path "a" with test "b-c" and path "a-b" with test "c".
+func (l *loader) trialNames(paths, tests []*NameText) {
+	type cell struct{ path, test NameText }
+	first := make(map[string]cell)
+	for _, path := range paths {
+		for _, test := range tests {
+			id := cellName(string(*path), string(*test))
+			other, taken := first[id]
+			if !taken {
+				first[id] = cell{*path, *test}
+			} else if other.path != *path && other.test != *test {
+				l.wrong(path, "rename one of the paths or tests",
+					"path %q with test %q and path %q with test %q would both be named %q in results",
+					other.path, other.test, *path, *test, id)
+			}
+		}
+	}
+}
+
+// trials checks that the whole run is of a size that makes sense.
+func (l *loader) trials(e *Experiment) {
+	if n := e.Blocks * len(e.Paths) * len(e.Tests); n > maxTrials {
+		l.wrong(&l.file.Blocks, fmt.Sprintf("have at most %d in all", maxTrials),
+			"%d blocks of %d paths and %d tests are %d trials", e.Blocks, len(e.Paths), len(e.Tests), n)
+	}
+}
+
+func (l *loader) published(f *FilePublished, e *Experiment) *Published {
+	p := &Published{Source: string(f.Source)}
+	for _, sentence := range f.Open {
+		p.Open = append(p.Open, string(sentence))
+	}
+	var paths, tests []*NameText
+	for i := range l.file.Paths {
+		paths = append(paths, &l.file.Paths[i].Name)
+	}
+	for i := range l.file.Tests {
+		tests = append(tests, &l.file.Tests[i].Name)
+	}
+	for i := range f.Figures {
+		figure := &f.Figures[i]
+		what := fmt.Sprintf("figure %d", i+1)
+		l.refers(&figure.Path, "path of "+what, "path", paths)
+		l.refers(&figure.Test, "test of "+what, "test", tests)
+		p.Figures = append(p.Figures, measurement.Figure{
+			ID: string(figure.ID), Path: string(figure.Path), Test: string(figure.Test), Metric: figure.Metric,
+			Value: l.figureValue(figure, e), Note: string(figure.Note),
+		})
+	}
+	return p
+}
+
+// figureValue reads a published value in the unit of its metric.
+func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
+	if f.Metric == "" {
+		return 0
+	}
+	var names []string
+	for _, t := range e.Tests {
+		if t.Name != string(f.Test) {
+			continue
+		}
+		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
+			names = append(names, m.Name)
+		}
+	}
+	metric, known := measurement.MetricNamed(f.Metric)
+	switch {
+	case !known:
+		if len(names) == 0 {
+			for _, m := range measurement.Catalogue() {
+				names = append(names, m.Name)
+			}
+		}
+		l.wrong(&f.Metric, instead(f.Metric, names), "there is no metric %q", clip(f.Metric))
+		return 0
+	case len(names) > 0 && indexOf(names, f.Metric) < 0:
+		l.wrong(&f.Metric, instead(f.Metric, names), "test %q brings no %q", f.Test, f.Metric)
+		return 0
+	}
+	if f.Value == "" {
+		return 0
+	}
+	value, err := ParseValue(metric.Unit, string(f.Value))
+	var unit *UnitError
+	switch {
+	case errors.As(err, &unit):
+		l.wrong(&f.Value, unit.Mend, "%s of metric %s", unit.Problem, f.Metric)
+	case err != nil:
+		l.wrong(&f.Value, "", "value of metric %s: %v", f.Metric, err)
+	}
+	return value
+}
+
+// ParseValue reads a quantity in the base unit of a metric: rates for
+// bit/s, times for seconds, sizes for bytes, shares for fractions, plain
+// numbers for counts. The error is a *UnitError.
+func ParseValue(unit measurement.Unit, text string) (float64, error) {
+	switch unit {
+	case measurement.BitsPerSecond:
+		return ParseRate(text)
+	case measurement.SecondsUnit:
+		d, err := ParseDuration(text)
+		return d.Seconds(), err
+	case measurement.Bytes:
+		n, err := ParseBytes(text)
+		return float64(n), err
+	case measurement.Fraction:
+		return ParseFraction(text)
+	}
+	return ParseNumber(text)
+}

@@ -1,0 +1,240 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// BlocksToClaim is the least number of blocks from which anything can be
+// claimed: with n pairs the exact two-sided Wilcoxon signed-rank test cannot
+// give a p below 2/2^n, which first falls under 0.05 at n = 6.
+const BlocksToClaim = 6
+
+// Warning is something that is allowed but probably not what was wanted.
+type Warning struct {
+	Message string
+	Mend    string
+}
+
+func (w Warning) String() string { return w.Message + "; " + w.Mend }
+
+// Warnings lists what a person should know before running e.
+func (e *Experiment) Warnings() []Warning {
+	var out []Warning
+	if e.Blocks < BlocksToClaim {
+		out = append(out, Warning{
+			Message: fmt.Sprintf("%s cannot show that any difference is real", counted(e.Blocks, "block")),
+			Mend:    fmt.Sprintf("have at least %d to claim anything", BlocksToClaim),
+		})
+	}
+	return out
+}
+
+// clone copies e so that changes to the copy's endpoints, hops and tests do
+// not reach e.
+func (e *Experiment) clone() *Experiment {
+	c := *e
+	c.Endpoints = slices.Clone(e.Endpoints)
+	c.Tests = slices.Clone(e.Tests)
+	c.Paths = slices.Clone(e.Paths)
+	for i := range c.Paths {
+		c.Paths[i].Hops = slices.Clone(c.Paths[i].Hops)
+		for j := range c.Paths[i].Hops {
+			c.Paths[i].Hops[j].Parameters = maps.Clone(c.Paths[i].Hops[j].Parameters)
+		}
+	}
+	if e.Published != nil {
+		published := *e.Published
+		published.Figures = slices.Clone(published.Figures)
+		published.Open = slices.Clone(published.Open)
+		c.Published = &published
+	}
+	return &c
+}
+
+// Scaled is a copy of e for a testbed that is Scale times smaller: rates and
+// window bytes are divided by Scale, times stay, and so do the published
+// figures and the parameters as written. Scaling a scaled experiment changes
+// nothing.
+func (e *Experiment) Scaled() *Experiment {
+	c := e.clone()
+	if c.scaled {
+		return c
+	}
+	c.scaled = true
+	for i := range c.Endpoints {
+		c.Endpoints[i].EgressBitsPerSecond /= c.Scale
+		c.Endpoints[i].ReceiveWindowBytes = int64(float64(c.Endpoints[i].ReceiveWindowBytes) / c.Scale)
+	}
+	for i := range c.Paths {
+		for j := range c.Paths[i].Hops {
+			c.Paths[i].Hops[j].RateBitsPerSecond /= c.Scale
+		}
+	}
+	return c
+}
+
+// With is a copy of e with what a command line asks for. It refuses what a
+// file could not say either.
+func (e *Experiment) With(o Overrides) (*Experiment, error) {
+	c := e.clone()
+	if o.Blocks < 0 || o.Blocks > maxBlocks {
+		return nil, fmt.Errorf("%d blocks cannot be run; ask for 1 to %d", o.Blocks, maxBlocks)
+	}
+	if o.Duration != 0 && (o.Duration < minTestDuration || o.Duration > maxTestDuration) {
+		return nil, fmt.Errorf("a measured time of %s is out of bounds; ask for %s to %s",
+			o.Duration, FormatDuration(minTestDuration), FormatDuration(maxTestDuration))
+	}
+	if o.Blocks != 0 {
+		c.Blocks = o.Blocks
+	}
+	if n := c.Blocks * len(c.Paths) * len(c.Tests); n > maxTrials {
+		return nil, fmt.Errorf("%d blocks of this experiment are %d trials, more than %d; ask for fewer blocks", c.Blocks, n, maxTrials)
+	}
+	for i := range c.Tests {
+		if o.Full {
+			c.Tests[i].Spec = c.Tests[i].Full
+		}
+		if o.Duration != 0 && c.Tests[i].Spec.Kind == measurement.TCP {
+			c.Tests[i].Spec.Duration = measurement.SecondsOf(o.Duration)
+		}
+	}
+	return c, nil
+}
+
+// planStream is the second half of the generator's state; it keeps the order
+// of trials apart from whatever else may be drawn from the same seed.
+const planStream = 0x686f7062656e6368 // "hopbench"
+
+// Plan is a randomised complete block design: in each block every path × test
+// cell once, in a random order. The same seed gives the same plan everywhere,
+// for ever: the order is drawn with Fisher and Yates's shuffle from PCG-DXSM,
+// whose output math/rand/v2 fixes, and not with that package's own Shuffle,
+// which may change.
+//
+// Every trial's Spec is complete. Windows are those of e, so plan the Scaled
+// experiment for a scaled testbed.
+func (e *Experiment) Plan(seed uint64) Plan {
+	plan := Plan{Seed: seed, Trials: make([]PlannedTrial, 0, e.Blocks*len(e.Paths)*len(e.Tests))}
+	random := rand.NewPCG(seed, planStream)
+	for block := 1; block <= e.Blocks; block++ {
+		start := len(plan.Trials)
+		for _, path := range e.Paths {
+			for _, test := range e.Tests {
+				plan.Trials = append(plan.Trials, PlannedTrial{
+					ID:    fmt.Sprintf("b%02d-%s", block, cellName(path.Name, test.Name)),
+					Block: block, Path: path.Name, Test: test.Name, Spec: e.spec(test),
+				})
+			}
+		}
+		shuffle(random, plan.Trials[start:])
+	}
+	for i := range plan.Trials {
+		plan.Trials[i].Order = i + 1
+	}
+	return plan
+}
+
+// cellName is a trial's id without its block. Loading refuses experiments in
+// which two cells have the same.
+func cellName(path, test string) string { return path + "-" + test }
+
+func shuffle(random *rand.PCG, trials []PlannedTrial) {
+	for i := len(trials) - 1; i > 0; i-- {
+		j := below(random, uint64(i+1))
+		trials[i], trials[j] = trials[j], trials[i]
+	}
+}
+
+// below draws evenly from 0 to n-1; draws from the incomplete last multiple
+// of n are rejected.
+func below(random *rand.PCG, n uint64) int {
+	limit := -n % n // 2^64 mod n
+	for {
+		if draw := random.Uint64(); draw >= limit {
+			return int(draw % n)
+		}
+	}
+}
+
+// spec completes a test with what the endpoints say: the window of the end
+// that receives, the congestion control of the end that sends.
+func (e *Experiment) spec(test Test) measurement.Spec {
+	spec := test.Spec.Defaults()
+	if spec.Kind != measurement.TCP {
+		return spec
+	}
+	sender, receiver := e.endpoint(e.Source), e.endpoint(e.Destination)
+	if spec.Direction == measurement.Receive {
+		sender, receiver = receiver, sender
+	}
+	spec.WindowBytes = receiver.ReceiveWindowBytes
+	spec.CongestionControl = sender.CongestionControl
+	return spec
+}
+
+func (e *Experiment) endpoint(name string) Endpoint {
+	for _, endpoint := range e.Endpoints {
+		if endpoint.Name == name {
+			return endpoint
+		}
+	}
+	return Endpoint{}
+}
+
+// ExpectedDuration is about how long the trials of the plan take together,
+// without what a testbed adds around each.
+func (p Plan) ExpectedDuration() time.Duration {
+	var total time.Duration
+	for _, t := range p.Trials {
+		total += t.Spec.ExpectedDuration().Duration()
+	}
+	return total
+}
+
+// Info is what a result says of the experiment.
+func (e *Experiment) Info() measurement.ExperimentInfo {
+	info := measurement.ExperimentInfo{
+		Name: e.Name, Title: e.Title, Description: e.Description,
+		Scale: e.Scale, Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
+	}
+	if e.Published != nil {
+		info.Source = e.Published.Source
+		info.Open = slices.Clone(e.Published.Open)
+		info.Published = slices.Clone(e.Published.Figures)
+	}
+	return info
+}
+
+// PathInfos is what a result says of the paths, with the parameters of hops
+// as written.
+func (e *Experiment) PathInfos() []measurement.PathInfo {
+	out := make([]measurement.PathInfo, len(e.Paths))
+	for i, path := range e.Paths {
+		out[i] = measurement.PathInfo{
+			Name: path.Name, Title: path.Title, Baseline: path.Name == e.Baseline,
+			Source: e.Source, Dest: e.Destination,
+		}
+		for _, hop := range path.Hops {
+			out[i].Hops = append(out[i].Hops, measurement.HopInfo{
+				Type: string(hop.Type), Name: hop.Name, Parameters: maps.Clone(hop.Parameters),
+			})
+		}
+	}
+	return out
+}
+
+// TestInfos is what a result says of the tests: their complete specs, as Plan
+// gives them to trials.
+func (e *Experiment) TestInfos() []measurement.TestInfo {
+	out := make([]measurement.TestInfo, len(e.Tests))
+	for i, test := range e.Tests {
+		out[i] = measurement.TestInfo{Name: test.Name, Title: test.Title, Spec: e.spec(test)}
+	}
+	return out
+}

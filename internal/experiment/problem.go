@@ -1,0 +1,175 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Problem is one thing that is wrong with an experiment file.
+type Problem struct {
+	File    string
+	Line    int    // counted from 1
+	Column  int    // in characters, counted from 1
+	Message string // what is wrong
+	Mend    string // what would be right, may be empty
+	Snippet string // the line itself and a caret beneath the column, may be empty
+}
+
+func (p Problem) String() string {
+	text := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	if p.Mend != "" {
+		text += "; " + p.Mend
+	}
+	if p.Snippet != "" {
+		text += "\n" + p.Snippet
+	}
+	return text
+}
+
+// Errors is everything that is wrong with an experiment file, in the order of
+// the file.
+type Errors []Problem
+
+func (e Errors) Error() string {
+	texts := make([]string, len(e))
+	for i, p := range e {
+		texts[i] = p.String()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// maxProblems bounds what is reported of a file that is wrong all over.
+const maxProblems = 50
+
+// problems collects what is wrong with one file.
+type problems struct {
+	file  string
+	lines []string
+	found Errors
+}
+
+func newProblems(file string, text []byte) *problems {
+	return &problems{file: file, lines: strings.Split(string(text), "\n")}
+}
+
+func (p *problems) add(line, column int, message, mend string) {
+	line, column = max(line, 1), max(column, 1)
+	p.found = append(p.found, Problem{
+		File: p.file, Line: line, Column: column, Message: message, Mend: mend,
+		Snippet: p.snippet(line, column),
+	})
+}
+
+// err is nil when nothing was found.
+func (p *problems) err() error {
+	if len(p.found) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.found, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if more := len(p.found) - maxProblems; more > 0 {
+		last := p.found[maxProblems]
+		p.found = append(p.found[:maxProblems:maxProblems], Problem{
+			File: p.file, Line: last.Line, Column: last.Column,
+			Message: fmt.Sprintf("and %d more mistakes", more),
+		})
+	}
+	return p.found
+}
+
+// snippet shows the line with a caret beneath the column. A long line is cut
+// to what surrounds the column. What a terminal would act on is replaced.
+func (p *problems) snippet(line, column int) string {
+	if line > len(p.lines) {
+		return ""
+	}
+	const before, longest = 60, 100
+	text := []rune(strings.TrimSuffix(strings.ToValidUTF8(p.lines[line-1], string(utf8.RuneError)), "\r"))
+	if strings.TrimSpace(string(text)) == "" || column > len(text)+1 {
+		return ""
+	}
+	start := 0
+	if len(text) > longest {
+		start = max(0, column-1-before)
+	}
+	end := min(len(text), start+longest)
+	var caret strings.Builder
+	for i := start; i < end; i++ {
+		if text[i] == '\t' {
+			text[i] = ' '
+		}
+		if !printable(text[i]) {
+			text[i] = utf8.RuneError
+		}
+	}
+	for range column - 1 - start {
+		caret.WriteByte(' ')
+	}
+	return "  " + string(text[start:end]) + "\n  " + caret.String() + "^"
+}
+
+// nearest is the candidate that a misspelled word was probably meant to be,
+// empty when none is close.
+func nearest(word string, candidates []string) string {
+	best, bestDistance := "", max(1, len(word)/3)+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(word), c); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts insertions, deletions, substitutions and swaps of
+// neighbours (the optimal string alignment distance). Words are cut to 60
+// bytes so that the work is bounded.
+func editDistance(a, b string) int {
+	a, b = a[:min(len(a), 60)], b[:min(len(b), 60)]
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+	}
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
+}
+
+// oneOf lists words for a mend: "cable or router".
+func oneOf(words []string) string {
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// instead suggests a word in place of a wrong one.
+func instead(wrong string, candidates []string) string {
+	if right := nearest(wrong, candidates); right != "" {
+		return fmt.Sprintf("did you mean %q?", right)
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "write " + oneOf(candidates)
+}
