@@ -1,0 +1,48 @@
+package cable
+
+import "sync/atomic"
+
+// DirectionCounters count what happened to the frames of one direction. A
+// super-packet is one frame. Every frame ends in exactly one of Frames,
+// LostFrames, QueueDroppedFrames and RefusedFrames, or is still on the wire:
+//
+//	ReceivedFrames + DuplicatedFrames = Frames + LostFrames + QueueDroppedFrames + RefusedFrames + on the wire
+type DirectionCounters struct {
+	ReceivedFrames uint64 `json:"received_frames"` // came in at the port
+	Frames         uint64 `json:"frames"`          // went out at the other port
+	Bytes          uint64 `json:"bytes"`           // of Frames, as WireBytes counts
+	LostFrames     uint64 `json:"lost_frames"`     // by LossFraction
+	// QueueDroppedFrames did not fit the queue of the rate, or the memory of
+	// the cable.
+	QueueDroppedFrames uint64 `json:"queue_dropped_frames"`
+	DuplicatedFrames   uint64 `json:"duplicated_frames"` // extra copies made
+	ReorderedFrames    uint64 `json:"reordered_frames"`  // overtaken by the next
+	// RefusedFrames were not accepted by the far device: it was down, or the
+	// frame was malformed or larger than it takes.
+	RefusedFrames uint64 `json:"refused_frames"`
+}
+
+// Counters are those of both directions.
+type Counters struct {
+	Forward  DirectionCounters `json:"forward"`
+	Backward DirectionCounters `json:"backward"`
+}
+
+// tally is written by one thread and read by any.
+type tally struct {
+	received, frames, bytes, lost, dropped, duplicated, reordered, refused atomic.Uint64
+	_                                                                      [64]byte // the other direction's thread writes elsewhere
+}
+
+func (t *tally) read() DirectionCounters {
+	return DirectionCounters{
+		ReceivedFrames:     t.received.Load(),
+		Frames:             t.frames.Load(),
+		Bytes:              t.bytes.Load(),
+		LostFrames:         t.lost.Load(),
+		QueueDroppedFrames: t.dropped.Load(),
+		DuplicatedFrames:   t.duplicated.Load(),
+		ReorderedFrames:    t.reordered.Load(),
+		RefusedFrames:      t.refused.Load(),
+	}
+}
