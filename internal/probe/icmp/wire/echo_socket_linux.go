@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kinds of ICMP echo socket, by name as results carry them.
+const (
+	RawSocket      = "raw"
+	DatagramSocket = "datagram"
+)
+
+// OpenEcho opens a connected ICMP echo socket: a raw one where that is
+// allowed, otherwise a datagram one (net.ipv4.ping_group_range). ICMP errors
+// come by its error queue. It returns the descriptor and the kind.
+func OpenEcho(source, target netip.Addr) (fd int, kind string, err error) {
+	v6 := target.Is6()
+	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
+	if v6 {
+		family, protocol = unix.AF_INET6, unix.IPPROTO_ICMPV6
+	}
+	const flags = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+	kind = RawSocket
+	fd, rawErr := unix.Socket(family, unix.SOCK_RAW|flags, protocol)
+	if rawErr != nil {
+		kind = DatagramSocket
+		var datagramErr error
+		fd, datagramErr = unix.Socket(family, unix.SOCK_DGRAM|flags, protocol)
+		if datagramErr != nil {
+			return -1, "", echoRefused(rawErr, datagramErr)
+		}
+	}
+	if err := prepareEcho(fd, kind, v6, source, target); err != nil {
+		return -1, "", errors.Join(fmt.Errorf("%s ICMP socket: %w", kind, err), unix.Close(fd))
+	}
+	return fd, kind, nil
+}
+
+func echoRefused(rawErr, datagramErr error) error {
+	if !errors.Is(rawErr, unix.EPERM) && !errors.Is(rawErr, unix.EACCES) ||
+		!errors.Is(datagramErr, unix.EPERM) && !errors.Is(datagramErr, unix.EACCES) {
+		return fmt.Errorf("open ICMP socket: raw: %w; datagram: %w", rawErr, datagramErr)
+	}
+	return fmt.Errorf("open ICMP socket: raw: %w (needs CAP_NET_RAW); datagram: %w; "+
+		"allow it with `sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"`, "+
+		"or measure round trips with an rr test, which needs no privilege", rawErr, datagramErr)
+}
+
+func prepareEcho(fd int, kind string, v6 bool, source, target netip.Addr) error {
+	if kind == RawSocket {
+		if err := OnlyEchoReplies(fd, v6); err != nil {
+			return err
+		}
+	}
+	if err := Set(fd, ErrorQueue(v6), ReceiveTTL(v6)); err != nil {
+		return err
+	}
+	return Connect(fd, source, netip.AddrPortFrom(target, 0))
+}
+
+// zoneIndex turns an IPv6 zone, a name or a number, into an interface index;
+// 0, which means none, when there is no such interface.
+func zoneIndex(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n)
+	}
+	link, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0
+	}
+	return uint32(link.Index)
+}
