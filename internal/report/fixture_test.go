@@ -1,0 +1,281 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// setting is what the fixture's paths are made to measure.
+var setting = map[string]struct {
+	rtt          float64 // seconds
+	rate1        float64 // bit/s, one flow
+	rate10       float64 // bit/s, ten flows
+	limitedShare float64
+}{
+	"direct":         {0.000801, 1.19e9, 1.187e9, 0.02},
+	"one-appliance":  {0.003004, 355e6, 1.183e9, 0.93},
+	"two-appliances": {0.003062, 348e6, 1.181e9, 0.94},
+}
+
+// fixture is a run of the routing-appliance experiment made from a seeded
+// source of random numbers: 3 paths, 4 tests, the given number of blocks, and
+// one failed trial when there are enough blocks.
+func fixture(t testing.TB, blocks int) *measurement.Result {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	r := &measurement.Result{
+		Format: measurement.ResultFormat, Seed: 4242, Started: start, Complete: true,
+		Testbed: measurement.Testbed{Kind: "lab", Relative: true},
+		Environment: map[string]string{"kernel": "6.1.0-18-amd64", "processors": "2", "processor_model": "AMD EPYC 7763",
+			"hopbench": "v0.1.0", "go": "go1.26.0", "tcp_congestion_control": "cubic",
+			"sysctl net.ipv4.tcp_rmem": "4096 131072 6291456", "sysctl net.ipv4.tcp_wmem": "4096 16384 4194304"},
+		Experiment: fixtureExperiment(blocks),
+	}
+	for _, name := range []string{"direct", "one-appliance", "two-appliances"} {
+		r.Paths = append(r.Paths, fixturePath(name))
+	}
+	r.Tests = []measurement.TestInfo{
+		{Name: "latency", Title: "latency (TCP)", Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.4, Protocol: measurement.OverTCP}.Defaults()},
+		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Interval: 0.01}.Defaults()},
+		{Name: "flows-1", Title: "1 flow", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, MaxWarmup: 0.3}.Defaults()},
+		{Name: "flows-10", Title: "10 flows", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10, Duration: 1, MaxWarmup: 0.3}.Defaults()},
+	}
+	at := start.Add(2 * time.Second)
+	for b := 1; b <= blocks; b++ {
+		for _, i := range rng.Perm(len(r.Paths) * len(r.Tests)) {
+			p, test := r.Paths[i%len(r.Paths)].Name, r.Tests[i/len(r.Paths)]
+			trial := fixtureTrial(t, rng, p, test)
+			trial.ID = fmt.Sprintf("b%02d-%s-%s", b, p, test.Name)
+			trial.Block, trial.Order, trial.Path, trial.Test, trial.Start = b, len(r.Trials)+1, p, test.Name, at
+			trial.Elapsed = 1.42
+			at = at.Add(trial.Elapsed.Duration())
+			if b == 4 && p == "one-appliance" && test.Name == "flows-10" {
+				trial.Gate = measurement.Gate{Checks: []measurement.Check{{Name: "cpu", Fatal: true, Reason: "destination's CPUs were 99 % busy, so the rate is the machine's and not the path's"}}}
+			}
+			r.Trials = append(r.Trials, trial)
+		}
+	}
+	r.Ended, r.Planned = at, len(r.Trials)
+	fixtureStatistics(r)
+	r.Notes = []string{"1 of 120 trials was excluded by its gate; it is listed with its reason."}
+	return r
+}
+
+func fixtureExperiment(blocks int) measurement.ExperimentInfo {
+	const ping, flow1, flow10, mean, low, rate = "ping", "flows-1", "flows-10", "rtt_mean_seconds", "rtt_min_seconds", "goodput_bits_per_second"
+	return measurement.ExperimentInfo{
+		Name: "routing-appliance", Title: "What a routing appliance between two peered networks costs",
+		Scale: 10, Baseline: "direct", Blocks: blocks,
+		Source: "Azure Virtual Network Routing Appliance study, ping of 20 packets and iperf3 of 10 s, one run per cell",
+		Model:  "Egress cap from the direct path's 12.0 Gbit/s, receive window from one flow's 3.56 Gbit/s at 2.994 ms, delays from the smallest published round trips.",
+		Open: []string{"No run of ten flows on the direct path was published, so the cost of an appliance to ten flows cannot be known from the published figures; here it is measured.",
+			"Every published cell is a single run, so no interval can be given for it."},
+		Published: []measurement.Figure{
+			{ID: "E5.1", Path: "direct", Test: ping, Metric: mean, Value: 2.783e-3, Note: "mdev 3.557 ms"},
+			{ID: "E5.1", Path: "direct", Test: ping, Metric: low, Value: 0.738e-3},
+			{ID: "E5.1", Path: "direct", Test: flow1, Metric: rate, Value: 12e9, Note: "2694 retransmits"},
+			{ID: "E5.2", Path: "one-appliance", Test: ping, Metric: mean, Value: 4.516e-3, Note: "mdev 3.104 ms"},
+			{ID: "E5.2", Path: "one-appliance", Test: ping, Metric: low, Value: 2.994e-3},
+			{ID: "E5.2", Path: "one-appliance", Test: flow1, Metric: rate, Value: 3.56e9},
+			{ID: "E5.2", Path: "one-appliance", Test: flow10, Metric: rate, Value: 11.5e9},
+			{ID: "E5.3", Path: "two-appliances", Test: ping, Metric: mean, Value: 4.218e-3},
+			{ID: "E5.3", Path: "two-appliances", Test: ping, Metric: low, Value: 3.057e-3},
+			{ID: "E5.3", Path: "two-appliances", Test: flow1, Metric: rate, Value: 3.63e9},
+			{ID: "E5.3", Path: "two-appliances", Test: flow10, Metric: rate, Value: 11.3e9},
+		},
+		Text: "format: hopbench.experiment/1\nname: routing-appliance\nscale: 1:10\n# … <the whole file>\n",
+	}
+}
+
+func fixturePath(name string) measurement.PathInfo {
+	hop := func(kind, name, delay string) measurement.HopInfo {
+		return measurement.HopInfo{Type: kind, Name: name, Parameters: map[string]string{"delay": delay}}
+	}
+	p := measurement.PathInfo{Name: name, Source: "vm1", Dest: "vm2", Hops: []measurement.HopInfo{hop("cable", "peering", "369us")}}
+	switch name {
+	case "direct":
+		p.Title, p.Baseline = "directly peered", true
+	case "one-appliance":
+		p.Title = "one appliance"
+		p.Hops = append(p.Hops, hop("router", "appliance", "1128us"))
+	case "two-appliances":
+		p.Title = "two appliances"
+		p.Hops = append(p.Hops, hop("router", "appliance-1", "1128us"), hop("router", "appliance-2", "31us"))
+	}
+	return p
+}
+
+// fixtureTrial draws one trial.
+func fixtureTrial(t testing.TB, rng *rand.Rand, path string, test measurement.TestInfo) measurement.Trial {
+	s := setting[path]
+	trial := measurement.Trial{Gate: measurement.Gate{Passed: true}}
+	trial.Fingerprint = fixtureFingerprint(path)
+	trial.Source = measurement.End{Host: "vm1", CPUs: 2, CPUBusy: 0.3, SoftIRQ: 0.1}
+	trial.Destination = measurement.End{Host: "vm2", CPUs: 2, CPUBusy: 0.35, SoftIRQ: 0.2, ReceivedTTL: trial.Fingerprint.ReceivedTTL}
+	if test.Spec.Kind == measurement.TCP {
+		rate := s.rate1
+		if test.Spec.Flows > 1 {
+			rate = s.rate10
+		}
+		fixtureThroughput(rng, &trial.Outcome, rate*(1+0.004*rng.NormFloat64()), s.rtt, test.Spec.Flows, s.limitedShare)
+		return trial
+	}
+	samples := test.Spec.Count
+	if test.Spec.Kind == measurement.RR {
+		samples = int(0.4 / s.rtt)
+	}
+	fixtureLatency(t, rng, &trial.Outcome, s.rtt*(1+0.003*rng.NormFloat64()), samples, test.Spec.Kind)
+	return trial
+}
+
+func fixtureFingerprint(path string) *measurement.Fingerprint {
+	routers := map[string]int{"direct": 0, "one-appliance": 1, "two-appliances": 2}[path]
+	f := &measurement.Fingerprint{ReceivedTTL: 64 - routers, PathMTU: 1500, MSS: 1448, Matches: true}
+	for i := range routers {
+		f.Hops = append(f.Hops, measurement.TraceHop{TTL: i + 1, Address: fmt.Sprintf("10.0.%d.2", i), RTT: 0.0029})
+	}
+	f.Hops = append(f.Hops, measurement.TraceHop{TTL: routers + 1, Address: "10.0.9.2", RTT: measurement.Seconds(setting[path].rtt), Reached: true})
+	return f
+}
+
+// fixtureThroughput draws the bins and the flows of a tcp trial: slow start
+// for a fifth of a second, then the rate with some noise.
+func fixtureThroughput(rng *rand.Rand, o *measurement.Outcome, rate, rtt float64, flows int, limited float64) {
+	const width, bins = 0.01, 130
+	o.Warmup, o.WarmupSteady = measurement.Seconds(0.2+0.05*rng.Float64()), true
+	b := &measurement.Bins{Width: width}
+	for i := range bins {
+		level := math.Min(1, float64(i+1)/18)
+		b.Bytes = append(b.Bytes, math.Max(0, rate*level*(1+0.015*rng.NormFloat64())*width/8))
+	}
+	o.Throughput = b
+	for f := range flows {
+		flow := measurement.Flow{Source: fmt.Sprintf("10.0.0.1:%d", 40000+f), Destination: "10.0.9.2:5201",
+			ReceivedBytes: int64(rate / 8 / float64(flows)), SentBytes: int64(rate / 8 / float64(flows))}
+		for i := range 40 {
+			at := float64(i) * 1.3 / 40
+			flow.Info = append(flow.Info, measurement.TCPInfo{At: measurement.Seconds(at), MSS: 1448,
+				RTT:              measurement.Seconds(rtt * (1.1 + 0.4*math.Min(1, at/0.3) + 0.05*rng.NormFloat64())),
+				CongestionWindow: 133000, Busy: measurement.Seconds(at), ReceiveWindowTime: measurement.Seconds(at * limited)})
+		}
+		last := flow.Info[len(flow.Info)-1]
+		flow.Final = &last
+		o.Flows = append(o.Flows, flow)
+	}
+	o.Metrics = measurement.Metrics{"goodput_bits_per_second": rate, "retransmitted_segments": float64(rng.IntN(40)),
+		"tcp_rtt_mean_seconds": rtt * 1.45, "congestion_window_bytes": 133000, "receive_window_limited_fraction": limited}
+}
+
+// fixtureLatency draws round-trip times with a tail and records them.
+func fixtureLatency(t testing.TB, rng *rand.Rand, o *measurement.Outcome, rtt float64, samples int, kind measurement.Kind) {
+	h := hdrhistogram.New(1, 60e9, 3)
+	var all []float64
+	for range samples {
+		v := rtt * (1 + 0.01*math.Abs(rng.NormFloat64()) + 0.03*rng.ExpFloat64()*rng.Float64())
+		if rng.Float64() < 0.004 {
+			v += 0.002 * rng.ExpFloat64()
+		}
+		all = append(all, v)
+		if err := h.RecordValue(int64(v * 1e9)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(all)
+	at := func(p float64) float64 { return all[min(len(all)-1, int(p*float64(len(all))))] }
+	encoded, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Latency = &measurement.Distribution{Samples: int64(samples), Min: measurement.Seconds(all[0]), Max: measurement.Seconds(all[len(all)-1]), HDR: encoded,
+		Percentiles: []measurement.Percentile{{Percent: 50, Value: measurement.Seconds(at(0.5))}}}
+	o.Metrics = measurement.Metrics{"rtt_p50_seconds": at(0.5), "rtt_mean_seconds": h.Mean() / 1e9, "rtt_min_seconds": all[0], "rtt_max_seconds": all[len(all)-1], "loss_fraction": 0}
+	if kind == measurement.RR {
+		o.Metrics["rtt_p99_seconds"] = at(0.99)
+		o.Metrics["transactions_per_second"] = 1 / rtt
+	}
+}
+
+// fixtureStatistics fills cells and costs: medians, and intervals that are
+// good enough to look at.
+func fixtureStatistics(r *measurement.Result) {
+	for _, p := range r.Paths {
+		for _, test := range r.Tests {
+			for _, metric := range measurement.MetricsOf(test.Spec.Kind) {
+				own, paired := fixtureValues(r, p.Name, test.Name, metric.Name)
+				if len(own) == 0 {
+					continue
+				}
+				c := measurement.Cell{Path: p.Name, Test: test.Name, Metric: metric.Name, N: len(own)}
+				c.Low, c.Median, c.High = fixtureInterval(own)
+				r.Cells = append(r.Cells, c)
+				if p.Name != r.Experiment.Baseline && metric.Compared && len(paired) > 0 {
+					r.Costs = append(r.Costs, fixtureCost(r, p, test, metric, paired))
+				}
+			}
+		}
+	}
+}
+
+// fixtureValues lists a cell's values and its pairs with the baseline's.
+func fixtureValues(r *measurement.Result, path, test, metric string) (own []float64, paired [][2]float64) {
+	base := map[int]float64{}
+	for _, trial := range r.Trials {
+		if v, ok := trial.Metrics[metric]; ok && trial.Gate.Passed && trial.Test == test && trial.Path == r.Experiment.Baseline {
+			base[trial.Block] = v
+		}
+	}
+	for _, trial := range r.Trials {
+		v, ok := trial.Metrics[metric]
+		if !ok || !trial.Gate.Passed || trial.Test != test || trial.Path != path {
+			continue
+		}
+		own = append(own, v)
+		if b, ok := base[trial.Block]; ok {
+			paired = append(paired, [2]float64{v, b})
+		}
+	}
+	return own, paired
+}
+
+func fixtureInterval(v []float64) (low *float64, median float64, high *float64) {
+	v = slices.Sorted(slices.Values(v))
+	median = (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	if len(v) < 6 {
+		return nil, median, nil
+	}
+	return &v[1], median, &v[len(v)-2]
+}
+
+func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement.TestInfo, metric measurement.Metric, paired [][2]float64) measurement.Cost {
+	var ratios, differences []float64
+	for _, x := range paired {
+		ratios, differences = append(ratios, x[0]/x[1]), append(differences, x[0]-x[1])
+	}
+	c := measurement.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary}
+	c.Low, c.Ratio, c.High = fixtureInterval(ratios)
+	c.DifferenceLow, c.Difference, c.DifferenceHigh = fixtureInterval(differences)
+	percent := func(x float64) float64 { return math.Round((x-1)*1000) / 10 }
+	switch {
+	case c.Low == nil:
+		c.Verdict, c.BlocksNeeded = measurement.NotResolved, 6
+		c.Sentence = fmt.Sprintf("The cost of %s to %s of %s is not resolved; about 6 blocks are needed.", p.Title, metric.Label, test.Title)
+	case *c.Low > 0.98 && *c.High < 1.02:
+		c.Verdict, c.Bound = measurement.NoCost, 0.02
+		c.Sentence = fmt.Sprintf("%s: no cost larger than 2 %% to %s of %s.", p.Title, metric.Label, test.Title)
+	default:
+		c.Verdict = measurement.Costs
+		c.Sentence = fmt.Sprintf("%s: %s of %s changes by %+.1f %% [%+.1f, %+.1f].", p.Title, metric.Label, test.Title, percent(c.Ratio), percent(*c.Low), percent(*c.High))
+	}
+	p1 := 0.001953125
+	c.P, c.PHolm = &p1, &p1
+	return c
+}

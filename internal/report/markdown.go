@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// markdownText escapes a text for a paragraph, a list item or a table cell.
+func markdownText(s string) string { return markdownEscaper.Replace(line(s)) }
+
+// markdown renders the report as GitHub-flavoured Markdown (tables as in
+// GFM 4.10).
+func markdown(m *model) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n", markdownText(m.Title))
+	if len(m.Verdicts) == 0 {
+		fmt.Fprintf(&b, "**%s**\n\n", markdownText(m.Headline))
+	}
+	for _, v := range m.Verdicts {
+		fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
+	}
+	fmt.Fprintf(&b, "\n%s\n", markdownText(m.Status))
+	if m.Statement != "" {
+		fmt.Fprintf(&b, "\n%s\n", markdownText(m.Statement))
+	}
+	markdownTable(&b, m)
+	markdownPublished(&b, m)
+	if len(m.Shares) > 0 {
+		b.WriteString("\n## What limits each path\n\n")
+		for _, s := range m.Shares {
+			fmt.Fprintf(&b, "- **%s, %s**: %s\n", markdownText(s.Path), markdownText(s.Test), markdownText(s.text()))
+		}
+	}
+	if len(m.Others) > 0 {
+		b.WriteString("\n## Further metrics\n\n")
+		for _, v := range m.Others {
+			fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
+		}
+	}
+	if len(m.Excluded) > 0 {
+		b.WriteString("\n## Excluded trials\n\n")
+		for _, e := range m.Excluded {
+			fmt.Fprintf(&b, "- %s: %s\n", markdownText(e.ID), markdownText(e.Reason))
+		}
+	}
+	notes := m.Notes
+	if m.ModelText != "" {
+		notes = append([]string{"Model: " + m.ModelText}, notes...)
+	}
+	markdownList(&b, "Notes", notes)
+	markdownList(&b, "What the published study left open", m.Open)
+	return b.String()
+}
+
+func markdownList(b *strings.Builder, title string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n", title)
+	for _, s := range items {
+		fmt.Fprintf(b, "- %s\n", markdownText(s))
+	}
+}
+
+// markdownTable writes the table in the published shape; the lines of a cell
+// are separated by <br>, which GitHub renders inside tables.
+func markdownTable(b *strings.Builder, m *model) {
+	if len(m.Table.Columns) == 0 || len(m.Table.Rows) == 0 {
+		return
+	}
+	b.WriteString("\n## Result\n\n| path |")
+	for _, c := range m.Table.Columns {
+		fmt.Fprintf(b, " %s<br>%s |", markdownText(c.Test), markdownText(c.Metric))
+	}
+	b.WriteString("\n|:--|")
+	b.WriteString(strings.Repeat("--:|", len(m.Table.Columns)))
+	for _, r := range m.Table.Rows {
+		label := "**" + markdownText(r.Path) + "**"
+		if r.Baseline {
+			label += "<br>baseline"
+		}
+		fmt.Fprintf(b, "\n| %s |", label)
+		for _, c := range r.Cells {
+			fmt.Fprintf(b, " %s |", strings.Join(markdownCell(m, c), "<br>"))
+		}
+	}
+	b.WriteString("\n\nMedian and its 95 % interval; under it the cost against the baseline, with interval and verdict.\n")
+}
+
+// markdownCell is a cell as its lines.
+func markdownCell(m *model, c cell) []string {
+	out := []string{"**" + markdownText(with(c.Value, c.Unit)) + "**"}
+	add := func(prefix, s string) {
+		if s != "" {
+			out = append(out, prefix+markdownText(s))
+		}
+	}
+	add("", c.Interval)
+	add("", c.Blocks)
+	if c.Cost != "" {
+		out = append(out, markdownText(strings.TrimSpace(c.Cost+" "+c.CostInterval)), "*"+markdownText(c.Verdict)+"*")
+	}
+	if s, ok := m.scaled(); ok {
+		add("× "+scaleName(s)+": ", c.Scaled)
+	}
+	for _, p := range c.Published {
+		add("published: ", p)
+	}
+	return out
+}
+
+// markdownPublished writes the published figures beside the measured ones.
+func markdownPublished(b *strings.Builder, m *model) {
+	if len(m.Published) == 0 {
+		return
+	}
+	measured := "measured"
+	if s, ok := m.scaled(); ok {
+		measured += " × " + scaleName(s)
+	}
+	fmt.Fprintf(b, "\n## Published beside measured\n\n| row | path | test | metric | published | %s | 95 %% interval | ratio | note |\n|:--|:--|:--|:--|--:|--:|--:|--:|:--|\n", measured)
+	for _, c := range m.Published {
+		b.WriteString("|")
+		for _, s := range []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Note} {
+			fmt.Fprintf(b, " %s |", markdownText(s))
+		}
+		b.WriteString("\n")
+	}
+	if m.Source != "" {
+		fmt.Fprintf(b, "\nSource of the published figures: %s.\n", markdownText(strings.TrimSuffix(m.Source, ".")))
+	}
+}

@@ -1,0 +1,374 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// model is what every rendering shows: the result put into the order and the
+// words of a reader. Texts in it are single lines free of control characters,
+// but not escaped for any medium.
+type model struct {
+	r *measurement.Result
+
+	Title     string
+	Status    string // one line: when, blocks, trials, seed
+	Statement string // what the figures are: a model, at a scale, relative
+	ModelText string // how the parameters were derived
+
+	Paths []path
+	Tests []test
+
+	Headline string
+	Verdicts []verdict // of the primary costs
+	Others   []verdict // of all other costs
+
+	Table     table
+	Published []comparison
+	Excluded  []excluded
+	Shares    []shareRow
+	Notes     []string
+	Open      []string
+	Source    string // of the published figures
+}
+
+// path is a path of the run in its place in every figure.
+type path struct {
+	Name, Label string
+	Baseline    bool
+	Info        *measurement.PathInfo // nil when only trials name it
+}
+
+// test is a test of the run.
+type test struct {
+	Name, Label string
+	Kind        measurement.Kind
+	Spec        measurement.Spec
+	Primary     measurement.Metric
+	HasPrimary  bool
+	Scale       scale // display unit of the primary metric
+	Decimals    int   // decimals of the primary metric in that unit
+}
+
+// verdict is one cost as a sentence.
+type verdict struct {
+	Kind       measurement.Verdict
+	Text       string
+	Path, Test string // labels
+	Metric     string // label
+	cost       *measurement.Cost
+}
+
+// excluded is a trial that does not count, with its reasons.
+type excluded struct {
+	ID, Path, Test string
+	Block          int
+	Reason         string
+}
+
+// key names a metric of a test on a path.
+type key struct{ path, test, metric string }
+
+// newModel arranges r. It never fails: what is absent is simply not shown.
+func newModel(r *measurement.Result) *model {
+	r = onlyFinite(r)
+	m := &model{r: r}
+	m.Title = line(r.Experiment.Title)
+	if m.Title == "" {
+		m.Title = line(r.Experiment.Name)
+	}
+	if m.Title == "" {
+		m.Title = "Untitled run"
+	}
+	m.Paths = pathsOf(r)
+	m.Tests = testsOf(r)
+	m.Status = m.status()
+	m.Statement = m.statement()
+	m.ModelText = line(r.Experiment.Model)
+	m.Source = line(r.Experiment.Source)
+	m.Notes = lines(r.Notes)
+	m.Open = lines(r.Experiment.Open)
+	m.scaleTests()
+	m.verdicts()
+	m.Excluded = m.excluded()
+	m.Published = m.comparisons()
+	m.Table = m.table()
+	m.Shares = m.shares()
+	return m
+}
+
+// lines cleans a list of sentences and drops empty ones.
+func lines(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if s = line(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// pathsOf lists the paths as the run declares them, the baseline first, and
+// then any that only trials or cells name.
+func pathsOf(r *measurement.Result) []path {
+	var out []path
+	seen := map[string]bool{}
+	add := func(name string, info *measurement.PathInfo) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		p := path{Name: name, Label: line(name), Info: info}
+		if info != nil {
+			if title := line(info.Title); title != "" {
+				p.Label = title
+			}
+			p.Baseline = info.Baseline
+		}
+		p.Baseline = p.Baseline || (name != "" && name == r.Experiment.Baseline)
+		if p.Label == "" {
+			p.Label = "(unnamed path)"
+		}
+		out = append(out, p)
+	}
+	for i := range r.Paths {
+		add(r.Paths[i].Name, &r.Paths[i])
+	}
+	for i := range r.Cells {
+		add(r.Cells[i].Path, nil)
+	}
+	for i := range r.Trials {
+		add(r.Trials[i].Path, nil)
+	}
+	slices.SortStableFunc(out, func(a, b path) int {
+		switch {
+		case a.Baseline == b.Baseline:
+			return 0
+		case a.Baseline:
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// testsOf lists the tests likewise.
+func testsOf(r *measurement.Result) []test {
+	var out []test
+	seen := map[string]bool{}
+	add := func(name string, info *measurement.TestInfo) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		t := test{Name: name, Label: line(name)}
+		if info != nil {
+			if title := line(info.Title); title != "" {
+				t.Label = title
+			}
+			t.Spec = info.Spec
+			t.Kind = info.Spec.Kind
+			t.Primary, t.HasPrimary = measurement.PrimaryOf(t.Kind)
+		}
+		if t.Label == "" {
+			t.Label = "(unnamed test)"
+		}
+		out = append(out, t)
+	}
+	for i := range r.Tests {
+		add(r.Tests[i].Name, &r.Tests[i])
+	}
+	for i := range r.Trials {
+		add(r.Trials[i].Test, nil)
+	}
+	return out
+}
+
+// cell finds one metric of a test on a path.
+func (m *model) cell(k key) *measurement.Cell {
+	for i := range m.r.Cells {
+		if c := &m.r.Cells[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+			return c
+		}
+	}
+	return nil
+}
+
+// cost finds a path's cost on a metric of a test.
+func (m *model) cost(k key) *measurement.Cost {
+	for i := range m.r.Costs {
+		if c := &m.r.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+			return c
+		}
+	}
+	return nil
+}
+
+// scaleTests gives each test one display unit for its primary metric, chosen
+// over all paths so that a column compares digit by digit.
+func (m *model) scaleTests() {
+	for i := range m.Tests {
+		t := &m.Tests[i]
+		if !t.HasPrimary {
+			continue
+		}
+		var medians, widths []float64
+		for _, p := range m.Paths {
+			if c := m.cell(key{p.Name, t.Name, t.Primary.Name}); c != nil && c.N > 0 {
+				medians = append(medians, c.Median)
+				if c.Low != nil && c.High != nil {
+					widths = append(widths, *c.High-*c.Low)
+				}
+			}
+		}
+		t.Scale = commonScale(t.Primary.Unit, medians)
+		t.Decimals = columnDecimals(medians, widths, t.Scale)
+	}
+}
+
+// columnDecimals is how many decimals show three significant digits of the
+// smallest value, and one more where the narrowest interval needs it.
+func columnDecimals(medians, widths []float64, s scale) int {
+	d := 0
+	for _, v := range medians {
+		d = max(d, decimalsFor(v/s.Factor, 3))
+	}
+	for _, w := range widths {
+		if w > 0 && decimalsFor(w/s.Factor, 1) > d {
+			return min(d+1, 6)
+		}
+	}
+	return d
+}
+
+// status is the run in one line.
+func (m *model) status() string {
+	r := m.r
+	var parts []string
+	if !r.Started.IsZero() {
+		s := r.Started.UTC().Format("2006-01-02 15:04 UTC")
+		if d := r.Ended.Sub(r.Started); !r.Ended.IsZero() && d > 0 {
+			s += ", " + d.Round(time.Second).String()
+		}
+		parts = append(parts, s)
+	}
+	parts = append(parts, plural(r.Experiment.Blocks, "block"), m.trialCount(), fmt.Sprintf("seed %d", r.Seed))
+	return strings.Join(parts, " · ")
+}
+
+// trialCount says how many trials there are, are planned and are excluded.
+func (m *model) trialCount() string {
+	r := m.r
+	s := plural(len(r.Trials), "trial")
+	if r.Planned > len(r.Trials) {
+		s = fmt.Sprintf("%d of %d trials", len(r.Trials), r.Planned)
+		if !r.Complete {
+			s += " (stopped early)"
+		}
+	}
+	failed := 0
+	for i := range r.Trials {
+		if !r.Trials[i].Gate.Passed {
+			failed++
+		}
+	}
+	if failed > 0 {
+		s += fmt.Sprintf(", %d excluded", failed)
+	}
+	return s
+}
+
+// plural writes a count and its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// scaled reports the scale of a scaled-down experiment.
+func (m *model) scaled() (float64, bool) {
+	s := m.r.Experiment.Scale
+	return s, s > 0 && s != 1
+}
+
+// statement says what the figures are and are not.
+func (m *model) statement() string {
+	var parts []string
+	s, isScaled := m.scaled()
+	published := len(m.r.Experiment.Published) > 0
+	switch {
+	case isScaled && published:
+		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are laid beside published ones; times are not scaled.", scaleName(s), scaleName(s)))
+	case isScaled:
+		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", scaleName(s)))
+	case published:
+		parts = append(parts, "This is a model of the published setting.")
+	}
+	if m.r.Testbed.Relative {
+		kind := line(m.r.Testbed.Kind)
+		if kind == "" {
+			kind = "testbed"
+		}
+		parts = append(parts, fmt.Sprintf("Figures of this %s are relative: they measure its own machine as much as the path, so compare paths with each other, not with other machines.", kind))
+	}
+	if note := line(m.r.Testbed.Note); note != "" {
+		parts = append(parts, note)
+	}
+	return strings.Join(parts, " ")
+}
+
+// excluded lists the trials that a gate kept out, in the run's order.
+func (m *model) excluded() []excluded {
+	var out []excluded
+	for i := range m.r.Trials {
+		t := &m.r.Trials[i]
+		if t.Gate.Passed {
+			continue
+		}
+		out = append(out, excluded{ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
+			Block: t.Block, Reason: reasons(t.Gate, true)})
+	}
+	return out
+}
+
+// reasons joins the findings of a gate; fatalOnly leaves out mere warnings.
+func reasons(g measurement.Gate, fatalOnly bool) string {
+	var out []string
+	for _, c := range g.Checks {
+		if fatalOnly && !c.Fatal {
+			continue
+		}
+		s := line(c.Reason)
+		if s == "" {
+			s = line(c.Name)
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 && !g.Passed {
+		return "no reason was recorded"
+	}
+	return strings.Join(out, "; ")
+}
+
+func (m *model) pathLabel(name string) string {
+	for i := range m.Paths {
+		if m.Paths[i].Name == name {
+			return m.Paths[i].Label
+		}
+	}
+	return line(name)
+}
+
+func (m *model) testLabel(name string) string {
+	for i := range m.Tests {
+		if m.Tests[i].Name == name {
+			return m.Tests[i].Label
+		}
+	}
+	return line(name)
+}

@@ -1,0 +1,397 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// ANSI styles (ECMA-48 SGR), kept to the eight basic colours so that they
+// follow the reader's own palette.
+const (
+	styleBold   = "1"
+	styleDim    = "2"
+	styleRed    = "31"
+	styleGreen  = "32"
+	styleYellow = "33"
+)
+
+// terminal renders a model as lines of text.
+type terminal struct {
+	b      strings.Builder
+	width  int
+	colour bool
+}
+
+func newTerminal(o Options) *terminal {
+	return &terminal{width: max(o.Width, 24), colour: o.Colour}
+}
+
+// style wraps s in an SGR sequence when colour is allowed.
+func (t *terminal) style(code, s string) string {
+	if !t.colour || s == "" || code == "" {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// paragraph writes text with a mark before the first line and the further
+// lines indented below it.
+func (t *terminal) paragraph(mark, code, text string) {
+	if text == "" {
+		return
+	}
+	indent := strings.Repeat(" ", columns(mark))
+	for i, l := range wrap(text, t.width-columns(mark)) {
+		if i == 0 {
+			fmt.Fprintln(&t.b, t.style(code, mark)+l)
+		} else {
+			fmt.Fprintln(&t.b, indent+l)
+		}
+	}
+}
+
+func (t *terminal) heading(s string) {
+	fmt.Fprintf(&t.b, "\n%s\n", t.style(styleBold, s))
+}
+
+// write renders the whole report.
+func (t *terminal) write(m *model) {
+	for _, l := range wrap(m.Title, t.width) {
+		fmt.Fprintln(&t.b, t.style(styleBold, l))
+	}
+	for _, l := range wrap(m.Status, t.width) {
+		fmt.Fprintln(&t.b, t.style(styleDim, l))
+	}
+	fmt.Fprintln(&t.b)
+	if len(m.Verdicts) == 0 {
+		t.paragraph("", "", m.Headline)
+	}
+	for _, v := range m.Verdicts {
+		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
+	}
+	t.table(m)
+	t.shares(m)
+	t.published(m)
+	if len(m.Others) > 0 {
+		t.heading("Further metrics")
+		for _, v := range m.Others {
+			t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
+		}
+	}
+	if len(m.Excluded) > 0 {
+		t.heading("Excluded trials")
+		for _, e := range m.Excluded {
+			t.paragraph("× ", styleYellow, e.ID+": "+e.Reason)
+		}
+	}
+	t.notes(m)
+}
+
+// notes writes what a reader must know beside the figures.
+func (t *terminal) notes(m *model) {
+	if m.Statement != "" || m.ModelText != "" || len(m.Notes) > 0 {
+		t.heading("Notes")
+		t.paragraph("- ", "", m.Statement)
+		if m.ModelText != "" {
+			t.paragraph("- ", "", "Model: "+m.ModelText)
+		}
+		for _, n := range m.Notes {
+			t.paragraph("- ", "", n)
+		}
+	}
+	if len(m.Open) > 0 {
+		t.heading("What the published study left open")
+		for _, o := range m.Open {
+			t.paragraph("- ", "", o)
+		}
+	}
+}
+
+// verdictMark is a sign for a verdict that does not rely on colour.
+func verdictMark(k measurement.Verdict) string {
+	switch k {
+	case measurement.Costs:
+		return "▼"
+	case measurement.Gains:
+		return "▲"
+	case measurement.NoCost:
+		return "="
+	}
+	return "?"
+}
+
+func verdictStyle(k measurement.Verdict) string {
+	switch k {
+	case measurement.Costs:
+		return styleRed
+	case measurement.Gains, measurement.NoCost:
+		return styleGreen
+	}
+	return styleYellow
+}
+
+// shares writes the attribution sentences.
+func (t *terminal) shares(m *model) {
+	if len(m.Shares) == 0 {
+		return
+	}
+	t.heading("What limits each path")
+	for _, s := range m.Shares {
+		t.paragraph("- ", "", s.Path+", "+s.Test+": "+s.text())
+	}
+}
+
+// text is the sentence, or the shares where there is none.
+func (s shareRow) text() string {
+	if s.Sentence != "" {
+		return s.Sentence
+	}
+	var parts []string
+	for _, p := range s.Parts {
+		parts = append(parts, p.Name+" "+trimmedPercent(p.Fraction))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tableLine is a line of the table: a label and one text per column.
+type tableLine struct {
+	label string
+	style string
+	cells []string
+	// styles of the cells, nil for none
+	styles []string
+}
+
+// table writes the table, split by columns where it is wider than the
+// terminal.
+func (t *terminal) table(m *model) {
+	if len(m.Table.Columns) == 0 || len(m.Table.Rows) == 0 {
+		return
+	}
+	lines := tableLines(m)
+	for from := 0; from < len(m.Table.Columns); {
+		to := t.fits(lines, from, len(m.Table.Columns))
+		fmt.Fprintln(&t.b)
+		t.tablePart(lines, from, to)
+		from = to
+	}
+}
+
+const gap = 2 // columns between columns
+
+// labelWidth is the width of the first column, bounded so that a long path
+// name leaves room for figures.
+func (t *terminal) labelWidth(lines []tableLine) int {
+	w := 0
+	for _, l := range lines {
+		w = max(w, columns(l.label))
+	}
+	return min(w, max(t.width/3, 12))
+}
+
+// columnWidth is the width of a column, bounded likewise.
+func (t *terminal) columnWidth(lines []tableLine, i int) int {
+	w := 0
+	for _, l := range lines {
+		if i < len(l.cells) {
+			w = max(w, columns(l.cells[i]))
+		}
+	}
+	return min(w, max(t.width-t.labelWidth(lines)-gap, 10))
+}
+
+// fits returns the end of the columns from `from` that fit one table. When
+// all do not fit in one, they are spread evenly over the tables needed.
+func (t *terminal) fits(lines []tableLine, from, end int) int {
+	room := func(from int) int {
+		used, to := t.labelWidth(lines), from
+		for to < end {
+			if used += gap + t.columnWidth(lines, to); used > t.width && to > from {
+				break
+			}
+			to++
+		}
+		return to
+	}
+	to := room(from)
+	if to == end {
+		return end
+	}
+	parts, at := 0, from
+	for at < end {
+		at = room(at)
+		parts++
+	}
+	return min(to, from+(end-from+parts-1)/parts)
+}
+
+// tablePart writes the columns [from, to).
+func (t *terminal) tablePart(lines []tableLine, from, to int) {
+	label := t.labelWidth(lines)
+	total := label
+	for i := from; i < to; i++ {
+		total += gap + t.columnWidth(lines, i)
+	}
+	for _, l := range lines {
+		if l.label == rule {
+			fmt.Fprintln(&t.b, t.style(styleDim, strings.Repeat("─", min(total, t.width))))
+			continue
+		}
+		text := t.style(l.style, pad(shorten(l.label, label), label))
+		empty := true
+		for i := from; i < to; i++ {
+			c, w := "", t.columnWidth(lines, i)
+			if i < len(l.cells) {
+				c = l.cells[i]
+			}
+			empty = empty && c == ""
+			style := l.style
+			if l.styles != nil {
+				style = l.styles[i]
+			}
+			padded := pad(shorten(c, w), w)
+			text += strings.Repeat(" ", gap) + t.style(style, padded)
+		}
+		if !empty {
+			fmt.Fprintln(&t.b, strings.TrimRight(text, " "))
+		}
+	}
+}
+
+// rule as a label stands for a horizontal line.
+const rule = "\x00rule"
+
+// tableLines lays the table out as lines, one fact per line.
+func tableLines(m *model) []tableLine {
+	head := tableLine{style: styleBold}
+	metric := tableLine{label: "median", style: styleDim}
+	for _, c := range m.Table.Columns {
+		head.cells = append(head.cells, c.Test)
+		metric.cells = append(metric.cells, c.Metric)
+	}
+	lines := []tableLine{head, metric}
+	for _, r := range m.Table.Rows {
+		lines = append(lines, tableLine{label: rule})
+		lines = append(lines, rowLines(m, r)...)
+	}
+	return append(lines, tableLine{label: rule})
+}
+
+// rowLines is one path: its value, and under it whatever is known of it.
+func rowLines(m *model, r row) []tableLine {
+	label := r.Path
+	if r.Baseline {
+		label += " (baseline)"
+	}
+	lines := []tableLine{{label: label, style: styleBold, cells: cellsOf(r, func(c cell) string { return with(c.Value, c.Unit) })}}
+	add := func(label, style string, f func(cell) string) {
+		cells := cellsOf(r, f)
+		if strings.Join(cells, "") != "" {
+			lines = append(lines, tableLine{label: "  " + label, style: style, cells: cells})
+		}
+	}
+	add("95 % interval", "", func(c cell) string { return c.Interval })
+	add("trials", styleYellow, func(c cell) string { return c.Blocks })
+	add("cost", styleBold, func(c cell) string { return c.Cost })
+	add("95 % interval", "", func(c cell) string { return c.CostInterval })
+	before := len(lines)
+	add("verdict", "", func(c cell) string { first, _, _ := strings.Cut(c.Verdict, ", "); return first })
+	if len(lines) > before {
+		for _, c := range r.Cells {
+			lines[before].styles = append(lines[before].styles, verdictStyleOf(c))
+		}
+	}
+	add("", styleYellow, func(c cell) string { _, rest, _ := strings.Cut(c.Verdict, ", "); return rest })
+	if s, ok := m.scaled(); ok {
+		add("× "+scaleName(s), "", func(c cell) string { return c.Scaled })
+	}
+	for i := range maxPublished(r) {
+		label := "published"
+		if i > 0 {
+			label = ""
+		}
+		add(label, styleDim, func(c cell) string {
+			if i < len(c.Published) {
+				return c.Published[i]
+			}
+			return ""
+		})
+	}
+	return lines
+}
+
+func verdictStyleOf(c cell) string {
+	if c.Verdict == "" {
+		return ""
+	}
+	return verdictStyle(c.VerdictKind)
+}
+
+func maxPublished(r row) int {
+	n := 0
+	for _, c := range r.Cells {
+		n = max(n, len(c.Published))
+	}
+	return n
+}
+
+func cellsOf(r row, f func(cell) string) []string {
+	out := make([]string, len(r.Cells))
+	for i, c := range r.Cells {
+		out[i] = f(c)
+	}
+	return out
+}
+
+// published writes the published figures beside the measured ones, as a list
+// where the terminal is too narrow for a table.
+func (t *terminal) published(m *model) {
+	if len(m.Published) == 0 {
+		return
+	}
+	title := "Published beside measured"
+	if s, ok := m.scaled(); ok {
+		title += " × " + scaleName(s)
+	}
+	t.heading(title)
+	lines := [][]string{{"row", "path", "test", "metric", "published", "measured", "ratio"}}
+	for _, c := range m.Published {
+		lines = append(lines, []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Ratio})
+	}
+	t.grid(lines)
+	if m.Source != "" {
+		t.paragraph("", "", "Source of the published figures: "+m.Source+".")
+	}
+}
+
+// grid writes rows in columns as wide as needed; when that is wider than the
+// terminal it joins each row into a paragraph instead.
+func (t *terminal) grid(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	total := -gap
+	for i := range widths {
+		for _, r := range rows {
+			widths[i] = max(widths[i], columns(r[i]))
+		}
+		total += widths[i] + gap
+	}
+	for n, r := range rows {
+		if total > t.width {
+			if n > 0 {
+				t.paragraph("- ", "", fmt.Sprintf("%s %s, %s, %s: published %s, measured %s %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6]))
+			}
+			continue
+		}
+		text := ""
+		for i, c := range r {
+			text += pad(c, widths[i]+gap)
+		}
+		style := ""
+		if n == 0 {
+			style = styleDim
+		}
+		fmt.Fprintln(&t.b, t.style(style, strings.TrimRight(text, " ")))
+	}
+}

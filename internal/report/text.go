@@ -1,0 +1,117 @@
+package report
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// clean makes a text from outside harmless to print: invalid UTF-8, control
+// characters and the invisible characters that reorder text become U+FFFD.
+// Newlines and tabs stay when keepLines is set, and are spaces otherwise.
+func clean(s string, keepLines bool) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			if keepLines {
+				return r
+			}
+			return ' '
+		case r == '\r':
+			return ' '
+		case r == utf8.RuneError, unicode.IsControl(r), bidiControl(r):
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
+// line is a text as one line without surrounding space.
+func line(s string) string {
+	return strings.TrimSpace(clean(s, false))
+}
+
+// bidiControl reports the explicit directional formatting characters of
+// Unicode's UAX #9, which can make a text read other than it is.
+func bidiControl(r rune) bool {
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// runeColumns is the number of terminal columns that r takes (UAX #11).
+func runeColumns(r rune) int {
+	if r == 0x200d || unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// columns is the number of terminal columns that s takes.
+func columns(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+// pad fills s with spaces to n columns.
+func pad(s string, n int) string {
+	if missing := n - columns(s); missing > 0 {
+		return s + strings.Repeat(" ", missing)
+	}
+	return s
+}
+
+// prefix is the longest start of s that fits n columns.
+func prefix(s string, n int) string {
+	used := 0
+	for i, r := range s {
+		if used += runeColumns(r); used > n {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// shorten cuts s to n columns, the last an ellipsis.
+func shorten(s string, n int) string {
+	if columns(s) <= n {
+		return s
+	}
+	return prefix(s, n-1) + "…"
+}
+
+// wrap breaks s at spaces into lines of at most n columns; a word longer than
+// a line is broken inside.
+func wrap(s string, n int) []string {
+	n = max(n, 8)
+	var lines []string
+	current := ""
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
+		for columns(word) > n {
+			if current != "" {
+				lines, current = append(lines, current), ""
+			}
+			head := prefix(word, n) // never empty: n is at least 8
+			lines, word = append(lines, head), word[len(head):]
+		}
+		switch {
+		case current == "":
+			current = word
+		case columns(current)+1+columns(word) <= n:
+			current += " " + word
+		default:
+			lines, current = append(lines, current), word
+		}
+	}
+	if current != "" {
+		lines = append(lines, current)
+	}
+	return lines
+}
