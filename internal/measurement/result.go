@@ -103,6 +103,9 @@ type Cell struct {
 	// both absent when n < 6 allows none.
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
+	// Coverage is what the interval attains, at least 0.95: order statistics
+	// come in steps.
+	Coverage float64 `json:"coverage,omitempty"`
 	// Outliers are the ids of trials beyond three median absolute deviations:
 	// flagged, never dropped.
 	Outliers []string `json:"outliers,omitempty"`
@@ -127,17 +130,22 @@ type Cost struct {
 	Metric   string `json:"metric"`
 	N        int    `json:"n"` // pairs of trials, one per block
 	// Ratio is path/baseline (Hodges–Lehmann estimate of the log-ratio), Low
-	// and High its 95 % interval.
+	// and High its 95 % interval. Ratio is 0 when there is none: no pair, or
+	// values that are not all positive.
 	Ratio float64  `json:"ratio"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
+	// Coverage is what the intervals attain, at least 0.95: the signed-rank
+	// distribution comes in steps.
+	Coverage float64 `json:"coverage,omitempty"`
 	// Difference is path − baseline in the metric's unit with its interval,
 	// from the paired differences.
 	Difference     float64  `json:"difference"`
 	DifferenceLow  *float64 `json:"difference_low,omitempty"`
 	DifferenceHigh *float64 `json:"difference_high,omitempty"`
-	// P is the exact Wilcoxon signed-rank p, PHolm after Holm's correction
-	// over all costs of the report.
+	// P is the exact Wilcoxon signed-rank p, PHolm after Holm's correction:
+	// over the primary costs of the report for a primary one, over all costs
+	// for the others.
 	P       *float64 `json:"p,omitempty"`
 	PHolm   *float64 `json:"p_holm,omitempty"`
 	Verdict Verdict  `json:"verdict"`
@@ -155,4 +163,33 @@ type Cost struct {
 type Drift struct {
 	Rho float64 `json:"rho"`
 	P   float64 `json:"p"`
+}
+
+// Cause is what a sender's time was spent waiting for.
+type Cause string
+
+// The causes an Attribution divides the time among.
+const (
+	CauseSenderApplication     Cause = "sender_application"      // nothing to send
+	CauseSendBuffer            Cause = "send_buffer"             // the sender's socket buffer was full of unacknowledged data
+	CauseReceiveWindow         Cause = "receive_window"          // the window that the receiver advertised
+	CauseCongestionWindowLoss  Cause = "congestion_window_loss"  // the congestion window, and segments were lost
+	CauseCongestionWindowDelay Cause = "congestion_window_delay" // the congestion window, and nothing was lost
+	CausePacing                Cause = "pacing"                  // the sender's own pacing rate
+	CauseSourceCPU             Cause = "source_cpu"
+	CauseDestinationCPU        Cause = "destination_cpu"
+	CauseSourceCap             Cause = "source_cap" // the metered egress of the endpoint
+	CauseDestinationCap        Cause = "destination_cap"
+	CauseUnknown               Cause = "unknown" // cannot be told from what was seen
+)
+
+// Attribution divides the measured time of one throughput test on one path
+// among what held the senders back, over all trials that count.
+type Attribution struct {
+	Path string `json:"path"`
+	Test string `json:"test"`
+	N    int    `json:"n"` // trials
+	// Shares add to 1; a cause without a share is absent.
+	Shares   map[Cause]float64 `json:"shares"`
+	Sentence string            `json:"sentence"`
 }

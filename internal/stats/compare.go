@@ -1,0 +1,366 @@
+package stats
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+const (
+	// driftAlpha is the level at which drift over blocks is noted.
+	driftAlpha = 0.01
+	// power is the chance of resolving a comparison that BlocksNeeded aims at.
+	power = 0.8
+	// maxBlocksNeeded bounds the estimate; beyond it another design is needed,
+	// not more blocks.
+	maxBlocksNeeded = 1000
+)
+
+// comparison is one cost while it is worked out.
+type comparison struct {
+	metric measurement.Metric
+	blocks []int
+	// base and other are the values of the pairs, by blocks.
+	base, other []float64
+	// effects are the within-block effects on a scale where zero is no
+	// effect: log-ratios, or differences when a value is not positive.
+	effects     []float64
+	logarithmic bool
+	// smallest is the smallest effect of interest as a fraction of the
+	// baseline; lower and upper are the limits of equivalence on the scale of
+	// effects, both zero when there is none.
+	smallest     float64
+	lower, upper float64
+
+	estimate    float64
+	interval    *interval // 1 − alpha, of the effects
+	equivalence *interval // 1 − 2·alpha, of the effects
+	difference  *interval
+	medianBase  float64
+	medianOther float64
+	halves      [2]float64 // estimates of the first and second half of the blocks
+	halvesP     float64
+	familySize  int
+	alpha       float64
+	minBlocks   int
+	significant bool
+
+	cost measurement.Cost
+}
+
+// compareAll works out every cost of the report, verdicts included.
+func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
+	var baseline *measurement.PathInfo
+	for i := range set.paths {
+		if !set.paths[i].Baseline {
+			continue
+		}
+		if baseline != nil {
+			return nil, []string{fmt.Sprintf("No costs: both %s and %s are flagged as the baseline.", baseline.Name, set.paths[i].Name)}
+		}
+		baseline = &set.paths[i]
+	}
+	if baseline == nil {
+		return nil, []string{"No costs: no path is flagged as the baseline."}
+	}
+	var all []*comparison
+	for _, p := range set.paths {
+		if p.Baseline {
+			continue
+		}
+		for _, t := range set.tests {
+			for _, m := range measurement.MetricsOf(t.Spec.Kind) {
+				if !m.Compared {
+					continue
+				}
+				c := newComparison(set, baseline.Name, p.Name, t.Name, m, opts)
+				// A secondary metric may rightly be missing, such as a
+				// percentile with too few samples. A primary one leaves a hole
+				// that the report has to show.
+				if c.cost.N > 0 || m.Primary {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	correct(all)
+	notes := pairNotes(set, all)
+	notes = append(notes, powerNotes(all)...)
+	for _, c := range all {
+		c.decide()
+		c.cost.Sentence = c.sentence()
+	}
+	notes = append(notes, driftNotes(all)...)
+	return all, notes
+}
+
+// newComparison pairs the trials within their blocks and estimates the effect.
+func newComparison(set *dataset, baseline, path, test string, m measurement.Metric, opts Options) *comparison {
+	c := &comparison{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
+	c.cost = measurement.Cost{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
+	base, other := set.values(baseline, test, m.Name), set.values(path, test, m.Name)
+	for _, block := range slices.Sorted(maps.Keys(base)) {
+		if v, ok := other[block]; ok {
+			c.blocks = append(c.blocks, block)
+			c.base = append(c.base, base[block])
+			c.other = append(c.other, v)
+		}
+	}
+	c.cost.N = len(c.blocks)
+	if c.cost.N == 0 {
+		return c
+	}
+	c.medianBase, c.medianOther = median(c.base), median(c.other)
+	differences := make([]float64, c.cost.N)
+	logs := make([]float64, c.cost.N)
+	c.logarithmic = true
+	for i := range c.base {
+		differences[i] = c.other[i] - c.base[i]
+		if c.base[i] <= 0 || c.other[i] <= 0 {
+			c.logarithmic = false
+			continue
+		}
+		logs[i] = math.Log(c.other[i] / c.base[i])
+	}
+	c.effects = differences
+	if c.logarithmic {
+		c.effects = logs
+	}
+	c.setSmallest(opts)
+	c.estimateEffect(differences)
+	c.testDrift()
+	return c
+}
+
+// setSmallest fixes the smallest effect of interest and with it the limits
+// between which a path counts as equal to the baseline. For what is better
+// when higher they are a loss of the fraction and the gain that undoes it, for
+// what is better when lower the other way about: symmetric in the logarithm.
+func (c *comparison) setSmallest(opts Options) {
+	c.smallest = opts.SmallestRateEffect
+	if c.metric.Unit == measurement.SecondsUnit {
+		c.smallest = opts.SmallestTimeEffect
+		if c.medianBase > 0 {
+			c.smallest = math.Max(c.smallest, float64(opts.SmallestTime)/c.medianBase)
+		}
+	}
+	switch {
+	case c.logarithmic && c.metric.HigherIsBetter:
+		c.lower = math.Log1p(-c.smallest)
+		c.upper = -c.lower
+	case c.logarithmic:
+		c.upper = math.Log1p(c.smallest)
+		c.lower = -c.upper
+	case c.medianBase > 0:
+		c.upper = c.smallest * c.medianBase
+		c.lower = -c.upper
+	}
+}
+
+// estimateEffect fills in estimates, intervals and p.
+func (c *comparison) estimateEffect(differences []float64) {
+	n := c.cost.N
+	walsh := walshAverages(c.effects)
+	walshDifferences := walsh
+	if c.logarithmic {
+		walshDifferences = walshAverages(differences)
+	}
+	c.estimate = hodgesLehmann(walsh)
+	c.cost.Difference = hodgesLehmann(walshDifferences)
+	if c.logarithmic {
+		c.cost.Ratio = math.Exp(c.estimate)
+	}
+	if n < c.minBlocks {
+		return
+	}
+	p := signedRankP(c.effects)
+	c.cost.P = &p
+	if i, ok := signedRankInterval(walsh, n, 1-2*c.alpha); ok {
+		c.equivalence = &i
+	}
+	i, ok := signedRankInterval(walsh, n, 1-c.alpha)
+	if !ok {
+		return
+	}
+	c.interval = &i
+	c.cost.Coverage = i.Coverage
+	if c.logarithmic {
+		low, high := math.Exp(i.Low), math.Exp(i.High)
+		c.cost.Low, c.cost.High = &low, &high
+	}
+	if d, ok := signedRankInterval(walshDifferences, n, 1-c.alpha); ok {
+		c.difference = &d
+		c.cost.DifferenceLow, c.cost.DifferenceHigh = &d.Low, &d.High
+	}
+}
+
+// testDrift correlates the effect with the block's index and compares the two
+// halves of the run.
+func (c *comparison) testDrift() {
+	n := c.cost.N
+	c.halvesP = 1
+	if n < c.minBlocks {
+		return
+	}
+	index := make([]float64, n)
+	for i, b := range c.blocks {
+		index[i] = float64(b)
+	}
+	if rho, p, ok := spearman(index, c.effects); ok {
+		c.cost.Drift = &measurement.Drift{Rho: rho, P: p}
+	}
+	first, second := c.effects[:n/2], c.effects[n-n/2:]
+	c.halves = [2]float64{hodgesLehmann(walshAverages(first)), hodgesLehmann(walshAverages(second))}
+	c.halvesP = rankSumP(first, second)
+}
+
+// correct applies Holm's correction: the primary costs of the report are one
+// family, and the secondary ones are corrected as members of the family of
+// all. A comparison with too few pairs for a p still counts as a member, so
+// that failed trials cannot make the others look better.
+func correct(all []*comparison) {
+	apply := func(members []*comparison, to func(*comparison) bool) {
+		var p []float64
+		var with []*comparison
+		for _, c := range members {
+			if c.cost.P != nil {
+				p = append(p, *c.cost.P)
+				with = append(with, c)
+			}
+		}
+		for i, corrected := range holm(p, len(members)) {
+			if to(with[i]) {
+				with[i].cost.PHolm = &corrected
+			}
+		}
+		for _, c := range members {
+			if to(c) {
+				c.familySize = len(members)
+			}
+		}
+	}
+	var primary []*comparison
+	for _, c := range all {
+		if c.cost.Primary {
+			primary = append(primary, c)
+		}
+	}
+	apply(all, func(c *comparison) bool { return !c.cost.Primary })
+	apply(primary, func(*comparison) bool { return true })
+}
+
+// decide gives the verdict. Equivalence comes first: an effect that is surely
+// smaller than what matters is no cost, also when it is surely not zero, and
+// so a comparison of a path with itself hardly ever claims a cost.
+func (c *comparison) decide() {
+	c.significant = c.cost.PHolm != nil && *c.cost.PHolm < c.alpha && c.interval.excludesZero()
+	if c.metric.Unit == measurement.SecondsUnit {
+		// The sentence leads with the difference, so its interval must agree.
+		c.significant = c.significant && c.difference.excludesZero()
+	}
+	worse := c.estimate < 0
+	if !c.metric.HigherIsBetter {
+		worse = c.estimate > 0
+	}
+	switch {
+	case c.equivalence != nil && c.lower < c.equivalence.Low && c.equivalence.High < c.upper:
+		c.cost.Verdict = measurement.NoCost
+		c.cost.Bound = c.bound()
+	case c.significant && worse:
+		c.cost.Verdict = measurement.Costs
+	case c.significant:
+		c.cost.Verdict = measurement.Gains
+	default:
+		c.cost.Verdict = measurement.NotResolved
+		c.cost.BlocksNeeded = c.blocksNeeded()
+	}
+}
+
+func (i *interval) excludesZero() bool { return i != nil && (i.Low > 0 || i.High < 0) }
+
+// bound is the smallest size of effect, either way, that the equivalence
+// interval excludes, as a fraction of the baseline: rounded up to two digits
+// and at least 0.1 %, but never above the smallest effect of interest.
+func (c *comparison) bound() float64 {
+	low, high := c.equivalence.Low, c.equivalence.High
+	size := math.Max(math.Abs(low), math.Abs(high))
+	switch {
+	case !c.logarithmic:
+		size /= c.medianBase
+	case c.metric.HigherIsBetter:
+		size = -math.Expm1(-size)
+	default:
+		size = math.Expm1(size)
+	}
+	return math.Min(c.smallest, roundUp(math.Max(size, 0.001)))
+}
+
+// roundUp keeps two significant digits.
+func roundUp(v float64) float64 {
+	step := math.Pow(10, math.Floor(math.Log10(v))-1)
+	// A hair less, so that a value that is already round stays.
+	return math.Ceil(v/step-1e-6) * step
+}
+
+// fewestBlocks is the smallest n at which the signed-rank test can be
+// significant at all in a family of this size: 2^(1−n) < alpha/size.
+func (c *comparison) fewestBlocks() int {
+	n := c.minBlocks
+	for math.Ldexp(1, 1-n)*float64(max(1, c.familySize)) >= c.alpha {
+		n++
+	}
+	return n
+}
+
+// blocksNeeded estimates how many blocks would resolve the comparison with a
+// chance of 80 %, if the effect were what it looks like now and the spread
+// stayed: either to show an effect against Holm's strictest step, or to show
+// that it is smaller than what matters. docs/methodology.md has the formula.
+func (c *comparison) blocksNeeded() int {
+	n := c.cost.N
+	fewest := c.fewestBlocks()
+	if n < 2 {
+		return fewest
+	}
+	spread := c.spread()
+	effect := math.Abs(c.estimate)
+	limit := c.upper
+	need := math.Inf(1)
+	if effect > 0 {
+		z := normalQuantile(1-c.alpha/(2*float64(max(1, c.familySize)))) + normalQuantile(power)
+		need = math.Max(float64(fewest), square(z*spread/effect))
+	}
+	if effect < limit {
+		z := normalQuantile(1-c.alpha) + normalQuantile(power)
+		need = math.Min(need, math.Max(float64(c.minBlocks), square(z*spread/(limit-effect))))
+	}
+	need = math.Max(math.Ceil(need), float64(n+1))
+	if need > 100 {
+		need = math.Round(roundUp(need))
+	}
+	return int(math.Min(need, maxBlocksNeeded))
+}
+
+// spread is the standard error of the estimate times √n: from the interval's
+// width where there is one, else from the standard deviation and the
+// efficiency 3/π of the signed-rank test for a normal distribution.
+func (c *comparison) spread() float64 {
+	n := float64(c.cost.N)
+	if c.interval != nil {
+		z := normalQuantile((1 + c.interval.Coverage) / 2)
+		return (c.interval.High - c.interval.Low) / (2 * z) * math.Sqrt(n)
+	}
+	mean, sum := 0.0, 0.0
+	for _, v := range c.effects {
+		mean += v / n
+	}
+	for _, v := range c.effects {
+		sum += square(v - mean)
+	}
+	return math.Sqrt(sum / (n - 1) * math.Pi / 3)
+}
+
+func square(v float64) float64 { return v * v }

@@ -1,0 +1,155 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Options are what an analysis takes for granted. The zero value means the
+// defaults.
+type Options struct {
+	// Alpha is the chance of a false claim among the primary costs of a
+	// report; default 0.05. Intervals are at 1 − Alpha.
+	Alpha float64
+	// SmallestRateEffect is the smallest effect of interest on a rate (and on
+	// anything that is not a time), as a fraction; default 0.05.
+	SmallestRateEffect float64
+	// SmallestTimeEffect is the same for times, default 0.05, but never less
+	// than SmallestTime, default 20 µs, is of the baseline's median.
+	SmallestTimeEffect float64
+	SmallestTime       measurement.Seconds
+	// MinBlocks is the number of pairs below which there is no interval and no
+	// claim; default 6, the fewest that allow a 95 % interval of a median.
+	MinBlocks int
+	// CapBitsPerSecond is the metered rate on the wire of all that an endpoint
+	// sends, as it is on this testbed (scaled), by the endpoint's name. An
+	// endpoint without a meter is absent.
+	CapBitsPerSecond map[string]float64
+}
+
+// Defaults fills in the fields that are zero or make no sense.
+func (o Options) Defaults() Options {
+	if !(o.Alpha > 0 && o.Alpha < 0.5) {
+		o.Alpha = 0.05
+	}
+	if !(o.SmallestRateEffect > 0 && o.SmallestRateEffect < 1) {
+		o.SmallestRateEffect = 0.05
+	}
+	if !(o.SmallestTimeEffect > 0) || math.IsInf(o.SmallestTimeEffect, 0) {
+		o.SmallestTimeEffect = 0.05
+	}
+	if !(o.SmallestTime > 0) || math.IsInf(float64(o.SmallestTime), 0) {
+		o.SmallestTime = 20e-6
+	}
+	if o.MinBlocks < minBlocks {
+		o.MinBlocks = minBlocks
+	}
+	return o
+}
+
+// minBlocks is the smallest n whose extreme signed-rank p, 2^(1−n), is below
+// 0.05.
+const minBlocks = 6
+
+// Analysis is what trials say.
+type Analysis struct {
+	Cells        []measurement.Cell
+	Costs        []measurement.Cost
+	Attributions []measurement.Attribution
+	// Notes are sentences for the whole run.
+	Notes []string
+}
+
+// Analyse compares every path with the one flagged as the baseline. Trials
+// whose gate failed do not count; the notes say how many and why. The order of
+// trials does not matter.
+func Analyse(trials []measurement.Trial, tests []measurement.TestInfo, paths []measurement.PathInfo, opts Options) Analysis {
+	opts = opts.Defaults()
+	set, notes := gather(trials, tests, paths)
+	out := Analysis{Notes: notes}
+	out.Cells = cells(set, 1-opts.Alpha)
+	comparisons, compareNotes := compareAll(set, opts)
+	for _, c := range comparisons {
+		out.Costs = append(out.Costs, c.cost)
+	}
+	out.Notes = append(out.Notes, compareNotes...)
+	out.Attributions = attributeAll(set, opts)
+	return out
+}
+
+// cellKey names the trials of one test on one path.
+type cellKey struct{ path, test string }
+
+// dataset is the trials that count, in one order, by cell.
+type dataset struct {
+	tests []measurement.TestInfo
+	paths []measurement.PathInfo
+	cells map[cellKey][]measurement.Trial
+	// blocks is how many blocks had any trial at all.
+	blocks int
+}
+
+// gather keeps the trials that count and says what it left out.
+func gather(trials []measurement.Trial, tests []measurement.TestInfo, paths []measurement.PathInfo) (*dataset, []string) {
+	ordered := slices.Clone(trials)
+	slices.SortStableFunc(ordered, func(a, b measurement.Trial) int {
+		return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Order, b.Order),
+			cmp.Compare(a.ID, b.ID), a.Start.Compare(b.Start))
+	})
+	set := &dataset{tests: tests, paths: paths, cells: map[cellKey][]measurement.Trial{}}
+	known := map[cellKey]bool{}
+	for _, p := range paths {
+		for _, t := range tests {
+			known[cellKey{p.Name, t.Name}] = true
+		}
+	}
+	type place struct {
+		cellKey
+		block int
+	}
+	blocks := map[int]bool{}
+	taken := map[place]bool{}
+	var excluded []measurement.Trial
+	repeated, foreign := 0, 0
+	for _, t := range ordered {
+		key := cellKey{t.Path, t.Test}
+		blocks[t.Block] = true
+		switch {
+		case !known[key]:
+			foreign++
+		case !t.Gate.Passed:
+			excluded = append(excluded, t)
+		case taken[place{key, t.Block}]:
+			repeated++
+		default:
+			taken[place{key, t.Block}] = true
+			set.cells[key] = append(set.cells[key], t)
+		}
+	}
+	set.blocks = len(blocks)
+	notes := exclusionNotes(excluded, len(trials))
+	if repeated > 0 {
+		notes = append(notes, fmt.Sprintf("%s repeated a test on the same path in the same block; only the first of each counts.", plural(repeated, "trial")))
+	}
+	if foreign > 0 {
+		notes = append(notes, fmt.Sprintf("%s of a path or a test that this experiment does not have; ignored.", plural(foreign, "trial")))
+	}
+	return set, notes
+}
+
+// values are the finite values of a metric by block.
+func (s *dataset) values(path, test, metric string) map[int]float64 {
+	out := map[int]float64{}
+	for _, t := range s.cells[cellKey{path, test}] {
+		if v, ok := t.Metrics[metric]; ok && finite(v) {
+			out[t.Block] = v
+		}
+	}
+	return out
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
