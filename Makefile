@@ -5,7 +5,7 @@
 # make bench-…    measurements; docs/benchmarks.md keeps their results
 
 GO ?= go
-STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 30s
 export CGO_ENABLED ?= 0
 

@@ -132,7 +132,7 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 	defer func() { err = errors.Join(err, st.Close()) }()
 	build := func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) }
 	show := newProgress(s.err, f.quiet, plan)
-	show.Begin(e, st.Dir())
+	show.Begin(e, plan, st.Dir())
 	testbed, err := build(ctx)
 	if err != nil {
 		return errors.Join(err, discardEmpty(st))

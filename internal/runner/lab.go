@@ -15,9 +15,9 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 )
 
-// agentPort is where an agent in a lab listens; the lab's addresses are its
+// AgentPort is where an agent in a lab listens; the lab's addresses are its
 // own, so no other program can be there.
-const agentPort = 5201
+const AgentPort = 5201
 
 // AgentCommand are the arguments that make the hopbench binary an agent with
 // its control connection on file descriptor 3.
@@ -26,7 +26,8 @@ var AgentCommand = []string{"agent"}
 // Lab is the testbed of network namespaces on this machine.
 type Lab struct {
 	lab    *lab.Lab
-	paths  map[string]lab.Path
+	order  []lab.Path
+	paths  map[string]lab.Path      // by name
 	agents map[string]*agent.Client // by node
 	token  string
 	env    map[string]string
@@ -43,7 +44,7 @@ func NewLab(ctx context.Context, e *experiment.Experiment) (testbed *Lab, err er
 	if _, err := rand.Read(secret); err != nil {
 		return nil, fmt.Errorf("make the lab's token: %w", err)
 	}
-	l := &Lab{paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, token: hex.EncodeToString(secret)}
+	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, token: hex.EncodeToString(secret)}
 	for _, p := range paths {
 		l.paths[p.Name] = p
 	}
@@ -59,7 +60,7 @@ func NewLab(ctx context.Context, e *experiment.Experiment) (testbed *Lab, err er
 // connect takes up the control connection of every endpoint's agent and has
 // the destinations listen.
 func (l *Lab) connect(ctx context.Context) error {
-	for _, p := range l.paths {
+	for _, p := range l.order {
 		for _, node := range []string{p.SourceNode, p.DestinationNode} {
 			if l.agents[node] != nil {
 				continue
@@ -70,7 +71,7 @@ func (l *Lab) connect(ctx context.Context) error {
 			}
 			l.agents[node] = agent.NewClient(conn)
 		}
-		listen := netip.AddrPortFrom(p.Destination, agentPort)
+		listen := netip.AddrPortFrom(p.Destination, AgentPort)
 		if err := l.agents[p.DestinationNode].Listen(ctx, listen, l.token); err != nil {
 			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
 		}
@@ -87,6 +88,15 @@ func (l *Lab) Info() measurement.Testbed {
 	}
 }
 
+// Paths are the lab's paths with their nodes and addresses.
+func (l *Lab) Paths() []lab.Path { return l.order }
+
+// Publish lets other processes of this user run programs in the lab's nodes.
+func (l *Lab) Publish(name string) error { return l.lab.Publish(name) }
+
+// Done is closed when the lab has ended or broken.
+func (l *Lab) Done() <-chan struct{} { return l.lab.Done() }
+
 // Environment is what the lab's kernel settings are.
 func (l *Lab) Environment() map[string]string { return l.env }
 
@@ -99,7 +109,7 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	source := l.agents[path.SourceNode]
 	request := probe.Request{
 		ID: trial.ID, Spec: trial.Spec, Token: l.token,
-		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
+		Target: netip.AddrPortFrom(path.Destination, AgentPort), Source: path.Source,
 	}
 	trace := request
 	trace.ID += "-fingerprint"

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/runner"
+)
+
+func labCommand(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "Hold an experiment's lab open, and run programs in its nodes",
+		Long: `A lab is the paths of an experiment built from network namespaces on this
+machine. It needs no root and leaves nothing behind, however it ends.`,
+		Example: `  hopbench lab up routing-appliance
+  hopbench lab exec vm1 -- ping -c 3 10.0.1.2`,
+	}
+	c.AddCommand(labUpCommand(s), labExecCommand(s), labListCommand(s))
+	return c
+}
+
+func labUpCommand(s streams) *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use:               "up EXPERIMENT",
+		Short:             "Build the lab of an experiment and hold it until interrupted",
+		Args:              exactly("EXPERIMENT"),
+		ValidArgsFunction: completeExperiments,
+		RunE: func(c *cobra.Command, args []string) error {
+			file, text, err := readExperiment(args[0])
+			if err != nil {
+				return err
+			}
+			e, err := experiment.Load(file, text)
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				name = e.Name
+			}
+			return holdLab(c.Context(), s, e, name)
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "name for lab exec (default: the experiment's)")
+	return c
+}
+
+func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name string) (err error) {
+	testbed, err := runner.NewLab(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, testbed.Close()) }()
+	if err := testbed.Publish(name); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "lab %s is up; run programs in it from another terminal, end it with Ctrl-C\n\n", name)
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PATH\tFROM\tTO\tTHROUGH")
+	example := ""
+	for _, p := range testbed.Paths() {
+		through := make([]string, 0, len(p.Hops))
+		for _, h := range p.Hops[:len(p.Hops)-1] {
+			through = append(through, h.String())
+		}
+		fmt.Fprintf(table, "%s\t%s %v\t%s %v\t%s\n", p.Name, p.SourceNode, p.Source, p.DestinationNode, p.Destination, strings.Join(through, " "))
+		if example == "" {
+			example = fmt.Sprintf("hopbench lab exec %s -- ping -c 3 %v", p.SourceNode, p.Destination)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\nan agent listens on port %d at the destination; try:\n    %s\n", runner.AgentPort, example)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-testbed.Done():
+		return testbed.Broken()
+	}
+}
+
+func labExecCommand(s streams) *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use:   "exec NODE -- COMMAND [ARGUMENT…]",
+		Short: "Run a program in a node of a lab that is up",
+		Long: `exec runs any program of this machine in the network namespace of a node of a
+lab that another terminal holds open with "hopbench lab up", with this
+terminal's input and output. Its exit status is the program's.`,
+		Example: `  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
+  hopbench lab exec --lab my-lab vm2 -- tcpdump -ni any`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usageError{errors.New("lab exec needs a NODE and a COMMAND: hopbench lab exec vm1 -- ip addr")}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			name, err := pickLab(name)
+			if err != nil {
+				return err
+			}
+			stdout, stderr, err := descriptors(s)
+			if err != nil {
+				return err
+			}
+			code, err := lab.ExecIn(c.Context(), name, args[0], args[1:], s.in, stdout, stderr)
+			if err != nil {
+				return err
+			}
+			if code != 0 {
+				return statusError(code)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// descriptors are the files behind the streams, which a program in another
+// process can write to.
+func descriptors(s streams) (stdout, stderr *os.File, err error) {
+	stdout, ok1 := s.out.(*os.File)
+	stderr, ok2 := s.err.(*os.File)
+	if !ok1 || !ok2 {
+		return nil, nil, errors.New("lab exec needs real standard output and error files")
+	}
+	return stdout, stderr, nil
+}
+
+// pickLab is the lab meant by name, which may be empty when one is up.
+func pickLab(name string) (string, error) {
+	up, err := lab.Published()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case name != "":
+		for _, u := range up {
+			if u == name {
+				return name, nil
+			}
+		}
+		return "", fmt.Errorf("no lab %q is up; up are: %s", name, orNone(up))
+	case len(up) == 1:
+		return up[0], nil
+	case len(up) == 0:
+		return "", errors.New("no lab is up; hold one open in another terminal with: hopbench lab up EXPERIMENT")
+	default:
+		return "", usageError{fmt.Errorf("several labs are up (%s); say which with --lab", strings.Join(up, ", "))}
+	}
+}
+
+func labListCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the labs that are up, and their nodes",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			up, err := lab.Published()
+			if err != nil {
+				return err
+			}
+			for _, name := range up {
+				nodes, err := lab.Nodes(c.Context(), name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(s.out, "%s: %s\n", name, strings.Join(nodes, " "))
+			}
+			if len(up) == 0 {
+				fmt.Fprintln(s.err, "no lab is up")
+			}
+			return nil
+		},
+	}
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/trace"
+)
+
+// printTrial prints what one test of `hopbench test` brought back, in a form
+// that can be pasted into a ticket.
+func printTrial(w io.Writer, test measurement.TestInfo, t measurement.Trial) {
+	m := t.Metrics
+	switch {
+	case !t.Gate.Passed:
+		fmt.Fprintf(w, "  %-9s does not count\n", test.Title)
+	case test.Spec.Kind == measurement.Trace:
+		fmt.Fprintf(w, "  %-9s %d hops, %d of them silent\n%s", test.Title, int(m["hops_count"]), int(m["silent_hops_count"]), indent(trace.Format(t.Hops)))
+	case test.Spec.Kind == measurement.TCP:
+		fmt.Fprintf(w, "  %-9s %s received   %d retransmits   RTT under load %s\n", test.Title,
+			formatRate(m["goodput_bits_per_second"]), int(m["retransmitted_segments"]), formatTime(measurement.Seconds(m["tcp_rtt_mean_seconds"])))
+	case t.Latency != nil:
+		fmt.Fprintf(w, "  %-9s RTT min %s   p50 %s   mean %s", test.Title,
+			formatTime(t.Latency.Min), formatTime(measurement.Seconds(m["rtt_p50_seconds"])), formatTime(t.Latency.Mean))
+		for _, p := range t.Latency.Percentiles {
+			if p.Percent == 99 || p.Percent == 99.9 {
+				fmt.Fprintf(w, "   p%g %s", p.Percent, formatTime(p.Value))
+			}
+		}
+		fmt.Fprintf(w, "   max %s   (%d round trips)\n", formatTime(t.Latency.Max), t.Latency.Samples)
+	}
+	for _, c := range t.Gate.Checks {
+		fmt.Fprintf(w, "            %s: %s\n", c.Name, c.Reason)
+	}
+	for _, fact := range t.Facts {
+		fmt.Fprintf(w, "            note: %s\n", fact)
+	}
+}
+
+// formatRate prints bits per second with three digits.
+func formatRate(bitsPerSecond float64) string {
+	for _, u := range []struct {
+		size float64
+		name string
+	}{{1e9, "Gbit/s"}, {1e6, "Mbit/s"}, {1e3, "kbit/s"}} {
+		if bitsPerSecond >= u.size {
+			return threeDigits(bitsPerSecond/u.size) + " " + u.name
+		}
+	}
+	return threeDigits(bitsPerSecond) + " bit/s"
+}
+
+// formatTime prints a time with three digits.
+func formatTime(s measurement.Seconds) string {
+	switch d := s.Duration(); {
+	case d >= time.Second:
+		return threeDigits(float64(s)) + " s"
+	case d >= time.Millisecond:
+		return threeDigits(float64(s)*1e3) + " ms"
+	default:
+		return threeDigits(float64(s)*1e6) + " µs"
+	}
+}
+
+func threeDigits(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// indent puts eight spaces before every line.
+func indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString("        " + line)
+	}
+	return b.String()
+}
