@@ -9,8 +9,17 @@ import (
 	"strings"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml experiment.schema.json
 var files embed.FS
+
+// Schema returns the JSON Schema of experiment files, for editors.
+func Schema() []byte {
+	text, err := files.ReadFile("experiment.schema.json")
+	if err != nil {
+		panic(err) // the file is embedded above
+	}
+	return text
+}
 
 // Names lists the bundled experiments in alphabetical order.
 func Names() []string {

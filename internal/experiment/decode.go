@@ -27,8 +27,16 @@ const maxNesting = 40
 // position, and so that later checks can point at a field.
 type decoder struct {
 	*problems
-	// at maps the address of a decoded field to its node.
-	at map[any]*yaml.Node
+	// at maps the address of a decoded field to the node of its value, keyAt
+	// to that of its key.
+	at, keyAt map[any]*yaml.Node
+}
+
+func newDecoder(file string, text []byte) *decoder {
+	return &decoder{
+		problems: newProblems(file, text),
+		at:       make(map[any]*yaml.Node), keyAt: make(map[any]*yaml.Node),
+	}
 }
 
 // parse reads the text as one YAML document with a mapping at its top; nil
@@ -181,6 +189,7 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 	}
 	keys := keysOf(v.Type())
 	seen := make(map[string]*yaml.Node)
+	misspelled := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		if key.Tag == "!!merge" {
@@ -200,6 +209,7 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		index := indexOf(keys, key.Value)
 		if index < 0 {
 			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", clip(key.Value), what), instead(key.Value, keys))
+			misspelled[nearest(key.Value, keys)] = true
 			continue
 		}
 		field := v.Type().Field(index)
@@ -207,10 +217,11 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		if what != "the experiment" {
 			name += " of " + what
 		}
+		d.keyAt[v.Field(index).Addr().Interface()] = key
 		d.value(value, v.Field(index), field, name)
 	}
 	for i, key := range keys {
-		if seen[key] == nil && !optional(v.Type().Field(i)) {
+		if seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+key+": "+exampleOf(v.Type().Field(i)))
 		}
 	}
@@ -267,7 +278,7 @@ func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructFie
 	text := node.Value
 	if choices := enumOf(field); len(choices) > 0 {
 		if indexOf(choices, text) < 0 {
-			d.add(node.Line, node.Column, fmt.Sprintf("unknown %s %q", what, clip(text)), instead(text, choices))
+			d.add(node.Line, node.Column, fmt.Sprintf("%s cannot be %q", what, clip(text)), instead(text, choices))
 			return
 		}
 		v.SetString(text)
@@ -290,9 +301,9 @@ func checkText(kind reflect.Type, text string, isString bool) *UnitError {
 	var err error
 	switch kind {
 	case reflect.TypeFor[NameText]():
-		return checkName(text)
+		return checkName(text, isString)
 	case reflect.TypeFor[AlgorithmText]():
-		if !regexp.MustCompile(algorithmPattern).MatchString(text) {
+		if !isString || !regexp.MustCompile(algorithmPattern).MatchString(text) {
 			return &UnitError{fmt.Sprintf("%q is no name of a congestion control", clip(text)), "write one such as cubic or bbr"}
 		}
 	case reflect.TypeFor[LineText]():
@@ -320,8 +331,11 @@ func checkText(kind reflect.Type, text string, isString bool) *UnitError {
 	return nil
 }
 
-func checkName(text string) *UnitError {
+func checkName(text string, isString bool) *UnitError {
 	if len(text) <= maxName && regexp.MustCompile(namePattern).MatchString(text) {
+		if !isString {
+			return notText(text)
+		}
 		return nil
 	}
 	var tame strings.Builder
@@ -343,7 +357,7 @@ func checkName(text string) *UnitError {
 func checkProse(text string, longest int, lines, isString bool) *UnitError {
 	switch {
 	case !isString:
-		return &UnitError{fmt.Sprintf("%s is not text to YAML", clip(text)), fmt.Sprintf("write %q", clip(text))}
+		return notText(text)
 	case strings.TrimSpace(text) == "":
 		return &UnitError{"the text is empty", "write something or leave the key out"}
 	case utf8.RuneCountInString(text) > longest:
@@ -358,6 +372,11 @@ func checkProse(text string, longest int, lines, isString bool) *UnitError {
 		}
 	}
 	return nil
+}
+
+// notText is for what YAML reads as a number or a truth value.
+func notText(text string) *UnitError {
+	return &UnitError{fmt.Sprintf("%s is not text to YAML", clip(text)), fmt.Sprintf("write it in quotes: %q", clip(text))}
 }
 
 // printable reports whether a terminal shows r rather than acts on it.

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -35,7 +33,7 @@ const (
 // Load reads an experiment file. File names it in messages. What the file has
 // wrong comes back as Errors, all at once.
 func Load(file string, text []byte) (*Experiment, error) {
-	d := &decoder{problems: newProblems(file, text), at: make(map[any]*yaml.Node)}
+	d := newDecoder(file, text)
 	top := d.parse(text)
 	if top == nil {
 		return nil, d.err()
@@ -66,6 +64,23 @@ func (l *loader) wrong(field any, mend, format string, args ...any) {
 		line, column = node.Line, node.Column
 	}
 	l.add(line, column, fmt.Sprintf(format, args...), mend)
+}
+
+// misplaced reports a problem at the key of a field.
+func (l *loader) misplaced(field any, mend, format string, args ...any) {
+	line, column := 1, 1
+	if key := l.keyAt[field]; key != nil {
+		line, column = key.Line, key.Column
+	}
+	l.add(line, column, fmt.Sprintf(format, args...), mend)
+}
+
+// atScale says how a scaled value came about, nothing for an unscaled one.
+func (l *loader) atScale() string {
+	if l.scale == 1 {
+		return ""
+	}
+	return " at a scale of " + FormatScale(l.scale)
 }
 
 func (l *loader) written(field any) bool { return l.at[field] != nil }
@@ -129,7 +144,7 @@ func (l *loader) rate(field *RateText) float64 {
 	rate := parsed(ParseRate, *field)
 	if *field != "" && rate/l.scale < minRateBitsPerSecond {
 		l.wrong(field, "write at least "+FormatRate(minRateBitsPerSecond*l.scale)+", or leave it out for no limit",
-			"rate %q is %s at a scale of %s, which is too slow to measure", *field, FormatRate(rate/l.scale), FormatScale(l.scale))
+			"rate %q is less than %s%s, too slow to measure", *field, FormatRate(minRateBitsPerSecond), l.atScale())
 	}
 	return rate
 }
@@ -140,7 +155,7 @@ func (l *loader) window(field *SizeText) int64 {
 	case *field == "":
 	case float64(window)/l.scale < minWindowBytes:
 		l.wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", FormatBytes(int64(minWindowBytes*l.scale))),
-			"receive window %q is less than %s at a scale of %s", *field, FormatBytes(minWindowBytes), FormatScale(l.scale))
+			"receive window %q is less than %s%s", *field, FormatBytes(minWindowBytes), l.atScale())
 	case window > maxWindowBytes:
 		l.wrong(field, "write at most 1GiB, or leave it out for no limit",
 			"receive window %q is larger than TCP can have", *field)

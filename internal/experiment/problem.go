@@ -115,7 +115,8 @@ func (p *problems) snippet(line, column int) string {
 // nearest is the candidate that a misspelled word was probably meant to be,
 // empty when none is close.
 func nearest(word string, candidates []string) string {
-	best, bestDistance := "", max(1, len(word)/3)+1
+	// A third of the letters may differ; of one or two letters, none.
+	best, bestDistance := "", len(word)/3+1
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(word), c); d < bestDistance {
 			best, bestDistance = c, d

@@ -25,9 +25,9 @@ const (
 	minPingPayload = 16
 )
 
-// kindsOf says which kinds of test a key of FileTest or FileFull applies to;
+// KindsOf says which kinds of test a key of FileTest or FileFull applies to;
 // a key that is not here applies to all.
-func kindsOf(key string) []measurement.Kind {
+func KindsOf(key string) []measurement.Kind {
 	switch key {
 	case "flows", "direction", "copy_payload":
 		return []measurement.Kind{measurement.TCP}
@@ -99,20 +99,20 @@ func (l *loader) applicable(v reflect.Value, kind measurement.Kind, test NameTex
 	keys := keysOf(v.Type())
 	var fitting []string
 	for _, key := range keys {
-		if key != "name" && key != "title" && key != "kind" && slices.Contains(kindsOf(key), kind) {
+		if key != "name" && key != "title" && key != "kind" && slices.Contains(KindsOf(key), kind) {
 			fitting = append(fitting, key)
 		}
 	}
 	for i, key := range keys {
 		field := v.Field(i).Addr().Interface()
-		if !l.written(field) || slices.Contains(kindsOf(key), kind) {
+		if !l.written(field) || slices.Contains(KindsOf(key), kind) {
 			continue
 		}
 		mend := "leave it out"
 		if len(fitting) > 0 {
 			mend += "; it can have " + oneOf(fitting)
 		}
-		l.wrong(field, mend, "%s does not apply to test %q of kind %s", key, test, kind)
+		l.misplaced(field, mend, "%s does not apply to test %q of kind %s", key, test, kind)
 	}
 }
 

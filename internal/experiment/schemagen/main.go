@@ -1,0 +1,139 @@
+// Command schemagen writes the JSON Schema of experiment files, for editors,
+// from the types that the loader itself decodes into. `go generate` runs it in
+// the directory of package experiment.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+const experimentPackage = "github.com/hopbench/hopbench/internal/experiment"
+
+func main() {
+	out := flag.String("o", "experiment.schema.json", "file to write")
+	flag.Parse()
+	text, err := generate(experimentPackage, ".")
+	if err == nil {
+		err = os.WriteFile(*out, text, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "schemagen: write the schema to %s: %v\n", *out, err)
+		os.Exit(1)
+	}
+}
+
+// generate makes the schema. Descriptions are the comments of the source in
+// directory, which is relative to the working directory; base is such that
+// base joined with directory is the import path of package experiment.
+func generate(base, directory string) ([]byte, error) {
+	r := &jsonschema.Reflector{
+		Anonymous:      true,
+		ExpandedStruct: true,
+		Mapper:         textSchema,
+		Namer: func(t reflect.Type) string {
+			return strings.ToLower(strings.TrimPrefix(t.Name(), "File"))
+		},
+	}
+	if err := r.AddGoComments(base, directory, jsonschema.WithFullComment()); err != nil {
+		return nil, fmt.Errorf("read the comments of package experiment: %w", err)
+	}
+	for name, comment := range r.CommentMap {
+		comment = strings.Join(strings.Fields(comment), " ")
+		// Comments on types start with Go's name for them, which tells a
+		// reader of the schema nothing.
+		if _, goName, ok := strings.Cut(name, experimentPackage+"."); ok && strings.HasPrefix(comment, goName+" is ") {
+			comment = upperFirst(strings.TrimPrefix(comment, goName+" is "))
+		} else if ok && strings.HasPrefix(comment, goName+" are ") {
+			comment = upperFirst(strings.TrimPrefix(comment, goName+" are "))
+		}
+		r.CommentMap[name] = comment
+	}
+	schema := r.Reflect(&experiment.File{})
+	schema.Title = "hopbench experiment"
+	restrictTests(schema.Definitions["test"])
+	restrictHops(schema.Definitions["hop"])
+	restrictFigures(schema.Definitions["figure"])
+	text, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// textSchema maps the kinds of text in an experiment file to their patterns.
+func textSchema(t reflect.Type) *jsonschema.Schema {
+	rule, ok := experiment.TextRules()[t]
+	if !ok {
+		return nil
+	}
+	least := uint64(1)
+	text := &jsonschema.Schema{Type: "string", Pattern: rule.Pattern, MinLength: &least, MaxLength: &rule.MaxLength}
+	if !rule.Number {
+		if rule.Example != "" {
+			text.Examples = []any{rule.Example}
+		}
+		return text
+	}
+	return &jsonschema.Schema{
+		AnyOf:    []*jsonschema.Schema{text, {Type: "number", Minimum: "0"}},
+		Examples: []any{rule.Example},
+	}
+}
+
+// restrictTests adds to the schema of a test which keys each kind can have.
+func restrictTests(test *jsonschema.Schema) {
+	kinds := []measurement.Kind{measurement.TCP, measurement.RR, measurement.Ping, measurement.Trace}
+	for _, kind := range kinds {
+		refused := jsonschema.NewProperties()
+		for pair := test.Properties.Oldest(); pair != nil; pair = pair.Next() {
+			if !slices.Contains(experiment.KindsOf(pair.Key), kind) {
+				refused.Set(pair.Key, jsonschema.FalseSchema)
+			}
+		}
+		test.AllOf = append(test.AllOf, &jsonschema.Schema{
+			If:   whenIs("kind", string(kind)),
+			Then: &jsonschema.Schema{Properties: refused},
+		})
+	}
+}
+
+// restrictHops adds that a router must have a name.
+func restrictHops(hop *jsonschema.Schema) {
+	hop.AllOf = append(hop.AllOf, &jsonschema.Schema{
+		If:   whenIs("type", string(experiment.Router)),
+		Then: &jsonschema.Schema{Required: []string{"name"}},
+	})
+}
+
+// restrictFigures adds the metrics that there are.
+func restrictFigures(figure *jsonschema.Schema) {
+	metric, _ := figure.Properties.Get("metric")
+	for _, m := range measurement.Catalogue() {
+		metric.Enum = append(metric.Enum, m.Name)
+	}
+}
+
+// whenIs matches objects in which key has the value.
+func whenIs(key, value string) *jsonschema.Schema {
+	properties := jsonschema.NewProperties()
+	properties.Set(key, &jsonschema.Schema{Const: value})
+	return &jsonschema.Schema{Properties: properties, Required: []string{key}}
+}
+
+func upperFirst(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
