@@ -1,0 +1,120 @@
+// Package internal_test keeps the house rules that docs/architecture.md draws.
+package internal_test
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hopbench/hopbench"
+
+// layers lists the packages from the top down. A package may import those of
+// lines below its own, and what lies under its own folder.
+var layers = [][]string{
+	{"cmd/hopbench"},
+	{"internal/cli"},
+	{"internal/runner", "internal/report"},
+	{"internal/lab", "internal/agent", "internal/store"},
+	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats"},
+	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "experiments"},
+	{"internal/probe/latency", "internal/sockets"},
+	{"internal/measurement"},
+}
+
+// homes names the only packages that may import a heavy dependency.
+var homes = map[string][]string{
+	"github.com/vishvananda/netlink":           {"internal/lab"},
+	"github.com/vishvananda/netns":             {"internal/lab"},
+	"modernc.org/sqlite":                       {"internal/store"},
+	"go.yaml.in/yaml/v4":                       {"internal/experiment"},
+	"github.com/spf13/cobra":                   {"internal/cli"},
+	"github.com/invopop/jsonschema":            {"internal/experiment/schemagen"},
+	"github.com/HdrHistogram/hdrhistogram-go":  {"internal/probe/latency", "internal/report"},
+	"golang.org/x/net":                         {"internal/probe/icmp", "internal/probe/trace"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {},
+	"github.com/rogpeppe/go-internal":          {},
+	"pgregory.net/rapid":                       {},
+	"go.uber.org/goleak":                       {},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); err == io.EOF {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// layerOf finds the line of a package: its own, or that of the nearest folder
+// above it.
+func layerOf(pkg string) int {
+	for p := pkg; p != "."; p = path.Dir(p) {
+		for i, line := range layers {
+			if slices.Contains(line, p) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func TestImportsGoDown(t *testing.T) {
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		if from == "internal/testutil" || from == "internal" {
+			continue
+		}
+		layer := layerOf(from)
+		if layer < 0 {
+			t.Errorf("%s is on no line of docs/architecture.md; add it there and here", from)
+			continue
+		}
+		for _, imported := range p.Imports {
+			to, ours := strings.CutPrefix(imported, module+"/")
+			if !ours || strings.HasPrefix(to, from+"/") || layerOf(to) > layer {
+				continue
+			}
+			// A bench or generator program below a package may use that package.
+			if strings.HasPrefix(from, to+"/") && strings.Contains(path.Base(from), "bench") {
+				continue
+			}
+			t.Errorf("%s imports %s, which is not below it", from, to)
+		}
+	}
+}
+
+func TestHeavyDependenciesHaveOneHome(t *testing.T) {
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, imported := range p.Imports {
+			for dependency, allowed := range homes {
+				if imported != dependency && !strings.HasPrefix(imported, dependency+"/") {
+					continue
+				}
+				if !slices.ContainsFunc(allowed, func(home string) bool { return from == home || strings.HasPrefix(from, home+"/") }) {
+					t.Errorf("%s imports %s, whose home is %v", from, dependency, allowed)
+				}
+			}
+		}
+	}
+}
