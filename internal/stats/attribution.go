@@ -1,5 +1,431 @@
 package stats
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
 
-func attributeAll(*dataset, Options) []measurement.Attribution { return nil }
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+const (
+	// cpuSaturated is the busy share of an end's processors from which on the
+	// end is held responsible for what nothing else explains.
+	cpuSaturated = 0.9
+	// capReached is the share of an egress cap that counts as reaching it: a
+	// token bucket is a little slower than its rate while congestion control
+	// fills it again after a loss.
+	capReached = 0.95
+	// windowFilled is the share of the congestion window in flight that counts
+	// as full; a whole offloaded segment may not fit into the rest.
+	windowFilled = 0.85
+	// paced is how far a pacing rate may exceed what was carried and still be
+	// the limit. Linux lets loss-based congestion control pace at 1.2 times
+	// the rate of the window or more (tcp_pacing_ca_ratio), so that is not.
+	paced = 1.05
+	// windowExplains is how much faster window/smallest RTT may be than what
+	// was carried for the window alone to explain the rate. Beyond it segments
+	// wait in a queue.
+	windowExplains = 1.5
+	// frameOverhead is what Ethernet, IPv4 and TCP with timestamps add to a
+	// segment's payload: 14 + 20 + 32 bytes.
+	frameOverhead = 66
+	usualMSS      = 1448
+)
+
+// shares divides time among causes; they add to 1.
+type shares map[measurement.Cause]float64
+
+func (s shares) move(to measurement.Cause, fraction float64, from ...measurement.Cause) {
+	for _, cause := range from {
+		moved := s[cause] * fraction
+		s[cause] -= moved
+		s[to] += moved
+	}
+}
+
+// attributeAll divides the time of every throughput test on every path.
+func attributeAll(set *dataset, opts Options) []measurement.Attribution {
+	var out []measurement.Attribution
+	for _, p := range set.paths {
+		for _, t := range set.tests {
+			trials := set.cells[cellKey{p.Name, t.Name}]
+			if t.Spec.Kind != measurement.TCP || len(trials) == 0 {
+				continue
+			}
+			a := attribute(trials, t.Spec.Defaults(), opts)
+			a.Path, a.Test = p.Name, t.Name
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// attribute averages the division over the trials of one cell.
+func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) measurement.Attribution {
+	sum := shares{}
+	var observed []flowFacts
+	for _, t := range trials {
+		s, facts := trialShares(t, spec, opts)
+		observed = append(observed, facts...)
+		for cause, share := range s {
+			sum[cause] += share / float64(len(trials))
+		}
+	}
+	a := measurement.Attribution{N: len(trials), Shares: map[measurement.Cause]float64{}}
+	for cause, share := range sum {
+		// Below a millionth it is rounding, not a cause.
+		if share > 1e-6 {
+			a.Shares[cause] = share
+		}
+	}
+	normalise(a.Shares)
+	a.Sentence = attributionSentence(a.Shares, observed, spec, opts)
+	return a
+}
+
+func normalise(s shares) {
+	total := 0.0
+	for _, cause := range causes() {
+		total += s[cause]
+	}
+	for cause := range s {
+		s[cause] /= total
+	}
+}
+
+// causes lists the causes in a fixed order.
+func causes() []measurement.Cause {
+	return []measurement.Cause{
+		measurement.CauseSenderApplication, measurement.CauseSendBuffer, measurement.CauseReceiveWindow,
+		measurement.CauseCongestionWindowLoss, measurement.CauseCongestionWindowDelay, measurement.CausePacing,
+		measurement.CauseSourceCPU, measurement.CauseDestinationCPU,
+		measurement.CauseSourceCap, measurement.CauseDestinationCap, measurement.CauseUnknown,
+	}
+}
+
+// trialShares divides the measured time of one trial: first by the kernel's
+// own account of each flow, then by what is known of the ends.
+func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shares, []flowFacts) {
+	goodput := t.Metrics["goodput_bits_per_second"]
+	out := shares{}
+	var observed []flowFacts
+	mss := int64(usualMSS)
+	for _, f := range t.Flows {
+		facts := flowFactsOf(f, t.Warmup, goodput/float64(len(t.Flows)))
+		for cause, share := range facts.shares {
+			out[cause] += share / float64(len(t.Flows))
+		}
+		if facts.mss > 0 {
+			mss = facts.mss
+		}
+		observed = append(observed, facts)
+	}
+	if len(t.Flows) == 0 {
+		out[measurement.CauseUnknown] = 1
+	}
+	sender, receiver := t.Source, t.Destination
+	senderCPU, receiverCPU := measurement.CauseSourceCPU, measurement.CauseDestinationCPU
+	egress, egressCap := measurement.CauseSourceCap, opts.SourceEgressBitsPerSecond
+	if spec.Direction == measurement.Receive {
+		sender, receiver = receiver, sender
+		senderCPU, receiverCPU = receiverCPU, senderCPU
+		egress, egressCap = measurement.CauseDestinationCap, opts.DestinationEgressBitsPerSecond
+	}
+	wire := goodput * float64(mss+frameOverhead) / float64(mss)
+	if egressCap > 0 && wire >= capReached*egressCap {
+		// At its cap the endpoint queues what it may not send yet. Whatever
+		// window fills first only bounds that queue: raising it would not
+		// raise the rate, so it is not the cause.
+		out.move(egress, 1, measurement.CauseSendBuffer, measurement.CauseReceiveWindow, measurement.CauseCongestionWindowLoss,
+			measurement.CauseCongestionWindowDelay, measurement.CausePacing, measurement.CauseUnknown)
+	}
+	blameProcessors(out, observed, busy(sender), busy(receiver), senderCPU, receiverCPU)
+	return out, observed
+}
+
+func busy(e measurement.End) bool { return e.CPUBusy >= cpuSaturated }
+
+// blameProcessors gives an end without processor time to spare what nothing
+// else explains: an idle sender to the sending end, a full window that does
+// not explain the rate to the receiving end, the unknown to either.
+func blameProcessors(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU measurement.Cause) {
+	if sender {
+		s.move(senderCPU, 1, measurement.CauseSenderApplication)
+	}
+	if receiver && queued(observed) {
+		s.move(receiverCPU, 1, measurement.CauseReceiveWindow)
+	}
+	switch {
+	case sender && receiver:
+		s.move(senderCPU, 0.5, measurement.CauseUnknown)
+		s.move(receiverCPU, 1, measurement.CauseUnknown)
+	case sender:
+		s.move(senderCPU, 1, measurement.CauseUnknown)
+	case receiver:
+		s.move(receiverCPU, 1, measurement.CauseUnknown)
+	}
+}
+
+// flowFacts is what the sender's TCP_INFO says of one flow in the measured
+// window.
+type flowFacts struct {
+	shares shares
+	// inFlight is the median of what was in flight, in bytes, or the window
+	// the peer advertised where that is all there is; 0 when neither is known.
+	inFlight float64
+	rtt      float64 // median of the smoothed round-trip time, seconds
+	minRTT   float64 // seconds
+	rate     float64 // goodput of the flow, bit/s
+	mss      int64
+}
+
+// flowFactsOf divides a flow's time. The kernel splits the time since the
+// connection began into idle, busy, receive-window limited and send-buffer
+// limited (linux/tcp.h, tcpi_busy_time, tcpi_rwnd_limited,
+// tcpi_sndbuf_limited; the last two are part of the first). What of the busy
+// time remains is divided by the samples taken in the window.
+func flowFactsOf(f measurement.Flow, warmup measurement.Seconds, rate float64) flowFacts {
+	samples := slices.Clone(f.Info)
+	slices.SortStableFunc(samples, func(a, b measurement.TCPInfo) int {
+		switch {
+		case a.At < b.At:
+			return -1
+		case a.At > b.At:
+			return 1
+		}
+		return 0
+	})
+	var start, end measurement.TCPInfo
+	var inside []measurement.TCPInfo
+	for _, s := range samples {
+		if s.At <= warmup {
+			start = s
+		} else {
+			inside = append(inside, s)
+		}
+		end = s
+	}
+	if f.Final != nil {
+		end = *f.Final
+	}
+	facts := flowFacts{shares: shares{}, rate: rate, mss: end.MSS, minRTT: float64(end.MinRTT)}
+	facts.observe(inside)
+	elapsed := float64(end.At - start.At)
+	if !(elapsed > 0) || end.Busy <= 0 {
+		facts.shares[measurement.CauseUnknown] = 1
+		return facts
+	}
+	part := func(from, to measurement.Seconds) float64 {
+		return math.Max(0, math.Min(1, float64(to-from)/elapsed))
+	}
+	active := part(start.Busy, end.Busy)
+	window := part(start.ReceiveWindowTime, end.ReceiveWindowTime)
+	buffer := part(start.SendBufferTime, end.SendBufferTime)
+	// The counters are read one after the other while they run.
+	if window+buffer > active {
+		scale := active / (window + buffer)
+		window, buffer = window*scale, buffer*scale
+	}
+	facts.shares[measurement.CauseSenderApplication] = 1 - active
+	facts.shares[measurement.CauseReceiveWindow] = window
+	facts.shares[measurement.CauseSendBuffer] = buffer
+	lossCause := measurement.CauseCongestionWindowDelay
+	if end.Retransmits > start.Retransmits {
+		lossCause = measurement.CauseCongestionWindowLoss
+	}
+	facts.divideRest(active-window-buffer, inside, lossCause)
+	return facts
+}
+
+// divideRest divides the share of the time that the kernel counts as busy and
+// limited by neither receive window nor send buffer, in proportion to samples
+// with a full congestion window, samples at the pacing rate, and others.
+func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, windowCause measurement.Cause) {
+	if len(inside) == 0 {
+		f.shares[measurement.CauseUnknown] += rest
+		return
+	}
+	for _, s := range inside {
+		cause := measurement.CauseUnknown
+		switch {
+		case windowFull(s, f.rate):
+			cause = windowCause
+		case s.PacingRate > 0 && f.rate > 0 && s.PacingRate <= paced*f.rate:
+			cause = measurement.CausePacing
+		}
+		f.shares[cause] += rest / float64(len(inside))
+	}
+}
+
+// windowFull says whether the congestion window was used up. Without a count
+// of bytes in flight Little's law gives it: rate times round-trip time.
+func windowFull(s measurement.TCPInfo, rate float64) bool {
+	inFlight := float64(s.InFlight)
+	if inFlight == 0 {
+		inFlight = rate / 8 * float64(s.RTT)
+	}
+	return s.CongestionWindow > 0 && inFlight >= windowFilled*float64(s.CongestionWindow)
+}
+
+// observe fills in the medians over the samples.
+func (f *flowFacts) observe(inside []measurement.TCPInfo) {
+	var inFlight, window, rtt []float64
+	for _, s := range inside {
+		if s.InFlight > 0 {
+			inFlight = append(inFlight, float64(s.InFlight))
+		}
+		if s.SendWindow > 0 {
+			window = append(window, float64(s.SendWindow))
+		}
+		if s.RTT > 0 {
+			rtt = append(rtt, float64(s.RTT))
+		}
+		if f.minRTT == 0 || (s.MinRTT > 0 && float64(s.MinRTT) < f.minRTT) {
+			f.minRTT = float64(s.MinRTT)
+		}
+	}
+	if len(inFlight) == 0 {
+		inFlight = window
+	}
+	if len(inFlight) > 0 {
+		f.inFlight = median(inFlight)
+	}
+	if len(rtt) > 0 {
+		f.rtt = median(rtt)
+	}
+}
+
+// medianOver is the median of a fact over the flows that know it, 0 if none.
+func medianOver(observed []flowFacts, fact func(flowFacts) float64) float64 {
+	var values []float64
+	for _, f := range observed {
+		if v := fact(f); v > 0 && finite(v) {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return 0
+	}
+	return median(values)
+}
+
+// queued says that what is in flight would allow a much higher rate at the
+// smallest round-trip time: most of the round trip is waiting.
+func queued(observed []flowFacts) bool {
+	ratio := medianOver(observed, func(f flowFacts) float64 {
+		if f.minRTT == 0 || f.rate == 0 {
+			return 0
+		}
+		return f.inFlight * 8 / f.minRTT / f.rate
+	})
+	return ratio > windowExplains
+}
+
+// attributionSentence says what held the flows back most of the time.
+func attributionSentence(s shares, observed []flowFacts, spec measurement.Spec, opts Options) string {
+	order := causes()
+	slices.SortStableFunc(order, func(a, b measurement.Cause) int {
+		switch {
+		case s[a] > s[b]:
+			return -1
+		case s[a] < s[b]:
+			return 1
+		}
+		return 0
+	})
+	first := order[0]
+	if s[first] < 0.5 {
+		var parts []string
+		for _, cause := range order {
+			if s[cause] >= 0.05 {
+				parts = append(parts, fmt.Sprintf("%s %s", causeLabel(cause), wholePercent(s[cause])))
+			}
+		}
+		return "no single cause: " + strings.Join(parts, ", ") + " of the time"
+	}
+	switch first {
+	case measurement.CauseSourceCap:
+		return fmt.Sprintf("at the source's egress cap of %s", formatValue(opts.SourceEgressBitsPerSecond, measurement.BitsPerSecond))
+	case measurement.CauseDestinationCap:
+		return fmt.Sprintf("at the destination's egress cap of %s", formatValue(opts.DestinationEgressBitsPerSecond, measurement.BitsPerSecond))
+	case measurement.CauseUnknown:
+		return fmt.Sprintf("what held it back for %s of the time cannot be told from the senders' counters", wholePercent(s[first]))
+	}
+	return causeSentence(first, s[first], observed, spec)
+}
+
+// causeSentence explains a cause that took at least half of the time.
+func causeSentence(cause measurement.Cause, share float64, observed []flowFacts, spec measurement.Spec) string {
+	part := wholePercent(share) + " of the time"
+	sender, receiver := "source", "destination"
+	if spec.Direction == measurement.Receive {
+		sender, receiver = receiver, sender
+	}
+	switch cause {
+	case measurement.CauseReceiveWindow:
+		return windowSentence("window-limited "+part, "a larger receive window", observed)
+	case measurement.CauseSendBuffer:
+		return windowSentence("limited by the send buffer "+part, "a larger send buffer", observed)
+	case measurement.CauseCongestionWindowLoss:
+		return windowSentence("limited by the congestion window "+part+", with losses", "fewer losses", observed)
+	case measurement.CauseCongestionWindowDelay:
+		return windowSentence("limited by the congestion window "+part+", without losses", "a longer test or another congestion control", observed)
+	case measurement.CausePacing:
+		return "held back by the sender's own pacing " + part
+	case measurement.CauseSenderApplication:
+		return fmt.Sprintf("the sending program on the %s had nothing to send %s", sender, part)
+	case measurement.CauseSourceCPU, measurement.CauseDestinationCPU:
+		end := "source"
+		if cause == measurement.CauseDestinationCPU {
+			end = "destination"
+		}
+		role := "sending"
+		if end == receiver {
+			role = "receiving"
+		}
+		return fmt.Sprintf("the processors of the %s (%s) were busy; nothing else explains %s", end, role, part)
+	}
+	return causeLabel(cause) + " " + part
+}
+
+// windowSentence adds the arithmetic of bytes in flight per round trip.
+func windowSentence(what, remedy string, observed []flowFacts) string {
+	inFlight := medianOver(observed, func(f flowFacts) float64 { return f.inFlight })
+	rtt := medianOver(observed, func(f flowFacts) float64 { return f.rtt })
+	if inFlight == 0 || rtt == 0 {
+		return what
+	}
+	text := fmt.Sprintf("%s: %s in flight at %s per flow allow %s", what,
+		formatValue(inFlight, measurement.Bytes), formatValue(rtt, measurement.SecondsUnit),
+		formatValue(inFlight*8/rtt, measurement.BitsPerSecond))
+	if queued(observed) {
+		least := medianOver(observed, func(f flowFacts) float64 { return f.minRTT })
+		return text + fmt.Sprintf("; most of that round trip is waiting in a queue (the smallest is %s), so what drains the queue sets the rate",
+			formatValue(least, measurement.SecondsUnit))
+	}
+	return text + fmt.Sprintf("; more flows or %s would raise it", remedy)
+}
+
+func wholePercent(share float64) string { return number(100*share, 0) + " %" }
+
+func causeLabel(c measurement.Cause) string {
+	switch c {
+	case measurement.CauseSenderApplication:
+		return "sending program"
+	case measurement.CauseCongestionWindowLoss:
+		return "congestion window (loss)"
+	case measurement.CauseCongestionWindowDelay:
+		return "congestion window (delay)"
+	case measurement.CauseSourceCPU:
+		return "source's processors"
+	case measurement.CauseDestinationCPU:
+		return "destination's processors"
+	case measurement.CauseSourceCap:
+		return "source's egress cap"
+	case measurement.CauseDestinationCap:
+		return "destination's egress cap"
+	}
+	return strings.ReplaceAll(string(c), "_", " ")
+}

@@ -25,11 +25,15 @@ type Options struct {
 	// MinBlocks is the number of pairs below which there is no interval and no
 	// claim; default 6, the fewest that allow a 95 % interval of a median.
 	MinBlocks int
-	// CapBitsPerSecond is the metered rate on the wire of all that an endpoint
-	// sends, as it is on this testbed (scaled), by the endpoint's name. An
-	// endpoint without a meter is absent.
-	CapBitsPerSecond map[string]float64
+	// SourceEgressBitsPerSecond and DestinationEgressBitsPerSecond are the
+	// metered rates on the wire of all that the endpoints send, as they are on
+	// this testbed (scaled); 0 where nothing meters.
+	SourceEgressBitsPerSecond      float64
+	DestinationEgressBitsPerSecond float64
 }
+
+// DefaultOptions are the options of a report.
+func DefaultOptions() Options { return Options{}.Defaults() }
 
 // Defaults fills in the fields that are zero or make no sense.
 func (o Options) Defaults() Options {
