@@ -30,6 +30,9 @@ type socket struct {
 
 func open(ctx context.Context, p plan) (conn, error) {
 	fd, kind, err := wire.OpenEcho(p.source, p.target)
+	if errors.Is(err, wire.ErrNotAllowed) {
+		return nil, fmt.Errorf("%w, or measure round trips with an rr test, which needs no right", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,10 @@ const (
 	DatagramSocket = "datagram"
 )
 
+// ErrNotAllowed is in the error of OpenEcho when this process may open neither
+// kind of socket. Callers add what to do instead.
+var ErrNotAllowed = errors.New("allow it with `sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"`")
+
 // OpenEcho opens a connected ICMP echo socket: a raw one where that is
 // allowed, otherwise a datagram one (net.ipv4.ping_group_range). ICMP errors
 // come by its error queue. It returns the descriptor and the kind.
@@ -47,9 +51,7 @@ func echoRefused(rawErr, datagramErr error) error {
 		!errors.Is(datagramErr, unix.EPERM) && !errors.Is(datagramErr, unix.EACCES) {
 		return fmt.Errorf("open ICMP socket: raw: %w; datagram: %w", rawErr, datagramErr)
 	}
-	return fmt.Errorf("open ICMP socket: raw: %w (needs CAP_NET_RAW); datagram: %w; "+
-		"allow it with `sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"`, "+
-		"or measure round trips with an rr test, which needs no privilege", rawErr, datagramErr)
+	return fmt.Errorf("open ICMP socket: raw: %w (needs CAP_NET_RAW); datagram: %w; %w", rawErr, datagramErr, ErrNotAllowed)
 }
 
 func prepareEcho(fd int, kind string, v6 bool, source, target netip.Addr) error {
