@@ -1,0 +1,139 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
+
+func (s *supervisor) answerCounters(id uint64) {
+	answer := message{ID: id}
+	for _, n := range s.build.Topology.Nodes {
+		s.builder.mu.Lock()
+		made := s.builder.nodes[n.Name]
+		s.builder.mu.Unlock()
+		if made == nil {
+			answer.Error = "the lab is not up yet"
+			break
+		}
+		counters, err := made.counters()
+		if err != nil {
+			answer.Error = fmt.Sprintf("read the counters of node %s: %v", n.Name, err)
+			break
+		}
+		answer.Counters = append(answer.Counters, counters)
+	}
+	s.reply(answer)
+}
+
+func (n *node) counters() (NodeCounters, error) {
+	c := NodeCounters{Node: n.spec.Name}
+	links, err := untilComplete(n.handle.LinkList)
+	if err != nil {
+		return c, err
+	}
+	qdiscs, err := untilComplete(func() ([]netlink.Qdisc, error) { return n.handle.QdiscList(nil) })
+	if err != nil {
+		return c, err
+	}
+	dropped := make(map[int]uint64)
+	for _, q := range qdiscs {
+		if a := q.Attrs(); a.Statistics != nil && a.Statistics.Queue != nil {
+			dropped[a.LinkIndex] += uint64(a.Statistics.Queue.Drops)
+		}
+	}
+	for _, l := range links {
+		a := l.Attrs()
+		if a.Name == "lo" || a.Statistics == nil {
+			continue
+		}
+		c.Interfaces = append(c.Interfaces, InterfaceCounters{
+			Name:          a.Name,
+			ReceivedBytes: a.Statistics.RxBytes, ReceivedPackets: a.Statistics.RxPackets, ReceivedDropped: a.Statistics.RxDropped,
+			SentBytes: a.Statistics.TxBytes, SentPackets: a.Statistics.TxPackets, SentDropped: a.Statistics.TxDropped,
+			EgressDropped: dropped[a.Index],
+		})
+	}
+	return c, nil
+}
+
+// untilComplete repeats a dump that a change interrupted.
+func untilComplete[T any](dump func() ([]T, error)) ([]T, error) {
+	for range 10 {
+		list, err := dump()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return list, err
+		}
+	}
+	return nil, netlink.ErrDumpInterrupted
+}
+
+// recordedSysctls decide what TCP does in a node, so a result records them.
+var recordedSysctls = []string{
+	"net.ipv4.tcp_rmem",
+	"net.ipv4.tcp_wmem",
+	"net.ipv4.tcp_window_scaling",
+	"net.ipv4.tcp_timestamps",
+	"net.ipv4.tcp_sack",
+	"net.ipv4.tcp_ecn",
+	"net.ipv4.tcp_no_metrics_save",
+	"net.ipv4.tcp_slow_start_after_idle",
+	"net.ipv4.tcp_mtu_probing",
+	"net.ipv4.ping_group_range",
+}
+
+// environment reads back what is in force in the nodes that run agents. A value
+// that differs between them stands under "name@node" for each.
+func (s *supervisor) environment() map[string]string {
+	env := make(map[string]string)
+	values := make(map[string]map[string]string) // key, node
+	record := func(key, node, value string) {
+		if values[key] == nil {
+			values[key] = make(map[string]string)
+		}
+		values[key][node] = value
+	}
+	for _, spec := range s.build.Topology.Nodes {
+		if !spec.Agent {
+			continue
+		}
+		n := s.builder.nodes[spec.Name]
+		err := n.within(func() error {
+			algorithm, err := readSysctl("net.ipv4.tcp_congestion_control")
+			switch {
+			case err != nil:
+				algorithm = spec.CongestionControl
+			case spec.CongestionControl != "" && algorithm != spec.CongestionControl:
+				algorithm = fmt.Sprintf("%s (by route; the namespace's default is %s)", spec.CongestionControl, algorithm)
+			}
+			record("net.ipv4.tcp_congestion_control", spec.Name, algorithm)
+			for _, key := range recordedSysctls {
+				if value, err := readSysctl(key); err == nil { // a kernel may lack one: then it is not recorded
+					record(key, spec.Name, value)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			s.addFact(fmt.Sprintf("the settings of node %s could not be read: %v", spec.Name, err))
+		}
+	}
+	for key, byNode := range values {
+		same, first := true, ""
+		for _, v := range byNode {
+			if first == "" {
+				first = v
+			}
+			same = same && v == first
+		}
+		if same {
+			env[key] = first
+			continue
+		}
+		for node, v := range byNode {
+			env[key+"@"+node] = v
+		}
+	}
+	return env
+}

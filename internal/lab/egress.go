@@ -1,0 +1,51 @@
+package lab
+
+import (
+	"math"
+	"time"
+)
+
+// maxEgressBitsPerSecond is the largest egress that the token bucket takes: its
+// limit in bytes, 10 ms at the rate, is a 32-bit field.
+const maxEgressBitsPerSecond = 1e12
+
+// tokenBucket are the parameters of tbf(8).
+type tokenBucket struct {
+	BytesPerSecond uint64
+	BurstBytes     uint32
+	LimitBytes     uint32
+}
+
+// egressBucket sizes the token bucket that meters an endpoint's egress.
+//
+// Burst: tbf passes a frame when the bucket holds tokens for all of it, and
+// splits a GSO super-packet that is larger than the bucket into its segments,
+// each queued by itself; so the bucket holds at least two super-packets of 64
+// KiB. Tokens that would overflow a full bucket are lost: when the timer that
+// restarts the queue is late by more than burst/rate, the rate comes out too
+// low. 2 ms at the rate cover the lateness of a busy machine. The price is that
+// a sender that was idle sends 2 ms worth at once; a throughput trial discards
+// its start, so what it measures is the rate.
+//
+// Limit: 10 ms at the rate, and at least 1 MiB beyond the burst, may wait. TCP
+// keeps about 1 ms per flow in the queue of its own host (TCP small queues,
+// tcp_small_queue_check in net/ipv4/tcp_output.c), so it meets no drop here.
+//
+// tbf counts layer 2 bytes, the headers of every segment of a super-packet
+// included (qdisc_pkt_len_init in net/core/dev.c): a full frame of an MTU of
+// 1500 is 1514 bytes.
+func egressBucket(bitsPerSecond float64) tokenBucket {
+	const superPacket = 64<<10 + 256 // with the headers of its first segment
+	bytesPerSecond := bitsPerSecond / 8
+	burst := math.Max(2*superPacket, bytesPerSecond*0.002)
+	limit := burst + math.Max(1<<20, bytesPerSecond*0.010)
+	return tokenBucket{
+		BytesPerSecond: uint64(math.Max(1, math.Round(bytesPerSecond))),
+		BurstBytes:     uint32(math.Min(math.Ceil(burst), math.MaxUint32)),
+		LimitBytes:     uint32(math.Min(math.Ceil(limit), math.MaxUint32)),
+	}
+}
+
+func roundDuration(nanoseconds float64) time.Duration {
+	return time.Duration(math.Round(nanoseconds))
+}

@@ -1,0 +1,360 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// selfExecutable is the running program, also when its file was replaced or
+// removed meanwhile, as `go run` does.
+const selfExecutable = "/proc/self/exe"
+
+// ErrClosed is what a lab's methods return after Close.
+var ErrClosed = errors.New("the lab is closed")
+
+// Lab is a running lab. Its methods may be used by several goroutines.
+type Lab struct {
+	topology Topology
+	wire     *wire
+	ready    chan message
+	exited   chan struct{} // closed when the supervisor has ended, and with it every process of the lab
+	readDone chan struct{} // closed when no more messages are read
+	done     chan struct{} // see Done
+
+	mu          sync.Mutex
+	err         error
+	closing     bool
+	process     *os.Process
+	status      syscall.WaitStatus
+	controls    map[string]net.Conn
+	pending     map[uint64]chan message
+	last        uint64 // id of the last request
+	environment map[string]string
+	facts       []string
+	stderr      tail
+	published   []*publication
+}
+
+// Start builds t and returns when every node is routed and every agent's
+// process runs. When ctx ends before, or anything fails, nothing is left. The
+// lab lives until Close, or until the calling process ends.
+func Start(ctx context.Context, t Topology, o Options) (*Lab, error) {
+	l, err := start(ctx, t, o)
+	if err != nil {
+		return nil, fmt.Errorf("start lab: %w", err)
+	}
+	return l, nil
+}
+
+func start(ctx context.Context, t Topology, o Options) (*Lab, error) {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	if len(o.NodeCommand) == 0 && slices.ContainsFunc(t.Nodes, func(n Node) bool { return n.Agent }) {
+		return nil, errors.New("the topology has agents, but Options.NodeCommand does not say what to run")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := &Lab{
+		topology: t,
+		ready:    make(chan message, 1),
+		exited:   make(chan struct{}), readDone: make(chan struct{}), done: make(chan struct{}),
+		controls: make(map[string]net.Conn), pending: make(map[uint64]chan message),
+	}
+	if err := l.launch(o.Executable); err != nil {
+		return nil, err
+	}
+	if err := l.await(ctx, build{Topology: t, Executable: selfOr(o.Executable), NodeCommand: o.NodeCommand}); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func selfOr(executable string) string {
+	if executable == "" {
+		return selfExecutable
+	}
+	return executable
+}
+
+// launch starts the supervisor and everything that listens to it.
+func (l *Lab) launch(executable string) error {
+	mine, its, err := socketPair("lab")
+	if err != nil {
+		return err
+	}
+	defer its.Close()
+	conn, err := connOf(mine)
+	if err != nil {
+		return err
+	}
+	l.wire = &wire{conn: conn}
+	stderr, stderrWriter, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	cmd := supervisorCommand(selfOr(executable), its, stderrWriter)
+	started := make(chan error)
+	go func() {
+		// The kernel sends Pdeathsig when the thread that started the child
+		// ends, not the process; so this thread stays until the child has
+		// ended (golang/go#27505).
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		stderrWriter.Close()
+		if err == nil {
+			l.process = cmd.Process
+		}
+		started <- err
+		if err == nil {
+			l.wait(cmd)
+		}
+	}()
+	if err := <-started; err != nil {
+		return errors.Join(explainStart(err), stderr.Close(), conn.Close())
+	}
+	go l.stderr.collect(stderr)
+	go l.read()
+	return nil
+}
+
+func supervisorCommand(executable string, control, stderr *os.File) *exec.Cmd {
+	cmd := exec.Command(executable)
+	cmd.Args = []string{supervisorRole}
+	cmd.Stderr = stderr
+	cmd.ExtraFiles = []*os.File{control}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		// An unprivileged process may map only its own ids, one of each, and
+		// the group only when setgroups(2) is off (user_namespaces(7)).
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
+		// A session of its own: Ctrl-C reaches the caller alone, who then
+		// closes the lab in good order.
+		Setsid: true,
+	}
+	return cmd
+}
+
+// wait runs in the thread that started the supervisor until that has ended.
+func (l *Lab) wait(cmd *exec.Cmd) {
+	err := cmd.Wait()
+	var status syscall.WaitStatus
+	if cmd.ProcessState != nil {
+		status, _ = cmd.ProcessState.Sys().(syscall.WaitStatus)
+	}
+	var how string
+	if cmd.ProcessState != nil {
+		how = describe(status)
+	} else {
+		how = fmt.Sprintf("could not be waited for: %v", err)
+	}
+	// Its death takes all others along, so it is the first cause only if no
+	// other death was reported; what was reported is still to be read.
+	<-l.readDone
+	l.fail(errors.New("the lab's supervisor " + how))
+	close(l.exited)
+}
+
+// read handles what the supervisor sends until it ends.
+func (l *Lab) read() {
+	defer close(l.readDone)
+	for {
+		m, files, err := l.wire.receive()
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
+				l.fail(fmt.Errorf("read from the lab's supervisor: %w", err))
+			}
+			// Whatever it still does, it cannot be talked to any more.
+			l.kill()
+			return
+		}
+		l.handle(m, files)
+	}
+}
+
+func (l *Lab) handle(m message, files []*os.File) {
+	switch m.Op {
+	case opControl:
+		if len(files) == 1 {
+			if conn, err := connOf(files[0]); err == nil {
+				l.mu.Lock()
+				l.controls[m.Node] = conn
+				l.mu.Unlock()
+			} else {
+				l.fail(fmt.Errorf("control socket of node %s: %w", m.Node, err))
+			}
+			return
+		}
+	case opReady:
+		select {
+		case l.ready <- m:
+		default: // said twice
+		}
+	case opDied:
+		l.fail(errors.New(m.Error))
+	case opReply:
+		l.mu.Lock()
+		answer := l.pending[m.ID]
+		delete(l.pending, m.ID)
+		l.mu.Unlock()
+		if answer != nil {
+			answer <- m
+		}
+	}
+	closeAll(files)
+}
+
+// fail records the first failure and closes Done.
+func (l *Lab) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	if l.closing {
+		err = ErrClosed
+	}
+	l.err = err
+	close(l.done)
+}
+
+// await asks for the topology and waits until it stands.
+func (l *Lab) await(ctx context.Context, b build) error {
+	if err := l.wire.send(message{Op: opBuild, Build: &b}); err != nil {
+		return fmt.Errorf("tell the supervisor what to build: %w", err)
+	}
+	select {
+	case m := <-l.ready:
+		l.mu.Lock()
+		l.environment, l.facts = m.Environment, m.Facts
+		l.mu.Unlock()
+		if m.Error != "" {
+			return errors.New(m.Error)
+		}
+		return nil
+	case <-l.done:
+		return l.withStderr(l.Err())
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// withStderr adds what the lab's processes said last, once all of it is read.
+func (l *Lab) withStderr(err error) error {
+	l.kill()
+	<-l.exited
+	if said := strings.TrimSpace(l.stderr.String()); said != "" {
+		return fmt.Errorf("%w; its processes said: %s", err, said)
+	}
+	return err
+}
+
+func (l *Lab) kill() {
+	// It may have ended by itself; os.Process knows and does not signal another.
+	if err := l.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		l.fail(fmt.Errorf("kill the lab's supervisor: %w", err))
+	}
+}
+
+// Close ends every process of the lab and returns when all of them are gone;
+// the kernel removes what they held. It may be called more than once.
+func (l *Lab) Close() error {
+	l.mu.Lock()
+	l.closing = true
+	published := l.published
+	l.published = nil
+	l.mu.Unlock()
+	for _, p := range published {
+		p.close()
+	}
+	l.kill()
+	<-l.exited
+	err := l.wire.conn.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	l.stderr.wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, conn := range l.controls {
+		conn.Close() // the caller may have closed it already
+		delete(l.controls, name)
+	}
+	return err
+}
+
+// Control is the connection to the agent of a node: the other end of the
+// socket that the agent has as file descriptor 3. It is the same at every call,
+// and Close closes it.
+func (l *Lab) Control(node string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	conn := l.controls[node]
+	if conn == nil {
+		return nil, fmt.Errorf("the lab has no agent at node %q", node)
+	}
+	return conn, nil
+}
+
+// Done is closed when the supervisor, an agent or a cable ends, and after Close.
+func (l *Lab) Done() <-chan struct{} { return l.done }
+
+// Err says why Done is closed: which process ended and how, or ErrClosed. It is
+// nil while the lab is well.
+func (l *Lab) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Nodes lists the names of the nodes in the order of the topology.
+func (l *Lab) Nodes() []string { return nodeNames(l.topology) }
+
+func nodeNames(t Topology) []string {
+	names := make([]string, len(t.Nodes))
+	for i, n := range t.Nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
+// Environment are the settings in force in the nodes with agents, by sysctl
+// name; "name@node" where nodes differ.
+func (l *Lab) Environment() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.environment)
+}
+
+// Facts are sentences on what this machine did not allow as wished.
+func (l *Lab) Facts() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.facts)
+}
+
+// Stderr is the last of what the processes of the lab wrote to standard error.
+func (l *Lab) Stderr() string { return l.stderr.String() }
+
+// Counters are those of every interface of every node.
+func (l *Lab) Counters(ctx context.Context) ([]NodeCounters, error) {
+	answer, _, err := l.request(ctx, message{Op: opCounters}, nil, nil)
+	return answer.Counters, err
+}

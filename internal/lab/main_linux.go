@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/cable"
+)
+
+// The names under which the own binary runs in a role of the lab, as argv[0].
+const (
+	supervisorRole = "hopbench-lab-supervisor"
+	cableRole      = "hopbench-lab-cable"
+)
+
+// controlDescriptor is where a re-executed process finds its control socket.
+const controlDescriptor = 3
+
+// Main runs the role of a lab that args, the program's os.Args, ask for.
+// handled is false when they ask for none. A program that starts labs calls it
+// before anything else.
+func Main(args []string) (code int, handled bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	switch filepath.Base(args[0]) {
+	case supervisorRole:
+		return supervisorMain(), true
+	case cableRole:
+		return cableMain(args), true
+	}
+	return 0, false
+}
+
+// cableJob is what a cable's process is told, as its first argument. Its ports
+// are descriptors 4 and 5.
+type cableJob struct {
+	Link   string        `json:"link"`
+	Kinds  [2]cable.Kind `json:"kinds"`
+	Config cable.Config  `json:"config"`
+}
+
+func cableMain(args []string) int {
+	if err := runCable(args); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", cableRole, err)
+		return 1
+	}
+	return 0
+}
+
+func runCable(args []string) error {
+	if len(args) != 2 {
+		return errors.New("started without its job; the lab starts this process")
+	}
+	var job cableJob
+	if err := json.Unmarshal([]byte(args[1]), &job); err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	var ports [2]*cable.Port
+	for i, kind := range job.Kinds {
+		fd := controlDescriptor + 1 + i
+		port, err := cable.PortFromFile(os.NewFile(uintptr(fd), job.Link), kind, job.Link)
+		if err != nil {
+			return err
+		}
+		ports[i] = port
+	}
+	c, err := cable.New(ports[0], ports[1], job.Config)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	return c.Run(ctx)
+}

@@ -1,0 +1,237 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Verb says what an operation does.
+type Verb string
+
+// The verbs, in the order in which a plan applies them. Operations of one verb
+// do not depend on each other, except that those of one node keep their order.
+const (
+	CreateNode Verb = "node"    // make a network namespace, bring lo up
+	SetSysctl  Verb = "sysctl"  // set one value of the namespace
+	AddLink    Verb = "link"    // make a veth pair, or a cable's two devices
+	SetAddress Verb = "address" // give an interface its address and bring it up
+	MeterRate  Verb = "egress"  // put a token bucket on an interface
+	AddRoute   Verb = "route"   // add a static route
+	RunCable   Verb = "cable"   // start the process that carries a cable's frames
+	RunAgent   Verb = "agent"   // start the program of a node
+)
+
+// Operation is one step of a plan. Which fields count depends on the verb.
+type Operation struct {
+	Verb Verb
+	Node string // every verb but AddLink and RunCable
+	Link int    // AddLink, RunCable: index into Topology.Links
+
+	// NoPrefixRoute keeps the kernel from adding the subnet's route with the
+	// address, because the plan adds its own.
+	NoPrefixRoute bool // SetAddress
+
+	Interface  string       // SetAddress, MeterRate, AddRoute
+	Address    netip.Prefix // SetAddress
+	Route      Route        // AddRoute
+	Congestion string       // AddRoute: congestion control of connections over it
+
+	Key, Value string // SetSysctl
+	// Wish marks a sysctl that may be refused: it is recorded, not an error.
+	Wish bool
+
+	bucket tokenBucket // MeterRate
+	text   string      // AddLink, RunCable
+}
+
+// String is the operation as a line of the plan.
+func (o Operation) String() string {
+	switch o.Verb {
+	case CreateNode, RunAgent:
+		return fmt.Sprintf("%s %s", o.Verb, o.Node)
+	case SetSysctl:
+		wish := ""
+		if o.Wish {
+			wish = " if possible"
+		}
+		return fmt.Sprintf("sysctl %s %s=%s%s", o.Node, o.Key, o.Value, wish)
+	case AddLink, RunCable:
+		return fmt.Sprintf("%s %s", o.Verb, o.text)
+	case SetAddress:
+		flag := ""
+		if o.NoPrefixRoute {
+			flag = " noprefixroute"
+		}
+		return fmt.Sprintf("address %s:%s %s%s", o.Node, o.Interface, o.Address, flag)
+	case MeterRate:
+		return fmt.Sprintf("egress %s:%s tbf rate %sbit burst %d limit %d", o.Node, o.Interface,
+			strconv.FormatUint(o.bucket.BytesPerSecond*8, 10), o.bucket.BurstBytes, o.bucket.LimitBytes)
+	case AddRoute:
+		var b strings.Builder
+		fmt.Fprintf(&b, "route %s %s", o.Node, o.Route.Destination)
+		if o.Route.Via.IsValid() {
+			fmt.Fprintf(&b, " via %s", o.Route.Via)
+		}
+		fmt.Fprintf(&b, " dev %s", o.Route.Interface)
+		if o.Route.Source.IsValid() {
+			fmt.Fprintf(&b, " src %s", o.Route.Source)
+		}
+		if o.Congestion != "" {
+			fmt.Fprintf(&b, " congctl %s", o.Congestion)
+		}
+		return b.String()
+	}
+	return string(o.Verb)
+}
+
+// Plan is the ordered list of operations that build a topology.
+type Plan []Operation
+
+// String is the plan as text, one operation per line.
+func (p Plan) String() string {
+	var b strings.Builder
+	for _, o := range p {
+		b.WriteString(o.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// wishedSysctls are set in every node where the kernel allows it.
+//   - IPv6 off: no neighbour discovery and router solicitation as noise.
+//   - rp_filter 0: several paths join the same two nodes.
+//   - icmp_ratelimit 0: a trace may probe a router as fast as it likes.
+//   - tcp_no_metrics_save 1: one trial must not teach the next its ssthresh.
+//   - ping_group_range: ICMP sockets without CAP_NET_RAW; group 0 is the only
+//     one that the user namespace maps.
+var wishedSysctls = [][2]string{
+	{"net.ipv6.conf.all.disable_ipv6", "1"},
+	{"net.ipv6.conf.default.disable_ipv6", "1"},
+	{"net.ipv4.conf.all.rp_filter", "0"},
+	{"net.ipv4.conf.default.rp_filter", "0"},
+	{"net.ipv4.icmp_ratelimit", "0"},
+	{"net.ipv4.tcp_no_metrics_save", "1"},
+	{"net.ipv4.ping_group_range", "0 0"},
+}
+
+// leastBuffers are sysctls of three numbers (least, initial and largest bytes
+// of a TCP buffer) whose largest is raised where it is lower: 32 MiB in flight
+// cover 10 Gbit/s over 25 ms.
+var leastBuffers = [...]string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+
+const leastLargestBuffer = 32 << 20
+
+// leastPrefix marks a value that is a lower bound of the third number.
+const leastPrefix = "max>="
+
+// Plan lists the operations that build t. It fails when t is not valid.
+func (t Topology) Plan() (Plan, error) {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	var plan Plan
+	for _, n := range t.Nodes {
+		plan = append(plan, Operation{Verb: CreateNode, Node: n.Name})
+	}
+	for _, n := range t.Nodes {
+		plan = append(plan, nodeSysctls(n)...)
+	}
+	for i, l := range t.Links {
+		plan = append(plan, Operation{Verb: AddLink, Link: i, text: linkText(l)})
+	}
+	congestion := make(map[string]string)
+	for _, n := range t.Nodes {
+		congestion[n.Name] = n.CongestionControl
+	}
+	for i := range t.Links {
+		for _, e := range []End{t.Links[i].A, t.Links[i].B} {
+			algorithm := congestion[e.Node]
+			plan = append(plan, Operation{
+				Verb: SetAddress, Node: e.Node, Interface: e.Interface, Address: e.Address,
+				NoPrefixRoute: algorithm != "",
+			})
+			if e.EgressBitsPerSecond > 0 {
+				plan = append(plan, Operation{Verb: MeterRate, Node: e.Node, Interface: e.Interface, bucket: egressBucket(e.EgressBitsPerSecond)})
+			}
+			if algorithm != "" {
+				plan = append(plan, Operation{
+					Verb: AddRoute, Node: e.Node, Congestion: algorithm,
+					Route: Route{Destination: e.Address.Masked(), Interface: e.Interface, Source: e.Address.Addr()},
+				})
+			}
+		}
+	}
+	derived := deriveRoutes(t)
+	for _, n := range t.Nodes {
+		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
+			plan = append(plan, Operation{Verb: AddRoute, Node: n.Name, Route: r, Congestion: n.CongestionControl})
+		}
+	}
+	for i, l := range t.Links {
+		if l.Cable != nil {
+			plan = append(plan, Operation{Verb: RunCable, Link: i, text: l.name() + " " + cableText(l)})
+		}
+	}
+	for _, n := range t.Nodes {
+		if n.Agent {
+			plan = append(plan, Operation{Verb: RunAgent, Node: n.Name})
+		}
+	}
+	return plan, nil
+}
+
+func nodeSysctls(n Node) []Operation {
+	var ops []Operation
+	set := func(key, value string, wish bool) {
+		ops = append(ops, Operation{Verb: SetSysctl, Node: n.Name, Key: key, Value: value, Wish: wish})
+	}
+	for _, s := range wishedSysctls {
+		set(s[0], s[1], true)
+	}
+	if n.Forward {
+		set("net.ipv4.ip_forward", "1", false)
+	}
+	if n.Agent {
+		for _, key := range leastBuffers {
+			set(key, fmt.Sprintf(leastPrefix+"%d", leastLargestBuffer), true)
+		}
+	}
+	if n.CongestionControl != "" {
+		// A namespace's default may only be an algorithm that the host allows
+		// everyone (net.ipv4.tcp_allowed_congestion_control); the routes of
+		// the node name the algorithm too, and that is always possible.
+		set("net.ipv4.tcp_congestion_control", n.CongestionControl, true)
+	}
+	keys := make([]string, 0, len(n.Sysctls))
+	for key := range n.Sysctls {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		set(key, n.Sysctls[key], false)
+	}
+	return ops
+}
+
+func (l Link) name() string {
+	return fmt.Sprintf("%s:%s--%s:%s", l.A.Node, l.A.Interface, l.B.Node, l.B.Interface)
+}
+
+func linkText(l Link) string {
+	kind := "veth"
+	if l.Cable != nil {
+		kind = "cable"
+	}
+	return fmt.Sprintf("%s %s mtu %d", l.name(), kind, l.mtu())
+}
+
+func cableText(l Link) string {
+	c := l.Cable
+	if c.Forward == c.Backward {
+		return "both ways" + directionText(c.Forward)
+	}
+	return "forward" + directionText(c.Forward) + " backward" + directionText(c.Backward)
+}

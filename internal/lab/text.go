@@ -1,0 +1,36 @@
+package lab
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/cable"
+)
+
+func directionText(d cable.Direction) string {
+	var b strings.Builder
+	if d.Delay != 0 {
+		fmt.Fprintf(&b, " delay %s", d.Delay)
+	}
+	if d.Jitter != 0 {
+		fmt.Fprintf(&b, " jitter %s", d.Jitter)
+	}
+	fraction := func(name string, f float64) {
+		if f != 0 {
+			fmt.Fprintf(&b, " %s %g%%", name, f*100)
+		}
+	}
+	fraction("loss", d.LossFraction)
+	fraction("duplicate", d.DuplicateFraction)
+	fraction("reorder", d.ReorderFraction)
+	if d.RateBitsPerSecond != 0 {
+		fmt.Fprintf(&b, " rate %gbit", d.RateBitsPerSecond)
+	}
+	if d.QueueBytes != 0 {
+		fmt.Fprintf(&b, " queue %dB", d.QueueBytes)
+	}
+	if b.Len() == 0 {
+		return " unimpaired"
+	}
+	return b.String()
+}

@@ -1,0 +1,151 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+
+	"github.com/hopbench/hopbench/internal/cable"
+)
+
+// DefaultMTU of links whose MTU is zero, in bytes: Ethernet's.
+const DefaultMTU = 1500
+
+// maxInterfaceName is the longest interface name in bytes: IFNAMSIZ of
+// linux/if.h less the terminating zero.
+const maxInterfaceName = 15
+
+// Topology is the desired state of a lab, as one value.
+type Topology struct {
+	Nodes []Node `json:"nodes"`
+	Links []Link `json:"links"`
+}
+
+// Node is one network namespace.
+type Node struct {
+	Name string `json:"name"`
+	// Forward makes it forward IP packets between its interfaces. Routes never
+	// lead through a node that does not forward.
+	Forward bool `json:"forward,omitempty"`
+	// Agent makes Start run Options.NodeCommand in it.
+	Agent bool `json:"agent,omitempty"`
+	// CongestionControl of TCP in this node, by its kernel name; empty leaves
+	// the namespace's default.
+	CongestionControl string `json:"congestion_control,omitempty"`
+	// Sysctls to set, by dotted name ("net.ipv4.tcp_ecn"); Start fails when
+	// one cannot be set.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
+	// Routes beyond those that Plan derives from the links.
+	Routes []Route `json:"routes,omitempty"`
+}
+
+// Route is one static route of a node.
+type Route struct {
+	Destination netip.Prefix `json:"destination"`
+	// Via is the next hop; invalid for a subnet on the link itself.
+	Via       netip.Addr `json:"via,omitzero"`
+	Interface string     `json:"interface"`
+	// Source is the address that packets take which the node itself sends.
+	Source netip.Addr `json:"source,omitzero"`
+}
+
+// Link joins two interfaces.
+type Link struct {
+	A End `json:"a"`
+	B End `json:"b"`
+	// Cable impairs frames: Forward is what travels from A to B. Nil is a
+	// plain veth pair.
+	Cable *cable.Config `json:"cable,omitempty"`
+	// MTU in bytes, 0 for DefaultMTU.
+	MTU int `json:"mtu,omitempty"`
+}
+
+// End is one interface of a link.
+type End struct {
+	Node      string       `json:"node"`
+	Interface string       `json:"interface"`
+	Address   netip.Prefix `json:"address"` // the interface's address and its subnet
+	// EgressBitsPerSecond meters what the node sends through the interface
+	// with a token bucket; 0 is unmetered.
+	EgressBitsPerSecond float64 `json:"egress_bits_per_second,omitempty"`
+}
+
+func (l Link) mtu() int {
+	if l.MTU == 0 {
+		return DefaultMTU
+	}
+	return l.MTU
+}
+
+var (
+	nodeName      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
+	interfaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	sysctlName    = regexp.MustCompile(`^net(\.[a-z0-9_-]+)+$`)
+	algorithmName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
+)
+
+// Validate checks that t can be built and reports every fault it finds.
+func (t Topology) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, args...))
+	}
+	nodes := make(map[string]bool, len(t.Nodes))
+	for _, n := range t.Nodes {
+		switch {
+		case !nodeName.MatchString(n.Name):
+			fault("node name %q: use letters, digits, '.', '_', '-' and '/', at most 128", n.Name)
+		case nodes[n.Name]:
+			fault("node %s is there twice", n.Name)
+		}
+		nodes[n.Name] = true
+		for name := range n.Sysctls {
+			if !sysctlName.MatchString(name) {
+				fault("node %s: sysctl %q is not one of a network namespace (net.…)", n.Name, name)
+			}
+		}
+		if n.CongestionControl != "" && !algorithmName.MatchString(n.CongestionControl) {
+			fault("node %s: congestion control %q is not a kernel name", n.Name, n.CongestionControl)
+		}
+	}
+	interfaces := make(map[[2]string]bool, 2*len(t.Links))
+	addresses := make(map[netip.Addr]string, 2*len(t.Links))
+	for _, l := range t.Links {
+		for _, e := range []End{l.A, l.B} {
+			where := e.Node + ":" + e.Interface
+			if !nodes[e.Node] {
+				fault("link end %s: there is no such node", where)
+			}
+			if !interfaceName.MatchString(e.Interface) || e.Interface == "lo" {
+				fault("link end %s: an interface name has 1 to %d letters, digits, '.', '_' or '-' and is not lo", where, maxInterfaceName)
+			}
+			if key := [2]string{e.Node, e.Interface}; interfaces[key] {
+				fault("link end %s is there twice", where)
+			} else {
+				interfaces[key] = true
+			}
+			if !e.Address.IsValid() || !e.Address.Addr().Is4() {
+				fault("link end %s: needs an IPv4 address with its prefix length", where)
+				continue
+			}
+			if other, taken := addresses[e.Address.Addr()]; taken {
+				fault("link end %s: address %s is already that of %s", where, e.Address.Addr(), other)
+			}
+			addresses[e.Address.Addr()] = where
+			if e.EgressBitsPerSecond < 0 || e.EgressBitsPerSecond > maxEgressBitsPerSecond {
+				fault("link end %s: an egress of %g bit/s is not between 0 and %g", where, e.EgressBitsPerSecond, float64(maxEgressBitsPerSecond))
+			}
+		}
+		if l.A.Node == l.B.Node {
+			fault("link %s:%s to %s:%s joins a node to itself", l.A.Node, l.A.Interface, l.B.Node, l.B.Interface)
+		}
+		if l.A.Address.IsValid() && l.A.Address.Masked() != l.B.Address.Masked() {
+			fault("link %s to %s: the ends' subnets differ (%s, %s)", l.A.Node, l.B.Node, l.A.Address.Masked(), l.B.Address.Masked())
+		}
+		if mtu := l.mtu(); mtu < 68 || mtu > 65521 { // RFC 791's minimum; the largest of a TAP device
+			fault("link %s to %s: an MTU of %d is not between 68 and 65521", l.A.Node, l.B.Node, mtu)
+		}
+	}
+	return errors.Join(faults...)
+}
