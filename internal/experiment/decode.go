@@ -105,7 +105,10 @@ func (d *decoder) syntax(err error) {
 		case strings.Contains(message, "tab character") || strings.Contains(message, "found character that cannot start any token") && d.tabAt(line):
 			message, mend = "a tab is used for indentation", "indent with spaces"
 		case strings.Contains(message, "exceeded max depth"):
-			message = fmt.Sprintf("values are nested more than %d deep", maxNesting)
+			message, mend = fmt.Sprintf("values are nested more than %d deep", maxNesting), "an experiment needs five levels"
+		case strings.Contains(message, "unexpected end of stream") && e.ContextMark.Line > 0:
+			line, column = e.ContextMark.Line, e.ContextMark.Column
+			message, mend = "what starts here never ends", "close the quote or bracket"
 		case strings.Contains(message, "mapping values are not allowed"):
 			mend = "quote text that contains a colon and a space, and check the indentation"
 		case strings.Contains(message, "unknown anchor"):
@@ -222,7 +225,7 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 	}
 	for i, key := range keys {
 		if seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
-			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+key+": "+exampleOf(v.Type().Field(i)))
+			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+exampleOf(key, v.Type().Field(i)))
 		}
 	}
 }
@@ -416,6 +419,10 @@ func (d *decoder) scalar(node *yaml.Node, what string) bool {
 	if node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
 		return true
 	}
+	if node.Kind == yaml.ScalarNode {
+		d.add(node.Line, node.Column, what+" has no value", "write one or leave the key out")
+		return false
+	}
 	d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not a single value", what, kindOf(node)), "")
 	return false
 }
@@ -448,27 +455,25 @@ func optional(field reflect.StructField) bool {
 	return strings.HasSuffix(field.Tag.Get("json"), ",omitempty")
 }
 
-func exampleOf(field reflect.StructField) string {
-	if choices := enumOf(field); len(choices) > 0 {
-		return choices[0]
-	}
+// exampleOf shows how a missing key could be written.
+func exampleOf(key string, field reflect.StructField) string {
 	if field.Type.Kind() == reflect.Slice {
-		return "with a list of them"
+		return key + ": and a list beneath it"
 	}
-	if example := TextRules()[field.Type].Example; example != "" {
-		return example
+	examples := append(enumOf(field), tagValues(field, "example")...)
+	examples = append(examples, TextRules()[field.Type].Example)
+	if examples[0] == "" {
+		return "it"
 	}
-	return "…"
+	return "it, as in " + key + ": " + examples[0]
 }
 
 // bound reads a limit from the field's jsonschema tag; without one nothing is
 // bounded from below, and everything from above.
 func bound(field reflect.StructField, key string) int {
-	for _, part := range strings.Split(field.Tag.Get("jsonschema"), ",") {
-		if text, ok := strings.CutPrefix(part, key+"="); ok {
-			if n, err := strconv.Atoi(text); err == nil {
-				return n
-			}
+	for _, text := range tagValues(field, key) {
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
 		}
 	}
 	if strings.HasPrefix(key, "max") {
@@ -477,10 +482,13 @@ func bound(field reflect.StructField, key string) int {
 	return 0
 }
 
-func enumOf(field reflect.StructField) []string {
+func enumOf(field reflect.StructField) []string { return tagValues(field, "enum") }
+
+// tagValues lists what the field's jsonschema tag gives for a key.
+func tagValues(field reflect.StructField, key string) []string {
 	var out []string
 	for _, part := range strings.Split(field.Tag.Get("jsonschema"), ",") {
-		if text, ok := strings.CutPrefix(part, "enum="); ok {
+		if text, ok := strings.CutPrefix(part, key+"="); ok {
 			out = append(out, text)
 		}
 	}

@@ -17,7 +17,7 @@ type File struct {
 	// Version of this file format.
 	Format string `json:"format" jsonschema:"enum=hopbench.experiment/1"`
 	// Name of the experiment, used for run folders.
-	Name NameText `json:"name"`
+	Name NameText `json:"name" jsonschema:"example=my-experiment"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
 	// What the experiment is about, for the report.
@@ -30,11 +30,11 @@ type File struct {
 	// The two hosts at the ends of every path.
 	Endpoints []FileEndpoint `json:"endpoints" jsonschema:"minItems=2,maxItems=2"`
 	// Name of the endpoint that paths start at.
-	Source NameText `json:"source"`
+	Source NameText `json:"source" jsonschema:"example=vm1"`
 	// Name of the endpoint that paths lead to.
-	Destination NameText `json:"destination"`
+	Destination NameText `json:"destination" jsonschema:"example=vm2"`
 	// Name of the path that all others are compared with.
-	Baseline NameText `json:"baseline"`
+	Baseline NameText `json:"baseline" jsonschema:"example=direct"`
 	// How many times every path gets every test. At least 6 are needed to
 	// claim anything; 10 when left out.
 	Blocks int `json:"blocks,omitempty" jsonschema:"minimum=1,maximum=1000"`
@@ -49,7 +49,7 @@ type File struct {
 // FileEndpoint is a host at an end of every path.
 type FileEndpoint struct {
 	// Name of the endpoint.
-	Name NameText `json:"name"`
+	Name NameText `json:"name" jsonschema:"example=vm1"`
 	// Metered rate of all that the endpoint sends; unmetered when left out.
 	Egress RateText `json:"egress,omitempty"`
 	// Largest receive window that the endpoint advertises per flow; the
@@ -63,7 +63,7 @@ type FileEndpoint struct {
 // FilePath is a way from the source to the destination.
 type FilePath struct {
 	// Name of the path.
-	Name NameText `json:"name"`
+	Name NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
 	// What traffic crosses, in order from the source.
@@ -77,7 +77,7 @@ type FileHop struct {
 	// that leaves it towards the destination.
 	Type string `json:"type" jsonschema:"enum=cable,enum=router"`
 	// Name of the hop; a router must have one.
-	Name NameText `json:"name,omitempty"`
+	Name NameText `json:"name,omitempty" jsonschema:"example=appliance"`
 	// One-way delay, up to 10s.
 	Delay TimeText `json:"delay,omitempty"`
 	// Standard deviation of a normal variation of the delay, at most the
@@ -96,7 +96,7 @@ type FileHop struct {
 // FileTest is a measurement that every path gets in every block.
 type FileTest struct {
 	// Name of the test.
-	Name NameText `json:"name"`
+	Name NameText `json:"name" jsonschema:"example=flows-1"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
 	// What it measures: tcp is throughput, rr request/response latency, ping
@@ -160,11 +160,11 @@ type FilePublished struct {
 // FileFigure is one published value.
 type FileFigure struct {
 	// Row of the published table, such as E5.1.
-	ID LineText `json:"id"`
+	ID LineText `json:"id" jsonschema:"example=E5.1"`
 	// Name of the path it was measured on.
-	Path NameText `json:"path"`
+	Path NameText `json:"path" jsonschema:"example=one-appliance"`
 	// Name of the test that measures the same here.
-	Test NameText `json:"test"`
+	Test NameText `json:"test" jsonschema:"example=flows-1"`
 	// Name of the metric, which ends in its unit.
 	Metric string `json:"metric"`
 	// The value at published scale, in the metric's unit: 12.0Gbit, 2.783ms,
@@ -226,7 +226,7 @@ type TextRule struct {
 func TextRules() map[reflect.Type]TextRule {
 	const number = `[0-9]+(\.[0-9]+)?`
 	return map[reflect.Type]TextRule{
-		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName, Example: "one-appliance"},
+		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName},
 		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
 		reflect.TypeFor[LineText]():      {MaxLength: maxLine},
 		reflect.TypeFor[ProseText]():     {MaxLength: maxProse},

@@ -265,7 +265,8 @@ func (l *loader) unique(what string, names []*NameText) {
 	}
 }
 
-// refers checks that a field names one of the names.
+// refers checks that a field names one of the names. Where none could be read
+// there is nothing to hold it against.
 func (l *loader) refers(field *NameText, key, what string, names []*NameText) {
 	if *field == "" {
 		return
@@ -278,6 +279,9 @@ func (l *loader) refers(field *NameText, key, what string, names []*NameText) {
 		if *name != "" {
 			known = append(known, string(*name))
 		}
+	}
+	if len(known) == 0 {
+		return
 	}
 	l.wrong(field, instead(string(*field), known), "%s %q names no %s", key, *field, what)
 }
@@ -370,9 +374,9 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 	var unit *UnitError
 	switch {
 	case errors.As(err, &unit):
-		l.wrong(&f.Value, unit.Mend, "%s of metric %s", unit.Problem, f.Metric)
+		l.wrong(&f.Value, unit.Mend, "value of %s: %s", f.Metric, unit.Problem)
 	case err != nil:
-		l.wrong(&f.Value, "", "value of metric %s: %v", f.Metric, err)
+		l.wrong(&f.Value, "", "value of %s: %v", f.Metric, err)
 	}
 	return value
 }

@@ -52,7 +52,16 @@ type problems struct {
 }
 
 func newProblems(file string, text []byte) *problems {
-	return &problems{file: file, lines: strings.Split(string(text), "\n")}
+	return &problems{file: file, lines: splitLines(text)}
+}
+
+// splitLines splits text where YAML counts a new line: besides \n that is \r,
+// next line, line separator and paragraph separator. A byte-order mark is no
+// character of the first line.
+func splitLines(text []byte) []string {
+	whole := strings.TrimPrefix(string(text), "\ufeff")
+	whole = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(whole)
+	return strings.Split(whole, "\n")
 }
 
 func (p *problems) add(line, column int, message, mend string) {
@@ -88,7 +97,7 @@ func (p *problems) snippet(line, column int) string {
 		return ""
 	}
 	const before, longest = 60, 100
-	text := []rune(strings.TrimSuffix(strings.ToValidUTF8(p.lines[line-1], string(utf8.RuneError)), "\r"))
+	text := []rune(strings.ToValidUTF8(p.lines[line-1], string(utf8.RuneError)))
 	if strings.TrimSpace(string(text)) == "" || column > len(text)+1 {
 		return ""
 	}

@@ -73,7 +73,9 @@ func (l *loader) test(f *FileTest) Test {
 	}
 	full := spec
 	if f.Full != nil {
-		l.applicable(reflect.ValueOf(f.Full).Elem(), spec.Kind, f.Name)
+		if slices.Contains(KindsOf("full"), spec.Kind) {
+			l.applicable(reflect.ValueOf(f.Full).Elem(), spec.Kind, f.Name)
+		}
 		replace(&full.Duration, l.between(&f.Full.Duration, minTestDuration, maxTestDuration))
 		replace(&full.MaxWarmup, l.between(&f.Full.MaxWarmup, minWarmup, maxWarmup))
 		replace(&full.Count, f.Full.Count)

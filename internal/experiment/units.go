@@ -83,7 +83,7 @@ func ParseRate(text string) (float64, error) {
 	}
 	rate, _ := value.Float64()
 	if rate > MaxRateBitsPerSecond {
-		return 0, &UnitError{fmt.Sprintf("rate %q is beyond the largest, 10Tbit", text), ""}
+		return 0, &UnitError{fmt.Sprintf("rate %q is too large", text), "write at most 10Tbit"}
 	}
 	return rate, nil
 }
@@ -142,10 +142,10 @@ func ParseDuration(text string) (time.Duration, error) {
 		total.Add(total, value)
 	}
 	if !total.IsInt() {
-		return 0, &UnitError{fmt.Sprintf("time %q is finer than a nanosecond", text), ""}
+		return 0, &UnitError{fmt.Sprintf("time %q is finer than a nanosecond", text), "write whole nanoseconds"}
 	}
 	if total.Cmp(factor(int64(MaxDuration))) > 0 {
-		return 0, &UnitError{fmt.Sprintf("time %q is beyond the longest, 48h", text), ""}
+		return 0, &UnitError{fmt.Sprintf("time %q is too long", text), "write at most 48h"}
 	}
 	return time.Duration(total.Num().Int64()), nil
 }
@@ -179,10 +179,10 @@ func ParseBytes(text string) (int64, error) {
 		return 0, unknownUnit("size", text, suffix, mendBytes(number, suffix))
 	}
 	if !value.IsInt() {
-		return 0, &UnitError{fmt.Sprintf("size %q is not a whole number of bytes", text), ""}
+		return 0, &UnitError{fmt.Sprintf("size %q is not a whole number of bytes", text), "write whole bytes"}
 	}
 	if value.Cmp(factor(MaxBytes)) > 0 {
-		return 0, &UnitError{fmt.Sprintf("size %q is beyond the largest, 1000TB", text), ""}
+		return 0, &UnitError{fmt.Sprintf("size %q is too large", text), "write at most 1000TB"}
 	}
 	return value.Num().Int64(), nil
 }
@@ -265,10 +265,16 @@ func FormatRate(bitsPerSecond float64) string {
 }
 
 // FormatDuration writes a time so that ParseDuration reads the very same
-// value; seconds are its largest unit.
+// value: in whole hours or minutes where it is that, otherwise in seconds or
+// less.
 func FormatDuration(d time.Duration) string {
-	if d == 0 {
+	switch {
+	case d == 0:
 		return "0s"
+	case d%time.Hour == 0:
+		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
+	case d%time.Minute == 0:
+		return strconv.FormatInt(int64(d/time.Minute), 10) + "m"
 	}
 	return withPrefix(strconv.FormatInt(int64(d), 10), []string{"ns", "us", "ms", "s"})
 }

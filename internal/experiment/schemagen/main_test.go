@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+func TestSchemaIsUpToDate(t *testing.T) {
+	// Joined with "..", this gives the import path of package experiment.
+	got, err := generate(experimentPackage+"/schemagen", "..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, experiments.Schema()) {
+		t.Error("experiments/experiment.schema.json is not what the types give; run go generate ./internal/experiment")
+	}
+}
+
+func compile(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(experiments.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("experiment.schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("experiment.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// check validates YAML text; readable is false where it is no YAML.
+func check(schema *jsonschema.Schema, text []byte) (readable bool, err error) {
+	var value any
+	if err := yaml.Load(text, &value); err != nil {
+		return false, err
+	}
+	return true, schema.Validate(value)
+}
+
+func TestSchemaAcceptsGoodFiles(t *testing.T) {
+	schema := compile(t)
+	for _, name := range experiments.Names() {
+		text, err := experiments.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check(schema, text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, file := range glob(t, "../testdata/good/*.yaml") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check(schema, text); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// TestSchemaRefusesBadFiles: an editor with the schema shows the mistakes that
+// a schema can express. The others need the loader.
+func TestSchemaRefusesBadFiles(t *testing.T) {
+	beyondSchema := []string{
+		// references and names that occur twice
+		"duplicate-endpoint", "duplicate-path", "duplicate-test", "duplicate-hop-name", "same-trial-names",
+		"unknown-baseline", "unknown-source", "same-ends", "figure-unknown-path", "figure-unknown-test",
+		// one value against another
+		"figure-metric-of-another-kind", "figure-wrong-unit", "figure-count-with-unit", "jitter-without-delay",
+		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials",
+		// the size of a quantity with a unit
+		"rate-zero", "rate-huge", "time-too-fine", "time-too-long", "duration-too-short", "window-part-of-a-byte", "window-too-large",
+		"loss-above-whole", "loss-too-large", "loss-exponent", "scale-huge", "request-too-large", "ping-payload-too-small",
+		// notation that means the same to YAML
+		"blocks-hex", "utf16", "merge-key", "tag", "title-escape", "title-two-lines",
+	}
+	schema := compile(t)
+	for _, file := range glob(t, "../testdata/bad/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readable, err := check(schema, text)
+		if !readable {
+			continue
+		}
+		if refused := err != nil; refused == slices.Contains(beyondSchema, name) {
+			t.Errorf("%s is refused: %v (%v)", name, refused, err)
+		}
+	}
+}
+
+// FuzzSchemaAgrees: an editor never marks as wrong what the loader accepts.
+func FuzzSchemaAgrees(f *testing.F) {
+	for _, pattern := range []string{"../testdata/good/*.yaml", "../testdata/bad/*.yaml", "../../../experiments/*.yaml"} {
+		for _, file := range glob(f, pattern) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(text)
+		}
+	}
+	schema := compile(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := experiment.Load("my.yaml", text); err != nil {
+			return
+		}
+		if _, err := check(schema, text); err != nil {
+			t.Errorf("the loader accepts what the schema does not: %v\n%s", err, text)
+		}
+	})
+}
+
+func glob(t testing.TB, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files match %s: %v", pattern, err)
+	}
+	return files
+}
