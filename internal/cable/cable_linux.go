@@ -139,6 +139,7 @@ type direction struct {
 	slab   *slab
 	buffer []byte // of the direct way
 	polled [2]unix.PollFd
+	spin   spin
 }
 
 func (d *direction) prepare() error {
@@ -388,22 +389,22 @@ func (d *direction) releaseDue() error {
 	return nil
 }
 
-// waitForDue sleeps until a frame is due, or comes in.
+// waitForDue sleeps until a frame is due, or comes in. It returns at once for
+// the caller to spin when that is cheap.
 func (d *direction) waitForDue() error {
 	due, ok := d.line.next()
+	now := d.clock.now()
 	if !ok {
+		d.spin.stop(now)
 		return d.wait(-1)
 	}
-	left := due - d.clock.now()
-	if left <= 0 {
+	length := d.spin.sleep(now, due)
+	if length <= 0 {
 		return nil
 	}
-	// poll lets a timer be late by a thousandth of its length, so a long wait
-	// is done in two steps (select_estimate_accuracy in fs/select.c).
-	if left > int64(time.Millisecond) {
-		left -= left / 500
-	}
-	return d.wait(left)
+	err := d.wait(length)
+	d.spin.woke(d.clock.now(), now+length)
+	return err
 }
 
 // wait polls for a frame, the end, or the given time in nanoseconds; negative

@@ -1,0 +1,19 @@
+// Cablebench plants delay, loss and rate in a cable between two network
+// namespaces and prints what it measures there beside what was planted. It
+// needs Linux, and root or unprivileged user namespaces, and nothing else. Its exit status
+// is 1 when a measured value misses its bound.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	status, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cablebench:", err)
+		status = 2
+	}
+	os.Exit(status)
+}
