@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -108,9 +107,11 @@ func (b *builder) network(plan Plan) error {
 	if err != nil {
 		return err
 	}
+	interfaces := make([]map[string]int, len(nodes)) // index by name, of each node
 	err = parallel(len(nodes), func(i int) error {
 		n := b.nodes[nodes[i].Name]
 		indexes := make(map[string]int)
+		interfaces[i] = indexes
 		for _, o := range configure[nodes[i].Name] {
 			if err := n.configure(o, indexes); err != nil {
 				return fmt.Errorf("%s: %w", o, explainKernel(err))
@@ -122,35 +123,34 @@ func (b *builder) network(plan Plan) error {
 		return err
 	}
 	deadline := time.Now().Add(linkDeadline)
-	return parallel(len(nodes), func(i int) error { return b.nodes[nodes[i].Name].awaitLinks(deadline) })
+	return parallel(len(nodes), func(i int) error { return b.nodes[nodes[i].Name].awaitLinks(interfaces[i], deadline) })
 }
 
-// linkDeadline is how long links may take to work once both ends are up. The
-// kernel does it within a few milliseconds, at most a second under its own
-// rate limit (net/core/link_watch.c).
+// linkDeadline is how long links may take to work once both ends are up. Linux
+// before 6.10 may leave it for a second (net/core/link_watch.c).
 const linkDeadline = 10 * time.Second
 
-// awaitLinks returns when every interface sends. The kernel starts the queue of
-// an interface that came up before its peer in the background, and drops what
-// is sent before.
-func (n *node) awaitLinks(deadline time.Time) error {
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		links, err := untilComplete(n.handle.LinkList)
-		if err != nil {
-			return fmt.Errorf("node %s: list interfaces: %w", n.spec.Name, err)
+// awaitLinks returns when every interface of the node sends. The kernel starts
+// the queue of an interface that came up before its peer in the background, and
+// drops what is sent before. Asking for one interface, unlike a dump of all,
+// makes newer kernels do it at once (linkwatch_sync_dev in rtnl_getlink).
+func (n *node) awaitLinks(interfaces map[string]int, deadline time.Time) error {
+	for name, index := range interfaces {
+		for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+			link, err := n.handle.LinkByIndex(index)
+			if err != nil {
+				return fmt.Errorf("node %s: look at interface %s: %w", n.spec.Name, name, err)
+			}
+			if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("node %s: interface %s did not come up within %s", n.spec.Name, name, linkDeadline)
+			}
+			time.Sleep(pause)
 		}
-		down := slices.IndexFunc(links, func(l netlink.Link) bool {
-			a := l.Attrs()
-			return a.Flags&net.FlagUp != 0 && a.RawFlags&unix.IFF_RUNNING == 0
-		})
-		if down < 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("node %s: interface %s did not come up within %s", n.spec.Name, links[down].Attrs().Name, linkDeadline)
-		}
-		time.Sleep(pause)
 	}
+	return nil
 }
 
 func (b *builder) addLink(o Operation) error {
