@@ -15,9 +15,9 @@ func doctorCommand(s streams) *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what this machine can do for hopbench, and how to mend what it cannot",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			missing := 0
-			for _, f := range lab.Check() {
+			for _, f := range lab.Check(c.Context()) {
 				mark := "ok     "
 				switch {
 				case !f.OK && f.Required:

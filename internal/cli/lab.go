@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -114,7 +116,14 @@ terminal's input and output. Its exit status is the program's.`,
 			if err != nil {
 				return err
 			}
-			code, err := lab.ExecIn(c.Context(), name, args[0], args[1:], s.in, stdout, stderr)
+			signals := make(chan os.Signal, 1)
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			defer signal.Stop(signals)
+			// Signals are the program's to act on: tcpdump prints its summary
+			// on the first interrupt.
+			code, err := lab.ExecIn(context.WithoutCancel(c.Context()), name, args[0], lab.Command{
+				Argv: args[1:], Stdin: s.in, Stdout: stdout, Stderr: stderr, Signals: signals,
+			})
 			if err != nil {
 				return err
 			}
@@ -174,7 +183,7 @@ func labListCommand(s streams) *cobra.Command {
 				return err
 			}
 			for _, name := range up {
-				nodes, err := lab.Nodes(c.Context(), name)
+				nodes, err := lab.NodesOf(c.Context(), name)
 				if err != nil {
 					return err
 				}

@@ -28,10 +28,14 @@ func newProgress(w io.Writer, quiet bool, plan experiment.Plan) *progress {
 
 // Begin announces the run.
 func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string) {
-	if !p.quiet {
-		fmt.Fprintf(p.w, "%s: %d paths × %d tests × %d blocks, about %s, into %s\n",
-			e.Name, len(e.Paths), len(e.Tests), e.Blocks, about(plan.ExpectedDuration()), dir)
+	if p.quiet {
+		return
 	}
+	for _, warning := range e.Warnings() {
+		fmt.Fprintln(p.w, warning)
+	}
+	fmt.Fprintf(p.w, "%s: %d paths × %d tests × %d blocks, about %s, into %s\n",
+		e.Name, len(e.Paths), len(e.Tests), e.Blocks, about(plan.ExpectedDuration()), dir)
 }
 
 // Event shows one step.

@@ -79,7 +79,7 @@ func printResult(s streams, result *measurement.Result, dir string, json bool) e
 		return report.JSON(s.out, result)
 	}
 	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
-	if err := report.Terminal(s.out, result, report.TerminalOptions{Width: terminalWidth(s.out), Colour: colour}); err != nil {
+	if err := report.Terminal(s.out, result, report.Options{Width: terminalWidth(s.out), Colour: colour}); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.err, "\nreport: %s\n", filepath.Join(dir, "report.html"))

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,6 +143,14 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 	for name, value := range testbed.Environment() {
 		head.Environment[name] = value
 	}
+	note := func(sentence string) {
+		if !slices.Contains(head.Notes, sentence) {
+			head.Notes = append(head.Notes, sentence)
+		}
+	}
+	for _, fact := range testbed.Facts() {
+		note(fact)
+	}
 	if err := st.SetHead(head); err != nil {
 		return errors.Join(err, testbed.Close())
 	}
@@ -149,7 +158,7 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 		Experiment: e, Plan: plan, Testbed: testbed, Build: build, Keeper: st,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
-				head.Notes = append(head.Notes, fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
+				note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
 			}
 			show.Event(event)
 		},

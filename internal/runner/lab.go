@@ -30,7 +30,6 @@ type Lab struct {
 	paths  map[string]lab.Path      // by name
 	agents map[string]*agent.Client // by node
 	token  string
-	env    map[string]string
 }
 
 // NewLab builds the paths of e (not scaled; the lab scales it) and starts an
@@ -76,7 +75,6 @@ func (l *Lab) connect(ctx context.Context) error {
 			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
 		}
 	}
-	l.env = l.lab.Environment()
 	return nil
 }
 
@@ -98,7 +96,10 @@ func (l *Lab) Publish(name string) error { return l.lab.Publish(name) }
 func (l *Lab) Done() <-chan struct{} { return l.lab.Done() }
 
 // Environment is what the lab's kernel settings are.
-func (l *Lab) Environment() map[string]string { return l.env }
+func (l *Lab) Environment() map[string]string { return l.lab.Environment() }
+
+// Facts are what this machine did not allow the lab as wished.
+func (l *Lab) Facts() []string { return l.lab.Facts() }
 
 // Measure traces the path over TCP to the agent's port and then does the test.
 func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {

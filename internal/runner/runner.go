@@ -18,8 +18,10 @@ import (
 type Testbed interface {
 	// Info says what the testbed is and what its absolute numbers mean.
 	Info() measurement.Testbed
-	// Environment is the machine and the settings that bear on the numbers.
+	// Environment is the machine and the settings that bear on the numbers,
+	// Facts are sentences on what it did not allow as wished.
 	Environment() map[string]string
+	Facts() []string
 	// Measure does one trial: it takes the fingerprint of the path and then
 	// does the test on it. The fingerprint is valid even when the test failed.
 	Measure(ctx context.Context, trial experiment.PlannedTrial, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error)

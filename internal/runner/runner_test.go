@@ -24,6 +24,7 @@ type bench struct {
 
 func (b *bench) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
 func (b *bench) Environment() map[string]string { return nil }
+func (b *bench) Facts() []string                { return nil }
 func (b *bench) Broken() error                  { return b.broken }
 func (b *bench) Close() error                   { b.closed++; return nil }
 

@@ -1,0 +1,134 @@
+// Package script_test runs the built binary as a user would: each file of
+// testdata is a script of commands with the output, files and exit statuses
+// they must have (the language is that of rogpeppe/go-internal/testscript).
+package script_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func TestScripts(t *testing.T) {
+	binary := build(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
+			port, err := freePort()
+			env.Setenv("PORT", strconv.Itoa(port))
+			return err
+		},
+		Condition: have,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"result":    result,
+			"wait-port": waitPort,
+		},
+	})
+}
+
+// build makes the binary as `make` does.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "hopbench")
+	c := exec.Command("go", "build", "-o", binary, "../../cmd/hopbench")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// have is the condition of `[!lab] skip` and `[!ip] skip`: whether a lab can be
+// built here, or a program is on PATH. Where skips are forbidden, what is
+// missing is an error.
+func have(what string) (bool, error) {
+	missing := ""
+	if what == "lab" {
+		for _, f := range lab.Check(context.Background()) {
+			if f.Required && !f.OK {
+				missing = f.Name + ": " + f.Detail
+			}
+		}
+	} else if _, err := exec.LookPath(what); err != nil {
+		missing = what + " on PATH"
+	}
+	if missing != "" && os.Getenv(testutil.NoSkipEnv) == "1" {
+		return false, fmt.Errorf("skips are forbidden, and this script needs %s", missing)
+	}
+	return missing == "", nil
+}
+
+// result FILE CHECK…: FILE holds a whole result; each CHECK is KEY=VALUE with
+// KEY among trials, failed, cells, costs, complete, seed, testbed, experiment.
+func result(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 1 {
+		ts.Fatalf("usage: result FILE [KEY=VALUE…]")
+	}
+	var r measurement.Result
+	decoder := json.NewDecoder(bytes.NewReader([]byte(ts.ReadFile(args[0]))))
+	decoder.DisallowUnknownFields()
+	ts.Check(decoder.Decode(&r))
+	if decoder.More() {
+		ts.Fatalf("%s holds more than one JSON document", args[0])
+	}
+	if r.Format != measurement.ResultFormat {
+		ts.Fatalf("format %q, want %q", r.Format, measurement.ResultFormat)
+	}
+	failed := 0
+	for _, t := range r.Trials {
+		if !t.Gate.Passed {
+			failed++
+		}
+	}
+	values := map[string]any{
+		"trials": len(r.Trials), "failed": failed, "cells": len(r.Cells), "costs": len(r.Costs),
+		"complete": r.Complete, "seed": r.Seed, "testbed": r.Testbed.Kind, "experiment": r.Experiment.Name,
+	}
+	for _, check := range args[1:] {
+		key, want, _ := strings.Cut(check, "=")
+		if got := fmt.Sprint(values[key]); got != want {
+			ts.Fatalf("%s of %s is %s, want %s", key, args[0], got, want)
+		}
+	}
+}
+
+// waitPort PORT: wait until something listens there on loopback.
+func waitPort(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: wait-port PORT")
+	}
+	waitUntil(ts, "something listens on port "+args[0], func() bool {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+args[0])
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	})
+}
