@@ -1,0 +1,226 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed style.css
+var pageCSS string
+
+// page is the template, parsed when the first page is rendered: other commands
+// start without it.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page").Parse(pageHTML))
+})
+
+// HTML writes the report as one self-contained page. It needs no network and
+// no script, and its content security policy forbids both.
+func HTML(w io.Writer, r *measurement.Result) error {
+	var b strings.Builder
+	if err := page().Execute(&b, newPageData(newModel(r))); err != nil {
+		return fmt.Errorf("render HTML report: %w", err)
+	}
+	return flush(w, b.String(), "HTML report")
+}
+
+// pageData is what the template shows.
+type pageData struct {
+	*model
+	CSS        template.CSS
+	ScaleName  string // "10", "" when not scaled
+	CostsWide  template.HTML
+	CostsSmall template.HTML
+	Effect     string // smallest effect that matters, "±2 %"
+	ShareBars  []shareBar
+	Routes     []route
+	Throughput []figure
+	RTT        []figure
+	Order      []figure
+	Latency    []figure
+	Facts      []pair
+	Command    string
+	Specs      []pair
+	Trials     []trialRow
+	Text       string
+}
+
+// pair is a name and its value.
+type pair struct{ Name, Value string }
+
+func newPageData(m *model) pageData {
+	r := m.r
+	d := pageData{model: m, CSS: template.CSS(pageCSS),
+		CostsWide: m.costFigure("costs-wide", wideCosts()), CostsSmall: m.costFigure("costs-narrow", narrowCosts()),
+		ShareBars: m.shareBars(), Routes: m.routes(),
+		Throughput: m.throughputFigures(), RTT: m.rttFigures(), Order: m.orderFigures(), Latency: m.latencyFigures(),
+		Facts: m.facts(), Command: command(r), Specs: m.specs(), Trials: m.trialRows(), Text: clean(r.Experiment.Text, true)}
+	if s, ok := m.scaled(); ok {
+		d.ScaleName = scaleName(s)
+	}
+	if b := smallestEffect(m.costRows()); b > 0 {
+		d.Effect = "±" + trimmedPercent(b)
+	}
+	return d
+}
+
+// VerdictClass is the style of a verdict.
+func (v verdict) VerdictClass() string { return verdictClass(v.Kind) }
+
+// VerdictWord is the verdict in a word or two.
+func (v verdict) VerdictWord() string {
+	word, _, _ := strings.Cut(verdictText(v.cost), ", ")
+	return word
+}
+
+// VerdictClass is the style of a cell's verdict.
+func (c cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
+
+func verdictClass(k measurement.Verdict) string {
+	switch k {
+	case measurement.Costs:
+		return "v-costs"
+	case measurement.Gains, measurement.NoCost:
+		return "v-fine"
+	}
+	return "v-open"
+}
+
+// facts is the environment, with the seed and the format first.
+func (m *model) facts() []pair {
+	r := m.r
+	out := []pair{{"seed", fmt.Sprint(r.Seed)}}
+	add := func(name, value string) {
+		if value = line(value); value != "" {
+			out = append(out, pair{line(name), value})
+		}
+	}
+	if !r.Started.IsZero() {
+		add("started", r.Started.UTC().Format(time.RFC3339))
+	}
+	if !r.Ended.IsZero() {
+		add("ended", r.Ended.UTC().Format(time.RFC3339))
+	}
+	add("testbed", r.Testbed.Kind)
+	for _, k := range slices.Sorted(maps.Keys(r.Environment)) {
+		add(k, r.Environment[k])
+	}
+	add("result format", r.Format)
+	return out
+}
+
+// plainWord needs no quotes in a shell.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,][A-Za-z0-9._/:@%+=,-]*$`)
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(s string) string {
+	if s = line(s); plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// command repeats the run.
+func command(r *measurement.Result) string {
+	if r.Experiment.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf("hopbench run %s --blocks %d --seed %d", shellWord(r.Experiment.Name), r.Experiment.Blocks, r.Seed)
+}
+
+// specs says how each test was done.
+func (m *model) specs() []pair {
+	var out []pair
+	for _, t := range m.Tests {
+		if t.Kind != "" {
+			out = append(out, pair{t.Label, specText(t.Spec)})
+		}
+	}
+	return out
+}
+
+// specText is a test's parameters in a line.
+func specText(s measurement.Spec) string {
+	parts := []string{line(string(s.Kind))}
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	seconds := func(v measurement.Seconds) string { return quantity(float64(v), measurement.SecondsUnit) }
+	add(s.Flows > 0, "%s", plural(s.Flows, "flow"))
+	add(s.Protocol != "", "over %s", line(string(s.Protocol)))
+	add(s.Direction == measurement.Receive, "destination sends")
+	add(s.Duration > 0, "%s measured", seconds(s.Duration))
+	add(s.MaxWarmup > 0, "warm-up up to %s", seconds(s.MaxWarmup))
+	add(s.Count > 0, "%d requests", s.Count)
+	add(s.Interval > 0, "every %s", seconds(s.Interval))
+	add(s.RequestBytes > 0 || s.ResponseBytes > 0, "%d B request, %d B response", s.RequestBytes, s.ResponseBytes)
+	add(s.PayloadBytes > 0, "%d B payload", s.PayloadBytes)
+	add(s.CongestionControl != "", "congestion control %s", line(s.CongestionControl))
+	add(s.WindowBytes > 0, "receive window %s", quantity(float64(s.WindowBytes), measurement.Bytes))
+	add(s.CopyPayload, "payload copied by the receiver")
+	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
+	add(s.Timeout > 0, "timeout %s", seconds(s.Timeout))
+	return strings.Join(parts, ", ")
+}
+
+// trialRow is a row of the table of all trials.
+type trialRow struct {
+	Order, Block     int
+	ID, Path, Test   string
+	Value            string
+	Warmup           string
+	CPU              string // source / destination
+	Passed           bool
+	Reasons          string // of failed gates and warnings
+	Facts            string
+	FingerprintTrack string
+}
+
+// trialRows lists every trial with its gate.
+func (m *model) trialRows() []trialRow {
+	out := make([]trialRow, 0, len(m.r.Trials))
+	byName := map[string]test{}
+	for _, t := range m.Tests {
+		byName[t.Name] = t
+	}
+	for i := range m.r.Trials {
+		t := &m.r.Trials[i]
+		row := trialRow{Order: t.Order, Block: t.Block, ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
+			Value: "—", Passed: t.Gate.Passed, Reasons: reasons(t.Gate, false), Facts: strings.Join(lines(t.Facts), " "), CPU: cpuText(t)}
+		k := byName[t.Test]
+		if v, ok := t.Metrics[k.Primary.Name]; ok && k.HasPrimary {
+			row.Value = with(number(v/k.Scale.Factor, k.Decimals), k.Scale.Name)
+		}
+		if t.Warmup > 0 {
+			row.Warmup = with(number(float64(t.Warmup)*1e3, 0), "ms")
+		}
+		if t.Fingerprint != nil {
+			row.FingerprintTrack = track(t.Fingerprint)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// cpuText is how busy both ends were.
+func cpuText(t *measurement.Trial) string {
+	if t.Source.CPUs == 0 && t.Destination.CPUs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f / %.0f", t.Source.CPUBusy*100, t.Destination.CPUBusy*100)
+}

@@ -1,0 +1,143 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// route is a path drawn hop by hop.
+type route struct {
+	Index    int // colour
+	Label    string
+	Baseline bool
+	Elements []routeElement
+	Proof    string // what a trial saw on the way
+	Missing  string // why there is no proof
+}
+
+// routeElement is a box (a node) or a link between two boxes.
+type routeElement struct {
+	Link       bool
+	Kind, Name string
+	Parameters []pair
+}
+
+// routes draws every declared path: endpoints and hops are boxes, cables are
+// the links between them, and boxes without a cable between them are joined
+// by a plain link.
+func (m *model) routes() []route {
+	var out []route
+	for i, p := range m.Paths {
+		if p.Info == nil {
+			continue
+		}
+		r := route{Index: min(i, pathColours-1), Label: p.Label, Baseline: p.Baseline}
+		add := func(e routeElement) {
+			if n := len(r.Elements); n > 0 && r.Elements[n-1].Link == e.Link {
+				r.Elements = append(r.Elements, plainElement(!e.Link))
+			}
+			r.Elements = append(r.Elements, e)
+		}
+		add(routeElement{Kind: "source", Name: line(p.Info.Source)})
+		for _, h := range p.Info.Hops {
+			add(routeElement{Link: h.Type == "cable", Kind: line(h.Type), Name: line(h.Name), Parameters: parameters(h.Parameters)})
+		}
+		add(routeElement{Kind: "destination", Name: line(p.Info.Dest)})
+		r.Proof, r.Missing = m.proof(p)
+		out = append(out, r)
+	}
+	return out
+}
+
+// plainElement is a link without properties, or the joint of two cables.
+func plainElement(link bool) routeElement {
+	if link {
+		return routeElement{Link: true}
+	}
+	return routeElement{Kind: "joint"}
+}
+
+// parameters lists a hop's parameters by name.
+func parameters(p map[string]string) []pair {
+	var out []pair
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		out = append(out, pair{line(k), readable(line(p[k]))})
+	}
+	return out
+}
+
+// readable writes "369us" as "369 µs": a number, a space, its unit.
+func readable(s string) string {
+	i := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+	if i <= 0 {
+		return s
+	}
+	unit := s[i:]
+	switch unit {
+	case "us":
+		unit = "µs"
+	case "kbit", "Mbit", "Gbit", "bit":
+		unit += "/s"
+	}
+	return s[:i] + nbsp + strings.TrimSpace(unit)
+}
+
+// proof is the fingerprint of the first trial of a path that counts, or of
+// any that has one.
+func (m *model) proof(p path) (proof, missing string) {
+	var chosen *measurement.Trial
+	matched, seen := 0, 0
+	for i := range m.r.Trials {
+		t := &m.r.Trials[i]
+		if t.Path != p.Name || t.Fingerprint == nil {
+			continue
+		}
+		seen++
+		if t.Fingerprint.Matches {
+			matched++
+		}
+		if chosen == nil || (!chosen.Gate.Passed && t.Gate.Passed) {
+			chosen = t
+		}
+	}
+	if chosen == nil {
+		return "", "No trial recorded the path that it took."
+	}
+	return fmt.Sprintf("Trial %s saw %s. %d of %s with a fingerprint matched the plan.", line(chosen.ID), track(chosen.Fingerprint), matched, plural(seen, "trial")), ""
+}
+
+// track is a fingerprint in a line.
+func track(f *measurement.Fingerprint) string {
+	var hops []string
+	for _, h := range f.Hops {
+		address := line(h.Address)
+		if address == "" {
+			address = "*"
+		}
+		hops = append(hops, address)
+	}
+	var parts []string
+	if len(hops) > 0 {
+		parts = append(parts, strings.Join(hops, " → "))
+	}
+	if f.ReceivedTTL > 0 {
+		parts = append(parts, fmt.Sprintf("TTL %d on arrival", f.ReceivedTTL))
+	}
+	if f.PathMTU > 0 {
+		parts = append(parts, fmt.Sprintf("path MTU %d B", f.PathMTU))
+	}
+	if f.MSS > 0 {
+		parts = append(parts, fmt.Sprintf("MSS %d B", f.MSS))
+	}
+	if why := line(f.Why); !f.Matches && why != "" {
+		parts = append(parts, "not the planned path: "+why)
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
