@@ -60,7 +60,7 @@ func TestBadFiles(t *testing.T) {
 // ascending order, one line of text per message, a caret beneath the column.
 func checkProblems(t *testing.T, problems Errors, text []byte) {
 	t.Helper()
-	lines := strings.Count(string(text), "\n") + 1
+	lines := len(splitLines(text))
 	for i, p := range problems {
 		if p.File == "" || p.Line < 1 || p.Line > lines || p.Column < 1 {
 			t.Errorf("position %s:%d:%d is outside of the file", p.File, p.Line, p.Column)

@@ -66,6 +66,10 @@ func splitLines(text []byte) []string {
 
 func (p *problems) add(line, column int, message, mend string) {
 	line, column = max(line, 1), max(column, 1)
+	if last := len(p.lines); last > 0 && line > last {
+		// YAML counts the end of an unfinished last line as one more line.
+		line, column = last, utf8.RuneCountInString(p.lines[last-1])+1
+	}
 	p.found = append(p.found, Problem{
 		File: p.file, Line: line, Column: column, Message: message, Mend: mend,
 		Snippet: p.snippet(line, column),

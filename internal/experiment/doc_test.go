@@ -1,0 +1,93 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+func readDoc(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/experiment-file.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// between cuts what lies between two marks out of the document.
+func between(t *testing.T, doc, start, end string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(doc, start)
+	inside, _, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("the document has nothing between %q and %q", start, end)
+	}
+	return inside
+}
+
+func TestDocExampleLoads(t *testing.T) {
+	example := between(t, readDoc(t), "```yaml\n", "```\n")
+	e, err := Load("docs/experiment-file.md", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Name != "my-firewall" || len(e.Paths) != 2 || len(e.Tests) != 3 || len(e.Warnings()) > 0 {
+		t.Errorf("loaded %+v", e)
+	}
+	checkAccepted(t, e)
+}
+
+// The messages that the document shows are those that its mistakes give.
+func TestDocMessages(t *testing.T) {
+	doc := readDoc(t)
+	example := between(t, doc, "```yaml\n", "```\n")
+	example = strings.Replace(example, "{name: client, egress: 1Gbit}", "{name: client, egress: 1.2Gbps}", 1)
+	example = strings.Replace(example, "\nbaseline:", "\nbasline:", 1)
+	_, err := Load("my.yaml", []byte(example))
+	if err == nil {
+		t.Fatal("the mistakes are accepted")
+	}
+	if want := between(t, doc, "in one go:\n\n```\n", "\n```\n"); err.Error() != want {
+		t.Errorf("the document shows\n%s\nwhere Load says\n%v", want, err)
+	}
+}
+
+// Every key of the format is in the document.
+func TestDocHasEveryKey(t *testing.T) {
+	doc := readDoc(t)
+	for _, kind := range []reflect.Type{
+		reflect.TypeFor[File](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileHop](),
+		reflect.TypeFor[FileTest](), reflect.TypeFor[FileFull](), reflect.TypeFor[FilePublished](), reflect.TypeFor[FileFigure](),
+	} {
+		for _, key := range keysOf(kind) {
+			if !strings.Contains(doc, "`"+key+"`") {
+				t.Errorf("key %s of %s is not in the document", key, kind.Name())
+			}
+		}
+	}
+}
+
+func TestDocHasEveryMetric(t *testing.T) {
+	quantity := map[measurement.Unit]string{
+		measurement.BitsPerSecond: "rate", measurement.SecondsUnit: "time", measurement.Bytes: "size",
+		measurement.Fraction: "fraction", measurement.Count: "plain number",
+	}
+	var want strings.Builder
+	for _, m := range measurement.Catalogue() {
+		var kinds []string
+		for _, kind := range m.Kinds {
+			kinds = append(kinds, string(kind))
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", m.Name, strings.Join(kinds, ", "), quantity[m.Unit])
+	}
+	table := between(t, readDoc(t), "<!-- metrics:", "<!-- end of metrics -->")
+	_, got, _ := strings.Cut(table, "|---|---|---|\n")
+	if got != want.String() {
+		t.Errorf("the document's table of metrics should be\n%s", want.String())
+	}
+}
