@@ -1,0 +1,118 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	dialTimeout = 5 * time.Second
+	// handshakeTimeout bounds everything from the first byte to READY.
+	handshakeTimeout = 5 * time.Second
+)
+
+// guard ends something from another goroutine: whatever stop function it
+// holds, now or when it is given one.
+type guard struct {
+	mu      sync.Mutex
+	stop    func()
+	stopped bool
+}
+
+func (g *guard) hold(stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stop = stop
+	if g.stopped && stop != nil {
+		stop()
+	}
+}
+
+func (g *guard) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stopped && g.stop != nil {
+		g.stop()
+	}
+	g.stopped = true
+}
+
+// link is the client's end of one prepared connection of a test.
+type link struct {
+	conn  *sockets.Conn
+	ready protocol.Ready
+	// local is this end's address, as this host sees it; remote the address
+	// that was dialled.
+	local, remote string
+}
+
+// newSession draws the identity of one test.
+func newSession() (string, error) {
+	var b [protocol.SessionDigits / 2]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", fmt.Errorf("draw a session: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+// connect dials, proves the token and opens flow number flow of a test. prepare
+// is called on the detached socket before READY is awaited.
+func connect(ctx context.Context, req Request, session string, flow int) (*link, error) {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	if req.Source.IsValid() {
+		dialer.LocalAddr = &net.TCPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
+	}
+	op := fmt.Sprintf("connect to %s", req.Target)
+	c, err := dialer.DialContext(ctx, "tcp", req.Target.String())
+	if err != nil {
+		return nil, failure(op, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	l, err := open(c.(*net.TCPConn), req, session, flow)
+	if !stop() && err == nil {
+		err = errors.Join(ctx.Err(), l.conn.Abort())
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, failure(op, errors.Join(err, ignoreClosed(c.Close())))
+	}
+	return l, nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func open(c *net.TCPConn, req Request, session string, flow int) (*link, error) {
+	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return nil, err
+	}
+	id := protocol.Identity{Session: session, Test: req.ID, Flow: flow}
+	if err := protocol.ClientHandshake(c, req.Token, id); err != nil {
+		return nil, err
+	}
+	l := &link{local: c.LocalAddr().String(), remote: c.RemoteAddr().String()}
+	if err := protocol.WriteFrame(c, protocol.TypeOpen, protocol.Open{Spec: req.Spec, HostSeries: flow == 0}); err != nil {
+		return nil, err
+	}
+	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.ready); err != nil {
+		return nil, err
+	}
+	var err error
+	l.conn, err = sockets.Detach(c)
+	return l, err
+}

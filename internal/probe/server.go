@@ -1,0 +1,377 @@
+package probe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// DefaultPort is where a server listens unless told otherwise.
+const DefaultPort = 5201
+
+// Limits are what a server allows, whatever its clients ask.
+type Limits struct {
+	Connections int           // of all clients together, those not yet authenticated included
+	Tests       int           // at the same time
+	Flows       int           // of one test
+	Duration    time.Duration // of one test, warm-up included
+}
+
+// DefaultLimits are generous to a lab and to a fleet, and finite.
+func DefaultLimits() Limits {
+	return Limits{Connections: 1024, Tests: 64, Flows: 128, Duration: time.Hour}
+}
+
+// ServerOptions configure a Server. The zero value serves loopback only.
+type ServerOptions struct {
+	// Token that clients must prove; may be empty.
+	Token string
+	// Open allows an empty Token on an address that others can reach.
+	Open bool
+	// Limits; each zero field takes its default.
+	Limits Limits
+	// Log gets one line per refused or failed connection; nil discards them.
+	Log *slog.Logger
+}
+
+// Server is the far end of the tests: it serves any number of clients, each
+// connection on its own.
+type Server struct {
+	token  string
+	open   bool
+	limits Limits
+	log    *slog.Logger
+	// payload is what every sending flow sends; nobody writes to it.
+	payload *sockets.Payload
+
+	mu       sync.Mutex
+	conns    map[*guard]struct{}
+	sessions map[string]*session
+	cookies  map[[protocol.CookieBytes]byte]*session
+	closing  bool
+	wg       sync.WaitGroup
+}
+
+// session is what the connections of one test share within this process.
+type session struct {
+	key    string
+	refs   int
+	cookie [protocol.CookieBytes]byte
+	client netip.Addr
+	spec   measurement.Spec
+}
+
+// NewServer checks the options and returns a server that does not listen yet.
+func NewServer(o ServerOptions) (*Server, error) {
+	d := DefaultLimits()
+	setInt := func(name string, v *int, def int) error {
+		if *v == 0 {
+			*v = def
+		}
+		if *v < 0 {
+			return fmt.Errorf("server limit on %s is %d, must be positive", name, *v)
+		}
+		return nil
+	}
+	err := errors.Join(
+		setInt("connections", &o.Limits.Connections, d.Connections),
+		setInt("tests", &o.Limits.Tests, d.Tests),
+		setInt("flows", &o.Limits.Flows, d.Flows),
+	)
+	if o.Limits.Duration == 0 {
+		o.Limits.Duration = d.Duration
+	}
+	if o.Limits.Duration < 0 {
+		err = errors.Join(err, fmt.Errorf("server limit on duration is %v, must be positive", o.Limits.Duration))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{
+		token: o.Token, open: o.Open, limits: o.Limits, log: o.Log,
+		payload:  sockets.NewPayload(),
+		conns:    map[*guard]struct{}{},
+		sessions: map[string]*session{},
+		cookies:  map[[protocol.CookieBytes]byte]*session{},
+	}, nil
+}
+
+// Serve accepts connections on ln, which it closes, and UDP packets on the
+// same address and port, until ctx ends; then it ends every test in progress,
+// waits for all of its goroutines and returns nil. It refuses to serve an
+// address that others can reach without a token, unless that was asked for.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	addr, ok := ln.Addr().(*net.TCPAddr)
+	if !ok {
+		return errors.Join(fmt.Errorf("serve: listener is on %s, want TCP", ln.Addr().Network()), ln.Close())
+	}
+	if s.token == "" && !s.open && !addr.IP.IsLoopback() {
+		return errors.Join(fmt.Errorf("serve: %s can be reached by others, and without a token anyone could aim traffic with this server: give a token, or ask for an open server", addr), ln.Close())
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: addr.IP, Port: addr.Port, Zone: addr.Zone})
+	if err != nil {
+		return errors.Join(fmt.Errorf("serve: %w", err), ln.Close())
+	}
+	if err := sockets.EnableReceivedTTL(udp); err != nil {
+		s.log.Info("time to live of UDP packets cannot be read", "error", err)
+	}
+	stop := context.AfterFunc(ctx, func() { s.shutdown(ln, udp) })
+	defer stop()
+	s.wg.Go(func() { s.serveUDP(udp) })
+	err = s.accept(ln)
+	s.shutdown(ln, udp)
+	s.wg.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) accept(ln net.Listener) error {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			if temporary(err) {
+				// Out of descriptors: those of running tests will come back.
+				s.log.Warn("accept", "error", err)
+				time.Sleep(50 * time.Millisecond)
+				continue
+			}
+			return fmt.Errorf("serve: %w", err)
+		}
+		g := &guard{}
+		g.hold(func() { _ = c.Close() })
+		if !s.admit(g) {
+			s.log.Warn("refused: too many connections", "client", c.RemoteAddr().String())
+			if err := c.Close(); err != nil {
+				s.log.Info("close refused connection", "error", err)
+			}
+			continue
+		}
+		s.wg.Go(func() {
+			defer s.dismiss(g)
+			s.serveConn(c.(*net.TCPConn), g)
+		})
+	}
+}
+
+func temporary(err error) bool {
+	// Deprecated for errors in general, but exactly what accept(2) needs:
+	// EMFILE, ENFILE, ECONNABORTED pass.
+	t, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](err)
+	return ok && t.Temporary()
+}
+
+func (s *Server) admit(g *guard) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || len(s.conns) >= s.limits.Connections {
+		return false
+	}
+	s.conns[g] = struct{}{}
+	return true
+}
+
+func (s *Server) dismiss(g *guard) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, g)
+}
+
+func (s *Server) shutdown(ln net.Listener, udp *net.UDPConn) {
+	// Both fail only when they are closed already, which is what is wanted.
+	_, _ = ln.Close(), udp.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	for g := range s.conns {
+		g.end()
+	}
+}
+
+// serveConn does one connection's part of a test.
+func (s *Server) serveConn(c *net.TCPConn, g *guard) {
+	log := s.log.With("client", c.RemoteAddr().String())
+	defer func() {
+		if err := ignoreClosed(c.Close()); err != nil {
+			log.Info("close", "error", err)
+		}
+	}()
+	id, open, err := s.greet(c)
+	if err == nil {
+		log = log.With("test", id.Test, "flow", id.Flow)
+		err = s.serveTest(c, g, id, open)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		log.Warn("connection failed", "error", err)
+	}
+}
+
+// greet takes a connection to its OPEN frame.
+func (s *Server) greet(c *net.TCPConn) (protocol.Identity, protocol.Open, error) {
+	var open protocol.Open
+	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return protocol.Identity{}, open, err
+	}
+	if err := protocol.ReadPreface(c); err != nil {
+		var version *protocol.VersionError
+		if errors.As(err, &version) {
+			// The preface tells the client this server's version.
+			err = errors.Join(err, protocol.WritePreface(c))
+		}
+		return protocol.Identity{}, open, err
+	}
+	id, err := protocol.ServerHandshake(c, s.token)
+	if err != nil {
+		return id, open, err
+	}
+	if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxControl, &open); err != nil {
+		return id, open, err
+	}
+	if err := s.allow(open.Spec, id.Flow); err != nil {
+		return id, open, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, err))
+	}
+	return id, open, nil
+}
+
+// allow checks a spec against the limits. Its error is ready to be sent.
+func (s *Server) allow(spec measurement.Spec, flow int) error {
+	refuse := func(reason Reason, format string, args ...any) error {
+		return &protocol.RemoteError{Reason: string(reason), Message: fmt.Sprintf(format, args...)}
+	}
+	if err := checkSpec(spec); err != nil {
+		return refuse(Protocol, "%v", err)
+	}
+	if total := (spec.Duration + spec.MaxWarmup).Duration(); total > s.limits.Duration {
+		return refuse(Limit, "a test of %v is longer than this server allows (%v)", total, s.limits.Duration)
+	}
+	if spec.Flows > s.limits.Flows || flow >= max(spec.Flows, 1) {
+		return refuse(Limit, "flow %d of %d: this server allows %d flows in one test", flow+1, spec.Flows, s.limits.Flows)
+	}
+	return nil
+}
+
+// join registers one more connection of a test.
+func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.Spec) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.sessions[id.Session]
+	if t == nil {
+		if len(s.sessions) >= s.limits.Tests {
+			return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server runs %d tests at the same time and no more", s.limits.Tests)}
+		}
+		t = &session{key: id.Session, client: client, spec: spec}
+		if _, err := rand.Read(t.cookie[:]); err != nil {
+			return nil, fmt.Errorf("draw a cookie: %w", err)
+		}
+		s.sessions[t.key], s.cookies[t.cookie] = t, t
+	}
+	if t.refs >= s.limits.Flows {
+		return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server allows %d flows in one test", s.limits.Flows)}
+	}
+	t.refs++
+	return t, nil
+}
+
+func (s *Server) leave(t *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.refs--; t.refs == 0 {
+		delete(s.sessions, t.key)
+		delete(s.cookies, t.cookie)
+	}
+}
+
+// serveTest joins the test, detaches the socket and hands over to its kind.
+func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open protocol.Open) error {
+	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	t, err := s.join(id, client.Addr().Unmap(), open.Spec)
+	if err != nil {
+		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+	}
+	defer s.leave(t)
+	ready := protocol.Ready{Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(), Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:]}
+	conn, err := sockets.Detach(c)
+	if err != nil {
+		return err
+	}
+	g.hold(conn.Interrupt)
+	defer func() {
+		g.hold(nil)
+		if err := conn.Close(); err != nil {
+			s.log.Info("close", "error", err)
+		}
+	}()
+	defer sockets.Lock()()
+
+	w := wire{Conn: conn, deadline: time.Now().Add(handshakeTimeout)}
+	ready.ReceivedTTL = conn.ReceivedTTL()
+	if err := s.serveKind(w, open, ready); err != nil {
+		if !isLost(err) {
+			err = errors.Join(err, protocol.WriteFrame(&w, protocol.TypeError, errorFrame(err)))
+		}
+		return err
+	}
+	return nil
+}
+
+func unmapped(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		ap := tcp.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String()
+	}
+	return a.String()
+}
+
+// isLost says that nobody is left to tell about an error.
+func isLost(err error) bool { return reasonOf(err) == Vanished }
+
+func errorFrame(err error) *protocol.RemoteError {
+	if remote := new(protocol.RemoteError); errors.As(err, &remote) {
+		return remote
+	}
+	return &protocol.RemoteError{Reason: string(reasonOf(err)), Message: err.Error()}
+}
+
+func (s *Server) serveKind(w wire, open protocol.Open, ready protocol.Ready) error {
+	switch open.Spec.Kind {
+	case measurement.TCP:
+		return s.serveStream(w, open, ready)
+	case measurement.RR:
+		return serveRR(w, open, ready)
+	}
+	return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("a server takes no part in a test of kind %q", open.Spec.Kind)}
+}
+
+// awaitStart sends READY and waits for START, for as long as the client may
+// need to connect its other flows. It returns when the test began.
+func awaitStart(w *wire, ready protocol.Ready) (time.Time, error) {
+	w.deadline = time.Now().Add(startTimeout)
+	if err := protocol.WriteFrame(w, protocol.TypeReady, ready); err != nil {
+		return time.Time{}, err
+	}
+	if err := protocol.Expect(w, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
+		return time.Time{}, err
+	}
+	return time.Now(), nil
+}

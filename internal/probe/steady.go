@@ -1,0 +1,111 @@
+package probe
+
+import (
+	"math"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// window is the measured part of a series: bins first up to but without last.
+type window struct {
+	first, last int
+	// steady says that the series settled before the longest warm-up was over.
+	steady bool
+}
+
+const (
+	// batchBins smooths the series: MSER-5 averages five values.
+	batchBins = 5
+	// minWarmupShare of the longest warm-up is always discarded: connections
+	// that start together are never steady in their first round trips.
+	minWarmupShare = 0.1
+	// serTolerance accepts the earliest start whose standard error is not
+	// noticeably worse than the best one's, because more data is better and
+	// the minimum of a steady series wanders.
+	serTolerance = 1.05
+)
+
+// chooseWindow decides where the measured window starts, by MSER-5: of all
+// allowed truncations of the batched series take that which makes the standard
+// error of the mean of what remains least (White, "An effective truncation
+// heuristic for bias reduction in simulation output", Simulation 69(6), 1997;
+// White, Cobb and Spratt, Winter Simulation Conference 2000). The window is
+// always Duration long and starts within MaxWarmup.
+func chooseWindow(bins []float64, spec measurement.Spec) window {
+	length := min(max(int(math.Round(spec.Duration.Duration().Seconds()/binWidth.Seconds())), 1), len(bins))
+	latest := len(bins) - length
+	earliest := min(int(math.Ceil(float64(latest)*minWarmupShare)), latest)
+	// Batches are counted from the earliest start, so that each candidate
+	// start is the edge of a batch.
+	var batches []float64
+	for i := earliest; i+batchBins <= len(bins); i += batchBins {
+		sum := 0.0
+		for _, v := range bins[i : i+batchBins] {
+			sum += v
+		}
+		batches = append(batches, sum)
+	}
+	candidates := (latest-earliest)/batchBins + 1
+	best := math.Inf(1)
+	errorsOf := make([]float64, 0, candidates)
+	for d := range min(candidates, len(batches)) {
+		e := standardError(batches[d:])
+		errorsOf = append(errorsOf, e)
+		best = min(best, e)
+	}
+	for d, e := range errorsOf {
+		if e <= best*serTolerance {
+			if d == len(errorsOf)-1 && latest > 0 {
+				break // only the upper bound ended the warm-up
+			}
+			first := earliest + d*batchBins
+			return window{first: first, last: first + length, steady: true}
+		}
+	}
+	return window{first: latest, last: latest + length}
+}
+
+// standardError is MSER's criterion, the square root of sum((x-mean)²)/n².
+func standardError(x []float64) float64 {
+	mean, m2 := 0.0, 0.0
+	for i, v := range x {
+		delta := v - mean
+		mean += delta / float64(i+1)
+		m2 += delta * (v - mean)
+	}
+	return math.Sqrt(m2) / float64(len(x))
+}
+
+// rangeOf merges the values that flows report for one setting: "a..b" for
+// numbers, a list for words.
+func rangeOf(old, v string) string {
+	lowText, highText, isRange := strings.Cut(old, "..")
+	if !isRange {
+		highText = lowText
+	}
+	low, err1 := strconv.ParseInt(lowText, 10, 64)
+	high, err2 := strconv.ParseInt(highText, 10, 64)
+	n, err3 := strconv.ParseInt(v, 10, 64)
+	if err1 == nil && err2 == nil && err3 == nil {
+		low, high = min(low, n), max(high, n)
+		if low == high {
+			return v
+		}
+		return strconv.FormatInt(low, 10) + ".." + strconv.FormatInt(high, 10)
+	}
+	if strings.Contains(old, v) {
+		return old
+	}
+	return old + ", " + v
+}
+
+func addressOf(hostPort string) string {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return hostPort
+	}
+	return host
+}

@@ -1,0 +1,241 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// binWidth of the receiver's count.
+	binWidth = 10 * time.Millisecond
+	// grace is how long after its planned end a test may still deliver results.
+	grace = 5 * time.Second
+	// discardBytes is how much one call drops at most.
+	discardBytes = 1 << 20
+	// copyBytes is how much one call copies when the payload is asked for:
+	// small enough to stay in the second-level cache.
+	copyBytes = 128 << 10
+)
+
+// A sender's data frames are sized to take between minFrameTime and
+// maxFrameTime, so that it can stop soon at any rate.
+const (
+	minFrame     = 64 << 10
+	maxFrame     = 64 << 20
+	minFrameTime = 5 * time.Millisecond
+	maxFrameTime = 20 * time.Millisecond
+	// stopCheck is how often a sender looks whether the receiver has finished.
+	stopCheck = 5 * time.Millisecond
+)
+
+// sender is one flow's sending side.
+type sender struct {
+	wire
+	payload *sockets.Payload
+	// mustFinish makes it complete a data frame that the receiver's stop
+	// interrupts, because a frame follows it.
+	mustFinish bool
+	sent       atomic.Int64
+}
+
+// run sends data frames until the receiver's RECEIVED frame arrives, and
+// returns it.
+func (s *sender) run() (protocol.Received, error) {
+	frame, checked := minFrame, time.Now()
+	for {
+		began := time.Now()
+		stop, err := s.sendFrame(frame, &checked)
+		if err != nil {
+			return protocol.Received{}, s.explain(err)
+		}
+		if stop {
+			break
+		}
+		switch took := time.Since(began); {
+		case took < minFrameTime && frame < maxFrame:
+			frame *= 2
+		case took > maxFrameTime && frame > minFrame:
+			frame /= 2
+		}
+	}
+	var received protocol.Received
+	err := protocol.Expect(&s.wire, protocol.TypeReceived, protocol.MaxControl, &received)
+	return received, err
+}
+
+// explain prefers the error frame that the other end sent before it closed
+// over the reset that closing caused.
+func (s *sender) explain(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	var remote *protocol.RemoteError
+	if told := protocol.Expect(&s.wire, protocol.TypeReceived, protocol.MaxControl, nil); errors.As(told, &remote) {
+		return remote
+	}
+	return err
+}
+
+// sendFrame sends one data frame and says whether the receiver has something
+// to say. checked is when it last looked.
+func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
+	var header [protocol.HeaderBytes]byte
+	protocol.PutHeader(header[:], protocol.TypeData, length)
+	if _, err := s.writeAll(header[:], s.WriteMore); err != nil {
+		return false, err
+	}
+	stop := false
+	for left := length; left > 0; {
+		n, err := s.SendPayload(s.payload, left)
+		if err != nil && !errors.Is(err, sockets.ErrTick) {
+			return stop, err
+		}
+		left -= n
+		s.sent.Add(int64(n))
+		now := time.Now()
+		if now.Sub(*checked) < stopCheck {
+			continue
+		}
+		*checked = now
+		if now.After(s.deadline) {
+			return stop, os.ErrDeadlineExceeded
+		}
+		if stop = stop || s.Readable(); stop && !s.mustFinish {
+			return true, nil
+		}
+	}
+	return stop, nil
+}
+
+// receiver is one flow's receiving side.
+type receiver struct {
+	wire
+	start  time.Time
+	bins   []int64
+	copied bool
+	buf    []byte
+	// count is all that was received so far, for progress.
+	count atomic.Int64
+	// finished is called once, when the last bin has passed.
+	finished func() error
+}
+
+func newReceiver(conn wire, spec measurement.Spec) *receiver {
+	size := discardBytes
+	if spec.CopyPayload {
+		size = copyBytes
+	}
+	return &receiver{
+		wire:   conn,
+		bins:   make([]int64, binsOf(spec)),
+		copied: spec.CopyPayload || !conn.DiscardsInKernel(),
+		buf:    make([]byte, size),
+	}
+}
+
+// binsOf is the number of bins from START to the end of the longest window.
+func binsOf(spec measurement.Spec) int {
+	total := (spec.MaxWarmup + spec.Duration).Duration()
+	return int((total + binWidth - 1) / binWidth)
+}
+
+func (r *receiver) method() string {
+	if r.copied {
+		return "copied to user space"
+	}
+	return "discarded in the kernel (MSG_TRUNC)"
+}
+
+// counted is the receiver's series as it goes on the wire.
+func (r *receiver) counted() measurement.Bins {
+	b := measurement.Bins{Width: measurement.SecondsOf(binWidth), Bytes: make([]float64, len(r.bins))}
+	for i, n := range r.bins {
+		b.Bytes[i] = float64(n)
+	}
+	return b
+}
+
+// run counts data frames until the sender's SENT frame, which it returns, or
+// until the connection or the deadline ends; after the last bin has passed,
+// neither of these is an error but only a lost SENT frame (nil).
+func (r *receiver) run() (*protocol.Sent, error) {
+	var header [protocol.HeaderBytes]byte
+	end := time.Duration(len(r.bins)) * binWidth
+	have, left, done := 0, 0, false
+	for {
+		var n int
+		var err error
+		switch {
+		case left == 0:
+			n, err = r.Conn.Read(header[have:])
+			have += n
+		case r.copied:
+			n, err = r.Conn.Read(r.buf[:min(left, len(r.buf))])
+		default:
+			n, err = r.Discard(r.buf[:min(left, len(r.buf))])
+		}
+		at := time.Since(r.start)
+		if !done && at >= end {
+			done = true
+			if err := r.finished(); err != nil {
+				return nil, err
+			}
+		}
+		if err != nil && !errors.Is(err, sockets.ErrTick) {
+			if done {
+				return nil, nil
+			}
+			return nil, err
+		}
+		if left > 0 {
+			left -= n
+			if bin := int(at / binWidth); bin < len(r.bins) {
+				r.bins[bin] += int64(n)
+			}
+			r.count.Add(int64(n))
+		}
+		// The clock was read already; reading the deadline costs nothing more.
+		if at > end+grace {
+			if done {
+				return nil, nil
+			}
+			return nil, os.ErrDeadlineExceeded
+		}
+		if have < len(header) {
+			continue
+		}
+		have = 0
+		h, err := protocol.ParseHeader(header[:])
+		if err != nil {
+			return nil, err
+		}
+		if h.Type == protocol.TypeData {
+			left = h.Length
+			continue
+		}
+		return r.last(h, done)
+	}
+}
+
+// last reads the control frame that ends a flow.
+func (r *receiver) last(h protocol.Header, done bool) (*protocol.Sent, error) {
+	payload, err := protocol.ReadPayload(&r.wire, h, protocol.MaxControl)
+	if err != nil {
+		return nil, err
+	}
+	sent := new(protocol.Sent)
+	if err := protocol.Decode(h.Type, payload, protocol.TypeSent, sent); err != nil {
+		return nil, err
+	}
+	if !done {
+		return nil, fmt.Errorf("%w: the sender ended before the receiver asked it to", protocol.ErrMalformed)
+	}
+	return sent, nil
+}

@@ -1,0 +1,361 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// progressInterval is how often a running test shows a sign of life.
+const progressInterval = 200 * time.Millisecond
+
+// connectAtOnce bounds the flows that are being connected at the same time.
+const connectAtOnce = 16
+
+// flow is one connection of a tcp test at the client.
+type flow struct {
+	*link
+	send     *sender
+	receive  *receiver
+	info     *infoSampler
+	received protocol.Received
+	sent     protocol.Sent
+	facts    []string
+}
+
+// tcpTest is a tcp test in progress at the client.
+type tcpTest struct {
+	req   Request
+	flows []*flow
+	start time.Time
+	facts []string
+}
+
+func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	t := &tcpTest{req: req, flows: make([]*flow, req.Spec.Flows)}
+	defer t.close()
+	if err := t.connect(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
+	for _, f := range t.flows {
+		facts, err := prepare(f.conn, req.Spec, t.sends())
+		if err != nil {
+			return measurement.Outcome{}, &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+		}
+		t.note(facts...)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, f := range t.flows {
+			f.conn.Interrupt()
+		}
+	})
+	defer stop()
+	if err := t.begin(); err != nil {
+		return measurement.Outcome{}, err
+	}
+	host := startHostSampler(t.start)
+	defer host.end()
+	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
+	defer ttl.end()
+	signs := startSampler(progressInterval, t.progress(progress))
+	err := t.transfer()
+	signs.end()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(host.result(), ttl.result())
+}
+
+func (t *tcpTest) sends() bool { return t.req.Spec.Direction == measurement.Send }
+
+// note adds facts, each once: flows share most of them.
+func (t *tcpTest) note(facts ...string) { t.facts = appendNew(t.facts, facts...) }
+
+func appendNew(list []string, more ...string) []string {
+next:
+	for _, m := range more {
+		for _, have := range list {
+			if have == m {
+				continue next
+			}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// connect opens every flow before any may send.
+func (t *tcpTest) connect(ctx context.Context) error {
+	session, err := newSession()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(connectAtOnce)
+	for i := range t.flows {
+		group.Go(func() error {
+			l, err := connect(ctx, t.req, session, i)
+			if err == nil {
+				t.flows[i] = &flow{link: l}
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// begin sends START on every flow and builds their two kinds of loop.
+func (t *tcpTest) begin() error {
+	spec := t.req.Spec
+	payload := sockets.NewPayload()
+	for _, f := range t.flows {
+		w := wire{Conn: f.conn, deadline: time.Now().Add(handshakeTimeout)}
+		if t.sends() {
+			f.send = &sender{wire: w, payload: payload}
+		} else {
+			f.receive = newReceiver(w, spec)
+		}
+	}
+	t.start = time.Now()
+	deadline := t.start.Add(planned(spec) + grace)
+	for _, f := range t.flows {
+		w := wire{Conn: f.conn, deadline: deadline}
+		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
+			return failure("start flow", err)
+		}
+		if t.sends() {
+			f.send.deadline = deadline
+			f.info = startInfoSampler(f.conn, t.start, spec.Flows)
+			continue
+		}
+		r := f.receive
+		r.deadline, r.start = deadline, t.start
+		r.finished = func() error {
+			return protocol.WriteFrame(&r.wire, protocol.TypeReceived, protocol.Received{})
+		}
+	}
+	return nil
+}
+
+// transfer runs every flow on a thread of its own and waits for all. The
+// first flow that fails ends the others.
+func (t *tcpTest) transfer() error {
+	var group errgroup.Group
+	var once sync.Once
+	for i, f := range t.flows {
+		group.Go(func() error {
+			defer sockets.Lock()()
+			err := f.transfer(t.req.Spec)
+			if err != nil {
+				once.Do(func() {
+					for _, other := range t.flows {
+						other.conn.Interrupt()
+					}
+				})
+			}
+			return failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
+		})
+	}
+	return group.Wait()
+}
+
+func (f *flow) transfer(spec measurement.Spec) error {
+	if f.send != nil {
+		received, err := f.send.run()
+		f.info.end()
+		f.sent = protocol.Sent{
+			Bytes: f.send.sent.Load(), Final: f.info.final, Info: f.info.series,
+			Effective: senderEffective(f.send),
+		}
+		f.received = received
+		// Throw away what is still queued here: it belongs to no measurement.
+		return errors.Join(err, f.conn.Abort())
+	}
+	stopClamp := keepClamp(f.conn, spec)
+	sent, err := f.receive.run()
+	stopClamp()
+	f.received = protocol.Received{Bins: f.receive.counted(), Effective: receiverEffective(f.receive, spec)}
+	if err == nil && sent == nil {
+		f.facts = append(f.facts, "the sender's own figures did not arrive in time; what the receiver counted is complete")
+	}
+	if sent != nil {
+		f.sent = *sent
+	}
+	return err
+}
+
+func (t *tcpTest) close() {
+	for _, f := range t.flows {
+		if f == nil {
+			continue
+		}
+		if f.info != nil {
+			f.info.end()
+		}
+		// Nothing of interest is left to be delivered, and nobody to tell.
+		_ = f.conn.Abort()
+	}
+}
+
+// progress reports bytes this end has moved so far: a sign of life, not a result.
+func (t *tcpTest) progress(report func(measurement.Progress)) func() {
+	last, lastAt := int64(0), t.start
+	return func() {
+		var sum int64
+		for _, f := range t.flows {
+			if f.send != nil {
+				sum += f.send.sent.Load()
+			} else {
+				sum += f.receive.count.Load()
+			}
+		}
+		now := time.Now()
+		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
+			report(measurement.Progress{
+				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
+				Throughput: float64(sum-last) * 8 / dt,
+			})
+			last, lastAt = sum, now
+		}
+	}
+}
+
+// outcome turns what the receivers counted into metrics.
+func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
+	spec := t.req.Spec
+	bins := binsOf(spec)
+	for i, f := range t.flows {
+		if err := checkBins(f.received.Bins, bins); err != nil {
+			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
+		}
+	}
+	sum := measurement.Bins{Width: measurement.SecondsOf(binWidth), Bytes: make([]float64, bins)}
+	for _, f := range t.flows {
+		for i, n := range f.received.Bins.Bytes {
+			sum.Bytes[i] += n
+		}
+	}
+	window := chooseWindow(sum.Bytes, spec)
+	out := measurement.Outcome{
+		Metrics:      measurement.Metrics{},
+		Warmup:       measurement.SecondsOf(time.Duration(window.first) * binWidth),
+		WarmupSteady: window.steady,
+		Throughput:   &sum,
+		Effective:    map[string]string{},
+	}
+	if !window.steady && spec.MaxWarmup > 0 {
+		t.note(fmt.Sprintf("throughput was not steady after the longest warm-up (%v)", spec.MaxWarmup.Duration()))
+	}
+	from := float64(window.first) * binWidth.Seconds()
+	to := float64(window.last) * binWidth.Seconds()
+	for _, f := range t.flows {
+		t.addFlow(&out, f, window)
+	}
+	t.addMetrics(&out, from, to)
+	remote := t.flows[0].received.Host
+	if !t.sends() {
+		remote = t.flows[0].sent.Host
+	}
+	out.Source = endOf(local, from, to, localTTL)
+	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	out.Facts = t.facts
+	return out, nil
+}
+
+// checkBins refuses a count that cannot be one; it came over the wire.
+func checkBins(b measurement.Bins, want int) error {
+	if math.Abs(float64(b.Width)-binWidth.Seconds()) > 1e-9 || len(b.Bytes) != want {
+		return fmt.Errorf("%w: %d bins of %v s, want %d of %v s", protocol.ErrMalformed, len(b.Bytes), b.Width, want, binWidth.Seconds())
+	}
+	for _, n := range b.Bytes {
+		if !(n >= 0 && n < 1e15) {
+			return fmt.Errorf("%w: a bin of %v bytes", protocol.ErrMalformed, n)
+		}
+	}
+	return nil
+}
+
+func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
+	result := measurement.Flow{
+		Source: f.local, Destination: f.ready.Server,
+		SentBytes: f.sent.Bytes, Final: f.sent.Final, Info: f.sent.Info,
+	}
+	for _, n := range f.received.Bins.Bytes[w.first:w.last] {
+		result.ReceivedBytes += int64(n)
+	}
+	out.Flows = append(out.Flows, result)
+	for _, effective := range []map[string]string{f.sent.Effective, f.received.Effective} {
+		for k, v := range effective {
+			if old, ok := out.Effective[k]; ok && old != v {
+				// Buffers grow differently from flow to flow.
+				v = rangeOf(old, v)
+			}
+			out.Effective[k] = v
+		}
+	}
+	if f.ready.Client != "" && f.ready.Client != f.local {
+		t.note("the source address is translated on the way: the destination saw " + addressOf(f.ready.Client) + " where the source has " + addressOf(f.local))
+	}
+	if f.ready.Server != "" && f.ready.Server != f.remote {
+		t.note("the destination address is translated on the way: the source reached " + f.remote + ", the destination has " + f.ready.Server)
+	}
+	t.note(f.facts...)
+	t.note(f.received.Facts...)
+	t.note(f.sent.Facts...)
+}
+
+// addMetrics fills in every metric of the Catalogue for tcp, over the window
+// from..to in seconds since START.
+func (t *tcpTest) addMetrics(out *measurement.Outcome, from, to float64) {
+	var bytes int64
+	for _, f := range out.Flows {
+		bytes += f.ReceivedBytes
+	}
+	out.Metrics["goodput_bits_per_second"] = float64(bytes) * 8 / (to - from)
+
+	var rtt, cwnd, samples float64
+	var receiveLimited, bufferLimited, flows float64
+	var retransmits int64
+	for _, f := range out.Flows {
+		if f.Final == nil {
+			continue
+		}
+		flows++
+		retransmits += f.Final.Retransmits
+		for _, s := range f.Info {
+			if at := float64(s.At); at >= from && at <= to {
+				rtt, cwnd, samples = rtt+float64(s.RTT), cwnd+float64(s.CongestionWindow), samples+1
+			}
+		}
+		receiveLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
+		bufferLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
+	}
+	if flows > 0 {
+		out.Metrics["retransmitted_segments"] = float64(retransmits)
+		out.Metrics["receive_window_limited_fraction"] = clampFraction(receiveLimited / flows)
+		out.Metrics["send_buffer_limited_fraction"] = clampFraction(bufferLimited / flows)
+	}
+	if samples > 0 {
+		out.Metrics["tcp_rtt_mean_seconds"] = rtt / samples
+		out.Metrics["congestion_window_bytes"] = cwnd / samples
+	}
+}
+
+// shareOf is the part of the time from..to by which a cumulative time of the
+// kernel's grew.
+func shareOf(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
+	at, values := make([]float64, len(series)), make([]float64, len(series))
+	for i, s := range series {
+		at[i], values[i] = float64(s.At), value(s)
+	}
+	return (interpolate(at, values, to) - interpolate(at, values, from)) / (to - from)
+}

@@ -1,0 +1,138 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// The layout of a native UDP packet; what follows is padding:
+//
+//	0                               16      17              20              24
+//	+-------------------------------+-------+---------------+---------------+
+//	|            cookie             | kind  |     zero      |   sequence    |
+//	+-------------------------------+-------+---------------+---------------+
+const (
+	datagramKind     = protocol.CookieBytes
+	datagramSequence = 20
+	datagramBytes    = 24
+
+	datagramEcho    = 0 // answered with the same bytes, so that both ends see a TTL
+	datagramRequest = 1 // answered with as many bytes as the test's spec says
+)
+
+func putDatagram(b, cookie []byte, kind byte) {
+	copy(b[:protocol.CookieBytes], cookie)
+	b[datagramKind] = kind
+}
+
+// serveUDP answers the packets of tests in progress until c is closed. A
+// packet without the cookie of a test, or from another address than that
+// which opened the test over TCP, gets no answer at all: there is nothing to
+// reflect and nothing to aim.
+func (s *Server) serveUDP(c *net.UDPConn) {
+	in, out := make([]byte, maxDatagram+1), make([]byte, maxDatagram)
+	for {
+		n, from, err := c.ReadFromUDPAddrPort(in)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// An ICMP error of an earlier answer; the next packet is unaffected.
+			s.log.Debug("read UDP", "error", err)
+			continue
+		}
+		if n < datagramBytes {
+			continue
+		}
+		t := s.sessionOf([protocol.CookieBytes]byte(in[:protocol.CookieBytes]))
+		if t == nil || t.client != from.Addr().Unmap() {
+			continue
+		}
+		size := n
+		if in[datagramKind] == datagramRequest {
+			if t.spec.Kind != measurement.RR || t.spec.Protocol != measurement.OverUDP {
+				continue
+			}
+			size = max(t.spec.ResponseBytes, datagramBytes)
+		}
+		copy(out[:datagramBytes], in[:datagramBytes])
+		if _, err := c.WriteToUDPAddrPort(out[:size], from); err != nil && !errors.Is(err, net.ErrClosed) {
+			s.log.Debug("answer UDP", "error", err)
+		}
+	}
+}
+
+func (s *Server) sessionOf(cookie [protocol.CookieBytes]byte) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cookies[cookie]
+}
+
+// ttlProbe learns the time to live that packets from the server arrive with,
+// by an echo over UDP beside the test. Where UDP does not get through, the
+// time to live stays unknown.
+type ttlProbe struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+	ttl  int
+}
+
+const (
+	ttlTries = 3
+	ttlWait  = 100 * time.Millisecond
+)
+
+func startTTLProbe(ctx context.Context, req Request, ready protocol.Ready) *ttlProbe {
+	ctx, stop := context.WithCancel(ctx)
+	p := &ttlProbe{stop: stop}
+	p.done.Go(func() { p.ttl = probeTTL(ctx, req, ready.Cookie) })
+	return p
+}
+
+func (p *ttlProbe) end() {
+	p.stop()
+	p.done.Wait()
+}
+
+// result waits for the answer, which takes ttlTries × ttlWait at most.
+func (p *ttlProbe) result() int {
+	p.done.Wait()
+	return p.ttl
+}
+
+func probeTTL(ctx context.Context, req Request, cookie []byte) int {
+	c, err := dialUDP(req)
+	if err != nil {
+		return 0
+	}
+	// Whatever goes wrong below leaves the time to live unknown, which is an
+	// answer; none of it concerns the test itself.
+	defer func() { _ = c.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	if sockets.EnableReceivedTTL(c) != nil {
+		return 0
+	}
+	packet, in := make([]byte, datagramBytes), make([]byte, datagramBytes+1)
+	putDatagram(packet, cookie, datagramEcho)
+	for try := range ttlTries {
+		binary.BigEndian.PutUint32(packet[datagramSequence:], uint32(try))
+		if _, err := c.Write(packet); err != nil {
+			return 0
+		}
+		if c.SetReadDeadline(time.Now().Add(ttlWait)) != nil {
+			return 0
+		}
+		if n, ttl, err := sockets.ReadTTL(c, in); err == nil && n == datagramBytes {
+			return ttl
+		}
+	}
+	return 0
+}

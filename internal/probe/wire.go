@@ -1,0 +1,52 @@
+package probe
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// wire reads and writes control frames on a detached connection: it hides the
+// ticks, up to a deadline. It belongs to the goroutine that transfers.
+type wire struct {
+	*sockets.Conn
+	deadline time.Time
+}
+
+func (w *wire) late() bool { return time.Now().After(w.deadline) }
+
+// Read blocks for at least one byte, until the deadline.
+func (w *wire) Read(p []byte) (int, error) {
+	for {
+		n, err := w.Conn.Read(p)
+		if !errors.Is(err, sockets.ErrTick) {
+			return n, err
+		}
+		if w.late() {
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// Write writes all of p, until the deadline.
+func (w *wire) Write(p []byte) (int, error) { return w.writeAll(p, w.Conn.Write) }
+
+func (w *wire) writeAll(p []byte, write func([]byte) (int, error)) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := write(p[done:])
+		done += n
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, sockets.ErrTick) {
+			return done, err
+		}
+		if w.late() {
+			return done, os.ErrDeadlineExceeded
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,124 @@
+package protocol
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// NonceBytes is the length of the random numbers that both ends contribute.
+const NonceBytes = 32
+
+// ErrUnauthorized says that the other end does not hold the same token.
+var ErrUnauthorized = errors.New("the two ends do not share the same token")
+
+// The labels separate the roles, so that neither end's proof can be reflected
+// as the other's, and pin the version.
+const (
+	clientLabel = "hopbench/1 client proves token"
+	serverLabel = "hopbench/1 server proves token"
+)
+
+// mac = HMAC-SHA256(token, label ‖ 00 ‖ client nonce ‖ server nonce ‖ SHA-256(HELLO payload))
+//
+// The hash binds the test's identity to the proof.
+func mac(token, label string, clientNonce, serverNonce, hello []byte) []byte {
+	h := hmac.New(sha256.New, []byte(token))
+	h.Write([]byte(label))
+	h.Write([]byte{0})
+	h.Write(clientNonce)
+	h.Write(serverNonce)
+	sum := sha256.Sum256(hello)
+	h.Write(sum[:])
+	return h.Sum(nil)
+}
+
+func newNonce() ([]byte, error) {
+	nonce := make([]byte, NonceBytes)
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, fmt.Errorf("draw a nonce: %w", err)
+	}
+	return nonce, nil
+}
+
+// ClientHandshake opens a connection as its client: preface, HELLO with the
+// identity id, and the mutual proof of token. The client proves first, so that
+// a server gives nobody a MAC to guess the token from.
+func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
+	nonce, err := newNonce()
+	if err != nil {
+		return err
+	}
+	hello, err := Encode(TypeHello, Hello{Identity: id, Nonce: nonce})
+	if err != nil {
+		return err
+	}
+	if _, err := rw.Write(append(preface[:len(preface):len(preface)], hello...)); err != nil {
+		return err
+	}
+	if err := ReadPreface(rw); err != nil {
+		return err
+	}
+	var challenge Challenge
+	if err := Expect(rw, TypeChallenge, MaxUnauthenticated, &challenge); err != nil {
+		return err
+	}
+	if len(challenge.Nonce) != NonceBytes {
+		return fmt.Errorf("%w: nonce of %d bytes, want %d", ErrMalformed, len(challenge.Nonce), NonceBytes)
+	}
+	payload := hello[HeaderBytes:]
+	proof := Proof{MAC: mac(token, clientLabel, nonce, challenge.Nonce, payload)}
+	if err := WriteFrame(rw, TypeProof, proof); err != nil {
+		return err
+	}
+	var accept Proof
+	if err := Expect(rw, TypeAccept, MaxUnauthenticated, &accept); err != nil {
+		return err
+	}
+	if !hmac.Equal(accept.MAC, mac(token, serverLabel, nonce, challenge.Nonce, payload)) {
+		return fmt.Errorf("server: %w", ErrUnauthorized)
+	}
+	return nil
+}
+
+// ServerHandshake answers ClientHandshake after the client's preface was read.
+// When the client's proof is wrong it tells the client so and returns
+// ErrUnauthorized.
+func ServerHandshake(rw io.ReadWriter, token string) (Identity, error) {
+	if err := WritePreface(rw); err != nil {
+		return Identity{}, err
+	}
+	t, payload, err := ReadFrame(rw, MaxUnauthenticated)
+	if err != nil {
+		return Identity{}, err
+	}
+	var hello Hello
+	if err := Decode(t, payload, TypeHello, &hello); err != nil {
+		return Identity{}, err
+	}
+	if len(hello.Nonce) != NonceBytes {
+		return Identity{}, fmt.Errorf("%w: nonce of %d bytes, want %d", ErrMalformed, len(hello.Nonce), NonceBytes)
+	}
+	if err := hello.Identity.check(); err != nil {
+		return Identity{}, err
+	}
+	nonce, err := newNonce()
+	if err != nil {
+		return Identity{}, err
+	}
+	if err := WriteFrame(rw, TypeChallenge, Challenge{Nonce: nonce}); err != nil {
+		return Identity{}, err
+	}
+	var proof Proof
+	if err := Expect(rw, TypeProof, MaxUnauthenticated, &proof); err != nil {
+		return Identity{}, err
+	}
+	if !hmac.Equal(proof.MAC, mac(token, clientLabel, hello.Nonce, nonce, payload)) {
+		refusal := &RemoteError{Reason: "unauthorized", Message: ErrUnauthorized.Error()}
+		return Identity{}, errors.Join(fmt.Errorf("client: %w", ErrUnauthorized), WriteFrame(rw, TypeError, refusal))
+	}
+	return hello.Identity, WriteFrame(rw, TypeAccept, Proof{MAC: mac(token, serverLabel, hello.Nonce, nonce, payload)})
+}

@@ -1,0 +1,196 @@
+package protocol
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Type says what a frame's payload is.
+type Type uint8
+
+// The frame types. docs/protocol.md says who sends which when.
+const (
+	TypeHello     Type = 0x01 // client → server: identity and nonce
+	TypeChallenge Type = 0x02 // server → client: nonce
+	TypeProof     Type = 0x03 // client → server: MAC
+	TypeAccept    Type = 0x04 // server → client: MAC
+	TypeOpen      Type = 0x10 // client → server: what to do
+	TypeReady     Type = 0x11 // server → client: prepared
+	TypeStart     Type = 0x12 // client → server: go
+	TypeData      Type = 0x13 // sender → receiver: bytes to count and discard
+	TypeReceived  Type = 0x14 // receiver → sender: stop; what was received
+	TypeSent      Type = 0x15 // sender → receiver: end; what was sent
+	TypeReport    Type = 0x16 // server → client: end of a request/response test
+	TypeError     Type = 0x1f // either: the connection ends, and why
+
+	// Between a coordinator and its agent.
+	TypeAgentRequest  Type = 0x20
+	TypeAgentCancel   Type = 0x21
+	TypeAgentProgress Type = 0x22
+	TypeAgentReply    Type = 0x23
+)
+
+// HeaderBytes is the length of a frame's header:
+//
+//	0       1       2       3       4                               8
+//	+-------+-------+---------------+-------------------------------+
+//	| type  | flags |   reserved    |   payload length, big endian  |
+//	+-------+-------+---------------+-------------------------------+
+//
+// Flags and reserved are zero in version 1 and must be.
+const HeaderBytes = 8
+
+const (
+	// MaxUnauthenticated bounds every payload before both ends have proved the token.
+	MaxUnauthenticated = 1 << 10
+	// MaxControl bounds every control payload after that.
+	MaxControl = 1 << 20
+	// MaxData bounds the payload of a DATA frame, which nobody stores.
+	MaxData = 1 << 30
+)
+
+// Header is a decoded frame header.
+type Header struct {
+	Type   Type
+	Length int
+}
+
+// ErrMalformed is what every violation of the format wraps.
+var ErrMalformed = errors.New("malformed frame")
+
+// PutHeader writes a frame header to the first HeaderBytes of b.
+func PutHeader(b []byte, t Type, length int) {
+	_ = b[HeaderBytes-1]
+	b[0], b[1], b[2], b[3] = byte(t), 0, 0, 0
+	binary.BigEndian.PutUint32(b[4:], uint32(length))
+}
+
+// ParseHeader reads a frame header from the first HeaderBytes of b.
+func ParseHeader(b []byte) (Header, error) {
+	if len(b) < HeaderBytes {
+		return Header{}, fmt.Errorf("%w: header of %d bytes, want %d", ErrMalformed, len(b), HeaderBytes)
+	}
+	if b[1] != 0 || b[2] != 0 || b[3] != 0 {
+		return Header{}, fmt.Errorf("%w: reserved bytes are % x, want zero", ErrMalformed, b[1:4])
+	}
+	length := binary.BigEndian.Uint32(b[4:])
+	limit := uint32(MaxControl)
+	if Type(b[0]) == TypeData {
+		limit = MaxData
+	}
+	if length > limit {
+		return Header{}, fmt.Errorf("%w: payload of %d bytes in a frame of type %#x, at most %d", ErrMalformed, length, b[0], limit)
+	}
+	return Header{Type: Type(b[0]), Length: int(length)}, nil
+}
+
+// ReadHeader reads the next frame header.
+func ReadHeader(r io.Reader) (Header, error) {
+	var b [HeaderBytes]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return Header{}, err
+	}
+	return ParseHeader(b[:])
+}
+
+// ReadPayload reads the payload that h announces, of at most limit bytes. It
+// allocates as bytes arrive, so that a lying header costs its sender the
+// bytes, not the reader the memory.
+func ReadPayload(r io.Reader, h Header, limit int) ([]byte, error) {
+	if h.Type == TypeData {
+		return nil, fmt.Errorf("%w: unexpected data frame", ErrMalformed)
+	}
+	if h.Length > limit {
+		return nil, fmt.Errorf("%w: payload of %d bytes in a frame of type %#x, at most %d here", ErrMalformed, h.Length, byte(h.Type), limit)
+	}
+	const step = 16 << 10
+	payload := make([]byte, 0, min(h.Length, step))
+	for len(payload) < h.Length {
+		n := min(h.Length-len(payload), step)
+		start := len(payload)
+		payload = append(payload, make([]byte, n)...)
+		if _, err := io.ReadFull(r, payload[start:]); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+	return payload, nil
+}
+
+// ReadFrame reads one control frame with a payload of at most limit bytes.
+func ReadFrame(r io.Reader, limit int) (Type, []byte, error) {
+	h, err := ReadHeader(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	payload, err := ReadPayload(r, h, limit)
+	if err != nil {
+		return 0, nil, err
+	}
+	return h.Type, payload, nil
+}
+
+// Encode returns a whole control frame with v as its JSON payload; a nil v
+// gives an empty payload.
+func Encode(t Type, v any) ([]byte, error) {
+	frame := make([]byte, HeaderBytes)
+	if v != nil {
+		payload, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("encode frame of type %#x: %w", byte(t), err)
+		}
+		if len(payload) > MaxControl {
+			return nil, fmt.Errorf("encode frame of type %#x: payload of %d bytes, at most %d", byte(t), len(payload), MaxControl)
+		}
+		frame = append(frame, payload...)
+	}
+	PutHeader(frame, t, len(frame)-HeaderBytes)
+	return frame, nil
+}
+
+// WriteFrame writes one control frame in one Write.
+func WriteFrame(w io.Writer, t Type, v any) error {
+	frame, err := Encode(t, v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(frame)
+	return err
+}
+
+// Expect reads one control frame that must be of type t, into v. A frame of
+// TypeError is returned as the *RemoteError that it carries.
+func Expect(r io.Reader, t Type, limit int, v any) error {
+	got, payload, err := ReadFrame(r, limit)
+	if err != nil {
+		return err
+	}
+	return Decode(got, payload, t, v)
+}
+
+// Decode checks that a frame of type got is the wanted one and decodes its
+// payload into v.
+func Decode(got Type, payload []byte, want Type, v any) error {
+	if got == TypeError && want != TypeError {
+		remote := new(RemoteError)
+		if err := json.Unmarshal(payload, remote); err != nil {
+			return fmt.Errorf("%w: error frame: %w", ErrMalformed, err)
+		}
+		return remote
+	}
+	if got != want {
+		return fmt.Errorf("%w: got a frame of type %#x, want %#x", ErrMalformed, byte(got), byte(want))
+	}
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(payload, v); err != nil {
+		return fmt.Errorf("%w: payload of type %#x: %w", ErrMalformed, byte(got), err)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package protocol
+
+import (
+	"fmt"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Identity names the test that a connection belongs to, in its first frame,
+// so that each connection stands on its own wherever a load balancer puts it.
+type Identity struct {
+	// Session is 32 hexadecimal digits that the client draws for one test.
+	Session string `json:"session"`
+	// Test is the trial's id, for people and logs.
+	Test string `json:"test,omitempty"`
+	// Flow counts the test's connections from 0.
+	Flow int `json:"flow"`
+}
+
+// SessionDigits is the length of Identity.Session.
+const SessionDigits = 32
+
+const maxTestName = 200
+
+func (id Identity) check() error {
+	if len(id.Session) != SessionDigits {
+		return fmt.Errorf("%w: session of %d digits, want %d", ErrMalformed, len(id.Session), SessionDigits)
+	}
+	for _, c := range []byte(id.Session) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return fmt.Errorf("%w: session %q is not hexadecimal", ErrMalformed, id.Session)
+		}
+	}
+	if len(id.Test) > maxTestName {
+		return fmt.Errorf("%w: test name of %d bytes, at most %d", ErrMalformed, len(id.Test), maxTestName)
+	}
+	if id.Flow < 0 {
+		return fmt.Errorf("%w: flow %d", ErrMalformed, id.Flow)
+	}
+	return nil
+}
+
+// Hello is the payload of TypeHello.
+type Hello struct {
+	Identity
+	Nonce []byte `json:"nonce"`
+}
+
+// Challenge is the payload of TypeChallenge.
+type Challenge struct {
+	Nonce []byte `json:"nonce"`
+}
+
+// Proof is the payload of TypeProof and TypeAccept.
+type Proof struct {
+	MAC []byte `json:"mac"`
+}
+
+// RemoteError is the payload of TypeError: why the other end gave up.
+type RemoteError struct {
+	// Reason is one of the words of docs/protocol.md: unauthorized, limit,
+	// protocol, timeout, unsupported, internal.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+func (e *RemoteError) Error() string {
+	return fmt.Sprintf("the other end says: %s (%s)", e.Message, e.Reason)
+}
+
+// Open is the payload of TypeOpen: what this connection is for. The spec is
+// complete: a server applies no defaults of its own.
+type Open struct {
+	Spec measurement.Spec `json:"spec"`
+	// HostSeries asks for the server's processor time series (one connection
+	// of a test does).
+	HostSeries bool `json:"host_series,omitempty"`
+}
+
+// Ready is the payload of TypeReady: what the server prepared.
+type Ready struct {
+	// Client is the client's address and port as the server sees it, after NAT.
+	Client string `json:"client"`
+	// Server is the server's own address and port on this connection, which
+	// differs from what the client dialled when something translates it.
+	Server string `json:"server"`
+	// ReceivedTTL is the time to live left in the client's packets, 0 unknown.
+	ReceivedTTL int `json:"received_ttl,omitempty"`
+	// Cookie must begin every UDP packet of this test.
+	Cookie []byte `json:"cookie,omitempty"`
+	// MSS of the connection at the server's end.
+	MSS int `json:"mss_bytes,omitempty"`
+}
+
+// CookieBytes is the length of Ready.Cookie.
+const CookieBytes = 16
+
+// Received is the payload of TypeReceived: what the receiver counted from
+// START on, by its own clock.
+type Received struct {
+	Bins      measurement.Bins  `json:"bins"`
+	Host      *HostSeries       `json:"host,omitempty"`
+	Effective map[string]string `json:"effective,omitempty"`
+	Facts     []string          `json:"facts,omitempty"`
+}
+
+// Sent is the payload of TypeSent: what the sender saw. Nothing in it counts
+// towards a metric of throughput.
+type Sent struct {
+	Bytes     int64                 `json:"bytes"`
+	Final     *measurement.TCPInfo  `json:"final,omitempty"`
+	Info      []measurement.TCPInfo `json:"info,omitempty"`
+	Host      *HostSeries           `json:"host,omitempty"`
+	Effective map[string]string     `json:"effective,omitempty"`
+	Facts     []string              `json:"facts,omitempty"`
+}
+
+// Report is the payload of TypeReport: the server's view of an rr test.
+type Report struct {
+	Answered  int64             `json:"answered"`
+	Host      *HostSeries       `json:"host,omitempty"`
+	Effective map[string]string `json:"effective,omitempty"`
+	Facts     []string          `json:"facts,omitempty"`
+}
+
+// HostSeries is a host's processor time since START: At[i] seconds after it,
+// the processors together had spent Busy[i] seconds of Total[i] not idle, of
+// which SoftIRQ[i] in soft interrupts.
+type HostSeries struct {
+	Host    string    `json:"host,omitempty"`
+	CPUs    int       `json:"cpus"`
+	At      []float64 `json:"at_seconds"`
+	Busy    []float64 `json:"busy_seconds"`
+	SoftIRQ []float64 `json:"softirq_seconds"`
+	Total   []float64 `json:"total_seconds"`
+}

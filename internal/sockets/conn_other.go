@@ -1,0 +1,168 @@
+//go:build !linux
+
+package sockets
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Conn is a connected socket behind the runtime's network poller, with
+// the interface that blocking sockets have on Linux.
+type Conn struct {
+	sock   net.Conn
+	wait   time.Duration // of a Read
+	closed atomic.Bool
+	// peeked is a byte that Readable took.
+	mu     sync.Mutex
+	peeked []byte
+}
+
+// Detach wraps c, which the Conn now owns.
+func Detach(c *net.TCPConn) (*Conn, error) {
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	return &Conn{sock: c, wait: Tick}, nil
+}
+
+func tick(n int, err error) (int, error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 {
+			return n, nil
+		}
+		return 0, ErrTick
+	}
+	return n, err
+}
+
+// Read reads into p as net.Conn would, or returns ErrTick.
+func (c *Conn) Read(p []byte) (int, error) { return c.read(p, c.wait) }
+
+func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
+	c.mu.Lock()
+	if len(c.peeked) > 0 {
+		n := copy(p, c.peeked)
+		c.peeked = c.peeked[n:]
+		c.mu.Unlock()
+		return n, nil
+	}
+	c.mu.Unlock()
+	if err := c.sock.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return 0, err
+	}
+	return tick(c.sock.Read(p))
+}
+
+// Discard reads into p; only Linux can drop bytes without copying them.
+func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }
+
+// DiscardsInKernel says whether Discard saves the copy.
+func (c *Conn) DiscardsInKernel() bool { return false }
+
+// Write sends what it can of p within a Tick.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.sock.SetWriteDeadline(time.Now().Add(Tick)); err != nil {
+		return 0, err
+	}
+	return tick(c.sock.Write(p))
+}
+
+// WriteMore is Write; only Linux can hold bytes back.
+func (c *Conn) WriteMore(p []byte) (int, error) { return c.Write(p) }
+
+// Readable says whether bytes, the end, or an error wait. It waits for up to
+// a millisecond, because an expired deadline would hide bytes that are there.
+func (c *Conn) Readable() bool {
+	var b [1]byte
+	n, err := c.read(b[:], time.Millisecond)
+	if n > 0 {
+		c.mu.Lock()
+		c.peeked = append(c.peeked, b[0])
+		c.mu.Unlock()
+	}
+	return !errors.Is(err, ErrTick)
+}
+
+// Interrupt ends the connection and wakes whoever blocks in a transfer.
+func (c *Conn) Interrupt() {
+	// The owner's next transfer reports the end; its Close reports errors.
+	_ = c.Close()
+}
+
+// CloseWrite says that nothing more will be sent.
+func (c *Conn) CloseWrite() error {
+	if tcp, ok := c.sock.(*net.TCPConn); ok {
+		return tcp.CloseWrite()
+	}
+	return nil
+}
+
+// Close closes the socket; what was written is still delivered.
+func (c *Conn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	return c.sock.Close()
+}
+
+// Abort closes the socket and throws away what was not yet sent.
+func (c *Conn) Abort() error {
+	if c.closed.Load() {
+		return nil
+	}
+	var err error
+	if tcp, ok := c.sock.(*net.TCPConn); ok {
+		err = tcp.SetLinger(0)
+	}
+	return errors.Join(err, c.Close())
+}
+
+// Lock does nothing here: transfers go through the runtime's network poller.
+func Lock() func() { return func() {} }
+
+// SetCongestionControl is not supported here.
+func (c *Conn) SetCongestionControl(string) error { return ErrUnsupported }
+
+// CongestionControl is unknown here.
+func (c *Conn) CongestionControl() string { return "" }
+
+// NoDelay turns Nagle's algorithm off.
+func (c *Conn) NoDelay() error {
+	if tcp, ok := c.sock.(*net.TCPConn); ok {
+		return tcp.SetNoDelay(true)
+	}
+	return nil
+}
+
+// MSS is unknown here.
+func (c *Conn) MSS() int { return 0 }
+
+// ReceiveBuffer is unknown here.
+func (c *Conn) ReceiveBuffer() int { return 0 }
+
+// SendBuffer is unknown here.
+func (c *Conn) SendBuffer() int { return 0 }
+
+// ClampWindow is not supported here.
+func (c *Conn) ClampWindow(int) error { return ErrUnsupported }
+
+// WindowClamp is unknown here.
+func (c *Conn) WindowClamp() int { return 0 }
+
+// ReceivedTTL is unknown here.
+func (c *Conn) ReceivedTTL() int { return 0 }
+
+// TCPInfo is not supported here.
+func (c *Conn) TCPInfo(time.Duration) (measurement.TCPInfo, error) {
+	return measurement.TCPInfo{}, ErrUnsupported
+}
+
+// ReadCPU is not supported here.
+func ReadCPU() (CPUTimes, error) { return CPUTimes{}, ErrUnsupported }

@@ -1,0 +1,31 @@
+// Package sockets holds the fast paths and the facts of one connection that
+// differ between operating systems: blocking transfers without the runtime's
+// network poller, discarding received bytes inside the kernel, TCP_INFO, the
+// time to live of received packets, and the host's processor time. What a
+// system lacks is answered with an error or a zero that says so; the transfers
+// themselves work everywhere.
+package sockets
+
+import (
+	"errors"
+	"time"
+)
+
+// Tick is how long a transfer blocks at most before it returns ErrTick, so
+// that its loop can look at deadlines and at whether it should stop.
+const Tick = 100 * time.Millisecond
+
+// ErrTick says that nothing could be transferred for a Tick.
+var ErrTick = errors.New("nothing transferred for a tick")
+
+// ErrUnsupported says that this operating system lacks what was asked.
+var ErrUnsupported = errors.New("not supported on this operating system")
+
+// CPUTimes is the time that all processors of the host together have spent
+// since it started.
+type CPUTimes struct {
+	CPUs    int
+	Busy    time.Duration // not idle, time stolen by a hypervisor included
+	SoftIRQ time.Duration
+	Total   time.Duration
+}

@@ -1,0 +1,199 @@
+package sockets
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// SetCongestionControl chooses the algorithm by its kernel name.
+func (c *Conn) SetCongestionControl(name string) error {
+	err := c.ask(func() error { return unix.SetsockoptString(c.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) })
+	if err != nil {
+		return fmt.Errorf("set congestion control %q: %w (see sysctl net.ipv4.tcp_allowed_congestion_control)", name, err)
+	}
+	return nil
+}
+
+// CongestionControl is the kernel name of the algorithm in use, empty if unknown.
+func (c *Conn) CongestionControl() string {
+	var name string
+	err := c.ask(func() (err error) {
+		name, err = unix.GetsockoptString(c.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// NoDelay turns Nagle's algorithm off.
+func (c *Conn) NoDelay() error {
+	return c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) })
+}
+
+func (c *Conn) intOption(level, option int) int {
+	var v int
+	err := c.ask(func() (err error) {
+		v, err = unix.GetsockoptInt(c.fd, level, option)
+		return err
+	})
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// MSS is the largest segment this end sends, 0 if unknown.
+func (c *Conn) MSS() int { return c.intOption(unix.IPPROTO_TCP, unix.TCP_MAXSEG) }
+
+// ReceiveBuffer is the kernel's receive buffer in bytes, overhead included.
+func (c *Conn) ReceiveBuffer() int { return c.intOption(unix.SOL_SOCKET, unix.SO_RCVBUF) }
+
+// SendBuffer is the kernel's send buffer in bytes, overhead included.
+func (c *Conn) SendBuffer() int { return c.intOption(unix.SOL_SOCKET, unix.SO_SNDBUF) }
+
+// ClampWindow bounds the window that this end advertises. Receive-buffer
+// autotuning moves the clamp along with the buffer it grows
+// (tcp_rcv_space_adjust, net/ipv4/tcp_input.c), so a caller repeats it while
+// bytes flow.
+func (c *Conn) ClampWindow(bytes int) error {
+	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes) })
+	if err != nil {
+		return fmt.Errorf("clamp receive window to %d bytes: %w", bytes, err)
+	}
+	return nil
+}
+
+// WindowClamp is the bound in force, 0 if unknown.
+func (c *Conn) WindowClamp() int { return c.intOption(unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP) }
+
+// ReceivedTTL is the time to live (hop limit) left in the packet that opened
+// an accepted connection; 0 on a connection that this end opened.
+//
+// The kernel keeps it in the socket as the default of multicast packets
+// (tcp_v4_syn_recv_sock: newinet->mc_ttl = ip_hdr(skb)->ttl; IPv6 likewise in
+// mcast_hops), where a plain socket option reads it.
+func (c *Conn) ReceivedTTL() int {
+	name, err := unix.Getsockname(c.fd)
+	if err != nil {
+		return 0
+	}
+	if six, ok := name.(*unix.SockaddrInet6); ok && !mapped(six.Addr) {
+		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS)
+	}
+	return c.intOption(unix.IPPROTO_IP, unix.IP_MULTICAST_TTL)
+}
+
+func mapped(a [16]byte) bool {
+	return bytes.Equal(a[:12], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff})
+}
+
+// TCPInfo samples the kernel's struct tcp_info, At a given time. Fields beyond
+// what the running kernel reports stay zero. Bytes counters are those of
+// linux/tcp.h; windows that the kernel keeps in segments are multiplied by the
+// sending MSS.
+func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
+	var k unix.TCPInfo
+	size := uint32(unsafe.Sizeof(k))
+	err := c.ask(func() error {
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+			uintptr(unsafe.Pointer(&k)), uintptr(unsafe.Pointer(&size)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	if err != nil {
+		return measurement.TCPInfo{}, fmt.Errorf("read TCP_INFO: %w", err)
+	}
+	// A kernel that knows fewer fields writes, and returns, fewer bytes; what
+	// it did not write is still zero, and zero means absent in the result.
+	mss := int64(k.Snd_mss)
+	info := measurement.TCPInfo{
+		At:                measurement.SecondsOf(at),
+		RTT:               microseconds(uint64(k.Rtt)),
+		RTTVariation:      microseconds(uint64(k.Rttvar)),
+		CongestionWindow:  int64(k.Snd_cwnd) * mss,
+		SendWindow:        int64(k.Snd_wnd),
+		MSS:               mss,
+		PathMTU:           int64(k.Pmtu),
+		Retransmits:       int64(k.Total_retrans),
+		InFlight:          max(int64(k.Unacked)-int64(k.Sacked)-int64(k.Lost)+int64(k.Retrans), 0) * mss,
+		DeliveryRate:      float64(k.Delivery_rate) * 8,
+		Busy:              microseconds(k.Busy_time),
+		ReceiveWindowTime: microseconds(k.Rwnd_limited),
+		SendBufferTime:    microseconds(k.Sndbuf_limited),
+	}
+	// The kernel says "unlimited" and "no sample yet" with all bits set.
+	if k.Pacing_rate != ^uint64(0) {
+		info.PacingRate = float64(k.Pacing_rate) * 8
+	}
+	if k.Min_rtt != ^uint32(0) {
+		info.MinRTT = microseconds(uint64(k.Min_rtt))
+	}
+	return info, nil
+}
+
+func microseconds(us uint64) measurement.Seconds { return measurement.Seconds(float64(us) / 1e6) }
+
+// userHZ is the unit of /proc/stat: USER_HZ is 100 on every Linux port that Go
+// runs on (proc(5), asm-generic/param.h).
+const userHZ = 100
+
+// ReadCPU reads the host's processor time from /proc/stat. A tick is 10 ms per
+// processor, so differences over less than about a second are coarse.
+func ReadCPU() (CPUTimes, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+	}
+	return parseStat(text)
+}
+
+// parseStat reads the "cpu" lines of /proc/stat, proc(5): user nice system
+// idle iowait irq softirq steal guest guest_nice; guest time is already part
+// of user and nice.
+func parseStat(text []byte) (CPUTimes, error) {
+	var t CPUTimes
+	found := false
+	for scanner := bufio.NewScanner(bytes.NewReader(text)); scanner.Scan(); {
+		fields := bytes.Fields(scanner.Bytes())
+		if len(fields) == 0 || !bytes.HasPrefix(fields[0], []byte("cpu")) {
+			continue
+		}
+		if len(fields[0]) > len("cpu") {
+			t.CPUs++
+			continue
+		}
+		found = true
+		for i, f := range fields[1:min(len(fields), 9)] {
+			ticks, err := strconv.ParseUint(string(f), 10, 53)
+			if err != nil {
+				return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+			}
+			d := time.Duration(ticks) * (time.Second / userHZ)
+			t.Total += d
+			if i != 3 && i != 4 { // idle, iowait
+				t.Busy += d
+			}
+			if i == 6 {
+				t.SoftIRQ = d
+			}
+		}
+	}
+	if !found || t.CPUs == 0 {
+		return CPUTimes{}, errors.New("read processor time: no cpu lines in /proc/stat")
+	}
+	return t, nil
+}
