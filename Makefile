@@ -54,6 +54,16 @@ check-cross:
 fuzz:
 	@test/fuzz $(FUZZTIME)
 
+# Speed and accuracy. Each prints a table and takes a few minutes at most.
+.PHONY: bench bench-lab bench-cable bench-probe
+bench: bench-lab bench-cable bench-probe
+bench-lab:
+	$(GO) run ./internal/lab/labbench
+bench-cable:
+	$(GO) run ./internal/cable/cablebench
+bench-probe:
+	$(GO) run ./internal/probe/probebench
+
 .PHONY: generate
 generate:
 	$(GO) generate ./...
