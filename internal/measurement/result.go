@@ -25,6 +25,8 @@ type Result struct {
 	Trials   []Trial    `json:"trials"`
 	Cells    []Cell     `json:"cells"`
 	Costs    []Cost     `json:"costs"`
+	// Attributions divide the time of throughput tests among what limits them.
+	Attributions []Attribution `json:"attributions"`
 	// Notes are sentences for the whole run: drift, excluded trials, what the
 	// published study left open.
 	Notes []string `json:"notes,omitempty"`
