@@ -197,13 +197,15 @@ func flowFactsOf(f measurement.Flow, warmup measurement.Seconds, rate float64) f
 		}
 		return 0
 	})
+	// The sample nearest to the end of the warm-up opens the window; at the
+	// very start of the flow every counter is zero.
 	var start, end measurement.TCPInfo
 	var inside []measurement.TCPInfo
-	for _, s := range samples {
-		if s.At <= warmup {
-			start = s
-		} else {
-			inside = append(inside, s)
+	for i, s := range samples {
+		if math.Abs(float64(s.At-warmup)) <= math.Abs(float64(start.At-warmup)) {
+			start, inside = s, samples[i+1:]
+		} else if i == 0 {
+			inside = samples
 		}
 		end = s
 	}

@@ -300,9 +300,9 @@ func (c *comparison) bound() float64 {
 
 // roundUp keeps two significant digits.
 func roundUp(v float64) float64 {
-	step := math.Pow(10, math.Floor(math.Log10(v))-1)
+	steps := math.Pow(10, 1-math.Floor(math.Log10(v))) // in one
 	// A hair less, so that a value that is already round stays.
-	return math.Ceil(v/step-1e-6) * step
+	return math.Ceil(v*steps-1e-6) / steps
 }
 
 // fewestBlocks is the smallest n at which the signed-rank test can be

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -58,8 +57,14 @@ func concat(lists ...[]measurement.Trial) []measurement.Trial {
 	return out
 }
 
+// failer is what *testing.T and *rapid.T share.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // only returns the one cost of an analysis.
-func only(t testing.TB, a Analysis) measurement.Cost {
+func only(t failer, a Analysis) measurement.Cost {
 	t.Helper()
 	if len(a.Costs) != 1 {
 		t.Fatalf("%d costs, want 1: %+v", len(a.Costs), a.Costs)

@@ -104,10 +104,10 @@ func driftNotes(all []*comparison) []string {
 		tested++
 		var why []string
 		if d := c.cost.Drift; d != nil && d.P < driftAlpha {
-			why = append(why, fmt.Sprintf("Spearman's ρ with the block's index is %s, p = %s", signed(d.Rho, 2), formatP(d.P)))
+			why = append(why, fmt.Sprintf("Spearman's ρ with the block's index is %s, %s", signed(d.Rho, 2), formatP(d.P)))
 		}
 		if c.halvesP < driftAlpha {
-			why = append(why, fmt.Sprintf("the two halves differ, p = %s", formatP(c.halvesP)))
+			why = append(why, fmt.Sprintf("the two halves differ, %s", formatP(c.halvesP)))
 		}
 		if len(why) == 0 {
 			continue

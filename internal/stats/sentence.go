@@ -52,7 +52,13 @@ func significant(v float64, digits int) int {
 	if v == 0 || !finite(v) {
 		return 0
 	}
-	return min(6, max(0, digits-1-int(math.Floor(math.Log10(math.Abs(v))))))
+	// The exponent after rounding: 0.9997 has two decimals, as 1.00.
+	rounded := strconv.FormatFloat(math.Abs(v), 'e', digits-1, 64)
+	exponent, err := strconv.Atoi(rounded[strings.IndexByte(rounded, 'e')+1:])
+	if err != nil {
+		return 0 // FormatFloat always writes a whole exponent
+	}
+	return min(6, max(0, digits-1-exponent))
 }
 
 // number writes v with a proper minus sign.
@@ -126,9 +132,9 @@ func formatPercent(f float64) string {
 
 func formatP(p float64) string {
 	if p < 0.0001 {
-		return "less than 0.0001"
+		return "p < 0.0001"
 	}
-	return strconv.FormatFloat(p, 'g', 2, 64)
+	return "p = " + strconv.FormatFloat(p, 'g', 2, 64)
 }
 
 // leadsWithDifference says that people read this cost as an amount in the
@@ -217,9 +223,10 @@ func (c *comparison) claim(path, what string) string {
 // fractionText writes a fraction of the baseline, for times as a time too.
 func (c *comparison) fractionText(f float64) string {
 	if c.leadsWithDifference() && c.medianBase > 0 {
-		amount := f * c.medianBase
-		s := scaleFor(c.metric.Unit, amount)
-		return fmt.Sprintf("%s%s (%s)", number(amount/s.factor, significant(amount/s.factor, 2)), s.suffix, formatPercent(f))
+		// Rounded up, as the fraction is: a bound must not shrink on paper.
+		s := scaleFor(c.metric.Unit, f*c.medianBase)
+		amount := roundUp(f * c.medianBase / s.factor)
+		return fmt.Sprintf("%s%s (%s)", number(amount, significant(amount, 2)), s.suffix, formatPercent(f))
 	}
 	return formatPercent(f)
 }

@@ -56,7 +56,7 @@ func atMost(hits, n int, p float64) bool {
 // Reports that compare a path with itself must claim a cost or a gain in at
 // most one of twenty, all comparisons of a report together, whatever the noise.
 func TestSamePathClaimsNothing(t *testing.T) {
-	const runs = 1500
+	const runs = 800
 	paths := pathsNamed("direct", "again", "and-again")
 	tests := []measurement.TestInfo{flows1, {Name: "flows-10", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10}}}
 	for name, noise := range noises {
@@ -133,7 +133,7 @@ func TestPIsUniform(t *testing.T) {
 // Planted effects are inside the intervals as often as the intervals say, and
 // within binomial tolerance of it, for rates and for times.
 func TestPlantedEffectsAreCovered(t *testing.T) {
-	const runs = 2000
+	const runs = 800
 	paths := pathsNamed("direct", "hop")
 	for name, noise := range noises {
 		for _, effect := range []float64{-0.70, -0.04, 0.3} {
@@ -180,7 +180,7 @@ func TestPlantedEffectsAreCovered(t *testing.T) {
 // A planted cost just as large as the smallest effect of interest is called
 // "no cost" in at most 5 % of reports: that is what TOST promises.
 func TestNoCostIsSeldomWrong(t *testing.T) {
-	const runs = 3000
+	const runs = 1500
 	paths := pathsNamed("direct", "hop")
 	for name, noise := range noises {
 		for _, test := range []struct {

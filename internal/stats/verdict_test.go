@@ -1,0 +1,270 @@
+package stats
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// The figures were checked with NumPy from the definitions: Walsh averages, the
+// 9th from either end for 95 % of 10 pairs, the 11th for 90 %.
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		test        measurement.TestInfo
+		metric      string
+		base, other []float64
+		verdict     measurement.Verdict
+		sentence    string
+	}{
+		{"rate costs", flows1, goodput, around(1.2e9, 0.004, 10, 0), around(358e6, 0.004, 10, 4), measurement.Costs,
+			"hop costs 70.16 % [70.09, 70.20] of goodput of flows-1 (1.20 Gbit/s → 358 Mbit/s)"},
+		{"rate gains", flows1, goodput, around(1.0e9, 0.004, 10, 0), around(1.25e9, 0.004, 10, 4), measurement.Gains,
+			"hop gains 25.0 % [24.9, 25.3] of goodput of flows-1 (1.00 Gbit/s → 1.25 Gbit/s)"},
+		{"time costs", latency, rttP50, around(738e-6, 0.003, 10, 0), around(3e-3, 0.003, 10, 4), measurement.Costs,
+			"hop adds 2.263 ms [2.259, 2.267] to RTT p50 of latency (738 µs → 3.00 ms, ×4.1)"},
+		{"time gains", latency, rttP50, around(900e-6, 0.003, 10, 0), around(450e-6, 0.003, 10, 4), measurement.Gains,
+			"hop takes 449.7 µs [448.6, 450.5] off RTT p50 of latency (900 µs → 450 µs, ×0.50)"},
+		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), measurement.NoCost,
+			"hop: no cost larger than 0.24 % on goodput of flows-1"},
+		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), measurement.NoCost,
+			"hop: no cost larger than 2.1 % on goodput of flows-1; the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
+		// 12 µs are 8 % of this baseline, but less than the 20 µs that matter.
+		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), measurement.NoCost,
+			"hop: no cost larger than 13 µs (8.2 %) on RTT p50 of latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 20 µs (13 %) that matters"},
+		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), measurement.NotResolved,
+			"hop: not resolved on goodput of flows-1: +1.2 % [−5.9, +12.9]; needs about 85 blocks"},
+		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), measurement.NotResolved,
+			"hop: not resolved on goodput of flows-1: −50.1 % from 3 blocks; needs about 6 blocks"},
+		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), measurement.NotResolved,
+			"hop: not resolved on goodput of flows-1: −49.9 % from 1 block; needs about 6 blocks"},
+		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, measurement.NotResolved,
+			"hop: not resolved on goodput of flows-1: no block has a trial that counts of both hop and direct"},
+		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), measurement.NoCost,
+			"hop: no cost larger than 0.1 % on goodput of flows-1"},
+		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), measurement.Costs,
+			"hop costs 50.0 % [50.0, 50.0] of goodput of flows-1 (1.00 Gbit/s → 500 Mbit/s)"},
+		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), measurement.Costs,
+			""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			paths := pathsNamed("direct", "hop")
+			trials := concat(trialsOf("direct", c.test.Name, c.metric, c.base...), trialsOf("hop", c.test.Name, c.metric, c.other...))
+			got := only(t, Analyse(trials, []measurement.TestInfo{c.test}, paths, Options{}))
+			if got.Verdict != c.verdict {
+				t.Errorf("verdict %q, want %q", got.Verdict, c.verdict)
+			}
+			if c.sentence != "" && got.Sentence != c.sentence {
+				t.Errorf("sentence\n%s\nwant\n%s", got.Sentence, c.sentence)
+			}
+			if _, err := json.Marshal(got); err != nil {
+				t.Error(err)
+			}
+			if len(c.base) < minBlocks && (got.Low != nil || got.P != nil) {
+				t.Errorf("an interval or a p from %d blocks: %+v", len(c.base), got)
+			}
+		})
+	}
+}
+
+// With eight paths no result of six blocks can survive Holm's correction, and
+// the report says so instead of claiming or keeping quiet.
+func TestTooFewBlocksForTheFamily(t *testing.T) {
+	names := []string{"direct"}
+	trials := trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 6, 0)...)
+	for i := range 8 {
+		name := fmt.Sprintf("hop-%d", i)
+		names = append(names, name)
+		trials = append(trials, trialsOf(name, flows1.Name, goodput, around(1e8, 0.01, 6, i+1)...)...)
+	}
+	a := Analyse(trials, []measurement.TestInfo{flows1}, pathsNamed(names...), Options{})
+	for _, c := range a.Costs {
+		if c.Verdict != measurement.NotResolved || c.BlocksNeeded != 9 || !near(*c.PHolm, 8*0.03125, 1e-12) {
+			t.Errorf("%+v", c)
+		}
+	}
+	want := "8 primary comparisons have too few blocks for any effect, however large, to be beyond chance: with 8 primary comparisons in the report at least 9 blocks are needed."
+	if len(a.Notes) != 1 || a.Notes[0] != want {
+		t.Errorf("notes %q", a.Notes)
+	}
+}
+
+// Secondary costs are corrected over all costs, primary ones over the primary.
+func TestFamilies(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(2e-3, 0.01, 10, 4)...))
+	for i := range trials {
+		trials[i].Metrics["rtt_p99_seconds"] = 1.5 * trials[i].Metrics[rttP50]
+	}
+	a := Analyse(trials, []measurement.TestInfo{latency}, paths, Options{})
+	if len(a.Costs) != 2 {
+		t.Fatalf("%+v", a.Costs)
+	}
+	least := math.Ldexp(1, -9)
+	if c := a.Costs[0]; !c.Primary || c.Metric != rttP50 || !near(*c.PHolm, least, 1e-15) {
+		t.Errorf("%+v", c)
+	}
+	if c := a.Costs[1]; c.Primary || c.Metric != "rtt_p99_seconds" || !near(*c.PHolm, 2*least, 1e-15) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestExcludedTrialsAreCounted(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	trials := concat(trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(5e8, 0.01, 10, 4)...))
+	trials[2].Gate = measurement.Gate{Checks: []measurement.Check{{Name: "loss", Reason: "a warning"}, {Name: "fingerprint", Fatal: true, Reason: "two hops instead of one"}}}
+	trials[2].Metrics[goodput] = 1 // must count nowhere
+	trials[15].Gate = measurement.Gate{}
+	repeated := trials[4]
+	repeated.ID, repeated.Order = "again", 99
+	foreign := trialsOf("elsewhere", flows1.Name, goodput, 5)[0]
+	a := Analyse(append(trials, repeated, foreign), []measurement.TestInfo{flows1}, paths, Options{})
+	if c := only(t, a); c.N != 8 || c.Verdict != measurement.Costs {
+		t.Errorf("%+v", c)
+	}
+	for _, c := range a.Cells {
+		if c.N != 9 || c.Low == nil || c.Coverage < 0.95 {
+			t.Errorf("cell %+v", c)
+		}
+	}
+	want := []string{
+		"2 of 22 trials excluded by a gate and counted nowhere (fingerprint 1, unnamed gate 1). b03-direct-flows-1: two hops instead of one; b06-hop-flows-1: no reason was recorded.",
+		"1 trial repeated a test on the same path in the same block; only the first of each counts.",
+		"1 trial of a path or a test that this experiment does not have; ignored.",
+		"hop, flows-1: 2 of 10 blocks lack goodput of hop or of direct and do not count.",
+	}
+	if strings.Join(a.Notes, "\n") != strings.Join(want, "\n") {
+		t.Errorf("notes:\n%s\nwant:\n%s", strings.Join(a.Notes, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestDriftIsNoted(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	base, other := around(1e9, 0.002, 12, 0), around(9e8, 0.002, 12, 4)
+	for i := range other {
+		other[i] *= 1 - 0.02*float64(i)
+	}
+	a := Analyse(concat(trialsOf("direct", flows1.Name, goodput, base...), trialsOf("hop", flows1.Name, goodput, other...)),
+		[]measurement.TestInfo{flows1}, paths, Options{})
+	c := only(t, a)
+	if c.Drift == nil || c.Drift.Rho > -0.99 || c.Drift.P > 1e-6 {
+		t.Errorf("drift %+v", c.Drift)
+	}
+	if len(a.Notes) != 2 || !strings.HasPrefix(a.Notes[0], "Drift: the effect of hop on goodput of flows-1 changed during the run, from −14.5 % in the first half of the blocks to −25.4 % in the second (Spearman's ρ") {
+		t.Errorf("notes %q", a.Notes)
+	}
+}
+
+func TestOutliersAreFlaggedAndKept(t *testing.T) {
+	values := around(1e9, 0.01, 10, 0)
+	values[7] = 2e8
+	a := Analyse(trialsOf("direct", flows1.Name, goodput, values...), []measurement.TestInfo{flows1}, pathsNamed("direct"), Options{})
+	if len(a.Cells) != 1 {
+		t.Fatalf("%+v", a.Cells)
+	}
+	c := a.Cells[0]
+	if c.N != 10 || len(c.Outliers) != 1 || c.Outliers[0] != "b08-direct-flows-1" {
+		t.Errorf("%+v", c)
+	}
+	if got := outliers([]float64{1, 1, 1, 1, 1, 1, 5}); got != nil {
+		t.Errorf("with a deviation of zero %v are flagged", got)
+	}
+}
+
+// Values that cannot be compared leave a hole, not a NaN.
+func TestUnusableValues(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	trials := concat(trialsOf("direct", flows1.Name, goodput, 1e9, math.NaN(), math.Inf(1), 0, -1, 1e9, 1e9),
+		trialsOf("hop", flows1.Name, goodput, around(1e9, 0.1, 7, 0)...))
+	a := Analyse(trials, []measurement.TestInfo{flows1}, paths, Options{Alpha: math.NaN(), SmallestRateEffect: 7, SmallestTime: measurement.Seconds(math.NaN())})
+	if c := only(t, a); c.N != 5 || c.Ratio != 0 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := json.Marshal(a); err != nil {
+		t.Error(err)
+	}
+	for _, p := range [][]measurement.PathInfo{nil, {{Name: "direct"}}, {{Name: "direct", Baseline: true}, {Name: "hop", Baseline: true}}} {
+		if a := Analyse(trials, []measurement.TestInfo{flows1}, p, Options{}); len(a.Costs) != 0 || len(a.Notes) == 0 {
+			t.Errorf("paths %v: %+v", p, a)
+		}
+	}
+	if a := Analyse(nil, []measurement.TestInfo{flows1}, paths, Options{}); len(a.Costs) != 1 || a.Costs[0].N != 0 {
+		t.Errorf("without trials: %+v", a)
+	}
+}
+
+// The published readings of one run each, one a second, of a public and a
+// peered path at 1 Gbit/s. Even if each second is wrongly taken for a trial,
+// no cost is claimed. They are not independent: neighbours swing against each
+// other, which is why a trial, never an interval, is what is compared.
+func TestPublishedReadings(t *testing.T) {
+	public := []float64{985, 951, 975, 936, 989, 958, 967, 959, 964, 961, 968, 960, 949, 976, 960, 966, 959, 966, 961, 964, 965, 962, 962, 958, 967, 963, 961, 963, 965, 962}
+	peered := []float64{996, 947, 976, 956, 962, 965, 962, 926, 985, 948, 953, 980, 957, 966, 949, 972, 954, 975, 969, 963, 962, 933, 993, 961, 958, 958, 956, 970, 962, 963}
+	a := Analyse(concat(trialsOf("peered", flows1.Name, goodput, scaledBy(peered, 1e6)...), trialsOf("public", flows1.Name, goodput, scaledBy(public, 1e6)...)),
+		[]measurement.TestInfo{flows1}, pathsNamed("peered", "public"), Options{})
+	c := only(t, a)
+	if c.Verdict != measurement.NoCost || c.Bound > 0.01 || *c.P < 0.05 {
+		t.Errorf("%+v", c)
+	}
+	for i, want := range []float64{962e6, 962.5e6} {
+		if a.Cells[i].Median != want {
+			t.Errorf("median %v, want %v", a.Cells[i].Median, want)
+		}
+	}
+	lag := func(values []float64) float64 {
+		mean := 0.0
+		for _, v := range values {
+			mean += v / float64(len(values))
+		}
+		above, below := 0.0, 0.0
+		for i, v := range values {
+			below += (v - mean) * (v - mean)
+			if i > 0 {
+				above += (v - mean) * (values[i-1] - mean)
+			}
+		}
+		return above / below
+	}
+	if r := lag(public); !near(r, -0.68, 0.005) {
+		t.Errorf("autocorrelation %v", r)
+	}
+	if r := lag(peered); !near(r, -0.50, 0.005) {
+		t.Errorf("autocorrelation %v", r)
+	}
+}
+
+func scaledBy(values []float64, factor float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = v * factor
+	}
+	return out
+}
+
+func TestFormatting(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{formatValue(1.2e9, measurement.BitsPerSecond), "1.20 Gbit/s"},
+		{formatValue(358e6, measurement.BitsPerSecond), "358 Mbit/s"},
+		{formatValue(999.7e6, measurement.BitsPerSecond), "1.00 Gbit/s"},
+		{formatValue(12, measurement.BitsPerSecond), "12.0 bit/s"},
+		{formatValue(133000, measurement.Bytes), "133 kB"},
+		{formatValue(0.0029944, measurement.SecondsUnit), "2.99 ms"},
+		{formatValue(0, measurement.SecondsUnit), "0 ns"},
+		{formatEffect(0.701, &interval{Low: 0.698, High: 0.704}, measurement.Fraction, false), "70.1 % [69.8, 70.4]"},
+		{formatEffect(2.26e-3, &interval{Low: 2.25e-3, High: 2.27e-3}, measurement.SecondsUnit, false), "2.26 ms [2.25, 2.27]"},
+		{formatEffect(-0.004, &interval{Low: -0.031, High: 0.025}, measurement.Fraction, true), "−0.4 % [−3.1, +2.5]"},
+		{formatEffect(-0.0001, &interval{Low: -0.031, High: 0.025}, measurement.Fraction, true), "−0.01 % [−3.10, +2.50]"},
+		{number(-0.001, 1), "0.0"},
+		{formatRatio(3.93), "×3.9"}, {formatRatio(1.031), "×1.03"}, {formatRatio(123.4), "×123"},
+		{formatPercent(0.012), "1.2 %"}, {formatPercent(0.05), "5 %"}, {formatPercent(0.0037), "0.37 %"}, {formatPercent(0.2), "20 %"},
+		{fmt.Sprint(roundUp(0.01234)), "0.013"}, {fmt.Sprint(roundUp(0.012)), "0.012"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
