@@ -120,7 +120,7 @@ func (d *decoder) syntax(err error) {
 		if e.ContextMsg != "" && e.ContextMark.Line > 0 && mend == "" {
 			message += fmt.Sprintf(" (%s that starts at line %d, column %d)", e.ContextMsg, e.ContextMark.Line, e.ContextMark.Column)
 		}
-		d.add(line, column, "this is not YAML: "+message, mend)
+		d.add(line, column, "this is not YAML: "+clipTo(message, 200), mend)
 	}
 	var many *yaml.LoadErrors
 	var one *yaml.LoadError
@@ -132,7 +132,7 @@ func (d *decoder) syntax(err error) {
 	case errors.As(err, &one):
 		report(one)
 	default:
-		d.add(1, 1, "this is not YAML: "+err.Error(), "")
+		d.add(1, 1, "this is not YAML: "+clipTo(err.Error(), 200), "")
 	}
 }
 
@@ -163,7 +163,7 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		node = &aliased
 	}
 	if node.Style&yaml.TaggedStyle != 0 {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, node.Tag), "leave the tag out")
+		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, clip(node.Tag)), "leave the tag out")
 		return
 	}
 	switch v.Kind() {
@@ -194,6 +194,9 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 	seen := make(map[string]*yaml.Node)
 	misspelled := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
+		if d.enough() {
+			return
+		}
 		key, value := node.Content[i], node.Content[i+1]
 		if key.Tag == "!!merge" {
 			d.add(key.Line, key.Column, "merge keys (<<) are not part of this format", "write the keys out")

@@ -44,6 +44,9 @@ func (e Errors) Error() string {
 // maxProblems bounds what is reported of a file that is wrong all over.
 const maxProblems = 50
 
+// enough reports whether so much is wrong that looking for more is a waste.
+func (p *problems) enough() bool { return len(p.found) > 20*maxProblems }
+
 // problems collects what is wrong with one file.
 type problems struct {
 	file  string
@@ -88,7 +91,7 @@ func (p *problems) err() error {
 		last := p.found[maxProblems]
 		p.found = append(p.found[:maxProblems:maxProblems], Problem{
 			File: p.file, Line: last.Line, Column: last.Column,
-			Message: fmt.Sprintf("and %d more mistakes", more),
+			Message: fmt.Sprintf("and at least %d more mistakes", more),
 		})
 	}
 	return p.found

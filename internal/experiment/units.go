@@ -236,7 +236,7 @@ func ParseScale(text string) (float64, error) {
 	const mend = "write 1:10 for a testbed ten times smaller"
 	one, number, ok := strings.Cut(text, ":")
 	if !ok || one != "1" || len(number) > maxQuantityText || !isDecimal(number) {
-		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", text), mend}
+		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", clip(text)), mend}
 	}
 	value, err := strconv.ParseFloat(number, 64)
 	if err != nil || value < 1 || value > 10_000 {
@@ -402,8 +402,9 @@ func decimalText(value *big.Rat) string {
 }
 
 // clip shortens text that is quoted in a message.
-func clip(text string) string {
-	const longest = 60
+func clip(text string) string { return clipTo(text, 60) }
+
+func clipTo(text string, longest int) string {
 	runes := []rune(text)
 	if len(runes) <= longest {
 		return text
