@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,27 +21,29 @@ import (
 // DefaultPort is where a server listens unless told otherwise.
 const DefaultPort = 5201
 
-// Limits are what a server allows, whatever its clients ask.
-type Limits struct {
-	Connections int           // of all clients together, those not yet authenticated included
-	Tests       int           // at the same time
-	Flows       int           // of one test
-	Duration    time.Duration // of one test, warm-up included
-}
+// The limits of a server that was given none: generous to a lab and to a
+// fleet, and finite.
+const (
+	defaultConnections = 1024
+	defaultTests       = 64
+	defaultFlows       = 128
+	defaultDuration    = time.Hour
+)
 
-// DefaultLimits are generous to a lab and to a fleet, and finite.
-func DefaultLimits() Limits {
-	return Limits{Connections: 1024, Tests: 64, Flows: 128, Duration: time.Hour}
-}
-
-// ServerOptions configure a Server. The zero value serves loopback only.
+// ServerOptions configure a Server. The zero value serves loopback only. Each
+// limit that is zero takes its default; clients cannot exceed them, whatever
+// they ask.
 type ServerOptions struct {
 	// Token that clients must prove; may be empty.
 	Token string
 	// Open allows an empty Token on an address that others can reach.
 	Open bool
-	// Limits; each zero field takes its default.
-	Limits Limits
+
+	MaxConnections int           // of all clients, those not yet authenticated included (1024)
+	MaxTests       int           // at the same time (64)
+	MaxFlows       int           // of one test (128)
+	MaxDuration    time.Duration // of one test, warm-up included (an hour)
+
 	// Log gets one line per refused or failed connection; nil discards them.
 	Log *slog.Logger
 }
@@ -48,10 +51,8 @@ type ServerOptions struct {
 // Server is the far end of the tests: it serves any number of clients, each
 // connection on its own.
 type Server struct {
-	token  string
-	open   bool
-	limits Limits
-	log    *slog.Logger
+	opts ServerOptions
+	log  *slog.Logger
 	// payload is what every sending flow sends; nobody writes to it.
 	payload *sockets.Payload
 
@@ -74,35 +75,19 @@ type session struct {
 
 // NewServer checks the options and returns a server that does not listen yet.
 func NewServer(o ServerOptions) (*Server, error) {
-	d := DefaultLimits()
-	setInt := func(name string, v *int, def int) error {
-		if *v == 0 {
-			*v = def
-		}
-		if *v < 0 {
-			return fmt.Errorf("server limit on %s is %d, must be positive", name, *v)
-		}
-		return nil
+	if o.MaxConnections < 0 || o.MaxTests < 0 || o.MaxFlows < 0 || o.MaxDuration < 0 {
+		return nil, fmt.Errorf("limits of a server cannot be negative: %d connections, %d tests, %d flows, %v",
+			o.MaxConnections, o.MaxTests, o.MaxFlows, o.MaxDuration)
 	}
-	err := errors.Join(
-		setInt("connections", &o.Limits.Connections, d.Connections),
-		setInt("tests", &o.Limits.Tests, d.Tests),
-		setInt("flows", &o.Limits.Flows, d.Flows),
-	)
-	if o.Limits.Duration == 0 {
-		o.Limits.Duration = d.Duration
-	}
-	if o.Limits.Duration < 0 {
-		err = errors.Join(err, fmt.Errorf("server limit on duration is %v, must be positive", o.Limits.Duration))
-	}
-	if err != nil {
-		return nil, err
-	}
+	o.MaxConnections = cmp.Or(o.MaxConnections, defaultConnections)
+	o.MaxTests = cmp.Or(o.MaxTests, defaultTests)
+	o.MaxFlows = cmp.Or(o.MaxFlows, defaultFlows)
+	o.MaxDuration = cmp.Or(o.MaxDuration, defaultDuration)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		token: o.Token, open: o.Open, limits: o.Limits, log: o.Log,
+		opts: o, log: o.Log,
 		payload:  sockets.NewPayload(),
 		conns:    map[*guard]struct{}{},
 		sessions: map[string]*session{},
@@ -110,30 +95,49 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}, nil
 }
 
-// Serve accepts connections on ln, which it closes, and UDP packets on the
-// same address and port, until ctx ends; then it ends every test in progress,
-// waits for all of its goroutines and returns nil. It refuses to serve an
-// address that others can reach without a token, unless that was asked for.
-func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	addr, ok := ln.Addr().(*net.TCPAddr)
+// Listener is a Server bound to its TCP and UDP port.
+type Listener struct {
+	s   *Server
+	tcp net.Listener
+	udp *net.UDPConn
+}
+
+// Bind adds the UDP port of the same number to the TCP listener tcp, which it
+// closes when it fails. It refuses an address that others can reach without a
+// token, unless that was asked for.
+func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
+	addr, ok := tcp.Addr().(*net.TCPAddr)
 	if !ok {
-		return errors.Join(fmt.Errorf("serve: listener is on %s, want TCP", ln.Addr().Network()), ln.Close())
+		return nil, errors.Join(fmt.Errorf("serve: listener is on %s, want TCP", tcp.Addr().Network()), tcp.Close())
 	}
-	if s.token == "" && !s.open && !addr.IP.IsLoopback() {
-		return errors.Join(fmt.Errorf("serve: %s can be reached by others, and without a token anyone could aim traffic with this server: give a token, or ask for an open server", addr), ln.Close())
+	if s.opts.Token == "" && !s.opts.Open && !addr.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("serve: others can reach %s, and without a token anyone could aim traffic with this server: give a token, or ask for an open server", addr), tcp.Close())
 	}
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: addr.IP, Port: addr.Port, Zone: addr.Zone})
 	if err != nil {
-		return errors.Join(fmt.Errorf("serve: %w", err), ln.Close())
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close())
 	}
-	if err := sockets.EnableReceivedTTL(udp); err != nil {
-		s.log.Info("time to live of UDP packets cannot be read", "error", err)
+	return &Listener{s: s, tcp: tcp, udp: udp}, nil
+}
+
+// Serve binds ln and serves it until ctx ends. It closes ln in any case.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	l, err := s.Bind(ln)
+	if err != nil {
+		return err
 	}
-	stop := context.AfterFunc(ctx, func() { s.shutdown(ln, udp) })
+	return l.Serve(ctx)
+}
+
+// Serve accepts connections and UDP packets until ctx ends; then it ends
+// every test in progress, waits for all of its goroutines and returns nil.
+func (l *Listener) Serve(ctx context.Context) error {
+	s := l.s
+	stop := context.AfterFunc(ctx, func() { s.shutdown(l) })
 	defer stop()
-	s.wg.Go(func() { s.serveUDP(udp) })
-	err = s.accept(ln)
-	s.shutdown(ln, udp)
+	s.wg.Go(func() { s.serveUDP(l.udp) })
+	err := s.accept(l.tcp)
+	s.shutdown(l)
 	s.wg.Wait()
 	if ctx.Err() != nil {
 		return nil
@@ -185,7 +189,7 @@ func temporary(err error) bool {
 func (s *Server) admit(g *guard) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing || len(s.conns) >= s.limits.Connections {
+	if s.closing || len(s.conns) >= s.opts.MaxConnections {
 		return false
 	}
 	s.conns[g] = struct{}{}
@@ -198,9 +202,9 @@ func (s *Server) dismiss(g *guard) {
 	delete(s.conns, g)
 }
 
-func (s *Server) shutdown(ln net.Listener, udp *net.UDPConn) {
+func (s *Server) shutdown(l *Listener) {
 	// Both fail only when they are closed already, which is what is wanted.
-	_, _ = ln.Close(), udp.Close()
+	_, _ = l.tcp.Close(), l.udp.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true
@@ -241,7 +245,7 @@ func (s *Server) greet(c *net.TCPConn) (protocol.Identity, protocol.Open, error)
 		}
 		return protocol.Identity{}, open, err
 	}
-	id, err := protocol.ServerHandshake(c, s.token)
+	id, err := protocol.ServerHandshake(c, s.opts.Token)
 	if err != nil {
 		return id, open, err
 	}
@@ -262,11 +266,11 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := checkSpec(spec); err != nil {
 		return refuse(Protocol, "%v", err)
 	}
-	if total := (spec.Duration + spec.MaxWarmup).Duration(); total > s.limits.Duration {
-		return refuse(Limit, "a test of %v is longer than this server allows (%v)", total, s.limits.Duration)
+	if total := (spec.Duration + spec.MaxWarmup).Duration(); total > s.opts.MaxDuration {
+		return refuse(Limit, "a test of %v is longer than this server allows (%v)", total, s.opts.MaxDuration)
 	}
-	if spec.Flows > s.limits.Flows || flow >= max(spec.Flows, 1) {
-		return refuse(Limit, "flow %d of %d: this server allows %d flows in one test", flow+1, spec.Flows, s.limits.Flows)
+	if spec.Flows > s.opts.MaxFlows || flow >= max(spec.Flows, 1) {
+		return refuse(Limit, "flow %d of %d: this server allows %d flows in one test", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
 	return nil
 }
@@ -277,8 +281,8 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 	defer s.mu.Unlock()
 	t := s.sessions[id.Session]
 	if t == nil {
-		if len(s.sessions) >= s.limits.Tests {
-			return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server runs %d tests at the same time and no more", s.limits.Tests)}
+		if len(s.sessions) >= s.opts.MaxTests {
+			return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server runs %d tests at the same time and no more", s.opts.MaxTests)}
 		}
 		t = &session{key: id.Session, client: client, spec: spec}
 		if _, err := rand.Read(t.cookie[:]); err != nil {
@@ -286,8 +290,8 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 		}
 		s.sessions[t.key], s.cookies[t.cookie] = t, t
 	}
-	if t.refs >= s.limits.Flows {
-		return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server allows %d flows in one test", s.limits.Flows)}
+	if t.refs >= s.opts.MaxFlows {
+		return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server allows %d flows in one test", s.opts.MaxFlows)}
 	}
 	t.refs++
 	return t, nil

@@ -48,6 +48,8 @@ const (
 	MaxUnauthenticated = 1 << 10
 	// MaxControl bounds every control payload after that.
 	MaxControl = 1 << 20
+	// MaxAgentReply bounds an agent's reply to its coordinator.
+	MaxAgentReply = 16 << 20
 	// MaxData bounds the payload of a DATA frame, which nobody stores.
 	MaxData = 1 << 30
 )
@@ -77,14 +79,20 @@ func ParseHeader(b []byte) (Header, error) {
 		return Header{}, fmt.Errorf("%w: reserved bytes are % x, want zero", ErrMalformed, b[1:4])
 	}
 	length := binary.BigEndian.Uint32(b[4:])
-	limit := uint32(MaxControl)
-	if Type(b[0]) == TypeData {
-		limit = MaxData
-	}
-	if length > limit {
+	if limit := maxPayload(Type(b[0])); length > uint32(limit) {
 		return Header{}, fmt.Errorf("%w: payload of %d bytes in a frame of type %#x, at most %d", ErrMalformed, length, b[0], limit)
 	}
 	return Header{Type: Type(b[0]), Length: int(length)}, nil
+}
+
+func maxPayload(t Type) int {
+	switch t {
+	case TypeData:
+		return MaxData
+	case TypeAgentReply:
+		return MaxAgentReply
+	}
+	return MaxControl
 }
 
 // ReadHeader reads the next frame header.
@@ -144,8 +152,8 @@ func Encode(t Type, v any) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode frame of type %#x: %w", byte(t), err)
 		}
-		if len(payload) > MaxControl {
-			return nil, fmt.Errorf("encode frame of type %#x: payload of %d bytes, at most %d", byte(t), len(payload), MaxControl)
+		if limit := maxPayload(t); len(payload) > limit {
+			return nil, fmt.Errorf("encode frame of type %#x: payload of %d bytes, at most %d", byte(t), len(payload), limit)
 		}
 		frame = append(frame, payload...)
 	}

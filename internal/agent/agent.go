@@ -1,0 +1,246 @@
+// Package agent is the process at an endpoint: in a node of a lab, or on a
+// host. One coordinator drives it over one control connection, with the
+// frames of package protocol: the agent listens as a test's far end, runs
+// tests as their near end, and describes its host. When the control
+// connection ends, so does everything that the agent does.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// Options of an agent. The zero value is usable.
+type Options struct {
+	// Log gets what servers refuse; nil discards it.
+	Log *slog.Logger
+}
+
+// The operations of a request.
+const (
+	opListen      = "listen"
+	opRun         = "run"
+	opEnvironment = "environment"
+)
+
+// request is the payload of a TypeAgentRequest frame. ID is the coordinator's
+// number for it, which progress, the reply and a cancel repeat.
+type request struct {
+	ID     uint64         `json:"id"`
+	Op     string         `json:"op"`
+	Listen *listenRequest `json:"listen,omitempty"`
+	Run    *probe.Request `json:"run,omitempty"`
+}
+
+type listenRequest struct {
+	Address netip.AddrPort `json:"address"`
+	Token   string         `json:"token,omitempty"`
+}
+
+// cancelRequest is the payload of TypeAgentCancel.
+type cancelRequest struct {
+	ID uint64 `json:"id"`
+}
+
+// progress is the payload of TypeAgentProgress.
+type progress struct {
+	ID       uint64               `json:"id"`
+	Progress measurement.Progress `json:"progress"`
+}
+
+// reply is the payload of TypeAgentReply: the one end of a request.
+type reply struct {
+	ID          uint64               `json:"id"`
+	Error       *replyError          `json:"error,omitempty"`
+	Outcome     *measurement.Outcome `json:"outcome,omitempty"`
+	Environment map[string]string    `json:"environment,omitempty"`
+}
+
+// replyError carries a *probe.Error across the connection.
+type replyError struct {
+	Op      string       `json:"op"`
+	Reason  probe.Reason `json:"reason"`
+	Message string       `json:"message"`
+}
+
+const (
+	// maxRequest bounds what a coordinator may send in one frame.
+	maxRequest = 64 << 10
+	// maxReply bounds what an agent answers: an outcome holds the series of
+	// every flow.
+	maxReply = protocol.MaxAgentReply
+	// maxRunning bounds the requests in progress at the same time.
+	maxRunning = 64
+)
+
+// server is an agent at work.
+type server struct {
+	opts    Options
+	control net.Conn
+	ctx     context.Context
+	wg      sync.WaitGroup
+
+	writing sync.Mutex
+
+	mu      sync.Mutex
+	running map[uint64]context.CancelFunc
+}
+
+// Serve does what the coordinator at the other end of control asks, until
+// control or ctx ends. It then ends its servers and tests, waits for them, and
+// closes control. It returns nil when the coordinator closed the connection or
+// ctx ended, and an error when the connection failed or carried nonsense.
+func Serve(ctx context.Context, control net.Conn, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	inner, cancel := context.WithCancel(ctx)
+	s := &server{opts: o, control: control, ctx: inner, running: map[uint64]context.CancelFunc{}}
+	stop := context.AfterFunc(ctx, func() { _ = control.Close() })
+	defer stop()
+	err := s.read()
+	cancel()
+	// Wakes whoever is still writing to a coordinator that reads no more.
+	closed := control.Close()
+	s.wg.Wait()
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("control connection: %w", errors.Join(err, closed))
+}
+
+func (s *server) read() error {
+	for {
+		t, payload, err := protocol.ReadFrame(s.control, maxRequest)
+		if err != nil {
+			return err
+		}
+		switch t {
+		case protocol.TypeAgentRequest:
+			var r request
+			if err := json.Unmarshal(payload, &r); err != nil {
+				return fmt.Errorf("%w: request: %w", protocol.ErrMalformed, err)
+			}
+			s.begin(r)
+		case protocol.TypeAgentCancel:
+			var c cancelRequest
+			if err := json.Unmarshal(payload, &c); err != nil {
+				return fmt.Errorf("%w: cancel: %w", protocol.ErrMalformed, err)
+			}
+			s.mu.Lock()
+			if cancel := s.running[c.ID]; cancel != nil {
+				cancel()
+			}
+			s.mu.Unlock()
+		default:
+			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
+		}
+	}
+}
+
+// begin answers r from a goroutine of its own.
+func (s *server) begin(r request) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.mu.Lock()
+	_, twice := s.running[r.ID]
+	full := len(s.running) >= maxRunning
+	if !twice && !full {
+		s.running[r.ID] = cancel
+	}
+	s.mu.Unlock()
+	if twice || full {
+		cancel()
+		s.reply(reply{ID: r.ID, Error: &replyError{Op: r.Op, Reason: probe.Limit,
+			Message: fmt.Sprintf("request %d is refused: at most %d run at the same time, each with its own number", r.ID, maxRunning)}})
+		return
+	}
+	s.wg.Go(func() {
+		answer := s.handle(ctx, r)
+		cancel()
+		s.mu.Lock()
+		delete(s.running, r.ID)
+		s.mu.Unlock()
+		answer.ID = r.ID
+		s.reply(answer)
+	})
+}
+
+func (s *server) handle(ctx context.Context, r request) reply {
+	switch {
+	case r.Op == opListen && r.Listen != nil:
+		return reply{Error: errorOf(r.Op, s.listen(*r.Listen))}
+	case r.Op == opRun && r.Run != nil:
+		out, err := probe.Run(ctx, *r.Run, func(p measurement.Progress) {
+			s.write(protocol.TypeAgentProgress, progress{ID: r.ID, Progress: p})
+		})
+		if err != nil {
+			return reply{Error: errorOf(r.Op, err)}
+		}
+		return reply{Outcome: &out}
+	case r.Op == opEnvironment:
+		return reply{Environment: environment()}
+	}
+	return reply{Error: &replyError{Op: r.Op, Reason: probe.Protocol, Message: fmt.Sprintf("unknown operation %q", r.Op)}}
+}
+
+func errorOf(op string, err error) *replyError {
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*probe.Error](err); ok {
+		return &replyError{Op: known.Op, Reason: known.Reason, Message: known.Err.Error()}
+	}
+	return &replyError{Op: op, Reason: probe.Failed, Message: err.Error()}
+}
+
+// listen starts a server that lives as long as the control connection.
+func (s *server) listen(r listenRequest) error {
+	if r.Address.Port() == 0 {
+		return errors.New("listen: give a port")
+	}
+	server, err := probe.NewServer(probe.ServerOptions{Token: r.Token, Log: s.opts.Log})
+	if err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	tcp, err := config.Listen(s.ctx, "tcp", r.Address.String())
+	if err != nil {
+		return err
+	}
+	ln, err := server.Bind(tcp)
+	if err != nil {
+		return err
+	}
+	s.wg.Go(func() {
+		if err := ln.Serve(s.ctx); err != nil {
+			s.opts.Log.Error("server ended", "address", r.Address.String(), "error", err)
+		}
+	})
+	return nil
+}
+
+func (s *server) reply(r reply) { s.write(protocol.TypeAgentReply, r) }
+
+// write sends one frame. A coordinator that no longer reads ends the agent:
+// the connection is closed, and the reading side notices.
+func (s *server) write(t protocol.Type, v any) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err := protocol.WriteFrame(s.control, t, v)
+	if err == nil || s.ctx.Err() != nil {
+		return
+	}
+	s.opts.Log.Error("control connection", "error", err)
+	_ = s.control.Close() // the reading side reports the end
+}

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testToken = "a shared secret"
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start runs an agent and returns its coordinator's client. The agent must end
+// by itself, without an error, when the client closes.
+func start(t *testing.T) *Client {
+	t.Helper()
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), far, Options{}) }()
+	c := NewClient(near)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the agent outlived its control connection")
+		}
+	})
+	return c
+}
+
+// listen has the agent listen on a port of loopback that is free for TCP and UDP.
+func listen(t *testing.T, c *Client, token string) netip.AddrPort {
+	t.Helper()
+	var err error
+	for range 20 {
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		addr := ln.Addr().(*net.TCPAddr).AddrPort()
+		_ = ln.Close()
+		if err = c.Listen(testContext(t), addr, token); err == nil {
+			return addr
+		}
+	}
+	t.Fatalf("Listen: %v", err)
+	return netip.AddrPort{}
+}
+
+func TestRunBetweenTwoAgents(t *testing.T) {
+	far, near := start(t), start(t)
+	target := listen(t, far, testToken)
+	var signs atomic.Int64
+	request := probe.Request{
+		ID: "t", Target: target, Token: testToken,
+		Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.3, MaxWarmup: 0.1},
+	}
+	out, err := near.Run(testContext(t), request, func(measurement.Progress) { signs.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Metrics["goodput_bits_per_second"] <= 0 || len(out.Flows) != 2 || signs.Load() == 0 {
+		t.Errorf("metrics %v, %d flows, %d signs of life", out.Metrics, len(out.Flows), signs.Load())
+	}
+	request.Spec = measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}
+	if out, err = near.Run(testContext(t), request, nil); err != nil || out.Latency == nil {
+		t.Errorf("rr: %v, %v", out.Latency, err)
+	}
+	env, err := near.Environment(testContext(t))
+	if err != nil || env["processors"] == "" {
+		t.Errorf("environment %v, %v", env, err)
+	}
+}
+
+func TestErrorsKeepTheirReason(t *testing.T) {
+	far, near := start(t), start(t)
+	target := listen(t, far, testToken)
+	spec := measurement.Spec{Kind: measurement.RR, Duration: 0.1}
+	for _, c := range []struct {
+		name    string
+		request probe.Request
+		want    probe.Reason
+	}{
+		{"wrong token", probe.Request{Target: target, Token: "another", Spec: spec}, probe.Unauthorized},
+		{"nobody listens", probe.Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: spec}, probe.Refused},
+		{"beyond limits", probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 10_000}}, probe.Limit},
+	} {
+		_, err := near.Run(testContext(t), c.request, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != c.want {
+			t.Errorf("%s: got %v, want reason %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {
+	if err := start(t).Listen(testContext(t), netip.MustParseAddrPort("0.0.0.0:45991"), ""); err == nil {
+		t.Error("an agent listens for everyone without a token")
+	}
+}
+
+// A run is cancelled at the agent, not only forgotten by its coordinator.
+func TestCancel(t *testing.T) {
+	far, near := start(t), start(t)
+	target := listen(t, far, testToken)
+	ctx, cancel := context.WithCancel(testContext(t))
+	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.RR, Duration: 3000}}
+	_, err := near.Run(ctx, request, func(measurement.Progress) { cancel() })
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
+		t.Fatalf("got %v", err)
+	}
+	// The agents' ends, which the cleanup checks, wait for every test's goroutine.
+}
+
+// Closing the control connection in the middle ends the run at both ends.
+func TestCoordinatorVanishes(t *testing.T) {
+	far := start(t)
+	target := listen(t, far, testToken)
+	near, control := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), control, Options{}) }()
+	c := NewClient(near)
+	result := make(chan error, 1)
+	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 3000}}
+	running := make(chan struct{}, 1)
+	go func() {
+		_, err := c.Run(context.Background(), request, func(measurement.Progress) {
+			select {
+			case running <- struct{}{}:
+			default:
+			}
+		})
+		result <- err
+	}()
+	<-running
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if e, ok := errors.AsType[*probe.Error](<-result); !ok || e.Reason != probe.Vanished {
+		t.Errorf("got %v", e)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the agent goes on without its coordinator")
+	}
+	if _, err := c.Run(context.Background(), request, nil); err == nil {
+		t.Error("a closed client runs a test")
+	}
+}
+
+// Whatever bytes a coordinator sends, the agent ends with an error and leaves nothing.
+func TestGarbageFromCoordinator(t *testing.T) {
+	request := func(v any) []byte {
+		frame, err := protocol.Encode(protocol.TypeAgentRequest, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame
+	}
+	for name, c := range map[string]struct {
+		bytes []byte
+		fails bool
+	}{
+		"noise":             {[]byte("GET / HTTP/1.1\r\n\r\n"), true},
+		"half a header":     {[]byte{byte(protocol.TypeAgentRequest), 0, 0}, true},
+		"not JSON":          {append([]byte{byte(protocol.TypeAgentRequest), 0, 0, 0, 0, 0, 0, 4}, "nope"...), true},
+		"half a payload":    {request(map[string]any{"id": 1, "op": "environment"})[:20], true},
+		"a reply":           {[]byte{byte(protocol.TypeAgentReply), 0, 0, 0, 0, 0, 0, 0}, true},
+		"too long":          {[]byte{byte(protocol.TypeAgentRequest), 0, 0, 0, 0, 8, 0, 0}, true},
+		"unknown request":   {request(map[string]any{"id": 1, "op": "format disk"}), false},
+		"run of nothing":    {request(map[string]any{"id": 1, "op": "run"}), false},
+		"nothing at all":    {nil, false},
+		"unknown to cancel": {[]byte{byte(protocol.TypeAgentCancel), 0, 0, 0, 0, 0, 0, 2, '{', '}'}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := net.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- Serve(context.Background(), far, Options{}) }()
+			drained := make(chan struct{})
+			go func() { defer close(drained); _, _ = io.Copy(io.Discard, near) }()
+			_, _ = near.Write(c.bytes) // the agent may have ended before the last byte
+			_ = near.Close()
+			<-drained
+			if err := <-done; (err != nil) != c.fails {
+				t.Errorf("Serve = %v, want an error: %v", err, c.fails)
+			}
+		})
+	}
+}
