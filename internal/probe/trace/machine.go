@@ -161,7 +161,7 @@ func (m *machine) take(a answer) {
 	}
 	p := m.probes[a.id]
 	h := &m.hops[p.ttl-1]
-	if h.answered {
+	if h.answered || a.at.Sub(p.sent) > m.timeout {
 		return
 	}
 	h.answered, h.answer, h.rtt = true, a, a.at.Sub(p.sent)
