@@ -56,7 +56,7 @@ type FileEndpoint struct {
 	// kernel's own tuning when left out.
 	ReceiveWindow SizeText `json:"receive_window,omitempty"`
 	// Kernel name of the congestion control of the endpoint's flows, such as
-	// cubic or bbr; the host's own when left out.
+	// cubic or bbr; cubic in a lab and otherwise the host's own when left out.
 	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
 }
 

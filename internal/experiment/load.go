@@ -24,8 +24,9 @@ const (
 	// maxWindowBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2),
 	// rounded up.
 	maxWindowBytes = 1 << 30
-	maxDelay       = 10 * time.Second
-	maxImpairment  = 0.5 // of all frames; beyond it no transport gets through
+	// maxDelay and maxImpairment hold for the hops of a path together.
+	maxDelay      = 10 * time.Second
+	maxImpairment = 0.5 // of all frames; beyond it no transport gets through
 	// maxTrials bounds blocks × paths × tests.
 	maxTrials = 100_000
 )
@@ -179,7 +180,33 @@ func (l *loader) path(f *FilePath) Path {
 			first[hop.Name] = i + 1
 		}
 	}
+	l.together(f, p)
 	return p
+}
+
+// together checks what the hops of a path do all in all.
+func (l *loader) together(f *FilePath, p Path) {
+	var delay time.Duration
+	passed := map[string]float64{"lose": 1, "duplicate": 1, "reorder": 1}
+	for _, hop := range p.Hops {
+		if hop.Delay > maxDelay || max(hop.LossFraction, hop.DuplicateFraction, hop.ReorderFraction) > maxImpairment {
+			return // reported at the hop
+		}
+		delay += hop.Delay
+		passed["lose"] *= 1 - hop.LossFraction
+		passed["duplicate"] *= 1 - hop.DuplicateFraction
+		passed["reorder"] *= 1 - hop.ReorderFraction
+	}
+	if delay > maxDelay {
+		l.wrong(&f.Hops, "have at most "+FormatDuration(maxDelay)+" on a path",
+			"the hops of path %q delay by %s together", f.Name, FormatDuration(delay))
+	}
+	for _, what := range []string{"lose", "duplicate", "reorder"} {
+		if passed[what] < 1-maxImpairment {
+			l.wrong(&f.Hops, "have at most "+FormatFraction(maxImpairment)+" on a path",
+				"the hops of path %q %s %.3g%% of all frames together", f.Name, what, 100*(1-passed[what]))
+		}
+	}
 }
 
 func (l *loader) hop(f *FileHop, what string) Hop {

@@ -71,6 +71,7 @@ func (l *loader) test(f *FileTest) Test {
 	if spec.Kind == measurement.RR && spec.Protocol == measurement.OverICMP {
 		l.wrong(&f.Protocol, "write tcp or udp, or use kind: ping", "a test of kind rr cannot be over icmp")
 	}
+	l.pingsOpen(spec, &f.Interval, &f.Timeout)
 	full := spec
 	if f.Full != nil {
 		if slices.Contains(KindsOf("full"), spec.Kind) {
@@ -80,9 +81,27 @@ func (l *loader) test(f *FileTest) Test {
 		replace(&full.MaxWarmup, l.between(&f.Full.MaxWarmup, minWarmup, maxWarmup))
 		replace(&full.Count, f.Full.Count)
 		replace(&full.Interval, l.between(&f.Full.Interval, minPingInterval, maxPingInterval))
+		if full.Interval < spec.Interval {
+			l.pingsOpen(full, &f.Full.Interval, &f.Timeout)
+		}
 	}
 	t.Spec, t.Full = spec.Defaults(), full.Defaults()
 	return t
+}
+
+// pingsOpen checks that the 16-bit sequence numbers of echo requests (RFC 792)
+// cannot come round while an answer may still arrive.
+func (l *loader) pingsOpen(spec measurement.Spec, interval, timeout *TimeText) {
+	spec = spec.Defaults()
+	if spec.Kind != measurement.Ping || spec.Interval <= 0 || spec.Timeout/spec.Interval < 1<<15 {
+		return
+	}
+	at := timeout
+	if !l.written(at) {
+		at = interval
+	}
+	l.wrong(at, "shorten the timeout", "a timeout of %s leaves %.0f requests open at an interval of %s",
+		FormatDuration(spec.Timeout.Duration()), float64(spec.Timeout/spec.Interval), FormatDuration(spec.Interval.Duration()))
 }
 
 // replace sets a field unless the new value says nothing.

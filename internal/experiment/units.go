@@ -11,8 +11,9 @@ import (
 // Bounds of what the parsers accept. They are far outside of anything that can
 // be measured, and close enough to catch a slipped unit or decimal point.
 const (
-	// MaxRateBitsPerSecond is 10 Tbit/s.
-	MaxRateBitsPerSecond = 10e12
+	// MaxRateBitsPerSecond is 1 Tbit/s, the most that a cable or an egress
+	// meter takes.
+	MaxRateBitsPerSecond = 1e12
 	// MaxDuration is 48 hours.
 	MaxDuration = 48 * time.Hour
 	// MaxBytes is 1 PB.
@@ -83,7 +84,7 @@ func ParseRate(text string) (float64, error) {
 	}
 	rate, _ := value.Float64()
 	if rate > MaxRateBitsPerSecond {
-		return 0, &UnitError{fmt.Sprintf("rate %q is too large", text), "write at most 10Tbit"}
+		return 0, &UnitError{fmt.Sprintf("rate %q is too large", text), "write at most 1Tbit"}
 	}
 	return rate, nil
 }

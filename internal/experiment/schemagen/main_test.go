@@ -83,7 +83,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"unknown-baseline", "unknown-source", "same-ends", "figure-unknown-path", "figure-unknown-test",
 		// one value against another
 		"figure-metric-of-another-kind", "figure-wrong-unit", "figure-count-with-unit", "jitter-without-delay",
-		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials",
+		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials", "delay-together", "loss-together", "ping-requests-open",
 		// the size of a quantity with a unit
 		"rate-zero", "rate-huge", "time-too-fine", "time-too-long", "duration-too-short", "window-part-of-a-byte", "window-too-large",
 		"loss-above-whole", "loss-too-large", "loss-exponent", "scale-huge", "request-too-large", "ping-payload-too-small",
