@@ -58,7 +58,7 @@ func (*Lab) Publish(string) error { return errNotLinux }
 // Published says that the lab needs Linux.
 func Published() ([]string, error) { return nil, errNotLinux }
 
-// Nodes says that the lab needs Linux.
+// NodesOf says that the lab needs Linux.
 func NodesOf(context.Context, string) ([]string, error) { return nil, errNotLinux }
 
 // ExecIn says that the lab needs Linux.

@@ -2,12 +2,17 @@ package lab
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/cable"
 )
 
 // TestMain lets the test binary be what a lab re-executes: its own roles, and
@@ -44,4 +49,32 @@ func echoAgent() int {
 	return 0
 }
 
-func holdLab() int { return 1 }
+// holdLab keeps a lab up until its standard input ends or a process of the lab
+// does, and prints what happens.
+func holdLab() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // any end is the end
+		cancel()
+	}()
+	delay := cable.Direction{Delay: time.Millisecond}
+	topology := chain(1, nil)
+	topology.Links[0].Cable = &cable.Config{Forward: delay, Backward: delay}
+	l, err := Start(ctx, topology, Options{NodeCommand: []string{"echo-agent"}})
+	if err != nil {
+		fmt.Println("failed:", err)
+		return 0
+	}
+	fmt.Println("ready")
+	select {
+	case <-l.Done():
+		fmt.Println("ended:", l.Err())
+	case <-ctx.Done():
+	}
+	if err := l.Close(); err != nil {
+		fmt.Println("close:", err)
+		return 1
+	}
+	return 0
+}

@@ -24,6 +24,7 @@ const (
 	opExec     = "exec"     // → Command, with 3 descriptors; answered by opReply with Exit
 	opSignal   = "signal"   // → Signal for the command that ID names; not answered
 	opCounters = "counters" // → answered by opReply with Counters
+	opProbe    = "probe"    // → try features in Node; answered by opReply with Environment, "" for each that works
 	opNodes    = "nodes"    // → answered by opReply with Nodes
 	opReply    = "reply"    // the answer to ID
 )

@@ -75,6 +75,8 @@ func (s *supervisor) serve() error {
 			s.signalCommand(m.ID, m.Signal)
 		case opCounters:
 			go s.answerCounters(m.ID)
+		case opProbe:
+			go s.answerProbe(m)
 		default:
 			s.reply(message{ID: m.ID, Error: fmt.Sprintf("the lab knows no operation %q", m.Op)})
 		}

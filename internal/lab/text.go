@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/cable"
@@ -24,7 +25,7 @@ func directionText(d cable.Direction) string {
 	fraction("duplicate", d.DuplicateFraction)
 	fraction("reorder", d.ReorderFraction)
 	if d.RateBitsPerSecond != 0 {
-		fmt.Fprintf(&b, " rate %gbit", d.RateBitsPerSecond)
+		fmt.Fprintf(&b, " rate %sbit", strconv.FormatFloat(d.RateBitsPerSecond, 'f', -1, 64))
 	}
 	if d.QueueBytes != 0 {
 		fmt.Fprintf(&b, " queue %dB", d.QueueBytes)

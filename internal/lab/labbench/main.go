@@ -136,7 +136,12 @@ func mininet(graph string, nodes int) (time.Duration, error) {
 	if os.Geteuid() != 0 {
 		return 0, fmt.Errorf("mininet needs root")
 	}
-	cmd := exec.Command("python3", "-c", mininetProgram, graph, fmt.Sprint(nodes))
+	// The distribution's Python has the distribution's Mininet.
+	python := "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		python = "python3"
+	}
+	cmd := exec.Command(python, "-c", mininetProgram, graph, fmt.Sprint(nodes))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -1,0 +1,33 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCheck(t *testing.T) {
+	needLab(t)
+	names := map[string]bool{}
+	for _, f := range Check(t.Context()) {
+		t.Logf("%-20s ok=%-5v required=%-5v %s | %s", f.Name, f.OK, f.Required, f.Detail, f.Mend)
+		if names[f.Name] {
+			t.Errorf("%s is there twice", f.Name)
+		}
+		names[f.Name] = true
+		if f.Detail == "" || !f.OK && f.Mend == "" {
+			t.Errorf("%s does not say what was found or how to mend it", f.Name)
+		}
+	}
+	for _, want := range []string{"kernel", "user namespaces", "veth", "tbf", "TAP devices", "processors", "memory"} {
+		if !names[want] {
+			t.Errorf("no finding on %s", want)
+		}
+	}
+}
+
+func TestAppArmorProfile(t *testing.T) {
+	profile := AppArmorProfile("/opt/hop bench/hopbench")
+	if !strings.Contains(profile, `"/opt/hop bench/hopbench" flags=(unconfined)`) || !strings.Contains(profile, "userns,") {
+		t.Errorf("profile:\n%s", profile)
+	}
+}

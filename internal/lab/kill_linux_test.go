@@ -1,0 +1,349 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// markName is in the environment of every process of a lab that these tests
+// hold, so that they are told from all others on the machine.
+const markName = "HOPBENCH_LAB_TEST_MARK="
+
+// process is one of a lab, seen from the host.
+type process struct {
+	pid        int
+	name       string // argv[0]
+	namespaces []string
+}
+
+// marked finds the living processes that carry a mark. A zombie has no
+// environment any more, and its parent collects it.
+func marked(t *testing.T, mark string) []process {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []process
+	for _, dir := range dirs {
+		environ, err := os.ReadFile(dir + "/environ")
+		if err != nil || !bytes.Contains(environ, []byte(markName+mark+"\x00")) {
+			continue // ended meanwhile, or another user's
+		}
+		p := process{}
+		if p.pid, err = strconv.Atoi(filepath.Base(dir)); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := os.ReadFile(dir + "/cmdline"); err == nil {
+			p.name, _, _ = strings.Cut(string(line), "\x00")
+		}
+		p.namespaces = namespacesOf(dir)
+		found = append(found, p)
+	}
+	return found
+}
+
+func namespacesOf(dir string) []string {
+	var all []string
+	for _, kind := range []string{"net", "mnt", "user", "pid", "ipc", "uts"} {
+		if name, err := os.Readlink(dir + "/ns/" + kind); err == nil { // else it ended meanwhile
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// machine is what of the host a lab must not change.
+func machine(t *testing.T) string {
+	t.Helper()
+	links, err := untilComplete(netlink.LinkList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, l := range links {
+		fmt.Fprintf(&b, "link %d %s\n", l.Attrs().Index, l.Attrs().Name)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(mounts)
+	return b.String()
+}
+
+// alive are the namespaces that any process of the machine is in.
+func alive(t *testing.T) map[string]bool {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]bool)
+	for _, task := range tasks {
+		for _, name := range namespacesOf(task) {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+// holder is a child process that holds a lab.
+type holder struct {
+	mark  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines chan string // what it prints
+	seen  map[string]bool
+}
+
+func startHolder(t *testing.T, mark string) *holder {
+	t.Helper()
+	h := &holder{mark: mark, lines: make(chan string, 16), seen: make(map[string]bool)}
+	h.cmd = exec.Command(selfExecutable, "hold-lab")
+	h.cmd.Env = append(os.Environ(), markName+mark)
+	stdout, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(h.lines)
+		for s := bufio.NewScanner(stdout); s.Scan(); {
+			h.lines <- s.Text()
+		}
+	}()
+	return h
+}
+
+// look notes the namespaces that the lab has now beside the host's.
+func (h *holder) look(t *testing.T) []process {
+	t.Helper()
+	host := namespacesOf("/proc/self")
+	all := marked(t, h.mark)
+	for _, p := range all {
+		for _, name := range p.namespaces {
+			if !slices.Contains(host, name) {
+				h.seen[name] = true
+			}
+		}
+	}
+	return all
+}
+
+// end waits for the holder and returns what else it printed.
+func (h *holder) end(t *testing.T) []string {
+	t.Helper()
+	var lines []string
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case line, open := <-h.lines:
+			if open {
+				lines = append(lines, line)
+				continue
+			}
+			var failed *exec.ExitError
+			if err := h.cmd.Wait(); err != nil && !errors.As(err, &failed) {
+				t.Fatal(err)
+			}
+			return lines
+		case <-deadline:
+			_ = h.cmd.Process.Kill() // the test fails already
+			t.Fatalf("the holder of the lab did not end; it printed %q", lines)
+		}
+	}
+}
+
+// vanished polls until nothing of the lab is left.
+func (h *holder) vanished(t *testing.T, before string) {
+	t.Helper()
+	var left string
+	poll(t, func() bool {
+		left = ""
+		for _, p := range marked(t, h.mark) {
+			left += fmt.Sprintf("process %d %s\n", p.pid, p.name)
+		}
+		now := alive(t)
+		for name := range h.seen {
+			if now[name] {
+				left += "namespace " + name + "\n"
+			}
+		}
+		if after := machine(t); after != before {
+			left += "links or mounts:\n" + after + "before:\n" + before
+		}
+		return left == ""
+	}, func() string { return "left of the lab:\n" + left })
+}
+
+// poll waits until done says so.
+func poll(t *testing.T, done func() bool, what func() string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for pause := time.Millisecond; !done(); pause = min(2*pause, 50*time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what())
+		}
+		time.Sleep(pause)
+	}
+}
+
+func TestKilledAnywhereLeavesNothing(t *testing.T) {
+	needLab(t)
+	const rounds = 30
+	random := rand.New(rand.NewPCG(20, 26))
+	victims := make(map[string]int)
+	for round := range rounds {
+		before := machine(t)
+		h := startHolder(t, fmt.Sprintf("%d-%d", os.Getpid(), round))
+		// Every other round strikes while the lab comes up, the others after.
+		ready := round%2 == 1
+		if ready {
+			if line := <-h.lines; line != "ready" {
+				t.Fatalf("round %d: the holder says %q", round, line)
+			}
+		}
+		wait := time.Duration(random.Int64N(int64(30 * time.Millisecond)))
+		<-time.After(wait) // the random moment
+		all := h.look(t)
+		if len(all) == 0 {
+			t.Fatalf("round %d: the holder is not among the processes", round)
+		}
+		victim := all[random.IntN(len(all))]
+		if err := unix.Kill(victim.pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
+		lines := h.end(t)
+		h.vanished(t, before)
+		victims[filepath.Base(victim.name)]++
+		t.Logf("round %d: after %s killed %s of %d processes: %q", round, wait, victim.name, len(all), lines)
+		if want := obituary(victim.name); ready && want != "" {
+			if len(lines) != 1 || !strings.Contains(lines[0], want) {
+				t.Errorf("round %d: %s was killed, the lab says %q, not %q", round, victim.name, lines, want)
+			}
+		}
+	}
+	t.Logf("killed: %v", slices.Sorted(maps.Keys(victims)))
+}
+
+// obituary is what the lab must say of a killed process.
+func obituary(name string) string {
+	node, isNode := strings.CutPrefix(name, "hopbench:")
+	switch {
+	case isNode:
+		return "ended: node " + node + " was killed by signal 9 (killed)"
+	case name == supervisorRole:
+		return "ended: the lab's supervisor was killed by signal 9 (killed)"
+	case name == cableRole:
+		return "ended: cable source:right--router-1:left was killed by signal 9 (killed)"
+	}
+	return ""
+}
+
+// A stopped supervisor cannot notice that its caller is gone; the kernel does.
+func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) {
+	needLab(t)
+	before := machine(t)
+	h := startHolder(t, fmt.Sprintf("%d-stopped", os.Getpid()))
+	if line := <-h.lines; line != "ready" {
+		t.Fatalf("the holder says %q", line)
+	}
+	for _, p := range h.look(t) {
+		if p.name == supervisorRole {
+			if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := h.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	h.end(t)
+	h.vanished(t, before)
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	needLab(t)
+	before := machine(t)
+	h := startHolder(t, fmt.Sprintf("%d-close", os.Getpid()))
+	if line := <-h.lines; line != "ready" {
+		t.Fatalf("the holder says %q", line)
+	}
+	if all := h.look(t); len(all) != 5 {
+		t.Errorf("holder, supervisor, two agents and a cable are 5 processes, not %v", all)
+	}
+	if err := h.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lines := h.end(t); len(lines) != 0 {
+		t.Errorf("the holder says %q", lines)
+	}
+	h.vanished(t, before)
+}
+
+func TestCancelledStartLeavesNothing(t *testing.T) {
+	needLab(t)
+	random := rand.New(rand.NewPCG(7, 7))
+	before := machine(t)
+	cancelled := 0
+	for round := range 30 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(40*time.Millisecond))))
+		l, err := Start(ctx, chain(4, nil), Options{NodeCommand: []string{"echo-agent"}})
+		cancel()
+		switch {
+		case err == nil:
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		case errors.Is(err, context.DeadlineExceeded):
+			cancelled++
+		default:
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if children := childrenOfSelf(t); len(children) > 0 {
+			t.Fatalf("round %d: Start returned, but these run: %v", round, children)
+		}
+	}
+	if after := machine(t); after != before {
+		t.Errorf("links or mounts were\n%s\nand are\n%s", before, after)
+	}
+	t.Logf("%d of 30 were cancelled while they came up", cancelled)
+}
+
+func childrenOfSelf(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	files, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil && len(bytes.TrimSpace(b)) > 0 { // a thread may have ended
+			found = append(found, strings.TrimSpace(string(b)))
+		}
+	}
+	return found
+}

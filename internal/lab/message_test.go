@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func readFrame(r io.Reader) (message, error) {
+	var header [4]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return message{}, err
+	}
+	n, err := frameLength(header)
+	if err != nil {
+		return message{}, err
+	}
+	return decodeBody(r, n)
+}
+
+func TestFramesRoundTrip(t *testing.T) {
+	topology, _, err := FromExperiment(routingAppliance())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []message{
+		{Op: opReady, Environment: map[string]string{"a": "b"}},
+		{Op: opReply, ID: 7, Exit: &exit{Code: 137, Signal: 9}},
+		{Op: opBuild, Build: &build{Topology: topology, Executable: "/x", NodeCommand: []string{"agent"}}},
+	} {
+		frame, err := encodeFrame(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readFrame(bytes.NewReader(frame))
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("got %+v, %v, want %+v", got, err, m)
+		}
+		if _, err := readFrame(bytes.NewReader(frame[:len(frame)-1])); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a frame that is cut short: %v", err)
+		}
+	}
+	if _, err := readFrame(strings.NewReader("\xff\xff\xff\xff{}")); !errors.Is(err, errFrameTooLong) {
+		t.Errorf("a frame that announces 4 GiB: %v", err)
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x02{}"))
+	f.Add([]byte("\x00\x00\x00\x10{\"op\":\"reply\"}  "))
+	f.Add([]byte("\x00\x80\x00\x00{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := readFrame(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		if _, err := encodeFrame(m); err != nil {
+			t.Errorf("read %+v, which cannot be written: %v", m, err)
+		}
+		// A topology from outside must be refused or planned, never crash.
+		if m.Build != nil {
+			_, _ = m.Build.Topology.Plan() // only a panic counts
+		}
+	})
+}
+
+const unixTable = `Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 100 @hopbench-lab/1000/demo
+0000000000000000: 00000002 00000000 00010000 0001 01 101 @hopbench-lab/0/other
+0000000000000000: 00000003 00000000 00000000 0001 03 102 @hopbench-lab/1000/demo
+0000000000000000: 00000002 00000000 00010000 0001 01 103 @hopbench-lab/1000/a.b-c
+0000000000000000: 00000002 00000000 00010000 0001 01 104 @hopbench-lab/1000/../x
+0000000000000000: 00000002 00000000 00010000 0001 01 105 /run/hopbench-lab/1000/file
+0000000000000000: 00000003 00000000 00000000 0001 03 106
+`
+
+func TestListening(t *testing.T) {
+	got, err := listening(strings.NewReader(unixTable), 1000)
+	if want := []string{"a.b-c", "demo"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+func FuzzListening(f *testing.F) {
+	f.Add([]byte(unixTable), 1000)
+	f.Fuzz(func(t *testing.T, table []byte, uid int) {
+		names, err := listening(bytes.NewReader(table), uid)
+		if err != nil {
+			return
+		}
+		for _, name := range names {
+			if _, err := publishedAddress(uid, name); err != nil {
+				t.Errorf("found the name %q, which is not possible: %v", name, err)
+			}
+		}
+	})
+}

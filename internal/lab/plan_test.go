@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"flag"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+var update = flag.Bool("update", false, "write what the tests got to their golden files")
+
+// golden compares got with testdata/name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("differs from %s (run with -update to accept):\n%s", file, got)
+	}
+}
+
+func routingAppliance() *experiment.Experiment {
+	return &experiment.Experiment{
+		Endpoints:   []experiment.Endpoint{{Name: "vm1", EgressBitsPerSecond: 1.25e9}, {Name: "vm2", EgressBitsPerSecond: 1.25e9, CongestionControl: "reno"}},
+		Source:      "vm1",
+		Destination: "vm2",
+		Paths: []experiment.Path{
+			{Name: "plain"},
+			{Name: "direct", Hops: []experiment.Hop{
+				{Type: experiment.Cable, Name: "peering", Impairment: experiment.Impairment{Delay: 369 * time.Microsecond}},
+			}},
+			{Name: "two-appliances", Hops: []experiment.Hop{
+				{Type: experiment.Cable, Name: "peering", Impairment: experiment.Impairment{Delay: 369 * time.Microsecond}},
+				{Type: experiment.Router, Name: "appliance", Impairment: experiment.Impairment{Delay: 1128 * time.Microsecond}},
+				{Type: experiment.Cable, Impairment: experiment.Impairment{Delay: 31 * time.Microsecond, LossFraction: 0.01}},
+				{Type: experiment.Router, Name: "appliance"},
+			}},
+		},
+	}
+}
+
+func TestPlanOfExperiment(t *testing.T) {
+	topology, _, err := FromExperiment(routingAppliance())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := topology.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "experiment.plan", plan.String())
+}
+
+func TestPlanOfStar(t *testing.T) {
+	topology := Topology{
+		Nodes: []Node{
+			{Name: "hub", Forward: true, Sysctls: map[string]string{"net.ipv4.tcp_ecn": "1", "net.ipv4.ip_default_ttl": "99"}},
+			{Name: "a"},
+			{Name: "b", Routes: []Route{{Destination: netip.MustParsePrefix("192.0.2.0/24"), Via: address(0, 1, 1).Addr(), Interface: "up"}}},
+		},
+		Links: []Link{
+			{A: End{Node: "hub", Interface: "a", Address: address(0, 0, 1)}, B: End{Node: "a", Interface: "up", Address: address(0, 0, 2)}, MTU: 9000},
+			{A: End{Node: "hub", Interface: "b", Address: address(0, 1, 1)}, B: End{Node: "b", Interface: "up", Address: address(0, 1, 2)},
+				Cable: &cable.Config{Forward: cable.Direction{RateBitsPerSecond: 1e9}}},
+		},
+	}
+	plan, err := topology.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "star.plan", plan.String())
+}
+
+func TestPathsOfExperiment(t *testing.T) {
+	_, paths, err := FromExperiment(routingAppliance())
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddr
+	want := []Path{
+		{"plain", "vm1", "vm2", addr("10.0.0.1"), addr("10.0.0.2"), []netip.Addr{addr("10.0.0.2")}, 64},
+		{"direct", "vm1", "vm2", addr("10.1.0.1"), addr("10.1.0.2"), []netip.Addr{addr("10.1.0.2")}, 64},
+		{"two-appliances", "vm1", "vm2", addr("10.2.0.1"), addr("10.2.2.2"), []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, 62},
+	}
+	if !reflect.DeepEqual(paths, want) {
+		t.Errorf("got  %+v\nwant %+v", paths, want)
+	}
+}
+
+func TestFromExperimentRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*experiment.Experiment)
+		want   string
+	}{
+		"unknown source": {func(e *experiment.Experiment) { e.Source = "vm9" }, `endpoint "vm9"`},
+		"unknown hop":    {func(e *experiment.Experiment) { e.Paths[0].Hops = []experiment.Hop{{Type: "tunnel"}} }, `cannot build the type "tunnel"`},
+		"many paths":     {func(e *experiment.Experiment) { e.Paths = make([]experiment.Path, 257) }, "257 paths"},
+		"many links": {func(e *experiment.Experiment) {
+			e.Paths[0].Hops = make([]experiment.Hop, 256)
+			for i := range e.Paths[0].Hops {
+				e.Paths[0].Hops[i].Type = experiment.Router
+			}
+		}, "more than 256 links"},
+		"one endpoint": {func(e *experiment.Experiment) { e.Destination = "vm1" }, "twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := routingAppliance()
+			test.change(e)
+			if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestInterfaceNames(t *testing.T) {
+	taken := map[string]bool{}
+	var got []string
+	for i, path := range []string{"direct", "one-appliance", "a-path-with-a-long-name", "direct", "lo", "über", "with space", "-dash"} {
+		got = append(got, interfaceFor(path, i, taken))
+	}
+	want := []string{"direct", "one-appliance", "path-2", "path-3", "path-4", "path-5", "with-space", "path-7"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestCablesCombine(t *testing.T) {
+	got := cableOf([]experiment.Impairment{
+		{Delay: time.Millisecond, Jitter: 30 * time.Microsecond, LossFraction: 0.1, RateBitsPerSecond: 2e9},
+		{},
+		{Delay: 2 * time.Millisecond, Jitter: 40 * time.Microsecond, LossFraction: 0.5, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9},
+	}, "p", 0)
+	want := cable.Direction{Delay: 3 * time.Millisecond, Jitter: 50 * time.Microsecond, LossFraction: 0.55, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9}
+	if got == nil || got.Forward != want || got.Backward != want {
+		t.Errorf("got %+v, want %+v both ways", got, want)
+	}
+	if c := cableOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
+		t.Errorf("nothing impairs, but there is a cable: %+v", c)
+	}
+	same := cableOf([]experiment.Impairment{{Delay: 1}}, "p", 0)
+	other := cableOf([]experiment.Impairment{{Delay: 1}}, "p", 1)
+	if same.Seed == other.Seed {
+		t.Error("two cables draw the same losses")
+	}
+}
+
+func TestValidateReportsEveryFault(t *testing.T) {
+	topology := Topology{
+		Nodes: []Node{{Name: "a", CongestionControl: "no such"}, {Name: "a"}, {Name: "sp ace"}, {Name: "b", Sysctls: map[string]string{"kernel.panic": "1"}}},
+		Links: []Link{
+			{A: End{Node: "a", Interface: "sixteen-letters-", Address: address(0, 0, 1)}, B: End{Node: "nobody", Interface: "lo", Address: address(0, 0, 2)}},
+			{A: End{Node: "a", Interface: "x", Address: address(0, 0, 1)}, B: End{Node: "b", Interface: "x", Address: address(0, 1, 2), EgressBitsPerSecond: -1}, MTU: 10},
+			{A: End{Node: "b", Interface: "x", Address: netip.MustParsePrefix("fe80::1/64")}, B: End{Node: "b", Interface: "y"}},
+		},
+	}
+	err := topology.Validate()
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	for _, want := range []string{
+		`"no such"`, "a is there twice", `"sp ace"`, "kernel.panic", "sixteen-letters-", "nobody", "not lo",
+		"already that of", "subnets differ", "egress", "MTU of 10", "b:x is there twice", "needs an IPv4", "joins a node to itself",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestEgressBucket(t *testing.T) {
+	for _, test := range []struct {
+		bitsPerSecond float64
+		want          tokenBucket
+	}{
+		{1e6, tokenBucket{125000, 131584, 131584 + 1<<20}},
+		{1.25e9, tokenBucket{156250000, 312500, 312500 + 1562500}},
+		{100e9, tokenBucket{12500000000, 25000000, 25000000 + 125000000}},
+	} {
+		if got := egressBucket(test.bitsPerSecond); got != test.want {
+			t.Errorf("%g bit/s: got %+v, want %+v", test.bitsPerSecond, got, test.want)
+		}
+	}
+}
