@@ -44,7 +44,7 @@ func New(a, b *Port, cfg Config) (*Cable, error) {
 
 // Counters may be called at any time.
 func (c *Cable) Counters() Counters {
-	return Counters{Forward: c.directions[0].tally.read(), Backward: c.directions[1].tally.read()}
+	return Counters{Forward: c.directions[0].counters(), Backward: c.directions[1].counters()}
 }
 
 // Run carries frames until ctx ends, which is no error, or a port fails. It may
@@ -140,6 +140,12 @@ type direction struct {
 	buffer []byte // of the direct way
 	polled [2]unix.PollFd
 	spin   spin
+}
+
+func (d *direction) counters() DirectionCounters {
+	counters := d.tally.read()
+	counters.OverrunFrames = d.from.overruns()
+	return counters
 }
 
 func (d *direction) prepare() error {

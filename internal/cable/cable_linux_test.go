@@ -3,8 +3,10 @@ package cable_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -49,6 +51,10 @@ func start(t *testing.T, kind cable.Kind, cfg cable.Config) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, pair, c)
+}
+
+func run(t *testing.T, pair *cabletest.Pair, c *cable.Cable) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &running{Pair: pair, Cable: c, cancel: cancel, ended: make(chan error, 1)}
 	go func() { r.ended <- c.Run(ctx) }()
@@ -79,6 +85,140 @@ func (r *running) result(t *testing.T) error {
 	}
 }
 
+// Random shares as seen from outside, and every frame accounted for. The bounds
+// are 99.999 % intervals of the normal approximation, and the seed is fixed.
+func TestPlantedShares(t *testing.T) {
+	const n, loss, twice = 5000, 0.05, 0.02
+	for _, kind := range kinds {
+		for name, delay := range map[string]time.Duration{"direct": 0, "delayed": time.Millisecond} {
+			t.Run(string(kind)+"/"+name, func(t *testing.T) {
+				r := start(t, kind, cable.Config{Forward: cable.Direction{Delay: delay, LossFraction: loss, DuplicateFraction: twice}, Seed: 99})
+				conns := udpPair(t, r)
+				passes(t, conns)
+				for i := 0; i < n; i++ {
+					if _, err := conns[0].Write([]byte("frame")); err != nil {
+						t.Fatal(err)
+					}
+					if i%64 == 0 {
+						eventually(t, "the frames are not read", func() bool { return r.Counters().Forward.ReceivedFrames >= uint64(i) })
+					}
+				}
+				eventually(t, "not every frame is accounted for", func() bool {
+					c := r.Counters().Forward
+					return c.ReceivedFrames >= n && c.ReceivedFrames+c.DuplicatedFrames == c.Frames+c.LostFrames+c.QueueDroppedFrames+c.RefusedFrames
+				})
+				c := r.Counters().Forward
+				within := func(what string, got, of uint64, p float64) {
+					t.Helper()
+					if limit := 4.42 * math.Sqrt(float64(of)*p*(1-p)); math.Abs(float64(got)-float64(of)*p) > limit {
+						t.Errorf("%s: %d of %d frames, not within %.0f of %.0f", what, got, of, limit, float64(of)*p)
+					}
+				}
+				within("lost", c.LostFrames, c.ReceivedFrames, loss)
+				within("duplicated", c.DuplicatedFrames, c.ReceivedFrames-c.LostFrames, twice)
+				if b := r.Counters().Backward; b.LostFrames+b.DuplicatedFrames != 0 {
+					t.Errorf("the other direction has a share: %+v", b)
+				}
+			})
+		}
+	}
+}
+
+func TestDelayIsNeverLess(t *testing.T) {
+	const there, back = 3 * time.Millisecond, 2 * time.Millisecond
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			r := start(t, kind, cable.Config{Forward: cable.Direction{Delay: there}, Backward: cable.Direction{Delay: back}})
+			conns := udpPair(t, r)
+			passes(t, conns)
+			buffer := make([]byte, 16)
+			// Drain what the tries of passes left.
+			for err := error(nil); err == nil; {
+				if err = conns[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				_, err = conns[1].Read(buffer)
+			}
+			for i := range 50 {
+				for _, c := range conns {
+					if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				began := time.Now()
+				for _, step := range []struct {
+					from, to *net.UDPConn
+					least    time.Duration
+				}{{conns[0], conns[1], there}, {conns[1], conns[0], there + back}} {
+					if _, err := step.from.Write([]byte{byte(i)}); err != nil {
+						t.Fatal(err)
+					}
+					if n, err := step.to.Read(buffer); err != nil || n != 1 || buffer[0] != byte(i) {
+						t.Fatalf("echo %d: read %x: %v", i, buffer[:n], err)
+					}
+					if took := time.Since(began); took < step.least {
+						t.Errorf("echo %d took %v, less than %v", i, took, step.least)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A port is opened in one process and used in another; a duplicate of its
+// descriptor is what they hand over.
+func TestPortHandedOver(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			needCable(t, kind)
+			pair, err := cabletest.NewPair(kind, cable.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pair.Close()
+			for i, port := range pair.Ports {
+				f, err := port.File()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := port.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := port.File(); !errors.Is(err, cable.ErrPortClosed) {
+					t.Errorf("File of a closed port: %v, want ErrPortClosed", err)
+				}
+				if pair.Ports[i], err = cable.PortFromFile(f, kind, "far end"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, err := cable.New(pair.Ports[0], pair.Ports[1], cable.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, pair, c)
+			transfer(t, r, r.Address4(1))
+			if err := r.stop(t); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+}
+
+func TestPortFromWrongFile(t *testing.T) {
+	for _, kind := range append([]cable.Kind{"string"}, kinds...) {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cable.PortFromFile(f, kind, "nothing"); err == nil {
+			t.Errorf("%s: %s is taken for a port", kind, os.DevNull)
+		}
+		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: the file is still open (%v)", kind, err)
+		}
+	}
+}
+
 var kinds = []cable.Kind{cable.TAP, cable.Packet}
 
 func TestTCPArrivesIntact(t *testing.T) {
@@ -96,8 +236,21 @@ func TestTCPArrivesIntact(t *testing.T) {
 					if err := r.stop(t); err != nil {
 						t.Errorf("Run: %v", err)
 					}
+					checkTransferred(t, r.Counters(), noOffload)
 				})
 			}
+		}
+	}
+}
+
+// checkTransferred verifies that super-packets were carried if, and only if, they
+// were to be, and that no frame went unaccounted.
+func checkTransferred(t *testing.T, counters cable.Counters, noOffload bool) {
+	t.Helper()
+	const full = 1514
+	for _, d := range []cable.DirectionCounters{counters.Forward, counters.Backward} {
+		if super := d.Bytes > full*d.Frames; super == noOffload {
+			t.Errorf("%d frames with %d bytes; offloads off: %v", d.Frames, d.Bytes, noOffload)
 		}
 	}
 }

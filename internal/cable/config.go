@@ -72,8 +72,8 @@ type Config struct {
 	Seed uint64 `json:"seed,omitempty"`
 	// MTU is set on a device that OpenTAP makes, in bytes; 0 leaves 1500.
 	MTU int `json:"mtu,omitempty"`
-	// NoOffload makes a TAP port take and give single segments with complete
-	// checksums instead of super-packets.
+	// NoOffload makes OpenTAP's device hand over single segments with complete
+	// checksums instead of super-packets. For packet ports see OpenPacket.
 	NoOffload bool `json:"no_offload,omitempty"`
 }
 
@@ -147,7 +147,7 @@ func (d Direction) heldBytes() float64 {
 // partly, so there are four times as many as the bytes need, where that is
 // affordable; memory that is never written to costs nothing.
 func (d Direction) slabChunks() int {
-	const least, usual = 8 << 20, 256 << 20
+	const least, usual = 32 << 20, 256 << 20
 	held := math.Min(d.heldBytes(), maxHeldBytes)
 	size := min(4*held, usual)
 	if d.RateBitsPerSecond > 0 {

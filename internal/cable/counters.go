@@ -20,6 +20,10 @@ type DirectionCounters struct {
 	// RefusedFrames were not accepted by the far device: it was down, or the
 	// frame was malformed or larger than it takes.
 	RefusedFrames uint64 `json:"refused_frames"`
+	// OverrunFrames came faster than the cable could read, and never got as
+	// far as ReceivedFrames. Only packet ports know; those of a TAP device are
+	// in its own statistics, as tx_dropped.
+	OverrunFrames uint64 `json:"overrun_frames"`
 }
 
 // Counters are those of both directions.

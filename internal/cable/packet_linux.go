@@ -27,7 +27,10 @@ const (
 // of the calling thread: the far end of a veth pair, whose near end is where
 // the traffic is. What the far end receives enters the cable, and what comes
 // out of the cable is sent by the far end. The device must be up, must have no
-// addresses, and is not removed with the port.
+// addresses, and is not removed with the port. Config.NoOffload has no power over
+// the near end, which belongs to another namespace: to get single segments, set
+// its gso_max_segs to 1 (ip link set DEV gso_max_segs 1), which makes
+// the kernel cut in software.
 func OpenPacket(ifname string) (*Port, error) {
 	device, err := net.InterfaceByName(ifname)
 	if err != nil {

@@ -30,10 +30,12 @@ type Port struct {
 	fd   int
 	ring *ring // of a packet port in use
 
-	mu     sync.Mutex
-	closed bool          // no longer usable
-	stop   func()        // ends the Run that uses the port
-	idle   chan struct{} // closed when that Run has let go of it
+	mu      sync.Mutex
+	closed  bool          // no longer usable
+	gone    bool          // the descriptor was released
+	stop    func()        // ends the Run that uses the port
+	idle    chan struct{} // closed when that Run has let go of it
+	overrun uint64        // frames of a packet port that did not fit its ring
 }
 
 // Name is the name of the network device, as it was when the port was made.
@@ -45,6 +47,13 @@ func (p *Port) Kind() Kind { return p.kind }
 // OpenTAP makes a TAP device in the network namespace of the calling thread. The
 // device is down and has no addresses; it disappears with the port. The
 // returned port may be used in any thread and namespace.
+//
+// TAP is the port to prefer. Measured in alternation on the same two processors
+// (Linux 6.18, one TCP flow, no delay, best of four; cablebench repeats it), TAP ports
+// carried 13.5 to 15.8 Gbit/s and packet ports 12.6 to 13.5, with equal errors of
+// delay, loss and rate; and a TAP device needs one device where a packet
+// port needs two, and no ring of 24 MiB. A packet port is for hosts where /dev/net/tun is
+// missing or closed to the user.
 func OpenTAP(name string, cfg Config) (*Port, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open TAP %s: %w", name, err)
@@ -173,16 +182,19 @@ func (p *Port) Close() error {
 	}
 	p.closed = true
 	stop, idle := p.stop, p.idle
-	p.mu.Unlock()
 	if stop == nil {
+		defer p.mu.Unlock()
 		return p.closeDescriptor()
 	}
+	p.mu.Unlock()
 	stop()
 	<-idle // Run closes the descriptor, when its threads no longer use it
 	return nil
 }
 
+// closeDescriptor is called with the lock held.
 func (p *Port) closeDescriptor() error {
+	p.gone = true
 	if err := unix.Close(p.fd); err != nil {
 		return fmt.Errorf("close port %s: %w", p.name, err)
 	}
@@ -221,9 +233,30 @@ func (p *Port) letGo() (wasClosed bool, err error) {
 		err = p.ring.close()
 		p.ring = nil
 	}
+	p.countOverruns()
 	err = errors.Join(err, p.closeDescriptor())
 	close(p.idle)
 	return wasClosed, err
+}
+
+// overruns is how many frames did not fit the ring so far.
+func (p *Port) overruns() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.countOverruns()
+	return p.overrun
+}
+
+// countOverruns adds what the kernel counted since the last call. It is called
+// with the lock held.
+func (p *Port) countOverruns() {
+	if p.kind != Packet || p.gone {
+		return
+	}
+	// It cannot fail on a packet socket, and if it did, there would be nothing to count.
+	if stats, err := unix.GetsockoptTpacketStats(p.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+		p.overrun += uint64(stats.Drops)
+	}
 }
 
 // write gives one frame to the device. The call does not wait.

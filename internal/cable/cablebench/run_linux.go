@@ -317,8 +317,9 @@ func (o options) rates(kind cable.Kind, emit func(row)) error {
 func (o options) goodputs(kind cable.Kind, emit func(row)) error {
 	for _, delay := range []time.Duration{0, time.Millisecond} {
 		var measured []float64
+		var unsent uint64
 		for range o.repeats {
-			_, err := with(kind, both(cable.Direction{Delay: delay}), func(b *bed) error {
+			counters, err := with(kind, both(cable.Direction{Delay: delay}), func(b *bed) error {
 				goodput, err := transfer(b, o.seconds, false)
 				measured = append(measured, goodput)
 				return err
@@ -326,10 +327,11 @@ func (o options) goodputs(kind cable.Kind, emit func(row)) error {
 			if err != nil {
 				return err
 			}
+			unsent += counters.Forward.QueueDroppedFrames + counters.Forward.RefusedFrames
 		}
 		slices.Sort(measured)
 		best := measured[len(measured)-1]
-		r := row{"goodput, 1 TCP flow", "no delay", fmt.Sprintf("%s (median %s, worst %s)", bits(best), bits(quantile(measured, 0.5)), bits(measured[0])), "", ""}
+		r := row{"goodput, 1 TCP flow", "no delay", fmt.Sprintf("%s (median %s, worst %s; %d frames dropped)", bits(best), bits(quantile(measured, 0.5)), bits(measured[0]), unsent), "", ""}
 		if delay == 0 {
 			r.bound, r.verdict = "≥ 10 Gbit/s", verdict(best >= 10e9)
 		} else {

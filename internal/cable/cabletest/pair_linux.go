@@ -166,6 +166,12 @@ func (p *Pair) configure(end int, cfg cable.Config) error {
 				return err
 			}
 		}
+		if cfg.NoOffload && p.far.IsOpen() {
+			// The near end of a veth pair is what must cut.
+			if err := h.LinkSetGSOMaxSegs(link, 1); err != nil {
+				return fmt.Errorf("switch segmentation of %s off: %w", device, err)
+			}
+		}
 		for _, a := range []struct {
 			address netip.Addr
 			bits    int
