@@ -397,6 +397,58 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// fits tells whether hops are those of a branch. One may be silent: before
+// Linux 6.12 all namespaces share one limit on ICMP messages.
+func fits(hops []measurement.TraceHop, branch []netip.Addr) bool {
+	silent := 0
+	for i, h := range hops {
+		switch {
+		case i >= len(branch):
+			return false
+		case h.Address == "":
+			silent++
+		case h.Address != branch[i].String():
+			return false
+		}
+	}
+	return len(hops) == len(branch) && silent <= 1
+}
+
+// A router that balances by ports sends all probes of a raw trace the same
+// way: the hops are those of one branch, never of both.
+func TestBalancedPathIsNotMixed(t *testing.T) {
+	f := chaintest.NewFork(t)
+	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP, measurement.OverICMP} {
+		seen := map[int]int{}
+		for range 40 {
+			var o measurement.Outcome
+			var err error
+			f.Source.Do(t, func() {
+				o, err = Run(context.Background(), Request{Spec: measurement.Spec{Protocol: protocol}, Target: netip.AddrPortFrom(f.Target, 9)}, nil)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			branch := -1
+			for i, hops := range f.Branches {
+				if fits(o.Hops, hops) {
+					branch = i
+				}
+			}
+			if branch < 0 {
+				t.Fatalf("%s: hops %v are of no branch", protocol, addresses(o.Hops))
+			}
+			seen[branch]++
+		}
+		t.Logf("%s: branches taken: %v", protocol, seen)
+		// Ports differ from trace to trace, so TCP and UDP take both branches
+		// but once in 2^39 times; ICMP has no ports to balance by.
+		if protocol != measurement.OverICMP && len(seen) != 2 {
+			t.Errorf("%s: all traces took one branch: the router does not balance", protocol)
+		}
+	}
+}
+
 func BenchmarkTrace(b *testing.B) {
 	c := chaintest.New(b, 3)
 	for b.Loop() {

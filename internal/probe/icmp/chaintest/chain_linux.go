@@ -99,11 +99,14 @@ func newNode(t testing.TB, name string) *Node {
 		"net.ipv4.ip_forward":              "1",
 		"net.ipv6.conf.all.forwarding":     "1",
 		"net.ipv6.conf.default.accept_dad": "0",
+		"net.ipv4.conf.all.rp_filter":      "0",
+		"net.ipv4.conf.default.rp_filter":  "0",
 		"net.ipv4.icmp_ratelimit":          "0",
 		"net.ipv6.icmp.ratelimit":          "0",
 	} {
 		n.Sysctl(t, key, value)
 	}
+	n.liftLimit(t)
 	n.up(t, "lo")
 	return n
 }
@@ -123,30 +126,50 @@ func (n *Node) up(t testing.TB, name string) netlink.Link {
 // link makes link i, between nodes i and i+1.
 func (c *Chain) link(t testing.TB, i int) {
 	t.Helper()
-	near, far := c.Nodes[i], c.Nodes[i+1]
+	var near, far []netip.Prefix
+	for _, v6 := range []bool{false, true} {
+		near, far = append(near, address(i, 1, v6)), append(far, address(i, 2, v6))
+	}
+	connect(t, end{c.Nodes[i], "right", near}, end{c.Nodes[i+1], "left", far})
+}
+
+// end is one end of a link.
+type end struct {
+	node      *Node
+	device    string
+	addresses []netip.Prefix
+}
+
+// connect makes a link between two nodes.
+func connect(t testing.TB, near, far end) {
+	t.Helper()
 	veth := &netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: "right"}, PeerName: "left", PeerNamespace: netlink.NsFd(int(far.ns)),
+		LinkAttrs: netlink.LinkAttrs{Name: near.device}, PeerName: far.device, PeerNamespace: netlink.NsFd(int(far.node.ns)),
 	}
-	if err := near.handle.LinkAdd(veth); err != nil {
-		t.Fatalf("make link %d: %v", i, err)
+	if err := near.node.handle.LinkAdd(veth); err != nil {
+		t.Fatalf("link %s to %s: %v", near.node.Name, far.node.Name, err)
 	}
-	for host, n := range map[int]*Node{1: near, 2: far} {
-		name := "right"
-		if host == 2 {
-			name = "left"
+	for _, e := range []end{near, far} {
+		e.node.up(t, e.device)
+		for _, p := range e.addresses {
+			e.node.addAddress(t, e.device, p)
 		}
-		link := n.up(t, name)
-		for _, v6 := range []bool{false, true} {
-			p := address(i, host, v6)
-			ip := &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
-			addr := &netlink.Addr{IPNet: ip}
-			if v6 {
-				addr.Flags = unix.IFA_F_NODAD
-			}
-			if err := n.handle.AddrAdd(link, addr); err != nil {
-				t.Fatalf("%s: add %v: %v", n.Name, p, err)
-			}
+	}
+}
+
+func (n *Node) addAddress(t testing.TB, device string, p netip.Prefix) {
+	t.Helper()
+	link, err := n.handle.LinkByName(device)
+	if err == nil {
+		ip := &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+		addr := &netlink.Addr{IPNet: ip}
+		if p.Addr().Is6() {
+			addr.Flags = unix.IFA_F_NODAD
 		}
+		err = n.handle.AddrAdd(link, addr)
+	}
+	if err != nil {
+		t.Fatalf("%s: add %v to %s: %v", n.Name, p, device, err)
 	}
 }
 
@@ -195,6 +218,20 @@ func (n *Node) Sysctl(t testing.TB, key, value string) {
 		path := filepath.Join("/proc/sys", strings.ReplaceAll(key, ".", "/"))
 		if err := os.WriteFile(path, []byte(value), 0); err != nil {
 			t.Errorf("%s: set %s: %v", n.Name, key, err)
+		}
+	})
+}
+
+// liftLimit lifts the limit on all ICMP messages of the node together. Before
+// Linux 6.12 it is one for the whole host, and not a node's to lift.
+func (n *Node) liftLimit(t testing.TB) {
+	t.Helper()
+	n.Do(t, func() {
+		for _, name := range []string{"icmp_msgs_per_sec", "icmp_msgs_burst"} {
+			err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte("1000000"), 0)
+			if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+				t.Errorf("%s: set %s: %v", n.Name, name, err)
+			}
 		}
 	})
 }
@@ -285,23 +322,28 @@ func onThread(f func()) {
 // both families: links come up, and neighbours are found, in their own time.
 func (c *Chain) wait(t testing.TB) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
 	for _, v6 := range []bool{false, true} {
-		for {
-			var err error
-			c.Source().Do(t, func() {
-				dialer := net.Dialer{Timeout: 200 * time.Millisecond}
-				var conn net.Conn
-				if conn, err = dialer.Dial("tcp", netip.AddrPortFrom(c.Target(v6), 1).String()); err == nil {
-					err = conn.Close()
-				}
-			})
-			if errors.Is(err, syscall.ECONNREFUSED) {
-				break
+		c.Source().waitFor(t, c.Target(v6))
+	}
+}
+
+func (n *Node) waitFor(t testing.TB, target netip.Addr) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		var err error
+		n.Do(t, func() {
+			dialer := net.Dialer{Timeout: 200 * time.Millisecond}
+			var conn net.Conn
+			if conn, err = dialer.Dial("tcp", netip.AddrPortFrom(target, 1).String()); err == nil {
+				err = conn.Close()
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the chain does not carry traffic to %v: %v", c.Target(v6), err)
-			}
+		})
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no traffic from %s to %v: %v", n.Name, target, err)
 		}
 	}
 }
