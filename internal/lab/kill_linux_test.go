@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -60,10 +61,25 @@ func marked(t *testing.T, mark string) []process {
 	return found
 }
 
+// namespacesOf names the namespaces of the process or thread whose directory in
+// /proc is dir: by their unique id where the kernel tells it (NS_GET_ID of
+// linux/nsfs.h, Linux 6.18), else by inode number, which the kernel uses again
+// for the namespaces of anything else that starts meanwhile.
 func namespacesOf(dir string) []string {
+	const nsGetID = 0x8008b70d // _IOR(0xb7, 13, __u64)
 	var all []string
 	for _, kind := range []string{"net", "mnt", "user", "pid", "ipc", "uts"} {
-		if name, err := os.Readlink(dir + "/ns/" + kind); err == nil { // else it ended meanwhile
+		f, err := os.Open(dir + "/ns/" + kind)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		var id uint64
+		name, err := os.Readlink(dir + "/ns/" + kind)
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), nsGetID, uintptr(unsafe.Pointer(&id))); errno == 0 {
+			name, err = fmt.Sprintf("%s id %d", kind, id), nil
+		}
+		f.Close()
+		if err == nil {
 			all = append(all, name)
 		}
 	}
@@ -92,13 +108,13 @@ func machine(t *testing.T) string {
 // alive are the namespaces that any process of the machine is in.
 func alive(t *testing.T) map[string]bool {
 	t.Helper()
-	tasks, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := make(map[string]bool)
-	for _, task := range tasks {
-		for _, name := range namespacesOf(task) {
+	for _, dir := range processes {
+		for _, name := range namespacesOf(dir) {
 			all[name] = true
 		}
 	}

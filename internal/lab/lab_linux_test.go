@@ -188,35 +188,109 @@ func TestReachesThroughRouters(t *testing.T) {
 	}
 }
 
-func TestUnprivileged(t *testing.T) {
-	testutil.Need(t, os.Geteuid() == 0, "root, to become someone else")
-	needProgram(t, "setpriv")
-	binary := t.TempDir() + "/lab.test"
-	self, err := os.ReadFile(selfExecutable)
+// readableSelf is a copy of the test binary that every user may run: the build
+// directory of `go test` may be closed to others.
+func readableSelf(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "hopbench-lab-test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(binary, self, 0o755); err != nil {
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	self, err := os.ReadFile(selfExecutable)
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(dir+"/lab.test", self, 0o755)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	for dir := binary[:strings.LastIndexByte(binary, '/')]; dir != "/tmp" && dir != "/"; dir = dir[:strings.LastIndexByte(dir, '/')] {
-		if dir == "" || dir == os.TempDir() {
-			break
-		}
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	return dir + "/lab.test"
+}
+
+func TestUnprivileged(t *testing.T) {
+	testutil.Need(t, os.Geteuid() == 0, "root, to become someone else")
+	needProgram(t, "setpriv")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary,
-		"-test.run=^(TestAgentsAnswer|TestReachesThroughRouters)$", "-test.v")
+	tests := []string{"TestAgentsAnswer", "TestReachesThroughRouters", "TestEgressIsMetered", "TestExec", "TestPublishedLab", "TestCloseLeavesNothing"}
+	cmd := exec.CommandContext(ctx, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", readableSelf(t),
+		"-test.run=^("+strings.Join(tests, "|")+")$", "-test.v")
 	cmd.Dir = "/"
 	text, err := cmd.CombinedOutput()
-	if err != nil || strings.Contains(string(text), "SKIP") && os.Getenv(testutil.NoSkipEnv) == "1" {
+	if err != nil {
 		t.Fatalf("as user 65534: %v\n%s", err, text)
 	}
-	if !strings.Contains(string(text), "--- PASS: TestReachesThroughRouters") {
-		t.Logf("as user 65534:\n%s", text)
+	for _, name := range tests {
+		testutil.Need(t, strings.Contains(string(text), "--- PASS: "+name+" "), "an unprivileged user who may run "+name)
+	}
+}
+
+func TestTwoLabsAtOnce(t *testing.T) {
+	needProgram(t, "ping", "ip")
+	one, two := startLab(t, chain(1, nil)), startLab(t, chain(1, nil))
+	must(t, one, "source", "ip", "link", "set", "right", "down")
+	must(t, two, "source", "ping", "-n", "-c", "1", "-W", "2", "10.0.1.2")
+	if text, code := output(t, one, "source", "ping", "-n", "-c", "1", "-W", "1", "10.0.1.2"); code == 0 {
+		t.Errorf("a link that is down carries packets:\n%s", text)
+	}
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, two, "source", "ping", "-n", "-c", "1", "-W", "2", "10.0.1.2")
+	if err := two.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStartNamesWhatFailed(t *testing.T) {
+	needLab(t)
+	impossible := chain(1, nil)
+	impossible.Nodes[1].Sysctls = map[string]string{"net.ipv4.no_such_setting": "1"}
+	badAlgorithm := chain(0, nil)
+	badAlgorithm.Nodes[0].CongestionControl = "nosuch"
+	for name, test := range map[string]struct {
+		topology Topology
+		options  Options
+		want     string
+	}{
+		"sysctl":             {impossible, Options{NodeCommand: []string{"echo-agent"}}, "sysctl router-1 net.ipv4.no_such_setting=1"},
+		"no command":         {chain(0, nil), Options{}, "NodeCommand"},
+		"no executable":      {chain(0, nil), Options{NodeCommand: []string{"x"}, Executable: "/nonexistent"}, "/nonexistent"},
+		"congestion control": {badAlgorithm, Options{NodeCommand: []string{"echo-agent"}}, `no congestion control "nosuch"`},
+		"invalid":            {Topology{Nodes: []Node{{Name: ""}}}, Options{}, "node name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := Start(t.Context(), test.topology, test.options)
+			if err == nil {
+				l.Close()
+				t.Fatal("it started")
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q in it", err, test.want)
+			}
+		})
+	}
+	if children := childrenOfSelf(t); len(children) > 0 {
+		t.Errorf("these run: %v", children)
+	}
+}
+
+func TestAgentThatEndsIsReported(t *testing.T) {
+	needLab(t)
+	l, err := Start(t.Context(), chain(0, nil), Options{NodeCommand: []string{"-test.run=^$", "-no-such-flag"}})
+	if err == nil {
+		defer l.Close()
+		<-l.Done()
+		err = l.Err()
+	}
+	if !strings.Contains(err.Error(), "ended with status 2") {
+		t.Errorf("got %v", err)
 	}
 }
