@@ -104,10 +104,7 @@ func (a axis) ticks(n int, s scale) []tick {
 	if a.log {
 		values = logTicks(a.low, a.high, n)
 	} else {
-		step := niceStep((a.high - a.low) / float64(n))
-		for i := math.Ceil(a.low/step - 1e-9); i*step <= a.high*(1+1e-9) && len(values) < 50; i++ {
-			values = append(values, i*step)
-		}
+		values = linearTicks(a.low, a.high, n)
 	}
 	d := 0
 	for _, v := range values {
@@ -135,9 +132,23 @@ func tickDecimals(v float64) int {
 	return 6
 }
 
+// linearTicks lists the multiples of a round step between low and high.
+func linearTicks(low, high float64, n int) []float64 {
+	var out []float64
+	step := niceStep((high - low) / float64(n))
+	for i := math.Ceil(low/step - 1e-9); i*step <= high+step*1e-9 && len(out) < 50; i++ {
+		out = append(out, i*step)
+	}
+	return out
+}
+
 // logTicks picks the finest of several sets of round values that has at most
-// n of them between low and high.
+// n of them between low and high. Over less than a factor of 1.6 a logarithm
+// is nearly straight and even steps read better.
 func logTicks(low, high float64, n int) []float64 {
+	if high/low < 1.6 {
+		return linearTicks(low, high, n)
+	}
 	sets := [][]float64{
 		{1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.4, 2.6, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5},
 		{1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9}, {1, 1.5, 2, 3, 4, 5, 7}, {1, 2, 5}, {1, 3}, {1}}

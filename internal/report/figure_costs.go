@@ -67,8 +67,9 @@ func smallestEffect(rows []costRow) float64 {
 // costLayout places the plot for a width.
 type costLayout struct {
 	width, left, right, rowHeight float64
-	stacked                       bool // labels above each row instead of beside it
+	indent                        float64 // of the outermost texts
 	top                           float64
+	stacked                       bool // labels above each row instead of beside it
 }
 
 func wideCosts() costLayout {
@@ -76,7 +77,7 @@ func wideCosts() costLayout {
 }
 
 func narrowCosts() costLayout {
-	return costLayout{width: 400, left: 10, right: 390, rowHeight: 40, stacked: true}
+	return costLayout{width: 400, left: 12, right: 388, rowHeight: 44, stacked: true}
 }
 
 // costFigure draws every primary cost as a dot with its interval on a
@@ -86,23 +87,79 @@ func (m *model) costFigure(id string, l costLayout) template.HTML {
 	if len(rows) == 0 {
 		return ""
 	}
-	s := newSVG(id, l.width, m.costHeight(rows, l), "Costs against the baseline", m.costDescription(rows))
+	s := newSVG(id, l.width, costHeight(rows, l), "Costs against the baseline", m.costDescription(rows))
 	m.drawCosts(s, rows, l)
 	return s.end()
 }
 
-const costHeadHeight = 30.0
+const (
+	costHeadHeight = 30.0
+	costAxisHeight = 52.0
+)
 
-// costHeight is the height of the plot: a head per test, a row per cost, and
-// the axis.
-func (m *model) costHeight(rows []costRow, l costLayout) float64 {
-	heads, last := 0, -1
+// costBlock is a part of the plot with its own axis.
+type costBlock struct {
+	rows  []costRow
+	finer bool
+}
+
+// costBlocks puts tests whose costs are all close to 1 on a finer axis of
+// their own when others reach much further: beside a factor of four, an
+// interval of one per cent is a dot.
+func costBlocks(rows []costRow) []costBlock {
+	far := map[int]bool{}
 	for _, r := range rows {
+		for _, v := range r.ends() {
+			if v < 0.8 || v > 1.25 {
+				far[r.test] = true
+			}
+		}
+	}
+	var out [2]costBlock
+	for _, r := range rows {
+		i := 0
+		if !far[r.test] {
+			i = 1
+		}
+		out[i].rows = append(out[i].rows, r)
+	}
+	switch {
+	case len(out[0].rows) == 0:
+		return out[1:]
+	case len(out[1].rows) == 0:
+		return out[:1]
+	}
+	out[1].finer = true
+	return out[:]
+}
+
+// ends are the values of a row that the axis must reach.
+func (r costRow) ends() []float64 {
+	out := []float64{r.cost.Ratio}
+	if r.cost.Low != nil && r.cost.High != nil {
+		out = append(out, *r.cost.Low, *r.cost.High)
+	}
+	return out
+}
+
+// height of a block: a head per test, a row per cost, and the axis.
+func (b costBlock) height(l costLayout) float64 {
+	heads, last := 0, -1
+	for _, r := range b.rows {
 		if r.test != last {
 			heads, last = heads+1, r.test
 		}
 	}
-	return l.top + float64(heads)*costHeadHeight + float64(len(rows))*l.rowHeight + 46
+	return float64(heads)*costHeadHeight + float64(len(b.rows))*l.rowHeight + costAxisHeight
+}
+
+// costHeight is the height of the plot.
+func costHeight(rows []costRow, l costLayout) float64 {
+	h := l.top
+	for _, b := range costBlocks(rows) {
+		h += b.height(l)
+	}
+	return h
 }
 
 // costDescription says in words what the plot shows.
@@ -116,38 +173,59 @@ func (m *model) costDescription(rows []costRow) string {
 
 // drawCosts fills the plot.
 func (m *model) drawCosts(s *svg, rows []costRow, l costLayout) {
-	values := []float64{1 / 1.06, 1.06}
-	for _, r := range rows {
-		values = append(values, r.cost.Ratio)
-		if r.cost.Low != nil && r.cost.High != nil {
-			values = append(values, *r.cost.Low, *r.cost.High)
-		}
+	y := l.top
+	for _, b := range costBlocks(rows) {
+		m.drawCostBlock(s, b, smallestEffect(rows), l, y)
+		y += b.height(l)
+	}
+}
+
+// drawCostBlock draws the rows of one axis from y downwards.
+func (m *model) drawCostBlock(s *svg, b costBlock, effect float64, l costLayout, y float64) {
+	values := []float64{1 / 1.03, 1.03, 1 - effect, 1 + effect}
+	for _, r := range b.rows {
+		values = append(values, r.ends()...)
 	}
 	a := logAxis(values, l.left, l.right)
-	bottom := s.h - 44
-	if b := smallestEffect(rows); b > 0 {
-		s.rect(a.at(1-b), l.top, a.at(1+b)-a.at(1-b), bottom-l.top, "band", "smallest effect that matters: ±"+trimmedPercent(b))
-	}
-	ticks := 9
+	bottom := y + b.height(l) - costAxisHeight + 4
+	ticks := a.ticks(9, plainScale)
 	if l.stacked {
-		ticks = 7
+		ticks = a.ticks(6, plainScale)
+	} else {
+		drawCostGrid(s, a, ticks, effect, y, bottom)
 	}
-	for _, t := range a.ticks(ticks, plainScale) {
-		x := a.at(t.value)
-		s.line(x, l.top, x, bottom, "grid")
-		s.text(x, bottom+15, "middle", "tick", t.label+"×")
+	for _, t := range ticks {
+		s.text(a.at(t.value), bottom+15, "middle", "tick", t.label+"×")
 	}
-	s.line(a.at(1), l.top, a.at(1), bottom, "one")
-	s.text((l.left+l.right)/2, bottom+34, "middle", "axis", "ratio to the baseline"+m.baselineName()+", log scale")
-	y, last := l.top, -1
-	for _, r := range rows {
+	name := "ratio to the baseline" + m.baselineName() + ", log scale"
+	if b.finer {
+		name += ", finer"
+	}
+	s.text((l.left+l.right)/2, bottom+32, "middle", "axis", name)
+	last := -1
+	for _, r := range b.rows {
 		if r.test != last {
 			y, last = y+costHeadHeight, r.test
 			m.costHead(s, r, l, y-10)
 		}
+		if l.stacked { // only beside the mark: the row's text stands above it
+			drawCostGrid(s, a, ticks, effect, y+18, y+l.rowHeight-4)
+		}
 		drawCost(s, a, r, l, y)
 		y += l.rowHeight
 	}
+}
+
+// drawCostGrid draws what lies behind the marks between two heights: the band
+// of effects that do not matter, the ticks' lines and the baseline's.
+func drawCostGrid(s *svg, a axis, ticks []tick, effect, top, bottom float64) {
+	if effect > 0 {
+		s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters: ±"+trimmedPercent(effect))
+	}
+	for _, t := range ticks {
+		s.line(a.at(t.value), top, a.at(t.value), bottom, "grid")
+	}
+	s.line(a.at(1), top, a.at(1), bottom, "one")
 }
 
 // baselineName names the baseline for an axis.
@@ -167,8 +245,8 @@ func (m *model) costHead(s *svg, r costRow, l costLayout, y float64) {
 	if t.Primary.HigherIsBetter {
 		worse = "left of 1 is worse"
 	}
-	s.text(0, y, "start", "head", fit(t.Label+", "+t.Primary.Label, l.width-150))
-	s.text(l.width, y, "end", "axis", worse)
+	s.text(l.indent, y, "start", "head", fit(t.Label+", "+t.Primary.Label, l.width-150))
+	s.text(l.width-l.indent, y, "end", "axis", worse)
 }
 
 // drawCost draws one row whose top is y.
@@ -176,14 +254,14 @@ func drawCost(s *svg, a axis, r costRow, l costLayout, y float64) {
 	middle := y + l.rowHeight/2
 	tooltip := r.label + ": " + r.text + ", " + r.verdict
 	if l.stacked {
-		middle = y + 26
+		middle = y + 29
 		text := r.text + " " + r.verdict
 		s.text(l.left, y+12, "start", class("f", r.path)+" name", fit(r.label, l.right-l.left-float64(columns(text))*glyphWidth))
 		s.text(l.right, y+12, "end", "value", text)
 	} else {
 		s.text(l.left-12, middle+4, "end", class("f", r.path)+" name", fit(r.label, l.left-14))
 		s.text(l.right+14, middle+4, "start", "value", r.text)
-		s.text(l.width, middle+4, "end", "axis", r.verdict)
+		s.text(l.width-l.indent, middle+4, "end", "axis", r.verdict)
 	}
 	s.line(l.left, middle, l.right, middle, "grid")
 	if r.cost.Low != nil && r.cost.High != nil {

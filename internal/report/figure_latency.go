@@ -173,7 +173,7 @@ func (m *model) latencyFigures() []figure {
 // latencyFigure draws the curves of one test.
 func (m *model) latencyFigure(id string, t test, all []series, samples int64) figure {
 	p := newPanel(id, "Distribution of round-trip times, "+t.Label,
-		fmt.Sprintf("Percentile curve per path, all trials together, %d samples.", samples), m.Paths)
+		fmt.Sprintf("Percentile curve per path, all trials together, %d samples.", samples), m.Paths, panelHeight)
 	var xs, ys []float64
 	for _, s := range all {
 		for _, q := range s.points {

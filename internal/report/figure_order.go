@@ -3,9 +3,18 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
+
+// lane is the trials of one path in a figure of the run's order.
+type lane struct {
+	path   int // index into model.Paths
+	trials []*measurement.Trial
+	middle float64 // median of the trials that count, of all when none does
+	has    bool    // there is a value at all
+}
 
 // orderFigures draws, per test, every trial in the order it ran: drift shows
 // as a slope, a failed trial as a cross.
@@ -15,50 +24,134 @@ func (m *model) orderFigures() []figure {
 		if !t.HasPrimary {
 			continue
 		}
-		var trials []*measurement.Trial
-		for j := range m.r.Trials {
-			if m.r.Trials[j].Test == t.Name {
-				trials = append(trials, &m.r.Trials[j])
+		var lanes []lane
+		for p := range m.Paths {
+			if l := m.lane(t, p); len(l.trials) > 0 {
+				lanes = append(lanes, l)
 			}
 		}
-		if len(trials) > 0 {
-			out = append(out, m.orderFigure(fmt.Sprintf("order-%d", i), t, trials))
+		if len(lanes) > 0 {
+			out = append(out, m.orderFigure(fmt.Sprintf("order-%d", i), t, lanes))
 		}
 	}
 	return out
 }
 
-// orderFigure draws one test.
-func (m *model) orderFigure(id string, t test, trials []*measurement.Trial) figure {
-	var values []float64
-	blocks, failed, perBlock := 1, 0, map[int]int{}
-	for _, trial := range trials {
+// lane gathers the trials of a test on a path.
+func (m *model) lane(t test, p int) lane {
+	l := lane{path: p}
+	var good, all []float64
+	for i := range m.r.Trials {
+		trial := &m.r.Trials[i]
+		if trial.Test != t.Name || trial.Path != m.Paths[p].Name {
+			continue
+		}
+		l.trials = append(l.trials, trial)
 		if v, ok := trial.Metrics[t.Primary.Name]; ok {
-			values = append(values, v)
-		}
-		blocks = max(blocks, trial.Block)
-		perBlock[trial.Block]++
-		if !trial.Gate.Passed {
-			failed++
+			all = append(all, v)
+			if trial.Gate.Passed {
+				good = append(good, v)
+			}
 		}
 	}
-	p := newPanel(id, "Every trial in the order it ran, "+t.Label,
-		fmt.Sprintf("%s of %s over %s, coloured by path; %s excluded.", t.Primary.Label, plural(len(trials), "trial"), plural(blocks, "block"), plural(failed, "trial")), m.Paths)
+	if len(good) == 0 {
+		good = all
+	}
+	l.middle, l.has = median(good), len(good) > 0
+	return l
+}
+
+// spread is the largest distance of a counted trial from its lane's median,
+// as a fraction of it, over all lanes: they share it, so that a noisier path
+// looks noisier. Excluded trials may lie beyond and are drawn at the edge.
+func spread(lanes []lane, metric string) float64 {
+	d := 0.01
+	for _, l := range lanes {
+		for _, trial := range l.trials {
+			if v, ok := trial.Metrics[metric]; ok && trial.Gate.Passed && l.middle != 0 {
+				d = max(d, math.Abs(v-l.middle)/math.Abs(l.middle))
+			}
+		}
+	}
+	return d * 1.1
+}
+
+const laneHeight = 58.0
+
+// orderFigure draws one test: a lane per path around that path's own median,
+// all lanes to the same relative scale. On one common axis the distance
+// between paths would hide any drift within them.
+func (m *model) orderFigure(id string, t test, lanes []lane) figure {
+	blocks, failed, count := 1, 0, 0
+	perBlock := map[int][]int{}
+	for _, l := range lanes {
+		for _, trial := range l.trials {
+			blocks, count = max(blocks, trial.Block), count+1
+			perBlock[trial.Block] = append(perBlock[trial.Block], trial.Order)
+			if !trial.Gate.Passed {
+				failed++
+			}
+		}
+	}
+	for _, orders := range perBlock {
+		slices.Sort(orders)
+	}
+	d := spread(lanes, t.Primary.Name)
+	p := newPanel(id, "Every trial in the order it ran, "+t.Label, fmt.Sprintf("%s of %s over %s, one lane per path around its median, plus and minus %s; %d excluded.",
+		t.Primary.Label, plural(count, "trial"), plural(blocks, "block"), trimmedPercent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
 	p.x = axis{low: 0.5, high: float64(blocks) + 0.5, from: p.left, to: p.right}
-	p.y = orderAxis(values, p.bottom-8, p.top)
-	unit := t.Scale
-	if unit.Factor == 0 {
-		unit = p.y.unitOf(t.Primary.Unit)
+	p.text(p.left-40, 11, "start", "axis", axisName(t.Primary.Label, t.Scale, false))
+	p.text(p.right, 11, "end", "axis", "lanes: median ± "+with(number(d*100, percentLaneDecimals(d)), "%"))
+	for i, l := range lanes {
+		top := p.top + laneHeight*float64(i)
+		a := axis{low: l.middle - d*math.Abs(l.middle), high: l.middle + d*math.Abs(l.middle), from: top + laneHeight - 5, to: top + 5}
+		if l.middle == 0 || !finite(a.low) || !finite(a.high) {
+			a.low, a.high = -1, 1
+		}
+		if i > 0 {
+			p.line(p.left, top, p.right, top, "grid")
+		}
+		p.lane(m, t, l, a, perBlock)
 	}
-	p.axes(blockTicks(blocks), p.y.ticks(5, unit), "block", axisName(t.Primary.Label, unit, p.y.log))
-	seen := map[int]int{}
-	for _, trial := range trials {
-		f := (float64(seen[trial.Block]) + 0.5) / float64(perBlock[trial.Block])
-		seen[trial.Block]++
-		p.orderDot(m, trial, t, float64(trial.Block)-0.4+0.8*f)
-	}
-	p.endLabels(m.orderLabels(t, trials, p.y))
+	p.xAxis(blockTicks(blocks), "block")
 	return figure{Title: t.Label, SVG: p.done()}
+}
+
+// percentLaneDecimals shows the spread of lanes with two significant digits.
+func percentLaneDecimals(d float64) int { return decimalsFor(d*100, 2) }
+
+// lane draws the trials of one path.
+func (p *panel) lane(m *model, t test, l lane, a axis, perBlock map[int][]int) {
+	middle := (a.from + a.to) / 2
+	if l.has {
+		p.line(p.left, middle, p.right, middle, "grid")
+		label := number(l.middle/t.Scale.Factor, t.Decimals)
+		p.text(p.left-6, middle+4, "end", "tick", fit(label, panelLeft+4))
+	}
+	for _, trial := range l.trials {
+		orders := perBlock[trial.Block]
+		at, _ := slices.BinarySearch(orders, trial.Order)
+		f := (float64(at) + 0.5) / float64(max(len(orders), 1))
+		p.orderMark(m, trial, t, l.path, p.x.at(float64(trial.Block)-0.4+0.8*f), a)
+	}
+	label := m.Paths[l.path].Label
+	p.text(p.right+9, middle+4, "start", class("f", l.path)+" name", fit(label, panelWidth-p.right-9))
+}
+
+// orderMark draws one trial. One without a value lies at the foot of its lane.
+func (p *panel) orderMark(m *model, trial *measurement.Trial, t test, path int, x float64, a axis) {
+	v, ok := trial.Metrics[t.Primary.Name]
+	y, text := a.from, "no value"
+	if ok {
+		y, text = a.at(v), quantity(v, t.Primary.Unit)
+	}
+	tooltip := fmt.Sprintf("%s: %s", line(trial.ID), text)
+	switch {
+	case !trial.Gate.Passed:
+		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", excluded: "+reasons(trial.Gate, true))
+	case ok:
+		p.marker(path, x, y, 2.8, class("f", path), tooltip)
+	}
 }
 
 // axisName names a vertical axis.
@@ -72,59 +165,16 @@ func axisName(label string, unit scale, log bool) string {
 	return label
 }
 
-// orderAxis is logarithmic where values differ by more than half, so that
-// drift of a small value shows as much as that of a large one.
-func orderAxis(values []float64, from, to float64) axis {
-	low, high := span(values)
-	if low > 0 && high/low > 1.5 {
-		return logAxis(values, from, to)
-	}
-	return linearAxis(values, false, from, to, 5)
-}
-
 // blockTicks labels blocks, thinned out to at most about 12.
 func blockTicks(blocks int) []tick {
 	step := max(int(niceStep(float64(blocks)/12)), 1)
 	var out []tick
 	for b := 1; b <= blocks && len(out) < 60; b++ {
-		if blocks <= 12 || b == 1 || b%step == 0 {
+		if blocks <= 12 || b%step == 0 {
 			out = append(out, tick{float64(b), fmt.Sprint(b)})
 		}
-	}
-	return out
-}
-
-// orderDot draws one trial. A failed one without a value lies on the axis.
-func (p *panel) orderDot(m *model, trial *measurement.Trial, t test, x float64) {
-	i := m.pathIndex(trial.Path)
-	v, ok := trial.Metrics[t.Primary.Name]
-	y, text := p.bottom, "no value"
-	if ok && finite(v) {
-		y, text = p.y.at(v), quantity(v, t.Primary.Unit)
-	}
-	tooltip := fmt.Sprintf("%s: %s", trial.ID, text)
-	if !trial.Gate.Passed {
-		p.cross(p.x.at(x), y, 4, class("s", i)+" cross", tooltip+", excluded: "+reasons(trial.Gate, true))
-		return
-	}
-	if !ok {
-		return
-	}
-	p.marker(i, p.x.at(x), y, 2.8, class("f", i), tooltip)
-}
-
-// orderLabels places the names of paths at the median of their values.
-func (m *model) orderLabels(t test, trials []*measurement.Trial, y axis) []endLabel {
-	var out []endLabel
-	for i, p := range m.Paths {
-		var values []float64
-		for _, trial := range trials {
-			if v, ok := trial.Metrics[t.Primary.Name]; ok && trial.Path == p.Name && !math.IsNaN(v) {
-				values = append(values, v)
-			}
-		}
-		if len(values) > 0 {
-			out = append(out, endLabel{path: i, label: p.Label, y: y.at(median(values))})
+		if blocks > 1e6 && b > 1e6 {
+			break
 		}
 	}
 	return out

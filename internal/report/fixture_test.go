@@ -66,6 +66,14 @@ func fixture(t testing.TB, blocks int) *measurement.Result {
 	}
 	r.Ended, r.Planned = at, len(r.Trials)
 	fixtureStatistics(r)
+	for _, p := range r.Paths {
+		limited := setting[p.Name].limitedShare
+		r.Attributions = append(r.Attributions,
+			measurement.Attribution{Path: p.Name, Test: "flows-1", N: blocks, Sentence: fmt.Sprintf("the receive window held the flow back %.0f %% of the time", limited*100),
+				Shares: map[measurement.Cause]float64{measurement.CauseReceiveWindow: limited, measurement.CauseSourceCap: 0.97 - limited, measurement.CauseUnknown: 0.03}},
+			measurement.Attribution{Path: p.Name, Test: "flows-10", N: blocks, Sentence: "the source's egress cap held the flows back 91 % of the time",
+				Shares: map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.05, measurement.CauseSourceCap: 0.91, measurement.CauseCongestionWindowLoss: 0.003, measurement.CauseUnknown: 0.037}})
+	}
 	r.Notes = []string{"1 of 120 trials was excluded by its gate; it is listed with its reason."}
 	return r
 }
@@ -263,17 +271,25 @@ func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement
 	c := measurement.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary}
 	c.Low, c.Ratio, c.High = fixtureInterval(ratios)
 	c.DifferenceLow, c.Difference, c.DifferenceHigh = fixtureInterval(differences)
-	percent := func(x float64) float64 { return math.Round((x-1)*1000) / 10 }
+	limits := func(low, high *float64, factor float64, format string) string {
+		return fmt.Sprintf(format, minus(fmt.Sprintf("%.2f", *low*factor)), minus(fmt.Sprintf("%.2f", *high*factor)))
+	}
+	from, to := quantity(paired[0][1], metric.Unit), quantity(paired[0][0], metric.Unit)
+	what := metric.Label + " of " + test.Name
 	switch {
 	case c.Low == nil:
 		c.Verdict, c.BlocksNeeded = measurement.NotResolved, 6
-		c.Sentence = fmt.Sprintf("The cost of %s to %s of %s is not resolved; about 6 blocks are needed.", p.Title, metric.Label, test.Title)
+		c.Sentence = fmt.Sprintf("%s: not resolved on %s: %+.1f %% from %d blocks; needs about 6 blocks", p.Name, what, (c.Ratio-1)*100, c.N)
 	case *c.Low > 0.98 && *c.High < 1.02:
 		c.Verdict, c.Bound = measurement.NoCost, 0.02
-		c.Sentence = fmt.Sprintf("%s: no cost larger than 2 %% to %s of %s.", p.Title, metric.Label, test.Title)
+		c.Sentence = fmt.Sprintf("%s: no cost larger than 2 %% on %s", p.Name, what)
+	case metric.HigherIsBetter:
+		c.Verdict = measurement.Costs
+		low, high := 1-*c.High, 1-*c.Low
+		c.Sentence = fmt.Sprintf("%s costs %.1f %% %s of %s (%s → %s)", p.Name, (1-c.Ratio)*100, limits(&low, &high, 100, "[%s, %s]"), what, from, to)
 	default:
 		c.Verdict = measurement.Costs
-		c.Sentence = fmt.Sprintf("%s: %s of %s changes by %+.1f %% [%+.1f, %+.1f].", p.Title, metric.Label, test.Title, percent(c.Ratio), percent(*c.Low), percent(*c.High))
+		c.Sentence = fmt.Sprintf("%s adds %.2f ms %s to %s (%s → %s, ×%.1f)", p.Name, c.Difference*1e3, limits(c.DifferenceLow, c.DifferenceHigh, 1e3, "[%s, %s]"), what, from, to, c.Ratio)
 	}
 	p1 := 0.001953125
 	c.P, c.PHolm = &p1, &p1

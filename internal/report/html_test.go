@@ -2,8 +2,16 @@ package report
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+
+	"golang.org/x/net/html"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -17,8 +25,129 @@ func htmlText(t testing.TB, r *measurement.Result) []byte {
 	return b.Bytes()
 }
 
+// voidElements have no end tag (HTML Living Standard, 13.1.2).
+var voidElements = []string{"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
+// checkPage reads a page token by token: every element is closed in order,
+// ids are unique, references to ids resolve, and nothing is run or fetched.
+func checkPage(page []byte) error {
+	z := html.NewTokenizer(bytes.NewReader(page))
+	var open []string
+	ids, wanted := map[string]bool{}, map[string]bool{}
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			if len(open) > 0 {
+				return fmt.Errorf("never closed: %v", open)
+			}
+			for id := range wanted {
+				if !ids[id] {
+					return fmt.Errorf("nothing has the id %q", id)
+				}
+			}
+			return nil
+		case html.StartTagToken:
+			token := z.Token()
+			if err := checkElement(token, ids, wanted); err != nil {
+				return err
+			}
+			if !slices.Contains(voidElements, token.Data) {
+				open = append(open, token.Data)
+			}
+		case html.SelfClosingTagToken:
+			if err := checkElement(z.Token(), ids, wanted); err != nil {
+				return err
+			}
+		case html.EndTagToken:
+			name := z.Token().Data
+			if len(open) == 0 || open[len(open)-1] != name {
+				return fmt.Errorf("</%s> closes %v", name, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// checkElement refuses what runs or fetches, and gathers ids.
+func checkElement(token html.Token, ids, wanted map[string]bool) error {
+	if slices.Contains([]string{"script", "img", "iframe", "link", "object", "embed", "base", "form", "image", "use", "foreignobject", "a"}, token.Data) {
+		return fmt.Errorf("the page holds a <%s>", token.Data)
+	}
+	for _, a := range token.Attr {
+		switch {
+		case strings.HasPrefix(a.Key, "on"), slices.Contains([]string{"src", "href", "style", "srcset", "action"}, a.Key):
+			return fmt.Errorf("<%s> has the attribute %s", token.Data, a.Key)
+		case a.Key == "id":
+			if ids[a.Val] {
+				return fmt.Errorf("two elements have the id %q", a.Val)
+			}
+			ids[a.Val] = true
+		case a.Key == "aria-labelledby":
+			for _, id := range strings.Fields(a.Val) {
+				wanted[id] = true
+			}
+		}
+	}
+	return nil
+}
+
+func TestHTMLIsWellFormedAndAlone(t *testing.T) {
+	page := htmlText(t, fixture(t, 10))
+	if err := checkPage(page); err != nil {
+		t.Error(err)
+	}
+	if _, err := html.Parse(bytes.NewReader(page)); err != nil {
+		t.Error(err)
+	}
+	// The only address is the name of SVG's namespace, which nothing fetches.
+	for _, address := range regexp.MustCompile(`[a-z]+://[^\s"'<]*|url\([^)]*\)|@import`).FindAllString(string(page), -1) {
+		if address != "http://www.w3.org/2000/svg" {
+			t.Errorf("the page refers to %s", address)
+		}
+	}
+	if !strings.Contains(string(page), `http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;`) &&
+		!strings.Contains(string(page), `http-equiv="Content-Security-Policy" content="default-src 'none'`) {
+		t.Error("the page has no content security policy")
+	}
+}
+
+// TestHTMLSections holds the order of the sections.
+func TestHTMLSections(t *testing.T) {
+	page := string(htmlText(t, fixture(t, 10)))
+	at := 0
+	for _, id := range []string{"verdict", "table", "costs", "attribution", "paths", "time", "order", "latency", "published", "notes", "environment", "reproduce"} {
+		i := strings.Index(page, `<section id="`+id+`"`)
+		if i < at {
+			t.Errorf("section %s is missing or out of order", id)
+		}
+		at = max(at, i)
+	}
+	for _, want := range []string{
+		"9 of 10 blocks",                                         // the hole
+		"destination&#39;s CPUs were 99",                         // its reason
+		"hopbench run routing-appliance --blocks 10 --seed 4242", // how to repeat it
+		"at 1:10", "published", "10.0.0.2 → 10.0.1.2 → 10.0.9.2",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+func TestHTMLFragmentGolden(t *testing.T) {
+	page := string(htmlText(t, fixture(t, 10)))
+	for _, id := range []string{"verdict", "table", "costs", "attribution", "paths", "published"} {
+		start := strings.Index(page, `<section id="`+id+`"`)
+		if start < 0 {
+			t.Fatalf("no section %s", id)
+		}
+		end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
+		golden(t, "section-"+id+".html", []byte(page[start:end]))
+	}
+}
+
 // TestHTMLSize writes the page where HOPBENCH_REPORT_OUT says, to be looked
-// at, and holds its size under the target.
+// at, and holds its size under the limit.
 func TestHTMLSize(t *testing.T) {
 	page := htmlText(t, fixture(t, 10))
 	if out := os.Getenv("HOPBENCH_REPORT_OUT"); out != "" {
@@ -27,8 +156,70 @@ func TestHTMLSize(t *testing.T) {
 		}
 	}
 	const limit = 3 << 20
-	t.Logf("%d bytes", len(page))
 	if len(page) > limit {
-		t.Errorf("the page has %d bytes, more than %d", len(page), limit)
+		t.Errorf("a page of 120 trials has %d bytes, more than %d", len(page), limit)
+	}
+}
+
+// TestContrast computes the contrast of every text colour on its ground as
+// WCAG 2.2 defines it (relative luminance, success criterion 1.4.3).
+func TestContrast(t *testing.T) {
+	light, dark, found := strings.Cut(pageCSS, "@media screen and (prefers-color-scheme: dark)")
+	if !found {
+		t.Fatal("the style sheet has no dark half")
+	}
+	dark, _, _ = strings.Cut(dark, "\n}\n")
+	for name, css := range map[string]string{"light": light, "dark": dark} {
+		colours := map[string]float64{}
+		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6})`).FindAllStringSubmatch(css, -1) {
+			colours[m[1]] = luminance(t, m[2])
+		}
+		pairs := [][2]string{{"text", "page"}, {"text", "card"}, {"soft", "page"}, {"soft", "card"}, {"soft", "warm"}, {"costs", "page"}, {"costs", "costs-back"},
+			{"fine", "page"}, {"fine", "fine-back"}, {"open", "page"}, {"open", "open-back"}}
+		for i := range pathColours {
+			pairs = append(pairs, [2]string{fmt.Sprintf("c%d", i), "page"})
+		}
+		for _, p := range pairs {
+			a, okA := colours[p[0]]
+			b, okB := colours[p[1]]
+			if !okA || !okB {
+				t.Errorf("%s: no colour %s or %s", name, p[0], p[1])
+				continue
+			}
+			if c := (max(a, b) + 0.05) / (min(a, b) + 0.05); c < 4.5 {
+				t.Errorf("%s: %s on %s has a contrast of %.2f, less than 4.5", name, p[0], p[1], c)
+			}
+		}
+	}
+}
+
+// luminance is WCAG's relative luminance of an sRGB colour.
+func luminance(t *testing.T, colour string) float64 {
+	t.Helper()
+	l := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		n, err := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := float64(n) / 255
+		if c <= 0.04045 {
+			c /= 12.92
+		} else {
+			c = math.Pow((c+0.055)/1.055, 2.4)
+		}
+		l += weight * c
+	}
+	return l
+}
+
+func BenchmarkHTML(b *testing.B) {
+	r := fixture(b, 10)
+	for b.Loop() {
+		var w bytes.Buffer
+		if err := HTML(&w, r); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(w.Len()), "bytes")
 	}
 }

@@ -101,7 +101,7 @@ func markdownCell(m *model, c cell) []string {
 		out = append(out, markdownText(strings.TrimSpace(c.Cost+" "+c.CostInterval)), "*"+markdownText(c.Verdict)+"*")
 	}
 	if s, ok := m.scaled(); ok {
-		add("× "+scaleName(s)+": ", c.Scaled)
+		add("× "+scaleName(s)+" = ", c.Scaled)
 	}
 	for _, p := range c.Published {
 		add("published: ", p)

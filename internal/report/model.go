@@ -88,7 +88,7 @@ func newModel(r *measurement.Result) *model {
 	m.Tests = testsOf(r)
 	m.Status = m.status()
 	m.Statement = m.statement()
-	m.ModelText = line(r.Experiment.Model)
+	m.ModelText = sentence(r.Experiment.Model)
 	m.Source = line(r.Experiment.Source)
 	m.Notes = lines(r.Notes)
 	m.Open = lines(r.Experiment.Open)
@@ -105,7 +105,7 @@ func newModel(r *measurement.Result) *model {
 func lines(in []string) []string {
 	var out []string
 	for _, s := range in {
-		if s = line(s); s != "" {
+		if s = sentence(s); s != "" {
 			out = append(out, s)
 		}
 	}
@@ -343,7 +343,7 @@ func reasons(g measurement.Gate, fatalOnly bool) string {
 		if fatalOnly && !c.Fatal {
 			continue
 		}
-		s := line(c.Reason)
+		s := sentence(c.Reason)
 		if s == "" {
 			s = line(c.Name)
 		}

@@ -11,6 +11,7 @@ import (
 type panel struct {
 	*svg
 	left, right, top, bottom float64 // edges of the plotted area
+	height                   float64
 	x, y                     axis
 }
 
@@ -25,31 +26,41 @@ const (
 )
 
 // newPanel starts a panel whose right margin has room for the labels.
-func newPanel(id, title, description string, labels []path) *panel {
+func newPanel(id, title, description string, labels []path, height float64) *panel {
 	room := 0
 	for _, p := range labels {
 		room = max(room, columns(p.Label))
 	}
-	margin := min(float64(room)*glyphWidth+14, 118)
-	return &panel{svg: newSVG(id, panelWidth, panelHeight, title, description),
-		left: panelLeft, right: panelWidth - margin, top: panelTop, bottom: panelHeight - panelBottom}
+	margin := min(float64(room)*glyphWidth+12, 132)
+	return &panel{svg: newSVG(id, panelWidth, height, title, description),
+		left: panelLeft, right: panelWidth - margin, top: panelTop, bottom: height - panelBottom, height: height}
 }
 
 // axes draws grid lines, ticks and the names of both axes.
 func (p *panel) axes(xTicks, yTicks []tick, xName, yName string) {
 	p.text(p.left-40, 11, "start", "axis", yName)
-	for _, t := range yTicks {
-		y := p.y.at(t.value)
+	p.yTicks(p.y, yTicks)
+	p.xAxis(xTicks, xName)
+}
+
+// yTicks draws horizontal grid lines with labels.
+func (p *panel) yTicks(a axis, ticks []tick) {
+	for _, t := range ticks {
+		y := a.at(t.value)
 		p.line(p.left, y, p.right, y, "grid")
 		p.text(p.left-6, y+4, "end", "tick", t.label)
 	}
-	for _, t := range xTicks {
+}
+
+// xAxis draws the axis below.
+func (p *panel) xAxis(ticks []tick, name string) {
+	for _, t := range ticks {
 		x := p.x.at(t.value)
 		p.line(x, p.bottom, x, p.bottom+4, "rule")
 		p.text(x, p.bottom+16, "middle", "tick", t.label)
 	}
 	p.line(p.left, p.bottom, p.right, p.bottom, "rule")
-	p.text((p.left+p.right)/2, panelHeight-5, "middle", "axis", xName)
+	p.text((p.left+p.right)/2, p.height-5, "middle", "axis", name)
 }
 
 // endLabel is the name of a path at the height where its line ends.

@@ -3,6 +3,10 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"maps"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // shareRow is how the time of a test on a path divides among its limits.
@@ -19,8 +23,56 @@ type sharePart struct {
 	Fraction float64
 }
 
-// shares arranges the attribution for figures and text.
-func (m *model) shares() []shareRow { return nil }
+// causes are the limits in the order that reports show them, from the source
+// along the path to the destination, with the words for people. Their position
+// is the colour of the style sheet; the last is grey.
+var causes = []struct {
+	cause measurement.Cause
+	name  string
+}{
+	{measurement.CauseSenderApplication, "sender's application"},
+	{measurement.CauseSendBuffer, "send buffer"},
+	{measurement.CauseReceiveWindow, "receive window"},
+	{measurement.CauseCongestionWindowLoss, "congestion window (loss)"},
+	{measurement.CauseCongestionWindowDelay, "congestion window (delay)"},
+	{measurement.CausePacing, "pacing"},
+	{measurement.CauseSourceCPU, "source's CPU"},
+	{measurement.CauseDestinationCPU, "destination's CPU"},
+	{measurement.CauseSourceCap, "source's egress cap"},
+	{measurement.CauseDestinationCap, "destination's cap"},
+	{measurement.CauseUnknown, "unknown"},
+}
+
+// shares arranges the attribution for figures and text. A cause that this
+// package does not know keeps its own name, and comes last.
+func (m *model) shares() []shareRow {
+	var out []shareRow
+	for _, a := range m.r.Attributions {
+		row := shareRow{Path: m.pathLabel(a.Path), Test: m.testLabel(a.Test), Sentence: sentence(a.Sentence)}
+		known := map[measurement.Cause]bool{}
+		for i, c := range causes {
+			known[c.cause] = true
+			row.add(sharePart{c.name, i, a.Shares[c.cause]})
+		}
+		for _, c := range slices.Sorted(maps.Keys(a.Shares)) {
+			if !known[c] {
+				row.add(sharePart{line(string(c)), len(causes) - 1, a.Shares[c]})
+			}
+		}
+		if row.Sentence != "" || len(row.Parts) > 0 {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// add appends a part that is a share: above zero and at most the whole.
+func (row *shareRow) add(p sharePart) {
+	if p.Fraction > 0 {
+		p.Fraction = min(p.Fraction, 1)
+		row.Parts = append(row.Parts, p)
+	}
+}
 
 // shareBar is a row with its picture.
 type shareBar struct {

@@ -197,17 +197,30 @@ func (m *model) comparisons() []comparison {
 			metric = measurement.Metric{Label: line(f.Metric), Unit: measurement.Count}
 		}
 		c := comparison{ID: line(f.ID), Path: m.pathLabel(f.Path), Test: m.testLabel(f.Test), Metric: metric.Label,
-			Measured: "not measured", Note: line(f.Note)}
-		s := scaleFor(metric.Unit, f.Value)
+			Measured: "not measured", Note: sentence(f.Note)}
+		s := m.comparisonScale(f, metric)
 		if got := m.cell(key{f.Path, f.Test, f.Metric}); got != nil && got.N > 0 {
-			factor := m.factor(metric)
-			s = commonScale(metric.Unit, []float64{f.Value, got.Median * factor})
-			c.fill(got, f.Value, factor, s)
+			c.fill(got, f.Value, m.factor(metric), s)
 		}
 		c.Published = with(publishedNumber(f.Value/s.Factor), s.Name)
 		out = append(out, c)
 	}
 	return out
+}
+
+// comparisonScale is the unit of a comparison: that of the test's own column
+// where both are in the same unit, so that a test's figures line up.
+func (m *model) comparisonScale(f measurement.Figure, metric measurement.Metric) scale {
+	for _, t := range m.Tests {
+		if t.Name == f.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate {
+			return t.Scale
+		}
+	}
+	values := []float64{f.Value}
+	if got := m.cell(key{f.Path, f.Test, f.Metric}); got != nil && got.N > 0 {
+		values = append(values, got.Median*m.factor(metric))
+	}
+	return commonScale(metric.Unit, values)
 }
 
 // factor is what a metric is multiplied by to compare with published figures.
@@ -260,7 +273,7 @@ func (m *model) verdict(c *measurement.Cost, p path, t test) verdict {
 	if !ok {
 		metric = measurement.Metric{Label: line(c.Metric), Unit: measurement.Count}
 	}
-	v := verdict{Kind: c.Verdict, Text: line(c.Sentence), Path: p.Label, Test: t.Label, Metric: metric.Label, cost: c}
+	v := verdict{Kind: c.Verdict, Text: sentence(c.Sentence), Path: p.Label, Test: t.Label, Metric: metric.Label, cost: c}
 	if v.Text == "" {
 		s := test{Primary: metric, Scale: scaleFor(metric.Unit, c.Difference)}
 		s.Decimals = decimalsFor(c.Difference/s.Scale.Factor, 3)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -31,6 +32,14 @@ func clean(s string, keepLines bool) string {
 // line is a text as one line without surrounding space.
 func line(s string) string {
 	return strings.TrimSpace(clean(s, false))
+}
+
+// unitBreak finds the space between a number and its unit.
+var unitBreak = regexp.MustCompile(`([0-9]) (%|[GMTk]?bit/s|[GMk]?B|[mµn]?s|blocks?|flows?)([^\pL\pN]|$)`)
+
+// sentence is a text as one line in which no number parts from its unit.
+func sentence(s string) string {
+	return unitBreak.ReplaceAllString(line(s), "$1"+nbsp+"$2$3")
 }
 
 // bidiControl reports the explicit directional formatting characters of

@@ -1,0 +1,335 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// renderings is every way to write a result.
+var renderings = []struct {
+	name  string
+	write func(io.Writer, *measurement.Result) error
+}{
+	{"terminal", func(w io.Writer, r *measurement.Result) error {
+		return Terminal(w, r, Options{Width: 80, Colour: true})
+	}},
+	{"narrow terminal", func(w io.Writer, r *measurement.Result) error { return Terminal(w, r, Options{Width: 20}) }},
+	{"markdown", Markdown},
+	{"html", HTML},
+	{"csv", CSV},
+	{"json", JSON},
+	{"picture", Picture},
+}
+
+// renderAll writes r every way and returns the texts by name.
+func renderAll(t testing.TB, r *measurement.Result) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, x := range renderings {
+		var b bytes.Buffer
+		if err := x.write(&b, r); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		out[x.name] = b.String()
+	}
+	if err := checkPage([]byte(out["html"])); err != nil {
+		t.Errorf("html: %v", err)
+	}
+	if err := wellFormed([]byte(out["picture"])); err != nil {
+		t.Errorf("picture: %v", err)
+	}
+	for name, text := range out {
+		if name != "json" && (strings.Contains(text, "NaN") || strings.Contains(text, "Inf")) {
+			t.Errorf("%s shows a number that is none", name)
+		}
+	}
+	return out
+}
+
+func TestDegenerateResults(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	cases := map[string]func(r *measurement.Result) *measurement.Result{
+		"nil":              func(*measurement.Result) *measurement.Result { return nil },
+		"zero":             func(*measurement.Result) *measurement.Result { return &measurement.Result{} },
+		"no trials":        func(r *measurement.Result) *measurement.Result { r.Trials, r.Cells, r.Costs = nil, nil, nil; return r },
+		"no costs":         func(r *measurement.Result) *measurement.Result { r.Costs = nil; return r },
+		"no tests":         func(r *measurement.Result) *measurement.Result { r.Tests = nil; return r },
+		"no declared path": func(r *measurement.Result) *measurement.Result { r.Paths = nil; return r },
+		"zero blocks":      func(r *measurement.Result) *measurement.Result { r.Experiment.Blocks = 0; return r },
+		"no intervals": func(r *measurement.Result) *measurement.Result {
+			for i := range r.Cells {
+				r.Cells[i].Low, r.Cells[i].High = nil, nil
+			}
+			for i := range r.Costs {
+				c := &r.Costs[i]
+				c.Low, c.High, c.DifferenceLow, c.DifferenceHigh, c.Sentence = nil, nil, nil, nil, ""
+			}
+			return r
+		},
+		"not finite": func(r *measurement.Result) *measurement.Result {
+			r.Cells[0].Median, r.Costs[0].Ratio, r.Experiment.Scale = nan, inf, nan
+			r.Cells[1].Low, r.Costs[1].High = &nan, &inf
+			r.Trials[0].Metrics["rtt_p50_seconds"] = nan
+			for i := range r.Trials {
+				if b := r.Trials[i].Throughput; b != nil {
+					b.Bytes[3], b.Width = inf, measurement.Seconds(nan)
+					r.Trials[i].Flows[0].Info[2].RTT = measurement.Seconds(nan)
+					break
+				}
+			}
+			return r
+		},
+		"extreme": func(r *measurement.Result) *measurement.Result {
+			for i := range r.Cells {
+				r.Cells[i].Median = []float64{1e308, -1e308, 5e-324, 0}[i%4]
+			}
+			for i := range r.Costs {
+				r.Costs[i].Ratio, r.Costs[i].Difference = []float64{1e308, 5e-324, 0, -1}[i%4], 1e308
+			}
+			for i := range r.Trials {
+				r.Trials[i].Block = []int{-5, 0, math.MaxInt32, 3}[i%4]
+				for k := range r.Trials[i].Metrics {
+					r.Trials[i].Metrics[k] = []float64{1e308, -1e308, 0, 5e-324}[i%4]
+				}
+			}
+			return r
+		},
+		"one path only": func(r *measurement.Result) *measurement.Result {
+			r.Paths = r.Paths[:1]
+			r.Costs = nil
+			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Path != "direct" })
+			r.Cells = slices.DeleteFunc(r.Cells, func(c measurement.Cell) bool { return c.Path != "direct" })
+			return r
+		},
+		"all trials failed": func(r *measurement.Result) *measurement.Result {
+			for i := range r.Trials {
+				r.Trials[i].Gate = measurement.Gate{}
+				r.Trials[i].Metrics = nil
+			}
+			r.Cells, r.Costs = nil, nil
+			return r
+		},
+		"garbage histograms": func(r *measurement.Result) *measurement.Result {
+			for i := range r.Trials {
+				if l := r.Trials[i].Latency; l != nil {
+					l.HDR = []byte("not a histogram")
+				}
+			}
+			return r
+		},
+		"twenty paths": func(r *measurement.Result) *measurement.Result {
+			for i := range 20 {
+				p := r.Paths[1]
+				p.Name = fmt.Sprintf("path-%d", i)
+				p.Title = strings.Repeat("long name ", 6) + p.Name
+				r.Paths = append(r.Paths, p)
+			}
+			return r
+		},
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			texts := renderAll(t, change(fixture(t, 6)))
+			if len(texts["terminal"]) == 0 || len(texts["html"]) == 0 {
+				t.Error("nothing was rendered")
+			}
+		})
+	}
+}
+
+func TestGarbageHistogramIsNamed(t *testing.T) {
+	r := fixture(t, 6)
+	for i := range r.Trials {
+		if l := r.Trials[i].Latency; l != nil {
+			l.HDR = []byte("not a histogram")
+			break
+		}
+	}
+	if !strings.Contains(string(htmlText(t, r)), "1 histogram could not be read") {
+		t.Error("the page does not say that a histogram could not be read")
+	}
+}
+
+func TestNonFiniteValuesAreCounted(t *testing.T) {
+	r := fixture(t, 6)
+	r.Trials[0].Metrics["rtt_p50_seconds"] = math.NaN()
+	r.Cells[0].Median = math.Inf(-1)
+	before := len(r.Cells)
+	var b bytes.Buffer
+	if err := JSON(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	var back measurement.Result
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if len(back.Cells) != before-1 || !strings.Contains(strings.Join(back.Notes, " "), "2 values of this run were not finite") {
+		t.Errorf("got %d cells and notes %q, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
+	}
+	if !math.IsNaN(r.Trials[0].Metrics["rtt_p50_seconds"]) || len(r.Cells) != before {
+		t.Error("the result itself was changed")
+	}
+}
+
+// hostile is a text that would break out of every medium.
+const hostile = "</title></style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'|`*_[x](javascript:alert(1))\x1b[31m\x00\u202e\xff"
+
+func TestHostileTextsAreEscaped(t *testing.T) {
+	r := fixture(t, 6)
+	replaceTexts(r)
+	texts := renderAll(t, r)
+	for _, name := range []string{"terminal", "narrow terminal"} {
+		plain := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "").Replace(texts[name])
+		if name == "narrow terminal" && strings.Contains(texts[name], "\x1b") {
+			t.Error("an escape sequence of a name reaches a terminal without colour")
+		}
+		if strings.ContainsAny(plain, "\x1b\x00\u202e") {
+			t.Errorf("%s: a control character of a name reaches the terminal", name)
+		}
+	}
+	if s := texts["markdown"]; strings.Contains(s, "<script") || strings.Contains(s, "<img") || strings.Contains(s, "[x](") {
+		t.Error("markdown: a name is read as markup")
+	}
+}
+
+// replaceTexts puts the hostile text into every text of a result that a user
+// or another machine writes.
+func replaceTexts(r *measurement.Result) {
+	e := &r.Experiment
+	e.Name, e.Title, e.Model, e.Source, e.Text = hostile, hostile, hostile, hostile, hostile
+	e.Open = []string{hostile}
+	r.Notes = []string{hostile}
+	r.Testbed.Kind, r.Testbed.Note = hostile, hostile
+	r.Environment = map[string]string{hostile: hostile}
+	for i := range r.Paths {
+		p := &r.Paths[i]
+		p.Title, p.Source, p.Dest = hostile, hostile, hostile
+		p.Hops = append(p.Hops, measurement.HopInfo{Type: hostile, Name: hostile, Parameters: map[string]string{hostile: hostile}})
+	}
+	for i := range r.Tests {
+		r.Tests[i].Title = hostile
+		r.Tests[i].Spec.CongestionControl = hostile
+	}
+	for i := range r.Trials {
+		t := &r.Trials[i]
+		t.ID = hostile
+		t.Facts = []string{hostile}
+		t.Gate = measurement.Gate{Passed: i%2 == 0, Checks: []measurement.Check{{Name: hostile, Reason: hostile, Fatal: i%2 == 1}}}
+		t.Fingerprint = &measurement.Fingerprint{Why: hostile, Hops: []measurement.TraceHop{{Address: hostile}}}
+		t.Metrics[hostile] = 1
+	}
+	for i := range r.Costs {
+		r.Costs[i].Sentence = hostile
+	}
+	for i := range e.Published {
+		e.Published[i].ID, e.Published[i].Note = hostile, hostile
+	}
+	r.Attributions = append(r.Attributions, measurement.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[measurement.Cause]float64{hostile: 0.5}})
+}
+
+// TestAnyResultRenders changes random parts of a result's JSON and holds that
+// whatever still is a result renders every way.
+func TestAnyResultRenders(t *testing.T) {
+	document, err := json.Marshal(fixture(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var tree any
+		if err := json.Unmarshal(document, &tree); err != nil {
+			t.Fatal(err)
+		}
+		changed, err := json.Marshal(mutate(rng, tree, 0.003+0.05*rng.Float64()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r measurement.Result
+		if json.Unmarshal(changed, &r) != nil {
+			continue
+		}
+		rendered++
+		renderAll(t, &r)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if rendered < 30 {
+		t.Errorf("only %d changed documents were results", rendered)
+	}
+}
+
+// mutate replaces or drops values of a JSON tree, keeping their types so that
+// the document stays a result.
+func mutate(rng *rand.Rand, v any, p float64) any {
+	hit := rng.Float64() < p
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			if rng.Float64() < p {
+				delete(v, k)
+				continue
+			}
+			v[k] = mutate(rng, v[k], p)
+		}
+	case []any:
+		if hit {
+			return v[:rng.IntN(len(v)+1)]
+		}
+		for i := range v {
+			v[i] = mutate(rng, v[i], p)
+		}
+	case float64:
+		if hit {
+			if v == math.Trunc(v) {
+				return []float64{0, -1, 1, 7, 1e9}[rng.IntN(5)]
+			}
+			return []float64{0, -1, 1e-300, 1e300, -1e300, 0.5}[rng.IntN(6)]
+		}
+	case string:
+		if hit && !strings.Contains(v, "T09:") { // a time must stay a time
+			return []string{"", "<b>&\"'", "東京のルーター", strings.Repeat("long ", 50), "\x1b[2J"}[rng.IntN(5)]
+		}
+	}
+	return v
+}
+
+func FuzzResult(f *testing.F) {
+	for _, r := range []*measurement.Result{fixture(f, 1), {}} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r measurement.Result
+		if json.Unmarshal(b, &r) == nil {
+			renderAll(t, &r)
+		}
+	})
+}
+
+func FuzzHistogram(f *testing.F) {
+	for _, trial := range fixture(f, 1).Trials {
+		if trial.Latency != nil {
+			f.Add(trial.Latency.HDR)
+		}
+	}
+	f.Add([]byte{0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, err := decodeHistogram(b); err == nil && h.ByteSize() > 8<<20 {
+			t.Errorf("a histogram of %d bytes was accepted", h.ByteSize())
+		}
+	})
+}

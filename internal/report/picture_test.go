@@ -1,0 +1,40 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+func pictureText(t testing.TB, r *measurement.Result) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Picture(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// wellFormed reads an XML document to its end.
+func wellFormed(document []byte) error {
+	d := xml.NewDecoder(bytes.NewReader(document))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func TestPictureGolden(t *testing.T) {
+	got := pictureText(t, fixture(t, 10))
+	if err := wellFormed(got); err != nil {
+		t.Errorf("the picture is not well-formed XML: %v", err)
+	}
+	golden(t, "picture.svg", got)
+}
