@@ -6,7 +6,10 @@
 // the questions down. Where the kernel offers software timestamps of
 // transmission and reception they give the round trip, without the delays of
 // this process's own wake-up; otherwise the monotonic clock does, and the
-// outcome says which.
+// outcome says which. The kernel stamps a request when it hands it to the
+// device, after the host's own queueing discipline, so that a shaped egress
+// that is full of other traffic is not part of the round trip by kernel
+// timestamps, while it is by the monotonic clock.
 //
 // An answer counts when its sequence number and its random cookie are those of
 // a request of this run, once, and within the timeout. Everything else, that

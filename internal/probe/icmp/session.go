@@ -226,14 +226,15 @@ func (s *session) takeReply(e *echo, index int, ev *event) {
 	case answered:
 		s.duplicate++
 		return
-	case lost:
-		s.late++
-		return
 	case rejected, unsendable, unsent:
 		s.foreign++
 		return
+	case pending:
+		s.waiting--
+	case lost:
+		// Given up too early when this process slept over an answer that the
+		// kernel stamped in time.
 	}
-	s.waiting--
 	rtt := s.rtt(e, ev)
 	if rtt > s.plan.timeout {
 		e.state = lost

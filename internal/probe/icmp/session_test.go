@@ -216,6 +216,25 @@ func TestKernelClocksOnlyWhenPlausible(t *testing.T) {
 	}
 }
 
+// An answer that the kernel stamped in time counts, however late this process
+// woke up for it.
+func TestLateWakeUpIsNotALateAnswer(t *testing.T) {
+	s := newSession(testPlan(t, measurement.Spec{Count: 2, Timeout: 0.1}), &scripted{})
+	s.send(0)
+	s.send(0)
+	start := s.echos[0].sent
+	s.next(start, start.Add(time.Second))
+	if s.echos[0].state != lost || s.echos[1].state != lost {
+		t.Fatal("requests were not given up")
+	}
+	awake := start.Add(2 * time.Second)
+	s.take(&event{what: replied, sequence: 0, at: awake, kernel: start.Round(0).Add(time.Millisecond)})
+	s.take(&event{what: replied, sequence: 1, at: awake, kernel: start.Round(0).Add(time.Second)})
+	if o := s.outcome(); o.Metrics["loss_fraction"] != 0.5 || s.late != 1 || o.Metrics["rtt_max_seconds"] != 0.001 {
+		t.Errorf("metrics %v, %d late", o.Metrics, s.late)
+	}
+}
+
 func TestPlanRefuses(t *testing.T) {
 	good := netip.MustParseAddr("192.0.2.1")
 	for _, tc := range []struct {

@@ -151,9 +151,29 @@ func connect(t testing.TB, near, far end) {
 	}
 	for _, e := range []end{near, far} {
 		e.node.up(t, e.device)
+	}
+	for _, e := range []end{near, far} {
+		e.node.waitUp(t, e.device)
 		for _, p := range e.addresses {
 			e.node.addAddress(t, e.device, p)
 		}
+	}
+}
+
+// waitUp waits until the kernel's link watch has seen the other end come up:
+// what is sent before is dropped, and a lost neighbour request costs a second.
+func (n *Node) waitUp(t testing.TB, device string) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		link, err := n.handle.LinkByName(device)
+		if err == nil && link.Attrs().OperState == netlink.OperUp {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %s does not come up: %v", n.Name, device, err)
+		}
+		time.Sleep(time.Millisecond) // between two looks
 	}
 }
 
