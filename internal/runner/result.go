@@ -12,7 +12,8 @@ import (
 )
 
 // Prepare reads the experiment of a run's head with its overrides, and plans
-// it: the same head always gives the same plan.
+// it at its scale: the same head always gives the same plan. The experiment
+// itself is returned as published, not scaled.
 func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
 	e, err := experiment.Load(head.File, []byte(head.Experiment))
 	if err != nil {
@@ -22,7 +23,7 @@ func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
-	return e, e.Plan(head.Seed), nil
+	return e, e.Scaled().Plan(head.Seed), nil
 }
 
 // Result analyses what is stored of a run. It measures nothing, so it gives
@@ -43,7 +44,7 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Complete:    len(trials) == len(plan.Trials),
 		Planned:     len(plan.Trials),
 		Paths:       e.PathInfos(),
-		Tests:       e.TestInfos(),
+		Tests:       e.Scaled().TestInfos(),
 		Trials:      trials,
 		Notes:       slices.Clone(head.Notes),
 	}
