@@ -94,6 +94,11 @@ func TestAttribution(t *testing.T) {
 			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.97, measurement.CauseDestinationCPU: 0.03}, ""},
 		{"both busy", 80e6, flow{busy: 1, inFlight: 10e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}, "", 0.95, 0.95, Options{},
 			map[measurement.Cause]float64{measurement.CauseSourceCPU: 0.5, measurement.CauseDestinationCPU: 0.5}, ""},
+		// Goodput is 92 % of the cap, the frames on the wire 96 %.
+		{"cap counts frames", 1.15e9, flow{busy: 1, inFlight: 10e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}, "", 0.2, 0.2, Options{SourceEgressBitsPerSecond: 1.25e9},
+			map[measurement.Cause]float64{measurement.CauseSourceCap: 1}, ""},
+		{"overlapping counters", 80e6, flow{busy: 0.8, window: 0.6, buffer: 0.6, inFlight: 10e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}, "", 0.2, 0.2, Options{},
+			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.4, measurement.CauseSendBuffer: 0.4, measurement.CauseSenderApplication: 0.2}, ""},
 		{"mixed", 355e6, flow{busy: 0.7, window: 0.4, inFlight: 10e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}, "", 0.2, 0.2, Options{},
 			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.4, measurement.CauseSenderApplication: 0.3, measurement.CauseUnknown: 0.3},
 			"no single cause: receive window 40 %, sending program 30 %, unknown 30 % of the time"},

@@ -53,10 +53,19 @@ func atMost(hits, n int, p float64) bool {
 	return float64(hits) <= float64(n)*p+5*math.Sqrt(float64(n)*p*(1-p))
 }
 
+// repetitions is how often a simulation repeats; -short keeps a fifth, and the
+// tolerances widen with it.
+func repetitions(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // Reports that compare a path with itself must claim a cost or a gain in at
 // most one of twenty, all comparisons of a report together, whatever the noise.
 func TestSamePathClaimsNothing(t *testing.T) {
-	const runs = 800
+	runs := repetitions(800)
 	paths := pathsNamed("direct", "again", "and-again")
 	tests := []measurement.TestInfo{flows1, {Name: "flows-10", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10}}}
 	for name, noise := range noises {
@@ -86,7 +95,7 @@ func TestSamePathClaimsNothing(t *testing.T) {
 				if !atMost(uncorrected, comparisons, 0.05) {
 					t.Errorf("p < 0.05 in %d of %d comparisons without an effect", uncorrected, comparisons)
 				}
-				t.Logf("claims %.4f of reports, p < 0.05 in %.4f of comparisons", float64(claims)/runs, float64(uncorrected)/float64(comparisons))
+				t.Logf("claims %.4f of reports, p < 0.05 in %.4f of comparisons", float64(claims)/float64(runs), float64(uncorrected)/float64(comparisons))
 			})
 		}
 	}
@@ -95,7 +104,7 @@ func TestSamePathClaimsNothing(t *testing.T) {
 // p of a true null is uniform as far as its steps allow: P(p ≤ a) is at most
 // a, and at a value that p can take it is that value.
 func TestPIsUniform(t *testing.T) {
-	const runs = 20000
+	runs := repetitions(20000)
 	r := rand.New(rand.NewPCG(11, 12))
 	const n = 10
 	values := make([]float64, n)
@@ -124,7 +133,7 @@ func TestPIsUniform(t *testing.T) {
 				hits++
 			}
 		}
-		if math.Abs(float64(hits)-runs*step) > 5*math.Sqrt(runs*step*(1-step)) {
+		if math.Abs(float64(hits)-float64(runs)*step) > 5*math.Sqrt(float64(runs)*step*(1-step)) {
 			t.Errorf("rank sum %d: p ≤ %v in %d of %d", w, step, hits, runs)
 		}
 	}
@@ -133,7 +142,7 @@ func TestPIsUniform(t *testing.T) {
 // Planted effects are inside the intervals as often as the intervals say, and
 // within binomial tolerance of it, for rates and for times.
 func TestPlantedEffectsAreCovered(t *testing.T) {
-	const runs = 800
+	runs := repetitions(800)
 	paths := pathsNamed("direct", "hop")
 	for name, noise := range noises {
 		for _, effect := range []float64{-0.70, -0.04, 0.3} {
@@ -159,8 +168,8 @@ func TestPlantedEffectsAreCovered(t *testing.T) {
 					if coverage < 0.95 {
 						t.Fatalf("the interval attains %v", coverage)
 					}
-					expected := runs * coverage
-					slack := 5 * math.Sqrt(runs*coverage*(1-coverage))
+					expected := float64(runs) * coverage
+					slack := 5 * math.Sqrt(expected*(1-coverage))
 					if float64(covered) < expected-slack {
 						t.Errorf("%d of %d intervals hold the planted effect, want %.0f ± %.0f", covered, runs, expected, slack)
 					}
@@ -180,7 +189,7 @@ func TestPlantedEffectsAreCovered(t *testing.T) {
 // A planted cost just as large as the smallest effect of interest is called
 // "no cost" in at most 5 % of reports: that is what TOST promises.
 func TestNoCostIsSeldomWrong(t *testing.T) {
-	const runs = 1500
+	runs := repetitions(1500)
 	paths := pathsNamed("direct", "hop")
 	for name, noise := range noises {
 		for _, test := range []struct {
