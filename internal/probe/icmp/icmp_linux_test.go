@@ -55,8 +55,9 @@ func TestAgainstPing(t *testing.T) {
 		ours := o.Metrics["rtt_min_seconds"] * 1e3
 		t.Logf("smallest round trip: ours %.3f ms, ping's %.3f ms; mean ours %.3f ms, ping's %s ms",
 			ours, theirs, o.Metrics["rtt_mean_seconds"]*1e3, m[2])
-		// Same path, same order of magnitude: a wrong unit or clock shows.
-		if ours <= 0 || ours > 10*theirs || ours < theirs/10 {
+		// Same path, same order of magnitude, with room for a busy machine: a
+		// wrong unit or clock shows.
+		if ours <= 0 || ours > 10*theirs+1 || ours < theirs/10 {
 			t.Errorf("smallest round trip %v ms, ping says %v ms", ours, theirs)
 		}
 		if o.Metrics["loss_fraction"] != 0 {

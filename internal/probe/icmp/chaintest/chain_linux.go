@@ -150,6 +150,10 @@ func connect(t testing.TB, near, far end) {
 		t.Fatalf("link %s to %s: %v", near.node.Name, far.node.Name, err)
 	}
 	for _, e := range []end{near, far} {
+		// A neighbour request that is lost while links come up costs this.
+		for _, family := range []string{"ipv4", "ipv6"} {
+			e.node.Sysctl(t, "net."+family+".neigh."+e.device+".retrans_time_ms", "20")
+		}
 		e.node.up(t, e.device)
 	}
 	for _, e := range []end{near, far} {
