@@ -22,11 +22,12 @@ var layers = [][]string{
 	{"internal/lab", "internal/agent", "internal/store"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "experiments"},
-	{"internal/probe/latency", "internal/sockets"},
+	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets"},
 	{"internal/measurement"},
 }
 
 // homes names the only packages that may import a heavy dependency.
+// Packages for tests are free.
 var homes = map[string][]string{
 	"github.com/vishvananda/netlink":           {"internal/lab"},
 	"github.com/vishvananda/netns":             {"internal/lab"},
@@ -44,12 +45,25 @@ var homes = map[string][]string{
 
 type listed struct {
 	ImportPath string
+	Name       string
 	Imports    []string
+}
+
+// forTests says whether a package only serves tests and the benchmark
+// programs.
+func forTests(pkg string) bool {
+	return strings.HasSuffix(pkg, "test") || pkg == "internal/testutil"
+}
+
+// tool says whether p is a program beside the product: a benchmark or a
+// generator. It may use everything but the command line.
+func (p listed) tool() bool {
+	return p.Name == "main" && !strings.HasSuffix(p.ImportPath, "/cmd/hopbench")
 }
 
 func packages(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", module+"/...").Output()
+	out, err := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Imports", module+"/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -81,7 +95,7 @@ func layerOf(pkg string) int {
 func TestImportsGoDown(t *testing.T) {
 	for _, p := range packages(t) {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
-		if from == "internal/testutil" || from == "internal" {
+		if len(p.Imports) == 0 || forTests(from) {
 			continue
 		}
 		layer := layerOf(from)
@@ -91,14 +105,17 @@ func TestImportsGoDown(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			to, ours := strings.CutPrefix(imported, module+"/")
-			if !ours || strings.HasPrefix(to, from+"/") || layerOf(to) > layer {
-				continue
+			switch {
+			case !ours:
+			case p.tool():
+				if layerOf(to) <= layerOf("internal/cli") && !forTests(to) {
+					t.Errorf("%s imports %s, which wires the product and serves no other program", from, to)
+				}
+			case forTests(to):
+				t.Errorf("%s imports %s, which is for tests", from, to)
+			case layerOf(to) <= layer && !strings.HasPrefix(to, from+"/"):
+				t.Errorf("%s imports %s, which is not below it", from, to)
 			}
-			// A bench or generator program below a package may use that package.
-			if strings.HasPrefix(from, to+"/") && strings.Contains(path.Base(from), "bench") {
-				continue
-			}
-			t.Errorf("%s imports %s, which is not below it", from, to)
 		}
 	}
 }
@@ -106,6 +123,9 @@ func TestImportsGoDown(t *testing.T) {
 func TestHeavyDependenciesHaveOneHome(t *testing.T) {
 	for _, p := range packages(t) {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		if forTests(from) {
+			continue
+		}
 		for _, imported := range p.Imports {
 			for dependency, allowed := range homes {
 				if imported != dependency && !strings.HasPrefix(imported, dependency+"/") {

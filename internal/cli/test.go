@@ -209,7 +209,7 @@ func measureOnce(ctx context.Context, s streams, f testFlags, request probe.Requ
 	return measurement.Trial{
 		ID: "b01-path-" + test.Name, Block: 1, Order: order, Path: pathName, Test: test.Name,
 		Start: start, Elapsed: measurement.SecondsOf(time.Since(start)),
-		Gate:    runner.Judge(test.Spec, outcome, measurement.Fingerprint{Matches: true}, runner.Limits{}, err),
+		Gate:    runner.Judge(test.Spec, outcome, measurement.Fingerprint{Matches: true}, runner.Limits{BusyWarns: true}, err),
 		Outcome: outcome,
 	}
 }

@@ -13,9 +13,10 @@ type Limits struct {
 	SourceEgressBitsPerSecond      float64
 	DestinationEgressBitsPerSecond float64
 	PathBitsPerSecond              float64
-	// Relative says that the testbed shares its processors with the path, so
-	// that busy processors are its nature and no reason to refuse a trial.
-	Relative bool
+	// BusyWarns has busy processors warned of instead of refusing the trial:
+	// where the testbed shares its processors with the path, they are its
+	// nature, and where nothing is compared, the reader can judge.
+	BusyWarns bool
 }
 
 // Thresholds of the gates.
@@ -137,7 +138,7 @@ func (j *judge) processors(end string, e measurement.End) {
 		return
 	}
 	const format = "the %s's processors were %.0f %% busy; the host may be what was measured"
-	if j.limits.Relative {
+	if j.limits.BusyWarns {
 		j.warn("cpu", format, end, e.CPUBusy*100)
 	} else {
 		j.fail("cpu", format, end, e.CPUBusy*100)

@@ -61,7 +61,7 @@ func TestGates(t *testing.T) {
 			limits: runner.Limits{PathBitsPerSecond: 0.5e9}},
 		{name: "busy host", spec: tcpSpec(), fingerprint: took, fatal: "cpu",
 			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
-		{name: "busy lab", spec: tcpSpec(), fingerprint: took, warn: "cpu", limits: runner.Limits{Relative: true},
+		{name: "busy lab", spec: tcpSpec(), fingerprint: took, warn: "cpu", limits: runner.Limits{BusyWarns: true},
 			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
 		{name: "never steady", spec: tcpSpec(), fingerprint: took, warn: "warm-up",
 			change: func(o *measurement.Outcome) { o.WarmupSteady = false }},

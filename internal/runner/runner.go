@@ -220,6 +220,6 @@ func (r *run) limits(path string) Limits {
 			}
 		}
 	}
-	l.Relative = r.Testbed.Info().Relative
+	l.BusyWarns = r.Testbed.Info().Relative
 	return l
 }
