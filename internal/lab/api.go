@@ -2,6 +2,9 @@ package lab
 
 import (
 	"os"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
 )
 
 // Options of Start. The zero value suits a topology without agents.
@@ -28,6 +31,22 @@ type Command struct {
 	Stdin, Stdout, Stderr *os.File
 	// Signals are passed on to the program; may be nil.
 	Signals <-chan os.Signal
+}
+
+// Counters are those of a whole lab at one moment.
+type Counters struct {
+	Nodes  []NodeCounters  `json:"nodes"`
+	Cables []CableCounters `json:"cables,omitempty"`
+}
+
+// CableCounters are those of the process that carries a cable's frames. Forward
+// is from A to B.
+type CableCounters struct {
+	A End `json:"a"`
+	B End `json:"b"`
+	cable.Counters
+	// CPU is the processor time of the process, user and system, so far.
+	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
 // NodeCounters are the interface counters of one node.

@@ -22,6 +22,8 @@ type builder struct {
 	nodes    map[string]*node
 	ports    map[int][2]*cable.Port // by link
 	facts    []string
+	// withoutTAP says that the fact about it is already among facts.
+	withoutTAP bool
 
 	mu sync.Mutex // guards the maps and facts while operations run in parallel
 }
@@ -187,7 +189,8 @@ func (b *builder) openPort(link, side int, e End, config cable.Config) (*cable.P
 		return port, err
 	}
 	b.mu.Lock()
-	if len(b.facts) == 0 {
+	if !b.withoutTAP {
+		b.withoutTAP = true
 		b.facts = append(b.facts, fmt.Sprintf("cables use packet sockets on veth pairs, because TAP devices are not usable here (%v)", err))
 	}
 	b.mu.Unlock()

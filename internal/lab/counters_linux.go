@@ -3,28 +3,73 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
 
 func (s *supervisor) answerCounters(id uint64) {
-	answer := message{ID: id}
+	counters, err := s.counters()
+	answer := message{ID: id, Counters: &counters}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	s.reply(answer)
+}
+
+func (s *supervisor) counters() (Counters, error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	var all Counters
 	for _, n := range s.build.Topology.Nodes {
 		s.builder.mu.Lock()
 		made := s.builder.nodes[n.Name]
 		s.builder.mu.Unlock()
 		if made == nil {
-			answer.Error = "the lab is not up yet"
-			break
+			return all, errors.New("the lab is not up yet")
 		}
 		counters, err := made.counters()
 		if err != nil {
-			answer.Error = fmt.Sprintf("read the counters of node %s: %v", n.Name, err)
-			break
+			return all, fmt.Errorf("node %s: %w", n.Name, err)
 		}
-		answer.Counters = append(answer.Counters, counters)
+		all.Nodes = append(all.Nodes, counters)
 	}
-	s.reply(answer)
+	for i, l := range s.build.Topology.Links {
+		s.mu.Lock()
+		w := s.cables[i]
+		s.mu.Unlock()
+		if w == nil {
+			continue
+		}
+		counters, err := w.cableCounters(uint64(i))
+		if err != nil {
+			return all, fmt.Errorf("cable %s: %w", l.name(), err)
+		}
+		counters.A, counters.B = l.A, l.B
+		all.Cables = append(all.Cables, counters)
+	}
+	return all, nil
+}
+
+// cableCounters asks the process of a cable.
+func (w *wire) cableCounters(id uint64) (CableCounters, error) {
+	if err := w.send(message{Op: opCounters, ID: id}); err != nil {
+		return CableCounters{}, err
+	}
+	if err := w.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return CableCounters{}, err
+	}
+	answer, files, err := w.receive()
+	closeAll(files)
+	switch {
+	case err != nil:
+		return CableCounters{}, err
+	case answer.Error != "":
+		return CableCounters{}, errors.New(answer.Error)
+	case answer.Cable == nil || answer.ID != id:
+		return CableCounters{}, errors.New("its process answered something else")
+	}
+	return *answer.Cable, nil
 }
 
 func (n *node) counters() (NodeCounters, error) {

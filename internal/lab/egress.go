@@ -23,9 +23,10 @@ type tokenBucket struct {
 // each queued by itself; so the bucket holds at least two super-packets of 64
 // KiB. Tokens that would overflow a full bucket are lost: when the timer that
 // restarts the queue is late by more than burst/rate, the rate comes out too
-// low. 2 ms at the rate cover the lateness of a busy machine. The price is that
-// a sender that was idle sends 2 ms worth at once; a throughput trial discards
-// its start, so what it measures is the rate.
+// low. 5 ms at the rate cover the lateness of a busy machine. The price is that
+// a sender that was idle sends 5 ms worth at once: half a percent of a trial of
+// one second, and none of it when the bucket is empty after the warm-up that
+// throughput trials discard.
 //
 // Limit: 10 ms at the rate, and at least 1 MiB beyond the burst, may wait. TCP
 // keeps about 1 ms per flow in the queue of its own host (TCP small queues,
@@ -37,7 +38,7 @@ type tokenBucket struct {
 func egressBucket(bitsPerSecond float64) tokenBucket {
 	const superPacket = 64<<10 + 256 // with the headers of its first segment
 	bytesPerSecond := bitsPerSecond / 8
-	burst := math.Max(2*superPacket, bytesPerSecond*0.002)
+	burst := math.Max(2*superPacket, bytesPerSecond*0.005)
 	limit := burst + math.Max(1<<20, bytesPerSecond*0.010)
 	return tokenBucket{
 		BytesPerSecond: uint64(math.Max(1, math.Round(bytesPerSecond))),

@@ -337,7 +337,7 @@ func TestExperimentInLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0
-	for _, n := range counters {
+	for _, n := range counters.Nodes {
 		for _, i := range n.Interfaces {
 			if i.ReceivedPackets > 0 && i.SentPackets > 0 && i.SentBytes > 0 && i.ReceivedBytes > 0 {
 				seen++
@@ -346,5 +346,13 @@ func TestExperimentInLab(t *testing.T) {
 	}
 	if want := 2 * len(topology.Links); seen != want {
 		t.Errorf("%d of %d interfaces counted traffic: %+v", seen, want, counters)
+	}
+	if len(counters.Cables) != 3 {
+		t.Errorf("three cables, but the counters of %d", len(counters.Cables))
+	}
+	for _, c := range counters.Cables {
+		if c.Forward.Frames < 20 || c.Backward.Frames < 20 || c.CPU <= 0 {
+			t.Errorf("cable %s:%s to %s:%s carried 20 pings, but counted %+v", c.A.Node, c.A.Interface, c.B.Node, c.B.Interface, c)
+		}
 	}
 }

@@ -62,13 +62,15 @@ func explainStart(err error) error {
 	return fmt.Errorf("start the lab's supervisor: %w", err)
 }
 
-// explainNamespace does the same for the namespace of a node.
+// explainNamespace does the same for what is refused inside of them.
 func explainNamespace(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("no more network namespaces are allowed here (%s=%s): raise it with sysctl: %w",
 			maxNetNamespaces, hostSetting(maxNetNamespaces), err)
-	case errors.Is(err, unix.EPERM) && hostSetting(apparmorRestriction) == "1":
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("/proc/sys is read-only here, as in most containers: run it on the host, or in a container with --privileged or --security-opt systempaths=unconfined: %w", err)
+	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && hostSetting(apparmorRestriction) == "1":
 		return fmt.Errorf("AppArmor restricts user namespaces here (%s=1): install the profile that `hopbench doctor` prints, or run it with sudo: %w",
 			apparmorRestriction, err)
 	}

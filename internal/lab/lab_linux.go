@@ -353,8 +353,14 @@ func (l *Lab) Facts() []string {
 // Stderr is the last of what the processes of the lab wrote to standard error.
 func (l *Lab) Stderr() string { return l.stderr.String() }
 
-// Counters are those of every interface of every node.
-func (l *Lab) Counters(ctx context.Context) ([]NodeCounters, error) {
+// Counters are those of every interface of every node, and of every cable.
+func (l *Lab) Counters(ctx context.Context) (Counters, error) {
 	answer, _, err := l.request(ctx, message{Op: opCounters}, nil, nil)
-	return answer.Counters, err
+	if err == nil && answer.Counters == nil {
+		err = errors.New("the supervisor sent none")
+	}
+	if err != nil {
+		return Counters{}, fmt.Errorf("read the lab's counters: %w", err)
+	}
+	return *answer.Counters, nil
 }

@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -292,5 +294,38 @@ func TestAgentThatEndsIsReported(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "ended with status 2") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Without /dev/net/tun cables use packet sockets on veth pairs.
+func TestCablesWithoutTAP(t *testing.T) {
+	needLab(t)
+	needProgram(t, "sh", "mount", "ping")
+	if os.Getenv("HOPBENCH_LAB_TEST_NO_TAP") == "" {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", `mount -t tmpfs none /dev/net && exec "$0" -test.run='^TestCablesWithoutTAP$' -test.v`, selfExecutable)
+		cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_NO_TAP=1")
+		cmd.Args[3] = readableSelf(t)
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+		}
+		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS") {
+			t.Errorf("%v\n%s", err, text)
+		}
+		return
+	}
+	delay := cable.Direction{Delay: 2 * time.Millisecond}
+	l := startLab(t, chain(1, &cable.Config{Forward: delay, Backward: delay}))
+	text := must(t, l, "source", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "10.0.1.2")
+	var least float64
+	_, after, _ := strings.Cut(text, "mdev = ")
+	if _, err := fmt.Sscanf(after, "%f/", &least); err != nil || least < 8 {
+		t.Errorf("two cables of 2 ms each way give at least 8 ms:\n%s", text)
+	}
+	if facts := l.Facts(); !slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "packet sockets") }) {
+		t.Errorf("nothing is said of the lost fast path: %q", facts)
 	}
 }

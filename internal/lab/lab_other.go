@@ -47,7 +47,7 @@ func (*Lab) Facts() []string { return nil }
 func (*Lab) Stderr() string { return "" }
 
 // Counters says that the lab needs Linux.
-func (*Lab) Counters(context.Context) ([]NodeCounters, error) { return nil, errNotLinux }
+func (*Lab) Counters(context.Context) (Counters, error) { return Counters{}, errNotLinux }
 
 // Exec says that the lab needs Linux.
 func (*Lab) Exec(context.Context, string, Command) (int, error) { return 0, errNotLinux }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -76,7 +77,32 @@ func runCable(args []string) error {
 	if err != nil {
 		return err
 	}
+	conn, err := connOf(os.NewFile(controlDescriptor, "control"))
+	if err != nil {
+		return err
+	}
+	go answerCounters(&wire{conn: conn}, c) // for as long as the process lives
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	return c.Run(ctx)
+}
+
+// answerCounters tells the supervisor a cable's counters until it hangs up.
+func answerCounters(w *wire, c *cable.Cable) {
+	for {
+		m, files, err := w.receive()
+		closeAll(files)
+		if err != nil {
+			return
+		}
+		answer := message{Op: opReply, ID: m.ID, Cable: &CableCounters{Counters: c.Counters()}}
+		var usage unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+			answer.Error = fmt.Sprintf("read the processor time: %v", err)
+		}
+		answer.Cable.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		if err := w.send(answer); err != nil {
+			return
+		}
+	}
 }

@@ -23,7 +23,7 @@ const (
 	opDied     = "died"     // supervisor → caller: Error says who and how
 	opExec     = "exec"     // → Command, with 3 descriptors; answered by opReply with Exit
 	opSignal   = "signal"   // → Signal for the command that ID names; not answered
-	opCounters = "counters" // → answered by opReply with Counters
+	opCounters = "counters" // → answered by opReply with Counters, by a cable's process with Cable
 	opProbe    = "probe"    // → try features in Node; answered by opReply with Environment, "" for each that works
 	opNodes    = "nodes"    // → answered by opReply with Nodes
 	opReply    = "reply"    // the answer to ID
@@ -43,7 +43,8 @@ type message struct {
 	Exec        *execRequest      `json:"exec,omitempty"`
 	Signal      int               `json:"signal,omitempty"`
 	Exit        *exit             `json:"exit,omitempty"`
-	Counters    []NodeCounters    `json:"counters,omitempty"`
+	Counters    *Counters         `json:"counters,omitempty"`
+	Cable       *CableCounters    `json:"cable,omitempty"`
 	Nodes       []string          `json:"nodes,omitempty"`
 }
 

@@ -48,7 +48,7 @@ func createNode(spec Node, ops []Operation) (*node, error) {
 		}
 		for _, o := range ops {
 			if err := n.setSysctl(o); err != nil {
-				return fmt.Errorf("%s: %w", o, err)
+				return fmt.Errorf("%s: %w", o, explainNamespace(err))
 			}
 		}
 		// The loopback device is the first of every namespace.

@@ -192,8 +192,8 @@ func TestEgressBucket(t *testing.T) {
 		want          tokenBucket
 	}{
 		{1e6, tokenBucket{125000, 131584, 131584 + 1<<20}},
-		{1.25e9, tokenBucket{156250000, 312500, 312500 + 1562500}},
-		{100e9, tokenBucket{12500000000, 25000000, 25000000 + 125000000}},
+		{1.25e9, tokenBucket{156250000, 781250, 781250 + 1562500}},
+		{100e9, tokenBucket{12500000000, 62500000, 62500000 + 125000000}},
 	} {
 		if got := egressBucket(test.bitsPerSecond); got != test.want {
 			t.Errorf("%g bit/s: got %+v, want %+v", test.bitsPerSecond, got, test.want)

@@ -28,6 +28,9 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	commands map[uint64]*child // running opExec requests
+	cables   map[int]*wire     // to the processes of cables, by link
+
+	counting sync.Mutex // one asks the cables at a time
 }
 
 // supervisorMain serves the caller until it goes away. Its exit ends the lab:
@@ -45,6 +48,7 @@ func supervisorMain() int {
 		wire:     &wire{conn: conn},
 		children: newNursery(),
 		commands: make(map[uint64]*child),
+		cables:   make(map[int]*wire),
 		builder:  &builder{nodes: make(map[string]*node), ports: make(map[int][2]*cable.Port)},
 	}
 	if err := s.serve(); err != nil {
@@ -142,7 +146,7 @@ func (s *supervisor) up() error {
 // prepare makes the supervisor's own namespaces fit to live in.
 func (s *supervisor) prepare() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return fmt.Errorf("make mounts private: %w", explainNamespace(err))
 	}
 	// A fresh /proc shows the processes of the lab alone. In a container that
 	// hides parts of /proc the kernel refuses one (mount_too_revealing in
@@ -193,7 +197,19 @@ func (s *supervisor) runCable(o Operation) error {
 	s.builder.mu.Unlock()
 	job := cableJob{Link: link.name(), Config: *link.Cable}
 	job.Config.MTU = link.mtu()
-	files := []*os.File{s.null, s.null, os.Stderr, nil}
+	mine, its, err := socketPair("cable")
+	if err != nil {
+		return fmt.Errorf("%s: %w", o, err)
+	}
+	defer its.Close()
+	conn, err := connOf(mine)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o, err)
+	}
+	s.mu.Lock()
+	s.cables[o.Link] = &wire{conn: conn}
+	s.mu.Unlock()
+	files := []*os.File{s.null, s.null, os.Stderr, its}
 	var errs []error
 	for i, p := range ports {
 		job.Kinds[i] = p.Kind()
