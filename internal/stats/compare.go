@@ -119,11 +119,11 @@ func newComparison(set *dataset, baseline, path, test string, m measurement.Metr
 	c.logarithmic = true
 	for i := range c.base {
 		differences[i] = c.other[i] - c.base[i]
-		if c.base[i] <= 0 || c.other[i] <= 0 {
+		if c.base[i] > 0 && c.other[i] > 0 {
+			logs[i] = math.Log(c.other[i] / c.base[i])
+		} else {
 			c.logarithmic = false
-			continue
 		}
-		logs[i] = math.Log(c.other[i] / c.base[i])
 	}
 	c.effects = differences
 	if c.logarithmic {
@@ -337,11 +337,11 @@ func (c *comparison) blocksNeeded() int {
 		z := normalQuantile(1-c.alpha) + normalQuantile(power)
 		need = math.Min(need, math.Max(float64(c.minBlocks), square(z*spread/(limit-effect))))
 	}
-	need = math.Max(math.Ceil(need), float64(n+1))
+	need = math.Min(maxBlocksNeeded, math.Max(math.Ceil(need), float64(n+1)))
 	if need > 100 {
 		need = math.Round(roundUp(need))
 	}
-	return int(math.Min(need, maxBlocksNeeded))
+	return int(need)
 }
 
 // spread is the standard error of the estimate times √n: from the interval's

@@ -66,6 +66,10 @@ func pairNotes(set *dataset, all []*comparison) []string {
 				c.cost.Path, c.cost.Test, missing, plural(set.blocks, "block"), c.metric.Label, c.cost.Path, c.cost.Baseline))
 		}
 	}
+	if len(out) > maxNamed {
+		more := len(out) - maxNamed
+		out = append(out[:maxNamed], fmt.Sprintf("%s lost blocks in the same way.", plural(more, "more comparison")))
+	}
 	return out
 }
 

@@ -1,10 +1,12 @@
 package stats
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -239,6 +241,39 @@ func TestCellsAreIndependent(t *testing.T) {
 		}
 		if !reflect.DeepEqual(all, apart) {
 			t.Fatalf("together %+v\napart %+v", all, apart)
+		}
+	})
+}
+
+// Whatever the values, the analysis ends, can be written as JSON and keeps
+// what its fields promise of each other.
+func TestAnythingGoes(t *testing.T) {
+	odd := rapid.SampledFrom([]float64{0, 1, -1, 1e9, 1e9, 1e9 + 1, 5e-324, 1e-300, 1e300, -1e149, math.MaxFloat64, math.Inf(1), math.NaN()})
+	value := rapid.OneOf(odd, rapid.Float64Range(1e8, 2e8), rapid.Float64())
+	rapid.Check(t, func(t *rapid.T) {
+		var trials []measurement.Trial
+		paths := pathsNamed("direct", "one", "two")
+		for _, p := range paths {
+			values := rapid.SliceOfN(value, 0, 12).Draw(t, p.Name)
+			trials = append(trials, trialsOf(p.Name, flows1.Name, goodput, values...)...)
+			trials = append(trials, trialsOf(p.Name, latency.Name, rttP50, values...)...)
+		}
+		a := Analyse(trials, []measurement.TestInfo{flows1, latency}, paths, Options{Alpha: rapid.SampledFrom([]float64{0, 0.01, 0.05, 0.4, 1e-9}).Draw(t, "alpha"),
+			MinBlocks: rapid.IntRange(-1, 9).Draw(t, "least")})
+		if _, err := json.Marshal(a); err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Costs) != 4 {
+			t.Fatalf("%d costs", len(a.Costs))
+		}
+		for _, c := range a.Costs {
+			if c.Sentence == "" || strings.Contains(c.Sentence, "NaN") || (c.Verdict == measurement.NotResolved) != (c.BlocksNeeded > 0) || c.BlocksNeeded > maxBlocksNeeded ||
+				(c.Verdict == measurement.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) || (c.P == nil) != (c.PHolm == nil) {
+				t.Fatalf("%+v", c)
+			}
+			if c.Low != nil && (*c.Low > c.Ratio || c.Ratio > *c.High) || c.DifferenceLow != nil && (*c.DifferenceLow > c.Difference || c.Difference > *c.DifferenceHigh) {
+				t.Fatalf("estimate outside of its interval: %+v", c)
+			}
 		}
 	})
 }

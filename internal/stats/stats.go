@@ -156,4 +156,6 @@ func (s *dataset) values(path, test, metric string) map[int]float64 {
 	return out
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// finite says that v can be computed with: sums, differences and ratios of such
+// values neither overflow nor vanish. NaN is not less than anything.
+func finite(v float64) bool { return v == 0 || (1e-150 < math.Abs(v) && math.Abs(v) < 1e150) }
