@@ -153,6 +153,9 @@ type Cost struct {
 	Verdict Verdict  `json:"verdict"`
 	// Bound is the size of cost that no-cost excludes, as a fraction.
 	Bound float64 `json:"bound,omitempty"`
+	// SmallestEffect is the smallest effect that matters, as a fraction of the
+	// baseline: what the verdict was tested against, 0 when not recorded.
+	SmallestEffect float64 `json:"smallest_effect,omitempty"`
 	// BlocksNeeded is about how many blocks would resolve it, 0 if resolved.
 	BlocksNeeded int    `json:"blocks_needed,omitempty"`
 	Drift        *Drift `json:"drift,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -52,16 +53,16 @@ func ratioDecimals(c *measurement.Cost) int {
 	return min(d, 4)
 }
 
-// smallestEffect is the bound below which a cost does not matter, as the
-// costs record it; 0 when none does.
-func smallestEffect(rows []costRow) float64 {
-	b := 0.0
+// smallestEffect is the smallest effect that matters on the test of rows, as
+// a fraction of the baseline; 0 when the costs do not record it.
+func smallestEffect(rows []costRow, test int) float64 {
+	e := 0.0
 	for _, r := range rows {
-		if x := r.cost.Bound; x > 0 && x < 1 {
-			b = max(b, x)
+		if x := r.cost.SmallestEffect; r.test == test && x > 0 && x < 1 {
+			e = max(e, x)
 		}
 	}
-	return b
+	return e
 }
 
 // costLayout places the plot for a width.
@@ -175,16 +176,17 @@ func (m *model) costDescription(rows []costRow) string {
 func (m *model) drawCosts(s *svg, rows []costRow, l costLayout) {
 	y := l.top
 	for _, b := range costBlocks(rows) {
-		m.drawCostBlock(s, b, smallestEffect(rows), l, y)
+		m.drawCostBlock(s, b, l, y)
 		y += b.height(l)
 	}
 }
 
 // drawCostBlock draws the rows of one axis from y downwards.
-func (m *model) drawCostBlock(s *svg, b costBlock, effect float64, l costLayout, y float64) {
-	values := []float64{1 / 1.03, 1.03, 1 - effect, 1 + effect}
+func (m *model) drawCostBlock(s *svg, b costBlock, l costLayout, y float64) {
+	values := []float64{1 / 1.03, 1.03}
 	for _, r := range b.rows {
-		values = append(values, r.ends()...)
+		e := smallestEffect(b.rows, r.test)
+		values = append(append(values, r.ends()...), 1-e, 1+e)
 	}
 	a := logAxis(values, l.left, l.right)
 	bottom := y + b.height(l) - costAxisHeight + 4
@@ -192,12 +194,15 @@ func (m *model) drawCostBlock(s *svg, b costBlock, effect float64, l costLayout,
 	if l.stacked {
 		ticks = a.ticks(6, plainScale)
 	} else {
-		drawCostGrid(s, a, ticks, effect, y, bottom)
+		drawCostGrid(s, a, ticks, y, bottom)
 	}
 	for _, t := range ticks {
 		s.text(a.at(t.value), bottom+15, "middle", "tick", t.label+"×")
 	}
 	name := "ratio to the baseline" + m.baselineName() + ", log scale"
+	if l.stacked {
+		name = "ratio to the baseline, log scale"
+	}
 	if b.finer {
 		name += ", finer"
 	}
@@ -206,25 +211,34 @@ func (m *model) drawCostBlock(s *svg, b costBlock, effect float64, l costLayout,
 	for _, r := range b.rows {
 		if r.test != last {
 			y, last = y+costHeadHeight, r.test
-			m.costHead(s, r, l, y-10)
+			m.costHead(s, r, l, smallestEffect(b.rows, r.test), y-10)
 		}
 		if l.stacked { // only beside the mark: the row's text stands above it
-			drawCostGrid(s, a, ticks, effect, y+18, y+l.rowHeight-4)
+			drawCostGrid(s, a, ticks, y+18, y+l.rowHeight-4)
+			drawCostBand(s, a, smallestEffect(b.rows, r.test), y+18, y+l.rowHeight-4)
+		} else {
+			drawCostBand(s, a, smallestEffect(b.rows, r.test), y, y+l.rowHeight)
 		}
 		drawCost(s, a, r, l, y)
 		y += l.rowHeight
 	}
 }
 
-// drawCostGrid draws what lies behind the marks between two heights: the band
-// of effects that do not matter, the ticks' lines and the baseline's.
-func drawCostGrid(s *svg, a axis, ticks []tick, effect, top, bottom float64) {
-	if effect > 0 {
-		s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters: ±"+trimmedPercent(effect))
-	}
+// drawCostGrid draws the lines behind the marks between two heights.
+func drawCostGrid(s *svg, a axis, ticks []tick, top, bottom float64) {
 	for _, t := range ticks {
 		s.line(a.at(t.value), top, a.at(t.value), bottom, "grid")
 	}
+	s.line(a.at(1), top, a.at(1), bottom, "one")
+}
+
+// drawCostBand shades effects too small to matter, with the baseline's line
+// over it.
+func drawCostBand(s *svg, a axis, effect, top, bottom float64) {
+	if effect <= 0 {
+		return
+	}
+	s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters: ±"+trimmedPercent(effect))
 	s.line(a.at(1), top, a.at(1), bottom, "one")
 }
 
@@ -239,13 +253,19 @@ func (m *model) baselineName() string {
 }
 
 // costHead heads the rows of a test and says which side is worse.
-func (m *model) costHead(s *svg, r costRow, l costLayout, y float64) {
+func (m *model) costHead(s *svg, r costRow, l costLayout, effect, y float64) {
 	t := m.Tests[r.test]
 	worse := "right of 1 is worse"
 	if t.Primary.HigherIsBetter {
 		worse = "left of 1 is worse"
 	}
-	s.text(l.indent, y, "start", "head", fit(t.Label+", "+t.Primary.Label, l.width-150))
+	if effect > 0 {
+		worse += ", beyond ±" + trimmedPercent(effect) + " it matters"
+	}
+	if l.stacked {
+		worse = strings.Replace(worse, " it matters", "", 1)
+	}
+	s.text(l.indent, y, "start", "head", fit(t.Label+", "+t.Primary.Label, l.width-200))
 	s.text(l.width-l.indent, y, "end", "axis", worse)
 }
 
@@ -256,7 +276,7 @@ func drawCost(s *svg, a axis, r costRow, l costLayout, y float64) {
 	if l.stacked {
 		middle = y + 29
 		text := r.text + " " + r.verdict
-		s.text(l.left, y+12, "start", class("f", r.path)+" name", fit(r.label, l.right-l.left-float64(columns(text))*glyphWidth))
+		s.text(l.left, y+12, "start", class("f", r.path)+" name", fit(r.label, l.right-l.left-float64(columns(text))*6.6-8))
 		s.text(l.right, y+12, "end", "value", text)
 	} else {
 		s.text(l.left-12, middle+4, "end", class("f", r.path)+" name", fit(r.label, l.left-14))

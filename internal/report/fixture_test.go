@@ -268,7 +268,7 @@ func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement
 	for _, x := range paired {
 		ratios, differences = append(ratios, x[0]/x[1]), append(differences, x[0]-x[1])
 	}
-	c := measurement.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary}
+	c := measurement.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary, SmallestEffect: 0.05}
 	c.Low, c.Ratio, c.High = fixtureInterval(ratios)
 	c.DifferenceLow, c.Difference, c.DifferenceHigh = fixtureInterval(differences)
 	limits := func(low, high *float64, factor float64, format string) string {

@@ -44,7 +44,7 @@ type pageData struct {
 	ScaleName  string // "10", "" when not scaled
 	CostsWide  template.HTML
 	CostsSmall template.HTML
-	Effect     string // smallest effect that matters, "±2 %"
+	Band       bool // the plot of costs shades effects too small to matter
 	ShareBars  []shareBar
 	Routes     []route
 	Throughput []figure
@@ -71,9 +71,7 @@ func newPageData(m *model) pageData {
 	if s, ok := m.scaled(); ok {
 		d.ScaleName = scaleName(s)
 	}
-	if b := smallestEffect(m.costRows()); b > 0 {
-		d.Effect = "±" + trimmedPercent(b)
-	}
+	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
 	return d
 }
 

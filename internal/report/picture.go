@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -38,8 +39,8 @@ func Picture(w io.Writer, r *measurement.Result) error {
 	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+nbsp+"% interval · "+plural(r.Experiment.Blocks, "block")+" · "+m.trialCount())
 	m.drawCosts(s, rows, l)
 	note := ""
-	if b := smallestEffect(rows); b > 0 {
-		note = "Shaded: the smallest effect that matters, ±" + trimmedPercent(b) + "."
+	if strings.Contains(s.b.String(), `class="band"`) {
+		note = "Shaded: too small to matter."
 	}
 	if x, ok := m.scaled(); ok {
 		note += fmt.Sprintf(" A model at 1:%s; lab figures are relative.", scaleName(x))

@@ -164,7 +164,7 @@ func (s *svg) cross(x, y, r float64, class, tooltip string) {
 // glyphWidth is about how wide a character of a label is, of 12 units and of
 // the 13 that narrow screens get; labels are shortened by it, so that it need
 // not be exact.
-const glyphWidth = 7.2
+const glyphWidth = 7.8
 
 // fit shortens a label to a width in user units.
 func fit(s string, w float64) string { return shorten(s, max(int(w/glyphWidth), 2)) }

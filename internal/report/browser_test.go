@@ -1,0 +1,227 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"image"
+	_ "image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// screenshotsEnv names a folder that keeps the pictures the tests take.
+const screenshotsEnv = "HOPBENCH_REPORT_SCREENSHOTS"
+
+// browser finds Chromium, or skips.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	testutil.Need(t, false, "chromium in PATH (Debian package chromium) to look at the page in a browser")
+	return ""
+}
+
+// browse runs Chromium on a file and returns its standard output and what it
+// logged. It speaks to no network.
+func browse(t *testing.T, file string, args ...string) (stdout, log string) {
+	t.Helper()
+	program := browser(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	flags := []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr", "--user-data-dir=" + t.TempDir()}
+	cmd := exec.CommandContext(ctx, program, append(append(flags, args...), "file://"+file)...)
+	cmd.WaitDelay = 5 * time.Second
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", program, err, errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// write puts a file into a new folder and returns its path.
+func write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// measured is what the measuring script found in the page.
+type measured struct {
+	Width      int      `json:"width"`       // of the window
+	Scroll     int      `json:"scroll"`      // of the document
+	Wide       []string `json:"wide"`        // elements that reach beyond the window and do not scroll
+	Smallest   float64  `json:"smallest"`    // height of letters of the smallest text of a picture, CSS pixels
+	Background string   `json:"background"`  // colour of the page
+	Columns    string   `json:"shownColumn"` // which plot of costs is shown
+}
+
+// measuringScript opens every <details>, then reports sizes to the frame
+// around the page.
+const measuringScript = `<script>
+addEventListener("load", () => {
+  document.querySelectorAll("details").forEach(d => d.open = true);
+  const root = document.documentElement, wide = [];
+  const inScroller = e => { for (; e; e = e.parentElement) if (e.matches(".scroll, pre, .published thead, .result thead")) return true; return false; };
+  for (const e of document.querySelectorAll("body *")) {
+    const r = e.getBoundingClientRect();
+    if (r.width > 0 && r.right > innerWidth + 1 && !inScroller(e)) wide.push(e.tagName + "." + (e.getAttribute("class") || "") + " " + e.textContent.slice(0, 30));
+  }
+  let smallest = 1e9;
+  for (const e of document.querySelectorAll("svg text")) if (e.getBoundingClientRect().width > 0)
+    smallest = Math.min(smallest, parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a);
+  const shown = q => getComputedStyle(document.querySelector(q)).display != "none";
+  parent.postMessage(JSON.stringify({width: innerWidth, scroll: root.scrollWidth, wide: wide.slice(0, 5), smallest,
+    background: getComputedStyle(document.body).backgroundColor, shownColumn: document.querySelector("#costs") ? (shown("figure.wide") ? "wide" : "") + (shown("figure.narrow") ? "narrow" : "") : ""}), "*");
+});
+</script>`
+
+// measurePage lays the page out in a frame of the given width, because a
+// headless window cannot be narrower than 500 pixels, and measures it. The
+// page's own policy would forbid the script, so the variant leaves it out.
+func measurePage(t *testing.T, page []byte, width int, args ...string) measured {
+	t.Helper()
+	variant := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
+	variant = bytes.Replace(variant, []byte("</body>"), []byte(measuringScript+"</body>"), 1)
+	inner := write(t, "page.html", variant)
+	frame := fmt.Sprintf(`<!doctype html><meta charset="utf-8"><pre id="out"></pre><script>
+addEventListener("message", e => { document.getElementById("out").textContent = e.data; });
+</script><iframe src="file://%s" style="width:%dpx;height:800px;border:0"></iframe>`, inner, width)
+	out, _ := browse(t, write(t, "frame.html", []byte(frame)), append(args, "--window-size=1400,900", "--virtual-time-budget=3000", "--dump-dom")...)
+	_, rest, found := strings.Cut(out, `<pre id="out">`)
+	text, _, _ := strings.Cut(rest, "</pre>")
+	var m measured
+	if err := json.Unmarshal([]byte(html.UnescapeString(text)), &m); !found || err != nil {
+		t.Fatalf("the page did not report its size: %v\n%.2000s", err, out)
+	}
+	return m
+}
+
+func TestBrowserLayout(t *testing.T) {
+	browser(t)
+	long := fixture(t, 6)
+	for i := range long.Paths {
+		long.Paths[i].Title = strings.Repeat("averylongnamewithoutanyspace", 3) + long.Paths[i].Name
+		long.Paths[i].Hops[0].Name = strings.Repeat("peering", 20)
+	}
+	long.Experiment.Title = strings.Repeat("Unbreakable", 20)
+	long.Environment["sysctl net.ipv4."+strings.Repeat("very_long", 15)] = strings.Repeat("0123456789", 20)
+	pages := map[string]*measurement.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}}
+	for name, r := range pages {
+		page := htmlText(t, r)
+		for _, width := range []int{360, 390, 700, 1100} {
+			t.Run(fmt.Sprintf("%s/%d", name, width), func(t *testing.T) {
+				m := measurePage(t, page, width)
+				if m.Width != width {
+					t.Errorf("the frame is %d wide, not %d", m.Width, width)
+				}
+				if m.Scroll > m.Width || len(m.Wide) > 0 {
+					t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
+				}
+				if name == "fixture" && m.Smallest < 8.5 {
+					t.Errorf("the smallest text of a picture is %.1f pixels high", m.Smallest)
+				}
+				if want := map[bool]string{true: "narrow", false: "wide"}[width < 672]; name == "fixture" && m.Columns != want {
+					t.Errorf("the plot of costs shown is %q, not %q", m.Columns, want)
+				}
+			})
+		}
+	}
+}
+
+func TestBrowserSchemes(t *testing.T) {
+	browser(t)
+	page := htmlText(t, fixture(t, 6))
+	dark := measurePage(t, page, 900, "--blink-settings=preferredColorScheme=0")
+	light := measurePage(t, page, 900, "--blink-settings=preferredColorScheme=1")
+	if light.Background != "rgb(255, 255, 255)" || dark.Background != "rgb(15, 19, 23)" {
+		t.Errorf("the page is %s in light and %s in dark", light.Background, dark.Background)
+	}
+}
+
+// TestBrowserIsQuiet opens the page as it is: its policy must not block
+// anything of its own, and nothing may be logged to the console.
+func TestBrowserIsQuiet(t *testing.T) {
+	browser(t)
+	out, log := browse(t, write(t, "report.html", htmlText(t, fixture(t, 6))), "--dump-dom")
+	if !strings.Contains(out, "How to reproduce") {
+		t.Errorf("the page was not read to its end: %.500s", out)
+	}
+	for l := range strings.Lines(log) {
+		if strings.Contains(l, "CONSOLE") {
+			t.Errorf("the browser logged %s", strings.TrimSpace(l))
+		}
+	}
+}
+
+// TestBrowserScreenshots takes the page's picture in light, in dark and as
+// narrow as a phone, and the picture for the README on a dark ground. It holds
+// that something is drawn; a person looks at the rest in screenshotsEnv.
+func TestBrowserScreenshots(t *testing.T) {
+	browser(t)
+	r := fixture(t, 10)
+	page := write(t, "report.html", htmlText(t, r))
+	frame := write(t, "phone.html", fmt.Appendf(nil, `<!doctype html><body style="margin:0"><iframe src="file://%s" style="border:0;width:390px;height:4000px"></iframe>`, page))
+	picture := write(t, "picture.html", fmt.Appendf(nil, `<!doctype html><body style="margin:20px;background:#222"><img width="900" alt="" src="file://%s">`, write(t, "picture.svg", pictureText(t, r))))
+	shots := []struct {
+		name, file, size string
+		args             []string
+	}{
+		{"light", page, "1100,2400", []string{"--blink-settings=preferredColorScheme=1"}},
+		{"dark", page, "1100,2400", []string{"--blink-settings=preferredColorScheme=0"}},
+		{"phone", frame, "500,4000", nil},
+		{"picture", picture, "940,640", nil},
+	}
+	for _, s := range shots {
+		t.Run(s.name, func(t *testing.T) {
+			folder := os.Getenv(screenshotsEnv)
+			if folder == "" {
+				folder = t.TempDir()
+			}
+			file := filepath.Join(folder, s.name+".png")
+			browse(t, s.file, append(s.args, "--window-size="+s.size, "--screenshot="+file)...)
+			if n := coloursIn(t, file); n < 30 {
+				t.Errorf("the picture has %d colours: nothing was drawn", n)
+			}
+		})
+	}
+}
+
+// coloursIn counts the colours of a sample of a picture's pixels.
+func coloursIn(t *testing.T, file string) int {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, _, err := image.Decode(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[[3]uint32]bool{}
+	for y := im.Bounds().Min.Y; y < im.Bounds().Max.Y; y += 2 {
+		for x := im.Bounds().Min.X; x < im.Bounds().Max.X; x++ {
+			r, g, b, _ := im.At(x, y).RGBA()
+			seen[[3]uint32{r, g, b}] = true
+		}
+	}
+	return len(seen)
+}
