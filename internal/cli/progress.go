@@ -38,6 +38,15 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 		e.Name, len(e.Paths), len(e.Tests), e.Blocks, about(plan.ExpectedDuration()), dir)
 }
 
+// Facts tells what the testbed could not do as wished.
+func (p *progress) Facts(facts []string) {
+	for _, fact := range facts {
+		if !p.quiet {
+			fmt.Fprintf(p.w, "note: %s\n", fact)
+		}
+	}
+}
+
 // Event shows one step.
 func (p *progress) Event(e runner.Event) {
 	switch {

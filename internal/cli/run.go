@@ -148,7 +148,9 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 			head.Notes = append(head.Notes, sentence)
 		}
 	}
-	for _, fact := range testbed.Facts() {
+	facts := testbed.Facts()
+	show.Facts(facts)
+	for _, fact := range facts {
 		note(fact)
 	}
 	if err := st.SetHead(head); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -99,7 +100,13 @@ func (l *Lab) Done() <-chan struct{} { return l.lab.Done() }
 func (l *Lab) Environment() map[string]string { return l.lab.Environment() }
 
 // Facts are what this machine did not allow the lab as wished.
-func (l *Lab) Facts() []string { return l.lab.Facts() }
+func (l *Lab) Facts() []string {
+	facts := l.lab.Facts()
+	if n := runtime.NumCPU(); n < 2 {
+		facts = append(facts, "This run had a single processor, on which both endpoints and every hop took turns: throughputs are lower and latencies noisier than the paths'. Give hopbench at least 2 processors (a virtual machine's setting, or taskset and cgroup limits).")
+	}
+	return facts
+}
 
 // Measure traces the path over TCP to the agent's port and then does the test.
 func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
