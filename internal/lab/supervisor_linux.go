@@ -350,5 +350,5 @@ func lookPath(name string, env []string, dir string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%s: %w in %s", name, exec.ErrNotFound, path)
+	return "", fmt.Errorf("%s: %w (looked in %s)", name, exec.ErrNotFound, path)
 }
