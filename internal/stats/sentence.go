@@ -93,8 +93,10 @@ func formatEffect(v float64, limits *interval, unit measurement.Unit, withSign b
 		write = signed
 	}
 	v /= s.factor
+	// One decimal at least keeps a small estimate beside a wide interval
+	// readable: "+2.3 ms [−75.6, +2.4]".
 	least := 0
-	if unit == measurement.Fraction {
+	if unit == measurement.Fraction || (largest < 99.95*s.factor && s.factor != 1e-9) {
 		least = 1
 	}
 	if limits == nil {

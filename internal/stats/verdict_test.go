@@ -262,6 +262,8 @@ func TestFormatting(t *testing.T) {
 		{formatEffect(2.26e-3, &interval{Low: 2.25e-3, High: 2.27e-3}, measurement.SecondsUnit, false), "2.26 ms [2.25, 2.27]"},
 		{formatEffect(-0.004, &interval{Low: -0.031, High: 0.025}, measurement.Fraction, true), "−0.4 % [−3.1, +2.5]"},
 		{formatEffect(-0.0001, &interval{Low: -0.031, High: 0.025}, measurement.Fraction, true), "−0.01 % [−3.10, +2.50]"},
+		{formatEffect(2.28e-3, &interval{Low: -75.6e-3, High: 2.4e-3}, measurement.SecondsUnit, true), "+2.3 ms [−75.6, +2.4]"},
+		{formatEffect(2.3e-3, &interval{Low: -315e-3, High: 12e-3}, measurement.SecondsUnit, true), "+2 ms [−315, +12]"},
 		{number(-0.001, 1), "0.0"},
 		{formatRatio(3.93), "×3.9"}, {formatRatio(1.031), "×1.03"}, {formatRatio(123.4), "×123"},
 		{formatPercent(0.012), "1.2 %"}, {formatPercent(0.05), "5 %"}, {formatPercent(0.0037), "0.37 %"}, {formatPercent(0.2), "20 %"},
