@@ -77,13 +77,12 @@ func (x *udpExchange) exchange(bool) error {
 		n, err := x.Conn.Read(x.response)
 		switch {
 		case errors.Is(err, sockets.ErrTick):
-			return errLost
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
 		case n >= datagramBytes && binary.BigEndian.Uint32(x.response[datagramSequence:]) == x.sequence:
 			return nil
 		}
-		// A late or foreign packet: wait for ours, but not for ever.
+		// A tick, or a late or foreign packet: wait for ours, but not for ever.
 		if time.Since(began) > x.timeout {
 			return errLost
 		}
@@ -95,6 +94,8 @@ func (x *udpExchange) exchange(bool) error {
 // before it runs; it neither allocates nor logs.
 type rrLoop struct {
 	exchanger
+	// keep asks for the processor while the loop runs; may be nil.
+	keep           func() (func(), error)
 	recorder       *latency.Recorder
 	warmup, length time.Duration
 	// lastRTT and elapsed are for progress, count and lost for the metrics.
@@ -182,7 +183,7 @@ func (t *rrTest) overTCP(progress func(measurement.Progress)) error {
 	t.request, t.respond = spec.RequestBytes, spec.ResponseBytes
 	x := &tcpExchange{wire: t.control, request: make([]byte, t.request), response: make([]byte, t.respond)}
 	x.deadline = time.Now().Add(planned(spec) + grace)
-	t.loop.exchanger = x
+	t.loop.exchanger, t.loop.keep = x, t.control.KeepProcessor
 	if err := t.measure(progress); err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 	if timeout == 0 {
 		timeout = defaultTimeout
 	}
-	conn, err := sockets.DetachUDP(c, timeout)
+	conn, err := sockets.DetachUDP(c)
 	if err != nil {
 		return failure("open a UDP socket", errors.Join(err, ignoreClosed(c.Close())))
 	}
@@ -209,7 +210,7 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 	t.request, t.respond = max(spec.RequestBytes, datagramBytes), max(spec.ResponseBytes, datagramBytes)
 	x := &udpExchange{Conn: conn, request: make([]byte, t.request), response: make([]byte, maxDatagram), timeout: timeout}
 	putDatagram(x.request, t.link.ready.Cookie, datagramRequest)
-	t.loop.exchanger = x
+	t.loop.exchanger, t.loop.keep = x, conn.KeepProcessor
 	if err := t.measure(progress); err != nil {
 		return err
 	}
@@ -243,6 +244,14 @@ func (t *rrTest) measure(progress func(measurement.Progress)) error {
 	go func() {
 		defer close(done)
 		defer sockets.Lock()()
+		if l.keep != nil {
+			release, keep := l.keep()
+			if keep != nil {
+				err = keep
+				return
+			}
+			defer release()
+		}
 		err = l.run(start)
 	}()
 	<-done
@@ -318,6 +327,11 @@ func serveRR(w wire, open protocol.Open, ready protocol.Ready) error {
 
 // answer responds to every request up to the last one, and says to how many.
 func answer(w *wire, request, response []byte) (int64, error) {
+	release, err := w.KeepProcessor()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	var n int64
 	for {
 		for done := 0; done < len(request); {

@@ -99,7 +99,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 type Listener struct {
 	s   *Server
 	tcp net.Listener
-	udp *net.UDPConn
+	udp *sockets.Packets
 }
 
 // Bind adds the UDP port of the same number to the TCP listener tcp, which it
@@ -117,7 +117,11 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close())
 	}
-	return &Listener{s: s, tcp: tcp, udp: udp}, nil
+	packets, err := sockets.DetachPackets(udp)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), ignoreClosed(udp.Close()))
+	}
+	return &Listener{s: s, tcp: tcp, udp: packets}, nil
 }
 
 // Serve binds ln and serves it until ctx ends. It closes ln in any case.
@@ -139,6 +143,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	err := s.accept(l.tcp)
 	s.shutdown(l)
 	s.wg.Wait()
+	err = errors.Join(err, ignoreClosed(l.udp.Close()))
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -203,8 +208,8 @@ func (s *Server) dismiss(g *guard) {
 }
 
 func (s *Server) shutdown(l *Listener) {
-	// Both fail only when they are closed already, which is what is wanted.
-	_, _ = l.tcp.Close(), l.udp.Close()
+	_ = l.tcp.Close() // it fails only when it is closed already
+	l.udp.Interrupt()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true
@@ -309,7 +314,7 @@ func (s *Server) leave(t *session) {
 // serveTest joins the test, detaches the socket and hands over to its kind.
 func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open protocol.Open) error {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
-	t, err := s.join(id, client.Addr().Unmap(), open.Spec)
+	t, err := s.join(id, client.Addr().Unmap().WithZone(""), open.Spec)
 	if err != nil {
 		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
 	}

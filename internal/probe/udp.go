@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ const (
 	datagramSequence = 20
 	datagramBytes    = 24
 
-	datagramEcho    = 0 // answered with the same bytes, so that both ends see a TTL
+	datagramEcho    = 0 // answered with its first 24 bytes, so that the client sees a TTL
 	datagramRequest = 1 // answered with as many bytes as the test's spec says
 )
 
@@ -37,37 +38,52 @@ func putDatagram(b, cookie []byte, kind byte) {
 // packet without the cookie of a test, or from another address than that
 // which opened the test over TCP, gets no answer at all: there is nothing to
 // reflect and nothing to aim.
-func (s *Server) serveUDP(c *net.UDPConn) {
+//
+// One thread answers all tests: it wakes once per packet either way.
+func (s *Server) serveUDP(p *sockets.Packets) {
+	defer sockets.Lock()()
 	in, out := make([]byte, maxDatagram+1), make([]byte, maxDatagram)
 	for {
-		n, from, err := c.ReadFromUDPAddrPort(in)
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
+		n, from, err := p.Receive(in)
+		switch {
+		case errors.Is(err, sockets.ErrTick):
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
 			// An ICMP error of an earlier answer; the next packet is unaffected.
 			s.log.Debug("read UDP", "error", err)
 			continue
 		}
-		if n < datagramBytes {
+		size := s.answerSize(in[:n], from.Addr())
+		if size == 0 {
 			continue
-		}
-		t := s.sessionOf([protocol.CookieBytes]byte(in[:protocol.CookieBytes]))
-		if t == nil || t.client != from.Addr().Unmap() {
-			continue
-		}
-		size := n
-		if in[datagramKind] == datagramRequest {
-			if t.spec.Kind != measurement.RR || t.spec.Protocol != measurement.OverUDP {
-				continue
-			}
-			size = max(t.spec.ResponseBytes, datagramBytes)
 		}
 		copy(out[:datagramBytes], in[:datagramBytes])
-		if _, err := c.WriteToUDPAddrPort(out[:size], from); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := p.Reply(out[:size]); err != nil {
 			s.log.Debug("answer UDP", "error", err)
 		}
 	}
+}
+
+// answerSize is how many bytes answer a packet, 0 for none.
+func (s *Server) answerSize(packet []byte, from netip.Addr) int {
+	if len(packet) < datagramBytes {
+		return 0
+	}
+	t := s.sessionOf([protocol.CookieBytes]byte(packet[:protocol.CookieBytes]))
+	if t == nil || t.client != from.WithZone("") {
+		return 0
+	}
+	switch packet[datagramKind] {
+	case datagramEcho:
+		return datagramBytes
+	case datagramRequest:
+		if t.spec.Kind == measurement.RR && t.spec.Protocol == measurement.OverUDP {
+			return max(t.spec.ResponseBytes, datagramBytes)
+		}
+	}
+	return 0
 }
 
 func (s *Server) sessionOf(cookie [protocol.CookieBytes]byte) *session {

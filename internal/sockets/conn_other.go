@@ -60,6 +60,10 @@ func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
 	return tick(c.sock.Read(p))
 }
 
+// KeepProcessor changes nothing here: waiting goes through the runtime's
+// network poller.
+func (c *Conn) KeepProcessor() (func(), error) { return func() {}, nil }
+
 // Discard reads into p; only Linux can drop bytes without copying them.
 func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }
 

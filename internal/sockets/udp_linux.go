@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,15 +52,5 @@ func ReadTTL(c *net.UDPConn, p []byte) (n, ttl int, err error) {
 }
 
 // DetachUDP takes the connected socket of c out of the network poller and
-// closes c. Its Read gives up with ErrTick after timeout.
-func DetachUDP(c *net.UDPConn, timeout time.Duration) (*Conn, error) {
-	conn, err := detach(c)
-	if err != nil {
-		return nil, err
-	}
-	t := unix.NsecToTimeval(timeout.Nanoseconds())
-	if err := unix.SetsockoptTimeval(conn.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t); err != nil {
-		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, conn.Close()))
-	}
-	return conn, nil
-}
+// closes c.
+func DetachUDP(c *net.UDPConn) (*Conn, error) { return detach(c) }

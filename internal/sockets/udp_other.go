@@ -16,11 +16,10 @@ func ReadTTL(c *net.UDPConn, p []byte) (n, ttl int, err error) {
 	return n, 0, err
 }
 
-// DetachUDP wraps the connected socket c, which the Conn now owns. Its Read
-// gives up with ErrTick after timeout.
-func DetachUDP(c *net.UDPConn, timeout time.Duration) (*Conn, error) {
+// DetachUDP wraps the connected socket c, which the Conn now owns.
+func DetachUDP(c *net.UDPConn) (*Conn, error) {
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	return &Conn{sock: c, wait: timeout}, nil
+	return &Conn{sock: c, wait: Tick}, nil
 }
