@@ -22,6 +22,8 @@ const (
 // comparison is one cost while it is worked out.
 type comparison struct {
 	metric measurement.Metric
+	// path, baseline and test are what sentences call them.
+	path, baseline, test string
 	blocks []int
 	// base and other are the values of the pairs, by blocks.
 	base, other []float64
@@ -100,6 +102,7 @@ func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
 // newComparison pairs the trials within their blocks and estimates the effect.
 func newComparison(set *dataset, baseline, path, test string, m measurement.Metric, opts Options) *comparison {
 	c := &comparison{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
+	c.path, c.baseline, c.test = set.pathTitle(path), set.pathTitle(baseline), set.testTitle(test)
 	c.cost = measurement.Cost{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
 	base, other := set.values(baseline, test, m.Name), set.values(path, test, m.Name)
 	for _, block := range slices.Sorted(maps.Keys(base)) {

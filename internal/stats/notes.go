@@ -63,7 +63,7 @@ func pairNotes(set *dataset, all []*comparison) []string {
 	for _, c := range all {
 		if missing := set.blocks - c.cost.N; c.cost.Primary && missing > 0 {
 			out = append(out, fmt.Sprintf("%s, %s: %d of %s lack %s of %s or of %s and do not count.",
-				c.cost.Path, c.cost.Test, missing, plural(set.blocks, "block"), c.metric.Label, c.cost.Path, c.cost.Baseline))
+				c.path, c.test, missing, plural(set.blocks, "block"), c.metric.Label, c.path, c.baseline))
 		}
 	}
 	if len(out) > maxNamed {
@@ -117,7 +117,7 @@ func driftNotes(all []*comparison) []string {
 			continue
 		}
 		out = append(out, fmt.Sprintf("Drift: the effect of %s on %s of %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). One figure for the whole run hides that.",
-			c.cost.Path, c.metric.Label, c.cost.Test, c.effectText(c.halves[0]), c.effectText(c.halves[1]), strings.Join(why, "; ")))
+			c.path, c.metric.Label, c.test, c.effectText(c.halves[0]), c.effectText(c.halves[1]), strings.Join(why, "; ")))
 	}
 	if len(out) > maxNamed {
 		more := len(out) - maxNamed

@@ -172,7 +172,7 @@ func (c *comparison) size(sign float64, withSign bool) string {
 
 // sentence is the readable verdict.
 func (c *comparison) sentence() string {
-	path, what := c.cost.Path, c.metric.Label+" of "+c.cost.Test
+	path, what := c.path, c.metric.Label+" of "+c.test
 	switch c.cost.Verdict {
 	case measurement.Costs, measurement.Gains:
 		return c.claim(path, what)
@@ -186,7 +186,7 @@ func (c *comparison) sentence() string {
 	}
 	if c.cost.N == 0 {
 		return fmt.Sprintf("%s: not resolved on %s: no block has a trial that counts of both %s and %s",
-			path, what, path, c.cost.Baseline)
+			path, what, path, c.baseline)
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s", path, what, c.size(1, true))
 	if c.interval == nil {

@@ -145,6 +145,26 @@ func gather(trials []measurement.Trial, tests []measurement.TestInfo, paths []me
 	return set, notes
 }
 
+// pathTitle is what people call a path: its title, or its name.
+func (s *dataset) pathTitle(name string) string {
+	for _, p := range s.paths {
+		if p.Name == name {
+			return cmp.Or(p.Title, name)
+		}
+	}
+	return name
+}
+
+// testTitle is what people call a test: its title, or its name.
+func (s *dataset) testTitle(name string) string {
+	for _, t := range s.tests {
+		if t.Name == name {
+			return cmp.Or(t.Title, name)
+		}
+	}
+	return name
+}
+
 // values are the finite values of a metric by block.
 func (s *dataset) values(path, test, metric string) map[int]float64 {
 	out := map[int]float64{}
