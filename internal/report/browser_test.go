@@ -94,25 +94,37 @@ addEventListener("load", () => {
 });
 </script>`
 
-// measurePage lays the page out in a frame of the given width, because a
-// headless window cannot be narrower than 500 pixels, and measures it. The
+// measurePage lays the page out in frames of the given widths, because a
+// headless window cannot be narrower than 500 pixels, and measures each. The
 // page's own policy would forbid the script, so the variant leaves it out.
-func measurePage(t *testing.T, page []byte, width int, args ...string) measured {
+func measurePage(t *testing.T, page []byte, widths []int, args ...string) map[int]measured {
 	t.Helper()
 	variant := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
 	variant = bytes.Replace(variant, []byte("</body>"), []byte(measuringScript+"</body>"), 1)
 	inner := write(t, "page.html", variant)
-	frame := fmt.Sprintf(`<!doctype html><meta charset="utf-8"><pre id="out"></pre><script>
-addEventListener("message", e => { document.getElementById("out").textContent = e.data; });
-</script><iframe src="file://%s" style="width:%dpx;height:800px;border:0"></iframe>`, inner, width)
-	out, _ := browse(t, write(t, "frame.html", []byte(frame)), append(args, "--window-size=1400,900", "--virtual-time-budget=3000", "--dump-dom")...)
-	_, rest, found := strings.Cut(out, `<pre id="out">`)
-	text, _, _ := strings.Cut(rest, "</pre>")
-	var m measured
-	if err := json.Unmarshal([]byte(html.UnescapeString(text)), &m); !found || err != nil {
-		t.Fatalf("the page did not report its size: %v\n%.2000s", err, out)
+	frame := `<!doctype html><meta charset="utf-8"><pre id="out"></pre><script>
+addEventListener("message", e => { document.getElementById("out").textContent += e.data + "\n"; });
+</script>`
+	for _, width := range widths {
+		frame += fmt.Sprintf(`<iframe src="file://%s" style="width:%dpx;height:800px;border:0"></iframe>`, inner, width)
 	}
-	return m
+	out, _ := browse(t, write(t, "frame.html", []byte(frame)), append(args, "--window-size=1400,900", "--virtual-time-budget=5000", "--dump-dom")...)
+	_, rest, _ := strings.Cut(out, `<pre id="out">`)
+	text, _, _ := strings.Cut(rest, "</pre>")
+	found := map[int]measured{}
+	for l := range strings.Lines(html.UnescapeString(text)) {
+		var m measured
+		if err := json.Unmarshal([]byte(l), &m); err != nil {
+			t.Fatalf("the page's report of its size: %v in %q", err, l)
+		}
+		found[m.Width] = m
+	}
+	for _, width := range widths {
+		if _, ok := found[width]; !ok {
+			t.Fatalf("the page did not report its size at a width of %d:\n%.2000s", width, out)
+		}
+	}
+	return found
 }
 
 func TestBrowserLayout(t *testing.T) {
@@ -126,32 +138,27 @@ func TestBrowserLayout(t *testing.T) {
 	long.Environment["sysctl net.ipv4."+strings.Repeat("very_long", 15)] = strings.Repeat("0123456789", 20)
 	pages := map[string]*measurement.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}}
 	for name, r := range pages {
-		page := htmlText(t, r)
-		for _, width := range []int{360, 390, 700, 1100} {
-			t.Run(fmt.Sprintf("%s/%d", name, width), func(t *testing.T) {
-				m := measurePage(t, page, width)
-				if m.Width != width {
-					t.Errorf("the frame is %d wide, not %d", m.Width, width)
-				}
+		t.Run(name, func(t *testing.T) {
+			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 1100}) {
 				if m.Scroll > m.Width || len(m.Wide) > 0 {
 					t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
 				}
 				if name == "fixture" && m.Smallest < 8.5 {
-					t.Errorf("the smallest text of a picture is %.1f pixels high", m.Smallest)
+					t.Errorf("width %d: the smallest text of a picture is %.1f pixels high", width, m.Smallest)
 				}
 				if want := map[bool]string{true: "narrow", false: "wide"}[width < 672]; name == "fixture" && m.Columns != want {
-					t.Errorf("the plot of costs shown is %q, not %q", m.Columns, want)
+					t.Errorf("width %d: the plot of costs shown is %q, not %q", width, m.Columns, want)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
 func TestBrowserSchemes(t *testing.T) {
 	browser(t)
 	page := htmlText(t, fixture(t, 6))
-	dark := measurePage(t, page, 900, "--blink-settings=preferredColorScheme=0")
-	light := measurePage(t, page, 900, "--blink-settings=preferredColorScheme=1")
+	dark := measurePage(t, page, []int{900}, "--blink-settings=preferredColorScheme=0")[900]
+	light := measurePage(t, page, []int{900}, "--blink-settings=preferredColorScheme=1")[900]
 	if light.Background != "rgb(255, 255, 255)" || dark.Background != "rgb(15, 19, 23)" {
 		t.Errorf("the page is %s in light and %s in dark", light.Background, dark.Background)
 	}

@@ -81,6 +81,9 @@ func decimalsFor(v float64, significant int) int {
 		return 0
 	}
 	d := significant - 1 - int(math.Floor(math.Log10(v)))
+	if d > 0 && d < 300 && math.Round(v*math.Pow(10, float64(d))) >= math.Pow(10, float64(significant)) {
+		d-- // 0.9996 reads as 1.00, not as 1.000
+	}
 	return min(max(d, 0), 6)
 }
 

@@ -99,10 +99,14 @@ func (m *model) tableCell(p path, t test) cell {
 
 // costText writes a cost the way its unit is spoken of: latency as a
 // difference in time, rates as a percentage of the baseline. The ratio goes
-// beside it.
+// beside it. Without a ratio, because values are not all positive, the
+// difference stands alone; without any pair of trials there is nothing to say.
 func costText(c *measurement.Cost, t test) (cost, between, ratio string) {
+	if c.N == 0 {
+		return "—", "", ""
+	}
 	ratio = ratioText(c.Ratio)
-	if t.Primary.Unit == measurement.SecondsUnit {
+	if t.Primary.Unit == measurement.SecondsUnit || ratio == "" {
 		write := func(v float64) string { return signed(v/t.Scale.Factor, t.Decimals) }
 		cost = with(write(c.Difference), t.Scale.Name)
 		if c.DifferenceLow != nil && c.DifferenceHigh != nil {
