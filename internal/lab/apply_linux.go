@@ -15,8 +15,8 @@ import (
 	"github.com/hopbench/hopbench/internal/cable"
 )
 
-// builder applies a plan. What it has made is in its fields also when it fails,
-// and close removes it.
+// builder applies a plan. What it has made when it fails goes with the
+// supervisor.
 type builder struct {
 	topology Topology
 	nodes    map[string]*node
@@ -26,19 +26,6 @@ type builder struct {
 	withoutTAP bool
 
 	mu sync.Mutex // guards the maps and facts while operations run in parallel
-}
-
-func (b *builder) close() {
-	for _, n := range b.nodes {
-		n.close()
-	}
-	for _, ports := range b.ports {
-		for _, p := range ports {
-			if p != nil {
-				p.Close()
-			}
-		}
-	}
 }
 
 // parallel runs f for 0 to n-1 on some threads and returns the first error of

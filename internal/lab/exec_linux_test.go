@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -354,5 +355,22 @@ func TestExperimentInLab(t *testing.T) {
 		if c.Forward.Frames < 20 || c.Backward.Frames < 20 || c.CPU <= 0 {
 			t.Errorf("cable %s:%s to %s:%s carried 20 pings, but counted %+v", c.A.Node, c.A.Interface, c.B.Node, c.B.Interface, c)
 		}
+	}
+}
+
+// A command that is cancelled while it is being started must not run on.
+func TestExecCancelledAtOnce(t *testing.T) {
+	needProgram(t, "sleep")
+	l := startLab(t, chain(0, nil))
+	random := rand.New(rand.NewPCG(3, 3))
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(3*time.Millisecond))))
+		if _, err := l.Exec(ctx, "source", Command{Argv: []string{"sleep", "1000"}}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a cancelled command says %v", err)
+		}
+		cancel()
+	}
+	if text, _ := output(t, l, "source", "sh", "-c", "grep -l '^sleep' /proc/[0-9]*/cmdline"); text != "" {
+		t.Errorf("these run on: %s", text)
 	}
 }

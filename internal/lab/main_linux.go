@@ -33,11 +33,19 @@ func Main(args []string) (code int, handled bool) {
 	}
 	switch filepath.Base(args[0]) {
 	case supervisorRole:
+		nameProcess("hopbench-lab")
 		return supervisorMain(), true
 	case cableRole:
+		nameProcess("hopbench-cable")
 		return cableMain(args), true
 	}
 	return 0, false
+}
+
+// nameProcess sets what ps and top call the process, which would be "exe".
+func nameProcess(name string) {
+	// Only a name that is too long could be refused, and it is cut.
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0)
 }
 
 // cableJob is what a cable's process is told, as its first argument. Its ports

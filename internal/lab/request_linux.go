@@ -14,6 +14,9 @@ import (
 // on to the command that m started; when ctx ends it has the command killed and
 // still waits for the answer, so that nothing runs on unseen.
 func (l *Lab) request(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (message, uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return message{}, 0, err
+	}
 	answer := make(chan message, 1)
 	l.mu.Lock()
 	l.last++

@@ -27,10 +27,16 @@ type supervisor struct {
 	null     *os.File
 
 	mu       sync.Mutex
-	commands map[uint64]*child // running opExec requests
-	cables   map[int]*wire     // to the processes of cables, by link
+	commands map[uint64]*command // opExec requests that are not answered yet
+	cables   map[int]*wire       // to the processes of cables, by link
 
 	counting sync.Mutex // one asks the cables at a time
+}
+
+// command is a program that the caller asked for.
+type command struct {
+	child   *child        // nil until it runs
+	pending []unix.Signal // that came before
 }
 
 // supervisorMain serves the caller until it goes away. Its exit ends the lab:
@@ -47,7 +53,7 @@ func supervisorMain() int {
 	s := &supervisor{
 		wire:     &wire{conn: conn},
 		children: newNursery(),
-		commands: make(map[uint64]*child),
+		commands: make(map[uint64]*command),
 		cables:   make(map[int]*wire),
 		builder:  &builder{nodes: make(map[string]*node), ports: make(map[int][2]*cable.Port)},
 	}
@@ -73,10 +79,14 @@ func (s *supervisor) serve() error {
 			// In the background, so that a caller who goes away meanwhile is noticed.
 			go s.answerBuild(m)
 		case opExec:
+			// Entered before the next message, which may be a signal for it.
+			s.mu.Lock()
+			s.commands[m.ID] = &command{}
+			s.mu.Unlock()
 			go s.exec(m, files)
 			continue // exec owns the files
 		case opSignal:
-			s.signalCommand(m.ID, m.Signal)
+			s.signalCommand(m.ID, unix.Signal(m.Signal))
 		case opCounters:
 			go s.answerCounters(m.ID)
 		case opProbe:
@@ -265,14 +275,23 @@ func (s *supervisor) report(c *child, name string) {
 func (s *supervisor) exec(m message, files []*os.File) {
 	defer closeAll(files)
 	c, err := s.startCommand(m, files)
+	if err == nil {
+		s.mu.Lock()
+		entered := s.commands[m.ID]
+		entered.child = c
+		s.mu.Unlock()
+		for _, signal := range entered.pending {
+			s.signalChild(c, signal)
+		}
+		<-c.ended
+	}
+	s.mu.Lock()
+	delete(s.commands, m.ID)
+	s.mu.Unlock()
 	if err != nil {
 		s.reply(message{ID: m.ID, Error: err.Error()})
 		return
 	}
-	<-c.ended
-	s.mu.Lock()
-	delete(s.commands, m.ID)
-	s.mu.Unlock()
 	e := &exit{Code: c.status.ExitStatus()}
 	if c.status.Signaled() {
 		e.Code, e.Signal = 128+int(c.status.Signal()), int(c.status.Signal())
@@ -294,16 +313,9 @@ func (s *supervisor) startCommand(m message, files []*os.File) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c, err := s.children.start(program{
+	return s.children.start(program{
 		path: path, argv: m.Exec.Argv, env: m.Exec.Env, dir: m.Exec.Dir, files: files, node: n,
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.commands[m.ID] = c
-	return c, nil
 }
 
 func (s *supervisor) nodeNames() []string {
@@ -314,14 +326,25 @@ func (s *supervisor) nodeNames() []string {
 	return names
 }
 
-func (s *supervisor) signalCommand(id uint64, signal int) {
+func (s *supervisor) signalCommand(id uint64, signal unix.Signal) {
 	s.mu.Lock()
 	c := s.commands[id]
-	s.mu.Unlock()
-	if c == nil {
-		return // it has ended
+	if c == nil { // it has ended
+		s.mu.Unlock()
+		return
 	}
-	if err := s.children.signal(c, unix.Signal(signal)); err != nil && !errors.Is(err, unix.ESRCH) {
+	running := c.child
+	if running == nil {
+		c.pending = append(c.pending, signal)
+	}
+	s.mu.Unlock()
+	if running != nil {
+		s.signalChild(running, signal)
+	}
+}
+
+func (s *supervisor) signalChild(c *child, signal unix.Signal) {
+	if err := s.children.signal(c, signal); err != nil && !errors.Is(err, unix.ESRCH) {
 		fmt.Fprintf(os.Stderr, "%s: send signal %d: %v\n", supervisorRole, signal, err)
 	}
 }

@@ -35,8 +35,7 @@ func main() {
 }
 
 func run(nodes, runs int) error {
-	_, err := exec.LookPath("ping")
-	if err != nil {
+	if _, err := exec.LookPath("ping"); err != nil {
 		return fmt.Errorf("the check that all nodes are routed needs ping: %w", err)
 	}
 	fmt.Printf("%d routed nodes, median of %d (least, most)\n", nodes, runs)
@@ -45,39 +44,41 @@ func run(nodes, runs int) error {
 		build func(int) (lab.Topology, string, string)
 	}{{"chain", chain}, {"star", star}} {
 		topology, from, to := graph.build(nodes)
-		own, err := repeat(runs, func() (time.Duration, error) { return bringUp(topology, from, to) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", graph.name, err)
+		var own, theirs []time.Duration
+		var ratios []float64
+		var missing error
+		for range runs { // in pairs, so that what disturbs one disturbs the other
+			mine, err := bringUp(topology, from, to)
+			if err != nil {
+				return fmt.Errorf("%s: %w", graph.name, err)
+			}
+			own = append(own, mine)
+			if missing != nil {
+				continue
+			}
+			its, err := mininet(graph.name, nodes)
+			if err != nil {
+				missing = err
+				continue
+			}
+			theirs = append(theirs, its)
+			ratios = append(ratios, its.Seconds()/mine.Seconds())
 		}
 		fmt.Printf("%-6s hopbench %s\n", graph.name, summary(own))
-		theirs, err := repeat(runs, func() (time.Duration, error) { return mininet(graph.name, nodes) })
-		if err != nil {
-			fmt.Printf("%-6s mininet  not measured: %v\n", graph.name, err)
+		if missing != nil {
+			fmt.Printf("%-6s mininet  not measured: %v\n", graph.name, missing)
 			continue
 		}
-		fmt.Printf("%-6s mininet  %s, %.1f times hopbench's\n", graph.name, summary(theirs), median(theirs).Seconds()/median(own).Seconds())
+		slices.Sort(ratios)
+		fmt.Printf("%-6s mininet  %s, median of pairs %.1f times hopbench's\n", graph.name, summary(theirs), ratios[len(ratios)/2])
 	}
 	return nil
 }
 
-func repeat(n int, f func() (time.Duration, error)) ([]time.Duration, error) {
-	var all []time.Duration
-	for range n {
-		d, err := f()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
-	}
+func summary(all []time.Duration) string {
 	slices.Sort(all)
-	return all, nil
-}
-
-func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
-
-func summary(sorted []time.Duration) string {
 	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
-	return fmt.Sprintf("%s (%s, %s)", round(median(sorted)), round(sorted[0]), round(sorted[len(sorted)-1]))
+	return fmt.Sprintf("%s (%s, %s)", round(all[len(all)/2]), round(all[0]), round(all[len(all)-1]))
 }
 
 // bringUp measures Start and then checks, untimed, that the ends reach each other.
