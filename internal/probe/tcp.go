@@ -261,6 +261,9 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 		t.addFlow(&out, f, window)
 	}
 	t.addMetrics(&out, from, to)
+	if seen := largestWindow(out.Flows, from, to); spec.WindowBytes > 0 && float64(seen) > clampTolerance*float64(spec.WindowBytes) {
+		t.note(fmt.Sprintf("the receive window reached %d bytes although %d were asked for", seen, spec.WindowBytes))
+	}
 	remote := t.flows[0].received.Host
 	if !t.sends() {
 		remote = t.flows[0].sent.Host
@@ -269,6 +272,22 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
 	out.Facts = t.facts
 	return out, nil
+}
+
+// clampTolerance allows for the rounding of the window's scale.
+const clampTolerance = 1.05
+
+// largestWindow is the largest window that a sender saw advertised in from..to.
+func largestWindow(flows []measurement.Flow, from, to float64) int64 {
+	var largest int64
+	for _, f := range flows {
+		for _, i := range f.Info {
+			if at := float64(i.At); at >= from && at <= to {
+				largest = max(largest, i.SendWindow)
+			}
+		}
+	}
+	return largest
 }
 
 // checkBins refuses a count that cannot be one; it came over the wire.

@@ -82,10 +82,10 @@ func sendStream(w wire, payload *sockets.Payload, spec measurement.Spec, start t
 // what a reader must know.
 func prepare(conn *sockets.Conn, spec measurement.Spec, sends bool) ([]string, error) {
 	if sends {
-		if spec.CongestionControl != "" {
-			return nil, conn.SetCongestionControl(spec.CongestionControl)
+		if spec.CongestionControl == "" {
+			return nil, nil
 		}
-		return nil, nil
+		return nil, conn.SetCongestionControl(spec.CongestionControl)
 	}
 	if spec.WindowBytes > 0 {
 		if err := conn.ClampWindow(int(spec.WindowBytes)); err != nil {
@@ -98,18 +98,18 @@ func prepare(conn *sockets.Conn, spec measurement.Spec, sends bool) ([]string, e
 	return nil, nil
 }
 
-// clampInterval is how often the window clamp is renewed.
-const clampInterval = 5 * time.Millisecond
+// clampInterval is how often the window's clamp is renewed.
+const clampInterval = 2 * time.Millisecond
 
-// keepClamp renews the window clamp, which autotuning moves, until the
+// keepClamp renews the window's clamp, which the kernel moves, until the
 // returned function is called.
 func keepClamp(conn *sockets.Conn, spec measurement.Spec) func() {
 	if spec.WindowBytes <= 0 {
 		return func() {}
 	}
 	return startSampler(clampInterval, func() {
-		// The first call's error was reported by prepare.
-		_ = conn.ClampWindow(int(spec.WindowBytes))
+		// It worked once; it fails only when the connection has ended.
+		_ = conn.RenewClamp(int(spec.WindowBytes))
 	}).end
 }
 

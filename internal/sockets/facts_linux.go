@@ -63,11 +63,24 @@ func (c *Conn) ReceiveBuffer() int { return c.intOption(unix.SOL_SOCKET, unix.SO
 // SendBuffer is the kernel's send buffer in bytes, overhead included.
 func (c *Conn) SendBuffer() int { return c.intOption(unix.SOL_SOCKET, unix.SO_SNDBUF) }
 
-// ClampWindow bounds the window that this end advertises. Receive-buffer
-// autotuning moves the clamp along with the buffer it grows
-// (tcp_rcv_space_adjust, net/ipv4/tcp_input.c), so a caller repeats it while
-// bytes flow.
+// ClampWindow bounds the window that this end advertises. The kernel moves the
+// bound when receive-buffer autotuning grows the buffer (tcp_rcvbuf_grow) and
+// when it learns the overhead of packets (tcp_measure_rcv_mss, both in
+// net/ipv4/tcp_input.c), so RenewClamp has to follow while bytes flow. To keep
+// the excess small in between, the buffer is fixed at four times the window,
+// as far as net.core.rmem_max allows: room for the overhead of packets, and
+// nothing for autotuning to grow.
 func (c *Conn) ClampWindow(bytes int) error {
+	// The kernel doubles what is asked (socket(7)) and silently stops at rmem_max.
+	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*bytes) })
+	if err != nil {
+		return fmt.Errorf("fix receive buffer for a window of %d bytes: %w", bytes, err)
+	}
+	return c.RenewClamp(bytes)
+}
+
+// RenewClamp bounds the window anew.
+func (c *Conn) RenewClamp(bytes int) error {
 	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes) })
 	if err != nil {
 		return fmt.Errorf("clamp receive window to %d bytes: %w", bytes, err)

@@ -1,0 +1,39 @@
+package probe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// The window that the sender sees stays at the clamp; where it does not, the
+// outcome says so.
+func TestWindowClamp(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		for _, window := range []int64{64 << 10, 133_000, 1_330_000} {
+			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
+				Kind: measurement.TCP, Direction: direction, WindowBytes: window, Duration: 0.4, MaxWarmup: 0.2,
+			}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen []int64
+			for _, i := range out.Flows[0].Info {
+				seen = append(seen, i.SendWindow)
+			}
+			slices.Sort(seen)
+			if middle := seen[len(seen)/2]; float64(middle) > clampTolerance*float64(window) {
+				t.Errorf("%s: the sender mostly saw a window of %d bytes, clamped to %d", direction, middle, window)
+			}
+			from, to := float64(out.Warmup), float64(out.Warmup)+0.4
+			over := float64(largestWindow(out.Flows, from, to)) > clampTolerance*float64(window)
+			told := slices.ContainsFunc(out.Facts, func(f string) bool { return strings.HasPrefix(f, "the receive window reached") })
+			if over != told {
+				t.Errorf("%s: window exceeded: %v, facts: %v", direction, over, out.Facts)
+			}
+		}
+	}
+}
