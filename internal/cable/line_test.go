@@ -122,6 +122,28 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// A thread that wakes up late releases in the order of a punctual one.
+func TestLineReleasedLate(t *testing.T) {
+	l := newLine(Direction{ReorderFraction: 0.5}, 1, 0, 16)
+	for i, at := range []time.Duration{0, ReorderHold / 2, ReorderHold, 3 * ReorderHold} {
+		if !l.offer(int64(at), uint32(i), 60) {
+			t.Fatalf("frame %d was refused", i)
+		}
+	}
+	var order []uint32
+	for {
+		handle, _, ok := l.release(int64(time.Hour))
+		if !ok {
+			break
+		}
+		order = append(order, handle)
+	}
+	// 1 overtakes 0 in time; 3 comes too late to overtake 2.
+	if want := []uint32{1, 0, 2, 3}; !reflect.DeepEqual(order, want) {
+		t.Errorf("left in the order %v, want %v", order, want)
+	}
+}
+
 func TestLineHoldsNoMoreThanItsMemory(t *testing.T) {
 	l := newLine(Direction{Delay: time.Second}, 1, 0, 8)
 	for i := range uint32(8) {

@@ -1,13 +1,6 @@
 package main
 
-import (
-	"cmp"
-	"math"
-)
-
-func abs(x float64) float64 { return math.Abs(x) }
-
-func compare(a, b float64) int { return cmp.Compare(a, b) }
+import "math"
 
 // binomialInterval is the central interval that holds the number of hits in n
 // draws of probability p with at least the given confidence: each tail
