@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -43,10 +44,10 @@ func (m *model) costRows() []costRow {
 	return out
 }
 
-// ratioDecimals gives a ratio three significant digits, and one more where
-// its interval is narrower than that.
+// ratioDecimals gives a ratio three significant digits, three decimals near 1,
+// and one more where its interval is narrower than that.
 func ratioDecimals(c *measurement.Cost) int {
-	d := decimalsFor(c.Ratio, 3)
+	d := nearOneDecimals(c.Ratio)
 	if c.Low != nil && c.High != nil && *c.High-*c.Low < 2*math.Pow(10, -float64(d)) {
 		d++
 	}
@@ -190,15 +191,13 @@ func (m *model) drawCostBlock(s *svg, b costBlock, l costLayout, y float64) {
 	}
 	a := logAxis(values, l.left, l.right)
 	bottom := y + b.height(l) - costAxisHeight + 4
-	ticks := a.ticks(9, plainScale)
+	ticks := a.ticks(12, plainScale)
 	if l.stacked {
 		ticks = a.ticks(6, plainScale)
 	} else {
 		drawCostGrid(s, a, ticks, y, bottom)
 	}
-	for _, t := range ticks {
-		s.text(a.at(t.value), bottom+15, "middle", "tick", t.label+"×")
-	}
+	costTickLabels(s, a, ticks, bottom+15)
 	name := "ratio to the baseline" + m.baselineName() + ", log scale"
 	if l.stacked {
 		name = "ratio to the baseline, log scale"
@@ -221,6 +220,25 @@ func (m *model) drawCostBlock(s *svg, b costBlock, l costLayout, y float64) {
 		}
 		drawCost(s, a, r, l, y)
 		y += l.rowHeight
+	}
+}
+
+// costTickLabels labels the ticks from 1 outwards, leaving out labels that
+// would touch one already there.
+func costTickLabels(s *svg, a axis, ticks []tick, y float64) {
+	ordered := slices.Clone(ticks)
+	slices.SortStableFunc(ordered, func(p, q tick) int {
+		return compare(math.Abs(math.Log(p.value)), math.Abs(math.Log(q.value)))
+	})
+	var taken [][2]float64
+	for _, t := range ordered {
+		label := t.label + "×"
+		x, half := a.at(t.value), float64(columns(label))*glyphWidth/2+2
+		if slices.ContainsFunc(taken, func(o [2]float64) bool { return x-half < o[1] && x+half > o[0] }) {
+			continue
+		}
+		taken = append(taken, [2]float64{x - half, x + half})
+		s.text(x, y, "middle", "tick", label)
 	}
 }
 

@@ -151,12 +151,15 @@ func (m *model) timeFigure(id, title, heading string, u measurement.Unit, all []
 	_, xHigh := span(xs)
 	p.x = axis{low: 0, high: max(xHigh, 1e-9), from: p.left, to: p.right}
 	p.y = linearAxis(ys, true, p.bottom, p.top, 4)
+	if low, high := span(ys); u == measurement.SecondsUnit && low > 0 && high/low > 12 {
+		p.y = logAxis(ys, p.bottom, p.top) // one stalled trial must not flatten all others
+	}
 	unit := p.y.unitOf(u)
 	warmup := median(warmups)
 	if warmup > 0 {
 		p.rect(p.left, p.top, p.x.at(warmup)-p.left, p.bottom-p.top, "warm", "")
 	}
-	p.axes(p.x.ticks(5, plainScale), p.y.ticks(4, unit), "seconds since the trial's start", unit.Name)
+	p.axes(p.x.ticks(5, plainScale), p.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, p.y.log))
 	if warmup > 0 && p.x.at(warmup)-p.left > 56 {
 		p.text(p.left+4, p.top+12, "start", "axis", "warm-up")
 	}
@@ -166,6 +169,14 @@ func (m *model) timeFigure(id, title, heading string, u measurement.Unit, all []
 	}
 	p.endLabels(m.seriesLabels(all, p.y))
 	return figure{Title: heading, SVG: p.done()}
+}
+
+// timeAxisName is the unit of the vertical axis.
+func timeAxisName(unit scale, log bool) string {
+	if log {
+		return unit.Name + " (log scale)"
+	}
+	return unit.Name
 }
 
 // lineBudget is how many slices a line of a panel is reduced to. It shrinks

@@ -114,7 +114,7 @@ func (m *model) facts() []pair {
 	}
 	add("testbed", r.Testbed.Kind)
 	for _, k := range slices.Sorted(maps.Keys(r.Environment)) {
-		add(k, r.Environment[k])
+		add(strings.ReplaceAll(k, "_", " "), r.Environment[k])
 	}
 	add("result format", r.Format)
 	return out

@@ -256,7 +256,10 @@ func (m *model) status() string {
 		}
 		parts = append(parts, s)
 	}
-	parts = append(parts, plural(r.Experiment.Blocks, "block"), m.trialCount(), fmt.Sprintf("seed %d", r.Seed))
+	if r.Experiment.Blocks > 0 {
+		parts = append(parts, plural(r.Experiment.Blocks, "block"))
+	}
+	parts = append(parts, m.trialCount(), fmt.Sprintf("seed %d", r.Seed))
 	return strings.Join(parts, " · ")
 }
 
@@ -314,9 +317,12 @@ func (m *model) statement() string {
 		if kind == "" {
 			kind = "testbed"
 		}
-		parts = append(parts, fmt.Sprintf("Figures of this %s are relative: they measure its own machine as much as the path, so compare paths with each other, not with other machines.", kind))
-	}
-	if note := line(m.r.Testbed.Note); note != "" {
+		why := "they measure its own machine as much as the path"
+		if note := strings.TrimSuffix(sentence(m.r.Testbed.Note), "."); note != "" {
+			why = note
+		}
+		parts = append(parts, fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", kind, why))
+	} else if note := sentence(m.r.Testbed.Note); note != "" {
 		parts = append(parts, note)
 	}
 	return strings.Join(parts, " ")

@@ -31,7 +31,7 @@ func newPanel(id, title, description string, labels []path, height float64) *pan
 	for _, p := range labels {
 		room = max(room, columns(p.Label))
 	}
-	margin := min(float64(room)*7.2+12, 132)
+	margin := min(float64(room)*glyphWidth+10, 140)
 	return &panel{svg: newSVG(id, panelWidth, height, title, description),
 		left: panelLeft, right: panelWidth - margin, top: panelTop, bottom: height - panelBottom, height: height}
 }

@@ -110,11 +110,9 @@ func (row shareRow) bar(id string) shareBar {
 		w := min(p.Fraction*width, width-x)
 		s.rect(x, 0, w, height, fmt.Sprintf("share%d", p.Colour), p.Name+" "+trimmedPercent(p.Fraction))
 		x += w
-		percent := with(number(p.Fraction*100, 0), "%")
-		if p.Fraction < 0.005 {
-			percent = "< 1" + nbsp + "%"
+		if p.Fraction >= 0.005 { // the rest is in the picture's description
+			b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, with(number(p.Fraction*100, 0), "%")})
 		}
-		b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, percent})
 	}
 	b.SVG = s.end()
 	return b

@@ -133,7 +133,16 @@ func ratioText(x float64) string {
 	if x <= 0 || !finite(x) {
 		return ""
 	}
-	return number(x, max(decimalsFor(x, 3), 0)) + "×"
+	return number(x, nearOneDecimals(x)) + "×"
+}
+
+// nearOneDecimals is how many decimals a ratio wants: three significant
+// digits, and as many decimals on either side of 1.
+func nearOneDecimals(x float64) int {
+	if x > 0.9 && x < 1.1 {
+		return 3
+	}
+	return decimalsFor(x, 3)
 }
 
 // verdictText is the verdict in a few words.
@@ -287,15 +296,20 @@ func (m *model) verdict(c *measurement.Cost, p path, t test) verdict {
 	return v
 }
 
-// headline is the sentence of the largest cost that is beyond chance; when
-// there is none it says so.
+// headline is the sentence of the cost that a reader must know first: the
+// largest that is beyond chance, of throughput before latency. Of paths whose
+// costs are about as large, it is the first. When nothing costs, it says so.
 func (m *model) headline() string {
 	best, size := -1, 0.0
 	for i, v := range m.Verdicts {
 		if v.Kind != measurement.Costs || v.cost.Ratio <= 0 {
 			continue
 		}
-		if s := math.Abs(math.Log(v.cost.Ratio)); s > size {
+		s := math.Abs(math.Log(v.cost.Ratio))
+		if metric, _ := measurement.MetricNamed(v.cost.Metric); metric.Unit == measurement.BitsPerSecond {
+			s += 1000 // more than any logarithm of a ratio of two floats
+		}
+		if s > size+0.1*math.Mod(size, 1000) {
 			best, size = i, s
 		}
 	}
@@ -304,6 +318,8 @@ func (m *model) headline() string {
 		return m.Verdicts[best].Text
 	case len(m.Verdicts) == 0 && len(m.r.Trials) == 0:
 		return "Nothing was measured yet."
+	case len(m.Verdicts) == 0 && len(m.Paths) == 1:
+		return "One path was measured; there is nothing to compare it with."
 	case len(m.Verdicts) == 0:
 		return "There is nothing to compare with the baseline."
 	case len(m.Verdicts) == 1:
