@@ -22,7 +22,7 @@ func Check(ctx context.Context) []Finding {
 	l, err := Start(ctx, Topology{Nodes: []Node{{Name: "probe"}}}, Options{})
 	findings = append(findings, namespaceFinding(err))
 	if err == nil {
-		answer, _, probeErr := l.request(ctx, message{Op: opProbe, Node: "probe"}, nil, nil)
+		answer, probeErr := l.request(ctx, message{Op: opProbe, Node: "probe"}, nil, nil)
 		if closeErr := l.Close(); probeErr == nil {
 			probeErr = closeErr
 		}

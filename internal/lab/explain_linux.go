@@ -66,8 +66,8 @@ func explainStart(err error) error {
 func explainNamespace(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		return fmt.Errorf("no more network namespaces are allowed here (%s=%s): raise it with sysctl: %w",
-			maxNetNamespaces, hostSetting(maxNetNamespaces), err)
+		// The lab's own user namespace shows its own limit, not the host's.
+		return fmt.Errorf("no more network namespaces are allowed here: raise %s on the host with sysctl: %w", maxNetNamespaces, err)
 	case errors.Is(err, unix.EROFS):
 		return fmt.Errorf("/proc/sys is read-only here, as in most containers: run it on the host, or in a container with --privileged or --security-opt systempaths=unconfined: %w", err)
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && hostSetting(apparmorRestriction) == "1":

@@ -355,7 +355,7 @@ func (l *Lab) Stderr() string { return l.stderr.String() }
 
 // Counters are those of every interface of every node, and of every cable.
 func (l *Lab) Counters(ctx context.Context) (Counters, error) {
-	answer, _, err := l.request(ctx, message{Op: opCounters}, nil, nil)
+	answer, err := l.request(ctx, message{Op: opCounters}, nil, nil)
 	if err == nil && answer.Counters == nil {
 		err = errors.New("the supervisor sent none")
 	}

@@ -329,3 +329,39 @@ func TestCablesWithoutTAP(t *testing.T) {
 		t.Errorf("nothing is said of the lost fast path: %q", facts)
 	}
 }
+
+// Limits that are real, set in a user namespace of the test's own.
+func TestStartSaysWhichLimit(t *testing.T) {
+	if key := os.Getenv("HOPBENCH_LAB_TEST_LIMIT"); key != "" {
+		l, err := Start(t.Context(), chain(1, nil), Options{NodeCommand: []string{"echo-agent"}})
+		if err == nil {
+			l.Close()
+			t.Fatal("it started")
+		}
+		if !strings.Contains(err.Error(), "namespaces are allowed here") || !strings.Contains(err.Error(), key) {
+			t.Errorf("no word of %s: %v", key, err)
+		}
+		t.Log(err)
+		return
+	}
+	needLab(t)
+	needProgram(t, "sh")
+	binary := readableSelf(t)
+	for key, value := range map[string]string{maxUserNamespaces: "0", maxNetNamespaces: "1"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		script := fmt.Sprintf(`echo %s > %s && exec "$0" -test.run='^TestStartSaysWhichLimit$' -test.v`, value, sysctlPath(key))
+		cmd := exec.CommandContext(ctx, "sh", "-c", script, binary)
+		cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_LIMIT="+key)
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}},
+		}
+		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), "--- PASS") {
+			t.Errorf("%s=%s: %v\n%s", key, value, err, text)
+		} else {
+			t.Logf("%s=%s:\n%s", key, value, text)
+		}
+	}
+}

@@ -157,7 +157,7 @@ func (p *publication) exec(w *wire, m message, files []*os.File) {
 			}
 		}
 	})
-	answer, _, err := p.lab.request(ctx, m, files, signals)
+	answer, err := p.lab.request(ctx, m, files, signals)
 	reply := message{Op: opReply, Exit: answer.Exit}
 	if err != nil {
 		reply.Error = err.Error()

@@ -13,9 +13,9 @@ import (
 // request sends m and waits for its answer. While it waits it passes signals
 // on to the command that m started; when ctx ends it has the command killed and
 // still waits for the answer, so that nothing runs on unseen.
-func (l *Lab) request(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (message, uint64, error) {
+func (l *Lab) request(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (message, error) {
 	if err := ctx.Err(); err != nil {
-		return message{}, 0, err
+		return message{}, err
 	}
 	answer := make(chan message, 1)
 	l.mu.Lock()
@@ -29,36 +29,36 @@ func (l *Lab) request(ctx context.Context, m message, files []*os.File, signals 
 		l.mu.Unlock()
 	}()
 	if err := l.wire.send(m, files...); err != nil {
-		return message{}, m.ID, l.gone(err)
+		return message{}, l.gone(err)
 	}
 	cancelled := ctx.Done()
 	for {
 		select {
 		case a := <-answer:
 			if err := ctx.Err(); err != nil && cancelled == nil {
-				return a, m.ID, err
+				return a, err
 			}
 			if a.Error != "" {
-				return a, m.ID, errors.New(a.Error)
+				return a, errors.New(a.Error)
 			}
-			return a, m.ID, nil
+			return a, nil
 		case <-l.readDone:
-			return message{}, m.ID, l.gone(errors.New("no answer"))
+			return message{}, l.gone(errors.New("no answer"))
 		case s, open := <-signals:
 			if !open {
 				signals = nil
 			} else if number, ok := s.(syscall.Signal); ok {
 				if err := l.wire.send(message{Op: opSignal, ID: m.ID, Signal: int(number)}); err != nil {
-					return message{}, m.ID, l.gone(err)
+					return message{}, l.gone(err)
 				}
 			}
 		case <-cancelled:
 			cancelled = nil
 			if m.Op != opExec {
-				return message{}, m.ID, ctx.Err()
+				return message{}, ctx.Err()
 			}
 			if err := l.wire.send(message{Op: opSignal, ID: m.ID, Signal: int(unix.SIGKILL)}); err != nil {
-				return message{}, m.ID, l.gone(err)
+				return message{}, l.gone(err)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (l *Lab) Exec(ctx context.Context, node string, c Command) (int, error) {
 }
 
 func (l *Lab) exec(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (int, error) {
-	answer, _, err := l.request(ctx, m, files, signals)
+	answer, err := l.request(ctx, m, files, signals)
 	if err != nil {
 		return 0, fmt.Errorf("run %s in node %s: %w", m.Exec.Argv[0], m.Node, err)
 	}

@@ -304,7 +304,7 @@ func (s *supervisor) startCommand(m message, files []*os.File) (*child, error) {
 	n := s.builder.nodes[m.Node]
 	s.builder.mu.Unlock()
 	if n == nil {
-		return nil, fmt.Errorf("the lab has no node %q; it has %s", m.Node, strings.Join(s.nodeNames(), ", "))
+		return nil, fmt.Errorf("the lab has no node %q; it has %s", m.Node, strings.Join(nodeNames(s.build.Topology), ", "))
 	}
 	if m.Exec == nil || len(m.Exec.Argv) == 0 || len(files) != 3 {
 		return nil, errors.New("a command needs a program and three descriptors")
@@ -316,14 +316,6 @@ func (s *supervisor) startCommand(m message, files []*os.File) (*child, error) {
 	return s.children.start(program{
 		path: path, argv: m.Exec.Argv, env: m.Exec.Env, dir: m.Exec.Dir, files: files, node: n,
 	})
-}
-
-func (s *supervisor) nodeNames() []string {
-	var names []string
-	for _, n := range s.build.Topology.Nodes {
-		names = append(names, n.Name)
-	}
-	return names
 }
 
 func (s *supervisor) signalCommand(id uint64, signal unix.Signal) {
