@@ -18,9 +18,12 @@ import (
 
 func reportCommand(s streams) *cobra.Command {
 	var json bool
+	var picture string
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Make a run's report again from its stored trials, without measuring",
+		Example: `  hopbench report hopbench-runs/2026-11-21T09-30-00-routing-appliance
+  hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,
 		Args:  exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			st, err := store.Open(args[0])
@@ -35,9 +38,15 @@ func reportCommand(s streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if picture != "" {
+				if err := writeAtomically(picture, func(w io.Writer) error { return report.Picture(w, result) }); err != nil {
+					return err
+				}
+			}
 			return printResult(s, result, st.Dir(), json)
 		},
 	}
+	c.Flags().StringVar(&picture, "picture", "", "also draw the costs as an SVG picture into this file")
 	c.Flags().BoolVarP(&json, "json", "J", false, "print result.json on standard output and nothing else there")
 	return c
 }
