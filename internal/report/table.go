@@ -315,7 +315,7 @@ func (m *model) headline() string {
 	}
 	switch {
 	case best >= 0:
-		return m.Verdicts[best].Text
+		return upperFirst(m.Verdicts[best].Text)
 	case len(m.Verdicts) == 0 && len(m.r.Trials) == 0:
 		return "Nothing was measured yet."
 	case len(m.Verdicts) == 0 && len(m.Paths) == 1:
@@ -323,7 +323,7 @@ func (m *model) headline() string {
 	case len(m.Verdicts) == 0:
 		return "There is nothing to compare with the baseline."
 	case len(m.Verdicts) == 1:
-		return m.Verdicts[0].Text
+		return upperFirst(m.Verdicts[0].Text)
 	}
 	unresolved := 0
 	for _, v := range m.Verdicts {

@@ -42,6 +42,15 @@ func sentence(s string) string {
 	return unitBreak.ReplaceAllString(line(s), "$1"+nbsp+"$2$3")
 }
 
+// upperFirst starts a sentence with a capital.
+func upperFirst(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 || r == utf8.RuneError {
+		return s
+	}
+	return string(unicode.ToUpper(r)) + s[n:]
+}
+
 // bidiControl reports the explicit directional formatting characters of
 // Unicode's UAX #9, which can make a text read other than it is.
 func bidiControl(r rune) bool {
