@@ -208,9 +208,9 @@ func (c *comparison) claim(path, what string) string {
 			change = fmt.Sprintf("(%s → %s, %s)", from, to, formatRatio(c.cost.Ratio))
 		}
 		if c.cost.Difference > 0 {
-			return fmt.Sprintf("%s adds %s to %s %s", path, c.size(1, false), what, change)
+			return fmt.Sprintf("%s: adds %s to %s %s", path, c.size(1, false), what, change)
 		}
-		return fmt.Sprintf("%s takes %s off %s %s", path, c.size(-1, false), what, change)
+		return fmt.Sprintf("%s: takes %s off %s %s", path, c.size(-1, false), what, change)
 	}
 	verb, sign := "gains", 1.0
 	if costs {
@@ -219,7 +219,7 @@ func (c *comparison) claim(path, what string) string {
 	if c.cost.Ratio < 1 {
 		sign = -1
 	}
-	return fmt.Sprintf("%s %s %s of %s (%s → %s)", path, verb, c.size(sign, false), what, from, to)
+	return fmt.Sprintf("%s: %s %s of %s (%s → %s)", path, verb, c.size(sign, false), what, from, to)
 }
 
 // fractionText writes a fraction of the baseline, for times as a time too.

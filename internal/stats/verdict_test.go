@@ -22,13 +22,13 @@ func TestVerdicts(t *testing.T) {
 		sentence    string
 	}{
 		{"rate costs", flows1, goodput, around(1.2e9, 0.004, 10, 0), around(358e6, 0.004, 10, 4), measurement.Costs,
-			"hop costs 70.16 % [70.09, 70.20] of goodput of flows-1 (1.20 Gbit/s → 358 Mbit/s)"},
+			"hop: costs 70.16 % [70.09, 70.20] of goodput of flows-1 (1.20 Gbit/s → 358 Mbit/s)"},
 		{"rate gains", flows1, goodput, around(1.0e9, 0.004, 10, 0), around(1.25e9, 0.004, 10, 4), measurement.Gains,
-			"hop gains 25.0 % [24.9, 25.3] of goodput of flows-1 (1.00 Gbit/s → 1.25 Gbit/s)"},
+			"hop: gains 25.0 % [24.9, 25.3] of goodput of flows-1 (1.00 Gbit/s → 1.25 Gbit/s)"},
 		{"time costs", latency, rttP50, around(738e-6, 0.003, 10, 0), around(3e-3, 0.003, 10, 4), measurement.Costs,
-			"hop adds 2.263 ms [2.259, 2.267] to RTT p50 of latency (738 µs → 3.00 ms, ×4.1)"},
+			"hop: adds 2.263 ms [2.259, 2.267] to RTT p50 of latency (738 µs → 3.00 ms, ×4.1)"},
 		{"time gains", latency, rttP50, around(900e-6, 0.003, 10, 0), around(450e-6, 0.003, 10, 4), measurement.Gains,
-			"hop takes 449.7 µs [448.6, 450.5] off RTT p50 of latency (900 µs → 450 µs, ×0.50)"},
+			"hop: takes 449.7 µs [448.6, 450.5] off RTT p50 of latency (900 µs → 450 µs, ×0.50)"},
 		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), measurement.NoCost,
 			"hop: no cost larger than 0.24 % on goodput of flows-1"},
 		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), measurement.NoCost,
@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), measurement.NoCost,
 			"hop: no cost larger than 0.1 % on goodput of flows-1"},
 		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), measurement.Costs,
-			"hop costs 50.0 % [50.0, 50.0] of goodput of flows-1 (1.00 Gbit/s → 500 Mbit/s)"},
+			"hop: costs 50.0 % [50.0, 50.0] of goodput of flows-1 (1.00 Gbit/s → 500 Mbit/s)"},
 		// Three times as long in most blocks, yet shorter by far in two: what the
 		// sentence would lead with is not beyond chance.
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
