@@ -74,7 +74,7 @@ func checkSpec(s measurement.Spec) error {
 	check := func(what string, v, lo, hi float64) { errs = append(errs, between(what, v, lo, hi)) }
 	switch s.Kind {
 	case measurement.TCP:
-		check("duration in seconds", float64(s.Duration), binWidth.Seconds(), maxDuration.Seconds())
+		check("duration in seconds", float64(s.Duration), minBinWidth.Seconds(), maxDuration.Seconds())
 		check("longest warm-up in seconds", float64(s.MaxWarmup), 0, maxDuration.Seconds())
 		check("number of flows", float64(s.Flows), 1, maxFlows)
 		check("window in bytes", float64(s.WindowBytes), 0, maxWindowBytes)

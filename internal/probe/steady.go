@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -34,8 +35,8 @@ const (
 // heuristic for bias reduction in simulation output", Simulation 69(6), 1997;
 // White, Cobb and Spratt, Winter Simulation Conference 2000). The window is
 // always Duration long and starts within MaxWarmup.
-func chooseWindow(bins []float64, spec measurement.Spec) window {
-	length := min(max(int(math.Round(spec.Duration.Duration().Seconds()/binWidth.Seconds())), 1), len(bins))
+func chooseWindow(bins []float64, width time.Duration, spec measurement.Spec) window {
+	length := min(max(int(math.Round(spec.Duration.Duration().Seconds()/width.Seconds())), 1), len(bins))
 	latest := len(bins) - length
 	earliest := min(int(math.Ceil(float64(latest)*minWarmupShare)), latest)
 	// Batches are counted from the earliest start, so that each candidate

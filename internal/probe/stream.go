@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// binWidth of the receiver's count.
-	binWidth = 10 * time.Millisecond
+	// minBinWidth of the receiver's count, and how many bins it may have: a
+	// longer test counts in wider bins.
+	minBinWidth = 10 * time.Millisecond
+	maxBins     = 20_000
 	// grace is how long after its planned end a test may still deliver results.
 	grace = 5 * time.Second
 	// discardBytes is how much one call drops at most.
@@ -119,6 +121,7 @@ type receiver struct {
 	wire
 	start  time.Time
 	bins   []int64
+	width  time.Duration
 	copied bool
 	buf    []byte
 	// count is all that was received so far, for progress.
@@ -132,18 +135,22 @@ func newReceiver(conn wire, spec measurement.Spec) *receiver {
 	if spec.CopyPayload {
 		size = copyBytes
 	}
+	n, width := binsOf(spec)
 	return &receiver{
 		wire:   conn,
-		bins:   make([]int64, binsOf(spec)),
+		bins:   make([]int64, n),
+		width:  width,
 		copied: spec.CopyPayload || !conn.DiscardsInKernel(),
 		buf:    make([]byte, size),
 	}
 }
 
-// binsOf is the number of bins from START to the end of the longest window.
-func binsOf(spec measurement.Spec) int {
-	total := (spec.MaxWarmup + spec.Duration).Duration()
-	return int((total + binWidth - 1) / binWidth)
+// binsOf is the layout of the receiver's count, from START to the end of the
+// latest window. Both ends compute the same from the spec.
+func binsOf(spec measurement.Spec) (n int, width time.Duration) {
+	total := planned(spec)
+	width = minBinWidth * max((total+maxBins*minBinWidth-1)/(maxBins*minBinWidth), 1)
+	return int((total + width - 1) / width), width
 }
 
 func (r *receiver) method() string {
@@ -155,7 +162,7 @@ func (r *receiver) method() string {
 
 // counted is the receiver's series as it goes on the wire.
 func (r *receiver) counted() measurement.Bins {
-	b := measurement.Bins{Width: measurement.SecondsOf(binWidth), Bytes: make([]float64, len(r.bins))}
+	b := measurement.Bins{Width: measurement.SecondsOf(r.width), Bytes: make([]float64, len(r.bins))}
 	for i, n := range r.bins {
 		b.Bytes[i] = float64(n)
 	}
@@ -167,7 +174,7 @@ func (r *receiver) counted() measurement.Bins {
 // neither of these is an error but only a lost SENT frame (nil).
 func (r *receiver) run() (*protocol.Sent, error) {
 	var header [protocol.HeaderBytes]byte
-	end := time.Duration(len(r.bins)) * binWidth
+	end := time.Duration(len(r.bins)) * r.width
 	have, left, done := 0, 0, false
 	for {
 		var n int
@@ -196,7 +203,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		}
 		if left > 0 {
 			left -= n
-			if bin := int(at / binWidth); bin < len(r.bins) {
+			if bin := int(at / r.width); bin < len(r.bins) {
 				r.bins[bin] += int64(n)
 			}
 			r.count.Add(int64(n))

@@ -232,22 +232,22 @@ func (t *tcpTest) progress(report func(measurement.Progress)) func() {
 // outcome turns what the receivers counted into metrics.
 func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
 	spec := t.req.Spec
-	bins := binsOf(spec)
+	bins, width := binsOf(spec)
 	for i, f := range t.flows {
-		if err := checkBins(f.received.Bins, bins); err != nil {
+		if err := checkBins(f.received.Bins, bins, width); err != nil {
 			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
 		}
 	}
-	sum := measurement.Bins{Width: measurement.SecondsOf(binWidth), Bytes: make([]float64, bins)}
+	sum := measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)}
 	for _, f := range t.flows {
 		for i, n := range f.received.Bins.Bytes {
 			sum.Bytes[i] += n
 		}
 	}
-	window := chooseWindow(sum.Bytes, spec)
+	window := chooseWindow(sum.Bytes, width, spec)
 	out := measurement.Outcome{
 		Metrics:      measurement.Metrics{},
-		Warmup:       measurement.SecondsOf(time.Duration(window.first) * binWidth),
+		Warmup:       measurement.SecondsOf(time.Duration(window.first) * width),
 		WarmupSteady: window.steady,
 		Throughput:   &sum,
 		Effective:    map[string]string{},
@@ -255,8 +255,8 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	if !window.steady && spec.MaxWarmup > 0 {
 		t.note(fmt.Sprintf("throughput was not steady after the longest warm-up (%v)", spec.MaxWarmup.Duration()))
 	}
-	from := float64(window.first) * binWidth.Seconds()
-	to := float64(window.last) * binWidth.Seconds()
+	from := float64(window.first) * width.Seconds()
+	to := float64(window.last) * width.Seconds()
 	for _, f := range t.flows {
 		t.addFlow(&out, f, window)
 	}
@@ -291,9 +291,9 @@ func largestWindow(flows []measurement.Flow, from, to float64) int64 {
 }
 
 // checkBins refuses a count that cannot be one; it came over the wire.
-func checkBins(b measurement.Bins, want int) error {
-	if math.Abs(float64(b.Width)-binWidth.Seconds()) > 1e-9 || len(b.Bytes) != want {
-		return fmt.Errorf("%w: %d bins of %v s, want %d of %v s", protocol.ErrMalformed, len(b.Bytes), b.Width, want, binWidth.Seconds())
+func checkBins(b measurement.Bins, want int, width time.Duration) error {
+	if math.Abs(float64(b.Width)-width.Seconds()) > 1e-9 || len(b.Bytes) != want {
+		return fmt.Errorf("%w: %d bins of %v s, want %d of %v s", protocol.ErrMalformed, len(b.Bytes), b.Width, want, width.Seconds())
 	}
 	for _, n := range b.Bytes {
 		if !(n >= 0 && n < 1e15) {

@@ -88,9 +88,6 @@ func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
 // When the client's proof is wrong it tells the client so and returns
 // ErrUnauthorized.
 func ServerHandshake(rw io.ReadWriter, token string) (Identity, error) {
-	if err := WritePreface(rw); err != nil {
-		return Identity{}, err
-	}
 	t, payload, err := ReadFrame(rw, MaxUnauthenticated)
 	if err != nil {
 		return Identity{}, err
@@ -109,7 +106,11 @@ func ServerHandshake(rw io.ReadWriter, token string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	if err := WriteFrame(rw, TypeChallenge, Challenge{Nonce: nonce}); err != nil {
+	challenge, err := Encode(TypeChallenge, Challenge{Nonce: nonce})
+	if err != nil {
+		return Identity{}, err
+	}
+	if _, err := rw.Write(append(preface[:len(preface):len(preface)], challenge...)); err != nil {
 		return Identity{}, err
 	}
 	var proof Proof

@@ -167,7 +167,6 @@ func (c comparison) run(ctx context.Context, pairs int) error {
 		text += " (lower is better)"
 	}
 	fmt.Println(text)
-	if os.Getenv("PB_DEBUG") != "" { fmt.Println(own, theirs) }
 	return nil
 }
 
