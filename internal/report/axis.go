@@ -147,7 +147,7 @@ func linearTicks(low, high float64, n int) []float64 {
 // is nearly straight and even steps read better.
 func logTicks(low, high float64, n int) []float64 {
 	if high/low < 1.6 {
-		return linearTicks(low, high, n)
+		return linearTicks(low, high, max(n/2, 3)) // their labels are longer
 	}
 	sets := [][]float64{
 		{1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.4, 2.6, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5},
