@@ -291,14 +291,18 @@ func (o options) losses(kind cable.Kind, emit func(row)) error {
 
 func (o options) rates(kind cable.Kind, emit func(row)) error {
 	for _, rate := range []float64{10e6, 100e6, 1e9, 2.5e9, 5e9} {
-		d := cable.Direction{RateBitsPerSecond: rate, QueueBytes: 16 << 20}
+		d := cable.Direction{RateBitsPerSecond: rate, QueueBytes: 32 << 20}
+		flows := 1
+		if rate >= 1e9 {
+			flows = 4
+		}
 		var measured []float64
 		// What a busy machine takes away makes a rate smaller, never larger: the
 		// best run tells what the cable allows, and one that fits ends the row.
 		for range o.repeats {
 			var goodput float64
 			_, err := with(kind, cable.Config{Forward: d, Seed: 1}, func(b *bed) (err error) {
-				goodput, err = transfer(b, o.seconds, rate < 50e6)
+				goodput, err = transfer(b, o.seconds, flows, rate < 50e6)
 				return err
 			})
 			if err != nil {
@@ -324,7 +328,7 @@ func (o options) goodputs(kind cable.Kind, emit func(row)) error {
 		var unsent uint64
 		for range o.repeats {
 			counters, err := with(kind, both(cable.Direction{Delay: delay}), func(b *bed) error {
-				goodput, err := transfer(b, o.seconds, false)
+				goodput, err := transfer(b, o.seconds, 1, false)
 				measured = append(measured, goodput)
 				return err
 			})

@@ -162,10 +162,11 @@ func datagrams(b *bed, n int) (arrived int, err error) {
 	return arrived, nil
 }
 
-// transfer sends over one TCP connection for a while and returns the goodput at
+// transfer sends over TCP connections for a while and returns their goodput at
 // the receiver in bits per second, without the first quarter of the time. A
-// small window keeps a slow wire's queue short.
-func transfer(b *bed, length time.Duration, smallWindow bool) (float64, error) {
+// small window keeps a slow wire's queue short; several flows together keep a
+// fast wire's queue from running empty when a sender must wait for a processor.
+func transfer(b *bed, length time.Duration, flows int, smallWindow bool) (float64, error) {
 	listener, err := socketAt(b, 1, unix.SOCK_STREAM)
 	if err != nil {
 		return 0, err
@@ -176,22 +177,28 @@ func transfer(b *bed, length time.Duration, smallWindow bool) (float64, error) {
 			return 0, err
 		}
 	}
-	if err := unix.Listen(listener, 1); err != nil {
+	if err := unix.Listen(listener, flows); err != nil {
 		return 0, err
 	}
 	type result struct {
 		goodput float64
 		err     error
 	}
-	received := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread()
-		goodput, err := receive(listener, length/4)
-		received <- result{goodput, err}
-	}()
-	sendErr := send(b, listener, length)
-	r := <-received
-	return r.goodput, errors.Join(sendErr, r.err)
+	results := make(chan result, 2*flows)
+	for range flows {
+		go func() {
+			goodput, err := receive(listener, length/4)
+			results <- result{goodput, err}
+		}()
+		go func() { results <- result{err: send(b, listener, length)} }()
+	}
+	var sum result
+	for range 2 * flows {
+		r := <-results
+		sum.goodput += r.goodput
+		sum.err = errors.Join(sum.err, r.err)
+	}
+	return sum.goodput, sum.err
 }
 
 func send(b *bed, listener int, length time.Duration) error {
@@ -222,6 +229,8 @@ func send(b *bed, listener int, length time.Duration) error {
 // receive counts from the first arrival after the warm-up to the last one. The
 // arrival that starts the clock is not counted.
 func receive(listener int, warmUp time.Duration) (float64, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC)
 	if err != nil {
 		return 0, fmt.Errorf("accept: %w", err)
