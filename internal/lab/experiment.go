@@ -189,7 +189,13 @@ func cableOf(impairments []experiment.Impairment, path string, link int) *cable.
 	// the same losses whenever it is built.
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", path, link)
-	return &cable.Config{Forward: d, Backward: d, Seed: h.Sum64()}
+	return &cable.Config{
+		Forward: d, Backward: d, Seed: h.Sum64(),
+		// A cable carries super-packets of up to 44 segments and would lose
+		// all of them together, where a network loses single segments. TCP
+		// tells the difference, so such a cable is slower but honest.
+		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0,
+	}
 }
 
 // complement is 1-p without the rounding noise that 1-(1-x) leaves in x.

@@ -230,8 +230,12 @@ func linkText(l Link) string {
 
 func cableText(l Link) string {
 	c := l.Cable
-	if c.Forward == c.Backward {
-		return "both ways" + directionText(c.Forward)
+	offload := ""
+	if c.NoOffload {
+		offload = ", in single segments"
 	}
-	return "forward" + directionText(c.Forward) + " backward" + directionText(c.Backward)
+	if c.Forward == c.Backward {
+		return "both ways" + directionText(c.Forward) + offload
+	}
+	return "forward" + directionText(c.Forward) + " backward" + directionText(c.Backward) + offload
 }

@@ -153,6 +153,9 @@ func TestCablesCombine(t *testing.T) {
 	if got == nil || got.Forward != want || got.Backward != want {
 		t.Errorf("got %+v, want %+v both ways", got, want)
 	}
+	if !got.NoOffload || cableOf([]experiment.Impairment{{Delay: 1}}, "p", 0).NoOffload {
+		t.Error("single segments are for cables that lose, duplicate or reorder, and no others")
+	}
 	if c := cableOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
 		t.Errorf("nothing impairs, but there is a cable: %+v", c)
 	}
