@@ -26,8 +26,9 @@ type Cable struct {
 	stopped atomic.Bool
 }
 
-// New makes a cable between two ports and takes them over: they are closed when
-// Run returns.
+// New makes a cable between two ports. Run takes them over: they are closed when
+// it returns. If New fails, or Run is never called, they remain the caller's to
+// close.
 func New(a, b *Port, cfg Config) (*Cable, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("make cable: %w", err)

@@ -152,7 +152,7 @@ func (l *line) offer(now int64, handle uint32, wireBytes int) bool {
 // next is when release will have a frame, and whether it ever will.
 func (l *line) next() (at int64, ok bool) {
 	if l.isHeld && l.overtaken {
-		return math.MinInt64, true
+		return l.held.due, true // now: that time has passed
 	}
 	if l.head != l.tail {
 		at, ok = l.entries[l.head&uint32(len(l.entries)-1)].due, true

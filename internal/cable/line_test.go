@@ -32,8 +32,8 @@ func carry(l *line, arrivals []arrival) (left []departure, dropped []uint32) {
 				return
 			}
 			now := at
-			if at == math.MinInt64 { // an overtaken frame goes with its overtaker
-				now = int64(left[len(left)-1].at)
+			if len(left) > 0 { // an overtaken frame goes with its overtaker
+				now = max(at, int64(left[len(left)-1].at))
 			}
 			handle, reordered, ok := l.release(now)
 			if !ok {
@@ -119,6 +119,23 @@ func TestLine(t *testing.T) {
 				t.Errorf("dropped %v, want %v", dropped, c.dropped)
 			}
 		})
+	}
+}
+
+// What is overtaken is due at a time that the caller can compute with.
+func TestLineNextAfterOvertaking(t *testing.T) {
+	l := newLine(Direction{ReorderFraction: 0.5}, 1, 0, 16)
+	const now = int64(time.Hour)
+	for i := range uint32(2) {
+		if !l.offer(now, i, 60) {
+			t.Fatalf("frame %d was refused", i)
+		}
+	}
+	if handle, _, ok := l.release(now); !ok || handle != 1 {
+		t.Fatalf("frame %d left first (%v), want 1", handle, ok)
+	}
+	if at, ok := l.next(); !ok || at > now || at < 0 {
+		t.Errorf("the overtaken frame is due at %d (%v), want by %d", at, ok, now)
 	}
 }
 
