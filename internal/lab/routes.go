@@ -2,71 +2,91 @@ package lab
 
 import "net/netip"
 
+// way leaves a node over a link: through its A end or through its B end.
+type way struct {
+	link int
+	toA  bool
+}
+
+// graph is a topology as its nodes see it.
+type graph struct {
+	links   []Link
+	ways    map[string][]way // out of each node, in the order of the links
+	forward map[string]bool
+}
+
+func graphOf(t Topology) graph {
+	g := graph{links: t.Links, ways: make(map[string][]way, len(t.Nodes)), forward: make(map[string]bool, len(t.Nodes))}
+	for _, n := range t.Nodes {
+		g.forward[n.Name] = n.Forward
+	}
+	for i, l := range t.Links {
+		g.ways[l.A.Node] = append(g.ways[l.A.Node], way{i, false})
+		g.ways[l.B.Node] = append(g.ways[l.B.Node], way{i, true})
+	}
+	return g
+}
+
+// near is the end of w at the node that it leaves, far the other.
+func (g graph) near(w way) End {
+	if w.toA {
+		return g.links[w.link].B
+	}
+	return g.links[w.link].A
+}
+
+func (g graph) far(w way) End { return g.near(way{w.link, !w.toA}) }
+
+// over is the route that starts out on w.
+func (g graph) over(w way, destination netip.Prefix) Route {
+	return Route{
+		Destination: destination, Via: g.far(w).Address.Addr(),
+		Interface: g.near(w).Interface, Source: g.near(w).Address.Addr(),
+	}
+}
+
 // deriveRoutes gives each node a route to every subnet that it reaches through
 // forwarding nodes over the fewest links; among equals the link that stands
 // first in the topology wins. A node with one link gets a default route
 // instead. Connected subnets need none. The result is by node, in the order of
 // the links.
 func deriveRoutes(t Topology) map[string][]Route {
-	type hop struct{ link, end int } // end: 0 leaves through A, 1 through B
-	forward := make(map[string]bool, len(t.Nodes))
-	for _, n := range t.Nodes {
-		forward[n.Name] = n.Forward
-	}
-	ends := make(map[string][]hop, len(t.Nodes))
-	for i, l := range t.Links {
-		ends[l.A.Node] = append(ends[l.A.Node], hop{i, 0})
-		ends[l.B.Node] = append(ends[l.B.Node], hop{i, 1})
-	}
-	near := func(h hop) End {
-		if h.end == 0 {
-			return t.Links[h.link].A
-		}
-		return t.Links[h.link].B
-	}
-	far := func(h hop) End { return near(hop{h.link, 1 - h.end}) }
-
+	g := graphOf(t)
 	routes := make(map[string][]Route, len(t.Nodes))
 	for _, n := range t.Nodes {
-		own := ends[n.Name]
-		if len(own) == 1 {
-			h := own[0]
-			if forward[far(h).Node] {
-				routes[n.Name] = []Route{{
-					Destination: netip.PrefixFrom(netip.IPv4Unspecified(), 0),
-					Via:         far(h).Address.Addr(), Interface: near(h).Interface, Source: near(h).Address.Addr(),
-				}}
-			}
-			continue
+		routes[n.Name] = g.routesOf(n.Name)
+	}
+	return routes
+}
+
+func (g graph) routesOf(node string) []Route {
+	if own := g.ways[node]; len(own) == 1 {
+		if !g.forward[g.far(own[0]).Node] {
+			return nil
 		}
-		// Breadth first from n: first[node] is the link by which n starts out.
-		first := map[string]hop{n.Name: {}}
-		subnets := make(map[netip.Prefix]hop)
-		queue := []string{n.Name}
-		for len(queue) > 0 {
-			at := queue[0]
-			queue = queue[1:]
-			for _, h := range ends[at] {
-				out := first[at]
-				if at == n.Name {
-					out = h
+		return []Route{g.over(own[0], netip.PrefixFrom(netip.IPv4Unspecified(), 0))}
+	}
+	// Breadth first: first tells by which way the node starts out to another.
+	var routes []Route
+	first := map[string]way{node: {}}
+	known := make(map[netip.Prefix]bool)
+	for queue := []string{node}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for _, w := range g.ways[at] {
+			out := first[at]
+			if at == node {
+				out = w
+			}
+			if subnet := g.near(w).Address.Masked(); !known[subnet] {
+				known[subnet] = true
+				if at != node { // else it is connected
+					routes = append(routes, g.over(out, subnet))
 				}
-				if subnet := near(h).Address.Masked(); subnet.IsValid() {
-					if _, known := subnets[subnet]; !known {
-						subnets[subnet] = out
-						if at != n.Name {
-							routes[n.Name] = append(routes[n.Name], Route{
-								Destination: subnet, Via: far(out).Address.Addr(),
-								Interface: near(out).Interface, Source: near(out).Address.Addr(),
-							})
-						}
-					}
-				}
-				next := far(h).Node
-				if _, seen := first[next]; !seen && forward[next] {
-					first[next] = out
-					queue = append(queue, next)
-				}
+			}
+			next := g.far(w).Node
+			if _, seen := first[next]; !seen && g.forward[next] {
+				first[next] = out
+				queue = append(queue, next)
 			}
 		}
 	}

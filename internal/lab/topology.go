@@ -85,29 +85,21 @@ var (
 	algorithmName = regexp.MustCompile(`^[a-z0-9_-]{1,15}$`)
 )
 
+// faults collects what is wrong with a topology.
+type faults []error
+
+func (f *faults) add(format string, args ...any) { *f = append(*f, fmt.Errorf(format, args...)) }
+
 // Validate checks that t can be built and reports every fault it finds.
 func (t Topology) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf(format, args...))
-	}
+	var f faults
 	nodes := make(map[string]bool, len(t.Nodes))
 	for _, n := range t.Nodes {
-		switch {
-		case !nodeName.MatchString(n.Name):
-			fault("node name %q: use letters, digits, '.', '_', '-' and '/', at most 128", n.Name)
-		case nodes[n.Name]:
-			fault("node %s is there twice", n.Name)
+		if nodes[n.Name] {
+			f.add("node %s is there twice", n.Name)
 		}
 		nodes[n.Name] = true
-		for name := range n.Sysctls {
-			if !sysctlName.MatchString(name) {
-				fault("node %s: sysctl %q is not one of a network namespace (net.…)", n.Name, name)
-			}
-		}
-		if n.CongestionControl != "" && !algorithmName.MatchString(n.CongestionControl) {
-			fault("node %s: congestion control %q is not a kernel name", n.Name, n.CongestionControl)
-		}
+		f.node(n)
 	}
 	interfaces := make(map[[2]string]bool, 2*len(t.Links))
 	addresses := make(map[netip.Addr]string, 2*len(t.Links))
@@ -115,37 +107,73 @@ func (t Topology) Validate() error {
 		for _, e := range []End{l.A, l.B} {
 			where := e.Node + ":" + e.Interface
 			if !nodes[e.Node] {
-				fault("link end %s: there is no such node", where)
-			}
-			if !interfaceName.MatchString(e.Interface) || e.Interface == "lo" {
-				fault("link end %s: an interface name has 1 to %d letters, digits, '.', '_' or '-' and is not lo", where, maxInterfaceName)
+				f.add("link end %s: there is no such node", where)
 			}
 			if key := [2]string{e.Node, e.Interface}; interfaces[key] {
-				fault("link end %s is there twice", where)
+				f.add("link end %s is there twice", where)
 			} else {
 				interfaces[key] = true
 			}
-			if !e.Address.IsValid() || !e.Address.Addr().Is4() {
-				fault("link end %s: needs an IPv4 address with its prefix length", where)
+			if !f.end(e, where) {
 				continue
 			}
 			if other, taken := addresses[e.Address.Addr()]; taken {
-				fault("link end %s: address %s is already that of %s", where, e.Address.Addr(), other)
+				f.add("link end %s: address %s is already that of %s", where, e.Address.Addr(), other)
 			}
 			addresses[e.Address.Addr()] = where
-			if e.EgressBitsPerSecond < 0 || e.EgressBitsPerSecond > maxEgressBitsPerSecond {
-				fault("link end %s: an egress of %g bit/s is not between 0 and %g", where, e.EgressBitsPerSecond, float64(maxEgressBitsPerSecond))
-			}
 		}
-		if l.A.Node == l.B.Node {
-			fault("link %s:%s to %s:%s joins a node to itself", l.A.Node, l.A.Interface, l.B.Node, l.B.Interface)
-		}
-		if l.A.Address.IsValid() && l.A.Address.Masked() != l.B.Address.Masked() {
-			fault("link %s to %s: the ends' subnets differ (%s, %s)", l.A.Node, l.B.Node, l.A.Address.Masked(), l.B.Address.Masked())
-		}
-		if mtu := l.mtu(); mtu < 68 || mtu > 65521 { // RFC 791's minimum; the largest of a TAP device
-			fault("link %s to %s: an MTU of %d is not between 68 and 65521", l.A.Node, l.B.Node, mtu)
+		f.link(l)
+	}
+	return errors.Join(f...)
+}
+
+func (f *faults) node(n Node) {
+	if !nodeName.MatchString(n.Name) {
+		f.add("node name %q: use letters, digits, '.', '_', '-' and '/', at most 128", n.Name)
+	}
+	for name := range n.Sysctls {
+		if !sysctlName.MatchString(name) {
+			f.add("node %s: sysctl %q is not one of a network namespace (net.…)", n.Name, name)
 		}
 	}
-	return errors.Join(faults...)
+	if n.CongestionControl != "" && !algorithmName.MatchString(n.CongestionControl) {
+		f.add("node %s: congestion control %q is not a kernel name", n.Name, n.CongestionControl)
+	}
+	for _, r := range n.Routes {
+		if !r.Destination.IsValid() || !r.Destination.Addr().Is4() || r.Via.IsValid() && !r.Via.Is4() || r.Source.IsValid() && !r.Source.Is4() {
+			f.add("node %s: route to %s: only IPv4 can be routed", n.Name, r.Destination)
+		}
+	}
+}
+
+// end checks one end by itself and tells whether its address may be looked at.
+func (f *faults) end(e End, where string) (addressed bool) {
+	if !interfaceName.MatchString(e.Interface) || e.Interface == "lo" {
+		f.add("link end %s: an interface name has 1 to %d letters, digits, '.', '_' or '-' and is not lo", where, maxInterfaceName)
+	}
+	if !(e.EgressBitsPerSecond >= 0 && e.EgressBitsPerSecond <= maxEgressBitsPerSecond) {
+		f.add("link end %s: an egress of %g bit/s is not between 0 and %g", where, e.EgressBitsPerSecond, float64(maxEgressBitsPerSecond))
+	}
+	if !e.Address.IsValid() || !e.Address.Addr().Is4() {
+		f.add("link end %s: needs an IPv4 address with its prefix length", where)
+		return false
+	}
+	return true
+}
+
+func (f *faults) link(l Link) {
+	if l.A.Node == l.B.Node {
+		f.add("link %s joins a node to itself", l.name())
+	}
+	if l.A.Address.IsValid() && l.A.Address.Masked() != l.B.Address.Masked() {
+		f.add("link %s: the ends' subnets differ (%s, %s)", l.name(), l.A.Address.Masked(), l.B.Address.Masked())
+	}
+	if mtu := l.mtu(); mtu < 68 || mtu > 65521 { // RFC 791's minimum; the largest of a TAP device
+		f.add("link %s: an MTU of %d is not between 68 and 65521", l.name(), mtu)
+	}
+	if l.Cable != nil {
+		if err := l.Cable.Validate(); err != nil {
+			f.add("link %s: cable: %w", l.name(), err)
+		}
+	}
 }
