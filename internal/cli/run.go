@@ -91,7 +91,7 @@ func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
 		return err
 	}
 	head := store.Head{
-		Experiment: string(text), File: file, Seed: f.seed,
+		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
 		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full,
 		Started: time.Now().Round(time.Millisecond),
 	}

@@ -11,7 +11,9 @@ type Result struct {
 	Format     string         `json:"format"`
 	Experiment ExperimentInfo `json:"experiment"`
 	Seed       uint64         `json:"seed"`
-	Testbed    Testbed        `json:"testbed"`
+	// Command is the command line that repeats the run, word by word.
+	Command []string `json:"command,omitempty"`
+	Testbed Testbed  `json:"testbed"`
 	// Environment is the machine and its settings: kernel, processors,
 	// sysctls, congestion control, versions.
 	Environment map[string]string `json:"environment"`

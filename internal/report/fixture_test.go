@@ -33,7 +33,8 @@ func fixture(t testing.TB, blocks int) *measurement.Result {
 	rng := rand.New(rand.NewPCG(1, 2))
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	r := &measurement.Result{
-		Format: measurement.ResultFormat, Seed: 4242, Started: start, Complete: true,
+		Format: measurement.ResultFormat, Seed: 4242,
+		Command: []string{"hopbench", "run", "routing-appliance", "--blocks", "10", "--seed", "4242"}, Started: start, Complete: true,
 		Testbed: measurement.Testbed{Kind: "lab", Relative: true},
 		Environment: map[string]string{"kernel": "6.1.0-18-amd64", "processors": "2", "processor_model": "AMD EPYC 7763",
 			"hopbench": "v0.1.0", "go": "go1.26.0", "tcp_congestion_control": "cubic",

@@ -121,7 +121,7 @@ func (m *model) facts() []pair {
 }
 
 // plainWord needs no quotes in a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,][A-Za-z0-9._/:@%+=,-]*$`)
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
 
 // shellWord quotes a word for a POSIX shell.
 func shellWord(s string) string {
@@ -133,10 +133,11 @@ func shellWord(s string) string {
 
 // command repeats the run.
 func command(r *measurement.Result) string {
-	if r.Experiment.Name == "" {
-		return ""
+	words := make([]string, len(r.Command))
+	for i, word := range r.Command {
+		words[i] = shellWord(word)
 	}
-	return fmt.Sprintf("hopbench run %s --blocks %d --seed %d", shellWord(r.Experiment.Name), r.Experiment.Blocks, r.Seed)
+	return strings.Join(words, " ")
 }
 
 // specs says how each test was done.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -37,6 +38,7 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Format:      measurement.ResultFormat,
 		Experiment:  e.Info(),
 		Seed:        head.Seed,
+		Command:     command(head, e),
 		Testbed:     head.Testbed,
 		Environment: maps.Clone(head.Environment),
 		Started:     head.Started,
@@ -70,4 +72,16 @@ func analysisOptions(e *experiment.Experiment) stats.Options {
 		}
 	}
 	return o
+}
+
+// command is the command line that repeats a run.
+func command(head store.Head, e *experiment.Experiment) []string {
+	words := []string{"hopbench", "run", head.Argument, "--seed", strconv.FormatUint(head.Seed, 10), "--blocks", strconv.Itoa(e.Blocks)}
+	if head.Duration > 0 {
+		words = append(words, "--duration", head.Duration.Duration().String())
+	}
+	if head.Full {
+		words = append(words, "--full")
+	}
+	return words
 }

@@ -161,6 +161,7 @@ func (c *comparison) setSmallest(opts Options) {
 		c.upper = c.smallest * c.medianBase
 		c.lower = -c.upper
 	}
+	c.cost.SmallestEffect = c.smallest
 }
 
 // estimateEffect fills in estimates, intervals and p.

@@ -36,6 +36,8 @@ type Head struct {
 	// Experiment is the file's text, File where it came from.
 	Experiment string `json:"experiment"`
 	File       string `json:"file"`
+	// Argument is what the user named it by: a bundled name or a path.
+	Argument string `json:"argument"`
 	// Name is the experiment's name, for listings.
 	Name string `json:"name"`
 	Seed uint64 `json:"seed"`
