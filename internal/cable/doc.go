@@ -19,7 +19,9 @@
 //     then cuts before the cable, at the price of throughput.
 //   - The rate counts a super-packet as all of the frames a real wire would
 //     carry, headers repeated (see [WireBytes]); the super-packet leaves when its
-//     last segment would have.
+//     last segment would have. So a bulk TCP flow sees up to 64 KiB of
+//     serialisation in its round trip: 5 ms at 100 Mbit/s, 0.5 ms at 1 Gbit/s.
+//     Where that matters, set NoOffload.
 //   - The queue limit of a rate admits or drops a super-packet as a whole.
 //
 // # Stages

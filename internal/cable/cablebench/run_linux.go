@@ -293,7 +293,7 @@ func (o options) rates(kind cable.Kind, emit func(row)) error {
 	for _, rate := range []float64{10e6, 100e6, 1e9, 2.5e9, 5e9} {
 		d := cable.Direction{RateBitsPerSecond: rate, QueueBytes: 32 << 20}
 		flows := 1
-		if rate >= 1e9 {
+		if rate >= 100e6 {
 			flows = 4
 		}
 		var measured []float64
