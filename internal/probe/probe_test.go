@@ -2,14 +2,20 @@ package probe
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,30 +67,258 @@ func testContext(t testing.TB) context.Context {
 
 func TestRunTCP(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-		for _, flows := range []int{1, 3} {
-			for _, copied := range []bool{false, true} {
-				name := string(direction)
-				spec := measurement.Spec{Kind: measurement.TCP, Direction: direction, Flows: flows, CopyPayload: copied, Duration: 0.3, MaxWarmup: 0.1}
-				out, err := Run(testContext(t), Request{ID: name, Spec: spec, Target: target, Token: testToken}, nil)
-				if err != nil {
-					t.Fatalf("%s %d flows: %v", name, flows, err)
-				}
-				t.Logf("%s %d copied=%v: %.2f Gbit/s warm-up %v steady %v\n%v\n%v\n%+v %+v\nfacts %v", name, flows, copied,
-					out.Metrics["goodput_bits_per_second"]/1e9, out.Warmup, out.WarmupSteady, out.Metrics, out.Effective, out.Source, out.Destination, out.Facts)
+	for _, spec := range []measurement.Spec{
+		{Direction: measurement.Send, Flows: 1},
+		{Direction: measurement.Send, Flows: 5},
+		{Direction: measurement.Send, Flows: 2, CopyPayload: true},
+		{Direction: measurement.Receive, Flows: 1},
+		{Direction: measurement.Receive, Flows: 5, CongestionControl: "reno"},
+		{Direction: measurement.Receive, Flows: 2, CopyPayload: true},
+	} {
+		if runtime.GOOS != "linux" {
+			spec.CongestionControl = ""
+		}
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.25, 0.1
+		t.Run(fmt.Sprintf("%s %d copied %v", spec.Direction, spec.Flows, spec.CopyPayload), func(t *testing.T) {
+			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
+			checkTCP(t, out, spec)
+		})
+	}
+}
+
+// checkTCP holds an outcome against what its own parts say.
+func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
+	t.Helper()
+	if len(out.Flows) != spec.Flows {
+		t.Fatalf("%d flows, want %d", len(out.Flows), spec.Flows)
+	}
+	var received, sent int64
+	for _, f := range out.Flows {
+		received, sent = received+f.ReceivedBytes, sent+f.SentBytes
+		if f.ReceivedBytes <= 0 || f.ReceivedBytes > f.SentBytes {
+			t.Errorf("received %d of %d sent bytes", f.ReceivedBytes, f.SentBytes)
+		}
+	}
+	want := float64(received) * 8 / float64(spec.Duration)
+	if got := out.Metrics["goodput_bits_per_second"]; math.Abs(got-want) > 1e-6*want {
+		t.Errorf("goodput %g, want %g", got, want)
+	}
+	if out.Warmup < 0 || out.Warmup > spec.MaxWarmup {
+		t.Errorf("warm-up of %v s, at most %v s", out.Warmup, spec.MaxWarmup)
+	}
+	first := int(math.Round(float64(out.Warmup / out.Throughput.Width)))
+	var sum float64
+	for _, b := range out.Throughput.Bytes[first : first+int(math.Round(float64(spec.Duration/out.Throughput.Width)))] {
+		sum += b
+	}
+	if sum != float64(received) {
+		t.Errorf("the series holds %g bytes in the window, the flows %d", sum, received)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	for _, m := range measurement.MetricsOf(measurement.TCP) {
+		if v, ok := out.Metrics[m.Name]; !ok || v < 0 || m.Unit == measurement.Fraction && v > 1 {
+			t.Errorf("metric %s is %v (present: %v)", m.Name, v, ok)
+		}
+	}
+	for name, end := range map[string]measurement.End{"source": out.Source, "destination": out.Destination} {
+		if end.CPUs == 0 || end.ReceivedTTL != 64 {
+			t.Errorf("%s: %d processors, time to live %d, want 64 on loopback", name, end.CPUs, end.ReceivedTTL)
+		}
+	}
+	if spec.CongestionControl != "" && out.Effective["congestion_control"] != spec.CongestionControl {
+		t.Errorf("congestion control is %q", out.Effective["congestion_control"])
+	}
+	for _, key := range []string{"send_method", "receive_method", "mss_bytes", "receive_buffer_bytes"} {
+		if out.Effective[key] == "" {
+			t.Errorf("effective %s is missing: %v", key, out.Effective)
 		}
 	}
 }
 
 func TestRunRR(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	for _, proto := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
-		spec := measurement.Spec{Kind: measurement.RR, Protocol: proto, Duration: 0.3, MaxWarmup: 0.1}
-		out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+	for _, spec := range []measurement.Spec{
+		{Protocol: measurement.OverTCP},
+		{Protocol: measurement.OverTCP, RequestBytes: 3000, ResponseBytes: 1 << 20},
+		{Protocol: measurement.OverUDP},
+		{Protocol: measurement.OverUDP, RequestBytes: 100, ResponseBytes: 9000},
+	} {
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.RR, 0.2, 0.02
+		t.Run(fmt.Sprintf("%s %d %d", spec.Protocol, spec.RequestBytes, spec.ResponseBytes), func(t *testing.T) {
+			out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range measurement.MetricsOf(measurement.RR) {
+				v, ok := out.Metrics[m.Name]
+				if !ok && m.Name == "rtt_p99_seconds" && out.Latency.Samples < 1000 {
+					continue
+				}
+				if !ok || v < 0 || v == 0 && m.Name != "loss_fraction" {
+					t.Errorf("metric %s is %v (present: %v)", m.Name, v, ok)
+				}
+			}
+			if out.Latency.Samples < 10 {
+				t.Errorf("%d samples", out.Latency.Samples)
+			}
+			if runtime.GOOS == "linux" && (out.Source.ReceivedTTL != 64 || out.Destination.ReceivedTTL != 64) {
+				t.Errorf("times to live %d and %d", out.Source.ReceivedTTL, out.Destination.ReceivedTTL)
+			}
+		})
+	}
+}
+
+func TestOverIPv6(t *testing.T) {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	testutil.Need(t, err == nil, "IPv6 on loopback")
+	s, err := NewServer(ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, ln) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	target := ln.Addr().(*net.TCPAddr).AddrPort()
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.02},
+		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.05},
+	} {
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: %v\n%v\n%+v %+v\n%v", proto, out.Metrics, out.Effective, out.Source, out.Destination, out.Facts)
+		if runtime.GOOS == "linux" && (out.Source.ReceivedTTL == 0 || out.Destination.ReceivedTTL == 0) {
+			t.Errorf("hop limits %d and %d", out.Source.ReceivedTTL, out.Destination.ReceivedTTL)
+		}
+	}
+}
+
+// Progress comes while a test runs, and never after it.
+func TestProgress(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for _, kind := range []measurement.Kind{measurement.TCP, measurement.RR} {
+		var signs int // no lock: the race detector shows a call from elsewhere
+		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind, Duration: 0.3, MaxWarmup: 0.05}, Target: target},
+			func(measurement.Progress) { signs++ })
+		if err != nil || signs == 0 {
+			t.Errorf("%s: %d signs of life, %v", kind, signs, err)
+		}
+	}
+}
+
+func TestManyClientsAtOnce(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	const clients = 20
+	var group errgroup.Group
+	for i := range clients {
+		spec := measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.4, MaxWarmup: 0.1}
+		switch i % 4 {
+		case 1:
+			spec.Direction = measurement.Receive
+		case 2:
+			spec = measurement.Spec{Kind: measurement.RR, Duration: 0.4}
+		case 3:
+			spec = measurement.Spec{Kind: measurement.RR, Duration: 0.4, Protocol: measurement.OverUDP}
+		}
+		group.Go(func() error {
+			// All use the same trial id, as two runs of one experiment would.
+			out, err := Run(testContext(t), Request{ID: "b01-direct", Spec: spec, Target: target, Token: testToken}, nil)
+			if err == nil && len(out.Metrics) == 0 {
+				err = errors.New("no metrics")
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeRefusesToServeOthersWithoutToken(t *testing.T) {
+	ln, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(testContext(t), ln); err == nil {
+		t.Error("served everyone without a token")
+	}
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Error("the listener stayed open")
+	}
+}
+
+func TestReasons(t *testing.T) {
+	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2, MaxDuration: time.Second})
+	ok := measurement.Spec{Kind: measurement.TCP, Duration: 0.05, MaxWarmup: 0.01}
+	with := func(change func(*measurement.Spec)) measurement.Spec {
+		s := ok
+		change(&s)
+		return s
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	free := serve(t, ServerOptions{Token: testToken, MaxConnections: 1})
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		req  Request
+		want Reason
+	}{
+		{"wrong token", nil, Request{Target: limited, Token: "another", Spec: ok}, Unauthorized},
+		{"no token", nil, Request{Target: limited, Spec: ok}, Unauthorized},
+		{"nobody listens", nil, Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: ok}, Refused},
+		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Unreachable},
+		{"too many flows", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 3 })}, Limit},
+		{"too long", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Duration = 2 })}, Limit},
+		{"too many connections", nil, Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, Vanished},
+		{"no such congestion control", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl = "none" })}, Unsupported},
+		{"nor at the server", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl, s.Direction = "none", measurement.Receive })}, Unsupported},
+		{"no target", nil, Request{Spec: ok}, Failed},
+		{"unknown kind", nil, Request{Target: limited, Spec: measurement.Spec{Kind: "guess"}}, Failed},
+		{"not a number", nil, Request{Target: limited, Spec: with(func(s *measurement.Spec) { s.Duration = measurement.Seconds(math.NaN()) })}, Failed},
+		{"cancelled", cancelled, Request{Target: limited, Token: testToken, Spec: ok}, Cancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.ctx == nil {
+				c.ctx = testContext(t)
+			}
+			_, err := Run(c.ctx, c.req, nil)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.want {
+				t.Errorf("got %v, want reason %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestCancelMidway(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.TCP, Flows: 3},
+		{Kind: measurement.TCP, Direction: measurement.Receive},
+		{Kind: measurement.RR},
+		{Kind: measurement.RR, Protocol: measurement.OverUDP},
+	} {
+		spec.Duration = 600
+		ctx, cancel := context.WithCancel(testContext(t))
+		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+			t.Errorf("%v: got %v", spec, err)
+		}
+		cancel()
 	}
 }

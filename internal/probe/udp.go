@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -41,7 +42,8 @@ func putDatagram(b, cookie []byte, kind byte) {
 //
 // One thread answers all tests: it wakes once per packet either way.
 func (s *Server) serveUDP(p *sockets.Packets) {
-	defer sockets.Lock()()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	in, out := make([]byte, maxDatagram+1), make([]byte, maxDatagram)
 	for {
 		n, from, err := p.Receive(in)

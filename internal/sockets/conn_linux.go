@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -79,7 +78,7 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 			return int(got), nil
 		case unix.EINTR:
 		case unix.EAGAIN:
-			c.cpu.release()
+			c.cpu.idle()
 			return 0, ErrTick
 		default:
 			return 0, errno
@@ -96,11 +95,8 @@ func (c *Conn) KeepProcessor() (func(), error) {
 	if err := unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return nil, fmt.Errorf("set the longest wait: %w", err)
 	}
-	c.cpu.wanted = true
-	return func() {
-		c.cpu.wanted = false
-		c.cpu.release()
-	}, nil
+	c.cpu = newProcessor()
+	return func() { c.cpu = processor{} }, nil
 }
 
 // Read reads into p as net.Conn would, or returns ErrTick.
@@ -192,11 +188,4 @@ func (c *Conn) ask(f func() error) error {
 		return nil
 	}
 	return f()
-}
-
-// Lock ties the calling goroutine to its thread, which a loop of blocking
-// transfers wants; the returned function undoes it.
-func Lock() func() {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
 }

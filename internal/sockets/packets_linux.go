@@ -28,6 +28,8 @@ type Packets struct {
 	name    unix.RawSockaddrAny
 	control [128]byte
 	cpu     processor
+	// counted is 1 while packets come: an idle server's thread transfers nothing.
+	counted int32
 }
 
 // DetachPackets takes the socket of c out of the network poller and closes c.
@@ -40,7 +42,7 @@ func DetachPackets(c *net.UDPConn) (*Packets, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Packets{fd: conn.fd, cpu: processor{wanted: true}}
+	p := &Packets{fd: conn.fd, cpu: newProcessor()}
 	wait := unix.NsecToTimeval(rawWait.Nanoseconds())
 	if err := unix.SetsockoptTimeval(p.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, conn.Close()))
@@ -91,6 +93,7 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 		n, errno := p.call(unix.SYS_RECVMSG, 0)
 		switch errno {
 		case 0:
+			p.count(1)
 			p.cpu.busy()
 			// After shutdown, recvmsg returns nothing from nobody.
 			if p.message.Namelen == 0 {
@@ -100,7 +103,8 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 			return int(n), p.sender(), nil
 		case unix.EINTR:
 		case unix.EAGAIN:
-			p.cpu.release()
+			p.count(0)
+			p.cpu.idle()
 			return 0, netip.AddrPort{}, ErrTick
 		default:
 			return 0, netip.AddrPort{}, errno
@@ -175,6 +179,13 @@ func (p *Packets) Reply(b []byte) error {
 	}
 }
 
+func (p *Packets) count(n int32) {
+	if n != p.counted {
+		transferring.Add(n - p.counted)
+		p.counted = n
+	}
+}
+
 func (p *Packets) call(trap, flags uintptr) (uintptr, syscall.Errno) {
 	if p.cpu.held {
 		n, _, errno := syscall.RawSyscall(trap, uintptr(p.fd), uintptr(unsafe.Pointer(&p.message)), flags)
@@ -197,7 +208,7 @@ func (p *Packets) Interrupt() {
 
 // Close closes the socket; nobody may be in Receive or Reply.
 func (p *Packets) Close() error {
-	p.cpu.release()
+	p.count(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
