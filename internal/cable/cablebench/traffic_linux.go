@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -180,25 +181,43 @@ func transfer(b *bed, length time.Duration, flows int, smallWindow bool) (float6
 	if err := unix.Listen(listener, flows); err != nil {
 		return 0, err
 	}
-	type result struct {
-		goodput float64
-		err     error
-	}
-	results := make(chan result, 2*flows)
+	m := &meter{start: time.Now().Add(length / 4)}
+	results := make(chan error, 2*flows)
 	for range flows {
-		go func() {
-			goodput, err := receive(listener, length/4)
-			results <- result{goodput, err}
-		}()
-		go func() { results <- result{err: send(b, listener, length)} }()
+		go func() { results <- receive(listener, m) }()
+		go func() { results <- send(b, listener, length) }()
 	}
-	var sum result
 	for range 2 * flows {
-		r := <-results
-		sum.goodput += r.goodput
-		sum.err = errors.Join(sum.err, r.err)
+		err = errors.Join(err, <-results)
 	}
-	return sum.goodput, sum.err
+	if err == nil && !m.last.After(m.first) {
+		err = errors.New("nothing arrived after the warm-up")
+	}
+	return float64(m.bytes) * 8 / m.last.Sub(m.first).Seconds(), err
+}
+
+// meter counts what arrives on all flows, from the first arrival after start to
+// the last one. The arrival that starts the clock is not counted.
+type meter struct {
+	start time.Time
+
+	mu          sync.Mutex
+	first, last time.Time
+	bytes       int
+}
+
+func (m *meter) arrived(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	switch {
+	case now.Before(m.start):
+	case m.first.IsZero():
+		m.first = now
+	default:
+		m.bytes += n
+		m.last = now
+	}
 }
 
 func send(b *bed, listener int, length time.Duration) error {
@@ -226,39 +245,26 @@ func send(b *bed, listener int, length time.Duration) error {
 	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 }
 
-// receive counts from the first arrival after the warm-up to the last one. The
-// arrival that starts the clock is not counted.
-func receive(listener int, warmUp time.Duration) (float64, error) {
+// receive accepts one connection and meters it until its end.
+func receive(listener int, m *meter) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	fd, _, err := unix.Accept4(listener, unix.SOCK_CLOEXEC)
 	if err != nil {
-		return 0, fmt.Errorf("accept: %w", err)
+		return fmt.Errorf("accept: %w", err)
 	}
 	defer unix.Close(fd)
 	buffer := make([]byte, 256<<10)
-	var from, last time.Time
-	total := 0
-	for start := time.Now(); ; {
+	for {
 		n, err := read(fd, buffer)
-		if n == 0 || err == unix.ECONNRESET || err == unix.EAGAIN && !from.IsZero() {
-			break
+		if n == 0 || err == unix.ECONNRESET || err == unix.EAGAIN {
+			// The end, or that of a cable that the end cannot cross: the
+			// meter knows what arrived until then.
+			return nil
 		}
 		if err != nil {
-			return 0, fmt.Errorf("receive: %w", err)
+			return fmt.Errorf("receive: %w", err)
 		}
-		now := time.Now()
-		if from.IsZero() {
-			if now.Sub(start) >= warmUp {
-				from = now
-			}
-			continue
-		}
-		total += n
-		last = now
+		m.arrived(n)
 	}
-	if !last.After(from) {
-		return 0, errors.New("nothing arrived after the warm-up")
-	}
-	return float64(total) * 8 / last.Sub(from).Seconds(), nil
 }
