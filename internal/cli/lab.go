@@ -102,7 +102,7 @@ terminal's input and output. Its exit status is the program's.`,
 		Example: `  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
   hopbench lab exec --lab my-lab vm2 -- tcpdump -ni any`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) < 2 {
+			if node, command := splitExec(args); node == "" || len(command) == 0 {
 				return usageError{errors.New("lab exec needs a NODE and a COMMAND: hopbench lab exec vm1 -- ip addr")}
 			}
 			return nil
@@ -116,13 +116,14 @@ terminal's input and output. Its exit status is the program's.`,
 			if err != nil {
 				return err
 			}
+			node, command := splitExec(args)
 			signals := make(chan os.Signal, 1)
 			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 			defer signal.Stop(signals)
 			// Signals are the program's to act on: tcpdump prints its summary
 			// on the first interrupt.
-			code, err := lab.ExecIn(context.WithoutCancel(c.Context()), name, args[0], lab.Command{
-				Argv: args[1:], Stdin: s.in, Stdout: stdout, Stderr: stderr, Signals: signals,
+			code, err := lab.ExecIn(context.WithoutCancel(c.Context()), name, node, lab.Command{
+				Argv: command, Stdin: s.in, Stdout: stdout, Stderr: stderr, Signals: signals,
 			})
 			if err != nil {
 				return err
@@ -136,6 +137,18 @@ terminal's input and output. Its exit status is the program's.`,
 	c.Flags().StringVar(&name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
 	c.Flags().SetInterspersed(false)
 	return c
+}
+
+// splitExec divides NODE -- COMMAND…; the dashes may be left out.
+func splitExec(args []string) (node string, command []string) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	node, command = args[0], args[1:]
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	return node, command
 }
 
 // descriptors are the files behind the streams, which a program in another

@@ -24,7 +24,7 @@ func reportCommand(s streams) *cobra.Command {
 		Short: "Make a run's report again from its stored trials, without measuring",
 		Example: `  hopbench report hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,
-		Args:  exactly("DIR"),
+		Args: exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			st, err := store.Open(args[0])
 			if errors.Is(err, store.ErrNoRun) {
