@@ -24,7 +24,7 @@ type comparison struct {
 	metric measurement.Metric
 	// path, baseline and test are what sentences call them.
 	path, baseline, test string
-	blocks []int
+	blocks               []int
 	// base and other are the values of the pairs, by blocks.
 	base, other []float64
 	// effects are the within-block effects on a scale where zero is no
