@@ -38,7 +38,6 @@ type Lab struct {
 	err         error
 	closing     bool
 	process     *os.Process
-	status      syscall.WaitStatus
 	controls    map[string]net.Conn
 	pending     map[uint64]chan message
 	last        uint64 // id of the last request
