@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/lab", "internal/agent", "internal/store"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "experiments"},
-	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets"},
+	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity"},
 	{"internal/measurement"},
 }
 

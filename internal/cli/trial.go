@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/trace"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // printTrial prints what one test of `hopbench test` brought back, in a form
@@ -40,40 +40,12 @@ func printTrial(w io.Writer, test measurement.TestInfo, t measurement.Trial) {
 	}
 }
 
-// formatRate prints bits per second with three digits.
 func formatRate(bitsPerSecond float64) string {
-	for _, u := range []struct {
-		size float64
-		name string
-	}{{1e9, "Gbit/s"}, {1e6, "Mbit/s"}, {1e3, "kbit/s"}} {
-		if bitsPerSecond >= u.size {
-			return threeDigits(bitsPerSecond/u.size) + " " + u.name
-		}
-	}
-	return threeDigits(bitsPerSecond) + " bit/s"
+	return quantity.Format(bitsPerSecond, measurement.BitsPerSecond)
 }
 
-// formatTime prints a time with three digits.
 func formatTime(s measurement.Seconds) string {
-	switch d := s.Duration(); {
-	case d >= time.Second:
-		return threeDigits(float64(s)) + " s"
-	case d >= time.Millisecond:
-		return threeDigits(float64(s)*1e3) + " ms"
-	default:
-		return threeDigits(float64(s)*1e6) + " µs"
-	}
-}
-
-func threeDigits(v float64) string {
-	switch {
-	case v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.2f", v)
-	}
+	return quantity.Format(float64(s), measurement.SecondsUnit)
 }
 
 // indent puts eight spaces before every line.

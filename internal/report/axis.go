@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // axis maps values to positions.
@@ -48,7 +49,7 @@ func linearAxis(values []float64, fromZero bool, from, to float64, steps int) ax
 	}
 	step := niceStep((high - low) / float64(steps))
 	a := axis{low: math.Floor(low/step+1e-9) * step, high: math.Ceil(high/step-1e-9) * step, from: from, to: to}
-	if !finite(a.low) || !finite(a.high) || a.low >= a.high {
+	if !quantity.Finite(a.low) || !quantity.Finite(a.high) || a.low >= a.high {
 		a.low, a.high = 0, 1
 	}
 	return a
@@ -58,7 +59,7 @@ func linearAxis(values []float64, fromZero bool, from, to float64, steps int) ax
 func logAxis(values []float64, from, to float64) axis {
 	var positive []float64
 	for _, v := range values {
-		if v > 0 && finite(v) {
+		if v > 0 && quantity.Finite(v) {
 			positive = append(positive, v)
 		}
 	}
@@ -74,7 +75,7 @@ func logAxis(values []float64, from, to float64) axis {
 func span(values []float64) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
-		if finite(v) {
+		if quantity.Finite(v) {
 			low, high = min(low, v), max(high, v)
 		}
 	}
@@ -86,7 +87,7 @@ func span(values []float64) (low, high float64) {
 
 // niceStep rounds a step up to 1, 2 or 5 times a power of ten.
 func niceStep(x float64) float64 {
-	if x <= 0 || !finite(x) {
+	if x <= 0 || !quantity.Finite(x) {
 		return 1
 	}
 	p := math.Pow(10, math.Floor(math.Log10(x)))
@@ -99,7 +100,7 @@ func niceStep(x float64) float64 {
 }
 
 // ticks lists round values of the axis, at most about n, labelled in s.
-func (a axis) ticks(n int, s scale) []tick {
+func (a axis) ticks(n int, s quantity.Scale) []tick {
 	var values []float64
 	if a.log {
 		values = logTicks(a.low, a.high, n)
@@ -112,9 +113,9 @@ func (a axis) ticks(n int, s scale) []tick {
 	}
 	var out []tick
 	for _, v := range values {
-		label := number(v/s.Factor, d)
+		label := quantity.Number(v/s.Factor, d)
 		if a.log { // a log axis spans decades: each label has its own decimals
-			label = number(v/s.Factor, tickDecimals(v/s.Factor))
+			label = quantity.Number(v/s.Factor, tickDecimals(v/s.Factor))
 		}
 		out = append(out, tick{v, label})
 	}
@@ -181,4 +182,4 @@ func logTicks(low, high float64, n int) []float64 {
 }
 
 // unitOf picks the unit to label an axis in, by its upper end.
-func (a axis) unitOf(u measurement.Unit) scale { return scaleFor(u, a.high) }
+func (a axis) unitOf(u measurement.Unit) quantity.Scale { return quantity.ScaleFor(u, a.high) }

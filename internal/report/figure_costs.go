@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // costRow is one dot and interval of the plot of costs.
@@ -29,11 +30,11 @@ func (m *model) costRows() []costRow {
 		}
 		for pi, p := range m.Paths {
 			c := m.cost(key{p.Name, t.Name, t.Primary.Name})
-			if c == nil || p.Baseline || c.Ratio <= 0 || !finite(math.Log(c.Ratio)) {
+			if c == nil || p.Baseline || c.Ratio <= 0 || !quantity.Finite(math.Log(c.Ratio)) {
 				continue
 			}
 			d := ratioDecimals(c)
-			write := func(x float64) string { return number(x, d) }
+			write := func(x float64) string { return quantity.Number(x, d) }
 			text := write(c.Ratio) + "×"
 			if c.Low != nil && c.High != nil {
 				text += " " + interval(*c.Low, *c.High, write)
@@ -193,9 +194,9 @@ func (m *model) drawCostBlock(s *svg, b costBlock, l costLayout, y float64) {
 	}
 	a := logAxis(values, l.left, l.right)
 	bottom := y + b.height(l) - costAxisHeight + 4
-	ticks := a.ticks(12, plainScale)
+	ticks := a.ticks(12, quantity.Scale{Factor: 1})
 	if l.stacked {
-		ticks = a.ticks(6, plainScale)
+		ticks = a.ticks(6, quantity.Scale{Factor: 1})
 	} else {
 		drawCostGrid(s, a, ticks, y, bottom)
 	}

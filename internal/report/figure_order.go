@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // lane is the trials of one path in a figure of the run's order.
@@ -101,11 +102,11 @@ func (m *model) orderFigure(id string, t test, lanes []lane) figure {
 		t.Primary.Label, plural(count, "trial"), plural(blocks, "block"), trimmedPercent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
 	p.x = axis{low: 0.5, high: float64(blocks) + 0.5, from: p.left, to: p.right}
 	p.text(p.left-40, 11, "start", "axis", axisName(t.Primary.Label, t.Scale, false))
-	p.text(p.right, 11, "end", "axis", "lanes: median ± "+with(number(d*100, percentLaneDecimals(d)), "%"))
+	p.text(p.right, 11, "end", "axis", "lanes: median ± "+with(quantity.Number(d*100, percentLaneDecimals(d)), "%"))
 	for i, l := range lanes {
 		top := p.top + laneHeight*float64(i)
 		a := axis{low: l.middle - d*math.Abs(l.middle), high: l.middle + d*math.Abs(l.middle), from: top + laneHeight - 5, to: top + 5}
-		if l.middle == 0 || !finite(a.low) || !finite(a.high) {
+		if l.middle == 0 || !quantity.Finite(a.low) || !quantity.Finite(a.high) {
 			a.low, a.high = -1, 1
 		}
 		if i > 0 {
@@ -118,14 +119,14 @@ func (m *model) orderFigure(id string, t test, lanes []lane) figure {
 }
 
 // percentLaneDecimals shows the spread of lanes with two significant digits.
-func percentLaneDecimals(d float64) int { return decimalsFor(d*100, 2) }
+func percentLaneDecimals(d float64) int { return quantity.Decimals(d*100, 2) }
 
 // lane draws the trials of one path.
 func (p *panel) lane(m *model, t test, l lane, a axis, perBlock map[int][]int) {
 	middle := (a.from + a.to) / 2
 	if l.has {
 		p.line(p.left, middle, p.right, middle, "grid")
-		label := number(l.middle/t.Scale.Factor, t.Decimals)
+		label := quantity.Number(l.middle/t.Scale.Factor, t.Decimals)
 		p.text(p.left-6, middle+4, "end", "tick", fit(label, panelLeft+4))
 	}
 	for _, trial := range l.trials {
@@ -143,7 +144,7 @@ func (p *panel) orderMark(m *model, trial *measurement.Trial, t test, path int, 
 	v, ok := trial.Metrics[t.Primary.Name]
 	y, text := a.from, "no value"
 	if ok {
-		y, text = a.at(v), quantity(v, t.Primary.Unit)
+		y, text = a.at(v), inBestUnit(v, t.Primary.Unit)
 	}
 	tooltip := fmt.Sprintf("%s: %s", line(trial.ID), text)
 	switch {
@@ -155,7 +156,7 @@ func (p *panel) orderMark(m *model, trial *measurement.Trial, t test, path int, 
 }
 
 // axisName names a vertical axis.
-func axisName(label string, unit scale, log bool) string {
+func axisName(label string, unit quantity.Scale, log bool) string {
 	if unit.Name != "" {
 		label += ", " + unit.Name
 	}

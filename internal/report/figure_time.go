@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // figure is a picture with its caption.
@@ -159,7 +160,7 @@ func (m *model) timeFigure(id, title, heading string, u measurement.Unit, all []
 	if warmup > 0 {
 		p.rect(p.left, p.top, p.x.at(warmup)-p.left, p.bottom-p.top, "warm", "")
 	}
-	p.axes(p.x.ticks(5, plainScale), p.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, p.y.log))
+	p.axes(p.x.ticks(5, quantity.Scale{Factor: 1}), p.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, p.y.log))
 	if warmup > 0 && p.x.at(warmup)-p.left > 56 {
 		p.text(p.left+4, p.top+12, "start", "axis", "warm-up")
 	}
@@ -172,7 +173,7 @@ func (m *model) timeFigure(id, title, heading string, u measurement.Unit, all []
 }
 
 // timeAxisName is the unit of the vertical axis.
-func timeAxisName(unit scale, log bool) string {
+func timeAxisName(unit quantity.Scale, log bool) string {
 	if log {
 		return unit.Name + " (log scale)"
 	}

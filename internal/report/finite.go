@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // onlyFinite returns r without its NaN and infinite values, which JSON cannot
@@ -119,7 +120,7 @@ func estimateIsFinite(v reflect.Value) bool {
 		return true
 	}
 	for i := range v.NumField() {
-		if f := v.Field(i); f.Kind() == reflect.Float64 && !finite(f.Float()) {
+		if f := v.Field(i); f.Kind() == reflect.Float64 && !quantity.Finite(f.Float()) {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // setting is what the fixture's paths are made to measure.
@@ -273,9 +274,9 @@ func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement
 	c.Low, c.Ratio, c.High = fixtureInterval(ratios)
 	c.DifferenceLow, c.Difference, c.DifferenceHigh = fixtureInterval(differences)
 	limits := func(low, high *float64, factor float64, format string) string {
-		return fmt.Sprintf(format, minus(fmt.Sprintf("%.2f", *low*factor)), minus(fmt.Sprintf("%.2f", *high*factor)))
+		return fmt.Sprintf(format, quantity.Minus(fmt.Sprintf("%.2f", *low*factor)), quantity.Minus(fmt.Sprintf("%.2f", *high*factor)))
 	}
-	from, to := quantity(paired[0][1], metric.Unit), quantity(paired[0][0], metric.Unit)
+	from, to := inBestUnit(paired[0][1], metric.Unit), inBestUnit(paired[0][0], metric.Unit)
 	what := metric.Label + " of " + test.Name
 	switch {
 	case c.Low == nil:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 //go:embed page.html
@@ -159,7 +160,7 @@ func specText(s measurement.Spec) string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
-	seconds := func(v measurement.Seconds) string { return quantity(float64(v), measurement.SecondsUnit) }
+	seconds := func(v measurement.Seconds) string { return inBestUnit(float64(v), measurement.SecondsUnit) }
 	add(s.Flows > 0, "%s", plural(s.Flows, "flow"))
 	add(s.Protocol != "", "over %s", line(string(s.Protocol)))
 	add(s.Direction == measurement.Receive, "destination sends")
@@ -170,7 +171,7 @@ func specText(s measurement.Spec) string {
 	add(s.RequestBytes > 0 || s.ResponseBytes > 0, "%d B request, %d B response", s.RequestBytes, s.ResponseBytes)
 	add(s.PayloadBytes > 0, "%d B payload", s.PayloadBytes)
 	add(s.CongestionControl != "", "congestion control %s", line(s.CongestionControl))
-	add(s.WindowBytes > 0, "receive window %s", quantity(float64(s.WindowBytes), measurement.Bytes))
+	add(s.WindowBytes > 0, "receive window %s", inBestUnit(float64(s.WindowBytes), measurement.Bytes))
 	add(s.CopyPayload, "payload copied by the receiver")
 	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
 	add(s.Timeout > 0, "timeout %s", seconds(s.Timeout))
@@ -203,10 +204,10 @@ func (m *model) trialRows() []trialRow {
 			Value: "—", Passed: t.Gate.Passed, Reasons: reasons(t.Gate, false), Facts: strings.Join(lines(t.Facts), " "), CPU: cpuText(t)}
 		k := byName[t.Test]
 		if v, ok := t.Metrics[k.Primary.Name]; ok && k.HasPrimary {
-			row.Value = with(number(v/k.Scale.Factor, k.Decimals), k.Scale.Name)
+			row.Value = with(quantity.Number(v/k.Scale.Factor, k.Decimals), k.Scale.Name)
 		}
 		if t.Warmup > 0 {
-			row.Warmup = with(number(float64(t.Warmup)*1e3, 0), "ms")
+			row.Warmup = with(quantity.Number(float64(t.Warmup)*1e3, 0), "ms")
 		}
 		if t.Fingerprint != nil {
 			row.FingerprintTrack = track(t.Fingerprint)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // model is what every rendering shows: the result put into the order and the
@@ -50,8 +51,8 @@ type test struct {
 	Spec        measurement.Spec
 	Primary     measurement.Metric
 	HasPrimary  bool
-	Scale       scale // display unit of the primary metric
-	Decimals    int   // decimals of the primary metric in that unit
+	Scale       quantity.Scale // display unit of the primary metric
+	Decimals    int            // decimals of the primary metric in that unit
 }
 
 // verdict is one cost as a sentence.
@@ -232,13 +233,13 @@ func (m *model) scaleTests() {
 
 // columnDecimals is how many decimals show three significant digits of the
 // smallest value, and one more where the narrowest interval needs it.
-func columnDecimals(medians, widths []float64, s scale) int {
+func columnDecimals(medians, widths []float64, s quantity.Scale) int {
 	d := 0
 	for _, v := range medians {
-		d = max(d, decimalsFor(v/s.Factor, 3))
+		d = max(d, quantity.Decimals(v/s.Factor, 3))
 	}
 	for _, w := range widths {
-		if w > 0 && decimalsFor(w/s.Factor, 1) > d {
+		if w > 0 && quantity.Decimals(w/s.Factor, 1) > d {
 			return min(d+1, 6)
 		}
 	}

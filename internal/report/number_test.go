@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 func TestQuantity(t *testing.T) {
@@ -31,16 +32,16 @@ func TestQuantity(t *testing.T) {
 		{math.Inf(1), measurement.Count, "—"},
 	}
 	for _, c := range cases {
-		if got := strings.ReplaceAll(quantity(c.v, c.unit), nbsp, " "); got != c.want {
-			t.Errorf("quantity(%v, %q) = %q, want %q", c.v, c.unit, got, c.want)
+		if got := strings.ReplaceAll(inBestUnit(c.v, c.unit), nbsp, " "); got != c.want {
+			t.Errorf("inBestUnit(%v, %q) = %q, want %q", c.v, c.unit, got, c.want)
 		}
 	}
 }
 
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{number(-0.0001, 2), "0.00"}, {number(1.5, 1), "1.5"}, {signed(0.0001, 1), "0.0"}, {signed(2.25, 2), "+2.25"}, {signed(-3, 0), "−3"},
-		{number(3e12, 0), "3e+12"}, {trimmedPercent(0.02), "2" + nbsp + "%"}, {trimmedPercent(0.005), "0.5" + nbsp + "%"},
+		{quantity.Number(-0.0001, 2), "0.00"}, {quantity.Number(1.5, 1), "1.5"}, {quantity.Signed(0.0001, 1), "0.0"}, {quantity.Signed(2.25, 2), "+2.25"}, {quantity.Signed(-3, 0), "−3"},
+		{quantity.Number(3e12, 0), "3e+12"}, {trimmedPercent(0.02), "2" + nbsp + "%"}, {trimmedPercent(0.005), "0.5" + nbsp + "%"},
 		{ratioText(3.7449), "3.74×"}, {ratioText(0), ""}, {publishedNumber(2.783), "2.783"}, {publishedNumber(12), "12.0"}, {publishedNumber(0.738), "0.738"},
 		{readable("369us"), "369" + nbsp + "µs"}, {readable("12.5Gbit"), "12.5" + nbsp + "Gbit/s"}, {readable("on"), "on"},
 		{sentence("adds 2.2 ms to it"), "adds 2.2" + nbsp + "ms to it"}, {sentence("2 makes"), "2 makes"},
@@ -116,7 +117,7 @@ func TestAxisTicks(t *testing.T) {
 		low := rapid.Float64Range(1e-9, 1e9).Draw(t, "low")
 		high := low * rapid.Float64Range(1.0001, 1e9).Draw(t, "factor")
 		for _, a := range []axis{logAxis([]float64{low, high}, 0, 100), linearAxis([]float64{low, high}, true, 0, 100, 4)} {
-			ticks := a.ticks(8, plainScale)
+			ticks := a.ticks(8, quantity.Scale{Factor: 1})
 			if len(ticks) > 12 {
 				t.Fatalf("%d ticks on %+v", len(ticks), a)
 			}
@@ -186,7 +187,7 @@ func TestLatencyMerge(t *testing.T) {
 }
 
 func TestCostWithoutRatio(t *testing.T) {
-	column := test{Primary: measurement.Metric{Unit: measurement.BitsPerSecond}, Scale: scale{1e6, "Mbit/s"}}
+	column := test{Primary: measurement.Metric{Unit: measurement.BitsPerSecond}, Scale: quantity.Scale{Factor: 1e6, Name: "Mbit/s"}}
 	if cost, _, ratio := costText(&measurement.Cost{N: 7, Difference: -5e6}, column); cost != "−5"+nbsp+"Mbit/s" || ratio != "" {
 		t.Errorf("a cost without a ratio is %q %q", cost, ratio)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // shareRow is how the time of a test on a path divides among its limits.
@@ -111,7 +112,7 @@ func (row shareRow) bar(id string) shareBar {
 		s.rect(x, 0, w, height, fmt.Sprintf("share%d", p.Colour), p.Name+" "+trimmedPercent(p.Fraction))
 		x += w
 		if p.Fraction >= 0.005 { // the rest is in the picture's description
-			b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, with(number(p.Fraction*100, 0), "%")})
+			b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, with(quantity.Number(p.Fraction*100, 0), "%")})
 		}
 	}
 	b.SVG = s.end()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // table is the result in the published shape: paths as rows, tests as columns.
@@ -75,7 +76,7 @@ func (m *model) table() table {
 func (m *model) tableCell(p path, t test) cell {
 	k := key{p.Name, t.Name, t.Primary.Name}
 	out := cell{Value: "—", Published: m.publishedIn(p, t)}
-	write := func(v float64) string { return number(v/t.Scale.Factor, t.Decimals) }
+	write := func(v float64) string { return quantity.Number(v/t.Scale.Factor, t.Decimals) }
 	n := 0
 	if c := m.cell(k); c != nil && c.N > 0 {
 		n = c.N
@@ -84,7 +85,7 @@ func (m *model) tableCell(p path, t test) cell {
 			out.Interval = interval(*c.Low, *c.High, write)
 		}
 		if s, ok := m.scaled(); ok && t.Primary.ScalesWithRate {
-			out.Scaled = quantity(c.Median*s, t.Primary.Unit)
+			out.Scaled = inBestUnit(c.Median*s, t.Primary.Unit)
 		}
 	}
 	if blocks := m.r.Experiment.Blocks; n < blocks {
@@ -107,7 +108,7 @@ func costText(c *measurement.Cost, t test) (cost, between, ratio string) {
 	}
 	ratio = ratioText(c.Ratio)
 	if t.Primary.Unit == measurement.SecondsUnit || ratio == "" {
-		write := func(v float64) string { return signed(v/t.Scale.Factor, t.Decimals) }
+		write := func(v float64) string { return quantity.Signed(v/t.Scale.Factor, t.Decimals) }
 		cost = with(write(c.Difference), t.Scale.Name)
 		if c.DifferenceLow != nil && c.DifferenceHigh != nil {
 			between = interval(*c.DifferenceLow, *c.DifferenceHigh, write)
@@ -120,7 +121,7 @@ func costText(c *measurement.Cost, t test) (cost, between, ratio string) {
 		spread = percent(*c.High) - percent(*c.Low)
 	}
 	d := percentDecimals(percent(c.Ratio), spread)
-	write := func(v float64) string { return signed(percent(v), d) }
+	write := func(v float64) string { return quantity.Signed(percent(v), d) }
 	cost = with(write(c.Ratio), "%")
 	if c.Low != nil && c.High != nil {
 		between = interval(*c.Low, *c.High, write)
@@ -130,10 +131,10 @@ func costText(c *measurement.Cost, t test) (cost, between, ratio string) {
 
 // ratioText writes a ratio with three significant digits: "3.71×".
 func ratioText(x float64) string {
-	if x <= 0 || !finite(x) {
+	if x <= 0 || !quantity.Finite(x) {
 		return ""
 	}
-	return number(x, nearOneDecimals(x)) + "×"
+	return quantity.Number(x, nearOneDecimals(x)) + "×"
 }
 
 // nearOneDecimals is how many decimals a ratio wants: three significant
@@ -142,7 +143,7 @@ func nearOneDecimals(x float64) int {
 	if x > 0.9 && x < 1.1 {
 		return 3
 	}
-	return decimalsFor(x, 3)
+	return quantity.Decimals(x, 3)
 }
 
 // verdictText is the verdict in a few words.
@@ -180,7 +181,7 @@ func (m *model) publishedIn(p path, t test) []string {
 		}
 		text := with(publishedNumber(f.Value/t.Scale.Factor), t.Scale.Name)
 		if metric.Unit != t.Primary.Unit || metric.ScalesWithRate {
-			s := scaleFor(metric.Unit, f.Value)
+			s := quantity.ScaleFor(metric.Unit, f.Value)
 			text = with(publishedNumber(f.Value/s.Factor), s.Name)
 		}
 		if f.Metric == t.Primary.Name {
@@ -223,7 +224,7 @@ func (m *model) comparisons() []comparison {
 
 // comparisonScale is the unit of a comparison: that of the test's own column
 // where both are in the same unit, so that a test's figures line up.
-func (m *model) comparisonScale(f measurement.Figure, metric measurement.Metric) scale {
+func (m *model) comparisonScale(f measurement.Figure, metric measurement.Metric) quantity.Scale {
 	for _, t := range m.Tests {
 		if t.Name == f.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate {
 			return t.Scale
@@ -245,10 +246,10 @@ func (m *model) factor(metric measurement.Metric) float64 {
 }
 
 // fill writes the measured side of a comparison.
-func (c *comparison) fill(got *measurement.Cell, published, factor float64, s scale) {
+func (c *comparison) fill(got *measurement.Cell, published, factor float64, s quantity.Scale) {
 	v := got.Median * factor
-	d := decimalsFor(v/s.Factor, 3)
-	write := func(x float64) string { return number(x/s.Factor, d) }
+	d := quantity.Decimals(v/s.Factor, 3)
+	write := func(x float64) string { return quantity.Number(x/s.Factor, d) }
 	c.Measured = with(write(v), s.Name)
 	if got.Low != nil && got.High != nil {
 		c.Interval = interval(*got.Low*factor, *got.High*factor, write)
@@ -288,8 +289,8 @@ func (m *model) verdict(c *measurement.Cost, p path, t test) verdict {
 	}
 	v := verdict{Kind: c.Verdict, Text: sentence(c.Sentence), Path: p.Label, Test: t.Label, Metric: metric.Label, cost: c}
 	if v.Text == "" {
-		s := test{Primary: metric, Scale: scaleFor(metric.Unit, c.Difference)}
-		s.Decimals = decimalsFor(c.Difference/s.Scale.Factor, 3)
+		s := test{Primary: metric, Scale: quantity.ScaleFor(metric.Unit, c.Difference)}
+		s.Decimals = quantity.Decimals(c.Difference/s.Scale.Factor, 3)
 		cost, between, _ := costText(c, s)
 		v.Text = strings.TrimSpace(fmt.Sprintf("%s, %s, %s: %s %s", p.Label, t.Label, metric.Label, cost, between)) + " (" + verdictText(c) + ")."
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 const (
@@ -349,9 +350,9 @@ func attributionSentence(s shares, observed []flowFacts, spec measurement.Spec, 
 	}
 	switch first {
 	case measurement.CauseSourceCap:
-		return fmt.Sprintf("at the source's egress cap of %s", formatValue(opts.SourceEgressBitsPerSecond, measurement.BitsPerSecond))
+		return fmt.Sprintf("at the source's egress cap of %s", quantity.Format(opts.SourceEgressBitsPerSecond, measurement.BitsPerSecond))
 	case measurement.CauseDestinationCap:
-		return fmt.Sprintf("at the destination's egress cap of %s", formatValue(opts.DestinationEgressBitsPerSecond, measurement.BitsPerSecond))
+		return fmt.Sprintf("at the destination's egress cap of %s", quantity.Format(opts.DestinationEgressBitsPerSecond, measurement.BitsPerSecond))
 	case measurement.CauseUnknown:
 		return fmt.Sprintf("what held it back for %s of the time cannot be told from the senders' counters", wholePercent(s[first]))
 	}
@@ -400,17 +401,17 @@ func windowSentence(what, remedy string, observed []flowFacts) string {
 		return what
 	}
 	text := fmt.Sprintf("%s: %s in flight at %s per flow allow %s", what,
-		formatValue(inFlight, measurement.Bytes), formatValue(rtt, measurement.SecondsUnit),
-		formatValue(inFlight*8/rtt, measurement.BitsPerSecond))
+		quantity.Format(inFlight, measurement.Bytes), quantity.Format(rtt, measurement.SecondsUnit),
+		quantity.Format(inFlight*8/rtt, measurement.BitsPerSecond))
 	if queued(observed) {
 		least := medianOver(observed, func(f flowFacts) float64 { return f.minRTT })
 		return text + fmt.Sprintf("; most of that round trip is waiting in a queue (the smallest is %s), so what drains the queue sets the rate",
-			formatValue(least, measurement.SecondsUnit))
+			quantity.Format(least, measurement.SecondsUnit))
 	}
 	return text + fmt.Sprintf("; more flows or %s would raise it", remedy)
 }
 
-func wholePercent(share float64) string { return number(100*share, 0) + " %" }
+func wholePercent(share float64) string { return quantity.Number(100*share, 0) + " %" }
 
 func causeLabel(c measurement.Cause) string {
 	switch c {

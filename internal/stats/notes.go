@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // maxNamed bounds how many trials or comparisons a note lists by name.
@@ -108,7 +109,7 @@ func driftNotes(all []*comparison) []string {
 		tested++
 		var why []string
 		if d := c.cost.Drift; d != nil && d.P < driftAlpha {
-			why = append(why, fmt.Sprintf("Spearman's ρ with the block's index is %s, %s", signed(d.Rho, 2), formatP(d.P)))
+			why = append(why, fmt.Sprintf("Spearman's ρ with the block's index is %s, %s", quantity.Signed(d.Rho, 2), formatP(d.P)))
 		}
 		if c.halvesP < driftAlpha {
 			why = append(why, fmt.Sprintf("the two halves differ, %s", formatP(c.halvesP)))

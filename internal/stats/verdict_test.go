@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // The figures were checked with NumPy from the definitions: Walsh averages, the
@@ -251,20 +252,20 @@ func scaledBy(values []float64, factor float64) []float64 {
 
 func TestFormatting(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{formatValue(1.2e9, measurement.BitsPerSecond), "1.20 Gbit/s"},
-		{formatValue(358e6, measurement.BitsPerSecond), "358 Mbit/s"},
-		{formatValue(999.7e6, measurement.BitsPerSecond), "1.00 Gbit/s"},
-		{formatValue(12, measurement.BitsPerSecond), "12.0 bit/s"},
-		{formatValue(133000, measurement.Bytes), "133 kB"},
-		{formatValue(0.0029944, measurement.SecondsUnit), "2.99 ms"},
-		{formatValue(0, measurement.SecondsUnit), "0 ns"},
+		{quantity.Format(1.2e9, measurement.BitsPerSecond), "1.20 Gbit/s"},
+		{quantity.Format(358e6, measurement.BitsPerSecond), "358 Mbit/s"},
+		{quantity.Format(999.7e6, measurement.BitsPerSecond), "1.00 Gbit/s"},
+		{quantity.Format(12, measurement.BitsPerSecond), "12.0 bit/s"},
+		{quantity.Format(133000, measurement.Bytes), "133 kB"},
+		{quantity.Format(0.0029944, measurement.SecondsUnit), "2.99 ms"},
+		{quantity.Format(0, measurement.SecondsUnit), "0 ms"},
 		{formatEffect(0.701, &interval{Low: 0.698, High: 0.704}, measurement.Fraction, false), "70.1 % [69.8, 70.4]"},
 		{formatEffect(2.26e-3, &interval{Low: 2.25e-3, High: 2.27e-3}, measurement.SecondsUnit, false), "2.26 ms [2.25, 2.27]"},
 		{formatEffect(-0.004, &interval{Low: -0.031, High: 0.025}, measurement.Fraction, true), "−0.4 % [−3.1, +2.5]"},
 		{formatEffect(-0.0001, &interval{Low: -0.031, High: 0.025}, measurement.Fraction, true), "−0.01 % [−3.10, +2.50]"},
 		{formatEffect(2.28e-3, &interval{Low: -75.6e-3, High: 2.4e-3}, measurement.SecondsUnit, true), "+2.3 ms [−75.6, +2.4]"},
 		{formatEffect(2.3e-3, &interval{Low: -315e-3, High: 12e-3}, measurement.SecondsUnit, true), "+2 ms [−315, +12]"},
-		{number(-0.001, 1), "0.0"},
+		{quantity.Number(-0.001, 1), "0.0"},
 		{formatRatio(3.93), "×3.9"}, {formatRatio(1.031), "×1.03"}, {formatRatio(123.4), "×123"},
 		{formatPercent(0.012), "1.2 %"}, {formatPercent(0.05), "5 %"}, {formatPercent(0.0037), "0.37 %"}, {formatPercent(0.2), "20 %"},
 		{fmt.Sprint(roundUp(0.01234)), "0.013"}, {fmt.Sprint(roundUp(0.012)), "0.012"},

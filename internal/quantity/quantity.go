@@ -1,0 +1,141 @@
+// Package quantity writes numbers with units for people: in the prefix that
+// reads best, with as many digits as asked for, with a true minus sign.
+// Everything a person reads of a measurement is written here, so that no two
+// places round differently. Reading quantities is package experiment's.
+package quantity
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Scale is a unit with its prefix: a value in base units divided by Factor is
+// one in units of Name.
+type Scale struct {
+	Factor float64
+	Name   string
+}
+
+// Space is the unit's name with a space before it, or nothing.
+func (s Scale) Space() string {
+	if s.Name == "" {
+		return ""
+	}
+	return " " + s.Name
+}
+
+var (
+	rates   = []Scale{{1e12, "Tbit/s"}, {1e9, "Gbit/s"}, {1e6, "Mbit/s"}, {1e3, "kbit/s"}, {1, "bit/s"}}
+	times   = []Scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}
+	bytes   = []Scale{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}}
+	percent = Scale{0.01, "%"}
+	plain   = Scale{1, ""}
+)
+
+// ScaleFor picks the prefix in which a value like reference reads best: the
+// largest one that leaves at least 1 before the decimal point. A fraction is
+// read in percent.
+func ScaleFor(u measurement.Unit, reference float64) Scale {
+	var from []Scale
+	switch u {
+	case measurement.BitsPerSecond:
+		from = rates
+	case measurement.SecondsUnit:
+		from = times
+	case measurement.Bytes:
+		from = bytes
+	case measurement.Fraction:
+		return percent
+	default:
+		return plain
+	}
+	reference = math.Abs(reference)
+	if reference == 0 || !Finite(reference) {
+		if u == measurement.SecondsUnit {
+			return times[1] // a zero reads best in ms
+		}
+		return from[len(from)-1]
+	}
+	for _, s := range from {
+		if reference >= s.Factor*0.9995 { // 999.6 kbit/s would read as 1000
+			return s
+		}
+	}
+	return from[len(from)-1]
+}
+
+// maxDecimals bounds what Decimals asks for.
+const maxDecimals = 6
+
+// Decimals is how many decimals show that many significant digits of v, at
+// most 6.
+func Decimals(v float64, significant int) int {
+	if v == 0 || !Finite(v) {
+		return 0
+	}
+	// The exponent after rounding: 0.9997 reads as 1.00, not as 1.000.
+	rounded := strconv.FormatFloat(math.Abs(v), 'e', significant-1, 64)
+	exponent, err := strconv.Atoi(rounded[strings.IndexByte(rounded, 'e')+1:])
+	if err != nil {
+		return 0 // FormatFloat always writes a whole exponent
+	}
+	return min(max(significant-1-exponent, 0), maxDecimals)
+}
+
+// Number writes v with a true minus sign, which lines up with digits, and
+// without a negative zero. Magnitudes that decimals cannot show go to exponent
+// notation; what is not finite is a dash.
+func Number(v float64, decimals int) string {
+	if !Finite(v) {
+		return "—"
+	}
+	if a := math.Abs(v); a >= 1e7 || (a > 0 && a < 1e-6) {
+		return Minus(strconv.FormatFloat(v, 'g', 3, 64))
+	}
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		s = strings.TrimPrefix(s, "-")
+	}
+	return Minus(s)
+}
+
+// Signed is Number with a plus before what is above zero.
+func Signed(v float64, decimals int) string {
+	s := Number(v, decimals)
+	if v > 0 && Finite(v) && strings.Trim(s, "0.") != "" {
+		return "+" + s
+	}
+	return s
+}
+
+// Minus swaps hyphens for true minus signs.
+func Minus(s string) string { return strings.ReplaceAll(s, "-", "−") }
+
+// Format writes a value in base units with three significant digits and its
+// best unit: "358 Mbit/s". A whole count is written whole.
+func Format(v float64, u measurement.Unit) string {
+	number, unit := Split(v, u)
+	if unit == "" {
+		return number
+	}
+	return number + " " + unit
+}
+
+// Split is Format before number and unit are joined.
+func Split(v float64, u measurement.Unit) (number, unit string) {
+	s := ScaleFor(u, v)
+	x := v / s.Factor
+	switch {
+	case !Finite(x):
+		return Number(x, 0), ""
+	case s == plain && x == math.Trunc(x) && math.Abs(x) < 1e7:
+		return Number(x, 0), ""
+	}
+	return Number(x, Decimals(x, 3)), s.Name
+}
+
+// Finite says that v is a number that can be shown.
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
