@@ -63,10 +63,39 @@ func chooseWindow(bins []float64, width time.Duration, spec measurement.Spec) wi
 				break // only the upper bound ended the warm-up
 			}
 			first := earliest + d*batchBins
+			if !level(bins[first : first+length]) {
+				break
+			}
 			return window{first: first, last: first + length, steady: true}
 		}
 	}
 	return window{first: latest, last: latest + length}
+}
+
+// levelTolerance is how far apart the two ends of a level series may be, as a
+// fraction; correlated noise makes any purely statistical bound too tight.
+const levelTolerance = 0.05
+
+// level says that a series goes neither up nor down over its length: its
+// beginning (a tenth) and its end (a half) have the same mean, within three
+// standard errors or levelTolerance (after Geweke, "Evaluating the accuracy of
+// sampling-based approaches to the calculation of posterior moments", 1992).
+func level(x []float64) bool {
+	begin, end := x[:max(len(x)/10, 1)], x[len(x)/2:]
+	meanBegin, varianceBegin := meanVariance(begin)
+	meanEnd, varianceEnd := meanVariance(end)
+	bound := 3 * math.Sqrt(varianceBegin/float64(len(begin))+varianceEnd/float64(len(end)))
+	return math.Abs(meanBegin-meanEnd) <= max(bound, levelTolerance*meanEnd)
+}
+
+func meanVariance(x []float64) (mean, variance float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	for _, v := range x {
+		variance += (v - mean) * (v - mean) / float64(max(len(x)-1, 1))
+	}
+	return mean, variance
 }
 
 // standardError is MSER's criterion, the square root of sum((x-mean)²)/n².

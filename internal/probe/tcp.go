@@ -184,6 +184,9 @@ func (f *flow) transfer(spec measurement.Spec) error {
 	sent, err := f.receive.run()
 	stopClamp()
 	f.received = protocol.Received{Bins: f.receive.counted(), Effective: receiverEffective(f.receive, spec)}
+	if err == nil && sent == nil && f.receive.stalled() {
+		err = errSilent
+	}
 	if err == nil && sent == nil {
 		f.facts = append(f.facts, "the sender's own figures did not arrive in time; what the receiver counted is complete")
 	}

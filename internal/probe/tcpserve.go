@@ -116,6 +116,9 @@ func keepClamp(conn *sockets.Conn, spec measurement.Spec) func() {
 func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 	e := map[string]string{"receive_method": r.method()}
 	setBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
+	if r.highest > 1 {
+		setBytes(e, "receive_low_water_bytes", r.highest)
+	}
 	if spec.WindowBytes > 0 {
 		setBytes(e, "window_clamp_bytes", r.WindowClamp())
 	}

@@ -157,6 +157,9 @@ func (c *Conn) SendBuffer() int { return 0 }
 // ClampWindow is not supported here.
 func (c *Conn) ClampWindow(int) error { return ErrUnsupported }
 
+// SetLowWater is not supported here.
+func (c *Conn) SetLowWater(int) error { return ErrUnsupported }
+
 // RenewClamp is not supported here.
 func (c *Conn) RenewClamp(int) error { return ErrUnsupported }
 

@@ -1,0 +1,368 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// proxy stands between a client and a server on TCP. After limit bytes in
+// either direction together it cuts the connection, or, with stall, stops
+// forwarding and keeps it open.
+type proxy struct {
+	ln     net.Listener
+	target netip.AddrPort
+	limit  int64
+	stall  bool
+	passed atomic.Int64
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	conns  []net.Conn
+}
+
+func startProxy(t *testing.T, target netip.AddrPort, limit int64, stall bool) (*proxy, netip.AddrPort) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{ln: ln, target: target, limit: limit, stall: stall}
+	p.wg.Go(p.accept)
+	return p, ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.ln.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target.String())
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, client, server)
+		p.mu.Unlock()
+		p.wg.Go(func() { p.forward(client, server) })
+		p.wg.Go(func() { p.forward(server, client) })
+	}
+}
+
+func (p *proxy) forward(from, to net.Conn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			_ = to.(*net.TCPConn).CloseWrite()
+			return
+		}
+		now := p.passed.Add(int64(n))
+		if over := now - p.limit; over > 0 {
+			n = int(max(int64(n)-over, 0))
+		}
+		_, _ = to.Write(buf[:n]) // a closed end shows at the next Read
+		if now < p.limit {
+			continue
+		}
+		if !p.stall {
+			_, _ = from.Close(), to.Close()
+		}
+		return
+	}
+}
+
+func (p *proxy) close() {
+	_ = p.ln.Close()
+	p.mu.Lock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+var shortSpecs = []measurement.Spec{
+	{Kind: measurement.TCP, Duration: 0.05, MaxWarmup: 0.01},
+	{Kind: measurement.TCP, Duration: 0.05, MaxWarmup: 0.01, Direction: measurement.Receive},
+	{Kind: measurement.RR, Duration: 0.02, MaxWarmup: 0.01},
+}
+
+// bytesOf is how many bytes a test exchanges up to its START, both directions.
+func bytesOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) int64 {
+	t.Helper()
+	p, addr := startProxy(t, target, 1<<60, false)
+	defer p.close()
+	session, err := newSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := connect(testContext(t), Request{ID: "cut", Spec: spec.Defaults(), Target: addr, Token: testToken}, session, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.conn.Abort()
+	return p.passed.Load()
+}
+
+// A connection that breaks after any number of bytes ends the client's test
+// with a reason, and leaves the server as it was.
+func TestPeerVanishesAtEveryByte(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for _, spec := range shortSpecs {
+		opening := bytesOf(t, target, spec)
+		var cuts []int64
+		for n := int64(0); n <= opening+protocol.HeaderBytes+1; n++ {
+			cuts = append(cuts, n)
+		}
+		// So few bytes pass in any tcp test; an rr test may be done by then.
+		for n := opening + 100; n < opening+20_000 && spec.Kind == measurement.TCP; n = n*5/4 + 1 {
+			cuts = append(cuts, n)
+		}
+		var group errgroup.Group
+		group.SetLimit(8)
+		for _, n := range cuts {
+			group.Go(func() error {
+				p, addr := startProxy(t, target, n, false)
+				defer p.close()
+				_, err := Run(testContext(t), Request{ID: "cut", Spec: spec, Target: addr, Token: testToken}, nil)
+				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
+					t.Errorf("%s %s cut after %d bytes: %v", spec.Kind, spec.Direction, n, err)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // failures were reported
+		if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+			t.Errorf("after %d broken connections: %v", len(cuts), err)
+		}
+	}
+}
+
+// An end that stops in the middle, and stays connected, ends the test by its
+// own deadline.
+func TestPeerStalls(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for _, spec := range shortSpecs {
+		opening := bytesOf(t, target, spec)
+		for _, n := range []int64{1, opening / 2, opening + protocol.HeaderBytes, opening + protocol.HeaderBytes + 11} {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				p, addr := startProxy(t, target, n, true)
+				defer p.close()
+				_, err := Run(testContext(t), Request{ID: "stall", Spec: spec, Target: addr, Token: testToken}, nil)
+				// An end that gives up first says so, or just leaves.
+				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut && e.Reason != Vanished {
+					t.Errorf("%s %s stalled after %d bytes: %v", spec.Kind, spec.Direction, n, err)
+				}
+			})
+		}
+	}
+}
+
+// descriptors counts this process's open files.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestNoDescriptorLeaks(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skipf("needs /proc/self/fd to count descriptors; this is %s", runtime.GOOS)
+	}
+	target := serve(t, ServerOptions{Token: testToken})
+	round := func() {
+		for _, spec := range append(shortSpecs, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.02}) {
+			if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+				t.Fatal(err)
+			}
+			p, addr := startProxy(t, target, 700, false)
+			_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
+			p.close()
+			if err == nil {
+				t.Fatal("a test over a cut connection succeeded")
+			}
+			_, _ = Run(testContext(t), Request{Spec: spec, Target: target, Token: "wrong"}, nil) // an error, tested elsewhere
+		}
+	}
+	round()
+	before := descriptors(t)
+	for range 3 {
+		round()
+	}
+	// The server closes its ends a little after the client does.
+	deadline := time.Now().Add(20 * time.Second)
+	for descriptors(t) > before && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if after := descriptors(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+// garbage answers every connection with the same bytes.
+func garbage(t *testing.T, answer []byte) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write(answer) // the client may have gone
+			_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<10))
+			_ = c.Close()
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func TestServerTalksGarbage(t *testing.T) {
+	for _, c := range []struct{ name, bytes string }{
+		{"SSH", "SSH-2.0-OpenSSH_9.2p1\r\n"},
+		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n"},
+		{"another version", "\xf0hopbnc\x09"},
+		{"noise after the preface", "\xf0hopbnc\x01\xff\xff\xff\xff\xff\xff\xff\xff"},
+		{"the wrong frame", "\xf0hopbnc\x01\x11\x00\x00\x00\x00\x00\x00\x02{}"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Run(testContext(t), Request{Spec: shortSpecs[0], Target: garbage(t, []byte(c.bytes))}, nil)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+				t.Errorf("got %v, want reason protocol", err)
+			}
+		})
+	}
+}
+
+// lyingServer is a receiver that counts only part of what reaches it.
+func lyingServer(t *testing.T, report func(bins int, width time.Duration) measurement.Bins) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(c net.Conn) error {
+		defer c.Close()
+		if err := protocol.ReadPreface(c); err != nil {
+			return err
+		}
+		if _, err := protocol.ServerHandshake(c, ""); err != nil {
+			return err
+		}
+		var open protocol.Open
+		if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxControl, &open); err != nil {
+			return err
+		}
+		if err := protocol.WriteFrame(c, protocol.TypeReady, protocol.Ready{Cookie: make([]byte, protocol.CookieBytes)}); err != nil {
+			return err
+		}
+		if err := protocol.Expect(c, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
+			return err
+		}
+		// It reads a little, whatever is sent, and says so when time is up.
+		if _, err := io.CopyN(io.Discard, c, 100_000); err != nil {
+			return err
+		}
+		bins, width := binsOf(open.Spec)
+		ctx, cancel := context.WithTimeout(context.Background(), planned(open.Spec))
+		defer cancel()
+		<-ctx.Done()
+		if err := protocol.WriteFrame(c, protocol.TypeReceived, protocol.Received{Bins: report(bins, width)}); err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, c) // until the client resets
+		return nil
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				if err := one(c); err != nil {
+					t.Errorf("lying server: %v", err)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Goodput is what the receiver counted, however much was sent.
+func TestGoodputFollowsTheReceiver(t *testing.T) {
+	const perBin = 1000
+	target := lyingServer(t, func(bins int, width time.Duration) measurement.Bins {
+		b := measurement.Bins{Width: measurement.SecondsOf(width)}
+		for range bins {
+			b.Bytes = append(b.Bytes, perBin)
+		}
+		return b
+	})
+	spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.2, MaxWarmup: 0.05, Flows: 3}
+	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.Metrics["goodput_bits_per_second"], 3.0*perBin*8/0.01; got != want {
+		t.Errorf("goodput %g bit/s, the receivers counted %g", got, want)
+	}
+	for _, f := range out.Flows {
+		if f.SentBytes <= f.ReceivedBytes {
+			t.Errorf("sent %d, received %d: the test did not send more than was counted", f.SentBytes, f.ReceivedBytes)
+		}
+	}
+}
+
+// A count that cannot be one is refused.
+func TestImpossibleCounts(t *testing.T) {
+	for name, report := range map[string]func(int, time.Duration) measurement.Bins{
+		"none":     func(int, time.Duration) measurement.Bins { return measurement.Bins{} },
+		"too few":  func(n int, w time.Duration) measurement.Bins { return binsLike(n-1, w, 1) },
+		"too many": func(n int, w time.Duration) measurement.Bins { return binsLike(n+1, w, 1) },
+		"negative": func(n int, w time.Duration) measurement.Bins { return binsLike(n, w, -1) },
+		"huge":     func(n int, w time.Duration) measurement.Bins { return binsLike(n, w, 1e300) },
+		"narrow":   func(n int, w time.Duration) measurement.Bins { return binsLike(n, w/10, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Run(testContext(t), Request{Spec: shortSpecs[0], Target: lyingServer(t, report)}, nil)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+				t.Errorf("got %v, want reason protocol", err)
+			}
+		})
+	}
+}
+
+func binsLike(n int, width time.Duration, value float64) measurement.Bins {
+	b := measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, n)}
+	for i := range b.Bytes {
+		b.Bytes[i] = value
+	}
+	return b
+}

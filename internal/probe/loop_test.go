@@ -1,0 +1,204 @@
+package probe
+
+import (
+	"math"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// wires is a connection with both ends detached.
+func wires(t *testing.T) (a, b wire) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	detach := func(c net.Conn) wire {
+		conn, err := sockets.Detach(c.(*net.TCPConn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return wire{Conn: conn, deadline: time.Now().Add(time.Minute)}
+	}
+	return detach(near), detach(far)
+}
+
+// allocations is how often f allocates, by itself and in what runs beside it.
+// It is testing.AllocsPerRun without its restriction to one processor, on
+// which two threads that block in system calls would wait for each other's.
+func allocations(runs int, f func()) int {
+	f()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return int(after.Mallocs-before.Mallocs) / runs
+}
+
+// The closed loop allocates nothing, neither at the client nor at the server.
+func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
+	near, far := wires(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := answer(&far, make([]byte, 1), make([]byte, 1))
+		done <- err
+	}()
+	x := &tcpExchange{wire: near, request: make([]byte, 1), response: make([]byte, 1)}
+	recorder := latency.New()
+	n := allocations(2000, func() {
+		start := time.Now()
+		if err := x.exchange(false); err != nil {
+			t.Fatal(err)
+		}
+		recorder.Record(time.Since(start))
+	})
+	if err := x.exchange(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n != 0 {
+		t.Errorf("a round trip allocates %v times", n)
+	}
+}
+
+// Neither do the two ends of a bulk transfer, frame by frame.
+func TestStreamLoopsDoNotAllocate(t *testing.T) {
+	near, far := wires(t)
+	s := &sender{wire: near, payload: sockets.NewPayload(), mustFinish: true}
+	r := newReceiver(far, measurement.Spec{Duration: 60})
+	r.start = time.Now()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = r.run() // ends, with an error, when the sender closes
+	}()
+	checked := time.Now()
+	n := allocations(500, func() {
+		if _, err := s.sendFrame(minFrame, &checked); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if got, want := r.count.Load(), s.sent.Load(); got != want {
+		t.Errorf("received %d of %d bytes", got, want)
+	}
+	if n != 0 {
+		t.Errorf("a data frame allocates %v times", n)
+	}
+}
+
+func TestChooseWindow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const width = 10 * time.Millisecond
+	series := func(n int, at func(i int) float64) []float64 {
+		s := make([]float64, n)
+		for i := range s {
+			s[i] = at(i)*1e6 + rng.NormFloat64()*2e4
+		}
+		return s
+	}
+	spec := measurement.Spec{Duration: 1, MaxWarmup: 0.5}
+	for _, c := range []struct {
+		name           string
+		at             func(i int) float64
+		earliest, last int
+		steady         bool
+	}{
+		{"steady from the start", func(int) float64 { return 1 }, 5, 30, true},
+		{"slow start for 200 ms", func(i int) float64 { return min(float64(i)/20, 1) }, 15, 40, true},
+		{"overshoot for 150 ms", func(i int) float64 {
+			if i < 15 {
+				return 2
+			}
+			return 1
+		}, 15, 40, true},
+		{"rising all the time", func(i int) float64 { return float64(i) / 150 }, 50, 50, false},
+	} {
+		s := series(150, c.at)
+		w := chooseWindow(s, width, spec)
+		if w.first < c.earliest || w.first > c.last || w.steady != c.steady {
+			t.Errorf("%s: window %+v, want it to start in %d..%d, steady %v", c.name, w, c.earliest, c.last, c.steady)
+		}
+		if w.last-w.first != 100 || w.last > len(s) {
+			t.Errorf("%s: window %+v is not a second long", c.name, w)
+		}
+	}
+	// Whatever the series, the window fits it.
+	for range 2000 {
+		spec := measurement.Spec{Duration: measurement.Seconds(0.01 + rng.Float64()), MaxWarmup: measurement.Seconds(rng.Float64() * 0.5)}
+		n, width := binsOf(spec)
+		w := chooseWindow(make([]float64, n), width, spec)
+		if w.first < 0 || w.last > n || w.first >= w.last {
+			t.Fatalf("%+v: window %+v of %d bins", spec, w, n)
+		}
+	}
+}
+
+func TestBinsOf(t *testing.T) {
+	for _, c := range []struct {
+		spec  measurement.Spec
+		n     int
+		width time.Duration
+	}{
+		{measurement.Spec{Duration: 1, MaxWarmup: 0.3}, 130, 10 * time.Millisecond},
+		{measurement.Spec{Duration: 0.015}, 2, 10 * time.Millisecond},
+		{measurement.Spec{Duration: 200}, 20_000, 10 * time.Millisecond},
+		{measurement.Spec{Duration: 201}, 10_050, 20 * time.Millisecond},
+		{measurement.Spec{Duration: 3600}, 20_000, 180 * time.Millisecond},
+	} {
+		if n, width := binsOf(c.spec); n != c.n || width != c.width {
+			t.Errorf("%v: %d bins of %v, want %d of %v", c.spec, n, width, c.n, c.width)
+		}
+	}
+}
+
+func TestInterpolate(t *testing.T) {
+	xs, ys := []float64{1, 2, 2, 4}, []float64{10, 20, 20, 40}
+	for x, want := range map[float64]float64{0: 10, 1: 10, 1.5: 15, 2: 20, 3: 30, 4: 40, 9: 40} {
+		if got := interpolate(xs, ys, x); math.Abs(got-want) > 1e-12 {
+			t.Errorf("at %v: %v, want %v", x, got, want)
+		}
+	}
+	if interpolate(nil, nil, 1) != 0 {
+		t.Error("no points")
+	}
+}
+
+func TestThinKeepsTheLast(t *testing.T) {
+	got := thin([]int{1, 2, 3, 4, 5})
+	if len(got) != 3 || got[2] != 5 || got[0] != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestRangeOf(t *testing.T) {
+	for _, c := range [][3]string{{"5", "5", "5"}, {"5", "9", "5..9"}, {"5..9", "2", "2..9"}, {"cubic", "bbr", "cubic, bbr"}, {"cubic, bbr", "bbr", "cubic, bbr"}} {
+		if got := rangeOf(c[0], c[1]); got != c[2] {
+			t.Errorf("%s and %s: %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package probe
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// answered says whether the server answers packet, and with how many bytes. A
+// packet that is known to be answered follows it, so that silence needs no
+// waiting: the server answers in order.
+func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
+	t.Helper()
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	marker := make([]byte, datagramBytes)
+	putDatagram(marker, cookie, datagramEcho)
+	copy(marker[datagramSequence:], "mark")
+	for _, p := range [][]byte{packet, marker} {
+		if _, err := c.Write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	in, size := make([]byte, maxDatagram), 0
+	for {
+		n, err := c.Read(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == datagramBytes && string(in[datagramSequence:n]) == "mark" {
+			return size
+		}
+		size += n
+	}
+}
+
+// UDP reflects nothing to whoever does not hold a cookie of a test in progress.
+func TestUDPAnswersOnlyTests(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	open := func(spec measurement.Spec) *link {
+		session, err := newSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, session, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.conn.Abort() })
+		return l
+	}
+	rr := open(measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 500})
+	tcp := open(measurement.Spec{Kind: measurement.TCP})
+	packet := func(cookie []byte, kind byte, size int) []byte {
+		p := make([]byte, size)
+		putDatagram(p, cookie, kind)
+		return p
+	}
+	foreign := make([]byte, protocol.CookieBytes)
+	for _, c := range []struct {
+		name   string
+		packet []byte
+		want   int
+	}{
+		{"request", packet(rr.ready.Cookie, datagramRequest, datagramBytes), 500},
+		{"echo", packet(rr.ready.Cookie, datagramEcho, 1000), datagramBytes},
+		{"unknown cookie", packet(foreign, datagramRequest, 1000), 0},
+		{"echo of an unknown cookie", packet(foreign, datagramEcho, 1000), 0},
+		{"too short", packet(rr.ready.Cookie, datagramRequest, datagramBytes)[:datagramBytes-1], 0},
+		{"empty", nil, 0},
+		{"unknown kind", packet(rr.ready.Cookie, 7, 100), 0},
+		{"request in a tcp test", packet(tcp.ready.Cookie, datagramRequest, 100), 0},
+		{"echo in a tcp test", packet(tcp.ready.Cookie, datagramEcho, 100), datagramBytes},
+	} {
+		if got := answered(t, target, rr.ready.Cookie, c.packet); got != c.want {
+			t.Errorf("%s: answered with %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+	s, err := NewServer(ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := protocol.Identity{Session: "x"}
+	test, err := s.join(id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := packet(test.cookie[:], datagramEcho, datagramBytes)
+	if s.answerSize(p, netip.MustParseAddr("192.0.2.2")) != 0 {
+		t.Error("the right cookie from another address is answered")
+	}
+	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) == 0 {
+		t.Error("the right cookie from the right address is not answered")
+	}
+	s.leave(test)
+	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) != 0 {
+		t.Error("the cookie of a test that has ended is answered")
+	}
+}
+
+func FuzzAnswerSize(f *testing.F) {
+	s, err := NewServer(ServerOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	client := netip.MustParseAddr("192.0.2.1")
+	test, err := s.join(protocol.Identity{Session: "x"}, client, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(test.cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, packet []byte) {
+		if n := s.answerSize(packet, client); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.cookie {
+			t.Fatalf("%d bytes answer % x", n, packet)
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package sockets
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// conns is a connection with both ends detached; the second end accepted it.
+func conns(t *testing.T, address string) (*Conn, *Conn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	detached := func(c net.Conn) *Conn {
+		d, err := Detach(c.(*net.TCPConn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	return detached(near), detached(far)
+}
+
+// read reads through ticks, until the test's own deadline.
+func read(t *testing.T, f func() (int, error)) (int, error) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if n, err := f(); !errors.Is(err, ErrTick) {
+			return n, err
+		}
+	}
+	t.Fatal("nothing arrived")
+	return 0, nil
+}
+
+func TestTransfer(t *testing.T) {
+	near, far := conns(t, "127.0.0.1:0")
+	if far.Readable() {
+		t.Error("readable before anything was sent")
+	}
+	buf := make([]byte, 1<<20)
+	if n, err := far.Read(buf); n != 0 || !errors.Is(err, ErrTick) {
+		t.Errorf("read of nothing: %d, %v, want a tick", n, err)
+	}
+	p := NewPayload()
+	sent, got := 0, 0
+	for sent < 3<<20 {
+		n, err := near.SendPayload(p, 3<<20-sent)
+		if err != nil && !errors.Is(err, ErrTick) {
+			t.Fatal(err)
+		}
+		sent += n
+		n, err = far.Discard(buf)
+		if err != nil && !errors.Is(err, ErrTick) {
+			t.Fatal(err)
+		}
+		got += n
+	}
+	for got < sent {
+		n, err := read(t, func() (int, error) { return far.Discard(buf) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += n
+	}
+	if got != sent {
+		t.Errorf("discarded %d of %d bytes", got, sent)
+	}
+	for _, b := range buf {
+		if b != 0 {
+			t.Fatal("Discard copied")
+		}
+	}
+	if _, err := near.WriteMore([]byte("he")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := near.Write([]byte("llo")); err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for len(text) < 5 {
+		n, err := read(t, func() (int, error) { return far.Read(buf[:5]) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(buf[:n])
+	}
+	if text != "hello" {
+		t.Errorf("read %q", text)
+	}
+	if err := near.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := read(t, func() (int, error) { return far.Discard(buf) }); n != 0 || err != io.EOF {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+}
+
+func TestInterruptWakes(t *testing.T) {
+	near, _ := conns(t, "127.0.0.1:0")
+	done := make(chan error, 1)
+	go func() {
+		defer Lock()()
+		for {
+			if _, err := near.Read(make([]byte, 1)); !errors.Is(err, ErrTick) {
+				done <- err
+				return
+			}
+		}
+	}()
+	near.Interrupt()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("a read after Interrupt succeeded")
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("still blocked")
+	}
+	if err := near.Close(); err != nil {
+		t.Error(err)
+	}
+	near.Interrupt() // and of a closed one is harmless
+	if err := near.Close(); err != nil {
+		t.Error("the second Close:", err)
+	}
+}
+
+func TestAbortResets(t *testing.T) {
+	near, far := conns(t, "127.0.0.1:0")
+	if err := near.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(t, func() (int, error) { return far.Read(make([]byte, 1)) }); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("got %v, want a reset", err)
+	}
+}
+
+func TestFacts(t *testing.T) {
+	near, far := conns(t, "127.0.0.1:0")
+	if err := near.SetCongestionControl("reno"); err != nil {
+		t.Fatal(err)
+	}
+	if cc := near.CongestionControl(); cc != "reno" {
+		t.Errorf("congestion control is %q", cc)
+	}
+	if err := near.SetCongestionControl("nonesuch"); err == nil {
+		t.Error("an unknown congestion control was accepted")
+	}
+	info, err := near.TCPInfo(time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.At != 1 || info.MSS <= 0 || info.CongestionWindow <= 0 || info.PathMTU <= 0 || info.RTT <= 0 {
+		t.Errorf("TCP_INFO: %+v", info)
+	}
+	if near.MSS() <= 0 || near.SendBuffer() <= 0 || near.ReceiveBuffer() <= 0 {
+		t.Errorf("MSS %d, buffers %d and %d", near.MSS(), near.SendBuffer(), near.ReceiveBuffer())
+	}
+	if err := far.ClampWindow(70_000); err != nil {
+		t.Fatal(err)
+	}
+	if got := far.WindowClamp(); got != 70_000 {
+		t.Errorf("window clamp is %d", got)
+	}
+	if err := near.NoDelay(); err != nil {
+		t.Error(err)
+	}
+	if ttl := far.ReceivedTTL(); ttl != 64 {
+		t.Errorf("received TTL is %d, want 64 on loopback", ttl)
+	}
+}
+
+func TestReceivedHopLimit(t *testing.T) {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	testutil.Need(t, err == nil, "IPv6 on loopback")
+	_ = ln.Close()
+	if _, far := conns(t, "[::1]:0"); far.ReceivedTTL() != 64 {
+		t.Errorf("received hop limit is %d, want 64 on loopback", far.ReceivedTTL())
+	}
+}
+
+// A server bound to every address answers from the one that was asked.
+func TestPacketsAnswerFromTheAddressAsked(t *testing.T) {
+	for _, c := range []struct{ network, bind, ask string }{
+		{"udp4", "0.0.0.0", "127.0.0.2"},
+		{"udp", "::", "127.0.0.2"},
+		{"udp", "::", "::1"},
+		{"udp4", "127.0.0.1", "127.0.0.1"},
+	} {
+		t.Run(c.bind+" "+c.ask, func(t *testing.T) {
+			u, err := net.ListenUDP(c.network, &net.UDPAddr{IP: net.ParseIP(c.bind)})
+			testutil.Need(t, err == nil, "an address to bind: "+c.bind)
+			port := u.LocalAddr().(*net.UDPAddr).Port
+			p, err := DetachPackets(u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			senders := make(chan netip.AddrPort, 1)
+			go func() {
+				b := make([]byte, 100)
+				for {
+					n, from, err := p.Receive(b)
+					if errors.Is(err, ErrTick) {
+						continue
+					}
+					if err != nil {
+						done <- err
+						return
+					}
+					senders <- from
+					if err := p.Reply(b[:n]); err != nil {
+						done <- err
+						return
+					}
+				}
+			}()
+			client, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(c.ask), Port: port})
+			testutil.Need(t, err == nil, "a route to "+c.ask)
+			defer client.Close()
+			if err := EnableReceivedTTL(client); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Write([]byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			b := make([]byte, 100)
+			// A connected socket accepts packets of that very address only.
+			n, ttl, err := ReadTTL(client, b)
+			if err != nil || string(b[:n]) != "hello" || ttl != 64 {
+				t.Errorf("%q with TTL %d, %v", b[:n], ttl, err)
+			}
+			want := client.LocalAddr().(*net.UDPAddr).AddrPort()
+			if from := <-senders; from != want {
+				t.Errorf("sender is %v, want %v", from, want)
+			}
+			p.Interrupt()
+			select {
+			case err := <-done:
+				if !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("Interrupt did not wake")
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	got, err := parseStat([]byte("cpu  100 20 30 400 50 6 7 8 9 10\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n"))
+	ticks := func(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
+	want := CPUTimes{CPUs: 2, Busy: ticks(100 + 20 + 30 + 6 + 7 + 8), SoftIRQ: ticks(7), Total: ticks(621)}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	for _, bad := range []string{"", "cpu  x\ncpu0 1\n", "cpu 1 2 3\n", "cpu0 1 2 3\n"} {
+		if _, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q was understood", bad)
+		}
+	}
+	now, err := ReadCPU()
+	if err != nil || now.CPUs < 1 || now.Busy <= 0 || now.Total < now.Busy {
+		t.Errorf("this host: %+v, %v", now, err)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := parseStat(b); err == nil && (got.CPUs < 1 || got.Busy > got.Total || got.SoftIRQ > got.Busy) {
+			t.Errorf("%q: %+v", b, got)
+		}
+	})
+}
