@@ -82,6 +82,40 @@ func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A thread that keeps its processor while it waits makes way for the garbage
+// collector, even when nothing ever comes.
+func TestWaitingLetsTheWorldStop(t *testing.T) {
+	near, far := wires(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := answer(&far, make([]byte, 1), make([]byte, 1))
+		done <- err
+	}()
+	x := &tcpExchange{wire: near, request: make([]byte, 1), response: make([]byte, 1)}
+	stopped := make(chan error, 1)
+	go func() {
+		for range 20 {
+			if err := x.exchange(false); err != nil {
+				stopped <- err
+				return
+			}
+			runtime.GC()
+		}
+		stopped <- x.exchange(true)
+	}()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the world did not stop")
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // Neither do the two ends of a bulk transfer, frame by frame.
 func TestStreamLoopsDoNotAllocate(t *testing.T) {
 	near, far := wires(t)

@@ -77,6 +77,9 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 			c.cpu.busy()
 			return int(got), nil
 		case unix.EINTR:
+			// The runtime's signal to make way, for one: a raw call would wait
+			// again, and be interrupted again, for as long as nothing comes.
+			c.cpu.idle()
 		case unix.EAGAIN:
 			c.cpu.idle()
 			return 0, ErrTick

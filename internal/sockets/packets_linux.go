@@ -102,6 +102,7 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 			p.stripInterface()
 			return int(n), p.sender(), nil
 		case unix.EINTR:
+			p.cpu.idle() // as in Conn.transfer
 		case unix.EAGAIN:
 			p.count(0)
 			p.cpu.idle()
@@ -171,6 +172,7 @@ func (p *Packets) Reply(b []byte) error {
 		case 0:
 			return nil
 		case unix.EINTR:
+			p.cpu.idle()
 		case unix.EAGAIN:
 			return ErrTick
 		default:

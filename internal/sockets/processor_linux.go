@@ -47,5 +47,5 @@ func (p *processor) busy() {
 	p.held = p.wanted && transferring.Load() < p.limit
 }
 
-// idle is called after a transfer that waited in vain.
+// idle is called after a transfer that waited in vain or was interrupted.
 func (p *processor) idle() { p.held = false }
