@@ -157,11 +157,11 @@ func TestPeerVanishesAtEveryByte(t *testing.T) {
 // own deadline.
 func TestPeerStalls(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
+	var group errgroup.Group // all at once: each takes as long as its deadline
 	for _, spec := range shortSpecs {
 		opening := bytesOf(t, target, spec)
 		for _, n := range []int64{1, opening / 2, opening + protocol.HeaderBytes, opening + protocol.HeaderBytes + 11} {
-			t.Run("", func(t *testing.T) {
-				t.Parallel()
+			group.Go(func() error {
 				p, addr := startProxy(t, target, n, true)
 				defer p.close()
 				_, err := Run(testContext(t), Request{ID: "stall", Spec: spec, Target: addr, Token: testToken}, nil)
@@ -169,9 +169,11 @@ func TestPeerStalls(t *testing.T) {
 				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut && e.Reason != Vanished {
 					t.Errorf("%s %s stalled after %d bytes: %v", spec.Kind, spec.Direction, n, err)
 				}
+				return nil
 			})
 		}
 	}
+	_ = group.Wait() // failures were reported
 }
 
 // descriptors counts this process's open files.
