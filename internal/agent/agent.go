@@ -209,7 +209,11 @@ func (s *server) listen(r listenRequest) error {
 	if r.Address.Port() == 0 {
 		return errors.New("listen: give a port")
 	}
-	server, err := probe.NewServer(probe.ServerOptions{Token: r.Token, Log: s.opts.Log})
+	// The coordinator decides what is measured; its clients are its own agents.
+	server, err := probe.NewServer(probe.ServerOptions{
+		Token: r.Token, Log: s.opts.Log,
+		MaxConnections: 4 * probe.MaxFlows, MaxFlows: probe.MaxFlows, MaxDuration: 2 * probe.MaxDuration,
+	})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,18 @@ func agentCommand() *cobra.Command {
 			if err := file.Close(); err != nil {
 				return errors.Join(err, conn.Close())
 			}
+			spareProcessor()
 			return agent.Serve(c.Context(), conn, agent.Options{})
 		},
+	}
+}
+
+// spareProcessor keeps flows from waiting for each other where there is one
+// processor: their system calls block, and a blocked call gives its Go
+// processor back only after a while.
+func spareProcessor() {
+	const enough = 4
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(enough)
 	}
 }

@@ -50,6 +50,7 @@ that anyone who reaches the port may use it.`,
 }
 
 func serve(ctx context.Context, s streams, f serveFlags) error {
+	spareProcessor()
 	token, err := readToken(f.tokenFile)
 	if err != nil {
 		return err

@@ -162,6 +162,7 @@ func measureHost(ctx context.Context, s streams, f testFlags, host string, tests
 			return usageError{fmt.Errorf("--bind: %w", err)}
 		}
 	}
+	spareProcessor()
 	result := hostResult(host, target, tests)
 	if !f.json {
 		fmt.Fprintf(s.out, "path to %s (%v)\n", host, target)

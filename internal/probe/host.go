@@ -182,9 +182,9 @@ type infoSampler struct {
 const infoInterval = 20 * time.Millisecond
 
 func startInfoSampler(conn *sockets.Conn, start time.Time, flows int) *infoSampler {
-	// Many flows share a bound: 64 flows × 50 samples are as much to store as
-	// 16 × 200, and show as much.
-	limit := min(max(16*maxSamples/max(flows, 1), 40), maxSamples)
+	// Many flows share a bound, since every sample is stored and reported:
+	// the kernel's times are totals, so that thinning loses nothing of them.
+	limit := min(max(2*maxSamples/max(flows, 1), 20), maxSamples)
 	s := &infoSampler{conn: conn, start: start, limit: limit, every: 1}
 	s.sampler = startSampler(infoInterval*time.Duration(1+flows/16), s.sample)
 	return s

@@ -52,10 +52,13 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	return out, failure(op, err)
 }
 
-// Bounds of what a spec may ask at all; a server's Limits are tighter.
+// Bounds of what a spec may ask at all; a server's own limits may be tighter.
 const (
-	maxFlows        = 1024
-	maxDuration     = 24 * time.Hour
+	MaxFlows    = 1024
+	MaxDuration = 24 * time.Hour // of the warm-up and of the measured time
+)
+
+const (
 	maxMessageBytes = 1 << 20
 	maxDatagram     = 65507 // the largest UDP payload over IPv4
 	maxWindowBytes  = 1 << 30
@@ -74,16 +77,16 @@ func checkSpec(s measurement.Spec) error {
 	check := func(what string, v, lo, hi float64) { errs = append(errs, between(what, v, lo, hi)) }
 	switch s.Kind {
 	case measurement.TCP:
-		check("duration in seconds", float64(s.Duration), minBinWidth.Seconds(), maxDuration.Seconds())
-		check("longest warm-up in seconds", float64(s.MaxWarmup), 0, maxDuration.Seconds())
-		check("number of flows", float64(s.Flows), 1, maxFlows)
+		check("duration in seconds", float64(s.Duration), minBinWidth.Seconds(), MaxDuration.Seconds())
+		check("longest warm-up in seconds", float64(s.MaxWarmup), 0, MaxDuration.Seconds())
+		check("number of flows", float64(s.Flows), 1, MaxFlows)
 		check("window in bytes", float64(s.WindowBytes), 0, maxWindowBytes)
 		if s.Direction != measurement.Send && s.Direction != measurement.Receive {
 			errs = append(errs, fmt.Errorf("direction is %q, must be send or receive", s.Direction))
 		}
 	case measurement.RR:
-		check("duration in seconds", float64(s.Duration), 0.001, maxDuration.Seconds())
-		check("warm-up in seconds", float64(s.MaxWarmup), 0, maxDuration.Seconds())
+		check("duration in seconds", float64(s.Duration), 0.001, MaxDuration.Seconds())
+		check("warm-up in seconds", float64(s.MaxWarmup), 0, MaxDuration.Seconds())
 		check("timeout in seconds", float64(s.Timeout), 0, 60)
 		largest := float64(maxMessageBytes)
 		switch s.Protocol {
