@@ -39,7 +39,6 @@ type comparison struct {
 
 	estimate    float64
 	interval    *interval // 1 − alpha, of the effects
-	equivalence *interval // 1 − 2·alpha, of the effects
 	difference  *interval
 	medianBase  float64
 	medianOther float64
@@ -182,9 +181,6 @@ func (c *comparison) estimateEffect(differences []float64) {
 	}
 	p := signedRankP(c.effects)
 	c.cost.P = &p
-	if i, ok := signedRankInterval(walsh, n, 1-2*c.alpha); ok {
-		c.equivalence = &i
-	}
 	i, ok := signedRankInterval(walsh, n, 1-c.alpha)
 	if !ok {
 		return
@@ -270,7 +266,7 @@ func (c *comparison) decide() {
 		worse = c.estimate > 0
 	}
 	switch {
-	case c.equivalence != nil && c.lower < c.equivalence.Low && c.equivalence.High < c.upper:
+	case c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper:
 		c.cost.Verdict = measurement.NoCost
 		c.cost.Bound = c.bound()
 	case c.significant && worse:
@@ -285,11 +281,11 @@ func (c *comparison) decide() {
 
 func (i *interval) excludesZero() bool { return i != nil && (i.Low > 0 || i.High < 0) }
 
-// bound is the smallest size of effect, either way, that the equivalence
-// interval excludes, as a fraction of the baseline: rounded up to two digits
+// bound is the smallest size of effect, either way, that the interval
+// excludes, as a fraction of the baseline: rounded up to two digits
 // and at least 0.1 %, but never above the smallest effect of interest.
 func (c *comparison) bound() float64 {
-	low, high := c.equivalence.Low, c.equivalence.High
+	low, high := c.interval.Low, c.interval.High
 	size := math.Max(math.Abs(low), math.Abs(high))
 	switch {
 	case !c.logarithmic:
@@ -338,7 +334,7 @@ func (c *comparison) blocksNeeded() int {
 		need = math.Max(float64(fewest), square(z*spread/effect))
 	}
 	if effect < limit {
-		z := normalQuantile(1-c.alpha) + normalQuantile(power)
+		z := normalQuantile(1-c.alpha/2) + normalQuantile(power)
 		need = math.Min(need, math.Max(float64(c.minBlocks), square(z*spread/(limit-effect))))
 	}
 	need = math.Min(maxBlocksNeeded, math.Max(math.Ceil(need), float64(n+1)))

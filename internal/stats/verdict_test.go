@@ -38,7 +38,7 @@ func TestVerdicts(t *testing.T) {
 		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), measurement.NoCost,
 			"hop: no cost larger than 13 µs (8.2 %) on RTT p50 (latency); the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 20 µs (13 %) that matters"},
 		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), measurement.NotResolved,
-			"hop: not resolved on goodput (flows-1): +1.2 % [−5.9, +12.9]; needs about 85 blocks"},
+			"hop: not resolved on goodput (flows-1): +1.2 % [−5.9, +12.9]; needs about 110 blocks"},
 		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), measurement.NotResolved,
 			"hop: not resolved on goodput (flows-1): −50.1 % from 3 blocks; needs about 6 blocks"},
 		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), measurement.NotResolved,
