@@ -12,7 +12,7 @@ import (
 )
 
 // The figures were checked with NumPy from the definitions: Walsh averages, the
-// 9th from either end for 95 % of 10 pairs, the 11th for 90 %.
+// 9th from either end for 95 % of 10 pairs.
 func TestVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		name        string
