@@ -25,7 +25,7 @@ test:
 # themselves and are left to `make test`.
 .PHONY: race
 race:
-	CGO_ENABLED=1 $(GO) test -race -count=1 $$(test/packages-without-lab)
+	CGO_ENABLED=1 $(GO) test -race -short -count=1 $$(test/packages-without-lab)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross

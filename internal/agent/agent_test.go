@@ -98,6 +98,7 @@ func TestRunBetweenTwoAgents(t *testing.T) {
 func TestErrorsKeepTheirReason(t *testing.T) {
 	far, near := start(t), start(t)
 	target := listen(t, far, testToken)
+	limited := serveOneFlow(t)
 	spec := measurement.Spec{Kind: measurement.RR, Duration: 0.1}
 	for _, c := range []struct {
 		name    string
@@ -106,13 +107,36 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 	}{
 		{"wrong token", probe.Request{Target: target, Token: "another", Spec: spec}, probe.Unauthorized},
 		{"nobody listens", probe.Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: spec}, probe.Refused},
-		{"beyond limits", probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 10_000}}, probe.Limit},
+		{"beyond limits", probe.Request{Target: limited, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1, Flows: 2}}, probe.Limit},
 	} {
 		_, err := near.Run(testContext(t), c.request, nil)
 		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != c.want {
 			t.Errorf("%s: got %v, want reason %s", c.name, err, c.want)
 		}
 	}
+}
+
+// serveOneFlow is a server that lets no test have more than one flow.
+func serveOneFlow(t *testing.T) netip.AddrPort {
+	t.Helper()
+	server, err := probe.NewServer(probe.ServerOptions{Token: testToken, MaxFlows: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().(*net.TCPAddr).AddrPort()
 }
 
 func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {
