@@ -171,21 +171,28 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 	}
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
-	result, reportErr := render(context.WithoutCancel(ctx), st)
-	if reportErr != nil {
-		return errors.Join(runErr, reportErr)
-	}
-	if err := printResult(s, result, st.Dir(), f.json); err != nil {
-		return errors.Join(runErr, err)
+	ctx = context.WithoutCancel(ctx)
+	result, err := render(ctx, st)
+	if err == nil {
+		err = printResult(s, result, st.Dir(), f.json)
 	}
 	if runErr == nil {
-		return nil
+		return err
+	}
+	return errors.Join(interrupted(ctx, st, len(plan.Trials), runErr), err)
+}
+
+// interrupted says why a run ended early, what is kept of it, and how to go on.
+func interrupted(ctx context.Context, st *store.Store, planned int, why error) error {
+	kept, _, err := st.Count(ctx)
+	if err != nil {
+		return errors.Join(why, err)
 	}
 	resume := "hopbench run --resume " + shellQuote(st.Dir())
-	if errors.Is(runErr, context.Canceled) {
-		return fmt.Errorf("stopped after %d of %d trials; go on with: %s", len(result.Trials), result.Planned, resume)
+	if errors.Is(why, context.Canceled) {
+		return fmt.Errorf("stopped after %d of %d trials; go on with: %s", kept, planned, resume)
 	}
-	return fmt.Errorf("%w; %d of %d trials are kept, go on with: %s", runErr, len(result.Trials), result.Planned, resume)
+	return fmt.Errorf("%w; %d of %d trials are kept, go on with: %s", why, kept, planned, resume)
 }
 
 // discardEmpty removes the folder of a run that has not measured anything, so
