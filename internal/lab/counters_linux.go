@@ -145,14 +145,14 @@ func (s *supervisor) environment() map[string]string {
 		}
 		n := s.builder.nodes[spec.Name]
 		err := n.within(func() error {
-			algorithm, err := readSysctl("net.ipv4.tcp_congestion_control")
+			algorithm, err := readSysctl(defaultCongestion)
 			switch {
 			case err != nil:
 				algorithm = spec.CongestionControl
 			case spec.CongestionControl != "" && algorithm != spec.CongestionControl:
 				algorithm = fmt.Sprintf("%s (by route; the namespace's default is %s)", spec.CongestionControl, algorithm)
 			}
-			record("net.ipv4.tcp_congestion_control", spec.Name, algorithm)
+			record(defaultCongestion, spec.Name, algorithm)
 			for _, key := range recordedSysctls {
 				if value, err := readSysctl(key); err == nil { // a kernel may lack one: then it is not recorded
 					record(key, spec.Name, value)

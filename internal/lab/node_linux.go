@@ -150,6 +150,9 @@ func (n *node) wished(o Operation, err error) error {
 	if err == nil || !o.Wish {
 		return err
 	}
+	if o.Key == defaultCongestion {
+		return nil // the node's routes name the algorithm, which always takes
+	}
 	n.refused = append(n.refused, fmt.Sprintf("node %s: %s=%s was refused: %v", n.spec.Name, o.Key, o.Value, err))
 	return nil
 }

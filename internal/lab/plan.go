@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// defaultCongestion is the congestion control of a namespace's sockets where
+// no route says otherwise.
+const defaultCongestion = "net.ipv4.tcp_congestion_control"
+
 // Verb says what an operation does.
 type Verb string
 
@@ -203,7 +207,7 @@ func nodeSysctls(n Node) []Operation {
 		// A namespace's default may only be an algorithm that the host allows
 		// everyone (net.ipv4.tcp_allowed_congestion_control); the routes of
 		// the node name the algorithm too, and that is always possible.
-		set("net.ipv4.tcp_congestion_control", n.CongestionControl, true)
+		set(defaultCongestion, n.CongestionControl, true)
 	}
 	keys := make([]string, 0, len(n.Sysctls))
 	for key := range n.Sysctls {

@@ -114,11 +114,6 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	if !ok {
 		return measurement.Outcome{}, measurement.Fingerprint{}, fmt.Errorf("the lab has no path %q", trial.Path)
 	}
-	// An unprivileged namespace may not be given a default that the host
-	// restricts, but its sockets may ask for it.
-	if trial.Spec.Kind == measurement.TCP && trial.Spec.CongestionControl == "" {
-		trial.Spec.CongestionControl = lab.DefaultCongestionControl
-	}
 	source := l.agents[path.SourceNode]
 	request := probe.Request{
 		ID: trial.ID, Spec: trial.Spec, Token: l.token,
