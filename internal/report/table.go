@@ -155,7 +155,7 @@ func verdictText(c *measurement.Cost) string {
 		return "gains"
 	case measurement.NoCost:
 		if c.Bound > 0 {
-			return "no cost over " + trimmedPercent(c.Bound)
+			return "no cost > " + trimmedPercent(c.Bound)
 		}
 		return "no cost"
 	case measurement.NotResolved:
