@@ -118,7 +118,7 @@ func driftNotes(all []*comparison) []string {
 			continue
 		}
 		out = append(out, fmt.Sprintf("Drift: the effect of %s on %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). One figure for the whole run hides that.",
-			c.path, c.metric.Label+" ("+c.test+")", c.effectText(c.halves[0]), c.effectText(c.halves[1]), strings.Join(why, "; ")))
+			c.path, c.metric.Label+", "+c.test, c.effectText(c.halves[0]), c.effectText(c.halves[1]), strings.Join(why, "; ")))
 	}
 	if len(out) > maxNamed {
 		more := len(out) - maxNamed

@@ -103,7 +103,7 @@ func (c *comparison) size(sign float64, withSign bool) string {
 
 // sentence is the readable verdict.
 func (c *comparison) sentence() string {
-	path, what := c.path, c.metric.Label+" ("+c.test+")"
+	path, what := c.path, c.metric.Label+", "+c.test
 	switch c.cost.Verdict {
 	case measurement.Costs, measurement.Gains:
 		return c.claim(path, what)

@@ -23,32 +23,32 @@ func TestVerdicts(t *testing.T) {
 		sentence    string
 	}{
 		{"rate costs", flows1, goodput, around(1.2e9, 0.004, 10, 0), around(358e6, 0.004, 10, 4), measurement.Costs,
-			"hop: costs 70.16 % [70.09, 70.20] of goodput (flows-1) (1.20 Gbit/s → 358 Mbit/s)"},
+			"hop: costs 70.16 % [70.09, 70.20] of goodput, flows-1 (1.20 Gbit/s → 358 Mbit/s)"},
 		{"rate gains", flows1, goodput, around(1.0e9, 0.004, 10, 0), around(1.25e9, 0.004, 10, 4), measurement.Gains,
-			"hop: gains 25.0 % [24.9, 25.3] of goodput (flows-1) (1.00 Gbit/s → 1.25 Gbit/s)"},
+			"hop: gains 25.0 % [24.9, 25.3] of goodput, flows-1 (1.00 Gbit/s → 1.25 Gbit/s)"},
 		{"time costs", latency, rttP50, around(738e-6, 0.003, 10, 0), around(3e-3, 0.003, 10, 4), measurement.Costs,
-			"hop: adds 2.263 ms [2.259, 2.267] to RTT p50 (latency) (738 µs → 3.00 ms, ×4.1)"},
+			"hop: adds 2.263 ms [2.259, 2.267] to RTT p50, latency (738 µs → 3.00 ms, ×4.1)"},
 		{"time gains", latency, rttP50, around(900e-6, 0.003, 10, 0), around(450e-6, 0.003, 10, 4), measurement.Gains,
-			"hop: takes 449.7 µs [448.6, 450.5] off RTT p50 (latency) (900 µs → 450 µs, ×0.50)"},
+			"hop: takes 449.7 µs [448.6, 450.5] off RTT p50, latency (900 µs → 450 µs, ×0.50)"},
 		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), measurement.NoCost,
-			"hop: no cost larger than 0.24 % on goodput (flows-1)"},
+			"hop: no cost larger than 0.24 % on goodput, flows-1"},
 		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), measurement.NoCost,
-			"hop: no cost larger than 2.1 % on goodput (flows-1); the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
+			"hop: no cost larger than 2.1 % on goodput, flows-1; the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
 		// 12 µs are 8 % of this baseline, but less than the 20 µs that matter.
 		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), measurement.NoCost,
-			"hop: no cost larger than 13 µs (8.2 %) on RTT p50 (latency); the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 20 µs (13 %) that matters"},
+			"hop: no cost larger than 13 µs (8.2 %) on RTT p50, latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 20 µs (13 %) that matters"},
 		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), measurement.NotResolved,
-			"hop: not resolved on goodput (flows-1): +1.2 % [−5.9, +12.9]; needs about 110 blocks"},
+			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9]; needs about 110 blocks"},
 		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), measurement.NotResolved,
-			"hop: not resolved on goodput (flows-1): −50.1 % from 3 blocks; needs about 6 blocks"},
+			"hop: not resolved on goodput, flows-1: −50.1 % from 3 blocks; needs about 6 blocks"},
 		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), measurement.NotResolved,
-			"hop: not resolved on goodput (flows-1): −49.9 % from 1 block; needs about 6 blocks"},
+			"hop: not resolved on goodput, flows-1: −49.9 % from 1 block; needs about 6 blocks"},
 		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, measurement.NotResolved,
-			"hop: not resolved on goodput (flows-1): no block has a trial that counts of both hop and direct"},
+			"hop: not resolved on goodput, flows-1: no block has a trial that counts of both hop and direct"},
 		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), measurement.NoCost,
-			"hop: no cost larger than 0.1 % on goodput (flows-1)"},
+			"hop: no cost larger than 0.1 % on goodput, flows-1"},
 		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), measurement.Costs,
-			"hop: costs 50.0 % [50.0, 50.0] of goodput (flows-1) (1.00 Gbit/s → 500 Mbit/s)"},
+			"hop: costs 50.0 % [50.0, 50.0] of goodput, flows-1 (1.00 Gbit/s → 500 Mbit/s)"},
 		// Three times as long in most blocks, yet shorter by far in two: what the
 		// sentence would lead with is not beyond chance.
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
@@ -159,7 +159,7 @@ func TestDriftIsNoted(t *testing.T) {
 	if c.Drift == nil || c.Drift.Rho > -0.99 || c.Drift.P > 1e-6 {
 		t.Errorf("drift %+v", c.Drift)
 	}
-	if len(a.Notes) != 2 || !strings.HasPrefix(a.Notes[0], "Drift: the effect of hop on goodput (flows-1) changed during the run, from −14.5 % in the first half of the blocks to −25.4 % in the second (Spearman's ρ") {
+	if len(a.Notes) != 2 || !strings.HasPrefix(a.Notes[0], "Drift: the effect of hop on goodput, flows-1 changed during the run, from −14.5 % in the first half of the blocks to −25.4 % in the second (Spearman's ρ") {
 		t.Errorf("notes %q", a.Notes)
 	}
 }
