@@ -114,7 +114,7 @@ func Serve(ctx context.Context, control net.Conn, o Options) error {
 	// Wakes whoever is still writing to a coordinator that reads no more.
 	closed := control.Close()
 	s.wg.Wait()
-	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
 	return fmt.Errorf("control connection: %w", errors.Join(err, closed))

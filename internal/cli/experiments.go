@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 func experimentsCommand(s streams) *cobra.Command {
@@ -51,8 +52,8 @@ func experimentsCommand(s streams) *cobra.Command {
 				return err
 			}
 			plan := e.Plan(1)
-			fmt.Fprintf(s.out, "%s: %d paths, %d tests, %d blocks: %d trials, about %s\n", file,
-				len(e.Paths), len(e.Tests), e.Blocks, len(plan.Trials), about(plan.ExpectedDuration()))
+			fmt.Fprintf(s.out, "%s: %s, %s, %s: %s, about %s\n", file,
+				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), about(plan.ExpectedDuration()))
 			return nil
 		},
 	})
@@ -71,8 +72,8 @@ func listExperiments(s streams) error {
 			return err
 		}
 		plan := e.Plan(1)
-		fmt.Fprintf(table, "%s\t%s\t%d paths × %d tests × %d blocks\tabout %s\n",
-			name, e.Title, len(e.Paths), len(e.Tests), e.Blocks, about(plan.ExpectedDuration()))
+		fmt.Fprintf(table, "%s\t%s\t%s × %s × %s\tabout %s\n",
+			name, e.Title, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()))
 	}
 	return table.Flush()
 }

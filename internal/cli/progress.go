@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/runner"
 )
 
@@ -34,8 +35,8 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	for _, warning := range e.Warnings() {
 		fmt.Fprintln(p.w, warning)
 	}
-	fmt.Fprintf(p.w, "%s: %d paths × %d tests × %d blocks, about %s, into %s\n",
-		e.Name, len(e.Paths), len(e.Tests), e.Blocks, about(plan.ExpectedDuration()), dir)
+	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s, into %s\n",
+		e.Name, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), dir)
 }
 
 // Facts tells what the testbed could not do as wished.

@@ -18,10 +18,10 @@ func printTrial(w io.Writer, test measurement.TestInfo, t measurement.Trial) {
 	case !t.Gate.Passed:
 		fmt.Fprintf(w, "  %-9s does not count\n", test.Title)
 	case test.Spec.Kind == measurement.Trace:
-		fmt.Fprintf(w, "  %-9s %d hops, %d of them silent\n%s", test.Title, int(m["hops_count"]), int(m["silent_hops_count"]), indent(trace.Format(t.Hops)))
+		fmt.Fprintf(w, "  %-9s %s, %d of them silent\n%s", test.Title, quantity.Count(int(m["hops_count"]), "hop"), int(m["silent_hops_count"]), indent(trace.Format(t.Hops)))
 	case test.Spec.Kind == measurement.TCP:
-		fmt.Fprintf(w, "  %-9s %s received   %d retransmits   RTT under load %s\n", test.Title,
-			formatRate(m["goodput_bits_per_second"]), int(m["retransmitted_segments"]), formatTime(measurement.Seconds(m["tcp_rtt_mean_seconds"])))
+		fmt.Fprintf(w, "  %-9s %s received   %s   RTT under load %s\n", test.Title,
+			formatRate(m["goodput_bits_per_second"]), quantity.Count(int(m["retransmitted_segments"]), "retransmit"), formatTime(measurement.Seconds(m["tcp_rtt_mean_seconds"])))
 	case t.Latency != nil:
 		fmt.Fprintf(w, "  %-9s RTT min %s   p50 %s   mean %s", test.Title,
 			formatTime(t.Latency.Min), formatTime(measurement.Seconds(m["rtt_p50_seconds"])), formatTime(t.Latency.Mean))
@@ -30,7 +30,7 @@ func printTrial(w io.Writer, test measurement.TestInfo, t measurement.Trial) {
 				fmt.Fprintf(w, "   p%g %s", p.Percent, formatTime(p.Value))
 			}
 		}
-		fmt.Fprintf(w, "   max %s   (%d round trips)\n", formatTime(t.Latency.Max), t.Latency.Samples)
+		fmt.Fprintf(w, "   max %s   (%s)\n", formatTime(t.Latency.Max), quantity.Count(int(t.Latency.Samples), "round trip"))
 	}
 	for _, c := range t.Gate.Checks {
 		fmt.Fprintf(w, "            %s: %s\n", c.Name, c.Reason)

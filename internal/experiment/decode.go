@@ -12,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // MaxFileBytes bounds an experiment file.
@@ -241,11 +243,11 @@ func (d *decoder) list(node *yaml.Node, v reflect.Value, field reflect.StructFie
 	}
 	items := node.Content
 	if least := bound(field, "minItems"); len(items) < least {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s has %s", what, counted(len(items), "item")),
+		d.add(node.Line, node.Column, fmt.Sprintf("%s has %s", what, quantity.Count(len(items), "item")),
 			fmt.Sprintf("list at least %d", least))
 	}
 	if most := bound(field, "maxItems"); len(items) > most {
-		d.add(items[most].Line, items[most].Column, fmt.Sprintf("%s has %s", what, counted(len(items), "item")),
+		d.add(items[most].Line, items[most].Column, fmt.Sprintf("%s has %s", what, quantity.Count(len(items), "item")),
 			fmt.Sprintf("list at most %d", most))
 		items = items[:most]
 	}
@@ -505,11 +507,4 @@ func indexOf(list []string, word string) int {
 		}
 	}
 	return -1
-}
-
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // BlocksToClaim is the least number of blocks from which anything can be
@@ -28,7 +29,7 @@ func (e *Experiment) Warnings() []Warning {
 	var out []Warning
 	if e.Blocks < BlocksToClaim {
 		out = append(out, Warning{
-			Message: fmt.Sprintf("%s cannot show that any difference is real", counted(e.Blocks, "block")),
+			Message: fmt.Sprintf("%s cannot show that any difference is real", quantity.Count(e.Blocks, "block")),
 			Mend:    fmt.Sprintf("have at least %d to claim anything", BlocksToClaim),
 		})
 	}

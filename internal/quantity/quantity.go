@@ -137,5 +137,14 @@ func Split(v float64, u measurement.Unit) (number, unit string) {
 	return Number(x, Decimals(x, 3)), s.Name
 }
 
+// Count writes a whole count and its noun, with an s unless it is one: "1
+// block", "12 blocks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
 // Finite says that v is a number that can be shown.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // Bounds on a histogram from outside: what a trial of hours needs, and no
@@ -156,7 +157,7 @@ func (m *model) latencyFigures() []figure {
 		}
 		caption := ""
 		if len(problems) > 0 {
-			caption = fmt.Sprintf("%s could not be read; the first: %s.", plural(len(problems), "histogram"), line(problems[0].Error()))
+			caption = fmt.Sprintf("%s could not be read; the first: %s.", quantity.Count(len(problems), "histogram"), line(problems[0].Error()))
 		}
 		switch {
 		case len(all) > 0:

@@ -99,7 +99,7 @@ func (m *model) orderFigure(id string, t test, lanes []lane) figure {
 	}
 	d := spread(lanes, t.Primary.Name)
 	p := newPanel(id, "Every trial in the order it ran, "+t.Label, fmt.Sprintf("%s of %s over %s, one lane per path around its median, plus and minus %s; %d excluded.",
-		t.Primary.Label, plural(count, "trial"), plural(blocks, "block"), trimmedPercent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
+		t.Primary.Label, quantity.Count(count, "trial"), quantity.Count(blocks, "block"), trimmedPercent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
 	p.x = axis{low: 0.5, high: float64(blocks) + 0.5, from: p.left, to: p.right}
 	p.text(p.left-40, 11, "start", "axis", axisName(t.Primary.Label, t.Scale, false))
 	p.text(p.right, 11, "end", "axis", "lanes: median ± "+with(quantity.Number(d*100, percentLaneDecimals(d)), "%"))

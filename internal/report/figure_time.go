@@ -148,7 +148,7 @@ func (m *model) timeFigure(id, title, heading string, u measurement.Unit, all []
 		}
 		warmups = append(warmups, float64(s.trial.Warmup))
 	}
-	p := newPanel(id, title, fmt.Sprintf("One thin line per trial, %s, coloured by path; the warm-up is grey.", plural(len(all), "trial")), m.Paths, panelHeight)
+	p := newPanel(id, title, fmt.Sprintf("One thin line per trial, %s, coloured by path; the warm-up is grey.", quantity.Count(len(all), "trial")), m.Paths, panelHeight)
 	_, xHigh := span(xs)
 	p.x = axis{low: 0, high: max(xHigh, 1e-9), from: p.left, to: p.right}
 	p.y = linearAxis(ys, true, p.bottom, p.top, 4)

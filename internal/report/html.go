@@ -161,7 +161,7 @@ func specText(s measurement.Spec) string {
 		}
 	}
 	seconds := func(v measurement.Seconds) string { return inBestUnit(float64(v), measurement.SecondsUnit) }
-	add(s.Flows > 0, "%s", plural(s.Flows, "flow"))
+	add(s.Flows > 0, "%s", quantity.Count(s.Flows, "flow"))
 	add(s.Protocol != "", "over %s", line(string(s.Protocol)))
 	add(s.Direction == measurement.Receive, "destination sends")
 	add(s.Duration > 0, "%s measured", seconds(s.Duration))

@@ -258,7 +258,7 @@ func (m *model) status() string {
 		parts = append(parts, s)
 	}
 	if r.Experiment.Blocks > 0 {
-		parts = append(parts, plural(r.Experiment.Blocks, "block"))
+		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
 	}
 	parts = append(parts, m.trialCount(), fmt.Sprintf("seed %d", r.Seed))
 	return strings.Join(parts, " · ")
@@ -267,7 +267,7 @@ func (m *model) status() string {
 // trialCount says how many trials there are, are planned and are excluded.
 func (m *model) trialCount() string {
 	r := m.r
-	s := plural(len(r.Trials), "trial")
+	s := quantity.Count(len(r.Trials), "trial")
 	if r.Planned > len(r.Trials) {
 		s = fmt.Sprintf("%d of %d trials", len(r.Trials), r.Planned)
 		if !r.Complete {
@@ -284,14 +284,6 @@ func (m *model) trialCount() string {
 		s += fmt.Sprintf(", %d excluded", failed)
 	}
 	return s
-}
-
-// plural writes a count and its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // scaled reports the scale of a scaled-down experiment.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // pictureStyle colours a picture that stands alone. It brings its own ground,
@@ -36,7 +37,7 @@ func Picture(w io.Writer, r *measurement.Result) error {
 		s.text(l.indent, 72, "start", "axis", fit(m.Headline, l.width-2*l.indent))
 		return flush(w, string(s.end())+"\n", "picture")
 	}
-	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+nbsp+"% interval · "+plural(r.Experiment.Blocks, "block")+" · "+m.trialCount())
+	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+nbsp+"% interval · "+quantity.Count(r.Experiment.Blocks, "block")+" · "+m.trialCount())
 	m.drawCosts(s, rows, l)
 	note := ""
 	if strings.Contains(s.b.String(), `class="band"`) {

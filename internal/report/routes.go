@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // route is a path drawn hop by hop.
@@ -107,7 +108,7 @@ func (m *model) proof(p path) (proof, missing string) {
 	if chosen == nil {
 		return "", "No trial recorded the path that it took."
 	}
-	return fmt.Sprintf("Trial %s saw %s. %d of %s with a fingerprint matched the plan.", line(chosen.ID), track(chosen.Fingerprint), matched, plural(seen, "trial")), ""
+	return fmt.Sprintf("Trial %s saw %s. %d of %s with a fingerprint matched the plan.", line(chosen.ID), track(chosen.Fingerprint), matched, quantity.Count(seen, "trial")), ""
 }
 
 // track is a fingerprint in a line.

@@ -89,7 +89,7 @@ func (m *model) tableCell(p path, t test) cell {
 		}
 	}
 	if blocks := m.r.Experiment.Blocks; n < blocks {
-		out.Blocks = fmt.Sprintf("%d of %s", n, plural(blocks, "block"))
+		out.Blocks = fmt.Sprintf("%d of %s", n, quantity.Count(blocks, "block"))
 	}
 	if c := m.cost(k); c != nil && !p.Baseline {
 		out.Cost, out.CostInterval, out.Ratio = costText(c, t)

@@ -55,8 +55,12 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 		case measurement.RR, measurement.Ping:
 			j.latency()
 		}
-		j.processors("source", o.Source)
-		j.processors("destination", o.Destination)
+		if o.Source.Host != "" && o.Source.Host == o.Destination.Host {
+			j.processors("host", o.Source)
+		} else {
+			j.processors("source", o.Source)
+			j.processors("destination", o.Destination)
+		}
 	}
 	gate := measurement.Gate{Passed: true, Checks: j.checks}
 	for _, c := range j.checks {
@@ -108,9 +112,6 @@ func (j *judge) throughput() {
 	}
 	j.possible(goodput, cap, whose)
 	j.possible(goodput, j.limits.PathBitsPerSecond, "the rate of a hop")
-	if j.spec.MaxWarmup > 0 && !j.outcome.WarmupSteady {
-		j.warn("warm-up", "the rate was not steady within %.2f s of warm-up", float64(j.spec.MaxWarmup))
-	}
 }
 
 func (j *judge) possible(goodput, cap float64, whose string) {

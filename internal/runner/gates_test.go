@@ -63,8 +63,6 @@ func TestGates(t *testing.T) {
 			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
 		{name: "busy lab", spec: tcpSpec(), fingerprint: took, warn: "cpu", limits: runner.Limits{BusyWarns: true},
 			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
-		{name: "never steady", spec: tcpSpec(), fingerprint: took, warn: "warm-up",
-			change: func(o *measurement.Outcome) { o.WarmupSteady = false }},
 		{name: "round trips", spec: rr, fingerprint: took,
 			outcome: latency(&measurement.Distribution{Samples: 100, Min: 1e-4, Max: 1e-3})},
 		{name: "no answers", spec: rr, fingerprint: took, outcome: latency(nil), fatal: "receiver-confirmed"},

@@ -13,13 +13,6 @@ import (
 // maxNamed bounds how many trials or comparisons a note lists by name.
 const maxNamed = 5
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // exclusionNotes says how many trials the gates excluded, and why.
 func exclusionNotes(excluded []measurement.Trial, all int) []string {
 	if len(excluded) == 0 {
@@ -55,7 +48,7 @@ func exclusionNotes(excluded []measurement.Trial, all int) []string {
 		named = append(named, fmt.Sprintf("and %d more", more))
 	}
 	return []string{fmt.Sprintf("%d of %s excluded by a gate and counted nowhere (%s). %s.",
-		len(excluded), plural(all, "trial"), strings.Join(counts, ", "), strings.Join(named, "; "))}
+		len(excluded), quantity.Count(all, "trial"), strings.Join(counts, ", "), strings.Join(named, "; "))}
 }
 
 // pairNotes says where blocks dropped out for want of a partner.
@@ -64,12 +57,12 @@ func pairNotes(set *dataset, all []*comparison) []string {
 	for _, c := range all {
 		if missing := set.blocks - c.cost.N; c.cost.Primary && missing > 0 {
 			out = append(out, fmt.Sprintf("%s, %s: %d of %s lack %s of %s or of %s and do not count.",
-				c.path, c.test, missing, plural(set.blocks, "block"), c.metric.Label, c.path, c.baseline))
+				c.path, c.test, missing, quantity.Count(set.blocks, "block"), c.metric.Label, c.path, c.baseline))
 		}
 	}
 	if len(out) > maxNamed {
 		more := len(out) - maxNamed
-		out = append(out[:maxNamed], fmt.Sprintf("%s lost blocks in the same way.", plural(more, "more comparison")))
+		out = append(out[:maxNamed], fmt.Sprintf("%s lost blocks in the same way.", quantity.Count(more, "more comparison")))
 	}
 	return out
 }
@@ -88,7 +81,7 @@ func powerNotes(all []*comparison) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s too few blocks for any effect, however large, to be beyond chance: with %s in the report at least %d blocks are needed.",
-		haveHas(worst), plural(family, "primary comparison"), need)}
+		haveHas(worst), quantity.Count(family, "primary comparison"), need)}
 }
 
 func haveHas(n int) string {
@@ -122,10 +115,10 @@ func driftNotes(all []*comparison) []string {
 	}
 	if len(out) > maxNamed {
 		more := len(out) - maxNamed
-		out = append(out[:maxNamed], fmt.Sprintf("Drift: and %s more.", plural(more, "comparison")))
+		out = append(out[:maxNamed], fmt.Sprintf("Drift: and %s more.", quantity.Count(more, "comparison")))
 	}
 	if len(out) > 0 {
-		out = append(out, fmt.Sprintf("Drift was tested on %s at the %g %% level by two tests each.", plural(tested, "comparison"), 100*driftAlpha))
+		out = append(out, fmt.Sprintf("Drift was tested on %s at the %g %% level by two tests each.", quantity.Count(tested, "comparison"), 100*driftAlpha))
 	}
 	return out
 }

@@ -121,12 +121,12 @@ func (c *comparison) sentence() string {
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s", path, what, c.size(1, true))
 	if c.interval == nil {
-		text += " from " + plural(c.cost.N, "block")
+		text += " from " + quantity.Count(c.cost.N, "block")
 	}
 	if c.cost.BlocksNeeded >= maxBlocksNeeded {
 		return text + fmt.Sprintf("; needs more than %d blocks", maxBlocksNeeded)
 	}
-	return text + fmt.Sprintf("; needs about %s", plural(c.cost.BlocksNeeded, "block"))
+	return text + fmt.Sprintf("; needs about %s", quantity.Count(c.cost.BlocksNeeded, "block"))
 }
 
 // claim is the sentence of a cost or a gain.

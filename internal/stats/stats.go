@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // Options are what an analysis takes for granted. The zero value means the
@@ -137,10 +138,10 @@ func gather(trials []measurement.Trial, tests []measurement.TestInfo, paths []me
 	set.blocks = len(blocks)
 	notes := exclusionNotes(excluded, len(trials))
 	if repeated > 0 {
-		notes = append(notes, fmt.Sprintf("%s repeated a test on the same path in the same block; only the first of each counts.", plural(repeated, "trial")))
+		notes = append(notes, fmt.Sprintf("%s repeated a test on the same path in the same block; only the first of each counts.", quantity.Count(repeated, "trial")))
 	}
 	if foreign > 0 {
-		notes = append(notes, fmt.Sprintf("%s of a path or a test that this experiment does not have; ignored.", plural(foreign, "trial")))
+		notes = append(notes, fmt.Sprintf("%s of a path or a test that this experiment does not have; ignored.", quantity.Count(foreign, "trial")))
 	}
 	return set, notes
 }
