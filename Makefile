@@ -55,8 +55,11 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-lab bench-cable bench-probe
-bench: bench-lab bench-cable bench-probe
+.PHONY: bench bench-aa bench-lab bench-cable bench-probe
+bench: bench-lab bench-cable bench-probe bench-aa
+# The noise floor: a path against itself. It should not say "costs".
+bench-aa:
+	$(GO) run ./cmd/hopbench run aa-null
 bench-lab:
 	$(GO) run ./internal/lab/labbench
 bench-cable:
