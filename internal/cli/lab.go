@@ -57,7 +57,7 @@ func labUpCommand(s streams) *cobra.Command {
 }
 
 func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name string) (err error) {
-	testbed, err := runner.NewLab(ctx, e)
+	testbed, err := runner.HoldLab(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -68,21 +68,23 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 	fmt.Fprintf(s.out, "lab %s is up; run programs in it from another terminal, end it with Ctrl-C\n\n", name)
 	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PATH\tFROM\tTO\tTHROUGH")
-	example := ""
 	for _, p := range testbed.Paths() {
 		through := make([]string, 0, len(p.Hops))
 		for _, h := range p.Hops[:len(p.Hops)-1] {
 			through = append(through, h.String())
 		}
 		fmt.Fprintf(table, "%s\t%s %v\t%s %v\t%s\n", p.Name, p.SourceNode, p.Source, p.DestinationNode, p.Destination, strings.Join(through, " "))
-		if example == "" {
-			example = fmt.Sprintf("hopbench lab exec %s -- ping -c 3 %v", p.SourceNode, p.Destination)
-		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\nan agent listens on port %d at the destination; try:\n    %s\n", runner.AgentPort, example)
+	first := testbed.Paths()[0]
+	fmt.Fprintf(s.out, `
+for example:
+    hopbench lab exec %[1]s -- ping -c 3 %[3]v
+    hopbench lab exec %[2]s -- hopbench serve --open    and beside it
+    hopbench lab exec %[1]s -- hopbench test %[3]v
+`, first.SourceNode, first.DestinationNode, first.Destination)
 	select {
 	case <-ctx.Done():
 		return nil

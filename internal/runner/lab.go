@@ -16,9 +16,9 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 )
 
-// AgentPort is where an agent in a lab listens; the lab's addresses are its
+// agentPort is where an agent in a lab listens; the lab's addresses are its
 // own, so no other program can be there.
-const AgentPort = 5201
+const agentPort = 5201
 
 // AgentCommand are the arguments that make the hopbench binary an agent with
 // its control connection on file descriptor 3.
@@ -33,22 +33,11 @@ type Lab struct {
 	token  string
 }
 
-// NewLab builds the paths of e (not scaled; the lab scales it) and starts an
-// agent at either end of them.
-func NewLab(ctx context.Context, e *experiment.Experiment) (testbed *Lab, err error) {
-	topology, paths, err := lab.FromExperiment(e.Scaled())
+// NewLab builds the paths of e (not scaled; the lab scales it) and has the
+// agents at either end of them ready to measure.
+func NewLab(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
+	l, err := HoldLab(ctx, e)
 	if err != nil {
-		return nil, err
-	}
-	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, fmt.Errorf("make the lab's token: %w", err)
-	}
-	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, token: hex.EncodeToString(secret)}
-	for _, p := range paths {
-		l.paths[p.Name] = p
-	}
-	if l.lab, err = lab.Start(ctx, topology, lab.Options{NodeCommand: AgentCommand}); err != nil {
 		return nil, err
 	}
 	if err := l.connect(ctx); err != nil {
@@ -57,9 +46,31 @@ func NewLab(ctx context.Context, e *experiment.Experiment) (testbed *Lab, err er
 	return l, nil
 }
 
+// HoldLab builds the paths of e and leaves their nodes to whoever runs
+// programs in them: nothing listens there, and Measure cannot be used.
+func HoldLab(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
+	topology, paths, err := lab.FromExperiment(e.Scaled())
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}}
+	for _, p := range paths {
+		l.paths[p.Name] = p
+	}
+	if l.lab, err = lab.Start(ctx, topology, lab.Options{NodeCommand: AgentCommand}); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
 // connect takes up the control connection of every endpoint's agent and has
 // the destinations listen.
 func (l *Lab) connect(ctx context.Context) error {
+	secret := make([]byte, 16)
+	if _, err := rand.Read(secret); err != nil {
+		return fmt.Errorf("make the lab's token: %w", err)
+	}
+	l.token = hex.EncodeToString(secret)
 	for _, p := range l.order {
 		for _, node := range []string{p.SourceNode, p.DestinationNode} {
 			if l.agents[node] != nil {
@@ -71,7 +82,7 @@ func (l *Lab) connect(ctx context.Context) error {
 			}
 			l.agents[node] = agent.NewClient(conn)
 		}
-		listen := netip.AddrPortFrom(p.Destination, AgentPort)
+		listen := netip.AddrPortFrom(p.Destination, agentPort)
 		if err := l.agents[p.DestinationNode].Listen(ctx, listen, l.token); err != nil {
 			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
 		}
@@ -117,7 +128,7 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	source := l.agents[path.SourceNode]
 	request := probe.Request{
 		ID: trial.ID, Spec: trial.Spec, Token: l.token,
-		Target: netip.AddrPortFrom(path.Destination, AgentPort), Source: path.Source,
+		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
 	}
 	trace := request
 	trace.ID += "-fingerprint"
