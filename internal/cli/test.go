@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/stats"
@@ -85,66 +87,75 @@ ping and trace need no server at the other end.`,
 
 // tests turns the flags into the tests to do, in their order.
 func (f testFlags) tests() ([]measurement.TestInfo, error) {
-	var window int64
+	if f.flows < 0 || f.duration < 0 {
+		return nil, errors.New("--flows and --duration cannot be negative")
+	}
+	throughput, err := f.throughputTests()
+	if err != nil {
+		return nil, err
+	}
+	over := measurement.OverTCP
+	if f.udp {
+		over = measurement.OverUDP
+	}
+	tests := append([]measurement.TestInfo{
+		{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace, Protocol: over}},
+		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.02}},
+		{Name: "latency", Title: "latency", Spec: measurement.Spec{Kind: measurement.RR, Protocol: over, Duration: f.durationOr(time.Second)}},
+	}, throughput...)
+	known := []string{"trace", "ping", "rr", "tcp"}
+	wanted := f.only
+	if len(wanted) == 0 {
+		// The rr test gives the latency; ping is there for who asks for it.
+		wanted = []string{"trace", "rr", "tcp"}
+	}
+	for _, kind := range wanted {
+		if !slices.Contains(known, kind) {
+			return nil, fmt.Errorf("--only %q is not a kind of test; they are %s", kind, strings.Join(known, ", "))
+		}
+	}
+	tests = slices.DeleteFunc(tests, func(t measurement.TestInfo) bool { return !slices.Contains(wanted, string(t.Spec.Kind)) })
+	for i := range tests {
+		tests[i].Spec = tests[i].Spec.Defaults()
+	}
+	return tests, nil
+}
+
+// throughputTests are one test with the flows asked for, or one with a single
+// flow and one with several.
+func (f testFlags) throughputTests() ([]measurement.TestInfo, error) {
+	spec := measurement.Spec{
+		Kind: measurement.TCP, Duration: f.durationOr(3 * time.Second), MaxWarmup: 1,
+		CongestionControl: f.congestion, CopyPayload: f.copy,
+	}
 	if f.window != "" {
-		bytes, err := experiment.ParseBytes(f.window)
+		window, err := experiment.ParseBytes(f.window)
 		if err != nil {
 			return nil, fmt.Errorf("--window: %w", err)
 		}
-		window = int64(bytes)
+		spec.WindowBytes = window
 	}
-	if f.flows < 0 || f.duration < 0 {
-		return nil, fmt.Errorf("--flows and --duration cannot be negative")
-	}
-	over, traceOver := measurement.OverTCP, measurement.OverTCP
-	if f.udp {
-		over, traceOver = measurement.OverUDP, measurement.OverUDP
-	}
-	duration := func(def time.Duration) measurement.Seconds {
-		if f.duration > 0 {
-			def = f.duration
-		}
-		return measurement.SecondsOf(def)
-	}
-	tests := []measurement.TestInfo{
-		{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace, Protocol: traceOver}},
-		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.02}},
-		{Name: "latency", Title: "latency", Spec: measurement.Spec{Kind: measurement.RR, Protocol: over, Duration: duration(time.Second)}},
+	if f.reverse {
+		spec.Direction = measurement.Receive
 	}
 	flows := []int{1, 8}
 	if f.flows > 0 {
 		flows = []int{f.flows}
 	}
+	var tests []measurement.TestInfo
 	for _, n := range flows {
-		spec := measurement.Spec{
-			Kind: measurement.TCP, Flows: n, Duration: duration(3 * time.Second), MaxWarmup: 1,
-			CongestionControl: f.congestion, WindowBytes: window, CopyPayload: f.copy,
-		}
-		if f.reverse {
-			spec.Direction = measurement.Receive
-		}
-		title := fmt.Sprintf("%d flows", n)
-		if n == 1 {
-			title = "1 flow"
-		}
-		tests = append(tests, measurement.TestInfo{Name: fmt.Sprintf("flows-%d", n), Title: title, Spec: spec})
-	}
-	if len(f.only) > 0 {
-		known := []string{"trace", "ping", "rr", "tcp"}
-		for _, o := range f.only {
-			if !slices.Contains(known, o) {
-				return nil, fmt.Errorf("--only %q is not a kind of test; they are %s", o, strings.Join(known, ", "))
-			}
-		}
-		tests = slices.DeleteFunc(tests, func(t measurement.TestInfo) bool { return !slices.Contains(f.only, string(t.Spec.Kind)) })
-	} else {
-		// The rr test gives the latency; ping is there for who asks for it.
-		tests = slices.DeleteFunc(tests, func(t measurement.TestInfo) bool { return t.Spec.Kind == measurement.Ping })
-	}
-	for i := range tests {
-		tests[i].Spec = tests[i].Spec.Defaults()
+		spec.Flows = n
+		tests = append(tests, measurement.TestInfo{Name: fmt.Sprintf("flows-%d", n), Title: quantity.Count(n, "flow"), Spec: spec})
 	}
 	return tests, nil
+}
+
+// durationOr is the duration asked for, or the test's own.
+func (f testFlags) durationOr(own time.Duration) measurement.Seconds {
+	if f.duration > 0 {
+		own = f.duration
+	}
+	return measurement.SecondsOf(own)
 }
 
 func measureHost(ctx context.Context, s streams, f testFlags, host string, tests []measurement.TestInfo) error {
