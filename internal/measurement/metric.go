@@ -46,7 +46,7 @@ func Catalogue() []Metric {
 		{Name: "rtt_standard_deviation_seconds", Label: "RTT mdev", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
 		{Name: "loss_fraction", Label: "loss", Unit: Fraction, Kinds: []Kind{RR, Ping}},
 		{Name: "transactions_per_second", Label: "transactions/s", Unit: Count, HigherIsBetter: true, Kinds: []Kind{RR}},
-		{Name: "hops_count", Label: "hops", Unit: Count, Kinds: []Kind{Trace}},
+		{Name: "hops_count", Label: "hops", Unit: Count, Primary: true, Kinds: []Kind{Trace}},
 		{Name: "silent_hops_count", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}},
 	}
 }
@@ -75,7 +75,8 @@ func MetricsOf(kind Kind) []Metric {
 	return out
 }
 
-// PrimaryOf is the metric that a report leads with for a kind; trace has none.
+// PrimaryOf is the metric that a report leads with for a kind. That of trace is
+// shown but not compared: a hop more is not a cost by itself.
 func PrimaryOf(kind Kind) (Metric, bool) {
 	for _, m := range MetricsOf(kind) {
 		if m.Primary {

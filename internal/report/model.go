@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -232,8 +233,13 @@ func (m *model) scaleTests() {
 }
 
 // columnDecimals is how many decimals show three significant digits of the
-// smallest value, and one more where the narrowest interval needs it.
+// smallest value, and one more where the narrowest interval needs it. Whole
+// counts, such as hops, are written whole.
 func columnDecimals(medians, widths []float64, s quantity.Scale) int {
+	fractional := func(v float64) bool { return v != math.Trunc(v) }
+	if s.Name == "" && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
+		return 0
+	}
 	d := 0
 	for _, v := range medians {
 		d = max(d, quantity.Decimals(v/s.Factor, 3))

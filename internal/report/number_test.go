@@ -195,3 +195,15 @@ func TestCostWithoutRatio(t *testing.T) {
 		t.Errorf("a cost without pairs is %q", cost)
 	}
 }
+
+// A trace's hops are counts: nobody reads of 2.00 hops. A median between two
+// whole counts keeps its half.
+func TestWholeCountsAreWrittenWhole(t *testing.T) {
+	plain := quantity.Scale{Factor: 1}
+	if d := columnDecimals([]float64{1, 2}, []float64{0, 1}, plain); d != 0 {
+		t.Errorf("whole counts get %d decimals", d)
+	}
+	if d := columnDecimals([]float64{1, 2.5}, []float64{0, 1}, plain); d == 0 {
+		t.Error("2.5 hops get no decimal")
+	}
+}
