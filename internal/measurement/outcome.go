@@ -19,8 +19,13 @@ type Outcome struct {
 	// warm-up included, all flows together.
 	Throughput *Bins  `json:"throughput,omitempty"`
 	Flows      []Flow `json:"flows,omitempty"`
-	// Latency is the distribution of an rr or ping test.
-	Latency *Distribution `json:"latency,omitempty"`
+	// Latency is the distribution of an rr, ping or crr (whole transactions)
+	// test and, under load, of a load test; IdleLatency that of a load test
+	// before the load.
+	Latency     *Distribution `json:"latency,omitempty"`
+	IdleLatency *Distribution `json:"idle_latency,omitempty"`
+	// LossSearch is how a search for the highest rate went, step by step.
+	LossSearch []LossStep `json:"loss_search,omitempty"`
 	// Hops is what a trace saw.
 	Hops []TraceHop `json:"hops,omitempty"`
 
@@ -42,8 +47,18 @@ type Bins struct {
 	Bytes []float64 `json:"bytes"`
 }
 
+// LossStep is one step of a search for the highest rate under a bound of loss.
+type LossStep struct {
+	OfferedBitsPerSecond  float64 `json:"offered_bits_per_second"`
+	ReceivedBitsPerSecond float64 `json:"received_bits_per_second"`
+	Loss                  float64 `json:"loss_fraction"`
+}
+
 // Flow is one connection of a throughput test.
 type Flow struct {
+	// Reverse marks a flow from the destination to the source in a test of
+	// both directions.
+	Reverse bool `json:"reverse,omitempty"`
 	Source      string `json:"source"`      // address:port at the source
 	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
 	// ReceivedBytes counts inside the measured window, at the receiver;
@@ -114,9 +129,23 @@ type End struct {
 	CPUs    int     `json:"cpus,omitempty"`
 	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
 	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
+	// CPUTime is what all processors together spent busy over the measured time.
+	CPUTime Seconds `json:"cpu_seconds,omitempty"`
+	// ContextSwitches of the whole host over the measured time.
+	ContextSwitches float64 `json:"context_switches,omitempty"`
+	// Drops are packets that this host itself lost over the whole test, by the
+	// place that counted them (interface, queueing discipline, softnet backlog,
+	// UDP receive buffer); places without any are absent.
+	Drops []Drop `json:"drops,omitempty"`
 	// ReceivedTTL is the IP time to live that the last hop left in packets
 	// from the other end, 0 when it could not be read.
 	ReceivedTTL int `json:"received_ttl,omitempty"`
+}
+
+// Drop is a number of packets that a host lost in one place.
+type Drop struct {
+	Place   string  `json:"place"`
+	Packets float64 `json:"packets"`
 }
 
 // Progress is a sign of life of a running test.

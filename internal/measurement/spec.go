@@ -6,10 +6,18 @@ type Kind string
 // The kinds of test.
 const (
 	TCP   Kind = "tcp"   // bulk throughput, confirmed by the receiver
+	UDP   Kind = "udp"   // datagram throughput, loss, reordering, jitter, confirmed by the receiver
+	PPS   Kind = "pps"   // udp with small packets, without offloads: packets per second
 	RR    Kind = "rr"    // request/response latency over TCP or UDP
+	CRR   Kind = "crr"   // connect, request, response, close: new connections per second
+	Load  Kind = "load"  // latency without load and under that of a tcp test
+	MTU   Kind = "mtu"   // the largest packet the path carries, each way
 	Ping  Kind = "ping"  // ICMP echo
 	Trace Kind = "trace" // the hops of the path
 )
+
+// Kinds lists every kind of test, in the order in which help texts name them.
+func Kinds() []Kind { return []Kind{TCP, UDP, PPS, RR, CRR, Load, MTU, Ping, Trace} }
 
 // Direction says which end sends, seen from the source of the path.
 type Direction string
@@ -18,6 +26,36 @@ type Direction string
 const (
 	Send    Direction = "send"    // source sends, destination receives (default)
 	Receive Direction = "receive" // destination sends, source receives
+	Both    Direction = "both"    // both send at once, on flows of their own
+)
+
+// Tool says whose protocol the two ends of a tcp or udp test speak.
+type Tool string
+
+// The tools.
+const (
+	Native Tool = ""            // this project's
+	IPerf3 Tool = "iperf3-wire" // iperf3's; the destination may be a stock server
+)
+
+// SendMethod is how the sender of a tcp test hands bytes to the kernel.
+type SendMethod string
+
+// The send methods.
+const (
+	SendFast SendMethod = ""         // whichever of the others is faster here
+	SendCopy SendMethod = "copy"     // send(2): the kernel copies
+	SendFile SendMethod = "sendfile" // sendfile(2) from memory: the kernel refers to pages
+)
+
+// Switch turns an offload on or off.
+type Switch string
+
+// The positions of a Switch.
+const (
+	Auto Switch = ""    // on where the kernel has it
+	On   Switch = "on"  // on, or the test fails
+	Off  Switch = "off" // off
 )
 
 // Protocol is the transport of an rr test or of trace probes.
@@ -36,29 +74,86 @@ const (
 type Spec struct {
 	Kind Kind `json:"kind"`
 
-	// Duration is the measured time of a tcp or rr test. Warm-up comes before
-	// it and is not part of it.
-	Duration Seconds `json:"duration_seconds,omitempty"`
-	// MaxWarmup bounds the discarded start of a tcp test (the steadiness test
-	// decides within it) and is the fixed discarded start of an rr test.
-	MaxWarmup Seconds `json:"max_warmup_seconds,omitempty"`
+	// Tool of a tcp or udp test.
+	Tool Tool `json:"tool,omitempty"`
 
-	// Flows is the number of parallel TCP connections of a tcp test.
+	// Duration is the measured time of every kind but ping, trace and mtu; of
+	// load, that under load. Warm-up comes before it and is not part of it.
+	Duration Seconds `json:"duration_seconds,omitempty"`
+	// MaxWarmup bounds the discarded start of a tcp or load test (the
+	// steadiness test decides within it) and is the fixed discarded start of
+	// the other kinds.
+	MaxWarmup Seconds `json:"max_warmup_seconds,omitempty"`
+	// IdleDuration is the time before the load of a load test in which the
+	// latency of the idle path is taken.
+	IdleDuration Seconds `json:"idle_duration_seconds,omitempty"`
+
+	// Flows is the number of parallel connections of a tcp or load test, each
+	// way when the direction is both, of UDP 5-tuples of a udp or pps test,
+	// and of connections in progress at a time in a crr test.
 	Flows     int       `json:"flows,omitempty"`
-	Direction Direction `json:"direction,omitempty"`
+	Direction Direction `json:"direction,omitempty"` // of tcp, udp, pps (not both) and load
+
 	// CongestionControl is the algorithm's kernel name; empty leaves the host's.
 	CongestionControl string `json:"congestion_control,omitempty"`
-	// WindowBytes clamps the receive window each flow may advertise
+	// WindowBytes clamps the receive window each TCP flow may advertise
 	// (TCP_WINDOW_CLAMP); 0 leaves autotuning alone.
 	WindowBytes int64 `json:"window_bytes,omitempty"`
+	// SendBufferBytes and ReceiveBufferBytes fix the socket buffers (SO_SNDBUF,
+	// SO_RCVBUF, as asked: the kernel doubles them) of tcp, udp, pps and load
+	// tests; 0 leaves autotuning alone (for UDP, the largest buffer allowed).
+	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty"`
+	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty"`
+	// MSSBytes bounds the segments of both ends (TCP_MAXSEG); 0 leaves them.
+	MSSBytes int `json:"mss_bytes,omitempty"`
+	// PacingBitsPerSecond bounds each TCP flow (SO_MAX_PACING_RATE); 0 does not.
+	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty"`
 	// CopyPayload makes the receiver copy the bytes to user space, as an
 	// application would; otherwise it may discard them in the kernel.
 	CopyPayload bool `json:"copy_payload,omitempty"`
+	// SendMethod of a tcp or load test.
+	SendMethod SendMethod `json:"send_method,omitempty"`
+	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
+	MPTCP bool `json:"mptcp,omitempty"`
 
-	// Protocol of rr (tcp or udp) and trace (tcp, udp or icmp).
-	Protocol      Protocol `json:"protocol,omitempty"`
-	RequestBytes  int      `json:"request_bytes,omitempty"`
-	ResponseBytes int      `json:"response_bytes,omitempty"`
+	// DSCP marks the packets of both ends (RFC 2474), 0 to 63; of every kind
+	// but ping and trace.
+	DSCP int `json:"dscp,omitempty"`
+	// SourcePort is the source's port of the first flow, each further flow
+	// takes the next; 0 leaves the choice to the kernel.
+	SourcePort int `json:"source_port,omitempty"`
+	// Device is the source's network interface (SO_BINDTODEVICE).
+	Device string `json:"device,omitempty"`
+
+	// RateBitsPerSecond of the UDP payload of all flows together; 0 is as fast
+	// as the sender can.
+	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
+	// PacketBytes is the UDP payload of a udp or pps test; 0 in a udp test is
+	// what fits the path's MTU.
+	PacketBytes int `json:"packet_bytes,omitempty"`
+	// GSO has the kernel or the network interface cut a large buffer into the
+	// packets (UDP_SEGMENT), GRO has the receiving one join them (UDP_GRO).
+	GSO Switch `json:"gso,omitempty"`
+	GRO Switch `json:"gro,omitempty"`
+	// LossBound, when above 0, has a udp or pps test search for the highest
+	// rate (up to RateBitsPerSecond, if given) of which no larger fraction is lost.
+	LossBound float64 `json:"loss_bound_fraction,omitempty"`
+
+	// Protocol of rr and load's latency (tcp or udp), trace (tcp, udp or icmp).
+	Protocol Protocol `json:"protocol,omitempty"`
+	// RequestBytes and ResponseBytes of rr, crr and load's latency.
+	RequestBytes  int `json:"request_bytes,omitempty"`
+	ResponseBytes int `json:"response_bytes,omitempty"`
+	// RequestsPerSecond makes rr (and load's latency) open-loop: requests leave
+	// at their intended times, whether or not answers came, and latency counts
+	// from the intended time. 0 is closed-loop: an answer releases the next.
+	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
+	// InFlight is how many requests of a closed-loop rr test are unanswered at
+	// a time.
+	InFlight int `json:"in_flight,omitempty"`
+	// Spin has both ends of an rr test poll instead of sleeping until a
+	// message comes: the path without the wake-up, for two whole processors.
+	Spin bool `json:"spin,omitempty"`
 
 	// Count and Interval of ping's echo requests.
 	Count    int     `json:"count,omitempty"`
@@ -68,7 +163,8 @@ type Spec struct {
 
 	// MaxHops bounds a trace.
 	MaxHops int `json:"max_hops,omitempty"`
-	// Timeout is how long a single ping or trace probe is waited for.
+	// Timeout is how long a single ping, trace or mtu probe, or a response of
+	// rr over UDP, is waited for.
 	Timeout Seconds `json:"timeout_seconds,omitempty"`
 }
 
@@ -89,17 +185,47 @@ func (s Spec) Defaults() Spec {
 		setSeconds(&s.Duration, 10)
 		setSeconds(&s.MaxWarmup, 2)
 		setInt(&s.Flows, 1)
-		if s.Direction == "" {
-			s.Direction = Send
+		setDirection(&s)
+	case UDP, PPS:
+		setSeconds(&s.Duration, 10)
+		setSeconds(&s.MaxWarmup, 0.2)
+		setInt(&s.Flows, 1)
+		setDirection(&s)
+		if s.Kind == PPS {
+			setInt(&s.PacketBytes, 64)
+			s.GSO, s.GRO = Off, Off
 		}
 	case RR:
 		setSeconds(&s.Duration, 1)
 		setSeconds(&s.MaxWarmup, 0.1)
 		setInt(&s.RequestBytes, 1)
 		setInt(&s.ResponseBytes, 1)
+		setInt(&s.InFlight, 1)
 		if s.Protocol == "" {
 			s.Protocol = OverTCP
 		}
+	case CRR:
+		setSeconds(&s.Duration, 1)
+		setSeconds(&s.MaxWarmup, 0.1)
+		setInt(&s.Flows, 1)
+		setInt(&s.RequestBytes, 1)
+		setInt(&s.ResponseBytes, 1)
+	case Load:
+		setSeconds(&s.Duration, 10)
+		setSeconds(&s.MaxWarmup, 2)
+		setSeconds(&s.IdleDuration, 1)
+		setInt(&s.Flows, 8)
+		setDirection(&s)
+		setInt(&s.RequestBytes, 64)
+		setInt(&s.ResponseBytes, 64)
+		if s.RequestsPerSecond == 0 {
+			s.RequestsPerSecond = 500
+		}
+		if s.Protocol == "" {
+			s.Protocol = OverUDP
+		}
+	case MTU:
+		setSeconds(&s.Timeout, 0.2)
 	case Ping:
 		setInt(&s.Count, 20)
 		setSeconds(&s.Interval, 1)
@@ -115,13 +241,23 @@ func (s Spec) Defaults() Spec {
 	return s
 }
 
+func setDirection(s *Spec) {
+	if s.Direction == "" {
+		s.Direction = Send
+	}
+}
+
 // ExpectedDuration is about how long the test takes, for a progress display
 // and for deadlines; it is an upper estimate on a healthy path.
 func (s Spec) ExpectedDuration() Seconds {
 	s = s.Defaults()
 	switch s.Kind {
-	case TCP, RR:
+	case TCP, UDP, PPS, RR, CRR:
 		return s.MaxWarmup + s.Duration
+	case Load:
+		return s.IdleDuration + s.MaxWarmup + s.Duration
+	case MTU:
+		return 3 * s.Timeout
 	case Ping:
 		return Seconds(s.Count-1)*s.Interval + 0.05
 	case Trace:

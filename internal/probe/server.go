@@ -113,7 +113,7 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	if s.opts.Token == "" && !s.opts.Open && !addr.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("serve: others can reach %s, and without a token anyone could aim traffic with this server: give a token, or ask for an open server", addr), tcp.Close())
 	}
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: addr.IP, Port: addr.Port, Zone: addr.Zone})
+	udp, err := sockets.ListenUDP(context.Background(), addr.AddrPort())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close())
 	}
@@ -366,8 +366,14 @@ func (s *Server) serveKind(w wire, open protocol.Open, ready protocol.Ready) err
 	switch open.Spec.Kind {
 	case measurement.TCP:
 		return s.serveStream(w, open, ready)
+	case measurement.UDP, measurement.PPS:
+		return s.servePackets(w, open, ready)
 	case measurement.RR:
 		return serveRR(w, open, ready)
+	case measurement.CRR:
+		return serveCRR(w, open, ready)
+	case measurement.MTU:
+		return serveMTU(w, open, ready)
 	}
 	return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("a server takes no part in a test of kind %q", open.Spec.Kind)}
 }

@@ -12,11 +12,6 @@ import (
 // startTimeout is how long a prepared connection waits for START.
 const startTimeout = 15 * time.Second
 
-// planned is the longest a test sends: the window always fits.
-func planned(spec measurement.Spec) time.Duration {
-	return (spec.MaxWarmup + spec.Duration).Duration()
-}
-
 // serveStream is the server's end of one flow of a tcp test.
 func (s *Server) serveStream(w wire, open protocol.Open, ready protocol.Ready) error {
 	spec := open.Spec

@@ -1,0 +1,163 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Bounds of what a spec may ask at all; a server's own limits may be tighter.
+const (
+	MaxFlows    = 10_000
+	MaxDuration = 24 * time.Hour // of each of the parts of a test
+)
+
+const (
+	maxMessageBytes = 1 << 20
+	maxDatagram     = 65507 // the largest UDP payload over IPv4
+	maxBufferBytes  = 1 << 30
+	maxInFlight     = 4096
+	maxRate         = 1e13 // bit/s, far beyond any link
+	maxRequests     = 1e7  // per second
+)
+
+// planned is the longest a test sends: the window always fits.
+func planned(spec measurement.Spec) time.Duration {
+	if spec.Kind == measurement.MTU {
+		return spec.ExpectedDuration().Duration()
+	}
+	return (spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
+}
+
+// checkSpec refuses what no end could do, or could be made to suffer from. It
+// is applied to what came from the wire, too.
+func checkSpec(s measurement.Spec) error {
+	c := &specCheck{spec: s}
+	c.common()
+	switch s.Kind {
+	case measurement.TCP:
+		c.stream()
+		c.oneOf("direction", string(s.Direction), "send", "receive", "both")
+	case measurement.UDP, measurement.PPS:
+		c.packets()
+	case measurement.RR:
+		c.times(0.001)
+		c.exchange()
+		c.between("requests in flight", float64(s.InFlight), 1, maxInFlight)
+	case measurement.CRR:
+		c.times(0.001)
+		c.between("connections at a time", float64(s.Flows), 1, MaxFlows)
+		c.between("request in bytes", float64(s.RequestBytes), 1, maxMessageBytes)
+		c.between("response in bytes", float64(s.ResponseBytes), 1, maxMessageBytes)
+	case measurement.Load:
+		c.stream()
+		c.oneOf("direction", string(s.Direction), "send", "receive", "both")
+		c.between("idle time in seconds", float64(s.IdleDuration), 0.01, MaxDuration.Seconds())
+		c.exchange()
+	case measurement.MTU:
+		c.between("timeout in seconds", float64(s.Timeout), 0.001, 60)
+	case measurement.Ping, measurement.Trace:
+		// Their packages check what they alone understand.
+	default:
+		c.fail("unknown kind of test %q", s.Kind)
+	}
+	return errors.Join(c.errs...)
+}
+
+type specCheck struct {
+	spec measurement.Spec
+	errs []error
+}
+
+func (c *specCheck) fail(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
+}
+
+// between is false for NaN, too.
+func (c *specCheck) between(what string, v, lo, hi float64) {
+	if !(v >= lo && v <= hi) {
+		c.fail("%s is %v, must be between %v and %v", what, v, lo, hi)
+	}
+}
+
+func (c *specCheck) oneOf(what, v string, known ...string) {
+	for _, k := range known {
+		if v == k {
+			return
+		}
+	}
+	c.fail("%s is %q, must be one of %q", what, v, known)
+}
+
+func (c *specCheck) common() {
+	s := c.spec
+	c.between("DSCP", float64(s.DSCP), 0, 63)
+	c.between("source port", float64(s.SourcePort), 0, 65535)
+	if s.SourcePort > 0 {
+		c.between("last source port", float64(s.SourcePort+max(s.Flows, 1)-1), 1, 65535)
+	}
+	if len(s.Device) > 15 { // IFNAMSIZ with its closing zero
+		c.fail("%q is not the name of a network interface", s.Device)
+	}
+	c.oneOf("tool", string(s.Tool), string(measurement.Native), string(measurement.IPerf3))
+	if s.Tool == measurement.IPerf3 && s.Kind != measurement.TCP && s.Kind != measurement.UDP {
+		c.fail("iperf3 has no test of kind %q", s.Kind)
+	}
+	c.between("requests per second", s.RequestsPerSecond, 0, maxRequests)
+	c.between("timeout in seconds", float64(s.Timeout), 0, 60)
+}
+
+func (c *specCheck) times(shortest float64) {
+	c.between("duration in seconds", float64(c.spec.Duration), shortest, MaxDuration.Seconds())
+	c.between("warm-up in seconds", float64(c.spec.MaxWarmup), 0, MaxDuration.Seconds())
+}
+
+func (c *specCheck) buffers() {
+	s := c.spec
+	c.between("window in bytes", float64(s.WindowBytes), 0, maxBufferBytes)
+	c.between("send buffer in bytes", float64(s.SendBufferBytes), 0, maxBufferBytes)
+	c.between("receive buffer in bytes", float64(s.ReceiveBufferBytes), 0, maxBufferBytes)
+}
+
+func (c *specCheck) stream() {
+	s := c.spec
+	c.times(minBinWidth.Seconds())
+	c.buffers()
+	c.between("number of flows", float64(s.Flows), 1, MaxFlows)
+	c.between("pacing in bits per second", s.PacingBitsPerSecond, 0, maxRate)
+	if s.MSSBytes != 0 {
+		c.between("MSS in bytes", float64(s.MSSBytes), 88, 32767) // TCP_MIN_MSS, MAX_TCP_WINDOW of Linux
+	}
+	c.oneOf("send method", string(s.SendMethod), "", "copy", "sendfile")
+}
+
+func (c *specCheck) packets() {
+	s := c.spec
+	c.times(minBinWidth.Seconds())
+	c.buffers()
+	c.between("number of flows", float64(s.Flows), 1, 1024)
+	c.oneOf("direction", string(s.Direction), "send", "receive")
+	c.between("rate in bits per second", s.RateBitsPerSecond, 0, maxRate)
+	c.between("bound of loss", s.LossBound, 0, 0.5)
+	if s.PacketBytes != 0 || s.Kind == measurement.PPS {
+		c.between("packet in bytes", float64(s.PacketBytes), datagramBytes, maxDatagram)
+	}
+	c.oneOf("gso", string(s.GSO), "", "on", "off")
+	c.oneOf("gro", string(s.GRO), "", "on", "off")
+}
+
+func (c *specCheck) exchange() {
+	s := c.spec
+	largest := float64(maxMessageBytes)
+	switch s.Protocol {
+	case measurement.OverTCP:
+	case measurement.OverUDP:
+		largest = maxDatagram
+	default:
+		c.fail("protocol of %s is %q, must be tcp or udp", s.Kind, s.Protocol)
+	}
+	c.between("request in bytes", float64(s.RequestBytes), 1, largest)
+	c.between("response in bytes", float64(s.ResponseBytes), 1, largest)
+}

@@ -1,0 +1,12 @@
+package probe
+
+import (
+	"context"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	return measurement.Outcome{}, sockets.ErrUnsupported
+}
