@@ -20,7 +20,7 @@ var layers = [][]string{
 	{"internal/cli"},
 	{"internal/runner", "internal/report"},
 	{"internal/lab", "internal/agent", "internal/store"},
-	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats"},
+	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "experiments"},
 	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity"},
 	{"internal/measurement"},

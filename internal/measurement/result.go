@@ -29,6 +29,8 @@ type Result struct {
 	Costs    []Cost     `json:"costs"`
 	// Attributions divide the time of throughput tests among what limits them.
 	Attributions []Attribution `json:"attributions"`
+	// RFC6349 rates the TCP tests of `hopbench test` by the metrics of RFC 6349.
+	RFC6349 []RFC6349 `json:"rfc6349,omitempty"`
 	// Notes are sentences for the whole run: drift, excluded trials, what the
 	// published study left open.
 	Notes []string `json:"notes,omitempty"`
@@ -199,4 +201,31 @@ type Attribution struct {
 	// Shares add to 1; a cause without a share is absent.
 	Shares   map[Cause]float64 `json:"shares"`
 	Sentence string            `json:"sentence"`
+}
+
+// IdealSource says where the ideal of an RFC6349 comes from.
+type IdealSource string
+
+// The sources.
+const (
+	IdealGiven    IdealSource = "given"    // the user's bottleneck bandwidth, less the headers
+	IdealMeasured IdealSource = "measured" // the largest goodput of the same direction in this result
+)
+
+// RFC6349 rates one TCP test by the three metrics of RFC 6349, section 4.
+type RFC6349 struct {
+	Test string `json:"test"`
+	// Goodput is what the test reached, Ideal what the path allows.
+	Goodput     float64     `json:"goodput_bits_per_second"`
+	Ideal       float64     `json:"ideal_bits_per_second"`
+	IdealSource IdealSource `json:"ideal_source"`
+	// TransferTimeRatio is the actual transfer time over the ideal one (4.1),
+	// absent where the test itself is all that is known of the ideal.
+	TransferTimeRatio *float64 `json:"transfer_time_ratio,omitempty"`
+	// TCPEfficiency is the fraction of bytes that were not sent again (4.2),
+	// absent where it is not known.
+	TCPEfficiency *float64 `json:"tcp_efficiency_fraction,omitempty"`
+	// BufferDelay is the increase of the round-trip time over that of the idle
+	// path (4.3), absent where it is not known.
+	BufferDelay *float64 `json:"buffer_delay_fraction,omitempty"`
 }
