@@ -161,3 +161,6 @@ func (c *specCheck) exchange() {
 	c.between("request in bytes", float64(s.RequestBytes), 1, largest)
 	c.between("response in bytes", float64(s.ResponseBytes), 1, largest)
 }
+
+// CheckSpec says what in a spec, after its Defaults, no two ends could do.
+func CheckSpec(spec measurement.Spec) error { return checkSpec(spec) }

@@ -43,6 +43,16 @@ type ServerOptions struct {
 	MaxTests       int           // at the same time (64)
 	MaxFlows       int           // of one test (128)
 	MaxDuration    time.Duration // of one test, warm-up included (an hour)
+	// MaxRateBitsPerSecond bounds what one UDP test may ask to be sent; 0 does not.
+	MaxRateBitsPerSecond float64
+
+	// IPerf3Open serves iperf3's clients, which cannot prove a token, although
+	// there is one.
+	IPerf3Open bool
+
+	// OnTest is told of the beginning and the end of each test, from several
+	// goroutines at a time; it may be nil.
+	OnTest func(TestEvent)
 
 	// Log gets one line per refused or failed connection; nil discards them.
 	Log *slog.Logger
@@ -71,6 +81,10 @@ type session struct {
 	cookie [protocol.CookieBytes]byte
 	client netip.Addr
 	spec   measurement.Spec
+
+	began    time.Time
+	announce sync.Once
+	err      error // of the first connection that failed
 }
 
 // NewServer checks the options and returns a server that does not listen yet.
@@ -231,7 +245,11 @@ func (s *Server) serveConn(c *net.TCPConn, g *guard) {
 		log = log.With("test", id.Test, "flow", id.Flow)
 		err = s.serveTest(c, g, id, open)
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+	case isLost(err):
+		log.Info("client vanished", "error", err)
+	default:
 		log.Warn("connection failed", "error", err)
 	}
 }
@@ -289,7 +307,7 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 		if len(s.sessions) >= s.opts.MaxTests {
 			return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server runs %d tests at the same time and no more", s.opts.MaxTests)}
 		}
-		t = &session{key: id.Session, client: client, spec: spec}
+		t = &session{key: id.Session, client: client, spec: spec, began: time.Now()}
 		if _, err := rand.Read(t.cookie[:]); err != nil {
 			return nil, fmt.Errorf("draw a cookie: %w", err)
 		}
@@ -304,21 +322,28 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 
 func (s *Server) leave(t *session) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.refs--; t.refs == 0 {
+	t.refs--
+	last := t.refs == 0
+	if last {
 		delete(s.sessions, t.key)
 		delete(s.cookies, t.cookie)
+	}
+	s.mu.Unlock()
+	if last {
+		s.tell(TestEvent{Client: t.client, Spec: t.spec, Ended: true, Elapsed: time.Since(t.began), Err: t.err, Vanished: isLost(t.err)})
 	}
 }
 
 // serveTest joins the test, detaches the socket and hands over to its kind.
-func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open protocol.Open) error {
+func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open protocol.Open) (err error) {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
 	t, err := s.join(id, client.Addr().Unmap().WithZone(""), open.Spec)
 	if err != nil {
 		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
 	}
+	t.announce.Do(func() { s.tell(TestEvent{Client: t.client, Spec: t.spec}) })
 	defer s.leave(t)
+	defer func() { s.blame(t, err) }()
 	ready := protocol.Ready{Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(), Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:]}
 	conn, err := sockets.Detach(c)
 	if err != nil {
