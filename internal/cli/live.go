@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // redrawEvery bounds how often the live line is drawn: drawing takes
@@ -50,9 +51,9 @@ func liveValue(p *measurement.Progress) string {
 	case p == nil:
 		return ""
 	case p.Throughput > 0:
-		return "  " + formatRate(p.Throughput)
+		return "  " + quantity.Format(p.Throughput, measurement.BitsPerSecond)
 	case p.RTT > 0:
-		return "  " + formatTime(p.RTT)
+		return "  " + quantity.Format(float64(p.RTT), measurement.SecondsUnit)
 	}
 	return ""
 }

@@ -2,264 +2,238 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/report"
-	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // defaultPort is iperf3's, so that firewalls opened for it serve hopbench too.
-const defaultPort = 5201
+const defaultPort = probe.DefaultPort
+
+// tokenFileEnv names the token's file where --token-file does not.
+const tokenFileEnv = "HOPBENCH_TOKEN_FILE"
 
 type testFlags struct {
-	port       uint16
-	only       []string
-	flows      int
-	duration   time.Duration
-	reverse    bool
-	udp        bool
-	bind       string
-	v4, v6     bool
-	congestion string
-	window     string
-	copy       bool
-	tokenFile  string
-	json       bool
-	quiet      bool
+	port      uint16
+	tokenFile string
+	bind      string
+	v4, v6    bool
+
+	only     []string
+	udp      bool
+	duration secondsValue
+	rate     rateValue
+	dscp     dscpValue
+	device   string
+
+	flows          int
+	reverse, bidir bool
+	omit           secondsValue
+	window         sizeValue
+	mss            int
+	congestion     string
+	zerocopy, copy bool
+	mptcp          bool
+	iperf3         bool
+	cport          uint16
+	length         sizeValue
+	gso, gro       switchValue
+	lossBound      fractionValue
+
+	protocol          string
+	request, response sizeValue
+	requestsPerSecond float64
+	inFlight          int
+	spin              bool
+	interval          secondsValue
+	count             int
+	timeout           secondsValue
+	maxHops           int
+
+	json, markdown, verbose, quiet bool
 }
 
 func testCommand(s streams) *cobra.Command {
-	var f testFlags
+	f := testFlags{}
 	c := &cobra.Command{
-		Use:   "test HOST",
+		Use:   "test HOST[%DEVICE][:PORT]",
 		Short: "Measure the path to a host that runs hopbench serve",
-		Long: `test measures the path from here to a host where "hopbench serve" runs: its
-hops, its latency, and its throughput with one flow and with several, as the
-receiver confirmed it. It is the code that the agents of a lab run.
+		Long: `test measures the path from here to a host where "hopbench serve" runs, and
+prints figures that the receiver confirmed. It is the code that the agents of a
+lab run.
 
-ping and trace need no server at the other end.`,
+Without flags it takes a complete profile in about 20 seconds: the hops, the
+path MTU each way, the idle latency, the throughput of one flow and of as many
+as fill the path, the same back, the latency under that load, the loss of
+datagrams at half of that rate, and the three metrics of RFC 6349. A step that
+fails is a line in the summary; the others go on.
+
+Flags choose a single test, as for iperf3 and ping: -u means datagrams; -P, -R,
+--bidir, -w, -M, -C, -Z, -m, -O or -i mean TCP; --request, --in-flight or --spin
+mean latency (rr); -c means ping. --only names the kinds instead:
+
+    tcp    bulk TCP            udp    datagrams, their loss and jitter
+    pps    small packets       rr     requests and responses: latency
+    crr    new connections     load   latency without and under load
+    mtu    largest packet      ping, trace   these need no server
+
+-p, -B, -4, -6, -t, -b, -S, --dscp and --device keep the profile; -b is then the
+bottleneck bandwidth against which RFC 6349 rates it, and elsewhere the rate of
+all flows together. Times are seconds or have a unit (10, 500ms), rates and sizes
+are written as for iperf3 (1G, 64K) or with their unit (1Gbit, 64kB).
+
+docs/test.md explains every flag and every line of the summary.`,
 		Example: `  hopbench test 192.0.2.7
-  hopbench test 192.0.2.7 --only tcp --flows 8 --duration 3s
-  hopbench test 192.0.2.7 --only tcp --reverse --json`,
+  hopbench test 192.0.2.7 -b 1G                     rate the profile against 1 Gbit/s
+  hopbench test 192.0.2.7 -P 8 -t 30 -R             8 flows back, as with iperf3
+  hopbench test 192.0.2.7 -u -b 500M                datagrams
+  hopbench test 192.0.2.7 --only rr,load --json     latency, idle and loaded
+  hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server`,
 		Args: exactly("HOST"),
 		RunE: func(c *cobra.Command, args []string) error {
-			tests, err := f.tests()
+			f := f
+			to, err := f.target(args[0])
 			if err != nil {
 				return usageError{err}
 			}
-			return measureHost(c.Context(), s, f, args[0], tests)
+			given := func(flag string) bool {
+				return c.Flags().Changed(flag) || flag == "device" && f.device != ""
+			}
+			kinds, err := f.chooseKinds(given)
+			if err != nil {
+				return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+			}
+			todo, err := f.sequence(kinds, given)
+			if err != nil {
+				return usageError{err}
+			}
+			return measureHost(c.Context(), s, &f, to, todo, probe.Run)
 		},
 	}
-	flags := c.Flags()
-	flags.Uint16VarP(&f.port, "port", "p", defaultPort, "port of the server")
-	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: trace, ping, rr, tcp")
-	flags.IntVarP(&f.flows, "flows", "P", 0, "number of parallel TCP flows (default: one test with 1 and one with 8)")
-	flags.DurationVarP(&f.duration, "duration", "t", 0, "measured time of each rr (default 1s) and tcp (default 3s) test")
-	flags.BoolVarP(&f.reverse, "reverse", "R", false, "the server sends, this host receives")
-	flags.BoolVarP(&f.udp, "udp", "u", false, "rr over UDP, trace with UDP probes")
-	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")
-	flags.BoolVarP(&f.v4, "ipv4", "4", false, "use IPv4 only")
-	flags.BoolVarP(&f.v6, "ipv6", "6", false, "use IPv6 only")
-	flags.StringVarP(&f.congestion, "congestion", "C", "", "TCP congestion control algorithm")
-	flags.StringVarP(&f.window, "window", "w", "", "clamp the receive window of each flow, such as 1.33MB")
-	flags.BoolVar(&f.copy, "copy", false, "have the receiver copy the payload to user space, as an application would")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the server's token")
-	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
-	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
+	f.define(c)
+	completeTest(c)
 	return c
 }
 
-// tests turns the flags into the tests to do, in their order.
-func (f testFlags) tests() ([]measurement.TestInfo, error) {
-	if f.flows < 0 || f.duration < 0 {
-		return nil, errors.New("--flows and --duration cannot be negative")
-	}
-	throughput, err := f.throughputTests()
-	if err != nil {
-		return nil, err
-	}
-	over := measurement.OverTCP
-	if f.udp {
-		over = measurement.OverUDP
-	}
-	tests := append([]measurement.TestInfo{
-		{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace, Protocol: over}},
-		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.02}},
-		{Name: "latency", Title: "latency", Spec: measurement.Spec{Kind: measurement.RR, Protocol: over, Duration: f.durationOr(time.Second)}},
-	}, throughput...)
-	known := []string{"trace", "ping", "rr", "tcp"}
-	wanted := f.only
-	if len(wanted) == 0 {
-		// The rr test gives the latency; ping is there for who asks for it.
-		wanted = []string{"trace", "rr", "tcp"}
-	}
-	for _, kind := range wanted {
-		if !slices.Contains(known, kind) {
-			return nil, fmt.Errorf("--only %q is not a kind of test; they are %s", kind, strings.Join(known, ", "))
-		}
-	}
-	tests = slices.DeleteFunc(tests, func(t measurement.TestInfo) bool { return !slices.Contains(wanted, string(t.Spec.Kind)) })
-	for i := range tests {
-		tests[i].Spec = tests[i].Spec.Defaults()
-	}
-	return tests, nil
+// define binds the flags.
+func (f *testFlags) define(c *cobra.Command) {
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.SetNormalizeFunc(asIPerf3Says)
+	flags.Uint16VarP(&f.port, "port", "p", defaultPort, "port of the server")
+	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the server's token (environment: "+tokenFileEnv+")")
+	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")
+	flags.StringVar(&f.device, "device", "", "network interface to send from; HOST%DEVICE says the same")
+	flags.BoolVarP(&f.v4, "ipv4", "4", false, "use IPv4 only")
+	flags.BoolVarP(&f.v6, "ipv6", "6", false, "use IPv6 only")
+
+	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: "+names(measurement.Kinds()))
+	flags.BoolVarP(&f.udp, "udp", "u", false, "datagrams: --only udp")
+	flags.VarP(&f.duration, "duration", "t", "measured time of each throughput or load test (default 10 s; in a profile 2 to 3 s)")
+	flags.VarP(&f.rate, "rate", "b", "udp: rate of all flows together, 0 for as fast as can be (the default); tcp: pace the flows; profile: the bottleneck's bandwidth")
+	flags.VarP(tosValue{&f.dscp}, "tos", "S", "type of service byte of the packets, such as 0xb8")
+	flags.Var(&f.dscp, "dscp", "code point of the packets: 0 to 63, or a name such as EF, AF41, LE")
+
+	flags.IntVarP(&f.flows, "flows", "P", 0, "number of flows at the same time (default 1; load 8)")
+	flags.BoolVarP(&f.reverse, "reverse", "R", false, "the server sends, this host receives")
+	flags.BoolVar(&f.bidir, "bidir", false, "both send at the same time, on flows of their own")
+	flags.VarP(&f.omit, "omit", "O", "tcp, load: longest discarded start, which ends once the rate is steady; else the discarded start")
+	flags.VarP(&f.interval, "interval", "i", "print the received rate in these intervals; ping: time between requests (default 20 ms)")
+	flags.VarP(&f.window, "window", "w", "clamp the receive window of each flow, such as 1.33MB")
+	flags.IntVarP(&f.mss, "mss", "M", 0, "largest TCP segment in bytes")
+	flags.StringVarP(&f.congestion, "congestion", "C", "", "TCP congestion control algorithm")
+	flags.BoolVarP(&f.zerocopy, "zerocopy", "Z", false, "send with sendfile(2), which refers to pages")
+	flags.BoolVar(&f.copy, "copy", false, "copy the payload at both ends, as an application does")
+	flags.BoolVarP(&f.mptcp, "mptcp", "m", false, "use Multipath TCP where both ends have it")
+	flags.Uint16Var(&f.cport, "cport", 0, "port to send from; each further flow takes the next")
+	flags.BoolVar(&f.iperf3, "iperf3", false, "the other end is a stock iperf3 server")
+
+	flags.VarP(&f.length, "length", "l", "payload of each packet (udp, pps, ping), or of request and response (rr, crr)")
+	flags.Var(&f.gso, "gso", "have the kernel cut large UDP buffers into packets: on, off or auto")
+	flags.Var(&f.gro, "gro", "have the kernel join UDP packets on receipt: on, off or auto")
+	flags.Var(&f.lossBound, "loss-bound", "udp, pps: search for the highest rate (up to -b) that loses no more, such as 0.1%")
+
+	flags.StringVar(&f.protocol, "protocol", "", "rr, load: tcp or udp; trace: tcp, udp or icmp")
+	flags.Var(&f.request, "request", "size of each request")
+	flags.Var(&f.response, "response", "size of each response")
+	flags.Float64Var(&f.requestsPerSecond, "requests-per-second", 0, "send requests at this rate whether or not answers came (open loop)")
+	flags.IntVar(&f.inFlight, "in-flight", 0, "requests that wait for their answer at the same time (default 1)")
+	flags.BoolVar(&f.spin, "spin", false, "poll instead of sleeping, at both ends: the path without the wake-up")
+	flags.IntVarP(&f.count, "count", "c", 0, "number of echo requests (default 20)")
+	flags.Var(&f.timeout, "timeout", "how long one probe or answer is waited for")
+	flags.IntVar(&f.maxHops, "max-hops", 0, "furthest hop of a trace (default 30)")
+
+	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
+	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")
+	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric, and what was effective")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
+	c.MarkFlagsMutuallyExclusive("tos", "dscp")
+	c.MarkFlagsMutuallyExclusive("reverse", "bidir")
+	c.MarkFlagsMutuallyExclusive("zerocopy", "copy")
+	c.MarkFlagsMutuallyExclusive("json", "markdown")
 }
 
-// throughputTests are one test with the flows asked for, or one with a single
-// flow and one with several.
-func (f testFlags) throughputTests() ([]measurement.TestInfo, error) {
-	spec := measurement.Spec{
-		Kind: measurement.TCP, Duration: f.durationOr(3 * time.Second), MaxWarmup: 1,
-		CongestionControl: f.congestion, CopyPayload: f.copy,
+// asIPerf3Says lets the long names of iperf3's flags name those here.
+func asIPerf3Says(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	switch name {
+	case "time":
+		name = "duration"
+	case "parallel":
+		name = "flows"
+	case "bitrate", "bandwidth":
+		name = "rate"
+	case "len":
+		name = "length"
+	case "set-mss":
+		name = "mss"
+	case "bind-dev":
+		name = "device"
 	}
-	if f.window != "" {
-		window, err := experiment.ParseBytes(f.window)
+	return pflag.NormalizedName(name)
+}
+
+// target is the host that the command line names.
+type target struct {
+	name string
+	port uint16
+}
+
+// target takes HOST[%DEVICE][:PORT] apart; a device goes into f.
+func (f *testFlags) target(arg string) (target, error) {
+	to := target{arg, f.port}
+	if host, port, err := net.SplitHostPort(arg); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
-			return nil, fmt.Errorf("--window: %w", err)
+			return to, fmt.Errorf("%q is not a port", port)
 		}
-		spec.WindowBytes = window
+		to = target{host, uint16(n)}
 	}
-	if f.reverse {
-		spec.Direction = measurement.Receive
+	host, device, found := strings.Cut(to.name, "%")
+	if !found {
+		return to, nil
 	}
-	flows := []int{1, 8}
-	if f.flows > 0 {
-		flows = []int{f.flows}
+	if device == "" || f.device != "" && f.device != device {
+		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, f.device)
 	}
-	var tests []measurement.TestInfo
-	for _, n := range flows {
-		spec.Flows = n
-		tests = append(tests, measurement.TestInfo{Name: fmt.Sprintf("flows-%d", n), Title: quantity.Count(n, "flow"), Spec: spec})
+	f.device = device
+	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
+		to.name = host // only a link-local address keeps its zone
 	}
-	return tests, nil
+	return to, nil
 }
 
-// durationOr is the duration asked for, or the test's own.
-func (f testFlags) durationOr(own time.Duration) measurement.Seconds {
-	if f.duration > 0 {
-		own = f.duration
-	}
-	return measurement.SecondsOf(own)
-}
-
-func measureHost(ctx context.Context, s streams, f testFlags, host string, tests []measurement.TestInfo) error {
-	target, err := f.resolve(ctx, host)
-	if err != nil {
-		return err
-	}
-	token, err := readToken(f.tokenFile)
-	if err != nil {
-		return err
-	}
-	request := probe.Request{Target: target, Token: token}
-	if f.bind != "" {
-		if request.Source, err = netip.ParseAddr(f.bind); err != nil {
-			return usageError{fmt.Errorf("--bind: %w", err)}
-		}
-	}
-	spareProcessor()
-	result := hostResult(host, target, tests)
-	if !f.json {
-		fmt.Fprintf(s.out, "path to %s (%v)\n", host, target)
-	}
-	failed := 0
-	for i, test := range tests {
-		trial := measureOnce(ctx, s, f, request, i+1, test)
-		if ctx.Err() != nil {
-			return fmt.Errorf("stopped after %d of %d tests", i, len(tests))
-		}
-		if !trial.Gate.Passed {
-			failed++
-		}
-		result.Trials = append(result.Trials, trial)
-		if !f.json {
-			printTrial(s.out, test, trial)
-		}
-	}
-	result.Ended = time.Now()
-	result.Complete = true
-	analysis := stats.Analyse(result.Trials, result.Tests, result.Paths, stats.DefaultOptions())
-	result.Cells = analysis.Cells
-	if f.json {
-		if err := report.JSON(s.out, result); err != nil {
-			return err
-		}
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d tests gave no result that counts", failed, len(tests))
-	}
-	return nil
-}
-
-// measureOnce does one test and judges it.
-func measureOnce(ctx context.Context, s streams, f testFlags, request probe.Request, order int, test measurement.TestInfo) measurement.Trial {
-	request.ID = fmt.Sprintf("%s-%d", test.Name, time.Now().UnixNano())
-	request.Spec = test.Spec
-	live := newLiveLine(s.err, f.quiet || f.json)
-	start := time.Now()
-	outcome, err := probe.Run(ctx, request, func(p measurement.Progress) {
-		left := test.Spec.ExpectedDuration().Duration() - time.Since(start)
-		live.draw(fmt.Sprintf("  %s  %s left%s", test.Title, clock(left), liveValue(&p)))
-	})
-	live.clear()
-	return measurement.Trial{
-		ID: "b01-path-" + test.Name, Block: 1, Order: order, Path: pathName, Test: test.Name,
-		Start: start, Elapsed: measurement.SecondsOf(time.Since(start)),
-		Gate:    runner.Judge(test.Spec, outcome, measurement.Fingerprint{Matches: true}, runner.Limits{BusyWarns: true}, err),
-		Outcome: outcome,
-	}
-}
-
-// pathName is the one path that test measures.
-const pathName = "path"
-
-// hostResult is the frame of the result, in the format of a run.
-func hostResult(host string, target netip.AddrPort, tests []measurement.TestInfo) *measurement.Result {
-	source, err := os.Hostname()
-	if err != nil {
-		source = "this host"
-	}
-	return &measurement.Result{
-		Format:      measurement.ResultFormat,
-		Experiment:  measurement.ExperimentInfo{Name: "test", Title: "the path to " + host, Scale: 1, Baseline: pathName, Blocks: 1},
-		Testbed:     measurement.Testbed{Kind: "hosts"},
-		Environment: runner.HostEnvironment(),
-		Started:     time.Now(),
-		Planned:     len(tests),
-		Paths: []measurement.PathInfo{{
-			Name: pathName, Baseline: true, Source: source, Dest: target.String(), Hops: []measurement.HopInfo{},
-		}},
-		Tests: tests,
-		Costs: []measurement.Cost{},
-	}
-}
-
-// resolve finds the address of HOST or HOST:PORT.
-func (f testFlags) resolve(ctx context.Context, host string) (netip.AddrPort, error) {
-	port := f.port
-	if h, p, err := net.SplitHostPort(host); err == nil {
-		n, err := strconv.ParseUint(p, 10, 16)
-		if err != nil {
-			return netip.AddrPort{}, usageError{fmt.Errorf("%q is not a port", p)}
-		}
-		host, port = h, uint16(n)
-	}
+// resolve finds the address of a host.
+func (f *testFlags) resolve(ctx context.Context, to target) (netip.AddrPort, error) {
 	network := "ip"
 	switch {
 	case f.v4:
@@ -267,11 +241,29 @@ func (f testFlags) resolve(ctx context.Context, host string) (netip.AddrPort, er
 	case f.v6:
 		network = "ip6"
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, to.name)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("find the address of %s: %w", host, err)
+		return netip.AddrPort{}, fmt.Errorf("find the address of %s: %w", to.name, err)
 	}
-	return netip.AddrPortFrom(addrs[0].Unmap(), port), nil
+	return netip.AddrPortFrom(addrs[0].Unmap(), to.port), nil
+}
+
+// prepare is what every test of this host has in common.
+func (f *testFlags) prepare(ctx context.Context, to target) (probe.Request, error) {
+	var r probe.Request
+	var err error
+	if r.Target, err = f.resolve(ctx, to); err != nil {
+		return r, err
+	}
+	if r.Token, err = readToken(f.tokenFile); err != nil {
+		return r, err
+	}
+	if f.bind != "" {
+		if r.Source, err = netip.ParseAddr(f.bind); err != nil {
+			return r, usageError{fmt.Errorf("--bind: %w", err)}
+		}
+	}
+	return r, nil
 }
 
 // readToken reads the shared secret, without the line's end; no file, no token.

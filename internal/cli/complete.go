@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// completeTest completes the values of the flags of `hopbench test`.
+func completeTest(c *cobra.Command) {
+	values := map[string]cobra.CompletionFunc{
+		"only":       completeKinds,
+		"congestion": completeCongestion,
+		"device":     completeDevices,
+		"gso":        oneOf("on", "off", "auto"),
+		"gro":        oneOf("on", "off", "auto"),
+		"protocol":   oneOf("tcp", "udp", "icmp"),
+		"dscp":       oneOf(slices.Sorted(maps.Keys(dscpNames()))...),
+	}
+	for _, flag := range []string{"rate", "window", "mss", "length", "request", "response", "duration", "omit", "interval", "timeout", "loss-bound",
+		"flows", "count", "in-flight", "requests-per-second", "max-hops", "cport", "port", "tos", "bind"} {
+		values[flag] = cobra.NoFileCompletions
+	}
+	for flag, complete := range values {
+		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // there is no such flag: a mistake above
+		}
+	}
+	c.ValidArgsFunction = cobra.NoFileCompletions
+}
+
+func oneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// completeKinds completes the last of a list of kinds, with those that are not
+// in it yet.
+func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	var out []string
+	for _, k := range measurement.Kinds() {
+		if !slices.Contains(strings.Split(before, ","), string(k)) {
+			out = append(out, before+string(k))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeCongestion lists the algorithms that the kernel has loaded (Linux,
+// Documentation/networking/ip-sysctl.rst); elsewhere nothing is known.
+func completeCongestion(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return strings.Fields(string(text)), cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	devices, err := net.Interfaces()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out []string
+	for _, d := range devices {
+		out = append(out, d.Name)
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// TestEveryFlagIsDocumented holds that docs/test.md has each flag of test and
+// serve with its short form, and says of each option which kinds take it.
+func TestEveryFlagIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/test.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, served, found := strings.Cut(string(text), "\n## `hopbench serve`\n")
+	if !found {
+		t.Fatal("there is no section on serve")
+	}
+	for section, c := range map[string]*cobra.Command{page: testCommand(streams{}), served: serveCommand(streams{})} {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			name := "`--" + f.Name + "`"
+			if f.Shorthand != "" {
+				name = "`-" + f.Shorthand + "`, " + name
+			}
+			if f.Name == "ipv4" || f.Name == "ipv6" {
+				name = "`-" + f.Shorthand + "`"
+			}
+			if !strings.Contains(section, name) {
+				t.Errorf("docs/test.md lacks %s of %s", name, c.Name())
+			}
+		})
+	}
+	for _, o := range options() {
+		if c := testCommand(streams{}); c.Flags().Lookup(o.flag) == nil {
+			t.Errorf("there is no flag --%s", o.flag)
+		}
+	}
+}

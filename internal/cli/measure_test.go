@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+)
+
+// fakePath answers every kind of test as a path of one Gbit/s does that needs
+// four flows to be filled.
+func fakePath(_ context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	progress(measurement.Progress{Elapsed: 0.1, Throughput: 1e9})
+	o := measurement.Outcome{Metrics: measurement.Metrics{}}
+	if m, ok := measurement.PrimaryOf(r.Spec.Kind); ok {
+		o.Metrics[m.Name] = 1500
+	}
+	switch r.Spec.Kind {
+	case measurement.TCP:
+		o.Metrics["goodput_bits_per_second"] = min(250e6*float64(r.Spec.Flows), 900e6)
+		o.Metrics["tcp_efficiency_fraction"] = 0.99
+		o.Throughput = &measurement.Bins{Width: r.Spec.Duration, Bytes: []float64{1e9}}
+		for range r.Spec.Flows {
+			o.Flows = append(o.Flows, measurement.Flow{ReceivedBytes: 1 << 30})
+		}
+	case measurement.UDP:
+		o.Metrics["goodput_bits_per_second"] = r.Spec.RateBitsPerSecond
+	case measurement.RR, measurement.Ping:
+		o.Metrics["rtt_p50_seconds"] = 0.001
+		o.Latency = &measurement.Distribution{Samples: 1000, Min: 0.001, Mean: 0.001, Max: 0.001}
+	}
+	return o, nil
+}
+
+// measured is what one command line prints, over a fake path.
+func measured(t *testing.T, ctx context.Context, line string, run runFunc) (stdout, stderr string, err error) {
+	t.Helper()
+	f, given, err := parse(t, line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := f.target("127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := f.chooseKinds(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	todo, err := f.sequence(kinds, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errors bytes.Buffer
+	err = measureHost(ctx, streams{out: &out, err: &errors}, f, to, todo, run)
+	return out.String(), errors.String(), err
+}
+
+func TestProfileInText(t *testing.T) {
+	out, progress, err := measured(t, t.Context(), "", fakePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, back ", "\nRTT under load ", "\nUDP ",
+		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if progress != "" {
+		t.Errorf("progress where there is no terminal: %q", progress)
+	}
+}
+
+func TestProfileInJSON(t *testing.T) {
+	out, _, err := measured(t, t.Context(), "--json -b 1G", fakePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r measurement.Result
+	d := json.NewDecoder(strings.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil || d.More() {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if !r.Complete || len(r.Trials) != len(r.Tests) || r.Planned != len(r.Trials) || len(r.Cells) == 0 {
+		t.Errorf("complete %v, %d trials, %d tests, %d planned, %d cells", r.Complete, len(r.Trials), len(r.Tests), r.Planned, len(r.Cells))
+	}
+	if len(r.RFC6349) != 4 { // 1, 4 and 16 flows, and 4 back
+		t.Fatalf("%d ratings", len(r.RFC6349))
+	}
+	for _, q := range r.RFC6349 {
+		if q.IdealSource != measurement.IdealGiven || q.TransferTimeRatio == nil || q.TCPEfficiency == nil {
+			t.Errorf("%+v", q)
+		}
+	}
+}
+
+func TestProfileInMarkdown(t *testing.T) {
+	out, _, err := measured(t, t.Context(), "--markdown", fakePath)
+	if err != nil || !strings.Contains(out, "| 4 flows, back |") || !strings.Contains(out, "|---|---:|---:|---:|") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+// A step that fails is a line; the others go on, and the exit status tells.
+func TestProfileGoesOnAfterAFailure(t *testing.T) {
+	run := func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+		if r.Spec.Kind == measurement.MTU || r.Spec.Protocol == measurement.OverUDP && r.Spec.Kind == measurement.RR {
+			return measurement.Outcome{}, &probe.Error{Op: "test", Reason: probe.TimedOut, Err: errors.New("UDP seems to be filtered")}
+		}
+		return fakePath(ctx, r, progress)
+	}
+	out, _, err := measured(t, t.Context(), "", run)
+	if err == nil || !strings.Contains(err.Error(), "2 of 10 tests gave no result that counts") || exitStatus(err, new(bytes.Buffer)) != exitFailed {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"does not count: test: timeout: UDP seems to be filtered", "\nidle RTT, TCP ", "\nRTT under load "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestNoServerEndsWhatNeedsOne(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for name, c := range map[string]struct {
+		err  error
+		ends bool
+	}{
+		"nothing listens":  {&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, true},
+		"another token":    {&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the tokens differ")}, true},
+		"UDP is refused":   {&probe.Error{Op: "udp", Reason: probe.Refused, Err: &net.OpError{Op: "read", Net: "udp", Err: syscall.ECONNREFUSED}}, false},
+		"one kind refused": {&probe.Error{Op: "x", Reason: probe.Unsupported, Err: errors.New("it has none")}, false},
+	} {
+		ran := 0
+		out, _, err := measured(t, t.Context(), "", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			ran++
+			if r.Spec.Kind == measurement.Trace || r.Spec.Kind == measurement.Ping {
+				return fakePath(ctx, r, progress)
+			}
+			return measurement.Outcome{}, fmt.Errorf("wrapped: %w", c.err)
+		})
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		hint := strings.Contains(out, "No server could be used at 127.0.0.1, port 9")
+		if hint != c.ends || (ran == 3) != c.ends {
+			t.Errorf("%s: %d tests, hint %v:\n%s", name, ran, hint, out)
+		}
+	}
+}
+
+// Interrupted, it shows what it has.
+func TestInterruptedProfileShowsWhatItHas(t *testing.T) {
+	for _, flags := range []string{"", "--json"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out, _, err := measured(t, ctx, flags, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind == measurement.TCP {
+				cancel()
+				return measurement.Outcome{}, ctx.Err()
+			}
+			return fakePath(ctx, r, progress)
+		})
+		if err == nil || !strings.Contains(err.Error(), "stopped after 3 tests") {
+			t.Errorf("%v", err)
+		}
+		if !strings.Contains(out, "idle RTT") || strings.Contains(out, "1 flow") || flags != "" && !strings.Contains(out, `"complete": false`) {
+			t.Errorf("%s:\n%s", flags, out)
+		}
+	}
+}
+
+func TestSingleTestsAreNotRated(t *testing.T) {
+	out, _, err := measured(t, t.Context(), "--only tcp,rr -P 2 -R", fakePath)
+	if err != nil || strings.Contains(out, "RFC 6349") || !strings.Contains(out, "\n2 flows, back ") || !strings.Contains(out, "\nlatency ") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "token")
+	if err := os.WriteFile(file, []byte("secret\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(tokenFileEnv, file)
+	f, _, err := parse(t, "")
+	if err != nil || f.tokenFile != file {
+		t.Errorf("%v, token file %q", err, f.tokenFile)
+	}
+	if token, err := readToken(f.tokenFile); token != "secret" || err != nil {
+		t.Errorf("%q, %v", token, err)
+	}
+	if _, err := readToken(empty); err == nil || exitStatus(err, new(bytes.Buffer)) != exitUsage {
+		t.Errorf("an empty token: %v", err)
+	}
+	if _, err := readToken(filepath.Join(dir, "none")); err == nil {
+		t.Error("a token from nowhere")
+	}
+}
