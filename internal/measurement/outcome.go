@@ -129,6 +129,8 @@ type End struct {
 	CPUs    int     `json:"cpus,omitempty"`
 	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
 	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
+	// BusiestCPU is the share of the busiest processor, over the measured time.
+	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`
 	// CPUTime is what all processors together spent busy over the measured time.
 	CPUTime Seconds `json:"cpu_seconds,omitempty"`
 	// ContextSwitches of the whole host over the measured time.
