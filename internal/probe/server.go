@@ -44,6 +44,10 @@ type ServerOptions struct {
 	MaxFlows       int           // of one test (128)
 	MaxDuration    time.Duration // of one test, warm-up included (an hour)
 
+	// IPerf3Open serves iperf3's clients, which cannot prove a token, although
+	// there is one.
+	IPerf3Open bool
+
 	// Log gets one line per refused or failed connection; nil discards them.
 	Log *slog.Logger
 }
