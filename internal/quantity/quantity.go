@@ -41,12 +41,16 @@ var (
 	plain   = Scale{1, ""}
 )
 
-// wholeCount is the least count that is written in thousands.
-const wholeCount = 1e5
+// wholeCount is the least count that is written in thousands, wholeBytes the
+// least size: 1448 B and 1500 B are known by their names.
+const (
+	wholeCount = 1e5
+	wholeBytes = 1e4
+)
 
 // ScaleFor picks the prefix in which a value like reference reads best: the
 // largest one that leaves at least 1 before the decimal point. A fraction is
-// read in percent, a count below 100 000 as it is.
+// read in percent, a count below 100 000 and a size below 10 kB as they are.
 func ScaleFor(u measurement.Unit, reference float64) Scale {
 	var from []Scale
 	switch u {
@@ -56,6 +60,9 @@ func ScaleFor(u measurement.Unit, reference float64) Scale {
 		from = times
 	case measurement.Bytes:
 		from = bytes
+		if math.Abs(reference) < wholeBytes {
+			return bytes[len(bytes)-1]
+		}
 	case measurement.SecondsPerByte:
 		from = perByte
 	case measurement.SecondsPerPacket:

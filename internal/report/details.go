@@ -82,7 +82,7 @@ func (m *model) detailColumn(t test, metric measurement.Metric) []string {
 	if len(medians) == 0 {
 		return nil
 	}
-	as := test{Primary: metric, Scale: commonScale(metric.Unit, medians), Mixed: farApart(medians)}
+	as := test{Primary: metric, Scale: commonScale(metric.Unit, medians), Mixed: farApart(medians) || metric.Unit == measurement.Fraction}
 	as.Decimals = columnDecimals(medians, nil, as.Scale)
 	for i, p := range m.Paths {
 		out[i] = "—"

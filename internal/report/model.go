@@ -274,10 +274,10 @@ func farApart(values []float64) bool {
 
 // columnDecimals is how many decimals show three significant digits of the
 // smallest value, and one more where the narrowest interval needs it. Whole
-// counts, such as hops, are written whole.
+// counts, such as hops, and whole bytes are written whole.
 func columnDecimals(medians, widths []float64, s quantity.Scale) int {
 	fractional := func(v float64) bool { return v != math.Trunc(v) }
-	if s.Name == "" && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
+	if (s.Name == "" || s.Name == "B") && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
 		return 0
 	}
 	d := 0
