@@ -139,6 +139,36 @@ func serveOneFlow(t *testing.T) netip.AddrPort {
 	return listener.Addr().(*net.TCPAddr).AddrPort()
 }
 
+// An agent that serves iperf3's clients asks no less of its own.
+func TestListenIPerf3StillAsksForTheToken(t *testing.T) {
+	far, near := start(t), start(t)
+	var err error
+	var target netip.AddrPort
+	for range 20 {
+		ln, listenErr := net.Listen("tcp", "127.0.0.1:0")
+		if listenErr != nil {
+			t.Fatal(listenErr)
+		}
+		target = ln.Addr().(*net.TCPAddr).AddrPort()
+		_ = ln.Close()
+		if err = far.ListenIPerf3(testContext(t), target, testToken); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}}
+	if _, err := near.Run(testContext(t), request, nil); err != nil {
+		t.Errorf("with the token: %v", err)
+	}
+	request.Token = "another"
+	_, err = near.Run(testContext(t), request, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Unauthorized {
+		t.Errorf("with another token: %v, want reason %s", err, probe.Unauthorized)
+	}
+}
+
 func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {
 	if err := start(t).Listen(testContext(t), netip.MustParseAddrPort("0.0.0.0:45991"), ""); err == nil {
 		t.Error("an agent listens for everyone without a token")

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -190,23 +191,21 @@ func (j *judge) localDrops(loss, received float64) {
 // maxPlaces bounds how many places a warning names.
 const maxPlaces = 4
 
-// dropped is how many packets the ends lost themselves, and where. Ends on one
-// host are counted once.
+// dropped is how many packets the ends lost themselves, and where. What two ends
+// on one host both report is one counter of that host, seen twice.
 func (j *judge) dropped() (float64, string) {
 	source, destination := j.outcome.Source, j.outcome.Destination
-	ends := []struct {
-		name string
-		end  measurement.End
-	}{{"source", source}, {"destination", destination}}
-	if sameHost(source, destination) {
-		ends = ends[:1]
-		ends[0].name = "host"
-	}
 	total, places := 0.0, []string(nil)
-	for _, e := range ends {
-		for _, d := range e.end.Drops {
-			total += d.Packets
-			places = append(places, fmt.Sprintf("%s's %s %.0f", e.name, d.Place, d.Packets))
+	add := func(end string, d measurement.Drop) {
+		total += d.Packets
+		places = append(places, fmt.Sprintf("%s's %s %.0f", end, d.Place, d.Packets))
+	}
+	for _, d := range source.Drops {
+		add("source", d)
+	}
+	for _, d := range destination.Drops {
+		if !sameHost(source, destination) || !slices.Contains(source.Drops, d) {
+			add("destination", d)
 		}
 	}
 	if total == 0 {

@@ -206,8 +206,8 @@ func TestGatesOfKinds(t *testing.T) {
 		{name: "udp, two ends on one host", spec: udp, change: func(o *measurement.Outcome) {
 			o.Source.Host = "b"
 			o.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}}
-			drops(900)(o)
-		}, warn: "local-drops", says: "lost 500 packets (host's softnet backlog 500)"},
+			o.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}, {Place: "UDP receive buffer", Packets: 400}}
+		}, warn: "local-drops", says: "lost 900 packets (source's softnet backlog 500, destination's UDP receive buffer 400)"},
 		{name: "udp search", spec: search, change: func(o *measurement.Outcome) {
 			o.Throughput = nil
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}}
