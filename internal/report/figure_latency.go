@@ -223,10 +223,11 @@ func (m *model) latencyFigure(id string, t test, all []series, samples int64) fi
 			drawn = append(drawn, point{p.x.at(q.x), p.y.at(q.y)})
 		}
 		label, kind := m.Paths[s.path].Label, " curve"
-		if s.idle {
-			label, kind = label+", idle", " curve idle"
+		tooltip := label
+		if s.idle { // its colour and its dashes name the path
+			label, tooltip, kind = "idle", label+", idle", " curve idle"
 		}
-		p.polyline(drawn, class("s", s.path)+kind, label)
+		p.polyline(drawn, class("s", s.path)+kind, tooltip)
 		last := drawn[len(drawn)-1]
 		p.line(last.x, last.y, p.right, last.y, class("s", s.path)+" lead")
 		labels = append(labels, endLabel{path: s.path, label: label, y: last.y})
