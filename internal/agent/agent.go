@@ -46,6 +46,8 @@ type request struct {
 type listenRequest struct {
 	Address netip.AddrPort `json:"address"`
 	Token   string         `json:"token,omitempty"`
+	// IPerf3Open serves iperf3's clients too, which cannot prove the token.
+	IPerf3Open bool `json:"iperf3_open,omitempty"`
 }
 
 // cancelRequest is the payload of TypeAgentCancel.
@@ -80,6 +82,9 @@ const (
 	// maxReply bounds what an agent answers: an outcome holds the series of
 	// every flow.
 	maxReply = protocol.MaxAgentReply
+	// maxTestFlows is what the largest test takes of a server: its flows each
+	// way, and some for control and latency beside them.
+	maxTestFlows = 2*probe.MaxFlows + 16
 	// maxRunning bounds the requests in progress at the same time.
 	maxRunning = 64
 )
@@ -128,9 +133,9 @@ func (s *server) read() error {
 		}
 		switch t {
 		case protocol.TypeAgentRequest:
-			var r request
-			if err := json.Unmarshal(payload, &r); err != nil {
-				return fmt.Errorf("%w: request: %w", protocol.ErrMalformed, err)
+			r, err := parseRequest(payload)
+			if err != nil {
+				return err
 			}
 			s.begin(r)
 		case protocol.TypeAgentCancel:
@@ -147,6 +152,15 @@ func (s *server) read() error {
 			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
 		}
 	}
+}
+
+// parseRequest reads the payload of a TypeAgentRequest frame.
+func parseRequest(payload []byte) (request, error) {
+	var r request
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return request{}, fmt.Errorf("%w: request: %w", protocol.ErrMalformed, err)
+	}
+	return r, nil
 }
 
 // begin answers r from a goroutine of its own.
@@ -187,6 +201,7 @@ func (s *server) handle(ctx context.Context, r request) reply {
 		if err != nil {
 			return reply{Error: errorOf(r.Op, err)}
 		}
+		out.Thin() // the reply of a test of thousands of flows must fit a frame
 		return reply{Outcome: &out}
 	case r.Op == opEnvironment:
 		return reply{Environment: environment()}
@@ -211,8 +226,8 @@ func (s *server) listen(r listenRequest) error {
 	}
 	// The coordinator decides what is measured; its clients are its own agents.
 	server, err := probe.NewServer(probe.ServerOptions{
-		Token: r.Token, Log: s.opts.Log,
-		MaxConnections: 4 * probe.MaxFlows, MaxFlows: probe.MaxFlows, MaxDuration: 2 * probe.MaxDuration,
+		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open,
+		MaxConnections: 4 * probe.MaxFlows, MaxFlows: maxTestFlows, MaxDuration: 3 * probe.MaxDuration,
 	})
 	if err != nil {
 		return err

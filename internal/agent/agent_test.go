@@ -54,6 +54,12 @@ func start(t *testing.T) *Client {
 // listen has the agent listen on a port of loopback that is free for TCP and UDP.
 func listen(t *testing.T, c *Client, token string) netip.AddrPort {
 	t.Helper()
+	return listenBy(t, c.Listen, token)
+}
+
+// listenBy is listen by either of a client's methods.
+func listenBy(t *testing.T, do func(context.Context, netip.AddrPort, string) error, token string) netip.AddrPort {
+	t.Helper()
 	var err error
 	for range 20 {
 		var ln net.Listener
@@ -62,7 +68,7 @@ func listen(t *testing.T, c *Client, token string) netip.AddrPort {
 		}
 		addr := ln.Addr().(*net.TCPAddr).AddrPort()
 		_ = ln.Close()
-		if err = c.Listen(testContext(t), addr, token); err == nil {
+		if err = do(testContext(t), addr, token); err == nil {
 			return addr
 		}
 	}
@@ -137,6 +143,21 @@ func serveOneFlow(t *testing.T) netip.AddrPort {
 		}
 	})
 	return listener.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// An agent that serves iperf3's clients asks no less of its own.
+func TestListenIPerf3StillAsksForTheToken(t *testing.T) {
+	far, near := start(t), start(t)
+	target := listenBy(t, far.ListenIPerf3, testToken)
+	request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}}
+	if _, err := near.Run(testContext(t), request, nil); err != nil {
+		t.Errorf("with the token: %v", err)
+	}
+	request.Token = "another"
+	_, err := near.Run(testContext(t), request, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Unauthorized {
+		t.Errorf("with another token: %v, want reason %s", err, probe.Unauthorized)
+	}
 }
 
 func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {

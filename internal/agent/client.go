@@ -52,9 +52,20 @@ func (c *Client) Close() error {
 }
 
 // Listen makes the agent the far end of tests at addr, for as long as the
-// control connection lives. It returns when the agent listens.
+// control connection lives. Its clients must prove token. It returns when the
+// agent listens.
 func (c *Client) Listen(ctx context.Context, addr netip.AddrPort, token string) error {
-	_, err := c.do(ctx, request{Op: opListen, Listen: &listenRequest{Address: addr, Token: token}}, nil)
+	return c.listen(ctx, listenRequest{Address: addr, Token: token})
+}
+
+// ListenIPerf3 is Listen for an agent that serves iperf3's clients too, which
+// cannot prove a token.
+func (c *Client) ListenIPerf3(ctx context.Context, addr netip.AddrPort, token string) error {
+	return c.listen(ctx, listenRequest{Address: addr, Token: token, IPerf3Open: true})
+}
+
+func (c *Client) listen(ctx context.Context, r listenRequest) error {
+	_, err := c.do(ctx, request{Op: opListen, Listen: &r}, nil)
 	return err
 }
 

@@ -124,6 +124,6 @@ type PlannedTrial struct {
 // Overrides are what a command line may change of an experiment.
 type Overrides struct {
 	Blocks   int           // 0 leaves the file's
-	Duration time.Duration // measured time of each tcp test, 0 leaves the file's
+	Duration time.Duration // measured time of each tcp, udp, pps and load test, 0 leaves the file's
 	Full     bool          // published durations
 }

@@ -59,6 +59,18 @@ func checkAccepted(t *testing.T, e *Experiment) {
 			t.Errorf("scaled window %d", w)
 		}
 	}
+	for _, test := range s.Tests {
+		for _, b := range []int64{test.Spec.SendBufferBytes, test.Spec.ReceiveBufferBytes} {
+			if b != 0 && b < minWindowBytes-1 {
+				t.Errorf("scaled socket buffer %d", b)
+			}
+		}
+		for _, r := range []float64{test.Spec.RateBitsPerSecond, test.Spec.PacingBitsPerSecond} {
+			if r != 0 && r < minRateBitsPerSecond*0.999 {
+				t.Errorf("scaled rate %v", r)
+			}
+		}
+	}
 	few, err := s.With(Overrides{Blocks: 2, Full: true})
 	if err != nil {
 		t.Fatal(err)

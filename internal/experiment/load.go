@@ -110,6 +110,7 @@ func (l *loader) experiment() *Experiment {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
 	l.names()
+	l.bothWays()
 	if f.Published != nil {
 		e.Published = l.published(f.Published, e)
 	}
@@ -135,7 +136,7 @@ func (l *loader) endpoint(f *FileEndpoint) Endpoint {
 	return Endpoint{
 		Name:                string(f.Name),
 		EgressBitsPerSecond: l.rate(&f.Egress),
-		ReceiveWindowBytes:  l.window(&f.ReceiveWindow),
+		ReceiveWindowBytes:  l.window(&f.ReceiveWindow, "receive window"),
 		CongestionControl:   string(f.CongestionControl),
 	}
 }
@@ -150,16 +151,18 @@ func (l *loader) rate(field *RateText) float64 {
 	return rate
 }
 
-func (l *loader) window(field *SizeText) int64 {
+// window reads how many bytes may be in flight or wait, and checks that enough
+// of them are left when scaled.
+func (l *loader) window(field *SizeText, what string) int64 {
 	window := parsed(ParseBytes, *field)
 	switch {
 	case *field == "":
 	case float64(window)/l.scale < minWindowBytes:
 		l.wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", FormatBytes(int64(minWindowBytes*l.scale))),
-			"receive window %q is less than %s%s", *field, FormatBytes(minWindowBytes), l.atScale())
+			"%s %q is less than %s%s", what, *field, FormatBytes(minWindowBytes), l.atScale())
 	case window > maxWindowBytes:
 		l.wrong(field, "write at most 1GiB, or leave it out for no limit",
-			"receive window %q is larger than TCP can have", *field)
+			"%s %q is larger than a socket can have", what, *field)
 	}
 	return window
 }
@@ -409,8 +412,9 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 }
 
 // ParseValue reads a quantity in the base unit of a metric: rates for
-// bit/s, times for seconds, sizes for bytes, shares for fractions, plain
-// numbers for counts. The error is a *UnitError.
+// bit/s, times for seconds, sizes for bytes, shares for fractions, times per
+// byte or packet for processor time, plain numbers for counts. The error is a
+// *UnitError.
 func ParseValue(unit measurement.Unit, text string) (float64, error) {
 	switch unit {
 	case measurement.BitsPerSecond:
@@ -423,6 +427,10 @@ func ParseValue(unit measurement.Unit, text string) (float64, error) {
 		return float64(n), err
 	case measurement.Fraction:
 		return ParseFraction(text)
+	case measurement.SecondsPerByte:
+		return parseTimePer("/B", text)
+	case measurement.SecondsPerPacket:
+		return parseTimePer("/packet", text)
 	}
 	return ParseNumber(text)
 }

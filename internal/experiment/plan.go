@@ -59,9 +59,9 @@ func (e *Experiment) clone() *Experiment {
 }
 
 // Scaled is a copy of e for a testbed that is Scale times smaller: rates and
-// window bytes are divided by Scale, times stay, and so do the published
-// figures and the parameters as written. Scaling a scaled experiment changes
-// nothing.
+// the bytes of windows and socket buffers are divided by Scale, times and
+// packets stay, and so do the published figures and the parameters as written.
+// Scaling a scaled experiment changes nothing.
 func (e *Experiment) Scaled() *Experiment {
 	c := e.clone()
 	if c.scaled {
@@ -77,7 +77,18 @@ func (e *Experiment) Scaled() *Experiment {
 			c.Paths[i].Hops[j].RateBitsPerSecond /= c.Scale
 		}
 	}
+	for i := range c.Tests {
+		scaleSpec(&c.Tests[i].Spec, c.Scale)
+		scaleSpec(&c.Tests[i].Full, c.Scale)
+	}
 	return c
+}
+
+func scaleSpec(s *measurement.Spec, scale float64) {
+	s.RateBitsPerSecond /= scale
+	s.PacingBitsPerSecond /= scale
+	s.SendBufferBytes = int64(float64(s.SendBufferBytes) / scale)
+	s.ReceiveBufferBytes = int64(float64(s.ReceiveBufferBytes) / scale)
 }
 
 // With is a copy of e with what a command line asks for. It refuses what a
@@ -101,11 +112,20 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 		if o.Full {
 			c.Tests[i].Spec = c.Tests[i].Full
 		}
-		if o.Duration != 0 && c.Tests[i].Spec.Kind == measurement.TCP {
+		if o.Duration != 0 && isThroughput(c.Tests[i].Spec.Kind) {
 			c.Tests[i].Spec.Duration = measurement.SecondsOf(o.Duration)
 		}
 	}
 	return c, nil
+}
+
+// isThroughput says that a kind of test fills the path.
+func isThroughput(kind measurement.Kind) bool {
+	switch kind {
+	case measurement.TCP, measurement.UDP, measurement.PPS, measurement.Load:
+		return true
+	}
+	return false
 }
 
 // planStream is the second half of the generator's state; it keeps the order
@@ -164,10 +184,11 @@ func below(random *rand.PCG, n uint64) int {
 }
 
 // spec completes a test with what the endpoints say: the window of the end
-// that receives, the congestion control of the end that sends.
+// that receives, the congestion control of the end that sends. Of a test that
+// sends both ways they are the same at either end, which loading checked.
 func (e *Experiment) spec(test Test) measurement.Spec {
 	spec := test.Spec.Defaults()
-	if spec.Kind != measurement.TCP {
+	if spec.Kind != measurement.TCP && spec.Kind != measurement.Load {
 		return spec
 	}
 	sender, receiver := e.endpoint(e.Source), e.endpoint(e.Destination)

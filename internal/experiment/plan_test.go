@@ -248,6 +248,70 @@ func TestScaled(t *testing.T) {
 	}
 }
 
+// Rates and bytes of a test's own are scaled like those of endpoints and hops,
+// at either length; what is counted in packets, requests or seconds is not.
+func TestScaledTests(t *testing.T) {
+	text := `
+format: hopbench.experiment/1
+name: scaled
+scale: 1:10
+endpoints:
+  - {name: a, receive_window: 100kB, congestion_control: bbr}
+  - {name: b, receive_window: 100kB, congestion_control: bbr}
+source: a
+destination: b
+baseline: x
+paths:
+  - {name: x, hops: [{type: cable}]}
+  - {name: y, hops: [{type: cable, delay: 2ms}]}
+tests:
+  - {name: bulk, kind: tcp, direction: both, pacing: 1Gbit, send_buffer: 1MB, receive_buffer: 2MB, full: {duration: 1m}}
+  - {name: datagrams, kind: udp, rate: 2Gbit, packet: 1400B, loss_bound: 0.1%}
+  - {name: full-path, kind: load, requests_per_second: 200, idle: 2s}
+  - {name: connections, kind: crr}
+`
+	e, err := Load("my.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := make(map[string]measurement.Spec)
+	for _, trial := range e.Scaled().Scaled().Plan(1).Trials {
+		specs[trial.Test] = trial.Spec
+	}
+	bulk := specs["bulk"]
+	if bulk.PacingBitsPerSecond != 100e6 || bulk.SendBufferBytes != 100_000 || bulk.ReceiveBufferBytes != 200_000 || bulk.WindowBytes != 10_000 || bulk.CongestionControl != "bbr" {
+		t.Errorf("bulk is %+v", bulk)
+	}
+	if s := specs["datagrams"]; s.RateBitsPerSecond != 200e6 || s.PacketBytes != 1400 || s.LossBound != 0.001 || s.WindowBytes != 0 {
+		t.Errorf("datagrams is %+v", s)
+	}
+	if s := specs["full-path"]; s.WindowBytes != 10_000 || s.CongestionControl != "bbr" || s.RequestsPerSecond != 200 || s.IdleDuration != 2 {
+		t.Errorf("full-path is %+v", s)
+	}
+	if s := specs["connections"]; s.WindowBytes != 0 || s.CongestionControl != "" {
+		t.Errorf("connections is %+v", s)
+	}
+	if e.Tests[0].Spec.PacingBitsPerSecond != 1e9 || e.Tests[0].Full.SendBufferBytes != 1_000_000 {
+		t.Errorf("scaling changed the original: %+v", e.Tests[0])
+	}
+	full, err := e.Scaled().With(Overrides{Full: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := full.Tests[0].Spec; s.PacingBitsPerSecond != 100e6 || s.Duration != 60 {
+		t.Errorf("bulk at full length is %+v", s)
+	}
+	short, err := e.With(Overrides{Duration: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []measurement.Seconds{3, 3, 3, 1} {
+		if got := short.Tests[i].Spec.Duration; got != want {
+			t.Errorf("a duration of 3 s makes %s measure %v s, want %v", short.Tests[i].Name, got, want)
+		}
+	}
+}
+
 func TestPlanTakesEndpointsByDirection(t *testing.T) {
 	text := `
 format: hopbench.experiment/1

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -23,70 +24,208 @@ const (
 	maxMessageBytes = 64_000
 	// minPingPayload leaves room for the identification of a reply.
 	minPingPayload = 16
+	// minPacketBytes leaves room for what a packet of udp and pps carries: the
+	// test's cookie, a sequence number, the time it was sent. maxPacketBytes is
+	// the largest UDP payload over IPv4.
+	minPacketBytes = 32
+	maxPacketBytes = 65_507
+	// minMSSBytes and maxMSSBytes are what Linux takes for TCP_MAXSEG
+	// (TCP_MIN_MSS and MAX_TCP_WINDOW in net/tcp.h).
+	minMSSBytes = 88
+	maxMSSBytes = 32_767
+	// maxPacketFlows bounds the UDP flows of a test: each has a socket and a
+	// thread of its own at either end.
+	maxPacketFlows = 1024
+	maxPort        = 65_535
 )
 
 // KindsOf says which kinds of test a key of FileTest or FileFull applies to;
 // a key that is not here applies to all.
 func KindsOf(key string) []measurement.Kind {
+	const (
+		tcp, udp, pps   = measurement.TCP, measurement.UDP, measurement.PPS
+		rr, crr, load   = measurement.RR, measurement.CRR, measurement.Load
+		mtu, ping, hops = measurement.MTU, measurement.Ping, measurement.Trace
+	)
 	switch key {
-	case "flows", "direction", "copy_payload":
-		return []measurement.Kind{measurement.TCP}
+	case "tool":
+		return []measurement.Kind{tcp, udp}
 	case "duration", "max_warmup":
-		return []measurement.Kind{measurement.TCP, measurement.RR}
-	case "request", "response":
-		return []measurement.Kind{measurement.RR}
+		return []measurement.Kind{tcp, udp, pps, rr, crr, load}
+	case "idle":
+		return []measurement.Kind{load}
+	case "flows":
+		return []measurement.Kind{tcp, udp, pps, crr, load}
+	case "direction", "send_buffer", "receive_buffer":
+		return []measurement.Kind{tcp, udp, pps, load}
+	case "mss", "pacing", "send_method", "copy_payload", "mptcp":
+		return []measurement.Kind{tcp, load}
+	case "dscp":
+		return []measurement.Kind{tcp, udp, pps, rr, crr, load, mtu}
+	case "source_port":
+		return []measurement.Kind{tcp, udp, pps, rr}
+	case "rate", "packet", "loss_bound":
+		return []measurement.Kind{udp, pps}
+	case "gso", "gro":
+		return []measurement.Kind{udp}
 	case "protocol":
-		return []measurement.Kind{measurement.RR, measurement.Trace}
+		return []measurement.Kind{rr, load, hops}
+	case "request", "response":
+		return []measurement.Kind{rr, crr, load}
+	case "requests_per_second":
+		return []measurement.Kind{rr, load}
+	case "in_flight", "spin":
+		return []measurement.Kind{rr}
 	case "count", "interval", "payload":
-		return []measurement.Kind{measurement.Ping}
+		return []measurement.Kind{ping}
 	case "timeout":
-		return []measurement.Kind{measurement.Ping, measurement.Trace}
+		return []measurement.Kind{rr, mtu, ping, hops}
 	case "max_hops":
-		return []measurement.Kind{measurement.Trace}
+		return []measurement.Kind{hops}
 	case "full":
-		return []measurement.Kind{measurement.TCP, measurement.RR, measurement.Ping}
+		return []measurement.Kind{tcp, udp, pps, rr, crr, load, ping}
 	}
-	return []measurement.Kind{measurement.TCP, measurement.RR, measurement.Ping, measurement.Trace}
+	return measurement.Kinds()
 }
 
 func (l *loader) test(f *FileTest) Test {
-	t := Test{Name: string(f.Name), Title: string(f.Title)}
-	spec := measurement.Spec{
-		Kind:          measurement.Kind(f.Kind),
-		Duration:      l.between(&f.Duration, minTestDuration, maxTestDuration),
-		MaxWarmup:     l.between(&f.MaxWarmup, minWarmup, maxWarmup),
-		Flows:         f.Flows,
-		Direction:     measurement.Direction(f.Direction),
-		CopyPayload:   f.CopyPayload,
-		Protocol:      measurement.Protocol(f.Protocol),
-		RequestBytes:  l.size(&f.Request, 1),
-		ResponseBytes: l.size(&f.Response, 1),
-		Count:         f.Count,
-		Interval:      l.between(&f.Interval, minPingInterval, maxPingInterval),
-		PayloadBytes:  l.size(&f.Payload, minPingPayload),
-		MaxHops:       f.MaxHops,
-		Timeout:       l.between(&f.Timeout, minProbeTimeout, maxProbeTimeout),
-	}
+	spec := l.spec(f)
 	l.applicable(reflect.ValueOf(f).Elem(), spec.Kind, f.Name)
-	if spec.Kind == measurement.RR && spec.Protocol == measurement.OverICMP {
-		l.wrong(&f.Protocol, "write tcp or udp, or use kind: ping", "a test of kind rr cannot be over icmp")
-	}
+	l.consistent(f, spec)
 	l.pingsOpen(spec, &f.Interval, &f.Timeout)
 	full := spec
 	if f.Full != nil {
-		if slices.Contains(KindsOf("full"), spec.Kind) {
-			l.applicable(reflect.ValueOf(f.Full).Elem(), spec.Kind, f.Name)
+		full = l.full(f, spec)
+	}
+	return Test{Name: string(f.Name), Title: string(f.Title), Spec: spec.Defaults(), Full: full.Defaults()}
+}
+
+// spec reads what a test says, each value by itself.
+func (l *loader) spec(f *FileTest) measurement.Spec {
+	return measurement.Spec{
+		Kind:      measurement.Kind(f.Kind),
+		Tool:      measurement.Tool(f.Tool),
+		Duration:  l.between(&f.Duration, minTestDuration, maxTestDuration),
+		MaxWarmup: l.between(&f.MaxWarmup, minWarmup, maxWarmup),
+		Flows:     f.Flows, Direction: measurement.Direction(f.Direction),
+		IdleDuration: l.between(&f.Idle, minTestDuration, maxTestDuration),
+
+		SendBufferBytes:     l.window(&f.SendBuffer, "send buffer"),
+		ReceiveBufferBytes:  l.window(&f.ReceiveBuffer, "receive buffer"),
+		MSSBytes:            l.size(&f.MSS, minMSSBytes, maxMSSBytes),
+		PacingBitsPerSecond: l.rate(&f.Pacing),
+		SendMethod:          measurement.SendMethod(f.SendMethod),
+		CopyPayload:         f.CopyPayload, MPTCP: f.MPTCP,
+		DSCP: f.DSCP, SourcePort: f.SourcePort,
+
+		RateBitsPerSecond: l.rate(&f.Rate),
+		PacketBytes:       l.size(&f.Packet, minPacketBytes, maxPacketBytes),
+		GSO:               measurement.Switch(f.GSO), GRO: measurement.Switch(f.GRO),
+		LossBound: l.share(&f.LossBound),
+
+		Protocol:          measurement.Protocol(f.Protocol),
+		RequestBytes:      l.size(&f.Request, 1, maxMessageBytes),
+		ResponseBytes:     l.size(&f.Response, 1, maxMessageBytes),
+		RequestsPerSecond: float64(f.RequestsPerSecond),
+		InFlight:          f.InFlight, Spin: f.Spin,
+
+		Count: f.Count, MaxHops: f.MaxHops,
+		Interval:     l.between(&f.Interval, minPingInterval, maxPingInterval),
+		PayloadBytes: l.size(&f.Payload, minPingPayload, maxMessageBytes),
+		Timeout:      l.between(&f.Timeout, minProbeTimeout, maxProbeTimeout),
+	}
+}
+
+// full is the spec of a test at its published length.
+func (l *loader) full(f *FileTest, spec measurement.Spec) measurement.Spec {
+	if slices.Contains(KindsOf("full"), spec.Kind) {
+		l.applicable(reflect.ValueOf(f.Full).Elem(), spec.Kind, f.Name)
+	}
+	full := spec
+	replace(&full.Duration, l.between(&f.Full.Duration, minTestDuration, maxTestDuration))
+	replace(&full.MaxWarmup, l.between(&f.Full.MaxWarmup, minWarmup, maxWarmup))
+	replace(&full.IdleDuration, l.between(&f.Full.Idle, minTestDuration, maxTestDuration))
+	replace(&full.Count, f.Full.Count)
+	replace(&full.Interval, l.between(&f.Full.Interval, minPingInterval, maxPingInterval))
+	if full.Interval < spec.Interval {
+		l.pingsOpen(full, &f.Full.Interval, &f.Timeout)
+	}
+	return full
+}
+
+// consistent checks the values of a test against each other.
+func (l *loader) consistent(f *FileTest, spec measurement.Spec) {
+	spec = spec.Defaults()
+	switch spec.Kind {
+	case measurement.RR, measurement.Load:
+		l.exchange(f, spec)
+	case measurement.UDP, measurement.PPS:
+		l.packets(f, spec)
+	}
+	flows := max(spec.Flows, 1)
+	if spec.Direction == measurement.Both {
+		flows *= 2
+	}
+	if last := spec.SourcePort + flows - 1; spec.SourcePort > 0 && last > maxPort {
+		l.wrong(&f.SourcePort, fmt.Sprintf("write at most %d", maxPort-flows+1),
+			"the last of the %d flows of test %q would have source port %d", flows, f.Name, last)
+	}
+}
+
+// exchange checks what asks and answers.
+func (l *loader) exchange(f *FileTest, spec measurement.Spec) {
+	if spec.Protocol == measurement.OverICMP {
+		l.wrong(&f.Protocol, "write tcp or udp, or use kind: ping", "a test of kind %s cannot be over icmp", spec.Kind)
+	}
+	if spec.Kind != measurement.RR {
+		return
+	}
+	if l.written(&f.InFlight) && l.written(&f.RequestsPerSecond) {
+		l.misplaced(&f.InFlight, "leave one of them out",
+			"test %q has both in_flight, with which an answer releases the next request, and requests_per_second, with which a clock does", f.Name)
+	}
+	if l.written(&f.Timeout) && spec.Protocol == measurement.OverTCP {
+		l.misplaced(&f.Timeout, "leave it out, or write protocol: udp", "over tcp no answer is lost, so timeout does not apply to test %q", f.Name)
+	}
+}
+
+// packets checks what sends datagrams.
+func (l *loader) packets(f *FileTest, spec measurement.Spec) {
+	if spec.Direction == measurement.Both {
+		l.wrong(&f.Direction, "write send or receive, and have a test for each", "a test of kind %s cannot send both ways at once", spec.Kind)
+	}
+	if spec.Flows > maxPacketFlows {
+		l.wrong(&f.Flows, fmt.Sprintf("write at most %d", maxPacketFlows), "a test of kind %s cannot have %d flows", spec.Kind, spec.Flows)
+	}
+	if l.written(&f.LossBound) && f.LossBound != "" && spec.LossBound == 0 {
+		l.wrong(&f.LossBound, "write a small share, as in 0.1%, or leave it out for no search", "no search can tell a loss of 0 from a loss too rare to see")
+	}
+	if l.written(&f.LossBound) && spec.Tool == measurement.IPerf3 {
+		l.misplaced(&f.LossBound, "leave loss_bound or tool out", "iperf3 does not search for a rate, so loss_bound does not apply to test %q", f.Name)
+	}
+}
+
+// bothWays checks that a test that sends both ways has one receive window and
+// one congestion control to use: those of either endpoint.
+func (l *loader) bothWays() {
+	if len(l.file.Endpoints) != 2 {
+		return // reported where it was read
+	}
+	a, b := &l.file.Endpoints[0], &l.file.Endpoints[1]
+	for i := range l.file.Tests {
+		f := &l.file.Tests[i]
+		streams := f.Kind == string(measurement.TCP) || f.Kind == string(measurement.Load)
+		if !streams || f.Direction != string(measurement.Both) {
+			continue
 		}
-		replace(&full.Duration, l.between(&f.Full.Duration, minTestDuration, maxTestDuration))
-		replace(&full.MaxWarmup, l.between(&f.Full.MaxWarmup, minWarmup, maxWarmup))
-		replace(&full.Count, f.Full.Count)
-		replace(&full.Interval, l.between(&f.Full.Interval, minPingInterval, maxPingInterval))
-		if full.Interval < spec.Interval {
-			l.pingsOpen(full, &f.Full.Interval, &f.Timeout)
+		const mend = "give both endpoints the same, or have a test for each direction"
+		if parsed(ParseBytes, a.ReceiveWindow) != parsed(ParseBytes, b.ReceiveWindow) {
+			l.wrong(&f.Direction, mend, "test %q sends both ways, and the endpoints differ in receive_window", f.Name)
+		}
+		if a.CongestionControl != b.CongestionControl {
+			l.wrong(&f.Direction, mend, "test %q sends both ways, and the endpoints differ in congestion_control", f.Name)
 		}
 	}
-	t.Spec, t.Full = spec.Defaults(), full.Defaults()
-	return t
 }
 
 // pingsOpen checks that the 16-bit sequence numbers of echo requests (RFC 792)
@@ -146,10 +285,11 @@ func (l *loader) between(field *TimeText, least, most time.Duration) measurement
 	return measurement.SecondsOf(d)
 }
 
-func (l *loader) size(field *SizeText, least int64) int {
+// size reads a size and checks its bounds, in bytes.
+func (l *loader) size(field *SizeText, least, most int64) int {
 	n := parsed(ParseBytes, *field)
-	if *field != "" && (n < least || n > maxMessageBytes) {
-		l.wrong(field, "write a size from "+FormatBytes(least)+" to "+FormatBytes(maxMessageBytes), "size %q is out of bounds", *field)
+	if *field != "" && (n < least || n > most) {
+		l.wrong(field, "write a size from "+FormatBytes(least)+" to "+FormatBytes(most), "size %q is out of bounds", *field)
 		return 0
 	}
 	return int(n)

@@ -168,6 +168,27 @@ func mendDuration(number, suffix string) string {
 	return "write ns, us, ms, s, m or h, as in 850us"
 }
 
+// parseTimePer reads a time per byte or packet, such as "0.45ns/B" or
+// "1.2us/packet", in seconds; per is what follows the unit. Unlike a time it
+// may be finer than a nanosecond. The error is a *UnitError.
+func parseTimePer(per, text string) (float64, error) {
+	example := "0.45ns" + per
+	number, suffix, err := splitQuantity("time", text, example)
+	if err != nil {
+		return 0, err
+	}
+	bare, ok := strings.CutSuffix(suffix, per)
+	if !ok {
+		return 0, unknownUnit("time", text, suffix, "write it as in "+example)
+	}
+	value, ok := scaled(number, bare, append(durationUnits(), unit{"ps", big.NewRat(1, 1000)}))
+	if !ok {
+		return 0, unknownUnit("time", text, suffix, "write ps, ns, us or ms, as in "+example)
+	}
+	seconds, _ := value.Quo(value, factor(1e9)).Float64()
+	return seconds, nil
+}
+
 // ParseBytes reads a size such as "64kB", "1.33MB", "128KiB" or "1500B". It
 // must be a whole number of bytes. The error is a *UnitError.
 func ParseBytes(text string) (int64, error) {

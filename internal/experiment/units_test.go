@@ -17,6 +17,8 @@ func TestParseQuantities(t *testing.T) {
 	duration := func(s string) (float64, error) { d, err := ParseDuration(s); return float64(d), err }
 	size := func(s string) (float64, error) { n, err := ParseBytes(s); return float64(n), err }
 	share := func(s string) (float64, error) { return ParseFraction(s) }
+	perByte := func(s string) (float64, error) { return ParseValue(measurement.SecondsPerByte, s) }
+	perPacket := func(s string) (float64, error) { return ParseValue(measurement.SecondsPerPacket, s) }
 	tests := []struct {
 		parse func(string) (float64, error)
 		text  string
@@ -32,6 +34,7 @@ func TestParseQuantities(t *testing.T) {
 		{share, "1%", 0.01}, {share, "0.01", 0.01}, {share, "0.1%", 0.001}, {share, "0", 0}, {share, "1", 1}, {share, "100%", 1},
 		{ParseScale, "1:10", 10}, {ParseScale, "1:1", 1}, {ParseScale, "1:2.5", 2.5}, {ParseScale, "1:10000", 10000},
 		{ParseNumber, "2694", 2694}, {ParseNumber, "0.5", 0.5},
+		{perByte, "0.45ns/B", 0.45e-9}, {perByte, "450ps/B", 0.45e-9}, {perByte, "0us/B", 0}, {perPacket, "1.2us/packet", 1.2e-6}, {perPacket, "1µs/packet", 1e-6},
 	}
 	for _, test := range tests {
 		got, err := test.parse(test.text)
@@ -48,6 +51,8 @@ func TestParseRefuses(t *testing.T) {
 	share := func(s string) error { _, err := ParseFraction(s); return err }
 	scale := func(s string) error { _, err := ParseScale(s); return err }
 	number := func(s string) error { _, err := ParseNumber(s); return err }
+	perByte := func(s string) error { _, err := ParseValue(measurement.SecondsPerByte, s); return err }
+	perPacket := func(s string) error { _, err := ParseValue(measurement.SecondsPerPacket, s); return err }
 	tests := []struct {
 		parse func(string) error
 		text  string
@@ -71,6 +76,8 @@ func TestParseRefuses(t *testing.T) {
 		{share, "", "does not start"}, {share, strings.Repeat("1", 50), "too long"},
 		{scale, "10", "1:N"}, {scale, "10:1", "1:N"}, {scale, "1:0.5", "from 1:1"}, {scale, "1:-2", "1:N"}, {scale, "1:", "1:N"},
 		{scale, "1:1e3", "1:N"}, {scale, "1:99999", "from 1:1"},
+		{perByte, "0.45ns", "write it as in 0.45ns/B"}, {perByte, "0.45ns/packet", "write it as in 0.45ns/B"}, {perByte, "1/B", "write ps, ns"},
+		{perPacket, "1.2ns/B", "write it as in 0.45ns/packet"}, {perPacket, "-1ns/packet", "negative"}, {perPacket, "2fs/packet", "write ps, ns"},
 		{number, "1s", "not a plain number"}, {number, "-1", "not a plain number"}, {number, "NaN", "not a plain number"}, {number, "1e5", "not a plain number"},
 	}
 	for _, test := range tests {
@@ -160,7 +167,8 @@ func FuzzQuantities(f *testing.F) {
 	for _, seed := range []string{"1.2Gbit", "850us", "1m30s", "128KiB", "1%", "0.01", "1:10", "1 Gbit", "9µs", "1GB/s", "-1", "1e9", "..", "k", "0.0000000000000000001Tbit"} {
 		f.Add(seed)
 	}
-	units := []measurement.Unit{measurement.BitsPerSecond, measurement.SecondsUnit, measurement.Bytes, measurement.Fraction, measurement.Count}
+	units := []measurement.Unit{measurement.BitsPerSecond, measurement.SecondsUnit, measurement.Bytes, measurement.Fraction, measurement.Count,
+		measurement.SecondsPerByte, measurement.SecondsPerPacket}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, unit := range units {
 			if v, err := ParseValue(unit, text); err == nil && (v < 0 || math.IsNaN(v) || math.IsInf(v, 0)) {

@@ -58,7 +58,7 @@ type LossStep struct {
 type Flow struct {
 	// Reverse marks a flow from the destination to the source in a test of
 	// both directions.
-	Reverse bool `json:"reverse,omitempty"`
+	Reverse     bool   `json:"reverse,omitempty"`
 	Source      string `json:"source"`      // address:port at the source
 	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
 	// ReceivedBytes counts inside the measured window, at the receiver;
@@ -129,6 +129,9 @@ type End struct {
 	CPUs    int     `json:"cpus,omitempty"`
 	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
 	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
+	// BusiestCPU is the share that the busiest single processor was busy over
+	// the measured time: one full processor of many hides in CPUBusy.
+	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`
 	// CPUTime is what all processors together spent busy over the measured time.
 	CPUTime Seconds `json:"cpu_seconds,omitempty"`
 	// ContextSwitches of the whole host over the measured time.

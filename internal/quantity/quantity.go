@@ -31,13 +31,26 @@ var (
 	rates   = []Scale{{1e12, "Tbit/s"}, {1e9, "Gbit/s"}, {1e6, "Mbit/s"}, {1e3, "kbit/s"}, {1, "bit/s"}}
 	times   = []Scale{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}}
 	bytes   = []Scale{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}}
+	perByte = []Scale{{1e-3, "ms/B"}, {1e-6, "µs/B"}, {1e-9, "ns/B"}, {1e-12, "ps/B"}}
+	// Packets are cheap or slow, never a second long.
+	perPacket = []Scale{{1e-3, "ms/packet"}, {1e-6, "µs/packet"}, {1e-9, "ns/packet"}}
+	// Large counts, such as packets in a second, read better in thousands; up
+	// to five digits they are written whole.
+	counts  = []Scale{{1e6, "M"}, {1e3, "k"}}
 	percent = Scale{0.01, "%"}
 	plain   = Scale{1, ""}
 )
 
+// wholeCount is the least count that is written in thousands, wholeBytes the
+// least size: 1448 B and 1500 B are known by their names.
+const (
+	wholeCount = 1e5
+	wholeBytes = 1e4
+)
+
 // ScaleFor picks the prefix in which a value like reference reads best: the
 // largest one that leaves at least 1 before the decimal point. A fraction is
-// read in percent.
+// read in percent, a count below 100 000 and a size below 10 kB as they are.
 func ScaleFor(u measurement.Unit, reference float64) Scale {
 	var from []Scale
 	switch u {
@@ -47,10 +60,20 @@ func ScaleFor(u measurement.Unit, reference float64) Scale {
 		from = times
 	case measurement.Bytes:
 		from = bytes
+		if math.Abs(reference) < wholeBytes {
+			return bytes[len(bytes)-1]
+		}
+	case measurement.SecondsPerByte:
+		from = perByte
+	case measurement.SecondsPerPacket:
+		from = perPacket
 	case measurement.Fraction:
 		return percent
 	default:
-		return plain
+		if !Finite(reference) || math.Abs(reference) < wholeCount {
+			return plain
+		}
+		from = counts
 	}
 	reference = math.Abs(reference)
 	if reference == 0 || !Finite(reference) {
@@ -115,7 +138,7 @@ func Signed(v float64, decimals int) string {
 func Minus(s string) string { return strings.ReplaceAll(s, "-", "−") }
 
 // Format writes a value in base units with three significant digits and its
-// best unit: "358 Mbit/s". A whole count is written whole.
+// best unit: "358 Mbit/s". A whole count below 100 000 is written whole.
 func Format(v float64, u measurement.Unit) string {
 	number, unit := Split(v, u)
 	if unit == "" {

@@ -77,22 +77,28 @@ func checkHistogramHeader(encoded []byte) error {
 // merged is the latency of all trials of a test on a path together.
 type merged struct {
 	path   int
+	idle   bool // taken before the load of a load test
 	total  int64
 	values []hdrhistogram.Bar // ascending
 }
 
-// mergeLatency adds the histograms of the trials that count. Histograms of
-// one run share their geometry, so that adding bucket by bucket is exact.
-func (m *model) mergeLatency(t test, path int) (merged, []error) {
+// mergeLatency adds the histograms of the trials that count, those without load
+// or the others. Histograms of one run share their geometry, so that adding
+// bucket by bucket is exact.
+func (m *model) mergeLatency(t test, path int, idle bool) (merged, []error) {
 	counts := map[int64]int64{}
 	var errs []error
-	out := merged{path: path}
+	out := merged{path: path, idle: idle}
 	for i := range m.r.Trials {
 		trial := &m.r.Trials[i]
-		if trial.Test != t.Name || trial.Path != m.Paths[path].Name || !trial.Gate.Passed || trial.Latency == nil || len(trial.Latency.HDR) == 0 {
+		d := trial.Latency
+		if idle {
+			d = trial.IdleLatency
+		}
+		if trial.Test != t.Name || trial.Path != m.Paths[path].Name || !trial.Gate.Passed || d == nil || len(d.HDR) == 0 {
 			continue
 		}
-		h, err := decodeHistogram(trial.Latency.HDR)
+		h, err := decodeHistogram(d.HDR)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("trial %s: %w", trial.ID, err))
 			continue
@@ -136,23 +142,35 @@ func (l merged) curve() []point {
 	return out
 }
 
-// latencyFigures draws the distribution of every latency test. What could not
-// be decoded is named in the caption.
+// latencyParts are the parts of a test that have a distribution: false is the
+// whole test, or under load, true before the load.
+func latencyParts(kind measurement.Kind) []bool {
+	switch kind {
+	case measurement.RR, measurement.Ping, measurement.CRR:
+		return []bool{false}
+	case measurement.Load:
+		return []bool{true, false}
+	}
+	return nil
+}
+
+// latencyFigures draws the distribution of every latency test, of a load test
+// without load beside under load. What could not be decoded is named in the
+// caption.
 func (m *model) latencyFigures() []figure {
 	var out []figure
 	for i, t := range m.Tests {
-		if t.Kind != measurement.RR && t.Kind != measurement.Ping {
-			continue
-		}
 		var all []series
 		var problems []error
 		samples := int64(0)
 		for p := range m.Paths {
-			l, errs := m.mergeLatency(t, p)
-			problems = append(problems, errs...)
-			if points := l.curve(); len(points) > 1 {
-				all = append(all, series{path: p, points: points})
-				samples += l.total
+			for _, idle := range latencyParts(t.Kind) {
+				l, errs := m.mergeLatency(t, p, idle)
+				problems = append(problems, errs...)
+				if points := l.curve(); len(points) > 1 {
+					all = append(all, series{path: p, idle: idle, points: points})
+					samples += l.total
+				}
 			}
 		}
 		caption := ""
@@ -173,8 +191,15 @@ func (m *model) latencyFigures() []figure {
 
 // latencyFigure draws the curves of one test.
 func (m *model) latencyFigure(id string, t test, all []series, samples int64) figure {
-	p := newPanel(id, "Distribution of round-trip times, "+t.Label,
-		fmt.Sprintf("Percentile curve per path, all trials together, %d samples.", samples), m.Paths, panelHeight)
+	what, axisLabel, curves := "round-trip times", "RTT", "Percentile curve per path"
+	switch t.Kind {
+	case measurement.CRR:
+		what, axisLabel = "whole transactions", "transaction"
+	case measurement.Load:
+		curves += ", dashed without load"
+	}
+	p := newPanel(id, "Distribution of "+what+", "+t.Label,
+		fmt.Sprintf("%s, all trials together, %d samples.", curves, samples), m.Paths, panelHeight)
 	var xs, ys []float64
 	for _, s := range all {
 		for _, q := range s.points {
@@ -190,17 +215,22 @@ func (m *model) latencyFigure(id string, t test, all []series, samples int64) fi
 		p.y = linearAxis(ys, true, p.bottom, p.top, 4)
 	}
 	unit := p.y.unitOf(measurement.SecondsUnit)
-	p.axes(tailTicks(p.x.high), p.y.ticks(5, unit), "percentile", axisName("RTT", unit, p.y.log))
+	p.axes(tailTicks(p.x.high), p.y.ticks(5, unit), "percentile", axisName(axisLabel, unit, p.y.log))
 	var labels []endLabel
 	for _, s := range all {
 		var drawn []point
 		for _, q := range minMax(s.points, int(p.right-p.left)) {
 			drawn = append(drawn, point{p.x.at(q.x), p.y.at(q.y)})
 		}
-		p.polyline(drawn, class("s", s.path)+" curve", m.Paths[s.path].Label)
+		label, kind := m.Paths[s.path].Label, " curve"
+		tooltip := label
+		if s.idle { // its colour and its dashes name the path
+			label, tooltip, kind = "idle", label+", idle", " curve idle"
+		}
+		p.polyline(drawn, class("s", s.path)+kind, tooltip)
 		last := drawn[len(drawn)-1]
 		p.line(last.x, last.y, p.right, last.y, class("s", s.path)+" lead")
-		labels = append(labels, endLabel{path: s.path, label: m.Paths[s.path].Label, y: last.y})
+		labels = append(labels, endLabel{path: s.path, label: label, y: last.y})
 	}
 	p.endLabels(labels)
 	return figure{Title: t.Label, SVG: p.done()}

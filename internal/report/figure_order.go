@@ -101,7 +101,11 @@ func (m *model) orderFigure(id string, t test, lanes []lane) figure {
 	p := newPanel(id, "Every trial in the order it ran, "+t.Label, fmt.Sprintf("%s of %s over %s, one lane per path around its median, plus and minus %s; %d excluded.",
 		t.Primary.Label, quantity.Count(count, "trial"), quantity.Count(blocks, "block"), trimmedPercent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
 	p.x = axis{low: 0.5, high: float64(blocks) + 0.5, from: p.left, to: p.right}
-	p.text(p.left-40, 11, "start", "axis", axisName(t.Primary.Label, t.Scale, false))
+	unit := t.Scale
+	if t.Mixed { // each lane says its own
+		unit = quantity.Scale{Factor: 1}
+	}
+	p.text(p.left-40, 11, "start", "axis", axisName(t.Primary.Label, unit, false))
 	p.text(p.right, 11, "end", "axis", "lanes: median ± "+with(quantity.Number(d*100, percentLaneDecimals(d)), "%"))
 	for i, l := range lanes {
 		top := p.top + laneHeight*float64(i)
@@ -126,7 +130,10 @@ func (p *panel) lane(m *model, t test, l lane, a axis, perBlock map[int][]int) {
 	middle := (a.from + a.to) / 2
 	if l.has {
 		p.line(p.left, middle, p.right, middle, "grid")
-		label := quantity.Number(l.middle/t.Scale.Factor, t.Decimals)
+		label := t.written(l.middle)
+		if t.Mixed {
+			label = inBestUnit(l.middle, t.Primary.Unit)
+		}
 		p.text(p.left-6, middle+4, "end", "tick", fit(label, panelLeft+4))
 	}
 	for _, trial := range l.trials {

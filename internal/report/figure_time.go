@@ -18,7 +18,8 @@ type figure struct {
 
 // series is one trial over time, in base units.
 type series struct {
-	path   int // index into model.Paths
+	path   int  // index into model.Paths
+	idle   bool // of the time before the load of a load test
 	trial  *measurement.Trial
 	points []point // x seconds, y value
 }
@@ -129,7 +130,7 @@ func (m *model) timeFigures(id, title string, u measurement.Unit, of func(*measu
 				continue
 			}
 			if points := of(trial); len(points) > 1 {
-				all = append(all, series{m.pathIndex(trial.Path), trial, points})
+				all = append(all, series{path: m.pathIndex(trial.Path), trial: trial, points: points})
 			}
 		}
 		if len(all) > 0 {

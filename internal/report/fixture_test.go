@@ -289,6 +289,9 @@ func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement
 		c.Verdict = measurement.Costs
 		low, high := 1-*c.High, 1-*c.Low
 		c.Sentence = fmt.Sprintf("%s costs %.1f %% %s of %s (%s → %s)", p.Name, (1-c.Ratio)*100, limits(&low, &high, 100, "[%s, %s]"), what, from, to)
+	case metric.Unit != measurement.SecondsUnit:
+		c.Verdict = measurement.Costs
+		c.Sentence = fmt.Sprintf("%s adds %s to %s (%s → %s)", p.Name, inBestUnit(c.Difference, metric.Unit), what, from, to)
 	default:
 		c.Verdict = measurement.Costs
 		c.Sentence = fmt.Sprintf("%s adds %.2f ms %s to %s (%s → %s, ×%.1f)", p.Name, c.Difference*1e3, limits(c.DifferenceLow, c.DifferenceHigh, 1e3, "[%s, %s]"), what, from, to, c.Ratio)

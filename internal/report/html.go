@@ -52,6 +52,7 @@ type pageData struct {
 	RTT        []figure
 	Order      []figure
 	Latency    []figure
+	Dashed     bool // some curves of Latency are from before a load
 	Facts      []pair
 	Command    string
 	Specs      []pair
@@ -72,6 +73,7 @@ func newPageData(m *model) pageData {
 	if s, ok := m.scaled(); ok {
 		d.ScaleName = scaleName(s)
 	}
+	d.Dashed = slices.ContainsFunc(m.Tests, func(t test) bool { return t.Kind == measurement.Load })
 	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
 	return d
 }
@@ -161,9 +163,13 @@ func specText(s measurement.Spec) string {
 		}
 	}
 	seconds := func(v measurement.Seconds) string { return inBestUnit(float64(v), measurement.SecondsUnit) }
-	add(s.Flows > 0, "%s", quantity.Count(s.Flows, "flow"))
+	add(s.Tool != measurement.Native, "in iperf3's protocol")
+	add(s.Flows > 0 && s.Kind != measurement.CRR, "%s", quantity.Count(s.Flows, "flow"))
+	add(s.Flows > 0 && s.Kind == measurement.CRR, "%s at a time", quantity.Count(s.Flows, "connection"))
 	add(s.Protocol != "", "over %s", line(string(s.Protocol)))
 	add(s.Direction == measurement.Receive, "destination sends")
+	add(s.Direction == measurement.Both, "both ends send")
+	add(s.IdleDuration > 0, "%s without load first", seconds(s.IdleDuration))
 	add(s.Duration > 0, "%s measured", seconds(s.Duration))
 	add(s.MaxWarmup > 0, "warm-up up to %s", seconds(s.MaxWarmup))
 	add(s.Count > 0, "%d requests", s.Count)
@@ -172,10 +178,49 @@ func specText(s measurement.Spec) string {
 	add(s.PayloadBytes > 0, "%d B payload", s.PayloadBytes)
 	add(s.CongestionControl != "", "congestion control %s", line(s.CongestionControl))
 	add(s.WindowBytes > 0, "receive window %s", inBestUnit(float64(s.WindowBytes), measurement.Bytes))
+	add(s.SendBufferBytes > 0, "send buffer %s", inBestUnit(float64(s.SendBufferBytes), measurement.Bytes))
+	add(s.ReceiveBufferBytes > 0, "receive buffer %s", inBestUnit(float64(s.ReceiveBufferBytes), measurement.Bytes))
+	add(s.MSSBytes > 0, "segments up to %d B", s.MSSBytes)
+	add(s.PacingBitsPerSecond > 0, "paced at %s", inBestUnit(s.PacingBitsPerSecond, measurement.BitsPerSecond))
+	add(s.SendMethod != measurement.SendFast, "sent by %s", line(string(s.SendMethod)))
 	add(s.CopyPayload, "payload copied by the receiver")
+	add(s.MPTCP, "Multipath TCP")
+	parts = append(parts, datagramText(s)...)
+	add(s.RequestsPerSecond > 0, "%s requests/s at their intended times", quantity.Number(s.RequestsPerSecond, 0))
+	add(s.InFlight > 1, "%d requests in flight", s.InFlight)
+	add(s.Spin, "both ends poll")
+	add(s.DSCP > 0, "DSCP %d", s.DSCP)
+	add(s.SourcePort > 0, "from port %d", s.SourcePort)
+	add(s.Device != "", "through %s", line(s.Device))
 	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
 	add(s.Timeout > 0, "timeout %s", seconds(s.Timeout))
 	return strings.Join(parts, ", ")
+}
+
+// datagramText is what of a spec is about UDP.
+func datagramText(s measurement.Spec) []string {
+	if s.Kind != measurement.UDP && s.Kind != measurement.PPS {
+		return nil
+	}
+	parts := []string{"as fast as the sender can"}
+	if s.RateBitsPerSecond > 0 {
+		parts[0] = "at " + inBestUnit(s.RateBitsPerSecond, measurement.BitsPerSecond)
+	}
+	if s.LossBound > 0 {
+		parts = append(parts, "highest rate with at most "+trimmedPercent(s.LossBound)+" lost")
+	}
+	if s.PacketBytes > 0 {
+		parts = append(parts, fmt.Sprintf("%d B packets", s.PacketBytes))
+	}
+	for _, o := range []struct {
+		name     string
+		position measurement.Switch
+	}{{"GSO", s.GSO}, {"GRO", s.GRO}} {
+		if o.position != measurement.Auto {
+			parts = append(parts, o.name+" "+line(string(o.position)))
+		}
+	}
+	return parts
 }
 
 // trialRow is a row of the table of all trials.
@@ -204,7 +249,8 @@ func (m *model) trialRows() []trialRow {
 			Value: "—", Passed: t.Gate.Passed, Reasons: reasons(t.Gate, false), Facts: strings.Join(lines(t.Facts), " "), CPU: cpuText(t)}
 		k := byName[t.Test]
 		if v, ok := t.Metrics[k.Primary.Name]; ok && k.HasPrimary {
-			row.Value = with(quantity.Number(v/k.Scale.Factor, k.Decimals), k.Scale.Name)
+			s, decimals := k.in(v)
+			row.Value = with(quantity.Number(v/s.Factor, decimals), s.Name)
 		}
 		if t.Warmup > 0 {
 			row.Warmup = with(quantity.Number(float64(t.Warmup)*1e3, 0), "ms")

@@ -24,6 +24,7 @@ func markdown(m *model) string {
 		fmt.Fprintf(&b, "\n%s\n", markdownText(m.Statement))
 	}
 	markdownTable(&b, m)
+	markdownDetails(&b, m)
 	markdownPublished(&b, m)
 	if len(m.Shares) > 0 {
 		b.WriteString("\n## What limits each path\n\n")
@@ -43,6 +44,7 @@ func markdown(m *model) string {
 			fmt.Fprintf(&b, "- %s: %s\n", markdownText(e.ID), markdownText(e.Reason))
 		}
 	}
+	markdownList(&b, "Also seen", m.Seen)
 	notes := m.Notes
 	if m.ModelText != "" {
 		notes = append([]string{"Model: " + m.ModelText}, notes...)
@@ -85,6 +87,24 @@ func markdownTable(b *strings.Builder, m *model) {
 		}
 	}
 	b.WriteString("\n\nMedian and its 95 % interval; under it the cost against the baseline, with interval and verdict.\n")
+}
+
+// markdownDetails writes what tests say beside their primary metric.
+func markdownDetails(b *strings.Builder, m *model) {
+	for _, d := range m.Details {
+		fmt.Fprintf(b, "\n### %s, beside its result\n\n| path |", markdownText(d.Test))
+		for _, metric := range d.Metrics {
+			fmt.Fprintf(b, " %s |", markdownText(metric))
+		}
+		b.WriteString("\n|:--|" + strings.Repeat("--:|", len(d.Metrics)) + "\n")
+		for _, r := range d.Rows {
+			fmt.Fprintf(b, "| %s |", markdownText(r.Path))
+			for _, v := range r.Values {
+				fmt.Fprintf(b, " %s |", markdownText(v))
+			}
+			b.WriteString("\n")
+		}
+	}
 }
 
 // markdownCell is a cell as its lines.

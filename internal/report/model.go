@@ -30,6 +30,8 @@ type model struct {
 	Others   []verdict // of all other costs
 
 	Table     table
+	Details   []detail
+	Seen      []string // what else was seen, a sentence each
 	Published []comparison
 	Excluded  []excluded
 	Shares    []shareRow
@@ -54,6 +56,25 @@ type test struct {
 	HasPrimary  bool
 	Scale       quantity.Scale // display unit of the primary metric
 	Decimals    int            // decimals of the primary metric in that unit
+	// Mixed says that the values are too far apart for one unit: each is shown
+	// in its own.
+	Mixed bool
+}
+
+// in is the unit in which a value of the primary metric is shown, and with how
+// many decimals.
+func (t test) in(v float64) (quantity.Scale, int) {
+	if !t.Mixed {
+		return t.Scale, t.Decimals
+	}
+	s := quantity.ScaleFor(t.Primary.Unit, v)
+	return s, quantity.Decimals(v/s.Factor, 3)
+}
+
+// written is a value of the primary metric without its unit.
+func (t test) written(v float64) string {
+	s, decimals := t.in(v)
+	return quantity.Number(v/s.Factor, decimals)
 }
 
 // verdict is one cost as a sentence.
@@ -99,6 +120,8 @@ func newModel(r *measurement.Result) *model {
 	m.Excluded = m.excluded()
 	m.Published = m.comparisons()
 	m.Table = m.table()
+	m.Details = m.details()
+	m.Seen = m.seen()
 	m.Shares = m.shares()
 	return m
 }
@@ -210,8 +233,13 @@ func (m *model) cost(k key) *measurement.Cost {
 	return nil
 }
 
+// mixedUnits is how far apart the values of a column may lie to share a unit:
+// 42 µs beside 10205.5 µs reads worse than beside 10.2 ms.
+const mixedUnits = 100
+
 // scaleTests gives each test one display unit for its primary metric, chosen
-// over all paths so that a column compares digit by digit.
+// over all paths so that a column compares digit by digit, unless they are too
+// far apart.
 func (m *model) scaleTests() {
 	for i := range m.Tests {
 		t := &m.Tests[i]
@@ -227,17 +255,29 @@ func (m *model) scaleTests() {
 				}
 			}
 		}
+		t.Mixed = farApart(medians)
 		t.Scale = commonScale(t.Primary.Unit, medians)
 		t.Decimals = columnDecimals(medians, widths, t.Scale)
 	}
 }
 
+// farApart says that the values are too far apart for one unit.
+func farApart(values []float64) bool {
+	least, most := math.Inf(1), 0.0
+	for _, v := range values {
+		if v = math.Abs(v); v > 0 {
+			least, most = min(least, v), max(most, v)
+		}
+	}
+	return most >= mixedUnits*least
+}
+
 // columnDecimals is how many decimals show three significant digits of the
 // smallest value, and one more where the narrowest interval needs it. Whole
-// counts, such as hops, are written whole.
+// counts, such as hops, and whole bytes are written whole.
 func columnDecimals(medians, widths []float64, s quantity.Scale) int {
 	fractional := func(v float64) bool { return v != math.Trunc(v) }
-	if s.Name == "" && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
+	if (s.Name == "" || s.Name == "B") && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
 		return 0
 	}
 	d := 0

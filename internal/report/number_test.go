@@ -171,7 +171,7 @@ func TestLatencyMerge(t *testing.T) {
 			want += trial.Latency.Samples
 		}
 	}
-	got, errs := m.mergeLatency(m.Tests[0], 0)
+	got, errs := m.mergeLatency(m.Tests[0], 0, false)
 	if len(errs) > 0 || got.total != want {
 		t.Fatalf("%d samples, errors %v; want %d", got.total, errs, want)
 	}

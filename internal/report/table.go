@@ -18,8 +18,7 @@ type table struct {
 // column heads a test.
 type column struct {
 	Test   string // label
-	Metric string // label of the metric, with its unit
-	Unit   string
+	Metric string // label of the metric
 }
 
 // row is one path.
@@ -57,7 +56,7 @@ func (m *model) table() table {
 			continue // trace: shown with the paths
 		}
 		shown = append(shown, t)
-		out.Columns = append(out.Columns, column{Test: t.Label, Metric: t.Primary.Label, Unit: t.Scale.Name})
+		out.Columns = append(out.Columns, column{Test: t.Label, Metric: t.Primary.Label})
 	}
 	if len(shown) == 0 {
 		return out
@@ -76,16 +75,17 @@ func (m *model) table() table {
 func (m *model) tableCell(p path, t test) cell {
 	k := key{p.Name, t.Name, t.Primary.Name}
 	out := cell{Value: "—", Published: m.publishedIn(p, t)}
-	write := func(v float64) string { return quantity.Number(v/t.Scale.Factor, t.Decimals) }
 	n := 0
 	if c := m.cell(k); c != nil && c.N > 0 {
 		n = c.N
-		out.Value, out.Unit, out.Outliers = write(c.Median), t.Scale.Name, len(c.Outliers)
+		s, decimals := t.in(c.Median)
+		write := func(v float64) string { return quantity.Number(v/s.Factor, decimals) }
+		out.Value, out.Unit, out.Outliers = write(c.Median), s.Name, len(c.Outliers)
 		if c.Low != nil && c.High != nil {
 			out.Interval = interval(*c.Low, *c.High, write)
 		}
-		if s, ok := m.scaled(); ok && t.Primary.ScalesWithRate {
-			out.Scaled = inBestUnit(c.Median*s, t.Primary.Unit)
+		if by, ok := m.scaled(); ok && t.Primary.ScalesWithRate {
+			out.Scaled = inBestUnit(c.Median*by, t.Primary.Unit)
 		}
 	}
 	if blocks := m.r.Experiment.Blocks; n < blocks {
@@ -108,8 +108,9 @@ func costText(c *measurement.Cost, t test) (cost, between, ratio string) {
 	}
 	ratio = ratioText(c.Ratio)
 	if t.Primary.Unit == measurement.SecondsUnit || ratio == "" {
-		write := func(v float64) string { return quantity.Signed(v/t.Scale.Factor, t.Decimals) }
-		cost = with(write(c.Difference), t.Scale.Name)
+		s, decimals := t.in(c.Difference)
+		write := func(v float64) string { return quantity.Signed(v/s.Factor, decimals) }
+		cost = with(write(c.Difference), s.Name)
 		if c.DifferenceLow != nil && c.DifferenceHigh != nil {
 			between = interval(*c.DifferenceLow, *c.DifferenceHigh, write)
 		}
@@ -180,7 +181,7 @@ func (m *model) publishedIn(p path, t test) []string {
 			continue
 		}
 		text := with(publishedNumber(f.Value/t.Scale.Factor), t.Scale.Name)
-		if metric.Unit != t.Primary.Unit || metric.ScalesWithRate {
+		if metric.Unit != t.Primary.Unit || metric.ScalesWithRate || t.Mixed {
 			s := quantity.ScaleFor(metric.Unit, f.Value)
 			text = with(publishedNumber(f.Value/s.Factor), s.Name)
 		}
@@ -226,7 +227,7 @@ func (m *model) comparisons() []comparison {
 // where both are in the same unit, so that a test's figures line up.
 func (m *model) comparisonScale(f measurement.Figure, metric measurement.Metric) quantity.Scale {
 	for _, t := range m.Tests {
-		if t.Name == f.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate {
+		if t.Name == f.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate && !t.Mixed {
 			return t.Scale
 		}
 	}
@@ -307,7 +308,7 @@ func (m *model) headline() string {
 			continue
 		}
 		s := math.Abs(math.Log(v.cost.Ratio))
-		if metric, _ := measurement.MetricNamed(v.cost.Metric); metric.Unit == measurement.BitsPerSecond {
+		if metric, _ := measurement.MetricNamed(v.cost.Metric); metric.ScalesWithRate {
 			s += 1000 // more than any logarithm of a ratio of two floats
 		}
 		if s > size+0.1*math.Mod(size, 1000) {

@@ -72,6 +72,7 @@ func (t *terminal) write(m *model) {
 		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
 	}
 	t.table(m)
+	t.details(m)
 	t.shares(m)
 	t.published(m)
 	if len(m.Others) > 0 {
@@ -86,7 +87,25 @@ func (t *terminal) write(m *model) {
 			t.paragraph("× ", styleYellow, e.ID+": "+e.Reason)
 		}
 	}
+	if len(m.Seen) > 0 {
+		t.heading("Also seen")
+		for _, s := range m.Seen {
+			t.paragraph("- ", "", s)
+		}
+	}
 	t.notes(m)
+}
+
+// details writes what tests say beside their primary metric, as tables split
+// like the first one.
+func (t *terminal) details(m *model) {
+	for _, d := range m.Details {
+		lines := []tableLine{{label: d.Test, style: styleBold, cells: d.Metrics}}
+		for _, r := range d.Rows {
+			lines = append(lines, tableLine{label: r.Path, cells: r.Values})
+		}
+		t.tables(lines, len(d.Metrics))
+	}
 }
 
 // notes writes what a reader must know beside the figures.
@@ -170,9 +189,14 @@ func (t *terminal) table(m *model) {
 	if len(m.Table.Columns) == 0 || len(m.Table.Rows) == 0 {
 		return
 	}
-	lines := tableLines(m)
-	for from := 0; from < len(m.Table.Columns); {
-		to := t.fits(lines, from, len(m.Table.Columns))
+	t.tables(tableLines(m), len(m.Table.Columns))
+}
+
+// tables writes lines of so many columns as one table, or as several where it
+// is wider than the terminal.
+func (t *terminal) tables(lines []tableLine, end int) {
+	for from := 0; from < end; {
+		to := t.fits(lines, from, end)
 		fmt.Fprintln(&t.b)
 		t.tablePart(lines, from, to)
 		from = to

@@ -35,7 +35,7 @@ func line(s string) string {
 }
 
 // unitBreak finds the space between a number and its unit.
-var unitBreak = regexp.MustCompile(`([0-9]) (%|[GMTk]?bit/s|[GMk]?B|[mµn]?s|blocks?|flows?)([^\pL\pN]|$)`)
+var unitBreak = regexp.MustCompile(`([0-9]) (%|[GMTk]?bit/s|[GMk]?B|[mµnp]?s|[kM]|blocks?|flows?)([^\pL\pN]|$)`)
 
 // sentence is a text as one line in which no number parts from its unit.
 func sentence(s string) string {

@@ -17,8 +17,8 @@ type Limits struct {
 	// where the testbed shares its processors with the path, they are its
 	// nature, and where nothing is compared, the reader can judge.
 	BusyWarns bool
-	// FewWarn shows the latency of a few answers with a warning, for a person
-	// who asked for few.
+	// FewWarn has few round trips warned of instead of refusing the trial,
+	// where nothing is compared.
 	FewWarn bool
 }
 
@@ -33,7 +33,22 @@ const (
 	cpuRoom = 0.95
 	// minimumBytesPerFlow is how much each flow must carry for its rate to mean
 	// anything: with less, a count of filled socket buffers looks like a rate.
+	// Of more than manyFlows, only as much as that many must carry is asked of
+	// all together: some starve, and that is a result.
 	minimumBytesPerFlow = 64 << 10
+	manyFlows           = 64
+	// minimumPackets below which a share of lost packets says nothing.
+	minimumPackets = 100
+	// headersBytes are those of IPv4 and UDP, the least that a packet has on the
+	// wire beside its payload.
+	headersBytes = 28
+	// localDropsMatter is the share of the lost packets from which on those
+	// that the hosts themselves lost are spoken of.
+	localDropsMatter = 0.1
+	// failuresWarn and failuresFail are shares of connections that came to
+	// nothing.
+	failuresWarn = 0.01
+	failuresFail = 0.5
 	// durationTolerance is the share of the planned time that must have been
 	// measured.
 	durationTolerance = 0.98
@@ -52,17 +67,8 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 		j.fail("fingerprint", "the trial did not take its path: %s", f.Why)
 	}
 	if testErr == nil {
-		switch spec.Kind {
-		case measurement.TCP:
-			j.throughput()
-		case measurement.UDP, measurement.PPS:
-			if m, _ := measurement.PrimaryOf(spec.Kind); o.Metrics[m.Name] <= 0 {
-				j.fail("receiver-confirmed", "the receiver confirmed no packets")
-			}
-		case measurement.RR, measurement.Ping:
-			j.latency()
-		}
-		if o.Source.Host != "" && o.Source.Host == o.Destination.Host {
+		j.kind()
+		if sameHost(o.Source, o.Destination) {
 			j.processors("host", o.Source)
 		} else {
 			j.processors("source", o.Source)
@@ -77,6 +83,8 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	}
 	return gate
 }
+
+func sameHost(a, b measurement.End) bool { return a.Host != "" && a.Host == b.Host }
 
 type judge struct {
 	spec    measurement.Spec
@@ -93,72 +101,38 @@ func (j *judge) warn(name, format string, args ...any) {
 	j.checks = append(j.checks, measurement.Check{Name: name, Reason: fmt.Sprintf(format, args...)})
 }
 
-func (j *judge) throughput() {
-	goodput, ok := j.outcome.Metrics["goodput_bits_per_second"]
-	if !ok || goodput <= 0 {
-		j.fail("receiver-confirmed", "the receiver confirmed no bytes")
-		return
-	}
-	want := j.spec.Flows
-	if j.spec.Direction == measurement.Both {
-		want *= 2 // so many each way
-	}
-	if got := len(j.outcome.Flows); got != want {
-		j.fail("flows", "%d of %d flows brought back a result", got, want)
-	}
-	for i, flow := range j.outcome.Flows {
-		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.fail("enough-flow", "flow %d carried %d bytes in the measured time, too few for a rate (at least %d)", i+1, flow.ReceivedBytes, minimumBytesPerFlow)
-			break
-		}
-	}
-	if b := j.outcome.Throughput; b == nil {
-		j.fail("duration", "the receiver brought back no series")
-	} else if covered := b.Width*measurement.Seconds(len(b.Bytes)) - j.outcome.Warmup; covered < durationTolerance*j.spec.Duration {
-		j.fail("duration", "%.3f s were measured of the %.3f s planned", float64(covered), float64(j.spec.Duration))
-	}
-	cap, whose := j.limits.SourceEgressBitsPerSecond, "the source's egress cap"
-	if j.spec.Direction == measurement.Receive {
-		cap, whose = j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap"
-	}
-	j.possible(goodput, cap, whose)
-	j.possible(goodput, j.limits.PathBitsPerSecond, "the rate of a hop")
-}
-
-func (j *judge) possible(goodput, cap float64, whose string) {
-	if cap > 0 && goodput > cap*rateTolerance {
-		j.fail("possible", "%.4g bit/s of goodput is more than %s of %.4g bit/s allows", goodput, whose, cap)
+func (j *judge) kind() {
+	switch j.spec.Kind {
+	case measurement.TCP:
+		j.streams("goodput_bits_per_second")
+	case measurement.UDP, measurement.PPS:
+		j.packets()
+	case measurement.RR, measurement.Ping:
+		j.latency("", j.outcome.Latency)
+	case measurement.CRR:
+		j.connections()
+	case measurement.Load:
+		j.streams("load_bits_per_second")
+		j.latency("without load: ", j.outcome.IdleLatency)
+		j.latency("under load: ", j.outcome.Latency)
+	case measurement.MTU:
+		j.mtu()
 	}
 }
 
-func (j *judge) latency() {
-	d := j.outcome.Latency
-	if d == nil || d.Samples == 0 {
-		j.fail("receiver-confirmed", "no answer came back")
-		return
-	}
-	if d.Samples < minimumRoundTrips {
-		const format = "%d answers are too few for a median (at least %d)"
-		if j.limits.FewWarn {
-			j.warn("enough-samples", format, d.Samples, minimumRoundTrips)
-		} else {
-			j.fail("enough-samples", format, d.Samples, minimumRoundTrips)
-		}
-	}
-	if d.Min <= 0 || d.Min > d.Max {
-		j.fail("clock", "a smallest round trip of %v s and a largest of %v s cannot both be true", d.Min, d.Max)
-	}
-}
-
+// processors says whether the host itself may be what was measured. An end that
+// spins was asked to fill its processors.
 func (j *judge) processors(end string, e measurement.End) {
-	if e.CPUBusy <= cpuRoom {
-		return
-	}
-	const format = "the %s's processors were %.0f %% busy; the host may be what was measured"
-	if j.limits.BusyWarns {
-		j.warn("cpu", format, end, e.CPUBusy*100)
-	} else {
-		j.fail("cpu", format, end, e.CPUBusy*100)
+	switch {
+	case e.CPUBusy > cpuRoom:
+		const format = "the %s's processors were %.0f %% busy; the host may be what was measured"
+		if j.limits.BusyWarns || j.spec.Spin {
+			j.warn("cpu", format, end, e.CPUBusy*100)
+		} else {
+			j.fail("cpu", format, end, e.CPUBusy*100)
+		}
+	case e.BusiestCPU > cpuRoom && !j.spec.Spin:
+		j.warn("cpu", "one of the %s's processors was full, all together %.0f %% busy; a single thread may be what was measured", end, e.CPUBusy*100)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -31,6 +32,8 @@ type Lab struct {
 	paths  map[string]lab.Path      // by name
 	agents map[string]*agent.Client // by node
 	token  string
+	// iperf3 says that some test speaks iperf3's protocol.
+	iperf3 bool
 }
 
 // NewLab builds the paths of e (not scaled; the lab scales it) and has the
@@ -53,7 +56,7 @@ func HoldLab(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}}
+	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, iperf3: speaksIPerf3(e)}
 	for _, p := range paths {
 		l.paths[p.Name] = p
 	}
@@ -61,6 +64,12 @@ func HoldLab(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// speaksIPerf3 says whether an agent must serve iperf3's clients: only then is
+// a port of the lab open to whoever has no token.
+func speaksIPerf3(e *experiment.Experiment) bool {
+	return slices.ContainsFunc(e.Tests, func(t experiment.Test) bool { return t.Spec.Tool == measurement.IPerf3 })
 }
 
 // connect takes up the control connection of every endpoint's agent and has
@@ -83,7 +92,11 @@ func (l *Lab) connect(ctx context.Context) error {
 			l.agents[node] = agent.NewClient(conn)
 		}
 		listen := netip.AddrPortFrom(p.Destination, agentPort)
-		if err := l.agents[p.DestinationNode].Listen(ctx, listen, l.token); err != nil {
+		do := l.agents[p.DestinationNode].Listen
+		if l.iperf3 {
+			do = l.agents[p.DestinationNode].ListenIPerf3
+		}
+		if err := do(ctx, listen, l.token); err != nil {
 			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
 		}
 	}

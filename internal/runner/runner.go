@@ -145,6 +145,7 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		Outcome:     outcome,
 	}
 	trial.Gate = Judge(planned.Spec, outcome, fingerprint, r.limits(planned.Path), err)
+	trial.Thin()
 	if err := r.Keeper.Put(ctx, trial); err != nil {
 		return err
 	}

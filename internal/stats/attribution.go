@@ -46,13 +46,14 @@ func (s shares) move(to measurement.Cause, fraction float64, from ...measurement
 	}
 }
 
-// attributeAll divides the time of every throughput test on every path.
+// attributeAll divides the time of every test with TCP flows that fill the path,
+// on every path. What holds datagrams back no kernel counts.
 func attributeAll(set *dataset, opts Options) []measurement.Attribution {
 	var out []measurement.Attribution
 	for _, p := range set.paths {
 		for _, t := range set.tests {
 			trials := set.cells[cellKey{p.Name, t.Name}]
-			if t.Spec.Kind != measurement.TCP || len(trials) == 0 {
+			if (t.Spec.Kind != measurement.TCP && t.Spec.Kind != measurement.Load) || len(trials) == 0 {
 				continue
 			}
 			a := attribute(trials, t.Spec.Defaults(), opts)
@@ -106,35 +107,87 @@ func causes() []measurement.Cause {
 	}
 }
 
-// trialShares divides the measured time of one trial: first by the kernel's
-// own account of each flow, then by what is known of the ends.
-func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shares, []flowFacts) {
+// way is the flows of a trial that go one way, and their rate together.
+type way struct {
+	flows   []measurement.Flow
+	goodput float64 // bit/s
+	reverse bool    // the destination sends
+}
+
+// waysOf divides a trial's flows by the end that sends.
+func waysOf(t measurement.Trial, spec measurement.Spec) []way {
 	goodput := t.Metrics["goodput_bits_per_second"]
+	if spec.Kind == measurement.Load {
+		goodput = t.Metrics["load_bits_per_second"]
+	}
+	if spec.Direction != measurement.Both {
+		return []way{{t.Flows, goodput, spec.Direction == measurement.Receive}}
+	}
+	there, back := way{}, way{reverse: true}
+	var bytes, bytesBack float64
+	for _, f := range t.Flows {
+		bytes += float64(f.ReceivedBytes)
+		if f.Reverse {
+			bytesBack += float64(f.ReceivedBytes)
+			back.flows = append(back.flows, f)
+		} else {
+			there.flows = append(there.flows, f)
+		}
+	}
+	if bytes > 0 {
+		back.goodput = goodput * bytesBack / bytes
+		there.goodput = goodput - back.goodput
+	}
+	return []way{there, back}
+}
+
+// trialShares divides the measured time of one trial. In a test of both
+// directions each way counts by its number of flows.
+func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shares, []flowFacts) {
+	out := shares{}
+	var observed []flowFacts
+	if len(t.Flows) == 0 {
+		out[measurement.CauseUnknown] = 1
+		return out, nil
+	}
+	for _, w := range waysOf(t, spec) {
+		if len(w.flows) == 0 {
+			continue
+		}
+		s, facts := w.shares(t, opts)
+		for cause, share := range s {
+			out[cause] += share * float64(len(w.flows)) / float64(len(t.Flows))
+		}
+		observed = append(observed, facts...)
+	}
+	return out, observed
+}
+
+// shares divides the time of the flows of one way: first by the kernel's own
+// account of each flow, then by what is known of the ends.
+func (w way) shares(t measurement.Trial, opts Options) (shares, []flowFacts) {
 	out := shares{}
 	var observed []flowFacts
 	mss := int64(usualMSS)
-	for _, f := range t.Flows {
-		facts := flowFactsOf(f, t.Warmup, goodput/float64(len(t.Flows)))
+	for _, f := range w.flows {
+		facts := flowFactsOf(f, t.Warmup, w.goodput/float64(len(w.flows)))
 		for cause, share := range facts.shares {
-			out[cause] += share / float64(len(t.Flows))
+			out[cause] += share / float64(len(w.flows))
 		}
 		if facts.mss > 0 {
 			mss = facts.mss
 		}
 		observed = append(observed, facts)
 	}
-	if len(t.Flows) == 0 {
-		out[measurement.CauseUnknown] = 1
-	}
 	sender, receiver := t.Source, t.Destination
 	senderCPU, receiverCPU := measurement.CauseSourceCPU, measurement.CauseDestinationCPU
 	egress, egressCap := measurement.CauseSourceCap, opts.SourceEgressBitsPerSecond
-	if spec.Direction == measurement.Receive {
+	if w.reverse {
 		sender, receiver = receiver, sender
 		senderCPU, receiverCPU = receiverCPU, senderCPU
 		egress, egressCap = measurement.CauseDestinationCap, opts.DestinationEgressBitsPerSecond
 	}
-	wire := goodput * float64(mss+frameOverhead) / float64(mss)
+	wire := w.goodput * float64(mss+frameOverhead) / float64(mss)
 	if egressCap > 0 && wire >= capReached*egressCap {
 		// At its cap the endpoint queues what it may not send yet. Whatever
 		// window fills first only bounds that queue: raising it would not
@@ -378,6 +431,9 @@ func causeSentence(cause measurement.Cause, share float64, observed []flowFacts,
 	case measurement.CausePacing:
 		return "held back by the sender's own pacing " + part
 	case measurement.CauseSenderApplication:
+		if spec.Direction == measurement.Both {
+			return "the sending programs had nothing to send " + part
+		}
 		return fmt.Sprintf("the sending program on the %s had nothing to send %s", sender, part)
 	case measurement.CauseSourceCPU, measurement.CauseDestinationCPU:
 		end := "source"
@@ -385,7 +441,10 @@ func causeSentence(cause measurement.Cause, share float64, observed []flowFacts,
 			end = "destination"
 		}
 		role := "sending"
-		if end == receiver {
+		switch {
+		case spec.Direction == measurement.Both:
+			role = "sending and receiving"
+		case end == receiver:
 			role = "receiving"
 		}
 		return fmt.Sprintf("the processors of the %s (%s) were busy; nothing else explains %s", end, role, part)

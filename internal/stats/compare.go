@@ -257,7 +257,7 @@ func correct(all []*comparison) {
 // so a comparison of a path with itself hardly ever claims a cost.
 func (c *comparison) decide() {
 	c.significant = c.cost.PHolm != nil && *c.cost.PHolm < c.alpha && c.interval.excludesZero()
-	if c.metric.Unit == measurement.SecondsUnit {
+	if c.leadsWithDifference() {
 		// The sentence leads with the difference, so its interval must agree.
 		c.significant = c.significant && c.difference.excludesZero()
 	}

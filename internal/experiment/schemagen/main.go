@@ -93,8 +93,7 @@ func textSchema(t reflect.Type) *jsonschema.Schema {
 
 // restrictTests adds to the schema of a test which keys each kind can have.
 func restrictTests(test *jsonschema.Schema) {
-	kinds := []measurement.Kind{measurement.TCP, measurement.RR, measurement.Ping, measurement.Trace}
-	for _, kind := range kinds {
+	for _, kind := range measurement.Kinds() {
 		refused := jsonschema.NewProperties()
 		for pair := test.Properties.Oldest(); pair != nil; pair = pair.Next() {
 			if !slices.Contains(experiment.KindsOf(pair.Key), kind) {

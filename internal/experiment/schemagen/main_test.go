@@ -84,7 +84,10 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		// one value against another
 		"figure-metric-of-another-kind", "figure-wrong-unit", "figure-count-with-unit", "jitter-without-delay",
 		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials", "delay-together", "loss-together", "ping-requests-open",
+		"in-flight-with-requests", "udp-both-ways", "both-ways-windows", "loss-bound-of-iperf3", "udp-too-many-flows", "source-port-beyond",
+		"rr-timeout-over-tcp", "load-over-icmp", "idle-of-tcp",
 		// the size of a quantity with a unit
+		"loss-bound-zero", "loss-bound-too-large", "mss-too-large", "packet-too-small", "packet-too-large", "send-buffer-too-small",
 		"rate-zero", "rate-huge", "time-too-fine", "time-too-long", "duration-too-short", "window-part-of-a-byte", "window-too-large",
 		"loss-above-whole", "loss-too-large", "loss-exponent", "scale-huge", "request-too-large", "ping-payload-too-small",
 		// notation that means the same to YAML

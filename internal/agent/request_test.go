@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// FuzzRequest: whatever a coordinator's request says, an agent answers it with
+// a reply that fits a frame, and never panics. Requests are turned away from
+// every network first: a test without a target and a server without a port are
+// refused, after all else was read.
+func FuzzRequest(f *testing.F) {
+	for _, r := range []request{
+		{ID: 1, Op: opEnvironment},
+		{ID: 2, Op: opListen, Listen: &listenRequest{Address: netip.MustParseAddrPort("127.0.0.1:5201"), Token: testToken, IPerf3Open: true}},
+		{ID: math.MaxUint64, Op: opRun, Run: &probe.Request{ID: "t", Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10_000}.Defaults()}},
+		{Op: opRun, Run: &probe.Request{Spec: measurement.Spec{Kind: measurement.UDP, LossBound: 0.5, Tool: measurement.IPerf3}}},
+	} {
+		payload, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(payload)
+	}
+	for _, text := range []string{``, `null`, `{}`, `[]`, `{"op":"run"}`, `{"op":"listen","listen":{}}`, `{"op":"listen","listen":{"address":"::1:"}}`,
+		`{"id":-1}`, `{"id":1e3}`, `{"op":"run","run":{"spec":{"flows":1e99}}}`, `{"op":"run","run":{"spec":{"kind":"` + strings.Repeat("\u2028", 3000) + `"}}}`} {
+		f.Add([]byte(text))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s := &server{opts: Options{Log: slog.New(slog.DiscardHandler)}, ctx: ctx, running: map[uint64]context.CancelFunc{}}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		if len(payload) > maxRequest {
+			return // never read
+		}
+		r, err := parseRequest(payload)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(r)
+		if err != nil {
+			t.Fatalf("cannot write what was read: %v", err)
+		}
+		if same, err := parseRequest(again); err != nil || !reflect.DeepEqual(same, r) {
+			t.Fatalf("read %+v, and then %+v, %v", r, same, err)
+		}
+		if r.Run != nil {
+			r.Run.Target = netip.AddrPort{}
+		}
+		if r.Listen != nil {
+			r.Listen.Address = netip.AddrPortFrom(netip.IPv6Loopback(), 0)
+		}
+		answer := s.handle(ctx, r)
+		if (answer.Error == nil) != (r.Op == opEnvironment) {
+			t.Fatalf("%s is answered with %+v", r.Op, answer.Error)
+		}
+		if frame, err := protocol.Encode(protocol.TypeAgentReply, answer); err != nil || len(frame) > protocol.HeaderBytes+maxReply {
+			t.Fatalf("the reply has %d bytes: %v", len(frame), err)
+		}
+	})
+}
+
+// The reply of the largest test, both ways, fits a frame.
+func TestReplyOfManyFlowsFitsAFrame(t *testing.T) {
+	sample := measurement.TCPInfo{At: 123.456789012, RTT: 0.00123456789, RTTVariation: 0.000123456789, MinRTT: 0.000123456789,
+		CongestionWindow: 1 << 30, SendWindow: 1 << 30, MSS: 1448, PathMTU: 1500, PacingRate: 123456789012.34, DeliveryRate: 123456789012.34,
+		Retransmits: 123456789, InFlight: 1 << 30, Busy: 123.456789012, ReceiveWindowTime: 123.456789012, SendBufferTime: 123.456789012}
+	series := make([]measurement.TCPInfo, 60)
+	for i := range series {
+		series[i] = sample
+	}
+	address := "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535"
+	out := measurement.Outcome{Throughput: &measurement.Bins{Bytes: make([]float64, 6000)}}
+	for range 2 * probe.MaxFlows {
+		out.Flows = append(out.Flows, measurement.Flow{Source: address, Destination: address, ReceivedBytes: 1 << 50, SentBytes: 1 << 50, Final: &sample, Info: series})
+	}
+	out.Thin()
+	frame, err := protocol.Encode(protocol.TypeAgentReply, reply{ID: math.MaxUint64, Outcome: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(frame) > protocol.HeaderBytes+maxReply {
+		t.Errorf("the reply has %d bytes, more than the %d of a frame", len(frame), maxReply)
+	}
+}

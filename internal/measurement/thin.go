@@ -1,0 +1,60 @@
+package measurement
+
+import "math"
+
+// Bounds of the series that a result keeps of the senders' TCP_INFO.
+const (
+	// wholeSeries is the number of flows up to which each keeps its series.
+	wholeSeries = 8
+	// samplesPerFlow is what each of more flows keeps at most, samplesInAll what
+	// they keep together. A flow that could not keep where its measured time
+	// begins and its end keeps none: thousands of flows have their totals.
+	samplesPerFlow = 20
+	samplesInAll   = 10_000
+)
+
+// Thin drops samples of the flows' TCP_INFO series where there are many flows:
+// of ten flows, the series would be nine tenths of a result. The kernel's times
+// and counts are totals, so little is lost; the sample that is nearest to the
+// end of the warm-up, from which they are counted, stays, and so does the last.
+// A thinned outcome stays as it is.
+func (o *Outcome) Thin() {
+	flows := len(o.Flows)
+	if flows <= wholeSeries {
+		return
+	}
+	keep := min(samplesPerFlow, samplesInAll/flows)
+	for i := range o.Flows {
+		o.Flows[i].Info = thinned(o.Flows[i].Info, keep, o.Warmup)
+	}
+}
+
+// thinned keeps so many of the samples, evenly spread.
+func thinned(info []TCPInfo, keep int, warmup Seconds) []TCPInfo {
+	switch {
+	case keep < 2:
+		return nil
+	case len(info) <= keep:
+		return info
+	}
+	last := len(info) - 1
+	opens, distance := 0, math.Inf(1)
+	for i, s := range info[:last] {
+		if d := math.Abs(float64(s.At - warmup)); d <= distance {
+			opens, distance = i, d
+		}
+	}
+	out := make([]TCPInfo, keep)
+	nearest := 0
+	for i := range out {
+		at := i * last / (keep - 1)
+		out[i] = info[at]
+		if i < keep-1 && abs(at-opens) < abs(nearest*last/(keep-1)-opens) {
+			nearest = i
+		}
+	}
+	out[nearest] = info[opens]
+	return out
+}
+
+func abs(n int) int { return max(n, -n) }

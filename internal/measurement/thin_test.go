@@ -1,0 +1,78 @@
+package measurement_test
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// What is kept of a series is part of it, in order, with the sample that opens
+// the measured time and the last; thinning again changes nothing.
+func TestThin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		flows := rapid.IntRange(1, 12_000).Draw(t, "flows")
+		samples := rapid.IntRange(0, 60).Draw(t, "samples")
+		warmup := measurement.Seconds(rapid.IntRange(0, 70).Draw(t, "warm-up")) / 10
+		var series []measurement.TCPInfo
+		for i := range samples {
+			series = append(series, measurement.TCPInfo{At: measurement.Seconds(i) / 10, RTT: 1e-3})
+		}
+		o := measurement.Outcome{Warmup: warmup, Flows: make([]measurement.Flow, flows)}
+		for i := range o.Flows {
+			o.Flows[i].Info = slices.Clone(series)
+		}
+		o.Thin()
+		for _, f := range o.Flows {
+			checkThinned(t, f.Info, series, warmup, flows)
+		}
+		again := measurement.Outcome{Warmup: warmup, Flows: slices.Clone(o.Flows)}
+		again.Thin()
+		if !reflect.DeepEqual(again, o) {
+			t.Fatal("thinning twice is not thinning once")
+		}
+	})
+}
+
+func checkThinned(t *rapid.T, got, series []measurement.TCPInfo, warmup measurement.Seconds, flows int) {
+	if flows > 5000 {
+		if len(got) > 0 {
+			t.Fatalf("%d flows keep %d samples each", flows, len(got))
+		}
+		return
+	}
+	if flows <= 8 || len(series) <= 2 {
+		if !reflect.DeepEqual(got, series) {
+			t.Fatalf("%d flows: %d of %d samples are left", flows, len(got), len(series))
+		}
+		return
+	}
+	if len(got) < 2 || len(got) > 20 || len(got)*flows > 10_000 {
+		t.Fatalf("%d flows keep %d of %d samples", flows, len(got), len(series))
+	}
+	at := -1
+	for _, s := range got {
+		i := slices.Index(series, s)
+		if i <= at {
+			t.Fatalf("sample %d comes after sample %d", i, at)
+		}
+		at = i
+	}
+	if at != len(series)-1 {
+		t.Fatalf("the last sample is %d of %d", at, len(series))
+	}
+	least := func(of []measurement.TCPInfo) float64 {
+		d := math.Inf(1)
+		for _, s := range of[:len(of)-1] {
+			d = min(d, math.Abs(float64(s.At-warmup)))
+		}
+		return d
+	}
+	if least(got) != least(series) {
+		t.Fatalf("the sample nearest to the end of the warm-up at %v s is not kept: %v of %v", warmup, got, series)
+	}
+}

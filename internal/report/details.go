@@ -1,0 +1,226 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// detail is what a test says beside its primary metric: paths as rows, a few
+// further metrics as columns, medians over the trials that count.
+type detail struct {
+	Test    string
+	Metrics []string
+	Rows    []detailRow
+}
+
+// detailRow is one path; a value that is missing is a dash.
+type detailRow struct {
+	Path   string
+	Values []string
+}
+
+// detailMetrics are the few metrics without which the primary one of a kind
+// does not answer its question. The rest stand in result.json and trials.csv.
+func detailMetrics(s measurement.Spec) []string {
+	switch s.Kind {
+	case measurement.TCP:
+		if s.Direction == measurement.Both {
+			return []string{"forward_goodput_bits_per_second", "reverse_goodput_bits_per_second", "retransmitted_segments", "cpu_seconds_per_byte"}
+		}
+	case measurement.UDP:
+		return []string{"loss_fraction", "reordered_fraction", "jitter_seconds", "delay_variation_p99_seconds", "cpu_seconds_per_byte", "dropped_packets_count"}
+	case measurement.PPS:
+		return []string{"loss_fraction", "delay_variation_p99_seconds", "cpu_seconds_per_packet", "dropped_packets_count"}
+	case measurement.CRR:
+		return []string{"connect_p50_seconds", "connect_p99_seconds", "transaction_p50_seconds", "failed_connections_count"}
+	case measurement.Load:
+		return []string{"idle_rtt_p50_seconds", "loaded_rtt_p99_seconds", "rtt_increase_seconds", "responsiveness_per_minute", "load_bits_per_second"}
+	case measurement.MTU:
+		return []string{"reverse_path_mtu_bytes"}
+	}
+	return nil
+}
+
+// details lays them out. A metric that no trial brought has no column.
+func (m *model) details() []detail {
+	var out []detail
+	for _, t := range m.Tests {
+		d := detail{Test: t.Label}
+		for _, p := range m.Paths {
+			d.Rows = append(d.Rows, detailRow{Path: p.Label})
+		}
+		for _, name := range detailMetrics(t.Spec) {
+			metric, _ := measurement.MetricNamed(name)
+			if values := m.detailColumn(t, metric); values != nil {
+				d.Metrics = append(d.Metrics, metric.Label)
+				for i := range d.Rows {
+					d.Rows[i].Values = append(d.Rows[i].Values, values[i])
+				}
+			}
+		}
+		if len(d.Metrics) > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// detailColumn is a metric's medians, path by path, nil when there is none.
+func (m *model) detailColumn(t test, metric measurement.Metric) []string {
+	var medians []float64
+	out := make([]string, len(m.Paths))
+	for _, p := range m.Paths {
+		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
+			medians = append(medians, c.Median)
+		}
+	}
+	if len(medians) == 0 {
+		return nil
+	}
+	as := test{Primary: metric, Scale: commonScale(metric.Unit, medians), Mixed: farApart(medians) || metric.Unit == measurement.Fraction}
+	as.Decimals = columnDecimals(medians, nil, as.Scale)
+	for i, p := range m.Paths {
+		out[i] = "—"
+		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
+			s, _ := as.in(c.Median)
+			out[i] = with(as.written(c.Median), s.Name)
+		}
+	}
+	return out
+}
+
+// maxSeen bounds how many sentences of a kind a report lists.
+const maxSeen = 12
+
+// seen is what a reader must know of the trials beside their figures: how
+// searches for a rate went, what the hosts themselves lost, and the facts that
+// the ends reported, each said once with the number of trials.
+func (m *model) seen() []string {
+	var searches, drops []string
+	for _, t := range m.Tests {
+		for _, p := range m.Paths {
+			trials := m.counted(p, t)
+			if s := searchText(trials, t.Primary.Name); s != "" {
+				searches = append(searches, fmt.Sprintf("%s, %s: %s.", p.Label, t.Label, s))
+			}
+			if s := dropsText(trials); s != "" {
+				drops = append(drops, fmt.Sprintf("%s, %s: %s.", p.Label, t.Label, s))
+			}
+		}
+	}
+	return slices.Concat(bounded(searches), bounded(drops), bounded(m.factTexts()))
+}
+
+// counted are the trials of a test on a path that count.
+func (m *model) counted(p path, t test) []*measurement.Trial {
+	var out []*measurement.Trial
+	for i := range m.r.Trials {
+		if trial := &m.r.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
+			out = append(out, trial)
+		}
+	}
+	return out
+}
+
+func bounded(list []string) []string {
+	if more := len(list) - maxSeen; more > 0 {
+		return append(list[:maxSeen:maxSeen], fmt.Sprintf("And %d more of the kind, in result.json.", more))
+	}
+	return list
+}
+
+// maxSteps bounds how many steps of a search a sentence has.
+const maxSteps = 16
+
+// searchText tells the steps of the search whose result is the median one.
+func searchText(trials []*measurement.Trial, metric string) string {
+	var searched []*measurement.Trial
+	for _, t := range trials {
+		if len(t.LossSearch) > 0 {
+			searched = append(searched, t)
+		}
+	}
+	if len(searched) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(searched, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
+	t := searched[(len(searched)-1)/2]
+	var steps []string
+	for i, s := range t.LossSearch {
+		if i == maxSteps {
+			steps = append(steps, "…")
+			break
+		}
+		steps = append(steps, inBestUnit(s.OfferedBitsPerSecond, measurement.BitsPerSecond)+" lost "+inBestUnit(s.Loss, measurement.Fraction))
+	}
+	return "the search in trial " + line(t.ID) + " tried " + strings.Join(steps, ", ")
+}
+
+// dropsText tells what the hosts themselves lost in all trials together, by end
+// and place.
+func dropsText(trials []*measurement.Trial) string {
+	lost := map[string]float64{}
+	var places []string
+	add := func(end string, e measurement.End) {
+		for _, d := range e.Drops {
+			place := end + line(d.Place)
+			if _, known := lost[place]; !known {
+				places = append(places, place)
+			}
+			lost[place] += d.Packets
+		}
+	}
+	for _, t := range trials {
+		add("source's ", t.Source)
+		add("destination's ", t.Destination)
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(places, func(a, b string) int { return cmp.Compare(lost[b], lost[a]) })
+	if len(places) > maxSeen {
+		places = places[:maxSeen]
+	}
+	for i, place := range places {
+		places[i] = place + " " + inBestUnit(lost[place], measurement.Count)
+	}
+	return fmt.Sprintf("packets that the hosts themselves lost in %s: %s", quantity.Count(len(trials), "trial"), strings.Join(places, ", "))
+}
+
+// factTexts are the facts of all trials, the most frequent of each test first.
+func (m *model) factTexts() []string {
+	type fact struct {
+		text  string
+		count int
+	}
+	var out []string
+	for _, t := range m.Tests {
+		var facts []*fact
+		byText := map[string]*fact{}
+		trials := 0
+		for i := range m.r.Trials {
+			trial := &m.r.Trials[i]
+			if trial.Test != t.Name {
+				continue
+			}
+			trials++
+			for _, text := range slices.Compact(slices.Sorted(slices.Values(lines(trial.Facts)))) {
+				if byText[text] == nil {
+					byText[text] = &fact{text: text}
+					facts = append(facts, byText[text])
+				}
+				byText[text].count++
+			}
+		}
+		slices.SortStableFunc(facts, func(a, b *fact) int { return b.count - a.count })
+		for _, f := range facts {
+			out = append(out, fmt.Sprintf("%s, %d of %s: %s", t.Label, f.count, quantity.Count(trials, "trial"), f.text))
+		}
+	}
+	return out
+}
