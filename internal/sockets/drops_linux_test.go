@@ -284,7 +284,13 @@ func TestReadDropsCountsQueueingDiscipline(t *testing.T) {
 		if run(t, "tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "8kbit", "burst", "200", "limit", "400") == nil {
 			return
 		}
-		out, err := net.Dial("udp4", "127.0.0.1:9")
+		in, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer in.Close()
+		out, err := net.DialUDP("udp4", nil, in.LocalAddr().(*net.UDPAddr))
 		if err != nil {
 			t.Error(err)
 			return
