@@ -281,6 +281,7 @@ type infoSampler struct {
 	start  time.Time
 	series []measurement.TCPInfo
 	final  *measurement.TCPInfo
+	err    error // of the first sample that failed
 	limit  int
 	every  int
 	seen   int
@@ -299,8 +300,15 @@ func startInfoSampler(conn *sockets.Conn, start time.Time, flows int) *infoSampl
 
 func (s *infoSampler) sample() {
 	info, err := s.conn.TCPInfo(time.Since(s.start))
-	if err != nil || info.MSS == 0 {
-		return // the system lacks it, or the socket is closed
+	if err != nil {
+		// The system lacks it, or the connection has ended.
+		if s.err == nil {
+			s.err = err
+		}
+		return
+	}
+	if info.MSS == 0 {
+		return // the socket is closed
 	}
 	s.final = &info
 	s.seen++
@@ -311,4 +319,12 @@ func (s *infoSampler) sample() {
 	if len(s.series) >= s.limit {
 		s.series, s.every = thin(s.series), s.every*2
 	}
+}
+
+// facts are what a reader must know of an ended sampling.
+func (s *infoSampler) facts() []string {
+	if s.final != nil || s.err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the sender's system does not tell retransmits, windows and round-trip times: %v", s.err)}
 }
