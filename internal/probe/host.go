@@ -86,13 +86,16 @@ const hostInterval = 50 * time.Millisecond
 
 func startHostSampler(start time.Time) *hostSampler {
 	h := &hostSampler{start: start, every: 1}
-	h.drops, h.dropsErr = sockets.ReadDrops()
 	h.first, h.err = sockets.ReadCPU()
 	h.sampler = startSampler(hostInterval, h.sample)
 	return h
 }
 
 func (h *hostSampler) sample() {
+	if h.seen == 0 {
+		// Here and not at the start, since it takes longer than a round trip.
+		h.drops, h.dropsErr = sockets.ReadDrops()
+	}
 	h.seen++
 	if h.err != nil || h.seen%h.every != 0 {
 		return
@@ -112,7 +115,7 @@ func (h *hostSampler) sample() {
 }
 
 // result ends the sampling and returns the series, which is empty when the
-// system cannot say. It is called in the network namespace of the start.
+// system cannot say.
 func (h *hostSampler) result() *protocol.HostSeries {
 	h.end()
 	name, err := os.Hostname()

@@ -15,6 +15,8 @@ const netDir = "/proc/thread-self/net/"
 // ReadDrops reads the counters of packets lost on this host. A source that
 // cannot be read is left out; an error comes when none can.
 //
+// A queueing discipline without drops is left out, too.
+//
 // The counters of the network namespace are those of all its traffic, not of a
 // test's alone.
 func ReadDrops() (DropCounts, error) {
@@ -36,6 +38,9 @@ func ReadDrops() (DropCounts, error) {
 	}
 	queues, err := readQdiscs()
 	for _, q := range queues {
+		if q.drops == 0 {
+			continue // and spare the look-up of the name
+		}
 		counts.add(fmt.Sprintf("%s queue (%s)", interfaceName(q.index), q.kind), q.drops)
 	}
 	errs = append(errs, err)
