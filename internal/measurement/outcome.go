@@ -124,6 +124,11 @@ type TraceHop struct {
 // End is what a test cost and met at one end of the path.
 type End struct {
 	Host string `json:"host,omitempty"`
+	// HostID tells the machine from others of the same name, and is the same in
+	// all its containers; NetworkID tells its network namespace from others.
+	// Empty where the system does not say.
+	HostID    string `json:"host_id,omitempty"`
+	NetworkID string `json:"network_id,omitempty"`
 	// CPUs is the number of processors online; CPUBusy the share of all of
 	// them, softirq included, over the measured time (0 to 1).
 	CPUs    int     `json:"cpus,omitempty"`
@@ -132,23 +137,52 @@ type End struct {
 	// BusiestCPU is the share that the busiest single processor was busy over
 	// the measured time: one full processor of many hides in CPUBusy.
 	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`
-	// CPUTime is what all processors together spent busy over the measured time.
+	// CPUTime is what all processors together spent busy over the measured
+	// time, by everything that ran there. 10 ms is the finest difference.
 	CPUTime Seconds `json:"cpu_seconds,omitempty"`
-	// ContextSwitches of the whole host over the measured time.
+	// ContextSwitches of the whole host over the measured time, 0 if unknown.
 	ContextSwitches float64 `json:"context_switches,omitempty"`
+	// DropsCounted says that this end watched its counters of lost packets.
+	DropsCounted bool `json:"drops_counted,omitempty"`
 	// Drops are packets that this host itself lost over the whole test, by the
 	// place that counted them (interface, queueing discipline, softnet backlog,
-	// UDP receive buffer); places without any are absent.
+	// UDP receive buffer); places without any are absent. The counters are those
+	// of the end's network namespace, other traffic included.
 	Drops []Drop `json:"drops,omitempty"`
+	// SoftnetSqueezes is how often over the whole test the host stopped
+	// receiving with packets left to receive, its budget used up: a sign of
+	// overload, though nothing is lost by it.
+	SoftnetSqueezes float64 `json:"softnet_squeezes_count,omitempty"`
 	// ReceivedTTL is the IP time to live that the last hop left in packets
 	// from the other end, 0 when it could not be read.
 	ReceivedTTL int `json:"received_ttl,omitempty"`
+}
+
+// SameHost says whether two ends are on one machine, by name where it is not
+// known better.
+func (e End) SameHost(other End) bool {
+	if e.HostID != "" && other.HostID != "" {
+		return e.HostID == other.HostID
+	}
+	return e.Host != "" && e.Host == other.Host
+}
+
+// SameNetwork says whether two ends count the same packets, being in one
+// network namespace; a host that does not say has a single one.
+func (e End) SameNetwork(other End) bool {
+	if e.NetworkID != "" && other.NetworkID != "" {
+		return e.NetworkID == other.NetworkID
+	}
+	return e.SameHost(other)
 }
 
 // Drop is a number of packets that a host lost in one place.
 type Drop struct {
 	Place   string  `json:"place"`
 	Packets float64 `json:"packets"`
+	// HostWide marks a counter of the whole host, whatever the end's network
+	// namespace.
+	HostWide bool `json:"host_wide,omitempty"`
 }
 
 // Progress is a sign of life of a running test.

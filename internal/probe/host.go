@@ -1,9 +1,12 @@
 package probe
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +61,7 @@ func thin[T any](series []T) []T {
 	return kept
 }
 
-// hostSampler is a host's processor time over a test.
+// hostSampler is what a host spends over a test.
 type hostSampler struct {
 	*sampler
 	start  time.Time
@@ -67,6 +70,9 @@ type hostSampler struct {
 	every  int // one sample in so many is kept
 	seen   int
 	err    error
+
+	drops    sockets.DropCounts
+	dropsErr error
 }
 
 type hostSample struct {
@@ -74,8 +80,8 @@ type hostSample struct {
 	cpu sockets.CPUTimes
 }
 
-// hostInterval is finer than needed for seconds and no finer than the ticks
-// of the kernel's accounting deserve.
+// hostInterval is finer than needed for seconds and no finer than the
+// resolution of the kernel's accounting deserves.
 const hostInterval = 50 * time.Millisecond
 
 func startHostSampler(start time.Time) *hostSampler {
@@ -86,11 +92,18 @@ func startHostSampler(start time.Time) *hostSampler {
 }
 
 func (h *hostSampler) sample() {
+	if h.seen == 0 {
+		// Here and not at the start, since it takes longer than a round trip.
+		h.drops, h.dropsErr = sockets.ReadDrops()
+	}
 	h.seen++
 	if h.err != nil || h.seen%h.every != 0 {
 		return
 	}
 	cpu, err := sockets.ReadCPU()
+	if err == nil && len(cpu.Each) != len(h.first.Each) {
+		err = fmt.Errorf("processors came or went: %d, then %d", len(h.first.Each), len(cpu.Each))
+	}
 	if err != nil {
 		h.err = err
 		return
@@ -101,14 +114,22 @@ func (h *hostSampler) sample() {
 	}
 }
 
-// result ends the sampling and returns the series; nil when the system cannot say.
+// result ends the sampling and returns the series, which is empty when the
+// system cannot say.
 func (h *hostSampler) result() *protocol.HostSeries {
 	h.end()
 	name, err := os.Hostname()
 	if err != nil {
 		name = ""
 	}
-	out := &protocol.HostSeries{Host: name, CPUs: h.first.CPUs}
+	out := &protocol.HostSeries{
+		Host: name, HostID: sockets.HostID(), NetworkID: sockets.NetworkID(), CPUs: h.first.CPUs,
+	}
+	if now, err := sockets.ReadDrops(); err == nil && h.dropsErr == nil {
+		out.DropsCounted = true
+		out.Drops = dropsBetween(h.drops, now)
+		out.Squeezes = increase(h.drops.Squeezes, now.Squeezes)
+	}
 	if h.err != nil {
 		return out
 	}
@@ -117,37 +138,126 @@ func (h *hostSampler) result() *protocol.HostSeries {
 		out.Busy = append(out.Busy, (s.cpu.Busy - h.first.Busy).Seconds())
 		out.SoftIRQ = append(out.SoftIRQ, (s.cpu.SoftIRQ - h.first.SoftIRQ).Seconds())
 		out.Total = append(out.Total, (s.cpu.Total - h.first.Total).Seconds())
+		if h.first.Switches > 0 {
+			out.Switches = append(out.Switches, increase(h.first.Switches, s.cpu.Switches))
+		}
 	}
+	out.Busiest = h.busiest()
 	return out
 }
 
-// endOf is what a host spent between two times since START.
+// maxBusiest is how many single processors are reported. The busiest of the
+// measured time is sure to be among them on small hosts, and on large ones
+// unless the warm-up kept that many others busier.
+const maxBusiest = 4
+
+func (h *hostSampler) busiest() [][]float64 {
+	if len(h.series) == 0 {
+		return nil
+	}
+	last := h.series[len(h.series)-1].cpu.Each
+	order := make([]int, len(last))
+	for i := range order {
+		order[i] = i
+	}
+	spent := func(i int) time.Duration { return last[i] - h.first.Each[i] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(spent(b), spent(a)) })
+	var all [][]float64
+	for _, i := range order[:min(len(order), maxBusiest)] {
+		one := make([]float64, len(h.series))
+		for at, s := range h.series {
+			one[at] = (s.cpu.Each[i] - h.first.Each[i]).Seconds()
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// maxDrops bounds how many places a result names.
+const maxDrops = 32
+
+// dropsBetween lists the places whose counters rose, the most packets first.
+// What appeared in between, such as an interface, counted from 0.
+func dropsBetween(first, last sockets.DropCounts) []measurement.Drop {
+	before := make(map[string]uint64, len(first.Places))
+	for _, p := range first.Places {
+		before[p.Place] = p.Packets
+	}
+	var drops []measurement.Drop
+	for _, p := range last.Places {
+		if n := increase(before[p.Place], p.Packets); n > 0 {
+			drops = append(drops, measurement.Drop{Place: p.Place, Packets: n, HostWide: p.HostWide})
+		}
+	}
+	return most(drops)
+}
+
+func most(drops []measurement.Drop) []measurement.Drop {
+	slices.SortStableFunc(drops, func(a, b measurement.Drop) int { return cmp.Compare(b.Packets, a.Packets) })
+	return drops[:min(len(drops), maxDrops)]
+}
+
+// increase of a counter; 0 when it fell, because its owner was made anew or
+// its 32 bits ran over.
+func increase(from, to uint64) float64 {
+	if to < from {
+		return 0
+	}
+	return float64(to - from)
+}
+
+// maxPlace bounds the name of a place where packets are lost.
+const maxPlace = 100
+
+// endOf is what a host, maybe the other end, spent between two times since
+// START.
 func endOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 	end := measurement.End{ReceivedTTL: ttl}
 	if h == nil {
 		return end
 	}
-	end.Host, end.CPUs = h.Host, h.CPUs
-	n := min(len(h.At), len(h.Busy), len(h.SoftIRQ), len(h.Total))
-	over := func(values []float64) float64 {
-		return interpolate(h.At[:n], values[:n], to) - interpolate(h.At[:n], values[:n], from)
+	end.Host, end.HostID, end.NetworkID, end.CPUs = h.Host, h.HostID, h.NetworkID, h.CPUs
+	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, clamp(h.Squeezes, math.MaxInt64)
+	for _, d := range most(slices.Clone(h.Drops)) {
+		if d.Packets > 0 && len(d.Place) <= maxPlace {
+			end.Drops = append(end.Drops, d)
+		}
 	}
+	n := min(len(h.At), len(h.Busy), len(h.SoftIRQ), len(h.Total))
 	if n < 2 {
 		return end
 	}
-	if total := over(h.Total); total > 0 {
-		end.CPUBusy = clampFraction(over(h.Busy) / total)
-		end.SoftIRQ = clampFraction(over(h.SoftIRQ) / total)
+	over := func(values []float64) float64 {
+		if len(values) < n {
+			return 0
+		}
+		return interpolate(h.At[:n], values[:n], to) - interpolate(h.At[:n], values[:n], from)
+	}
+	total := clamp(over(h.Total), math.MaxInt64)
+	if total == 0 {
+		return end
+	}
+	busy := clamp(over(h.Busy), total)
+	end.CPUTime, end.CPUBusy = measurement.Seconds(busy), busy/total
+	end.SoftIRQ = clampFraction(over(h.SoftIRQ) / total)
+	end.ContextSwitches = clamp(over(h.Switches), math.MaxInt64)
+	for _, one := range h.Busiest {
+		share := over(one) / total * float64(h.CPUs) // Total is of all of them
+		end.BusiestCPU = max(end.BusiestCPU, clampFraction(share))
 	}
 	return end
 }
 
-func clampFraction(f float64) float64 {
-	if math.IsNaN(f) {
+// clamp bounds a number from the other end, or one that rounding took out of
+// its bounds, to 0 at least and limit at most.
+func clamp(v, limit float64) float64 {
+	if math.IsNaN(v) {
 		return 0
 	}
-	return min(max(f, 0), 1)
+	return min(max(v, 0), limit)
 }
+
+func clampFraction(f float64) float64 { return clamp(f, 1) }
 
 // interpolate is the value at x of the line through the points (xs, ys), xs
 // rising, held constant beyond its ends.
@@ -174,6 +284,7 @@ type infoSampler struct {
 	start  time.Time
 	series []measurement.TCPInfo
 	final  *measurement.TCPInfo
+	err    error // of the first sample that failed
 	limit  int
 	every  int
 	seen   int
@@ -192,8 +303,15 @@ func startInfoSampler(conn *sockets.Conn, start time.Time, flows int) *infoSampl
 
 func (s *infoSampler) sample() {
 	info, err := s.conn.TCPInfo(time.Since(s.start))
-	if err != nil || info.MSS == 0 {
-		return // the system lacks it, or the socket is closed
+	if err != nil {
+		// The system lacks it, or the connection has ended.
+		if s.err == nil {
+			s.err = err
+		}
+		return
+	}
+	if info.MSS == 0 {
+		return // the socket is closed
 	}
 	s.final = &info
 	s.seen++
@@ -204,4 +322,12 @@ func (s *infoSampler) sample() {
 	if len(s.series) >= s.limit {
 		s.series, s.every = thin(s.series), s.every*2
 	}
+}
+
+// facts are what a reader must know of an ended sampling.
+func (s *infoSampler) facts() []string {
+	if s.final != nil || s.err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the sender's system does not tell retransmits, windows and round-trip times: %v", s.err)}
 }

@@ -174,7 +174,7 @@ func (f *flow) transfer(spec measurement.Spec) error {
 		f.info.end()
 		f.sent = protocol.Sent{
 			Bytes: f.send.sent.Load(), Final: f.info.final, Info: f.info.series,
-			Effective: senderEffective(f.send),
+			Effective: senderEffective(f.send), Facts: f.info.facts(),
 		}
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.

@@ -58,7 +58,7 @@ func sendStream(w wire, payload *sockets.Payload, spec measurement.Spec, start t
 	info.end()
 	err := protocol.WriteFrame(&s.wire, protocol.TypeSent, protocol.Sent{
 		Bytes: s.sent.Load(), Final: info.final, Info: info.series,
-		Host: host(), Effective: senderEffective(s), Facts: facts,
+		Host: host(), Effective: senderEffective(s), Facts: append(facts, info.facts()...),
 	})
 	if err != nil {
 		return err

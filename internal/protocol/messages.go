@@ -123,14 +123,26 @@ type Report struct {
 	Facts     []string          `json:"facts,omitempty"`
 }
 
-// HostSeries is a host's processor time since START: At[i] seconds after it,
-// the processors together had spent Busy[i] seconds of Total[i] not idle, of
-// which SoftIRQ[i] in soft interrupts.
+// HostSeries is what a host spent since START: At[i] seconds after it, the
+// processors together had spent Busy[i] seconds of Total[i] not idle, of which
+// SoftIRQ[i] in soft interrupts, and had switched tasks Switches[i] times.
 type HostSeries struct {
-	Host    string    `json:"host,omitempty"`
-	CPUs    int       `json:"cpus"`
-	At      []float64 `json:"at_seconds"`
-	Busy    []float64 `json:"busy_seconds"`
-	SoftIRQ []float64 `json:"softirq_seconds"`
-	Total   []float64 `json:"total_seconds"`
+	Host string `json:"host,omitempty"`
+	// HostID and NetworkID are those of measurement.End.
+	HostID    string    `json:"host_id,omitempty"`
+	NetworkID string    `json:"network_id,omitempty"`
+	CPUs      int       `json:"cpus"`
+	At        []float64 `json:"at_seconds"`
+	Busy      []float64 `json:"busy_seconds"`
+	SoftIRQ   []float64 `json:"softirq_seconds"`
+	Total     []float64 `json:"total_seconds"`
+	// Busiest are series like Busy, of the few single processors that spent the
+	// most over the whole test.
+	Busiest [][]float64 `json:"busiest_seconds,omitempty"`
+	// Switches is absent where the system does not say.
+	Switches []float64 `json:"context_switches,omitempty"`
+	// The others are those of measurement.End, over the whole test.
+	DropsCounted bool               `json:"drops_counted,omitempty"`
+	Drops        []measurement.Drop `json:"drops,omitempty"`
+	Squeezes     float64            `json:"softnet_squeezes_count,omitempty"`
 }

@@ -68,7 +68,7 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	}
 	if testErr == nil {
 		j.kind()
-		if sameHost(o.Source, o.Destination) {
+		if o.Source.SameHost(o.Destination) {
 			j.processors("host", o.Source)
 		} else {
 			j.processors("source", o.Source)
@@ -83,8 +83,6 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	}
 	return gate
 }
-
-func sameHost(a, b measurement.End) bool { return a.Host != "" && a.Host == b.Host }
 
 type judge struct {
 	spec    measurement.Spec

@@ -204,7 +204,7 @@ func (j *judge) dropped() (float64, string) {
 		add("source", d)
 	}
 	for _, d := range destination.Drops {
-		if !sameHost(source, destination) || !slices.Contains(source.Drops, d) {
+		if !(source.SameNetwork(destination) || d.HostWide && source.SameHost(destination)) || !slices.Contains(source.Drops, d) {
 			add("destination", d)
 		}
 	}

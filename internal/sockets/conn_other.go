@@ -8,9 +8,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // Conn is a connected socket behind the runtime's network poller, with
@@ -131,6 +130,21 @@ func (c *Conn) Abort() error {
 // Lock does nothing here: transfers go through the runtime's network poller.
 func Lock() func() { return func() {} }
 
+// ask runs f on the descriptor while it is sure to be open.
+func (c *Conn) ask(f func(fd uintptr) error) error {
+	sock, ok := c.sock.(syscall.Conn)
+	if !ok {
+		return ErrUnsupported
+	}
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) { inner = f(fd) })
+	return errors.Join(err, inner)
+}
+
 // SetCongestionControl is not supported here.
 func (c *Conn) SetCongestionControl(string) error { return ErrUnsupported }
 
@@ -144,15 +158,6 @@ func (c *Conn) NoDelay() error {
 	}
 	return nil
 }
-
-// MSS is unknown here.
-func (c *Conn) MSS() int { return 0 }
-
-// ReceiveBuffer is unknown here.
-func (c *Conn) ReceiveBuffer() int { return 0 }
-
-// SendBuffer is unknown here.
-func (c *Conn) SendBuffer() int { return 0 }
 
 // ClampWindow is not supported here.
 func (c *Conn) ClampWindow(int) error { return ErrUnsupported }
@@ -168,11 +173,3 @@ func (c *Conn) WindowClamp() int { return 0 }
 
 // ReceivedTTL is unknown here.
 func (c *Conn) ReceivedTTL() int { return 0 }
-
-// TCPInfo is not supported here.
-func (c *Conn) TCPInfo(time.Duration) (measurement.TCPInfo, error) {
-	return measurement.TCPInfo{}, ErrUnsupported
-}
-
-// ReadCPU is not supported here.
-func ReadCPU() (CPUTimes, error) { return CPUTimes{}, ErrUnsupported }

@@ -1,8 +1,8 @@
 // Package sockets holds the fast paths and the facts of one connection that
 // differ between operating systems: blocking transfers without the runtime's
 // network poller, discarding received bytes inside the kernel, TCP_INFO, the
-// time to live of received packets, and the host's processor time. What a
-// system lacks is answered with an error or a zero that says so; the transfers
+// time to live of received packets, and the host's processor time and packets
+// lost. What a system lacks is answered with an error or a zero that says so; the transfers
 // themselves work everywhere.
 package sockets
 
@@ -20,12 +20,3 @@ var ErrTick = errors.New("nothing transferred for a tick")
 
 // ErrUnsupported says that this operating system lacks what was asked.
 var ErrUnsupported = errors.New("not supported on this operating system")
-
-// CPUTimes is the time that all processors of the host together have spent
-// since it started.
-type CPUTimes struct {
-	CPUs    int
-	Busy    time.Duration // not idle, time stolen by a hypervisor included
-	SoftIRQ time.Duration
-	Total   time.Duration
-}

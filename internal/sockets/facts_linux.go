@@ -1,12 +1,8 @@
 package sockets
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 	"unsafe"
 
@@ -169,54 +165,3 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 }
 
 func microseconds(us uint64) measurement.Seconds { return measurement.Seconds(float64(us) / 1e6) }
-
-// userHZ is the unit of /proc/stat: USER_HZ is 100 on every Linux port that Go
-// runs on (proc(5), asm-generic/param.h).
-const userHZ = 100
-
-// ReadCPU reads the host's processor time from /proc/stat. A tick is 10 ms per
-// processor, so differences over less than about a second are coarse.
-func ReadCPU() (CPUTimes, error) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
-	}
-	return parseStat(text)
-}
-
-// parseStat reads the "cpu" lines of /proc/stat, proc(5): user nice system
-// idle iowait irq softirq steal guest guest_nice; guest time is already part
-// of user and nice.
-func parseStat(text []byte) (CPUTimes, error) {
-	var t CPUTimes
-	found := false
-	for scanner := bufio.NewScanner(bytes.NewReader(text)); scanner.Scan(); {
-		fields := bytes.Fields(scanner.Bytes())
-		if len(fields) == 0 || !bytes.HasPrefix(fields[0], []byte("cpu")) {
-			continue
-		}
-		if len(fields[0]) > len("cpu") {
-			t.CPUs++
-			continue
-		}
-		found = true
-		for i, f := range fields[1:min(len(fields), 9)] {
-			ticks, err := strconv.ParseUint(string(f), 10, 53)
-			if err != nil {
-				return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
-			}
-			d := time.Duration(ticks) * (time.Second / userHZ)
-			t.Total += d
-			if i != 3 && i != 4 { // idle, iowait
-				t.Busy += d
-			}
-			if i == 6 {
-				t.SoftIRQ = d
-			}
-		}
-	}
-	if !found || t.CPUs == 0 {
-		return CPUTimes{}, errors.New("read processor time: no cpu lines in /proc/stat")
-	}
-	return t, nil
-}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -275,35 +274,4 @@ func TestPacketsAnswerFromTheAddressAsked(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestParseStat(t *testing.T) {
-	got, err := parseStat([]byte("cpu  100 20 30 400 50 6 7 8 9 10\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n"))
-	ticks := func(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
-	want := CPUTimes{CPUs: 2, Busy: ticks(100 + 20 + 30 + 6 + 7 + 8), SoftIRQ: ticks(7), Total: ticks(621)}
-	if err != nil || got != want {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
-	for _, bad := range []string{"", "cpu  x\ncpu0 1\n", "cpu 1 2 3\n", "cpu0 1 2 3\n"} {
-		if _, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q was understood", bad)
-		}
-	}
-	now, err := ReadCPU()
-	if err != nil || now.CPUs < 1 || now.Busy <= 0 || now.Total < now.Busy {
-		t.Errorf("this host: %+v, %v", now, err)
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(text)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, err := parseStat(b); err == nil && (got.CPUs < 1 || got.Busy > got.Total || got.SoftIRQ > got.Busy) {
-			t.Errorf("%q: %+v", b, got)
-		}
-	})
 }

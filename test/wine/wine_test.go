@@ -1,0 +1,196 @@
+// Package wine_test runs the Windows binary, under Wine, against the server of
+// this system: the system calls, the transfers and the facts of a Windows
+// client, without a Windows.
+//
+// Wine 8 lacks two things that a Go program wants. bcryptprimitives.dll, without
+// which none starts, is made here; SIO_UDP_NETRESET, without which package net
+// opens no UDP socket, is not, so no server runs under Wine and no test is over
+// UDP.
+package wine_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func TestWindowsClient(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	w := newWine(t)
+	exe := build(t, "windows")
+	if out := w.run(t, exe, "version"); !bytes.Contains(out, []byte("windows/amd64")) {
+		t.Fatalf("version says\n%s", out)
+	}
+	port := serve(t, build(t, "linux"))
+	for _, test := range []struct {
+		name   string
+		trials int
+		args   []string
+	}{
+		{"sends", 2, []string{"--only", "rr,tcp", "--flows", "2"}},
+		{"receives", 1, []string{"--only", "tcp", "--flows", "2", "--reverse"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args := append([]string{exe, "test", "127.0.0.1", "--port", port, "--duration", "200ms", "--json", "--quiet"}, test.args...)
+			var r measurement.Result
+			d := json.NewDecoder(bytes.NewReader(w.run(t, args...)))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&r); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Trials) != test.trials {
+				t.Fatalf("%d trials, want %d", len(r.Trials), test.trials)
+			}
+			for _, trial := range r.Trials {
+				checkTrial(t, trial)
+			}
+		})
+	}
+}
+
+func checkTrial(t *testing.T, trial measurement.Trial) {
+	t.Helper()
+	if !trial.Gate.Passed {
+		t.Errorf("%s does not count: %+v", trial.Test, trial.Gate.Checks)
+	}
+	if windows, linux := trial.Source, trial.Destination; windows.CPUs != linux.CPUs || windows.HostID == "" || windows.HostID == linux.HostID {
+		t.Errorf("%s: the ends are %+v and %+v", trial.Test, windows, linux)
+	}
+	for _, flow := range trial.Flows {
+		if flow.ReceivedBytes <= 0 {
+			t.Errorf("%s: nothing was received on %+v", trial.Test, flow)
+		}
+		// What Wine's sockets do not tell is said, and not shown as zero.
+		unknown := slices.ContainsFunc(trial.Facts, func(f string) bool { return strings.Contains(f, "does not tell retransmits") })
+		if (flow.Final == nil) != unknown {
+			t.Errorf("%s: TCP_INFO is %v and the facts are %q", trial.Test, flow.Final, trial.Facts)
+		}
+		_, claimed := trial.Metrics["retransmitted_segments"]
+		if unknown && claimed {
+			t.Errorf("%s: retransmits are claimed although they are unknown", trial.Test)
+		}
+	}
+}
+
+// wine is an installation of Wine with a prefix, its Windows, of its own.
+type wine struct {
+	program string
+	env     []string
+}
+
+func newWine(t *testing.T) *wine {
+	t.Helper()
+	// Debian's wine64 is not on PATH: the package wine puts a script there.
+	program, err := exec.LookPath("wine64")
+	if err != nil {
+		program, err = exec.LookPath("/usr/lib/wine/wine64")
+	}
+	testutil.Need(t, err == nil, "wine64 (Debian's package of that name)")
+	prefix := filepath.Join(t.TempDir(), "prefix")
+	w := &wine{program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
+	t.Cleanup(func() { w.end(t) })
+	w.run(t, "wineboot.exe", "--init")
+	// ProcessPrng and RtlGenRandom, whose real name this is, take and return
+	// the same.
+	library := forwarder("bcryptprimitives.dll", "ProcessPrng", "advapi32.SystemFunction036")
+	if err := os.WriteFile(filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll"), library, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// end stops the processes of the prefix, and them alone, and waits for them.
+func (w *wine) end(t *testing.T) {
+	for _, option := range []string{"-k", "-w"} {
+		c := exec.Command(filepath.Join(filepath.Dir(w.program), "wineserver"), option)
+		c.Env = w.env
+		var exit *exec.ExitError
+		// Its status says that there was no server left to stop.
+		if out, err := c.CombinedOutput(); err != nil && !errors.As(err, &exit) {
+			t.Errorf("wineserver %s: %v\n%s", option, err, out)
+		}
+	}
+}
+
+func (w *wine) run(t *testing.T, args ...string) []byte {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	c := exec.CommandContext(ctx, w.program, args...)
+	c.Env = w.env
+	// Files, since Wine's services inherit the descriptors and outlive the
+	// command: a pipe would stay open.
+	dir := t.TempDir()
+	var outputs [2]*os.File
+	for i, name := range []string{"stdout", "stderr"} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		outputs[i] = f
+	}
+	c.Stdout, c.Stderr = outputs[0], outputs[1]
+	failed := c.Run()
+	out, err := os.ReadFile(outputs[0].Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed != nil {
+		complaints, err := os.ReadFile(outputs[1].Name())
+		t.Fatalf("wine64 %s: %v\n%s%s%v", strings.Join(args, " "), failed, out, complaints, err)
+	}
+	return out
+}
+
+func build(t *testing.T, system string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "hopbench-"+system+".exe")
+	c := exec.Command("go", "build", "-o", binary, "../../cmd/hopbench")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64", "GOOS="+system)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// serve starts a server on loopback and returns its port.
+func serve(t *testing.T, binary string) string {
+	t.Helper()
+	c := exec.Command(binary, "serve", "--bind", "127.0.0.1", "--port", "0")
+	out, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	found := regexp.MustCompile(`:(\d+)`).FindStringSubmatch(line)
+	if err != nil || found == nil {
+		t.Fatalf("the server says %q, %v", line, err)
+	}
+	return found[1]
+}
