@@ -3,6 +3,7 @@
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make bench-…    measurements; docs/benchmarks.md keeps their results
+# make soak       good and bad clients at one server (SOAK=10m)
 
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -55,8 +56,8 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-lab bench-cable bench-probe
-bench: bench-lab bench-cable bench-probe bench-aa
+.PHONY: bench bench-aa bench-lab bench-cable bench-peers
+bench: bench-lab bench-cable bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
 	$(GO) run ./cmd/hopbench run aa-null
@@ -64,8 +65,15 @@ bench-lab:
 	$(GO) run ./internal/lab/labbench
 bench-cable:
 	$(GO) run ./internal/cable/cablebench
-bench-probe:
-	$(GO) run ./internal/probe/probebench
+# Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it.
+bench-peers: build
+	$(GO) run ./internal/probe/peerbench $(PEERS)
+
+# One server against good and bad clients for a long while.
+SOAK ?= 10m
+.PHONY: soak
+soak:
+	$(GO) test ./test/soak -count=1 -v -timeout 0 -args -soak $(SOAK)
 
 .PHONY: generate
 generate:

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// test is what both sides are measured by in interleaved pairs.
+type test struct {
+	name  string
+	title string
+	own   func(context.Context) (values, error)
+	// peer runs a variant; variants are those that can do this test.
+	peer     func(*variant) func(context.Context) (values, error)
+	variants []*variant
+	metrics  []metric
+}
+
+// metric is a quantity of a test that gets a row for each peer.
+type metric struct {
+	name  string
+	label string
+	unit  string
+	scale float64 // from base units to unit
+	// lessIsBetter makes the best peer the one with the least median.
+	lessIsBetter bool
+	targets      []goal
+}
+
+// goal is a bound of the ratio hopbench / the best of some peers.
+type goal struct {
+	bound float64
+	best  string // of what
+	among func(*variant) bool
+}
+
+func anyPeer(*variant) bool { return true }
+
+// the makes a goal's selection: the named tools, with their default flags.
+func the(names ...string) func(*variant) bool {
+	return func(v *variant) bool { return v.isDefault() && contains(names, v.tool.name) }
+}
+
+func withFlags(name, flags string) func(*variant) bool {
+	return func(v *variant) bool { return v.tool.name == name && v.flags == flags }
+}
+
+func (b *bench) tests(k kit, tools []*tool, ownProgram string) []test {
+	gather := func(f func(*tool) []*variant) []*variant {
+		var out []*variant
+		for _, t := range tools {
+			out = append(out, f(t)...)
+		}
+		return out
+	}
+	seconds := measurement.SecondsOf(b.duration)
+	tcp := func(flows int, copied bool) measurement.Spec {
+		s := measurement.Spec{Kind: measurement.TCP, Flows: flows, CongestionControl: k.congestion, Duration: seconds, MaxWarmup: 0.3}
+		if copied {
+			s.CopyPayload, s.SendMethod = true, measurement.SendCopy
+		}
+		return s
+	}
+	var all []test
+	for _, flows := range []int{1, 8, 64} {
+		goals := []goal{{1, "the fastest peer with any flags", anyPeer}}
+		if flows == 1 {
+			goals = []goal{{2, "iperf3's default", the("iperf3")}, {1.4, "the fastest peer with any flags", anyPeer}}
+		}
+		all = append(all, test{
+			name: fmt.Sprintf("tcp-%d", flows), title: fmt.Sprintf("TCP, flows: %d", flows),
+			own: b.own(tcp(flows, false)), peer: b.peer,
+			variants: gather(func(t *tool) []*variant { return k.tcp(t, flows, false) }),
+			metrics:  []metric{rate(goals...), processor()},
+		})
+	}
+	for _, flows := range []int{1, 8, 64} {
+		all = append(all, test{
+			name: fmt.Sprintf("tcp-%d-copied", flows), title: fmt.Sprintf("TCP, payload copied at both ends, flows: %d", flows),
+			own: b.own(tcp(flows, true)), peer: b.peer,
+			variants: gather(func(t *tool) []*variant {
+				if t.name != "iperf3" {
+					return nil
+				}
+				return k.tcp(t, flows, true)
+			}),
+			metrics: []metric{rate(goal{1.05, "iperf3's default", the("iperf3")})},
+		})
+	}
+	all = append(all, test{
+		name: "udp", title: "UDP as fast as it goes, GSO and GRO", own: b.own(measurement.Spec{Kind: measurement.UDP, Duration: seconds}), peer: b.peer,
+		variants: gather(k.udp),
+		metrics:  []metric{rate(goal{1.2, "iperf3 --gsro", withFlags("iperf3", "--gsro")}), processor()},
+	}, test{
+		name: "pps", title: "datagrams of 64 bytes", own: b.own(measurement.Spec{Kind: measurement.PPS, PacketBytes: 64, Duration: seconds}), peer: b.peer,
+		variants: gather(k.pps),
+		metrics:  []metric{{name: packets, label: "packets", unit: "10³/s", scale: 1e-3, targets: []goal{{3, "iperf3", the("iperf3")}}}},
+	})
+	return append(append(all, b.latencyTests(k, gather)...), b.memoryTests(k, gather, ownProgram)...)
+}
+
+func (b *bench) latencyTests(k kit, gather func(func(*tool) []*variant) []*variant) []test {
+	var all []test
+	seconds := measurement.SecondsOf(b.duration)
+	for _, over := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
+		for _, spin := range []bool{false, true} {
+			t := test{
+				name: "rr-" + string(over), title: "round trips over " + string(over) + ", blocking", peer: b.peer,
+				own:      b.own(measurement.Spec{Kind: measurement.RR, Protocol: over, Spin: spin, Duration: seconds}),
+				variants: gather(func(t *tool) []*variant { return k.rr(t, over == measurement.OverUDP, spin) }),
+				metrics:  latencies(goal{0.9, "the best of qperf, sockperf, netperf, neper", the("qperf", "sockperf", "netperf", "neper")}),
+			}
+			if spin {
+				t.name += "-spin"
+				t.title = "round trips over " + string(over) + ", spinning"
+				t.metrics = latencies(goal{0.9, "ethr", the("ethr")})
+			}
+			all = append(all, t)
+		}
+	}
+	return append(all, test{
+		name: "crr", title: "new connections, one after the other", peer: b.peer,
+		own: b.own(measurement.Spec{Kind: measurement.CRR, Duration: seconds}), variants: gather(k.crr),
+		metrics: []metric{{name: connections, label: "connections", unit: "10³/s", scale: 1e-3,
+			targets: []goal{{1.2, "the best of netperf and neper", the("netperf", "neper")}}}},
+	})
+}
+
+// memoryTests run this project's program as a user does, not the agents, so
+// that processes are held against processes.
+func (b *bench) memoryTests(k kit, gather func(func(*tool) []*variant) []*variant, ownProgram string) []test {
+	const flows = 8
+	ours := &variant{tool: &tool{name: "hopbench", path: ownProgram}, port: 5310,
+		server: []string{ownProgram, "serve", "--open", "--port", "5310"},
+		client: []string{ownProgram, "test", host, "--port", "5310", "--only", "tcp", "--flows", fmt.Sprint(flows), "--duration", b.duration.String(), "--quiet"}}
+	return []test{{
+		name: "memory", title: fmt.Sprintf("memory of client and server, TCP, flows: %d", flows), own: b.memory(ours), peer: b.memory,
+		variants: gather(func(t *tool) []*variant {
+			var defaults []*variant
+			for _, v := range k.tcp(t, flows, false) {
+				if v.isDefault() {
+					v.asSent = false // no count is compared here
+					defaults = append(defaults, v)
+				}
+			}
+			return defaults
+		}),
+		metrics: []metric{{name: peakMemory, label: "peak", unit: "MB", scale: 1e-6, lessIsBetter: true}},
+	}}
+}
+
+func rate(goals ...goal) metric {
+	return metric{name: goodput, label: "goodput", unit: "Gbit/s", scale: 1e-9, targets: goals}
+}
+
+func processor() metric {
+	return metric{name: cpuPerByte, label: "CPU of the host", unit: "ns/kB", scale: 1e12, lessIsBetter: true,
+		targets: []goal{{0.9, "the best peer", anyPeer}}}
+}
+
+func latencies(g goal) []metric {
+	var out []metric
+	for _, m := range []struct{ name, label string }{{rttMean, "mean"}, {rttP50, "p50"}, {rttP99, "p99"}, {rttP999, "p99.9"}} {
+		one := metric{name: m.name, label: m.label, unit: "µs", scale: 1e6, lessIsBetter: true, targets: []goal{g}}
+		if m.name == rttP999 {
+			one.targets = nil
+		}
+		out = append(out, one)
+	}
+	return out
+}
