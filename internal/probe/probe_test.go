@@ -109,9 +109,13 @@ func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	var received, sent int64
 	for _, f := range out.Flows {
 		received, sent = received+f.ReceivedBytes, sent+f.SentBytes
-		if f.ReceivedBytes <= 0 || f.ReceivedBytes > f.SentBytes {
+		// One of very many need not have had its turn within the window.
+		if f.ReceivedBytes <= 0 && !sharesPoller(spec) || f.ReceivedBytes > f.SentBytes {
 			t.Errorf("received %d of %d sent bytes", f.ReceivedBytes, f.SentBytes)
 		}
+	}
+	if received == 0 {
+		t.Error("nothing was received")
 	}
 	want := float64(received) * 8 / float64(spec.Duration)
 	if got := out.Metrics["goodput_bits_per_second"]; math.Abs(got-want) > 1e-6*want {

@@ -163,25 +163,26 @@ func (t *tcpTest) begin() error {
 // transfer runs every flow, few of them on a thread of its own each, and waits
 // for all. The first flow that fails ends the others.
 func (t *tcpTest) transfer() error {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	var once sync.Once
+	var first error // the others' are what interrupting them caused
 	for i, f := range t.flows {
-		group.Go(func() error {
+		group.Go(func() {
 			if !f.conn.Attached() {
 				defer sockets.Lock()()
 			}
-			err := f.transfer(t.req.Spec)
-			if err != nil {
+			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {
+					first = failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 					for _, other := range t.flows {
 						other.conn.Interrupt()
 					}
 				})
 			}
-			return failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 		})
 	}
-	return group.Wait()
+	group.Wait()
+	return first
 }
 
 func (f *flow) transfer(spec measurement.Spec) error {
