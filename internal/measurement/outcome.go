@@ -74,21 +74,25 @@ type Flow struct {
 // TCPInfo is a sample of the kernel's struct tcp_info (linux/tcp.h) of one
 // sending socket, in base units. A field the kernel did not report is absent.
 type TCPInfo struct {
-	At                Seconds `json:"at_seconds"` // since the flow started
-	RTT               Seconds `json:"rtt_seconds,omitempty"`
-	RTTVariation      Seconds `json:"rtt_variation_seconds,omitempty"`
-	MinRTT            Seconds `json:"min_rtt_seconds,omitempty"`
-	CongestionWindow  int64   `json:"congestion_window_bytes,omitempty"`
-	SendWindow        int64   `json:"send_window_bytes,omitempty"` // the peer's advertised window
-	MSS               int64   `json:"mss_bytes,omitempty"`
-	PathMTU           int64   `json:"path_mtu_bytes,omitempty"`
-	PacingRate        float64 `json:"pacing_rate_bits_per_second,omitempty"`
-	DeliveryRate      float64 `json:"delivery_rate_bits_per_second,omitempty"`
-	Retransmits       int64   `json:"retransmitted_segments,omitempty"` // total since the flow started
-	InFlight          int64   `json:"in_flight_bytes,omitempty"`
-	Busy              Seconds `json:"busy_seconds,omitempty"`
-	ReceiveWindowTime Seconds `json:"receive_window_limited_seconds,omitempty"`
-	SendBufferTime    Seconds `json:"send_buffer_limited_seconds,omitempty"`
+	At               Seconds `json:"at_seconds"` // since the flow started
+	RTT              Seconds `json:"rtt_seconds,omitempty"`
+	RTTVariation     Seconds `json:"rtt_variation_seconds,omitempty"`
+	MinRTT           Seconds `json:"min_rtt_seconds,omitempty"`
+	CongestionWindow int64   `json:"congestion_window_bytes,omitempty"`
+	SendWindow       int64   `json:"send_window_bytes,omitempty"` // the peer's advertised window
+	MSS              int64   `json:"mss_bytes,omitempty"`
+	PathMTU          int64   `json:"path_mtu_bytes,omitempty"`
+	PacingRate       float64 `json:"pacing_rate_bits_per_second,omitempty"`
+	DeliveryRate     float64 `json:"delivery_rate_bits_per_second,omitempty"`
+	Retransmits      int64   `json:"retransmitted_segments,omitempty"` // total since the flow started
+	// SentBytes and RetransmittedBytes are totals since the flow started, the
+	// former with the latter in it (tcpi_bytes_sent, tcpi_bytes_retrans).
+	SentBytes          int64   `json:"sent_bytes,omitempty"`
+	RetransmittedBytes int64   `json:"retransmitted_bytes,omitempty"`
+	InFlight           int64   `json:"in_flight_bytes,omitempty"`
+	Busy               Seconds `json:"busy_seconds,omitempty"`
+	ReceiveWindowTime  Seconds `json:"receive_window_limited_seconds,omitempty"`
+	SendBufferTime     Seconds `json:"send_buffer_limited_seconds,omitempty"`
 }
 
 // Distribution is a latency distribution: exact extremes and moments beside a

@@ -64,17 +64,18 @@ func newSession() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// connect dials, proves the token and opens flow number flow of a test. prepare
-// is called on the detached socket before READY is awaited.
+// connect dials, proves the token and opens flow number flow of a test. The
+// options of the spec are set before the handshake of TCP, which they shape.
 func connect(ctx context.Context, req Request, session string, flow int) (*link, error) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	if req.Source.IsValid() {
-		dialer.LocalAddr = &net.TCPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
-	}
 	op := fmt.Sprintf("connect to %s", req.Target)
-	c, err := dialer.DialContext(ctx, "tcp", req.Target.String())
+	var refused error
+	d := dialer(req, flow, &refused)
+	c, err := d.DialContext(ctx, "tcp", req.Target.String())
+	if refused != nil {
+		return nil, &Error{Op: "prepare the socket", Reason: Unsupported, Err: refused}
+	}
 	if err != nil {
-		return nil, failure(op, err)
+		return nil, failure(op, explainDial(err, req.Spec.SourcePort+flow))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	l, err := open(c.(*net.TCPConn), req, session, flow)
@@ -112,7 +113,14 @@ func open(c *net.TCPConn, req Request, session string, flow int) (*link, error) 
 	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.ready); err != nil {
 		return nil, err
 	}
-	var err error
-	l.conn, err = sockets.Detach(c)
+	conn, err := sockets.Attach(c)
+	if err == nil && !sharesPoller(req.Spec) {
+		err = conn.Detach()
+	}
+	if o := optionsOf(req.Spec, false); err == nil && (o.SendBuffer > 0 || o.ReceiveBuffer > 0) {
+		// Linux has done it before; other systems do it now.
+		err = conn.SetOptions(sockets.Options{SendBuffer: o.SendBuffer, ReceiveBuffer: o.ReceiveBuffer})
+	}
+	l.conn = conn
 	return l, err
 }

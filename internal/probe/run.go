@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp"
@@ -11,7 +12,9 @@ import (
 )
 
 // setupTime bounds the time before a test's first byte.
-const setupTime = dialTimeout + handshakeTimeout
+func setupTime(spec measurement.Spec) time.Duration {
+	return dialTimeout + handshakeTimeout + connectTime(spec) - startTimeout
+}
 
 // Run does one test from this host and returns what both ends brought back.
 // It ends by its own deadline whatever the other end does. Progress, which may
@@ -37,7 +40,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	case measurement.Trace:
 		out, err = trace.Run(ctx, trace.Request{Spec: req.Spec, Target: req.Target, Source: req.Source}, progress)
 	default:
-		ctx, cancel := context.WithTimeoutCause(ctx, setupTime+planned(req.Spec)+2*grace, errSilent)
+		ctx, cancel := context.WithTimeoutCause(ctx, setupTime(req.Spec)+planned(req.Spec)+2*graceOf(req.Spec), errSilent)
 		defer cancel()
 		out, err = runWithServer(ctx, req, progress)
 		if err != nil && ctx.Err() != nil {

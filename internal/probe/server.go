@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -22,13 +23,29 @@ import (
 const DefaultPort = 5201
 
 // The limits of a server that was given none: generous to a lab and to a
-// fleet, and finite.
+// fleet, and finite. The connections are those of a largest test in both
+// directions and as many again as 1024, as far as descriptors allow.
 const (
-	defaultConnections = 1024
+	defaultConnections = 2*MaxFlows + 1024
 	defaultTests       = 64
-	defaultFlows       = 128
+	defaultFlows       = MaxFlows
 	defaultDuration    = time.Hour
+	// spareDescriptors are for what is no connection: listeners, samplers,
+	// the moment in which a socket leaves the poller.
+	spareDescriptors = 128
+	// maxThreads bounds the threads of all tests; connections beyond it share
+	// the runtime's poller. Go gives up at 10 000.
+	maxThreads = 2048
 )
+
+// descriptorLimit is how many connections this process has descriptors for.
+func descriptorLimit(connections int) int {
+	limit := sockets.MaxDescriptors()
+	if limit == 0 {
+		return connections
+	}
+	return max(min(connections, limit-spareDescriptors), 1)
+}
 
 // ServerOptions configure a Server. The zero value serves loopback only. Each
 // limit that is zero takes its default; clients cannot exceed them, whatever
@@ -39,9 +56,9 @@ type ServerOptions struct {
 	// Open allows an empty Token on an address that others can reach.
 	Open bool
 
-	MaxConnections int           // of all clients, those not yet authenticated included (1024)
+	MaxConnections int           // of all clients, those not yet authenticated included (21024, or fewer if descriptors are fewer)
 	MaxTests       int           // at the same time (64)
-	MaxFlows       int           // of one test (128)
+	MaxFlows       int           // of one test, each way (10 000)
 	MaxDuration    time.Duration // of one test, warm-up included (an hour)
 	// MaxRateBitsPerSecond bounds what one UDP test may ask to be sent; 0 does not.
 	MaxRateBitsPerSecond float64
@@ -63,8 +80,10 @@ type ServerOptions struct {
 type Server struct {
 	opts ServerOptions
 	log  *slog.Logger
-	// payload is what every sending flow sends; nobody writes to it.
-	payload *sockets.Payload
+	// bulk is what the flows of tcp tests share.
+	bulk *bulk
+	// threads counts the connections that have a thread of their own.
+	threads atomic.Int32
 
 	mu       sync.Mutex
 	conns    map[*guard]struct{}
@@ -93,7 +112,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("limits of a server cannot be negative: %d connections, %d tests, %d flows, %v",
 			o.MaxConnections, o.MaxTests, o.MaxFlows, o.MaxDuration)
 	}
-	o.MaxConnections = cmp.Or(o.MaxConnections, defaultConnections)
+	o.MaxConnections = cmp.Or(o.MaxConnections, descriptorLimit(defaultConnections))
 	o.MaxTests = cmp.Or(o.MaxTests, defaultTests)
 	o.MaxFlows = cmp.Or(o.MaxFlows, defaultFlows)
 	o.MaxDuration = cmp.Or(o.MaxDuration, defaultDuration)
@@ -102,7 +121,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	return &Server{
 		opts: o, log: o.Log,
-		payload:  sockets.NewPayload(),
+		bulk:     newBulk(),
 		conns:    map[*guard]struct{}{},
 		sessions: map[string]*session{},
 		cookies:  map[[protocol.CookieBytes]byte]*session{},
@@ -157,7 +176,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	err := s.accept(l.tcp)
 	s.shutdown(l)
 	s.wg.Wait()
-	err = errors.Join(err, ignoreClosed(l.udp.Close()))
+	err = errors.Join(err, ignoreClosed(l.udp.Close()), s.bulk.close())
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -240,7 +259,13 @@ func (s *Server) serveConn(c *net.TCPConn, g *guard) {
 			log.Info("close", "error", err)
 		}
 	}()
-	id, open, err := s.greet(c)
+	var id protocol.Identity
+	open := new(opened)
+	err := aside(func() (err error) {
+		id, open.Open, err = s.greet(c)
+		open.flow = id.Flow
+		return err
+	})
 	if err == nil {
 		log = log.With("test", id.Test, "flow", id.Flow)
 		err = s.serveTest(c, g, id, open)
@@ -292,8 +317,11 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if total := (spec.Duration + spec.MaxWarmup).Duration(); total > s.opts.MaxDuration {
 		return refuse(Limit, "a test of %v is longer than this server allows (%v)", total, s.opts.MaxDuration)
 	}
-	if spec.Flows > s.opts.MaxFlows || flow >= max(spec.Flows, 1) {
+	if spec.Flows > s.opts.MaxFlows || flow >= connections(spec) {
 		return refuse(Limit, "flow %d of %d: this server allows %d flows in one test", flow+1, spec.Flows, s.opts.MaxFlows)
+	}
+	if n := connections(spec); spec.Kind == measurement.TCP && n > s.opts.MaxConnections {
+		return refuse(Limit, "a test of %d connections: this server takes %d (its limits are its own and that of open files, ulimit -n)", n, s.opts.MaxConnections)
 	}
 	return nil
 }
@@ -313,7 +341,7 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 		}
 		s.sessions[t.key], s.cookies[t.cookie] = t, t
 	}
-	if t.refs >= s.opts.MaxFlows {
+	if t.refs >= 2*s.opts.MaxFlows {
 		return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server allows %d flows in one test", s.opts.MaxFlows)}
 	}
 	t.refs++
@@ -334,18 +362,23 @@ func (s *Server) leave(t *session) {
 	}
 }
 
-// serveTest joins the test, detaches the socket and hands over to its kind.
-func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open protocol.Open) (err error) {
-	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
-	t, err := s.join(id, client.Addr().Unmap().WithZone(""), open.Spec)
+// serveTest joins the test and hands over to its kind. While the connection
+// waits for START it has no thread and, as long as what is above that wait
+// keeps to small frames, only a small stack.
+func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open *opened) (err error) {
+	var t *session
+	var ready protocol.Ready
+	err = aside(func() (err error) {
+		t, ready, err = s.enter(c, id, open)
+		return err
+	})
 	if err != nil {
-		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return err
 	}
 	t.announce.Do(func() { s.tell(TestEvent{Client: t.client, Spec: t.spec}) })
 	defer s.leave(t)
 	defer func() { s.blame(t, err) }()
-	ready := protocol.Ready{Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(), Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:]}
-	conn, err := sockets.Detach(c)
+	conn, err := sockets.Attach(c)
 	if err != nil {
 		return err
 	}
@@ -356,17 +389,67 @@ func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open 
 			s.log.Info("close", "error", err)
 		}
 	}()
-	defer sockets.Lock()()
+	release := func() {}
+	defer func() { release() }()
 
 	w := wire{Conn: conn, deadline: time.Now().Add(handshakeTimeout)}
-	ready.ReceivedTTL = conn.ReceivedTTL()
-	if err := s.serveKind(w, open, ready); err != nil {
-		if !isLost(err) {
-			err = errors.Join(err, protocol.WriteFrame(&w, protocol.TypeError, errorFrame(err)))
-		}
+	w.began = func() (err error) {
+		release, err = s.takeThread(conn, open.Spec)
 		return err
 	}
-	return nil
+	var sends bool
+	err = aside(func() (err error) {
+		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(open.Spec)
+		sends, err = open.prepare(conn)
+		ready.MSS = conn.MSS()
+		return err
+	})
+	if err == nil {
+		err = s.serveKind(w, open, sends, ready)
+	}
+	return refuse(&w, err)
+}
+
+// enter joins the test, or tells the client why not.
+func (s *Server) enter(c *net.TCPConn, id protocol.Identity, open *opened) (*session, protocol.Ready, error) {
+	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	t, err := s.join(id, client.Addr().Unmap().WithZone(""), open.Spec)
+	if err != nil {
+		return nil, protocol.Ready{}, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+	}
+	return t, protocol.Ready{
+		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
+		Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:],
+	}, nil
+}
+
+// refuse sends the other end an error that ended its connection, and returns it.
+func refuse(w *wire, err error) error {
+	if err == nil || isLost(err) {
+		return err
+	}
+	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, errorFrame(err)))
+}
+
+// opened is one connection of a test at the server.
+type opened struct {
+	protocol.Open
+	flow int
+}
+
+// takeThread gives the calling goroutine, which is about to transfer on conn,
+// a thread of its own until the returned function is called, unless there are
+// too many of them.
+func (s *Server) takeThread(conn *sockets.Conn, spec measurement.Spec) (release func(), err error) {
+	if sharesPoller(spec) {
+		return func() {}, nil
+	}
+	if s.threads.Add(1) > maxThreads {
+		s.threads.Add(-1)
+		return func() {}, nil
+	}
+	unlock := sockets.Lock()
+	return func() { unlock(); s.threads.Add(-1) }, conn.Detach()
 }
 
 func unmapped(a net.Addr) string {
@@ -387,10 +470,31 @@ func errorFrame(err error) *protocol.RemoteError {
 	return &protocol.RemoteError{Reason: string(reasonOf(err)), Message: err.Error()}
 }
 
-func (s *Server) serveKind(w wire, open protocol.Open, ready protocol.Ready) error {
+// prepare does what the client's dialler does for its end before it connects.
+// It says whether this end sends.
+func (o *opened) prepare(conn *sockets.Conn) (sends bool, err error) {
+	sends = !clientSends(o.Spec, o.flow)
+	err = conn.SetOptions(optionsOf(o.Spec, sends))
+	if err == nil && o.Spec.Kind == measurement.TCP {
+		err = prepare(conn, o.Spec, sends)
+	}
+	if err != nil {
+		return sends, &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+	}
+	return sends, nil
+}
+
+func (s *Server) serveKind(w wire, open *opened, sends bool, ready protocol.Ready) error {
+	if open.Spec.Kind == measurement.TCP {
+		return s.serveStream(w, open, sends, ready)
+	}
+	return s.serveSingle(w, open, ready)
+}
+
+// serveSingle does a test of the other kinds.
+func (s *Server) serveSingle(w wire, o *opened, ready protocol.Ready) error {
+	open := o.Open
 	switch open.Spec.Kind {
-	case measurement.TCP:
-		return s.serveStream(w, open, ready)
 	case measurement.UDP, measurement.PPS:
 		return s.servePackets(w, open, ready)
 	case measurement.RR:
@@ -403,15 +507,27 @@ func (s *Server) serveKind(w wire, open protocol.Open, ready protocol.Ready) err
 	return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("a server takes no part in a test of kind %q", open.Spec.Kind)}
 }
 
+// startTimeout is how long a prepared connection waits for START, and
+// startTimePerFlow how much longer for each connection of the test: the client
+// opens them all before it starts any.
+const (
+	startTimeout     = 15 * time.Second
+	startTimePerFlow = 5 * time.Millisecond
+)
+
 // awaitStart sends READY and waits for START, for as long as the client may
 // need to connect its other flows. It returns when the test began.
 func awaitStart(w *wire, ready protocol.Ready) (time.Time, error) {
-	w.deadline = time.Now().Add(startTimeout)
-	if err := protocol.WriteFrame(w, protocol.TypeReady, ready); err != nil {
+	w.deadline = time.Now().Add(max(w.untilStart, startTimeout))
+	if err := aside(func() error { return protocol.WriteFrame(w, protocol.TypeReady, ready) }); err != nil {
 		return time.Time{}, err
 	}
 	if err := protocol.Expect(w, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
 		return time.Time{}, err
 	}
-	return time.Now(), nil
+	start := time.Now()
+	if w.began != nil {
+		return start, w.began()
+	}
+	return start, nil
 }

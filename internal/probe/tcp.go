@@ -18,15 +18,19 @@ import (
 // progressInterval is how often a running test shows a sign of life.
 const progressInterval = 200 * time.Millisecond
 
-// connectAtOnce bounds the flows that are being connected at the same time.
-const connectAtOnce = 16
+// connectAtOnce bounds the flows that are being connected at the same time:
+// so many, or this part of very many, which a long path would delay too much.
+const (
+	connectAtOnce     = 16
+	connectAtOncePart = 64
+)
 
 // flow is one connection of a tcp test at the client.
 type flow struct {
 	*link
-	send     *sender
-	receive  *receiver
-	info     *infoSampler
+	number   int
+	send     *sender   // of a flow on which this end sends, else nil
+	receive  *receiver // of the others
 	received protocol.Received
 	sent     protocol.Sent
 	facts    []string
@@ -35,23 +39,25 @@ type flow struct {
 // tcpTest is a tcp test in progress at the client.
 type tcpTest struct {
 	req   Request
+	bulk  *bulk
 	flows []*flow
 	start time.Time
 	facts []string
 }
 
-func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	t := &tcpTest{req: req, flows: make([]*flow, req.Spec.Flows)}
-	defer t.close()
+func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
+	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec))}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := enoughDescriptors(req.Spec); err != nil {
+		return out, err
+	}
 	if err := t.connect(ctx); err != nil {
-		return measurement.Outcome{}, err
+		return out, err
 	}
 	for _, f := range t.flows {
-		facts, err := prepare(f.conn, req.Spec, t.sends())
-		if err != nil {
-			return measurement.Outcome{}, &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+		if err := prepare(f.conn, req.Spec, t.sends(f)); err != nil {
+			return out, &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
 		}
-		t.note(facts...)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, f := range t.flows {
@@ -60,22 +66,22 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	})
 	defer stop()
 	if err := t.begin(); err != nil {
-		return measurement.Outcome{}, err
+		return out, err
 	}
 	host := startHostSampler(t.start)
 	defer host.end()
 	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
 	defer ttl.end()
 	signs := startSampler(progressInterval, t.progress(progress))
-	err := t.transfer()
+	err = t.transfer()
 	signs.end()
 	if err != nil {
-		return measurement.Outcome{}, err
+		return out, err
 	}
 	return t.outcome(host.result(), ttl.result())
 }
 
-func (t *tcpTest) sends() bool { return t.req.Spec.Direction == measurement.Send }
+func (t *tcpTest) sends(f *flow) bool { return clientSends(t.req.Spec, f.number) }
 
 // note adds facts, each once: flows share most of them.
 func (t *tcpTest) note(facts ...string) { t.facts = appendNew(t.facts, facts...) }
@@ -99,16 +105,21 @@ func (t *tcpTest) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	one := func(ctx context.Context, i int) error {
+		l, err := connect(ctx, t.req, session, i)
+		if err == nil {
+			t.flows[i] = &flow{link: l, number: i}
+		}
+		return err
+	}
+	// The first goes alone: what it is refused, all would be.
+	if err := one(ctx, 0); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(connectAtOnce)
-	for i := range t.flows {
-		group.Go(func() error {
-			l, err := connect(ctx, t.req, session, i)
-			if err == nil {
-				t.flows[i] = &flow{link: l}
-			}
-			return err
-		})
+	group.SetLimit(max(connectAtOnce, len(t.flows)/connectAtOncePart))
+	for i := 1; i < len(t.flows); i++ {
+		group.Go(func() error { return one(ctx, i) })
 	}
 	return group.Wait()
 }
@@ -116,25 +127,28 @@ func (t *tcpTest) connect(ctx context.Context) error {
 // begin sends START on every flow and builds their two kinds of loop.
 func (t *tcpTest) begin() error {
 	spec := t.req.Spec
-	payload := sockets.NewPayload()
+	payload, err := t.bulk.payloadOf(spec)
+	if err != nil {
+		return err
+	}
 	for _, f := range t.flows {
-		w := wire{Conn: f.conn, deadline: time.Now().Add(handshakeTimeout)}
-		if t.sends() {
+		w := wire{Conn: f.conn}
+		if t.sends(f) {
 			f.send = &sender{wire: w, payload: payload}
 		} else {
-			f.receive = newReceiver(w, spec)
+			f.receive = newReceiver(w, spec, t.bulk.buffer(f.conn, spec, f.number))
 		}
 	}
 	t.start = time.Now()
-	deadline := t.start.Add(planned(spec) + grace)
+	deadline := t.start.Add(planned(spec) + graceOf(spec))
 	for _, f := range t.flows {
 		w := wire{Conn: f.conn, deadline: deadline}
 		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
 			return failure("start flow", err)
 		}
-		if t.sends() {
+		if f.send != nil {
 			f.send.deadline = deadline
-			f.info = startInfoSampler(f.conn, t.start, spec.Flows)
+			f.send.info = watchFlow(f.conn, t.start, spec)
 			continue
 		}
 		r := f.receive
@@ -146,36 +160,41 @@ func (t *tcpTest) begin() error {
 	return nil
 }
 
-// transfer runs every flow on a thread of its own and waits for all. The
-// first flow that fails ends the others.
+// transfer runs every flow, few of them on a thread of its own each, and waits
+// for all. The first flow that fails ends the others.
 func (t *tcpTest) transfer() error {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	var once sync.Once
+	var first error // the others' are what interrupting them caused
 	for i, f := range t.flows {
-		group.Go(func() error {
-			defer sockets.Lock()()
-			err := f.transfer(t.req.Spec)
-			if err != nil {
+		group.Go(func() {
+			if !f.conn.Attached() {
+				defer sockets.Lock()()
+			}
+			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {
+					first = failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 					for _, other := range t.flows {
 						other.conn.Interrupt()
 					}
 				})
 			}
-			return failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 		})
 	}
-	return group.Wait()
+	group.Wait()
+	return first
 }
 
 func (f *flow) transfer(spec measurement.Spec) error {
 	if f.send != nil {
 		received, err := f.send.run()
-		f.info.end()
+		info := f.send.info
+		info.end()
 		f.sent = protocol.Sent{
-			Bytes: f.send.sent.Load(), Final: f.info.final, Info: f.info.series,
-			Effective: senderEffective(f.send), Facts: f.info.facts(),
+			Bytes: f.send.sent.Load(), Final: info.final, Info: info.series,
+			Effective: senderEffective(f.send, spec), Facts: info.facts(),
 		}
+		f.facts = differences(f.conn, spec, true)
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.
 		return errors.Join(err, f.conn.Abort())
@@ -183,7 +202,8 @@ func (f *flow) transfer(spec measurement.Spec) error {
 	stopClamp := keepClamp(f.conn, spec)
 	sent, err := f.receive.run()
 	stopClamp()
-	f.received = protocol.Received{Bins: f.receive.counted(), Effective: receiverEffective(f.receive, spec)}
+	f.received = protocol.Received{Effective: receiverEffective(f.receive, spec)}
+	f.facts = receiverFacts(f.receive, spec)
 	if err == nil && sent == nil && f.receive.stalled() {
 		err = errSilent
 	}
@@ -196,17 +216,18 @@ func (f *flow) transfer(spec measurement.Spec) error {
 	return err
 }
 
-func (t *tcpTest) close() {
+func (t *tcpTest) close() error {
 	for _, f := range t.flows {
 		if f == nil {
 			continue
 		}
-		if f.info != nil {
-			f.info.end()
+		if f.send != nil && f.send.info != nil {
+			f.send.info.end()
 		}
 		// Nothing of interest is left to be delivered, and nobody to tell.
 		_ = f.conn.Abort()
 	}
+	return failure("give back the payload", t.bulk.close())
 }
 
 // progress reports bytes this end has moved so far: a sign of life, not a result.
@@ -237,6 +258,9 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	spec := t.req.Spec
 	bins, width := binsOf(spec)
 	for i, f := range t.flows {
+		if f.receive != nil {
+			f.received.Bins = f.receive.counted()
+		}
 		if err := checkBins(f.received.Bins, bins, width); err != nil {
 			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
 		}
@@ -268,11 +292,13 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 		t.note(fmt.Sprintf("the receive window reached %d bytes although %d were asked for", seen, spec.WindowBytes))
 	}
 	remote := t.flows[0].received.Host
-	if !t.sends() {
+	if !t.sends(t.flows[0]) {
 		remote = t.flows[0].sent.Host
 	}
 	out.Source = endOf(local, from, to, localTTL)
 	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	addCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
+	thinFlows(out.Flows)
 	out.Facts = t.facts
 	return out, nil
 }
@@ -309,6 +335,7 @@ func checkBins(b measurement.Bins, want int, width time.Duration) error {
 func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 	result := measurement.Flow{
 		Source: f.local, Destination: f.ready.Server,
+		Reverse:   t.req.Spec.Direction == measurement.Both && !t.sends(f),
 		SentBytes: f.sent.Bytes, Final: f.sent.Final, Info: f.sent.Info,
 	}
 	for _, n := range f.received.Bins.Bytes[w.first:w.last] {
@@ -333,51 +360,4 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 	t.note(f.facts...)
 	t.note(f.received.Facts...)
 	t.note(f.sent.Facts...)
-}
-
-// addMetrics fills in every metric of the Catalogue for tcp, over the window
-// from..to in seconds since START.
-func (t *tcpTest) addMetrics(out *measurement.Outcome, from, to float64) {
-	var bytes int64
-	for _, f := range out.Flows {
-		bytes += f.ReceivedBytes
-	}
-	out.Metrics["goodput_bits_per_second"] = float64(bytes) * 8 / (to - from)
-
-	var rtt, cwnd, samples float64
-	var receiveLimited, bufferLimited, flows float64
-	var retransmits int64
-	for _, f := range out.Flows {
-		if f.Final == nil {
-			continue
-		}
-		flows++
-		retransmits += f.Final.Retransmits
-		for _, s := range f.Info {
-			if at := float64(s.At); at >= from && at <= to {
-				rtt, cwnd, samples = rtt+float64(s.RTT), cwnd+float64(s.CongestionWindow), samples+1
-			}
-		}
-		receiveLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
-		bufferLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
-	}
-	if flows > 0 {
-		out.Metrics["retransmitted_segments"] = float64(retransmits)
-		out.Metrics["receive_window_limited_fraction"] = clampFraction(receiveLimited / flows)
-		out.Metrics["send_buffer_limited_fraction"] = clampFraction(bufferLimited / flows)
-	}
-	if samples > 0 {
-		out.Metrics["tcp_rtt_mean_seconds"] = rtt / samples
-		out.Metrics["congestion_window_bytes"] = cwnd / samples
-	}
-}
-
-// shareOf is the part of the time from..to by which a cumulative time of the
-// kernel's grew.
-func shareOf(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
-	at, values := make([]float64, len(series)), make([]float64, len(series))
-	for i, s := range series {
-		at[i], values[i] = float64(s.At), value(s)
-	}
-	return (interpolate(at, values, to) - interpolate(at, values, from)) / (to - from)
 }

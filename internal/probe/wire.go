@@ -13,6 +13,11 @@ import (
 type wire struct {
 	*sockets.Conn
 	deadline time.Time
+	// untilStart is how long START may take to come.
+	untilStart time.Duration
+	// began, unless nil, is called when START has come: a connection that
+	// waits for it has no thread of its own yet.
+	began func() error
 }
 
 func (w *wire) late() bool { return time.Now().After(w.deadline) }
@@ -49,4 +54,13 @@ func (w *wire) writeAll(p []byte, write func([]byte) (int, error)) (int, error) 
 		}
 	}
 	return done, nil
+}
+
+// aside runs f on a goroutine of its own and waits for it: what needs a deep
+// stack for a moment, as JSON does, should not leave thousands of goroutines
+// that wait with one each.
+func aside(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return <-done
 }

@@ -5,25 +5,58 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"runtime"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Conn is a connected TCP socket in blocking mode that the runtime's network
-// poller no longer knows. A transfer blocks its thread in the kernel for at
-// most a Tick. One goroutine, which should be locked to its thread, transfers;
-// others may call Interrupt, TCPInfo and the other methods that only ask.
+// Conn is a connected TCP socket. Detached, it is in blocking mode and unknown
+// to the runtime's network poller: a transfer blocks its thread in the kernel
+// for at most a Tick. Attached, a transfer that has to wait parks its goroutine
+// in the runtime's poller (one epoll instance for all of the process) for at
+// most an AttachedTick, and no thread. One goroutine transfers, which should be
+// locked to its thread when the Conn is detached; others may call Interrupt,
+// TCPInfo and the other methods that only ask.
 type Conn struct {
 	fd int
 	// mu keeps the descriptor from being closed, and its number reused, while
 	// another goroutine asks something of it.
 	mu     sync.RWMutex
 	closed bool
-	// cpu belongs to the goroutine that transfers.
-	cpu processor
+	// attached is the socket while the poller knows it, nil afterwards.
+	attached *net.TCPConn
+	raw      syscall.RawConn
+	try      func(fd uintptr) bool
+	taken    int // bytes in this turn
+	// call and cpu belong to the goroutine that transfers.
+	call call
+	cpu  processor
+	// offset is where in its file the next payload begins.
+	offset int64
+}
+
+// turn is how many bytes an attached Conn transfers before others get theirs;
+// left alone, the scheduler would give each 10 ms.
+const turn = 256 << 10
+
+// Attach wraps c, which the Conn now owns, and leaves it in the poller.
+func Attach(c *net.TCPConn) (*Conn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("attach socket: %w", err)
+	}
+	conn := &Conn{attached: c, raw: raw}
+	conn.try = conn.attempt
+	err = raw.Control(func(fd uintptr) { conn.fd = int(fd) })
+	if err = errors.Join(err, c.SetDeadline(time.Now().Add(AttachedTick))); err != nil {
+		return nil, fmt.Errorf("attach socket: %w", err)
+	}
+	return conn, nil
 }
 
 // Detach takes the socket of c out of the network poller and closes c.
@@ -33,9 +66,21 @@ func detach(c interface {
 	syscall.Conn
 	io.Closer
 }) (*Conn, error) {
+	fd, err := duplicate(c)
+	if err != nil {
+		return nil, err
+	}
+	conn := &Conn{fd: fd}
+	if err := errors.Join(c.Close(), conn.block()); err != nil {
+		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, unix.Close(fd)))
+	}
+	return conn, nil
+}
+
+func duplicate(c syscall.Conn) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("detach socket: %w", err)
+		return -1, fmt.Errorf("detach socket: %w", err)
 	}
 	fd := -1
 	var inner error
@@ -43,13 +88,29 @@ func detach(c interface {
 		fd, inner = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if err = errors.Join(err, inner); err != nil {
-		return nil, fmt.Errorf("detach socket: %w", err)
+		return -1, fmt.Errorf("detach socket: %w", err)
 	}
-	conn := &Conn{fd: fd}
-	if err := errors.Join(c.Close(), conn.block()); err != nil {
-		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, unix.Close(fd)))
+	return fd, nil
+}
+
+// Detach takes an attached socket out of the network poller; a detached one
+// stays as it is. The goroutine that transfers calls it.
+func (c *Conn) Detach() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.attached == nil || c.closed {
+		return nil
 	}
-	return conn, nil
+	fd, err := duplicate(c.attached)
+	if err != nil {
+		return err
+	}
+	err = c.attached.Close()
+	c.attached, c.raw, c.fd = nil, nil, fd
+	if err = errors.Join(err, c.block()); err != nil {
+		return fmt.Errorf("detach socket: %w", err)
+	}
+	return nil
 }
 
 func (c *Conn) block() error {
@@ -61,21 +122,66 @@ func (c *Conn) block() error {
 	)
 }
 
-// transfer is one send or recv of n bytes at p, repeated when a signal
-// interrupts it.
+// call is one system call that transfers: send or recv of n bytes at p or,
+// with a file, sendfile(2) of n of its bytes from offset on.
+type call struct {
+	trap     uintptr
+	p        unsafe.Pointer
+	n, flags int
+	file     int // 0 is none: it is standard input
+	offset   int64
+
+	got   uintptr
+	errno syscall.Errno
+}
+
+// attempt is the poller's callback: it says whether the call came to an end.
+func (c *Conn) attempt(fd uintptr) bool {
+	c.call.raw(fd)
+	return c.call.errno != unix.EAGAIN
+}
+
+// raw does the call without telling the runtime's scheduler.
+func (k *call) raw(fd uintptr) {
+	if k.file > 0 {
+		k.got, _, k.errno = syscall.RawSyscall6(unix.SYS_SENDFILE, fd, uintptr(k.file), uintptr(unsafe.Pointer(&k.offset)), uintptr(k.n), 0, 0)
+		return
+	}
+	k.got, _, k.errno = syscall.RawSyscall6(k.trap, fd, uintptr(k.p), uintptr(k.n), uintptr(k.flags), 0, 0)
+}
+
+// told does the call so that the scheduler may use the processor meanwhile.
+func (k *call) told(fd uintptr) {
+	if k.file > 0 {
+		k.got, _, k.errno = syscall.Syscall6(unix.SYS_SENDFILE, fd, uintptr(k.file), uintptr(unsafe.Pointer(&k.offset)), uintptr(k.n), 0, 0)
+		return
+	}
+	k.got, _, k.errno = syscall.Syscall6(k.trap, fd, uintptr(k.p), uintptr(k.n), uintptr(k.flags), 0, 0)
+}
+
+// transfer is one send or recv of n bytes at p.
 func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, error) {
+	c.call = call{trap: trap, p: p, n: n, flags: flags}
+	return c.complete()
+}
+
+// complete does the call, and repeats it when a signal interrupts it.
+func (c *Conn) complete() (int, error) {
 	for {
-		var got uintptr
-		var errno syscall.Errno
-		if c.cpu.held {
-			got, _, errno = syscall.RawSyscall6(trap, uintptr(c.fd), uintptr(p), uintptr(n), uintptr(flags), 0, 0)
-		} else {
-			got, _, errno = syscall.Syscall6(trap, uintptr(c.fd), uintptr(p), uintptr(n), uintptr(flags), 0, 0)
+		switch {
+		case c.attached != nil:
+			if err := c.park(); err != nil {
+				return 0, err
+			}
+		case c.cpu.held:
+			c.call.raw(uintptr(c.fd))
+		default:
+			c.call.told(uintptr(c.fd))
 		}
-		switch errno {
+		switch c.call.errno {
 		case 0:
 			c.cpu.busy()
-			return int(got), nil
+			return int(c.call.got), nil
 		case unix.EINTR:
 			// The runtime's signal to make way, for one: a raw call would wait
 			// again, and be interrupted again, for as long as nothing comes.
@@ -84,9 +190,33 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 			c.cpu.idle()
 			return 0, ErrTick
 		default:
-			return 0, errno
+			return 0, c.call.errno
 		}
 	}
+}
+
+// park does the call as soon as the poller says that it will not wait.
+func (c *Conn) park() error {
+	var err error
+	if c.call.trap == unix.SYS_RECVFROM {
+		err = c.raw.Read(c.try)
+	} else {
+		err = c.raw.Write(c.try)
+	}
+	if err == nil {
+		if c.taken += int(c.call.got); c.taken >= turn {
+			c.taken = 0
+			runtime.Gosched()
+		}
+		return nil
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	if err := c.attached.SetDeadline(time.Now().Add(AttachedTick)); err != nil {
+		return err
+	}
+	return ErrTick
 }
 
 // KeepProcessor says that small messages are exchanged on this connection: as
@@ -94,6 +224,9 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 // thread keeps one while it waits. Read then ticks every 10 ms. The returned
 // function, which the same goroutine calls, ends it.
 func (c *Conn) KeepProcessor() (func(), error) {
+	if c.attached != nil {
+		return func() {}, nil
+	}
 	wait := unix.NsecToTimeval(rawWait.Nanoseconds())
 	if err := unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return nil, fmt.Errorf("set the longest wait: %w", err)
@@ -142,11 +275,25 @@ func (c *Conn) WriteMore(p []byte) (int, error) {
 	return c.transfer(unix.SYS_SENDTO, unsafe.Pointer(unsafe.SliceData(p)), len(p), unix.MSG_NOSIGNAL|unix.MSG_MORE)
 }
 
+// SendPayload sends up to n bytes of payload, as Write does.
+func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
+	if p.file == nil {
+		return c.Write(p.buf[:min(n, len(p.buf))])
+	}
+	if c.offset >= payloadFileBytes {
+		c.offset = 0
+	}
+	c.call = call{file: p.fd, n: min(n, PayloadBytes), offset: c.offset}
+	sent, err := c.complete()
+	c.offset += int64(sent)
+	return sent, err
+}
+
 // Readable says whether a Read would not block: bytes, the end, or an error wait.
 func (c *Conn) Readable() bool {
 	var b [1]byte
-	_, err := c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(&b), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT)
-	return !errors.Is(err, ErrTick)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&b)), 1, unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	return errno != unix.EAGAIN
 }
 
 // Interrupt ends the connection in both directions and wakes whoever blocks
@@ -171,8 +318,14 @@ func (c *Conn) Close() error {
 		return nil
 	}
 	c.closed = true
+	if c.attached != nil {
+		return c.attached.Close()
+	}
 	return unix.Close(c.fd)
 }
+
+// Attached says whether the runtime's poller knows the socket.
+func (c *Conn) Attached() bool { return c.attached != nil }
 
 // Abort closes the socket and throws away what was not yet sent, so that the
 // rest of one trial does not travel during the next.

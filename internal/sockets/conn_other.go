@@ -31,6 +31,24 @@ func Detach(c *net.TCPConn) (*Conn, error) {
 	return &Conn{sock: c, wait: Tick}, nil
 }
 
+// Attach is Detach: every socket is in the poller here.
+func Attach(c *net.TCPConn) (*Conn, error) {
+	conn, err := Detach(c)
+	if err == nil {
+		conn.wait = AttachedTick
+	}
+	return conn, err
+}
+
+// Detach shortens the Tick; the socket stays in the poller.
+func (c *Conn) Detach() error {
+	c.wait = Tick
+	return nil
+}
+
+// Attached says whether the runtime's poller knows the socket.
+func (c *Conn) Attached() bool { return true }
+
 func tick(n int, err error) (int, error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if n > 0 {
@@ -71,7 +89,7 @@ func (c *Conn) DiscardsInKernel() bool { return false }
 
 // Write sends what it can of p within a Tick.
 func (c *Conn) Write(p []byte) (int, error) {
-	if err := c.sock.SetWriteDeadline(time.Now().Add(Tick)); err != nil {
+	if err := c.sock.SetWriteDeadline(time.Now().Add(c.wait)); err != nil {
 		return 0, err
 	}
 	return tick(c.sock.Write(p))
@@ -144,9 +162,6 @@ func (c *Conn) ask(f func(fd uintptr) error) error {
 	err = raw.Control(func(fd uintptr) { inner = f(fd) })
 	return errors.Join(err, inner)
 }
-
-// SetCongestionControl is not supported here.
-func (c *Conn) SetCongestionControl(string) error { return ErrUnsupported }
 
 // CongestionControl is unknown here.
 func (c *Conn) CongestionControl() string { return "" }

@@ -15,6 +15,9 @@ import (
 // that its loop can look at deadlines and at whether it should stop.
 const Tick = 100 * time.Millisecond
 
+// AttachedTick is the Tick of an attached Conn: there may be thousands of them.
+const AttachedTick = 500 * time.Millisecond
+
 // ErrTick says that nothing could be transferred for a Tick.
 var ErrTick = errors.New("nothing transferred for a tick")
 

@@ -11,15 +11,6 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// SetCongestionControl chooses the algorithm by its kernel name.
-func (c *Conn) SetCongestionControl(name string) error {
-	err := c.ask(func() error { return unix.SetsockoptString(c.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) })
-	if err != nil {
-		return fmt.Errorf("set congestion control %q: %w (see sysctl net.ipv4.tcp_allowed_congestion_control)", name, err)
-	}
-	return nil
-}
-
 // CongestionControl is the kernel name of the algorithm in use, empty if unknown.
 func (c *Conn) CongestionControl() string {
 	var name string
@@ -104,11 +95,7 @@ func (c *Conn) WindowClamp() int { return c.intOption(unix.IPPROTO_TCP, unix.TCP
 // (tcp_v4_syn_recv_sock: newinet->mc_ttl = ip_hdr(skb)->ttl; IPv6 likewise in
 // mcast_hops), where a plain socket option reads it.
 func (c *Conn) ReceivedTTL() int {
-	name, err := unix.Getsockname(c.fd)
-	if err != nil {
-		return 0
-	}
-	if six, ok := name.(*unix.SockaddrInet6); ok && !mapped(six.Addr) {
+	if c.overIPv6() {
 		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS)
 	}
 	return c.intOption(unix.IPPROTO_IP, unix.IP_MULTICAST_TTL)
@@ -140,19 +127,21 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 	// it did not write is still zero, and zero means absent in the result.
 	mss := int64(k.Snd_mss)
 	info := measurement.TCPInfo{
-		At:                measurement.SecondsOf(at),
-		RTT:               microseconds(uint64(k.Rtt)),
-		RTTVariation:      microseconds(uint64(k.Rttvar)),
-		CongestionWindow:  int64(k.Snd_cwnd) * mss,
-		SendWindow:        int64(k.Snd_wnd),
-		MSS:               mss,
-		PathMTU:           int64(k.Pmtu),
-		Retransmits:       int64(k.Total_retrans),
-		InFlight:          max(int64(k.Unacked)-int64(k.Sacked)-int64(k.Lost)+int64(k.Retrans), 0) * mss,
-		DeliveryRate:      float64(k.Delivery_rate) * 8,
-		Busy:              microseconds(k.Busy_time),
-		ReceiveWindowTime: microseconds(k.Rwnd_limited),
-		SendBufferTime:    microseconds(k.Sndbuf_limited),
+		At:                 measurement.SecondsOf(at),
+		RTT:                microseconds(uint64(k.Rtt)),
+		RTTVariation:       microseconds(uint64(k.Rttvar)),
+		CongestionWindow:   int64(k.Snd_cwnd) * mss,
+		SendWindow:         int64(k.Snd_wnd),
+		MSS:                mss,
+		PathMTU:            int64(k.Pmtu),
+		Retransmits:        int64(k.Total_retrans),
+		SentBytes:          int64(k.Bytes_sent),
+		RetransmittedBytes: int64(k.Bytes_retrans),
+		InFlight:           max(int64(k.Unacked)-int64(k.Sacked)-int64(k.Lost)+int64(k.Retrans), 0) * mss,
+		DeliveryRate:       float64(k.Delivery_rate) * 8,
+		Busy:               microseconds(k.Busy_time),
+		ReceiveWindowTime:  microseconds(k.Rwnd_limited),
+		SendBufferTime:     microseconds(k.Sndbuf_limited),
 	}
 	// The kernel says "unlimited" and "no sample yet" with all bits set.
 	if k.Pacing_rate != ^uint64(0) {

@@ -1,28 +1,50 @@
 package sockets
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"os"
+)
 
 // PayloadBytes is the size of the buffer that bulk senders send over and
 // over: large enough to make system calls rare, small enough to stay in the
 // cache next to the receiver's.
 const PayloadBytes = 256 << 10
 
+// payloadFileBytes is the size of the file that bulk senders refer to instead
+// of copying. Nothing touches its bytes, so it need not fit a cache.
+const payloadFileBytes = 1 << 20
+
 // Payload is what bulk senders send. All flows of a test may share one.
-type Payload struct{ buf []byte }
+type Payload struct {
+	buf []byte
+	// file holds the payload instead of buf when it is sent by sendfile(2).
+	file *os.File
+	fd   int
+}
 
 // NewPayload fills a Payload with bytes that no link compresses. They are the
 // same in every run.
-func NewPayload() *Payload {
-	p := &Payload{buf: make([]byte, PayloadBytes)}
+func NewPayload() *Payload { return &Payload{buf: noise(PayloadBytes)} }
+
+func noise(n int) []byte {
+	b := make([]byte, n)
 	source := rand.NewChaCha8([32]byte{'h', 'o', 'p', 'b', 'e', 'n', 'c', 'h'})
-	_, _ = source.Read(p.buf) // documented never to fail
-	return p
+	_, _ = source.Read(b) // documented never to fail
+	return b
 }
 
 // Method names how SendPayload sends, for the record.
-func (p *Payload) Method() string { return "send from one buffer" }
+func (p *Payload) Method() string {
+	if p.file != nil {
+		return "sendfile from memory"
+	}
+	return "send from one buffer"
+}
 
-// SendPayload sends up to n bytes of payload, as Write does.
-func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
-	return c.Write(p.buf[:min(n, len(p.buf))])
+// Close gives back what the payload holds of the system. Nobody may be sending it.
+func (p *Payload) Close() error {
+	if p.file == nil {
+		return nil
+	}
+	return p.file.Close()
 }

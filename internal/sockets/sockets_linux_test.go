@@ -160,13 +160,13 @@ func TestAbortResets(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	near, far := conns(t, "127.0.0.1:0")
-	if err := near.SetCongestionControl("reno"); err != nil {
+	if err := near.SetOptions(Options{CongestionControl: "reno"}); err != nil {
 		t.Fatal(err)
 	}
 	if cc := near.CongestionControl(); cc != "reno" {
 		t.Errorf("congestion control is %q", cc)
 	}
-	if err := near.SetCongestionControl("nonesuch"); err == nil {
+	if err := near.SetOptions(Options{CongestionControl: "nonesuch"}); err == nil {
 		t.Error("an unknown congestion control was accepted")
 	}
 	info, err := near.TCPInfo(time.Second)

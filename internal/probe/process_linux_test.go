@@ -1,0 +1,221 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// This test binary is also the processes that some tests need: a server, or a
+// client that does one test.
+const (
+	processEnv = "HOPBENCH_TEST_PROCESS" // server or client
+	filesEnv   = "HOPBENCH_TEST_FILES"   // limit of open files
+)
+
+// init runs what a parent test asked for instead of the tests.
+func init() {
+	role := os.Getenv(processEnv)
+	if role == "" {
+		return
+	}
+	err := limitFiles()
+	if err == nil {
+		switch role {
+		case "server":
+			err = processServer()
+		case "client":
+			err = processClient()
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func limitFiles() error {
+	text := os.Getenv(filesEnv)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return err
+	}
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
+}
+
+// processServer prints its address and serves until standard input ends.
+func processServer() error {
+	s, err := NewServer(ServerOptions{})
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // its end is all that matters
+		cancel()
+	}()
+	fmt.Println(ln.Addr())
+	return s.Serve(ctx, ln)
+}
+
+// processClient does the request of standard input and prints its answer and
+// what this process needed.
+func processClient() error {
+	var req Request
+	if err := json.NewDecoder(os.Stdin).Decode(&req); err != nil {
+		return err
+	}
+	out, err := Run(context.Background(), req, nil)
+	if err != nil {
+		return err
+	}
+	use, err := usageOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(processAnswer{Outcome: out, Usage: use})
+}
+
+type processAnswer struct {
+	Outcome measurement.Outcome
+	Usage   usage
+}
+
+// usage is what a process needed at most.
+type usage struct {
+	ResidentBytes int64
+	Threads       int64
+}
+
+func usageOf(pid int) (usage, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return usage{}, err
+	}
+	field := func(name string) int64 {
+		for line := range bytes.Lines(text) {
+			if key, rest, ok := strings.Cut(string(line), ":"); ok && key == name {
+				n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+				if err == nil {
+					return n
+				}
+			}
+		}
+		return -1
+	}
+	u := usage{ResidentBytes: field("VmHWM") << 10, Threads: field("Threads")}
+	if u.ResidentBytes <= 0 || u.Threads <= 0 {
+		return u, errors.New("no VmHWM or Threads in /proc/PID/status")
+	}
+	return u, nil
+}
+
+// startServer runs a server in a process of its own, with so many open files
+// if files is not 0.
+func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
+	t.Helper()
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), processEnv+"=server")
+	if files > 0 {
+		c.Env = append(c.Env, fmt.Sprintf("%s=%d", filesEnv, files))
+	}
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // asks it to end
+		if err := c.Wait(); err != nil {
+			t.Errorf("server process: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := netip.ParseAddrPort(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, target
+}
+
+// runLimitedClient does one request in a process of its own that may have so
+// many open files, and returns what it prints when it fails.
+func runLimitedClient(t *testing.T, files int, req Request) error {
+	t.Helper()
+	text, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed bytes.Buffer
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), processEnv+"=client", fmt.Sprintf("%s=%d", filesEnv, files))
+	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%w: %s", err, printed.String())
+	}
+	return nil
+}
+
+func containsAll(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// runClient does one request in a process of its own.
+func runClient(t *testing.T, req Request) processAnswer {
+	t.Helper()
+	text, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), processEnv+"=client")
+	c.Stdin, c.Stderr = bytes.NewReader(text), os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("client process: %v", err)
+	}
+	var a processAnswer
+	if err := json.Unmarshal(out, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

@@ -1,0 +1,232 @@
+package probe
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// fewAndMany are a test on threads and one on the shared poller.
+var fewAndMany = []int{2, threadConnections + 6}
+
+func shortTCP(flows int, direction measurement.Direction) measurement.Spec {
+	return measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: 0.1, MaxWarmup: 0.02}
+}
+
+// endsWith runs a test that cannot succeed and checks the reason it ends with.
+func endsWith(t *testing.T, what string, req Request, reasons ...Reason) {
+	_, err := Run(testContext(t), req, nil)
+	e, ok := errors.AsType[*Error](err)
+	for _, r := range reasons {
+		if ok && e.Reason == r {
+			return
+		}
+	}
+	t.Errorf("%s, %d flows %s: got %v, want one of %v", what, req.Spec.Flows, req.Spec.Direction, err, reasons)
+}
+
+// handshaken is a peer that opens every connection properly and then does
+// with it as it likes, until it closes it.
+func handshaken(t *testing.T, then func(net.Conn, protocol.Open)) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(c net.Conn) error {
+		defer c.Close()
+		if err := protocol.ReadPreface(c); err != nil {
+			return err
+		}
+		if _, err := protocol.ServerHandshake(c, ""); err != nil {
+			return err
+		}
+		var open protocol.Open
+		if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxControl, &open); err != nil {
+			return err
+		}
+		if err := protocol.WriteFrame(c, protocol.TypeReady, protocol.Ready{Cookie: make([]byte, protocol.CookieBytes)}); err != nil {
+			return err
+		}
+		if err := protocol.Expect(c, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
+			return err
+		}
+		then(c, open)
+		return nil
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, c)
+			mu.Unlock()
+			wg.Go(func() {
+				// A client may give up while another of its flows fails.
+				if err := one(c); err != nil {
+					t.Logf("peer: %v", err)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Peers that stop in any way end a test by its own deadline, with a reason,
+// whether its flows have threads or share the poller.
+func TestBulkPeerFails(t *testing.T) {
+	over := testContext(t).Done()
+	reset := handshaken(t, func(c net.Conn, _ protocol.Open) {
+		_, _ = io.CopyN(io.Discard, c, 1000) // a receiving client sends nothing: it times out
+		_ = c.(*net.TCPConn).SetLinger(0)
+	})
+	resetting := handshaken(t, func(c net.Conn, _ protocol.Open) { _ = c.(*net.TCPConn).SetLinger(0) })
+	full := handshaken(t, func(_ net.Conn, open protocol.Open) { // reads nothing at all: buffers fill up
+		select {
+		case <-over:
+		case <-time.After(planned(open.Spec) + 2*graceOf(open.Spec)):
+		}
+	})
+	silent := garbage(t, nil) // accepts, reads, never answers
+	var group errgroup.Group  // all at once: some take as long as their deadline
+	for _, flows := range fewAndMany {
+		group.Go(func() error {
+			endsWith(t, "reset", Request{Target: reset, Spec: shortTCP(flows, measurement.Send)}, Vanished)
+			return nil
+		})
+		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
+			group.Go(func() error {
+				endsWith(t, "reset at once", Request{Target: resetting, Spec: shortTCP(flows, direction)}, Vanished)
+				return nil
+			})
+			group.Go(func() error {
+				endsWith(t, "never reads", Request{Target: full, Spec: shortTCP(flows, direction)}, TimedOut)
+				return nil
+			})
+		}
+	}
+	group.Go(func() error {
+		endsWith(t, "half-open", Request{Target: silent, Spec: shortTCP(1, measurement.Send)}, TimedOut)
+		return nil
+	})
+	_ = group.Wait() // failures were reported
+}
+
+// A path that swallows the data of one flow while the others live, and a
+// server that is left with the dead end: both give up, and the next client is
+// served.
+func TestBulkPathSwallowsOneFlow(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	var group errgroup.Group
+	for _, flows := range fewAndMany {
+		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+			group.Go(func() error {
+				hole, addr := startHole(t, target)
+				defer hole.close()
+				out, err := Run(testContext(t), Request{Target: addr, Spec: shortTCP(flows, direction)}, nil)
+				// A receiver whose last bytes came late has a whole count, and says what it lacks.
+				lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
+				if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
+					t.Errorf("%d flows %s: got %v, facts %q, want a timeout", flows, direction, err, out.Facts)
+				}
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // failures were reported
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+		t.Errorf("the next client: %v", err)
+	}
+}
+
+// startHole is a proxy that forwards everything but what its second connection
+// carries after its first bytes, which it swallows both ways.
+func startHole(t *testing.T, target netip.AddrPort) (*hole, netip.AddrPort) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hole{ln: ln, target: target}
+	h.wg.Go(h.accept)
+	return h, ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+type hole struct {
+	ln     net.Listener
+	target netip.AddrPort
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	conns  []net.Conn
+}
+
+func (h *hole) accept() {
+	const handshake = 4000 // bytes, which both ways together stay below up to START
+	for n := 0; ; n++ {
+		client, err := h.ln.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", h.target.String())
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		h.mu.Lock()
+		h.conns = append(h.conns, client, server)
+		h.mu.Unlock()
+		var passed atomic.Int64
+		pass := func(from, to net.Conn) {
+			buf := make([]byte, 1<<10)
+			for {
+				got, err := from.Read(buf)
+				if err != nil {
+					_ = to.(*net.TCPConn).CloseWrite()
+					return
+				}
+				if total := passed.Add(int64(got)); n == 1 && total > handshake {
+					continue // swallowed, and both ends stay connected
+				}
+				_, _ = to.Write(buf[:got]) // a closed end shows at the next Read
+			}
+		}
+		h.wg.Go(func() { pass(client, server) })
+		h.wg.Go(func() { pass(server, client) })
+	}
+}
+
+func (h *hole) close() {
+	_ = h.ln.Close()
+	h.mu.Lock()
+	for _, c := range h.conns {
+		_ = c.Close()
+	}
+	h.mu.Unlock()
+	h.wg.Wait()
+}

@@ -1,0 +1,48 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// Ten thousand flows cost memory for their sockets, not for their stacks, and
+// a few threads; every one of them is counted.
+func TestTenThousandFlows(t *testing.T) {
+	flows := 10_000
+	if raceEnabled { // the detector bounds goroutines at 8128
+		flows = 2000
+	}
+	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		t.Run(string(direction), func(t *testing.T) {
+			server, target := startServer(t, 0)
+			a := runClient(t, Request{ID: "many", Target: target, Spec: measurement.Spec{
+				Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: 1, MaxWarmup: 1,
+			}})
+			if got := len(a.Outcome.Flows); got != flows {
+				t.Errorf("%d flows, want %d", got, flows)
+			}
+			var received int64
+			for _, f := range a.Outcome.Flows {
+				received += f.ReceivedBytes
+			}
+			if goodput := a.Outcome.Metrics["goodput_bits_per_second"]; received == 0 || goodput != float64(received)*8 {
+				t.Errorf("goodput %g of %d received bytes in a second", goodput, received)
+			}
+			far, err := usageOf(server.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("client %+v, server %+v, goodput %g, facts %q", a.Usage, far, a.Outcome.Metrics["goodput_bits_per_second"], a.Outcome.Facts)
+			if sum := a.Usage.ResidentBytes + far.ResidentBytes; sum > 300<<20 && !raceEnabled {
+				t.Errorf("client and server needed %d MiB", sum>>20)
+			}
+			if a.Usage.Threads > 40 || far.Threads > 40 {
+				t.Errorf("%d and %d threads", a.Usage.Threads, far.Threads)
+			}
+		})
+	}
+}

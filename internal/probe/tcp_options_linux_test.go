@@ -1,0 +1,189 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// freePorts is the first of n local ports that were free a moment ago.
+func freePorts(t *testing.T, n int) int {
+	t.Helper()
+	for range 100 {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := first.Addr().(*net.TCPAddr).Port
+		free := port+n <= 65535
+		for i := 1; i < n && free; i++ {
+			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i))
+			if free = err == nil; free {
+				_ = ln.Close()
+			}
+		}
+		_ = first.Close()
+		if free {
+			return port
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
+
+// Every option reaches the sockets of the right end, and the outcome says what
+// they answered.
+func TestOptionsTakeEffect(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	port := freePorts(t, 4)
+	for _, c := range []struct {
+		name string
+		spec measurement.Spec
+		want map[string]string // of Effective
+	}{
+		{"congestion control", measurement.Spec{CongestionControl: "reno"}, map[string]string{"congestion_control": "reno"}},
+		{"MSS", measurement.Spec{MSSBytes: 1012}, map[string]string{"mss_bytes": "1000"}}, // time stamps take 12
+		{"buffers", measurement.Spec{SendBufferBytes: 100_000, ReceiveBufferBytes: 90_000},
+			map[string]string{"send_buffer_bytes": "200000", "receive_buffer_bytes": "180000"}},
+		{"DSCP", measurement.Spec{DSCP: 46}, map[string]string{"dscp": "46"}},
+		{"sendfile", measurement.Spec{SendMethod: measurement.SendFile}, map[string]string{"send_method": "sendfile from memory"}},
+		{"copy", measurement.Spec{SendMethod: measurement.SendCopy, CopyPayload: true},
+			map[string]string{"send_method": "send from one buffer", "receive_method": "copied to user space"}},
+		{"pacing", measurement.Spec{PacingBitsPerSecond: 80e6}, nil},
+		{"device", measurement.Spec{Device: "lo"}, nil},
+		{"source ports", measurement.Spec{SourcePort: port, Flows: 2}, nil},
+	} {
+		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
+			t.Run(c.name+" "+string(direction), func(t *testing.T) {
+				spec := c.spec
+				spec.Kind, spec.Direction, spec.Duration, spec.MaxWarmup = measurement.TCP, direction, 0.1, 0.05
+				out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k, v := range c.want {
+					if out.Effective[k] != v {
+						t.Errorf("effective %s is %q, want %q: %v", k, out.Effective[k], v, out.Effective)
+					}
+				}
+				for i, f := range out.Flows {
+					if f.Final == nil || f.Final.SentBytes <= 0 {
+						t.Fatalf("flow %d has no TCP_INFO", i)
+					}
+					if want := spec.PacingBitsPerSecond; want > 0 && f.Final.PacingRate > want {
+						t.Errorf("flow %d is paced to %g bit/s, want at most %g", i, f.Final.PacingRate, want)
+					}
+					if end := strconv.Itoa(spec.SourcePort + i); spec.SourcePort > 0 && !strings.HasSuffix(f.Source, ":"+end) {
+						t.Errorf("flow %d comes from %s, want port %s", i, f.Source, end)
+					}
+				}
+				if len(out.Facts) > 0 && !strings.Contains(strings.Join(out.Facts, ""), "not steady") {
+					t.Errorf("facts: %q", out.Facts)
+				}
+			})
+		}
+	}
+}
+
+// What the kernel did otherwise is told.
+func TestOptionsThatAreNotObeyed(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for _, c := range []struct {
+		spec measurement.Spec
+		fact string
+	}{
+		{measurement.Spec{SendBufferBytes: 1 << 30}, "the send buffer is"},
+		{measurement.Spec{ReceiveBufferBytes: 1 << 30}, "the receive buffer is"},
+	} {
+		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+			c.spec.Kind, c.spec.Direction, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, direction, 0.05, 0.01
+			out, err := Run(testContext(t), Request{Spec: c.spec, Target: target}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(strings.Join(out.Facts, "\n"), c.fact) {
+				t.Errorf("%s: no fact says %q: %q", direction, c.fact, out.Facts)
+			}
+		}
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, c := range []struct {
+		name, says string
+		spec       measurement.Spec
+		reason     Reason
+	}{
+		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Failed},
+		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, Unsupported},
+		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, Unsupported},
+	} {
+		c.spec.Kind, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, 0.05, 0.01
+		_, err := Run(testContext(t), Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want reason %s and %q", c.name, err, c.reason, c.says)
+		}
+	}
+}
+
+// The marks and options of IPv6 are its own.
+func TestOptionsOverIPv6(t *testing.T) {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	testutil.Need(t, err == nil, "IPv6 on loopback")
+	target := serveListener(t, ServerOptions{}, ln)
+	for _, spec := range []measurement.Spec{
+		{Direction: measurement.Both, DSCP: 10, SourcePort: freePorts(t, 2)},
+		{Direction: measurement.Send, Flows: 70, DSCP: 10},
+	} {
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Effective["dscp"] != "10" || len(out.Flows) != connections(spec.Defaults()) {
+			t.Errorf("%d flows, effective %v", len(out.Flows), out.Effective)
+		}
+	}
+}
+
+// A connection says whether it is MPTCP, and a server that has not got it is a fact.
+func TestMultipath(t *testing.T) {
+	enabled, err := os.ReadFile("/proc/sys/net/mptcp/enabled")
+	testutil.Need(t, err == nil && strings.TrimSpace(string(enabled)) == "1", "a kernel with MPTCP (net.mptcp.enabled)")
+	for _, there := range []bool{true, false} {
+		var config net.ListenConfig
+		config.SetMultipathTCP(there)
+		ln, err := config.Listen(testContext(t), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := serveListener(t, ServerOptions{}, ln)
+		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
+				Kind: measurement.TCP, MPTCP: true, Direction: direction, Duration: 0.1, MaxWarmup: 0.05,
+			}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[bool]string{true: "mptcp", false: "tcp"}[there]
+			told := strings.Contains(strings.Join(out.Facts, "\n"), "plain TCP was used")
+			if out.Effective["transport"] != want || told == there {
+				t.Errorf("%s, MPTCP at the server %v: effective %v, facts %q", direction, there, out.Effective, out.Facts)
+			}
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package probe
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// A server process that is stopped keeps its sockets open and answers nothing.
+func TestServerIsSuspended(t *testing.T) {
+	for _, flows := range fewAndMany {
+		server, target := startServer(t, 0)
+		spec := shortTCP(flows, measurement.Send)
+		spec.Duration = 1
+		stopped := false
+		_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
+			if !stopped { // the transfer is under way
+				stopped = server.Process.Signal(syscall.SIGSTOP) == nil
+			}
+		})
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+			t.Errorf("%d flows: got %v, want a timeout", flows, err)
+		}
+		if err := server.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
+			t.Errorf("after the server went on: %v", err)
+		}
+	}
+}
+
+// A server without descriptors lets clients wait, says so to a test that could
+// never fit, and serves the next one when there are some again.
+func TestServerRunsOutOfDescriptors(t *testing.T) {
+	const files = 200
+	_, target := startServer(t, files)
+	spec := shortTCP(files, measurement.Send)
+	endsWith(t, "more flows than descriptors", Request{Target: target, Spec: spec}, Limit)
+
+	var idle []net.Conn
+	for range files {
+		c, err := net.DialTimeout("tcp", target.String(), 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, c)
+	}
+	endsWith(t, "no descriptors", Request{Target: target, Spec: shortTCP(1, measurement.Send)}, TimedOut, Vanished)
+	for _, c := range idle {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+		t.Errorf("with descriptors again: %v", err)
+	}
+}
+
+// So does a client, in words.
+func TestClientRunsOutOfDescriptors(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	err := runLimitedClient(t, 100, Request{Target: target, Spec: shortTCP(90, measurement.Send)})
+	if err == nil || !containsAll(err.Error(), "unsupported", "ulimit -n") {
+		t.Errorf("got %v", err)
+	}
+}

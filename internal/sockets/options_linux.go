@@ -1,0 +1,135 @@
+package sockets
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// option is one socket option to be set.
+type option struct {
+	what       string
+	level, key int
+	value      int
+	text       string // instead of value
+	hint       string // of an error
+}
+
+// Control sets the options before the socket is bound and connected; it is a
+// net.Dialer's Control.
+func (o Options) Control(network, _ string, raw syscall.RawConn) error {
+	var inner error
+	err := raw.Control(func(fd uintptr) { inner = setOptions(int(fd), o.options(strings.HasSuffix(network, "6"))) })
+	if err != nil {
+		return fmt.Errorf("set socket options: %w", err)
+	}
+	return inner
+}
+
+// SetOptions sets the options of a connected socket.
+func (c *Conn) SetOptions(o Options) error {
+	return c.ask(func() error { return setOptions(c.fd, o.options(c.overIPv6())) })
+}
+
+func setOptions(fd int, options []option) error {
+	for _, s := range options {
+		var err error
+		if s.text != "" {
+			err = unix.SetsockoptString(fd, s.level, s.key, s.text)
+		} else {
+			err = unix.SetsockoptInt(fd, s.level, s.key, s.value)
+		}
+		if err != nil {
+			return fmt.Errorf("set %s: %w%s", s.what, err, s.hint)
+		}
+	}
+	return nil
+}
+
+// options lists what is asked. Buffers and MSS decide what the handshake
+// offers, so they come before connect where this end connects.
+func (o Options) options(six bool) []option {
+	var list []option
+	add := func(wanted bool, s option) {
+		if wanted {
+			list = append(list, s)
+		}
+	}
+	add(o.ReusePort, option{what: "reuse of the source port", level: unix.SOL_SOCKET, key: unix.SO_REUSEADDR, value: 1})
+	add(o.LatePort, option{what: "late choice of the source port", level: unix.IPPROTO_IP, key: unix.IP_BIND_ADDRESS_NO_PORT, value: 1})
+	add(o.Device != "", option{what: fmt.Sprintf("device %q", o.Device), level: unix.SOL_SOCKET, key: unix.SO_BINDTODEVICE, text: o.Device,
+		hint: " (ip link shows the devices; a bound socket may need CAP_NET_RAW to be bound anew)"})
+	add(o.SendBuffer > 0, option{what: fmt.Sprintf("send buffer to %d bytes", o.SendBuffer), level: unix.SOL_SOCKET, key: unix.SO_SNDBUF, value: o.SendBuffer})
+	add(o.ReceiveBuffer > 0, option{what: fmt.Sprintf("receive buffer to %d bytes", o.ReceiveBuffer), level: unix.SOL_SOCKET, key: unix.SO_RCVBUF, value: o.ReceiveBuffer})
+	add(o.MSS > 0, option{what: fmt.Sprintf("MSS to %d bytes", o.MSS), level: unix.IPPROTO_TCP, key: unix.TCP_MAXSEG, value: o.MSS})
+	add(o.Backlog > 0, option{what: "bound of unsent bytes", level: unix.IPPROTO_TCP, key: unix.TCP_NOTSENT_LOWAT, value: o.Backlog})
+	if six {
+		add(o.DSCP > 0, option{what: fmt.Sprintf("DSCP %d", o.DSCP), level: unix.IPPROTO_IPV6, key: unix.IPV6_TCLASS, value: o.DSCP << 2})
+	} else {
+		add(o.DSCP > 0, option{what: fmt.Sprintf("DSCP %d", o.DSCP), level: unix.IPPROTO_IP, key: unix.IP_TOS, value: o.DSCP << 2})
+	}
+	add(o.CongestionControl != "", option{what: fmt.Sprintf("congestion control %q", o.CongestionControl), level: unix.IPPROTO_TCP, key: unix.TCP_CONGESTION, text: o.CongestionControl,
+		hint: " (see sysctl net.ipv4.tcp_available_congestion_control and tcp_allowed_congestion_control)"})
+	return list
+}
+
+// SetPacing bounds what the socket sends (SO_MAX_PACING_RATE, socket(7)).
+func (c *Conn) SetPacing(bitsPerSecond float64) error {
+	rate := uint64(max(math.Ceil(bitsPerSecond/8), 1))
+	err := c.ask(func() error { return unix.SetsockoptUint64(c.fd, unix.SOL_SOCKET, unix.SO_MAX_PACING_RATE, rate) })
+	if err != nil {
+		return fmt.Errorf("pace to %g bit/s: %w", bitsPerSecond, err)
+	}
+	return nil
+}
+
+// DSCP is the mark of the packets that the socket sends.
+func (c *Conn) DSCP() int {
+	if c.overIPv6() {
+		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_TCLASS) >> 2
+	}
+	return c.intOption(unix.IPPROTO_IP, unix.IP_TOS) >> 2
+}
+
+// MultipathTCP says whether the connection uses MPTCP (RFC 8684) and did not
+// fall back to TCP.
+func (c *Conn) MultipathTCP() bool {
+	if c.intOption(unix.SOL_SOCKET, unix.SO_PROTOCOL) != unix.IPPROTO_MPTCP {
+		return false
+	}
+	// MPTCP_INFO (level SOL_MPTCP, linux/mptcp.h) answers EOPNOTSUPP after a
+	// fallback.
+	err := c.ask(func() error {
+		_, err := unix.GetsockoptInt(c.fd, solMPTCP, mptcpInfo)
+		return err
+	})
+	return err == nil
+}
+
+const (
+	solMPTCP  = 284 // SOL_MPTCP, linux/socket.h
+	mptcpInfo = 1   // MPTCP_INFO, linux/mptcp.h
+)
+
+// overIPv6 says whether the socket's packets are IPv6; a socket that accepts
+// both families has IPv4 addresses in IPv6 form.
+func (c *Conn) overIPv6() bool {
+	name, err := unix.Getsockname(c.fd)
+	if err != nil {
+		return false
+	}
+	six, ok := name.(*unix.SockaddrInet6)
+	return ok && !mapped(six.Addr)
+}
+
+// MaxDescriptors is how many files this process may have open, 0 if unknown.
+func MaxDescriptors() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(limit.Cur, math.MaxInt32))
+}

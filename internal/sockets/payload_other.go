@@ -1,0 +1,11 @@
+//go:build !linux
+
+package sockets
+
+// NewPayloadFile is not supported here.
+func NewPayloadFile() (*Payload, error) { return nil, ErrUnsupported }
+
+// SendPayload sends up to n bytes of payload, as Write does.
+func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
+	return c.Write(p.buf[:min(n, len(p.buf))])
+}
