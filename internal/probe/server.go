@@ -85,6 +85,11 @@ type session struct {
 	began    time.Time
 	announce sync.Once
 	err      error // of the first connection that failed
+
+	// hellos are the flows that wait for their first UDP packet, by the number
+	// of READY; lastHello is the last number given.
+	hellos    map[uint32]chan netip.AddrPort
+	lastHello uint32
 }
 
 // NewServer checks the options and returns a server that does not listen yet.
