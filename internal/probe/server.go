@@ -403,7 +403,7 @@ func (s *Server) serveKind(w wire, open protocol.Open, ready protocol.Ready) err
 	case measurement.CRR:
 		return serveCRR(w, open, ready)
 	case measurement.MTU:
-		return serveMTU(w, open, ready)
+		return s.serveMTU(w, open, ready)
 	}
 	return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("a server takes no part in a test of kind %q", open.Spec.Kind)}
 }
