@@ -19,8 +19,11 @@ const (
 	stepWarmup = 0.2
 	// searchClose ends a search: the rates that passed and failed are closer.
 	searchClose = 1.01
+	// stepTries of a step so short that a busy sender missed it.
+	stepTries = 3
 	// backOff is how much a rate is lowered whose confirmation fails.
-	backOff = 0.97
+	backOff      = 0.97
+	confirmTries = 3
 )
 
 // rateSearch finds the highest rate of which no more than a bound is lost. It
@@ -92,14 +95,13 @@ func (s *rateSearch) confirm(ctx context.Context, req Request, length time.Durat
 	} else if rate == 0 {
 		rate = s.next()
 	}
-	const tries = 3
 	for try := 1; ; try++ {
 		out, step, err := searchStep(ctx, req, rate, length, progress)
 		if err != nil {
 			return measurement.Outcome{}, err
 		}
 		s.steps = append(s.steps, step)
-		if step.Loss > s.bound && try < tries {
+		if step.Loss > s.bound && try < confirmTries {
 			rate = step.OfferedBitsPerSecond * backOff
 			continue
 		}
@@ -125,6 +127,9 @@ func searchStep(ctx context.Context, req Request, rate float64, length time.Dura
 	defer cancel()
 	req.Spec = spec
 	out, err := measurePackets(ctx, req, progress)
+	for try := 1; try < stepTries && errors.Is(err, errNothingSent); try++ {
+		out, err = measurePackets(ctx, req, progress)
+	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(err, cause)

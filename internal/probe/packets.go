@@ -326,11 +326,14 @@ func (s *packetSum) add(f *packetFlow, first, last int) {
 	s.size = f.sent.PacketBytes
 }
 
+// errNothingSent is a test without packets.
+var errNothingSent = errors.New("no packet was sent in the measured time: the rate is too low for it, or the sending host too busy")
+
 // possible says why there is no result, if there is none.
 func (s *packetSum) possible(req Request) error {
 	switch {
 	case s.sent == 0:
-		return &Error{Op: "send packets", Reason: Failed, Err: errors.New("no packet was due in the measured time: raise the rate or the duration")}
+		return &Error{Op: "send packets", Reason: Failed, Err: errNothingSent}
 	case s.everything == 0 && s.received == 0:
 		return &Error{Op: "receive packets", Reason: TimedOut, Err: fmt.Errorf(
 			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path carries only smaller packets and says so to nobody (try a smaller packet_bytes)",
