@@ -162,7 +162,7 @@ func TestUDPIsBlackholed(t *testing.T) {
 }
 
 // TCP that breaks in the middle of a test ends both ends of it.
-func TestPacketsSurviveNoBrokenControl(t *testing.T) {
+func TestBrokenControlEndsPackets(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	ctx := testContext(t)
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
