@@ -408,3 +408,34 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }
+
+// A flow leaves from the port and through the interface that were asked for.
+func TestPacketsLeaveFromThePort(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	free, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free.LocalAddr().(*net.UDPAddr).Port
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: 100, RateBitsPerSecond: 1e6, Duration: 0.3, MaxWarmup: 0.01, SourcePort: port}
+	if runtime.GOOS == "linux" {
+		spec.Device = "lo"
+	}
+	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("127.0.0.1:%d", port); out.Flows[0].Source != want {
+		t.Errorf("the flow came from %s, want %s", out.Flows[0].Source, want)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	spec.SourcePort, spec.Device = 0, "nosuchdevice"
+	if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
+		t.Errorf("an interface that is not there: %v", err)
+	}
+}
