@@ -26,7 +26,7 @@ const (
 // planned is the longest a test sends: the window always fits.
 func planned(spec measurement.Spec) time.Duration {
 	if spec.Kind == measurement.MTU {
-		return spec.ExpectedDuration().Duration()
+		return 2 * mtuRounds * spec.Timeout.Duration() // each way
 	}
 	return (spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
 }
@@ -142,7 +142,7 @@ func (c *specCheck) packets() {
 	c.between("rate in bits per second", s.RateBitsPerSecond, 0, maxRate)
 	c.between("bound of loss", s.LossBound, 0, 0.5)
 	if s.PacketBytes != 0 || s.Kind == measurement.PPS {
-		c.between("packet in bytes", float64(s.PacketBytes), datagramBytes, maxDatagram)
+		c.between("packet in bytes", float64(s.PacketBytes), dataBytes, maxDatagram)
 	}
 	c.oneOf("gso", string(s.GSO), "", "on", "off")
 	c.oneOf("gro", string(s.GRO), "", "on", "off")

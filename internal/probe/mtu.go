@@ -1,17 +1,374 @@
 package probe
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-func runMTU(ctx context.Context, req Request) (measurement.Outcome, error) {
-	return measurement.Outcome{}, sockets.ErrUnsupported
+const (
+	// Bounds of the search: what IPv4 and IPv6 links must carry (RFC 791,
+	// RFC 8200), the largest of common jumbo frames, and of IP packets.
+	leastMTU4, leastMTU6 = 68, 1280
+	jumboMTU             = 9216
+	largestMTU           = 65535
+	// mtuTries is how many probes of one size are sent together: one that is
+	// lost must not look like a limit.
+	mtuTries = 3
+	// mtuAtOnce is how many sizes are tried at a time.
+	mtuAtOnce = 36
+	// mtuHints is how many sizes that routers named are tried.
+	mtuHints = 4
+	// mtuRounds bounds a search: so many sizes at a time find any in six.
+	mtuRounds = 8
+	// mtuBetween is the pause between two sizes, for short queues.
+	mtuBetween = time.Millisecond
+)
+
+// commonMTUs are sizes at which paths end: Ethernet and what tunnels leave of it.
+var commonMTUs = [...]int{jumboMTU, 9000, 8192, 4352, 2000, 1500, 1492, 1480, 1476, 1472, 1460, 1450, 1440, 1430, 1420, 1412, 1400, 1380, 1360, 1320, 1300, 1280, 1006, 576}
+
+// sizeSearch finds the largest size that passes, by rounds of several sizes.
+type sizeSearch struct {
+	passed, failed, most int // bytes of the IP packet
+	round                int
+	// confirmed says that the smallest size that failed was tried again.
+	confirmed bool
 }
 
-func serveMTU(w wire, open protocol.Open, ready protocol.Ready) error {
-	return sockets.ErrUnsupported
+func newSizeSearch(least, most int) *sizeSearch {
+	return &sizeSearch{passed: least - 1, failed: most + 1, most: most}
+}
+
+// next is the sizes to try together, largest first; none when it is over.
+// Hints are sizes that something named.
+func (s *sizeSearch) next(hints []int) []int {
+	s.round++
+	var sizes []int
+	add := func(n int) {
+		if n > s.passed && n < s.failed {
+			sizes = append(sizes, n)
+		}
+	}
+	gap := s.failed - s.passed - 1 // sizes that are not decided
+	switch {
+	case s.round > mtuRounds || gap == 0 && (s.confirmed || s.failed > s.most):
+		return nil
+	case gap == 0:
+		// Once more: the tries of this size may all have been lost by chance.
+		s.confirmed, s.failed = true, s.failed+1
+		return []int{s.failed - 1}
+	case s.round == 1:
+		// Most paths carry the largest, which costs one round trip to see.
+		add(s.passed + 1)
+		add(s.most)
+	default:
+		for _, h := range hints[:min(len(hints), mtuHints)] {
+			add(h)
+			add(h + 1)
+		}
+		if s.round == 2 {
+			for _, n := range commonMTUs {
+				add(n)
+			}
+		}
+		for i, n := 1, mtuAtOnce-len(sizes); i <= n; i++ {
+			add(s.passed + (i*gap+n-1)/n)
+		}
+	}
+	slices.Sort(sizes)
+	sizes = slices.Compact(sizes)
+	slices.Reverse(sizes)
+	return sizes
+}
+
+// add takes which of the sizes passed.
+func (s *sizeSearch) add(sizes []int, passed func(int) bool) {
+	for _, n := range sizes {
+		if !passed(n) {
+			continue
+		}
+		s.passed = max(s.passed, n)
+		if n+1 >= s.failed {
+			s.failed, s.confirmed = s.most+1, false // the size had failed by chance
+		}
+	}
+	// A size that failed below one that passed was lost by chance.
+	for _, n := range sizes {
+		if n > s.passed && n < s.failed {
+			s.failed = n
+		}
+	}
+}
+
+// mtuTest is an mtu test in progress at the client.
+type mtuTest struct {
+	conn     *sockets.Conn
+	cookie   []byte
+	timeout  time.Duration
+	headers  int // bytes of IP and UDP headers
+	sequence uint32
+	in       []byte
+	tooBig   []sockets.PathError // what routers answered
+}
+
+func runMTU(ctx context.Context, req Request) (measurement.Outcome, error) {
+	session, err := newSession()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	l, err := connect(ctx, req, session, 0)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	control := wire{Conn: l.conn, deadline: time.Now().Add(handshakeTimeout)}
+	defer func() { _ = control.Abort() }() // whatever it says, the test is over
+	defer context.AfterFunc(ctx, control.Interrupt)()
+	least := func(*sockets.Conn) int { return 0 }
+	conn, reached, err := reach(ctx, req, l, 0, sockets.ProbeMTU, least)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	defer context.AfterFunc(ctx, conn.Interrupt)()
+	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
+		return measurement.Outcome{}, &Error{Op: "probe the MTU", Reason: Unsupported, Err: err}
+	}
+	control.deadline = time.Now().Add(startTimeout)
+	if err := protocol.WriteFrame(&control, protocol.TypeStart, nil); err != nil {
+		return measurement.Outcome{}, failure("start", err)
+	}
+	t := &mtuTest{
+		conn: conn, cookie: l.ready.Cookie, timeout: req.Spec.Timeout.Duration(),
+		headers: conn.IPHeaderBytes() + udpHeaderBytes, in: make([]byte, maxDatagram+1),
+	}
+	out, err := t.run(ctx, reached)
+	if err != nil {
+		return out, err
+	}
+	if err := protocol.WriteFrame(&control, protocol.TypeReceived, nil); err != nil {
+		return out, failure("end the test", err)
+	}
+	var report protocol.Report
+	if err := protocol.Expect(&control, protocol.TypeReport, protocol.MaxControl, &report); err != nil {
+		return out, failure("read the server's report", err)
+	}
+	out.Facts = append(out.Facts, report.Facts...)
+	out.Destination.ReceivedTTL = l.ready.ReceivedTTL
+	return out, nil
+}
+
+// run searches there, and then back within what passes there.
+func (t *mtuTest) run(ctx context.Context, reached protocol.Reached) (measurement.Outcome, error) {
+	out := measurement.Outcome{Metrics: measurement.Metrics{}, Effective: map[string]string{}}
+	if err := t.conn.QueuePathErrors(); err != nil {
+		out.Facts = append(out.Facts, fmt.Sprintf("answers of routers cannot be read: %v", err))
+	}
+	t.conn.SetReceiveBuffer(0)
+	if err := t.conn.SetReadTick(drainTick); err != nil {
+		return out, failure("prepare the socket", err)
+	}
+	least, most := leastMTU4, jumboMTU
+	if t.conn.IPHeaderBytes() > 20 {
+		least = leastMTU6
+	}
+	device, name := 0, ""
+	if a, err := netip.ParseAddrPort(t.conn.LocalAddr()); err == nil {
+		device, name = sockets.InterfaceMTU(a.Addr())
+	}
+	if device > 0 {
+		most = min(device, largestMTU)
+		out.Effective["interface"], out.Effective["interface_mtu_bytes"] = name, fmt.Sprint(device)
+	}
+	forward, err := t.search(ctx, datagramProbe, least, most)
+	if err != nil {
+		return out, err
+	}
+	if forward < least {
+		return out, &Error{Op: "probe the MTU", Reason: TimedOut, Err: fmt.Errorf(
+			"not even packets of %d bytes are answered, although a first one was seen from %s: a firewall may drop UDP", least, reached.Client)}
+	}
+	facts := t.facts(forward, most, name, device > 0)
+	back, err := t.search(ctx, datagramMirror, least, forward)
+	if err != nil {
+		return out, err
+	}
+	out.Metrics["path_mtu_bytes"] = float64(forward)
+	switch {
+	case back < least:
+		facts = append(facts, fmt.Sprintf("no answer as large as its probe came back, not even of %d bytes", least))
+	case back == forward:
+		facts = append(facts, fmt.Sprintf("the way back carries at least %d bytes: no larger packet could be asked for", back))
+	}
+	if back >= least {
+		out.Metrics["reverse_path_mtu_bytes"] = float64(back)
+	}
+	out.Facts = append(out.Facts, facts...)
+	return out, nil
+}
+
+// facts says what bounded the way there.
+func (t *mtuTest) facts(forward, most int, device string, known bool) []string {
+	switch {
+	case forward == most && known:
+		return []string{fmt.Sprintf("the interface %s bounds the search: the path carries at least its MTU, %d bytes", device, most)}
+	case forward == most:
+		return []string{fmt.Sprintf("the path carries at least %d bytes, the largest size that was tried", most)}
+	}
+	for _, e := range t.tooBig {
+		if e.MTU == forward {
+			return []string{fmt.Sprintf("the router %s said that its next link carries %d bytes", e.From, e.MTU)}
+		}
+	}
+	if len(t.tooBig) > 0 {
+		e := t.tooBig[len(t.tooBig)-1]
+		return []string{fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)}
+	}
+	return []string{fmt.Sprintf("black hole: packets of more than %d bytes vanish, and no ICMP message says so; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)}
+}
+
+// search finds the largest IP packet, in bytes, of which an answer comes; less
+// than least when none does.
+func (t *mtuTest) search(ctx context.Context, kind byte, least, most int) (int, error) {
+	s := newSizeSearch(least, most)
+	for {
+		t.tooBig = append(t.tooBig, t.conn.PathErrors()...)
+		var hints []int
+		for _, e := range t.tooBig {
+			if !slices.Contains(hints, e.MTU) {
+				hints = append(hints, e.MTU)
+			}
+		}
+		sizes := s.next(hints)
+		if len(sizes) == 0 {
+			return s.passed, nil
+		}
+		passed, err := t.round(ctx, kind, sizes)
+		if err != nil {
+			return 0, err
+		}
+		s.add(sizes, func(n int) bool { return passed[n] })
+		if s.round == 1 && s.passed < least {
+			return s.passed, nil
+		}
+	}
+}
+
+// round sends probes of several sizes and waits for answers to all of them,
+// for a timeout at most.
+func (t *mtuTest) round(ctx context.Context, kind byte, sizes []int) (map[int]bool, error) {
+	first := t.sequence + 1
+	passed := map[int]bool{}
+	for _, size := range sizes {
+		t.sequence++
+		probe := make([]byte, size-t.headers)
+		putDatagram(probe, t.cookie, kind)
+		binary.BigEndian.PutUint32(probe[datagramSequence:], t.sequence)
+		for range mtuTries {
+			// The first error may be that of an earlier probe; a second means
+			// that this host itself refuses the size, which is an answer.
+			if _, err := t.conn.Write(probe); err != nil {
+				_, _ = t.conn.Write(probe)
+			}
+		}
+		sockets.Sleep(mtuBetween)
+	}
+	for deadline := time.Now().Add(t.timeout); len(passed) < len(sizes) && time.Now().Before(deadline); {
+		n, err := t.conn.Read(t.in)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			continue // a tick, or what a router answered; PathErrors reads it
+		}
+		if i, ok := answeredProbe(t.in[:n], t.cookie, kind, first); ok && i < len(sizes) {
+			want := datagramBytes
+			if kind == datagramMirror {
+				want = sizes[i] - t.headers
+			}
+			if n == want {
+				passed[sizes[i]] = true
+			}
+		}
+	}
+	return passed, nil
+}
+
+// answeredProbe says which of the probes since first a packet answers.
+func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
+	if len(packet) < datagramBytes || packet[datagramKind] != kind || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
+		return 0, false
+	}
+	n := binary.BigEndian.Uint32(packet[datagramSequence:])
+	return int(n - first), n >= first
+}
+
+// serveMTU is the server's end of an mtu test: it answers probes, never with
+// more than came, until the client ends the test.
+func (s *Server) serveMTU(w wire, open protocol.Open, ready protocol.Ready) error {
+	conn, err := s.meet(&w, ready)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	err = errors.Join(mark(conn, open.Spec), conn.SetFragmentMode(sockets.ProbeMTU))
+	if err != nil {
+		return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+	}
+	conn.SetReceiveBuffer(0)
+	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(drainTick)); err != nil {
+		return err
+	}
+	if _, err := readStart(&w, open.Spec); err != nil {
+		return err
+	}
+	packet := make([]byte, maxDatagram+1)
+	for !w.Readable() {
+		if w.late() {
+			return os.ErrDeadlineExceeded
+		}
+		n, err := conn.Read(packet)
+		if err != nil {
+			continue // a tick, or the answer of a router to an earlier packet
+		}
+		if size := probeAnswer(packet[:n], ready.Cookie); size > 0 {
+			// Should it be too large for the way back, that is the answer.
+			_, _ = conn.Write(packet[:size])
+		}
+	}
+	if err := protocol.Expect(&w, protocol.TypeReceived, protocol.MaxControl, nil); err != nil {
+		return err
+	}
+	var report protocol.Report
+	for _, e := range conn.PathErrors() {
+		report.Facts = appendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
+	}
+	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+		return err
+	}
+	return drained(&w)
+}
+
+// probeAnswer is how many bytes answer a packet of an mtu test, 0 for none.
+func probeAnswer(packet, cookie []byte) int {
+	if len(packet) < datagramBytes || len(packet) > maxDatagram || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
+		return 0
+	}
+	switch packet[datagramKind] {
+	case datagramProbe:
+		return datagramBytes
+	case datagramMirror:
+		return len(packet)
+	}
+	return 0
 }

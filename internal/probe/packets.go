@@ -2,16 +2,373 @@ package probe
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-func runPackets(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	return measurement.Outcome{}, sockets.ErrUnsupported
+// packetFlow is one 5-tuple of a udp or pps test at the client.
+type packetFlow struct {
+	*link
+	udp      *sockets.Conn
+	reached  protocol.Reached
+	send     *packetSender
+	receive  *packetReceiver
+	sent     protocol.Sent
+	received protocol.Received
 }
 
-func (s *Server) servePackets(w wire, open protocol.Open, ready protocol.Ready) error {
-	return sockets.ErrUnsupported
+// packetTest is a udp or pps test in progress at the client.
+type packetTest struct {
+	req   Request
+	flows []*packetFlow
+	start time.Time
+	facts []string
+}
+
+func runPackets(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	if req.Spec.LossBound > 0 {
+		return searchLoss(ctx, req, progress)
+	}
+	return measurePackets(ctx, req, progress)
+}
+
+// measurePackets does one test at one rate.
+func measurePackets(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	t := &packetTest{req: req, flows: make([]*packetFlow, req.Spec.Flows)}
+	defer t.close()
+	if err := t.connect(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer context.AfterFunc(ctx, t.interrupt)()
+	ttl := startTTLProbe(ctx, req, t.flows[0].ready)
+	defer ttl.end()
+	localTTL := ttl.result() // before the packets, behind which it would queue
+	if err := t.begin(); err != nil {
+		return measurement.Outcome{}, err
+	}
+	host := startHostSampler(t.start)
+	defer host.end()
+	signs := startSampler(progressInterval, t.progress(progress))
+	err := t.transfer()
+	signs.end()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(host.result(), localTTL)
+}
+
+func (t *packetTest) sends() bool { return t.req.Spec.Direction == measurement.Send }
+
+func (t *packetTest) interrupt() {
+	for _, f := range t.flows {
+		f.conn.Interrupt()
+		f.udp.Interrupt()
+	}
+}
+
+func (t *packetTest) close() {
+	for _, f := range t.flows {
+		if f == nil {
+			continue
+		}
+		if f.udp != nil {
+			_ = f.udp.Close() // a UDP socket has nothing to flush
+		}
+		// Nothing of interest is left to be delivered, and nobody to tell.
+		_ = f.conn.Abort()
+	}
+}
+
+// connect opens every flow, TCP first, and prepares its loop.
+func (t *packetTest) connect(ctx context.Context) error {
+	session, err := newSession()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(connectAtOnce)
+	for i := range t.flows {
+		group.Go(func() error {
+			l, err := connect(ctx, t.req, session, i)
+			if err != nil {
+				return err
+			}
+			f := &packetFlow{link: l}
+			t.flows[i] = f
+			return failure(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+		})
+	}
+	return group.Wait()
+}
+
+func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err error) {
+	spec := t.req.Spec
+	size := func(*sockets.Conn) int { return 0 }
+	if t.sends() && spec.PacketBytes == 0 {
+		size = largestPacket
+	}
+	f.udp, f.reached, err = reach(ctx, t.req, f.link, i, sockets.DontFragment, size)
+	if err != nil {
+		return err
+	}
+	w := wire{Conn: f.conn, deadline: time.Now().Add(startTimeout)}
+	if t.sends() {
+		f.send, err = newPacketSender(w, f.udp, spec, f.ready.Cookie)
+	} else {
+		f.receive, err = newPacketReceiver(w, f.udp, spec, f.ready.Cookie)
+	}
+	return err
+}
+
+// begin sends START on every flow.
+func (t *packetTest) begin() error {
+	t.start = time.Now()
+	deadline := t.start.Add(planned(t.req.Spec) + grace)
+	for _, f := range t.flows {
+		w := wire{Conn: f.conn, deadline: deadline}
+		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
+			return failure("start flow", err)
+		}
+		if f.send != nil {
+			f.send.start, f.send.control.deadline = t.start, deadline
+		} else {
+			f.receive.start, f.receive.control.deadline = t.start, deadline
+		}
+	}
+	return nil
+}
+
+// transfer runs every flow on a thread of its own and waits for all. The
+// first flow that fails ends the others.
+func (t *packetTest) transfer() error {
+	var group errgroup.Group
+	var once sync.Once
+	for i, f := range t.flows {
+		group.Go(func() error {
+			defer sockets.Lock()()
+			err := f.transfer()
+			if err != nil {
+				once.Do(t.interrupt)
+			}
+			return failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
+		})
+	}
+	return group.Wait()
+}
+
+func (f *packetFlow) transfer() (err error) {
+	if f.receive != nil {
+		if f.sent, err = f.receive.run(); err != nil {
+			return err
+		}
+		f.received = f.receive.received(f.sent)
+		return nil
+	}
+	if err := f.send.run(); err != nil {
+		return err
+	}
+	noHost := func() *protocol.HostSeries { return nil }
+	if f.sent, err = f.send.finish(noHost); err != nil {
+		return err
+	}
+	return protocol.Expect(&f.send.control, protocol.TypeReceived, protocol.MaxControl, &f.received)
+}
+
+// progress reports what this end has moved so far: a sign of life, not a result.
+func (t *packetTest) progress(report func(measurement.Progress)) func() {
+	last, lastAt := int64(0), t.start
+	return func() {
+		var sum int64
+		for _, f := range t.flows {
+			if f.send != nil {
+				sum += f.send.sent.Load() * int64(f.send.size)
+			} else {
+				sum += f.receive.arrived.Load()
+			}
+		}
+		now := time.Now()
+		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
+			report(measurement.Progress{
+				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
+				Throughput: float64(sum-last) * 8 / dt,
+			})
+			last, lastAt = sum, now
+		}
+	}
+}
+
+// checkPackets refuses a count that cannot be one; it came over the wire.
+func checkPackets(p *protocol.Packets, bins int) error {
+	if p == nil || len(p.Bins) != bins {
+		return fmt.Errorf("%w: no count of packets in %d bins", protocol.ErrMalformed, bins)
+	}
+	for _, n := range p.Bins {
+		if !(n >= 0 && n < 1e15) {
+			return fmt.Errorf("%w: a bin of %v packets", protocol.ErrMalformed, n)
+		}
+	}
+	for _, n := range []int64{p.Sent, p.Received, p.Duplicated, p.Reordered, p.BufferDrops} {
+		if n < 0 {
+			return fmt.Errorf("%w: a negative count of packets", protocol.ErrMalformed)
+		}
+	}
+	for _, s := range []measurement.Seconds{p.Jitter, p.DelayVariation} {
+		if !(s >= 0 && s < 1e6) {
+			return fmt.Errorf("%w: a delay of %v s", protocol.ErrMalformed, s)
+		}
+	}
+	return nil
+}
+
+// outcome turns what the receivers counted into metrics.
+func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
+	spec := t.req.Spec
+	bins, width := binsOf(spec)
+	for i, f := range t.flows {
+		err := errors.Join(checkBins(f.received.Bins, bins, width), checkPackets(f.received.Packets, bins))
+		if err != nil {
+			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
+		}
+	}
+	last := bins
+	first := min(int(math.Round(spec.MaxWarmup.Duration().Seconds()/width.Seconds())), last-1)
+	out := measurement.Outcome{
+		Metrics:    measurement.Metrics{},
+		Warmup:     measurement.SecondsOf(time.Duration(first) * width),
+		Throughput: &measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)},
+		Effective:  map[string]string{},
+	}
+	sum := new(packetSum)
+	for _, f := range t.flows {
+		for i, n := range f.received.Bins.Bytes {
+			out.Throughput.Bytes[i] += n
+		}
+		sum.add(f, first, last)
+		t.addFlow(&out, f, first, last)
+	}
+	if err := sum.possible(t.req); err != nil {
+		return measurement.Outcome{}, err
+	}
+	from, to := float64(first)*width.Seconds(), float64(last)*width.Seconds()
+	remote := t.flows[0].received.Host
+	if !t.sends() {
+		remote = t.flows[0].sent.Host
+	}
+	out.Source = endOf(local, from, to, localTTL)
+	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	sum.fill(&out, spec, to-from)
+	t.facts = appendNew(t.facts, sum.facts()...)
+	out.Facts = t.facts
+	return out, nil
+}
+
+func (t *packetTest) addFlow(out *measurement.Outcome, f *packetFlow, first, last int) {
+	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.ready.Server, SentBytes: f.sent.Bytes}
+	for _, n := range f.received.Bins.Bytes[first:last] {
+		result.ReceivedBytes += int64(n)
+	}
+	out.Flows = append(out.Flows, result)
+	for _, effective := range []map[string]string{f.sent.Effective, f.received.Effective} {
+		for k, v := range effective {
+			if old, ok := out.Effective[k]; ok && old != v {
+				v = rangeOf(old, v)
+			}
+			out.Effective[k] = v
+		}
+	}
+	if f.reached.Client != result.Source {
+		t.facts = appendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
+	}
+	if f.ready.Server != "" && f.ready.Server != f.remote {
+		t.facts = appendNew(t.facts, "the destination address is translated on the way: the source reached "+f.remote+", the destination has "+f.ready.Server)
+	}
+	t.facts = appendNew(t.facts, f.received.Facts...)
+	t.facts = appendNew(t.facts, f.sent.Facts...)
+}
+
+// packetSum is what all flows of a test counted together.
+type packetSum struct {
+	bytes, packets                                         float64 // in the window of the receivers' clocks
+	sent, received, duplicated, reordered, drops, sentBits float64
+	jitter                                                 float64 // weighted by packets
+	variation                                              measurement.Seconds
+	// everything is packets at any time, warm-up included.
+	everything float64
+	size       int
+}
+
+func (s *packetSum) add(f *packetFlow, first, last int) {
+	p := f.received.Packets
+	for i, n := range p.Bins {
+		s.everything += n
+		if i >= first && i < last {
+			s.packets += n
+			s.bytes += f.received.Bins.Bytes[i]
+		}
+	}
+	s.sent += float64(p.Sent)
+	s.sentBits += float64(p.Sent) * float64(f.sent.PacketBytes) * 8
+	s.received += float64(p.Received)
+	s.duplicated += float64(p.Duplicated)
+	s.reordered += float64(p.Reordered)
+	s.drops += float64(p.BufferDrops)
+	s.jitter += float64(p.Jitter) * float64(p.Received)
+	s.variation = max(s.variation, p.DelayVariation)
+	s.size = f.sent.PacketBytes
+}
+
+// errNothingSent is a test without packets.
+var errNothingSent = errors.New("no packet was sent in the measured time: the rate is too low for it, or the sending host too busy")
+
+// possible says why there is no result, if there is none.
+func (s *packetSum) possible(req Request) error {
+	switch {
+	case s.sent == 0:
+		return &Error{Op: "send packets", Reason: Failed, Err: errNothingSent}
+	case s.everything == 0 && s.received == 0:
+		return &Error{Op: "receive packets", Reason: TimedOut, Err: fmt.Errorf(
+			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path carries only smaller packets and says so to nobody (try a smaller packet_bytes)",
+			s.sent, s.size, req.Target)}
+	}
+	return nil
+}
+
+// fill sets every metric of the Catalogue for udp and pps.
+func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, seconds float64) {
+	m := out.Metrics
+	if spec.Kind == measurement.PPS {
+		m["packets_per_second"] = s.packets / seconds
+	} else {
+		m["goodput_bits_per_second"] = s.bytes * 8 / seconds
+		m["received_packets_per_second"] = s.packets / seconds
+	}
+	m["sent_bits_per_second"] = s.sentBits / float64(spec.Duration)
+	m["loss_fraction"] = clampFraction((s.sent - s.received) / s.sent)
+	if s.received > 0 {
+		m["reordered_fraction"] = clampFraction(s.reordered / s.received)
+		m["duplicated_fraction"] = s.duplicated / s.received
+		m["jitter_seconds"] = s.jitter / s.received
+		m["delay_variation_p99_seconds"] = float64(s.variation)
+	}
+	bytes := s.bytes
+	if spec.Kind == measurement.PPS {
+		bytes = 0 // its catalogue has no cost per byte
+	}
+	addCost(out, seconds, bytes, s.packets)
+}
+
+func (s *packetSum) facts() []string {
+	if s.drops == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the receiving socket's buffer was full %.0f times: those packets were lost in the receiving host, not on the path", s.drops)}
 }

@@ -104,6 +104,11 @@ type session struct {
 	began    time.Time
 	announce sync.Once
 	err      error // of the first connection that failed
+
+	// hellos are the flows that wait for their first UDP packet, by the number
+	// of READY; lastHello is the last number given.
+	hellos    map[uint32]chan netip.AddrPort
+	lastHello uint32
 }
 
 // NewServer checks the options and returns a server that does not listen yet.
@@ -502,7 +507,7 @@ func (s *Server) serveSingle(w wire, o *opened, ready protocol.Ready) error {
 	case measurement.CRR:
 		return serveCRR(w, open, ready)
 	case measurement.MTU:
-		return serveMTU(w, open, ready)
+		return s.serveMTU(w, open, ready)
 	}
 	return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("a server takes no part in a test of kind %q", open.Spec.Kind)}
 }

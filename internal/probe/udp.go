@@ -28,6 +28,10 @@ const (
 
 	datagramEcho    = 0 // answered with its first 24 bytes, so that the client sees a TTL
 	datagramRequest = 1 // answered with as many bytes as the test's spec says
+	datagramHello   = 2 // first of a flow; its sequence is the number of READY
+	datagramData    = 3 // of a udp or pps test; see packetdata.go
+	datagramProbe   = 4 // of an mtu test, answered with its first 24 bytes
+	datagramMirror  = 5 // of an mtu test, answered with as many bytes
 )
 
 func putDatagram(b, cookie []byte, kind byte) {
@@ -57,14 +61,41 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 			s.log.Debug("read UDP", "error", err)
 			continue
 		}
-		size := s.answerSize(in[:n], from.Addr())
-		if size == 0 {
-			continue
+		switch {
+		case n >= datagramBytes && in[datagramKind] == datagramHello:
+			s.greetUDP(in[:n], from)
+		case n >= datagramBytes:
+			if err := s.answerUDP(p, in[:n], out, from.Addr()); err != nil {
+				s.log.Debug("answer UDP", "error", err)
+			}
 		}
-		copy(out[:datagramBytes], in[:datagramBytes])
-		if err := p.Reply(out[:size]); err != nil {
-			s.log.Debug("answer UDP", "error", err)
-		}
+	}
+}
+
+func (s *Server) answerUDP(p *sockets.Packets, packet, out []byte, from netip.Addr) error {
+	size := s.answerSize(packet, from)
+	if size == 0 {
+		return nil
+	}
+	copy(out[:datagramBytes], packet[:datagramBytes])
+	return p.Reply(out[:size])
+}
+
+// greetUDP tells a flow that waits for its first packet where that came from.
+func (s *Server) greetUDP(packet []byte, from netip.AddrPort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.cookies[[protocol.CookieBytes]byte(packet[:protocol.CookieBytes])]
+	if t == nil || t.client != from.Addr().WithZone("") {
+		return
+	}
+	waiting, ok := t.hellos[binary.BigEndian.Uint32(packet[datagramSequence:])]
+	if !ok {
+		return
+	}
+	select {
+	case waiting <- from:
+	default: // a copy; the first one will do
 	}
 }
 

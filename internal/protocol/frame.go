@@ -24,6 +24,8 @@ const (
 	TypeReceived  Type = 0x14 // receiver → sender: stop; what was received
 	TypeSent      Type = 0x15 // sender → receiver: end; what was sent
 	TypeReport    Type = 0x16 // server → client: end of a request/response test
+	TypeReached   Type = 0x18 // server → client: the flow's first UDP packet came
+	TypeStop      Type = 0x19 // receiver → sender of UDP packets: the measured time is over
 	TypeError     Type = 0x1f // either: the connection ends, and why
 
 	// Between a coordinator and its agent.

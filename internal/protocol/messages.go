@@ -88,6 +88,8 @@ type Ready struct {
 	ReceivedTTL int `json:"received_ttl,omitempty"`
 	// Cookie must begin every UDP packet of this test.
 	Cookie []byte `json:"cookie,omitempty"`
+	// UDPFlow is the number that this flow's first UDP packet must carry.
+	UDPFlow uint32 `json:"udp_flow,omitempty"`
 	// MSS of the connection at the server's end.
 	MSS int `json:"mss_bytes,omitempty"`
 }
@@ -98,21 +100,55 @@ const CookieBytes = 16
 // Received is the payload of TypeReceived: what the receiver counted from
 // START on, by its own clock.
 type Received struct {
-	Bins      measurement.Bins  `json:"bins"`
+	Bins measurement.Bins `json:"bins"`
+	// Packets is what was counted beside the bytes in a test over UDP.
+	Packets   *Packets          `json:"packets,omitempty"`
 	Host      *HostSeries       `json:"host,omitempty"`
 	Effective map[string]string `json:"effective,omitempty"`
 	Facts     []string          `json:"facts,omitempty"`
 }
 
+// Packets is what the receiver of a flow of UDP packets counted. All but Bins
+// and BufferDrops concern the packets that were sent in the measured time.
+type Packets struct {
+	// Bins is the number of distinct packets in each bin of time.
+	Bins []float64 `json:"bins"`
+	// Sent is what the sender said; Received is distinct packets, of which
+	// Reordered came after one that was sent later; Duplicated is further copies.
+	Sent       int64 `json:"sent"`
+	Received   int64 `json:"received"`
+	Duplicated int64 `json:"duplicated"`
+	Reordered  int64 `json:"reordered"`
+	// Jitter is that of RFC 3550 at the end, DelayVariation the 99th
+	// percentile of the packet delay variation of RFC 5481; absent without packets.
+	Jitter         measurement.Seconds `json:"jitter_seconds,omitempty"`
+	DelayVariation measurement.Seconds `json:"delay_variation_p99_seconds,omitempty"`
+	// BufferDrops is how often the receiving socket's buffer was full, in the
+	// whole test: loss in the host and not on the path.
+	BufferDrops int64 `json:"buffer_drops,omitempty"`
+}
+
 // Sent is the payload of TypeSent: what the sender saw. Nothing in it counts
 // towards a metric of throughput.
 type Sent struct {
-	Bytes     int64                 `json:"bytes"`
-	Final     *measurement.TCPInfo  `json:"final,omitempty"`
-	Info      []measurement.TCPInfo `json:"info,omitempty"`
-	Host      *HostSeries           `json:"host,omitempty"`
-	Effective map[string]string     `json:"effective,omitempty"`
-	Facts     []string              `json:"facts,omitempty"`
+	Bytes int64 `json:"bytes"`
+	// MeasuredPackets is how many UDP packets were sent in the measured time,
+	// by the sender's clock; the receiver needs it to see that the last ones
+	// are missing.
+	MeasuredPackets int64 `json:"measured_packets,omitempty"`
+	// PacketBytes is the payload of each of them.
+	PacketBytes int                   `json:"packet_bytes,omitempty"`
+	Final       *measurement.TCPInfo  `json:"final,omitempty"`
+	Info        []measurement.TCPInfo `json:"info,omitempty"`
+	Host        *HostSeries           `json:"host,omitempty"`
+	Effective   map[string]string     `json:"effective,omitempty"`
+	Facts       []string              `json:"facts,omitempty"`
+}
+
+// Reached is the payload of TypeReached.
+type Reached struct {
+	// Client is the source of the flow's UDP packets as the server sees it.
+	Client string `json:"client"`
 }
 
 // Report is the payload of TypeReport: the server's view of an rr test.

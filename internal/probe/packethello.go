@@ -1,0 +1,177 @@
+package probe
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// helloTimeout is how long a client tries to reach the server over UDP,
+	// helloEvery how often.
+	helloTimeout = 3 * time.Second
+	helloEvery   = 50 * time.Millisecond
+	// pollEvery is how often the TCP connection is looked at meanwhile.
+	pollEvery = 500 * time.Microsecond
+	// unknownMTU is what every path carries (RFC 8200 section 5).
+	unknownMTU     = 1280
+	udpHeaderBytes = 8
+)
+
+// expectHello gives a flow of a session the number by which greetUDP finds it,
+// until forget is called.
+func (s *Server) expectHello(cookie []byte) (number uint32, from <-chan netip.AddrPort, forget func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.cookies[[protocol.CookieBytes]byte(cookie)]
+	if t.hellos == nil {
+		t.hellos = map[uint32]chan netip.AddrPort{}
+	}
+	t.lastHello++
+	number = t.lastHello
+	waiting := make(chan netip.AddrPort, 1)
+	t.hellos[number] = waiting
+	return number, waiting, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(t.hellos, number)
+	}
+}
+
+// meet sends READY, waits for the flow's first UDP packet, connects a socket
+// to where it came from and says so. Whoever cannot receive at that address
+// never learns the cookie, so nothing is ever sent to others.
+func (s *Server) meet(w *wire, ready protocol.Ready) (*sockets.Conn, error) {
+	number, from, forget := s.expectHello(ready.Cookie)
+	defer forget()
+	ready.UDPFlow = number
+	w.deadline = time.Now().Add(startTimeout)
+	if err := protocol.WriteFrame(w, protocol.TypeReady, ready); err != nil {
+		return nil, err
+	}
+	client, err := awaitHello(w, from)
+	if err != nil {
+		return nil, err
+	}
+	local, err := netip.ParseAddrPort(ready.Server)
+	if err != nil {
+		return nil, fmt.Errorf("own address: %w", err)
+	}
+	c, err := sockets.ConnectUDP(context.Background(), local, client)
+	if err != nil {
+		return nil, &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+	}
+	conn, err := sockets.DetachUDP(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := protocol.WriteFrame(w, protocol.TypeReached, protocol.Reached{Client: client.String()}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// awaitHello also notices when the client gives up.
+func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		select {
+		case client := <-from:
+			return client, nil
+		case <-poll.C:
+		}
+		if w.late() {
+			return netip.AddrPort{}, &protocol.RemoteError{Reason: string(TimedOut), Message: "no UDP packet of the client came: a firewall may drop UDP"}
+		}
+		if w.Readable() {
+			if _, _, err := protocol.ReadFrame(w, protocol.MaxControl); err != nil {
+				return netip.AddrPort{}, err
+			}
+			return netip.AddrPort{}, fmt.Errorf("%w: a frame before the first UDP packet", protocol.ErrMalformed)
+		}
+	}
+}
+
+// reach opens a flow's UDP socket at the client and has the server connect to
+// it. size is that of the first packet, which should learn of a router that
+// does not carry it; 0 is the smallest.
+func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.FragmentMode, size func(*sockets.Conn) int) (*sockets.Conn, protocol.Reached, error) {
+	var reached protocol.Reached
+	source, target := req.Source, req.Target
+	if !source.IsValid() {
+		// The same as TCP's, so that the server knows the address.
+		if a, err := netip.ParseAddrPort(l.local); err == nil {
+			source = a.Addr().Unmap()
+		}
+	}
+	port := 0
+	if req.Spec.SourcePort > 0 {
+		port = req.Spec.SourcePort + flow
+	}
+	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
+	conn, err := sockets.DialUDP(ctx, netip.AddrPortFrom(source, uint16(port)), target, req.Spec.Device)
+	if err != nil {
+		return nil, reached, err
+	}
+	fail := func(err error) (*sockets.Conn, protocol.Reached, error) {
+		return nil, reached, errors.Join(err, conn.Close())
+	}
+	if err := mark(conn, req.Spec); err != nil {
+		return fail(&Error{Op: "prepare the socket", Reason: Unsupported, Err: err})
+	}
+	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
+		return fail(err)
+	}
+	w := wire{Conn: l.conn, deadline: time.Now().Add(helloTimeout)}
+	for tries := 0; !w.Readable(); tries++ {
+		if ctx.Err() != nil {
+			return fail(ctx.Err())
+		}
+		if w.late() {
+			return fail(&Error{Op: "reach the server over UDP", Reason: TimedOut,
+				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s", tries, target)})
+		}
+		length := datagramBytes
+		if tries%2 == 0 {
+			length = max(size(conn), datagramBytes)
+		}
+		hello := make([]byte, length)
+		putDatagram(hello, l.ready.Cookie, datagramHello)
+		binary.BigEndian.PutUint32(hello[datagramSequence:], l.ready.UDPFlow)
+		// Whatever it says, the next one may pass; if none does, time is up.
+		_, _ = conn.Write(hello)
+		for next := time.Now().Add(helloEvery); !w.Readable() && time.Now().Before(next); {
+			sockets.Sleep(pollEvery)
+		}
+	}
+	w.deadline = time.Now().Add(handshakeTimeout)
+	if err := protocol.Expect(&w, protocol.TypeReached, protocol.MaxControl, &reached); err != nil {
+		return fail(err)
+	}
+	return conn, reached, nil
+}
+
+// mark sets what a spec asks of every packet.
+func mark(conn *sockets.Conn, spec measurement.Spec) error {
+	if spec.DSCP == 0 {
+		return nil
+	}
+	return conn.SetDSCP(spec.DSCP)
+}
+
+// largestPacket is the UDP payload that fits the path's MTU as this host knows it.
+func largestPacket(conn *sockets.Conn) int {
+	mtu := conn.PathMTU()
+	if mtu == 0 {
+		mtu = unknownMTU
+	}
+	return min(max(mtu-conn.IPHeaderBytes()-udpHeaderBytes, dataBytes), maxDatagram)
+}

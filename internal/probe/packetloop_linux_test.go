@@ -1,0 +1,90 @@
+package probe
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// packetConns is a pair of UDP sockets connected to each other.
+func packetConns(t *testing.T) (a, b *sockets.Conn) {
+	t.Helper()
+	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := net.DialUDP("udp", nil, far.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := far.LocalAddr().(*net.UDPAddr)
+	if err := far.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back, err := net.DialUDP("udp", address, near.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, into := range map[*net.UDPConn]**sockets.Conn{near: &a, back: &b} {
+		if *into, err = sockets.DetachUDP(c); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = (*into).Close() })
+	}
+	return a, b
+}
+
+// Neither end of a flow of packets allocates, with offloads and without, and
+// what one sent is what the other counts.
+func TestPacketLoopsDoNotAllocate(t *testing.T) {
+	for name, spec := range map[string]measurement.Spec{
+		"batches":  {Kind: measurement.PPS},
+		"offloads": {Kind: measurement.UDP, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.On},
+		"stamps":   {Kind: measurement.UDP, PacketBytes: 1000, RateBitsPerSecond: 1e6, GSO: measurement.Off},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec.Duration = 600
+			spec := spec.Defaults()
+			near, far := packetConns(t)
+			one, two := wires(t)
+			cookie := make([]byte, protocol.CookieBytes)
+			s, err := newPacketSender(one, near, spec, cookie)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newPacketReceiver(two, far, spec, cookie)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.warmup = 0
+			s.start, r.start = time.Now(), time.Now()
+			n := allocations(200, func() {
+				if _, err := s.burst(min(s.out.Most(), 40), time.Since(s.start)); err != nil {
+					t.Fatal(err)
+				}
+				for r.count.received < s.measured {
+					n, err := r.in.Receive()
+					if err != nil {
+						t.Fatalf("%d of %d packets came: %v", r.count.received, s.measured, err)
+					}
+					r.take(n, time.Since(r.start))
+				}
+			})
+			if n != 0 {
+				t.Errorf("a burst allocates %d times", n)
+			}
+			r.flushDelays()
+			got := r.received(protocol.Sent{MeasuredPackets: s.measured})
+			if p := got.Packets; p.Received != 201*40 || p.Duplicated+p.Reordered+p.BufferDrops != 0 || r.delays.n != p.Received {
+				t.Errorf("%+v, %d delays", p, r.delays.n)
+			}
+			if r.arrived.Load() != 201*40*int64(spec.PacketBytes) {
+				t.Errorf("%d bytes", r.arrived.Load())
+			}
+		})
+	}
+}

@@ -1,0 +1,244 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// drainTick is how often a receiver looks for the sender's last word once
+	// the measured time is over; drainQuiet how long nothing must have come
+	// then, and drainLongest how long it waits at most for packets under way.
+	drainTick    = 5 * time.Millisecond
+	drainQuiet   = 50 * time.Millisecond
+	drainLongest = time.Second
+	// stampedRate is the rate, in packets of one flow per second, up to which
+	// the kernel's time of each packet is worth its cost.
+	stampedRate = 100_000
+)
+
+// packetReceiver is the receiving side of one flow of a udp or pps test.
+type packetReceiver struct {
+	control wire
+	conn    *sockets.Conn
+	in      *sockets.PacketReceiver
+	cookie  []byte
+	start   time.Time
+	end     time.Duration
+	width   time.Duration
+	stamped bool
+
+	bytes, packets []int64 // distinct packets in bins
+	count          packetCount
+	delays         delays
+	// runDelay and runLength are packets of one delay that are not yet in delays.
+	runDelay, runLength int64
+	last                time.Duration // when the latest packet came
+	arrived             atomic.Int64  // bytes, for progress
+	drops               int64
+	effective           map[string]string
+	facts               []string
+}
+
+// newPacketReceiver prepares the socket as the spec asks.
+func newPacketReceiver(control wire, conn *sockets.Conn, spec measurement.Spec, cookie []byte) (*packetReceiver, error) {
+	n, width := binsOf(spec)
+	r := &packetReceiver{
+		control: control, conn: conn, cookie: cookie, end: time.Duration(n) * width, width: width,
+		bytes: make([]int64, n), packets: make([]int64, n), effective: map[string]string{},
+	}
+	got := conn.SetReceiveBuffer(int(spec.ReceiveBufferBytes))
+	setBytes(r.effective, "receive_buffer_bytes", got)
+	if asked := spec.ReceiveBufferBytes; got > 0 && int64(got) < 2*asked {
+		r.facts = append(r.facts, fmt.Sprintf("the receive buffer is %d bytes where %d were asked for (net.core.rmem_max)", got/2, asked))
+	}
+	if err := r.open(spec); err != nil {
+		return nil, err
+	}
+	r.drops = conn.ReceiveDrops()
+	return r, nil
+}
+
+// open decides whether the kernel joins packets and tells their times.
+func (r *packetReceiver) open(spec measurement.Spec) (err error) {
+	o := sockets.ReceiveOptions{Keep: dataBytes, Join: spec.GRO != measurement.Off}
+	size := float64(max(spec.PacketBytes, unknownMTU))
+	o.Stamps = spec.RateBitsPerSecond > 0 && spec.RateBitsPerSecond/8/size/float64(spec.Flows) <= stampedRate
+	if spec.CopyPayload {
+		o.Keep = 0
+	}
+	r.effective["gro"], r.effective["receive_time"] = "off", "when it was read"
+	r.in, err = sockets.NewPacketReceiver(r.conn, o)
+	if err != nil && o.Stamps {
+		o.Stamps = false
+		r.in, err = sockets.NewPacketReceiver(r.conn, o)
+	}
+	if err != nil && o.Join {
+		if spec.GRO == measurement.On {
+			return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("GRO for UDP was asked for: %v", err)}
+		}
+		r.facts = append(r.facts, fmt.Sprintf("no receive offload for UDP: %v", err))
+		o.Join = false
+		r.in, err = sockets.NewPacketReceiver(r.conn, o)
+	}
+	if err != nil {
+		return err
+	}
+	if o.Join {
+		r.effective["gro"] = "on"
+	}
+	if r.stamped = o.Stamps; r.stamped {
+		r.effective["receive_time"] = "the kernel's"
+	}
+	return nil
+}
+
+// run counts until the measured time is over and the packets of that time have
+// come, and returns what the sender said. It neither allocates nor logs up to
+// the end of the measured time.
+func (r *packetReceiver) run() (protocol.Sent, error) {
+	checked := time.Duration(0)
+	for {
+		n, err := r.in.Receive()
+		at := time.Since(r.start)
+		if err != nil && !errors.Is(err, sockets.ErrTick) && !errors.Is(err, sockets.ErrPeerGone) {
+			return protocol.Sent{}, err
+		}
+		if err == nil {
+			r.take(n, at)
+		}
+		if at >= r.end {
+			break
+		}
+		if at-checked >= stopCheck {
+			checked = at
+			if r.control.Readable() {
+				return protocol.Sent{}, r.explain()
+			}
+		}
+	}
+	if err := protocol.WriteFrame(&r.control, protocol.TypeStop, nil); err != nil {
+		return protocol.Sent{}, err
+	}
+	return r.drain()
+}
+
+// explain reads the frame that ends a flow too early.
+func (r *packetReceiver) explain() error {
+	if err := protocol.Expect(&r.control, protocol.TypeError, protocol.MaxControl, nil); err != nil {
+		return err
+	}
+	return errors.New("the other end gave up")
+}
+
+// drain receives what is under way until the sender has said what it sent.
+func (r *packetReceiver) drain() (protocol.Sent, error) {
+	var sent protocol.Sent
+	if err := r.conn.SetReadTick(drainTick); err != nil {
+		return sent, err
+	}
+	told := time.Duration(-1) // when the sender said it
+	for {
+		n, err := r.in.Receive()
+		at := time.Since(r.start)
+		switch {
+		case err == nil:
+			r.take(n, at)
+		case !errors.Is(err, sockets.ErrTick) && !errors.Is(err, sockets.ErrPeerGone):
+			return sent, err
+		}
+		switch {
+		case told < 0 && r.control.Readable():
+			if err := protocol.Expect(&r.control, protocol.TypeSent, protocol.MaxControl, &sent); err != nil {
+				return sent, err
+			}
+			told = time.Since(r.start)
+		case told < 0 && r.control.late():
+			return sent, errSilent
+		case told >= 0 && (r.count.received >= sent.MeasuredPackets || at-max(r.last, told) > drainQuiet || at-told > drainLongest):
+			r.flushDelays()
+			return sent, nil
+		}
+	}
+}
+
+// take counts the messages of one Receive.
+func (r *packetReceiver) take(n int, at time.Duration) {
+	var bytes, packets int64
+	for i := range n {
+		m := r.in.Message(i)
+		arrival := int64(at)
+		if r.stamped {
+			if arrival = m.At; arrival == 0 {
+				arrival = time.Now().UnixNano()
+			}
+		}
+		for offset := 0; offset < m.Length && offset < len(m.Data); offset += m.Segment {
+			length := min(m.Segment, m.Length-offset)
+			data := m.Data[offset:]
+			phase, sequence, sentAt, ok := parseData(data[:min(length, len(data))], r.cookie)
+			if !ok {
+				continue // a stray packet, or a copy of the first
+			}
+			measured := phase == phaseMeasured
+			if !r.count.arrive(sequence, measured) {
+				continue
+			}
+			bytes, packets = bytes+int64(length), packets+1
+			if measured {
+				r.delay(arrival - sentAt)
+			}
+		}
+	}
+	if packets == 0 {
+		return
+	}
+	r.last = at
+	if bin := int(at / r.width); bin < len(r.bytes) {
+		r.bytes[bin] += bytes
+		r.packets[bin] += packets
+	}
+	r.arrived.Add(bytes)
+}
+
+func (r *packetReceiver) delay(nanoseconds int64) {
+	if nanoseconds != r.runDelay {
+		r.flushDelays()
+		r.runDelay = nanoseconds
+	}
+	r.runLength++
+}
+
+func (r *packetReceiver) flushDelays() {
+	if r.runLength > 0 {
+		r.delays.add(r.runDelay, r.runLength)
+		r.runLength = 0
+	}
+}
+
+// received is the receiver's report.
+func (r *packetReceiver) received(sent protocol.Sent) protocol.Received {
+	out := protocol.Received{
+		Bins: measurement.Bins{Width: measurement.SecondsOf(r.width), Bytes: make([]float64, len(r.bytes))},
+		Packets: &protocol.Packets{
+			Bins: make([]float64, len(r.packets)), Sent: sent.MeasuredPackets,
+			Received: r.count.received, Duplicated: r.count.duplicated, Reordered: r.count.reordered,
+			BufferDrops: r.conn.ReceiveDrops() - r.drops,
+		},
+		Effective: r.effective, Facts: r.facts,
+	}
+	for i := range r.bytes {
+		out.Bins.Bytes[i], out.Packets.Bins[i] = float64(r.bytes[i]), float64(r.packets[i])
+	}
+	if r.delays.n > 0 {
+		out.Packets.Jitter = measurement.Seconds(r.delays.jitter / 1e9)
+		out.Packets.DelayVariation = measurement.SecondsOf(r.delays.variation(0.99))
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// servePackets is the server's end of one flow of a udp or pps test.
+func (s *Server) servePackets(w wire, open protocol.Open, ready protocol.Ready) error {
+	spec := open.Spec
+	conn, err := s.meet(&w, ready)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	if err := mark(conn, spec); err != nil {
+		return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+	}
+	if spec.Direction == measurement.Receive {
+		return sendPackets(w, conn, open, ready.Cookie)
+	}
+	r, err := newPacketReceiver(w, conn, spec, ready.Cookie)
+	if err != nil {
+		return err
+	}
+	if r.start, err = readStart(&r.control, spec); err != nil {
+		return err
+	}
+	host := startHost(open, r.start)
+	defer host.end()
+	sent, err := r.run()
+	if err != nil {
+		return err
+	}
+	received := r.received(sent)
+	received.Host = host.result()
+	if err := protocol.WriteFrame(&r.control, protocol.TypeReceived, received); err != nil {
+		return err
+	}
+	return drained(&r.control)
+}
+
+func sendPackets(w wire, conn *sockets.Conn, open protocol.Open, cookie []byte) error {
+	if open.Spec.PacketBytes == 0 {
+		learnMTU(conn, cookie)
+	}
+	s, err := newPacketSender(w, conn, open.Spec, cookie)
+	if err != nil {
+		return err
+	}
+	if s.start, err = readStart(&s.control, open.Spec); err != nil {
+		return err
+	}
+	host := startHost(open, s.start)
+	defer host.end()
+	if err := s.run(); err != nil {
+		return err
+	}
+	if _, err := s.finish(host.result); err != nil {
+		return err
+	}
+	// The client closes when the last packets have come.
+	return drained(&s.control)
+}
+
+// learnMTU sends the peer one packet as large as packets are to be, so that a
+// router that does not carry it can say so before START; the peer drops it.
+func learnMTU(conn *sockets.Conn, cookie []byte) {
+	packet := make([]byte, largestPacket(conn))
+	putDatagram(packet, cookie, datagramHello)
+	// Should it fail, so will the test, and say why.
+	_, _ = conn.Write(packet)
+}
+
+// readStart waits for START, for as long as the client may need to connect its
+// other flows, and gives the test its deadline.
+func readStart(w *wire, spec measurement.Spec) (time.Time, error) {
+	w.deadline = time.Now().Add(startTimeout)
+	if err := protocol.Expect(w, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
+		return time.Time{}, err
+	}
+	start := time.Now()
+	w.deadline = start.Add(planned(spec) + grace)
+	return start, nil
+}
+
+// optionalHost samples the host for the one connection of a test that is asked to.
+type optionalHost struct{ *hostSampler }
+
+func startHost(open protocol.Open, start time.Time) optionalHost {
+	if !open.HostSeries {
+		return optionalHost{}
+	}
+	return optionalHost{startHostSampler(start)}
+}
+
+func (h optionalHost) end() {
+	if h.hostSampler != nil {
+		h.hostSampler.end()
+	}
+}
+
+func (h optionalHost) result() *protocol.HostSeries {
+	if h.hostSampler == nil {
+		return nil
+	}
+	return h.hostSampler.result()
+}

@@ -1,0 +1,247 @@
+package pathtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/icmp/chaintest"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// nodeEnv makes this test binary an end of a test in a node of the chain: with
+// an address a server there, with a request a client.
+const nodeEnv = "HOPBENCH_TEST_NODE"
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(nodeEnv); job != "" {
+		if err := node(job); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	chaintest.Enter()
+	goleak.VerifyTestMain(m)
+}
+
+func node(job string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if address, err := netip.ParseAddrPort(job); err == nil {
+		return serve(ctx, address)
+	}
+	var req probe.Request
+	if err := json.Unmarshal([]byte(job), &req); err != nil {
+		return err
+	}
+	out, err := probe.Run(ctx, req, nil)
+	result := answer{Outcome: out}
+	if e, ok := errors.AsType[*probe.Error](err); ok {
+		result.Reason, result.Error = e.Reason, err.Error()
+	}
+	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+type answer struct {
+	measurement.Outcome
+	Reason probe.Reason `json:"reason"`
+	Error  string       `json:"error"`
+}
+
+func serve(ctx context.Context, address netip.AddrPort) error {
+	s, err := probe.NewServer(probe.ServerOptions{Open: true})
+	if err != nil {
+		return err
+	}
+	tcp, err := net.Listen("tcp", address.String())
+	if err != nil {
+		return err
+	}
+	l, err := s.Bind(tcp)
+	if err != nil {
+		return err
+	}
+	fmt.Println(tcp.Addr())
+	return l.Serve(ctx)
+}
+
+// path is a chain with a server at its end.
+type path struct {
+	*chaintest.Chain
+	targets [2]netip.AddrPort // IPv4, IPv6
+}
+
+func newPath(t *testing.T, routers int) *path {
+	t.Helper()
+	p := &path{Chain: chaintest.New(t, routers)}
+	for i, v6 := range []bool{false, true} {
+		p.targets[i] = p.serve(t, netip.AddrPortFrom(p.Target(v6), 0))
+	}
+	return p
+}
+
+// serve runs a server at the destination until the test ends.
+func (p *path) serve(t *testing.T, address netip.AddrPort) netip.AddrPort {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), nodeEnv+"="+address.String())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Destination().Do(t, func() { err = cmd.Start() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
+			t.Errorf("server: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return netip.MustParseAddrPort(strings.TrimSpace(line))
+}
+
+// run does a test from the source.
+func (p *path) run(t *testing.T, spec measurement.Spec, v6 bool) answer {
+	t.Helper()
+	req := probe.Request{ID: "path", Spec: spec, Target: p.targets[0]}
+	if v6 {
+		req.Target = p.targets[1]
+	}
+	job, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), nodeEnv+"="+string(job))
+	cmd.Stderr = os.Stderr
+	var text []byte
+	p.Source().Do(t, func() { text, err = cmd.Output() })
+	if err != nil {
+		t.Fatalf("client: %v", err)
+	}
+	var a answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		t.Fatalf("client said %q: %v", text, err)
+	}
+	return a
+}
+
+// filter gives the first router an nftables rule at a hook: forward, or output
+// for what it sends itself. A new rule replaces the last.
+func (p *path) filter(t *testing.T, hook, rule string) {
+	t.Helper()
+	script := "flush ruleset; add table inet t; add chain inet t c { type filter hook " + hook + " priority 0; }; add rule inet t c " + rule
+	out, err := p.Router(1).Output(t, "nft", script)
+	testutil.Need(t, err == nil, "nftables in a network namespace: "+out)
+}
+
+func families(t *testing.T, f func(t *testing.T, v6 bool)) {
+	for name, v6 := range map[string]bool{"IPv4": false, "IPv6": true} {
+		t.Run(name, func(t *testing.T) { f(t, v6) })
+	}
+}
+
+func TestPathMTU(t *testing.T) {
+	p := newPath(t, 2)
+	spec := measurement.Spec{Kind: measurement.MTU, Timeout: 0.5}
+	expect := func(t *testing.T, v6 bool, there, back float64, fact string) {
+		t.Helper()
+		a := p.run(t, spec, v6)
+		if a.Error != "" || a.Metrics["path_mtu_bytes"] != there || a.Metrics["reverse_path_mtu_bytes"] != back {
+			t.Errorf("%v bytes there, %v back, want %v and %v: %s %q", a.Metrics["path_mtu_bytes"], a.Metrics["reverse_path_mtu_bytes"], there, back, a.Error, a.Facts)
+		}
+		if !strings.Contains(strings.Join(a.Facts, "; "), fact) {
+			t.Errorf("facts %q, want one with %q", a.Facts, fact)
+		}
+		if a.Effective["interface_mtu_bytes"] != "1500" {
+			t.Errorf("effective %v", a.Effective)
+		}
+	}
+	families(t, func(t *testing.T, v6 bool) { expect(t, v6, 1500, 1500, "right bounds the search") })
+	// Both ends of the middle link, as a tunnel's would be.
+	p.Router(1).MTU(t, "right", 1387)
+	p.Router(2).MTU(t, "left", 1387)
+	families(t, func(t *testing.T, v6 bool) {
+		expect(t, v6, 1387, 1387, fmt.Sprintf("the router %v said that its next link carries 1387 bytes", p.Hop(1, v6)))
+	})
+	p.filter(t, "output", "meta l4proto icmp drop; add rule inet t c icmpv6 type packet-too-big drop")
+	families(t, func(t *testing.T, v6 bool) { expect(t, v6, 1387, 1387, "black hole: packets of more than 1387 bytes") })
+}
+
+// The router drops every tenth large packet: the count says so exactly, and
+// the search finds nothing to be happy with.
+func TestLossOnThePath(t *testing.T) {
+	p := newPath(t, 1)
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		p.filter(t, "forward", "meta length > 500 meta l4proto udp numgen inc mod 10 0 drop")
+		families(t, func(t *testing.T, v6 bool) {
+			a := p.run(t, measurement.Spec{
+				Kind: measurement.UDP, Direction: direction, PacketBytes: 1000, RateBitsPerSecond: 8e6, GSO: measurement.Off, Duration: 1,
+			}, v6)
+			sent := a.Metrics["sent_bits_per_second"] / 8 / 1000 // packets in the second
+			lost := a.Metrics["loss_fraction"] * sent
+			if a.Error != "" || lost < sent/10-1 || lost > sent/10+1 {
+				t.Errorf("lost %v of %v packets, the router drops every tenth: %s %q", lost, sent, a.Error, a.Facts)
+			}
+			if a.Metrics["reordered_fraction"] != 0 || a.Metrics["duplicated_fraction"] != 0 {
+				t.Errorf("%v", a.Metrics)
+			}
+		})
+	}
+}
+
+// A path that goes dark in the middle is seen, although no packet comes after it.
+func TestPathGoesDark(t *testing.T) {
+	p := newPath(t, 1)
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		const passing = 100 // packets of 1000 bytes
+		p.filter(t, "forward", fmt.Sprintf("meta l4proto udp meta length > 500 quota over %d bytes drop", passing*1000))
+		a := p.run(t, measurement.Spec{
+			Kind: measurement.UDP, Direction: direction, PacketBytes: 972, RateBitsPerSecond: 8e6, GSO: measurement.Off, Duration: 1, MaxWarmup: 0.01,
+		}, false)
+		sent := a.Metrics["sent_bits_per_second"] / 8 / 972
+		if got := (1 - a.Metrics["loss_fraction"]) * sent; a.Error != "" || got > passing+0.5 {
+			t.Errorf("%v of %v packets came, %d may: %s", got, sent, passing, a.Error)
+		}
+	}
+}
+
+func TestUDPIsDropped(t *testing.T) {
+	p := newPath(t, 1)
+	udp := measurement.Spec{Kind: measurement.UDP, Duration: 0.2, PacketBytes: 1000, RateBitsPerSecond: 1e6}
+	for name, c := range map[string]struct{ rule, advice string }{
+		"all":          {"meta l4proto udp drop", "a firewall may drop UDP to"},
+		"large ones":   {"meta l4proto udp meta length > 500 drop", "try a smaller packet_bytes"},
+		"with a reset": {"meta l4proto udp reject", "a firewall may drop UDP to"},
+	} {
+		p.filter(t, "forward", c.rule)
+		if a := p.run(t, udp, false); a.Reason != probe.TimedOut || !strings.Contains(a.Error, c.advice) {
+			t.Errorf("%s: %s %s", name, a.Reason, a.Error)
+		}
+	}
+	p.filter(t, "forward", "accept")
+	if a := p.run(t, udp, false); a.Error != "" || a.Metrics["goodput_bits_per_second"] <= 0 {
+		t.Errorf("after all that: %s %v", a.Error, a.Metrics)
+	}
+}
