@@ -57,6 +57,7 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 			s.log.Debug("read UDP", "error", err)
 			continue
 		}
+		s.iperf3Datagram(from, in[:n])
 		size := s.answerSize(in[:n], from.Addr())
 		if size == 0 {
 			continue
