@@ -227,6 +227,7 @@ func (r *results) check(streams int) ([]streamResult, error) {
 		if i < 0 || i >= streams || streamID(i) != int(s.ID) || float64(int(s.ID)) != s.ID || seen[i] {
 			return nil, fmt.Errorf("%w: results of a stream %v", ErrMalformed, s.ID)
 		}
+		s.Retransmits, s.Lost = signed(s.Retransmits), signed(s.Lost)
 		if !(s.Bytes >= 0 && s.Bytes < 1e18 && s.Packets >= 0 && s.Packets < 1e18 && math.Abs(s.Lost) < 1e18 &&
 			math.Abs(s.Retransmits) < 1e15 && s.Jitter >= 0 && s.Jitter < 1e6) {
 			return nil, fmt.Errorf("%w: impossible results of stream %v", ErrMalformed, s.ID)
@@ -239,6 +240,14 @@ func (r *results) check(streams int) ([]streamResult, error) {
 		sorted[i], seen[i] = s, true
 	}
 	return sorted, nil
+}
+
+// signed undoes that some versions write -1, for "unknown", as 2⁶⁴-1.
+func signed(v float64) float64 {
+	if v >= 1<<63 {
+		return -1
+	}
+	return v
 }
 
 // seconds is how long the end counted, 0 if it did not say.

@@ -3,6 +3,7 @@ package iperf3
 import (
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 	"time"
 
@@ -104,3 +105,20 @@ func cpuTime() (user, system time.Duration) {
 	return time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())
 }
 
+// segmentOf is the MSS of a connection, 0 if unknown.
+func segmentOf(c *net.TCPConn) int {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	mss := 0
+	err = raw.Control(func(fd uintptr) {
+		if v, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG); err == nil {
+			mss = v
+		}
+	})
+	if err != nil {
+		return 0
+	}
+	return mss
+}

@@ -165,16 +165,15 @@ func (t *session) finish() error {
 	if err := writeState(t.control, exchangeResults); err != nil {
 		return err
 	}
+	// The client now expects the length of a message: it cannot be told of an
+	// error, only be left.
 	var theirs results
 	if err := readMessage(t.control, maxResults(len(t.streams)), &theirs); err != nil {
-		if errors.Is(err, ErrMalformed) {
-			return refuse(codeRecvResults, "%v", err)
-		}
 		return fmt.Errorf("read the results: %w", err)
 	}
 	far, err := theirs.check(len(t.streams))
 	if err != nil {
-		return refuse(codeRecvResults, "%v", err)
+		return err
 	}
 	if rest {
 		t.takeRest(far)

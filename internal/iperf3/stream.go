@@ -38,7 +38,9 @@ type transfer struct {
 	budget  int64
 	claimed atomic.Int64
 
-	start   time.Time
+	start time.Time
+	// until, when positive, is when receivers stop counting, since the start.
+	until   time.Duration
 	stopped atomic.Bool
 	workers sync.WaitGroup
 	// failed gets the first failure of a stream.
@@ -52,6 +54,7 @@ type stream struct {
 	sender bool
 	index  int
 
+	halt  atomic.Bool  // a sender shall stop
 	bytes atomic.Int64 // all that was moved
 	last  atomic.Int64 // when the latest of it was, in nanoseconds since the start
 	// target is how many bytes will come in all, once that is known; reached
@@ -118,6 +121,12 @@ func (s *stream) count(n int, at time.Duration) {
 	}
 }
 
+// counts says whether what arrives at a time is part of the test.
+func (s *stream) counts(at time.Duration) bool { return s.until == 0 || at < s.until }
+
+// ending says that a sender shall stop.
+func (s *stream) ending() bool { return s.halt.Load() || s.stopped.Load() }
+
 func (s *stream) passOmit() {
 	s.passed = true
 	s.omitted, s.omitPacket = s.bytes.Load(), s.packets
@@ -142,7 +151,7 @@ func (s *stream) receive() error {
 		if s.stopped.Load() {
 			return nil
 		}
-		if n > 0 {
+		if n > 0 && s.counts(at) {
 			s.count(n, at)
 		}
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
@@ -174,7 +183,7 @@ func (s *stream) receivePackets() error {
 		switch {
 		case err == nil:
 			h, ok := parseHeader(buf[:min(n, len(buf))], s.wide)
-			if !ok {
+			if !ok || !s.counts(at) {
 				continue
 			}
 			s.count(n, at)
@@ -211,14 +220,14 @@ func (s *stream) claim() bool {
 
 func (s *stream) send() error {
 	if s.rate <= 0 && s.budget <= 0 {
-		for !s.stopped.Load() {
+		for !s.ending() {
 			if err := s.sendSome(sockets.PayloadBytes); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for !s.stopped.Load() {
+	for !s.ending() {
 		if s.ahead() {
 			continue
 		}
@@ -236,7 +245,7 @@ func (s *stream) send() error {
 
 // sendSome sends n bytes, unless the test ends before.
 func (s *stream) sendSome(n int) error {
-	for left := n; left > 0 && !s.stopped.Load(); {
+	for left := n; left > 0 && !s.ending(); {
 		sent, err := s.conn.SendPayload(s.payload, left)
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
 			return err
@@ -250,7 +259,7 @@ func (s *stream) sendSome(n int) error {
 func (s *stream) sendPackets() error {
 	packet := make([]byte, s.block)
 	_, _ = rand.NewChaCha8([32]byte{'i', 'p', 'e', 'r', 'f'}).Read(packet) // documented never to fail
-	for !s.stopped.Load() {
+	for !s.ending() {
 		if s.ahead() {
 			continue
 		}
@@ -269,7 +278,7 @@ func (s *stream) sendPackets() error {
 			default:
 				return err
 			}
-			if s.stopped.Load() {
+			if s.ending() {
 				break
 			}
 		}

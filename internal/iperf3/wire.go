@@ -61,7 +61,6 @@ const (
 	codeMaxDuration    code = 37 // since 3.20
 	codeMessage        code = 110
 	codeRecvParams     code = 114
-	codeRecvResults    code = 117
 	codeSetTOS         code = 125
 	codeCongestion     code = 134
 	codePacing         code = 140
@@ -90,7 +89,6 @@ var texts = map[code]string{
 	codeMaxDuration:    "the test is longer than the server allows",
 	codeMessage:        "the server did not understand a message",
 	codeRecvParams:     "the server did not understand the test's parameters",
-	codeRecvResults:    "the server did not understand this end's results",
 	codeSetTOS:         "the server cannot set the type of service",
 	codeCongestion:     "the server cannot set the congestion control algorithm",
 	codePacing:         "the server cannot set the pacing rate",
