@@ -92,7 +92,7 @@ func (p params) knows(minor int) bool {
 	return err == nil && have >= minor
 }
 
-// Refusal is why a server does not do a test.
+// refusal is why a server does not do a test.
 type refusal struct {
 	code  code
 	errno int32 // of the operating system, 0 for none

@@ -246,6 +246,6 @@ func (t *session) report(ours results) {
 	if t.udp {
 		protocol = "udp"
 	}
-	t.log.Info("iperf3 test done", "protocol", protocol, "streams", len(ours.Streams), "reverse", bool(t.params.Reverse),
+	t.log.Debug("iperf3 test done", "protocol", protocol, "streams", len(ours.Streams), "reverse", bool(t.params.Reverse),
 		"bidirectional", bool(t.params.Bidirectional), "seconds", t.ended.Seconds(), "bytes", int64(bytes), "facts", t.facts)
 }

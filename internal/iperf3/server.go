@@ -41,7 +41,8 @@ type Options struct {
 	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
 	MaxRate float64
 
-	// Log gets a line per test; nil discards them.
+	// Log gets a line per refused or failed test, and at debug level one per
+	// finished test; nil discards them.
 	Log *slog.Logger
 }
 

@@ -172,6 +172,45 @@ func checkStockUDP(t *testing.T, has func(string) bool, r stockReport) {
 	}
 }
 
+// TestStockClientsOfBothFamilies reaches a server that listens on all addresses.
+func TestStockClientsOfBothFamilies(t *testing.T) {
+	path := needIPerf3(t)
+	ln, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(ServerOptions{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Bind(ln)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	done := make(chan error, 1)
+	go func() { done <- l.Serve(ctx) }()
+	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		target := netip.AddrPortFrom(netip.MustParseAddr(host), port)
+		if c, err := net.Dial("tcp", target.String()); err != nil {
+			t.Logf("%s: %v", host, err)
+			continue // a machine without IPv6
+		} else if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range []string{"-n 1M -P 2", "-u -b 20M -n 200K -P 2", "-u -b 20M -n 200K -R -S 32"} {
+			if _, err := stock(ctx, path, target, strings.Fields(args)...); err != nil {
+				t.Errorf("%s: %v", host, err)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHundredStockClients has 100 clients at once, more than the server runs
 // at a time: each gets a result.
 func TestHundredStockClients(t *testing.T) {
@@ -457,12 +496,13 @@ func TestKilledIPerf3Clients(t *testing.T) {
 	for n := range 300 {
 		hanging = append(hanging, killedClient(t, target, n, random)...)
 	}
-	for _, spec := range iperf3Specs()[:4] {
-		spec.Duration, spec.MaxWarmup = 1, 0
-		if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
+	specs := iperf3Specs()[:4]
+	ctx := testContext(t)
+	atOnce(len(specs), func(i int) {
+		if _, err := Run(ctx, Request{Spec: specs[i], Target: target}, nil); err != nil {
 			t.Errorf("a good client after the killed ones: %v", err)
 		}
-	}
+	})
 }
 
 // killedClient speaks up to a random byte and returns the connections that it
@@ -581,5 +621,52 @@ func TestIPerf3SendsNoUnaskedUDP(t *testing.T) {
 	}
 	if n, err := c.Read(make([]byte, 100)); err == nil {
 		t.Errorf("%d bytes were sent to an address without a test", n)
+	}
+}
+
+// TestDeadControlEndsStreams closes the control connection of a running test:
+// its streams end, although their connections are alive.
+func TestDeadControlEndsStreams(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	cookie := fmt.Sprintf("dead%032d\x00", 0)
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", target.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, cookie); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	expect := func(c net.Conn, states ...byte) {
+		t.Helper()
+		got := make([]byte, len(states))
+		if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, states) {
+			t.Fatalf("states %v, %v, want %v", got, err, states)
+		}
+	}
+	control := dial()
+	expect(control, 9)
+	params := `{"tcp":true,"time":600,"parallel":1,"reverse":true}`
+	if _, err := io.WriteString(control, string([]byte{0, 0, 0, byte(len(params))})+params); err != nil {
+		t.Fatal(err)
+	}
+	expect(control, 10)
+	stream := dial()
+	expect(control, 1, 2)
+	if err := control.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for b := make([]byte, 1<<20); err == nil; {
+		_, err = stream.Read(b)
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		t.Error("the stream goes on without its control connection")
 	}
 }
