@@ -116,8 +116,19 @@ func (t *session) refuse(r *refusal) error {
 	for _, v := range []int32{int32(c), r.errno} {
 		b = append(b, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
 	}
-	_, err := t.control.Write(b)
-	return err
+	if _, err := t.control.Write(b); err != nil {
+		return err
+	}
+	// A client that writes to a stream which has ended fails of that, before it
+	// reads the reason: the streams end after its connection has.
+	for _, s := range t.streams {
+		s.halt.Store(true)
+	}
+	if err := t.control.SetReadDeadline(time.Now().Add(failureWait)); err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(t.control, maxParams)) // whatever ends it, the reason was sent
+	return nil
 }
 
 // waitTurn puts an element into turns as soon as there is room, unless the

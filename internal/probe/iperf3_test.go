@@ -113,7 +113,7 @@ func TestStockClients(t *testing.T) {
 // atOnce calls f for 0 to n-1, many at a time: such tests mostly wait.
 func atOnce(n int, f func(i int)) {
 	var group errgroup.Group
-	group.SetLimit(12)
+	group.SetLimit(8)
 	for i := range n {
 		group.Go(func() error { f(i); return nil })
 	}
@@ -338,7 +338,8 @@ func stockServer(t *testing.T) netip.AddrPort {
 }
 
 func iperf3Specs() []measurement.Spec {
-	tcp := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 1, MaxWarmup: 1}
+	// Paced, because many run at once and each must have its share.
+	tcp := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 1, MaxWarmup: 1, PacingBitsPerSecond: 100e6}
 	udp := measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3, Duration: 0.7, RateBitsPerSecond: 20e6, PacketBytes: 1400}
 	var specs []measurement.Spec
 	for _, change := range []func(*measurement.Spec){
