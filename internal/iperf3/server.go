@@ -41,6 +41,10 @@ type Options struct {
 	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
 	MaxRate float64
 
+	// OnTest is told of the beginning and the end of each test, from several
+	// goroutines at a time; it may be nil.
+	OnTest func(Event)
+
 	// Log gets a line per refused or failed test, and at debug level one per
 	// finished test; nil discards them.
 	Log *slog.Logger

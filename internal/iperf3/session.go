@@ -86,10 +86,12 @@ func (t *session) serve() error {
 	return err
 }
 
-func (t *session) phases() error {
+func (t *session) phases() (err error) {
 	if err := t.exchangeParams(); err != nil {
 		return err
 	}
+	ended := t.announce()
+	defer func() { ended(err) }()
 	if err := t.open(); err != nil {
 		return err
 	}

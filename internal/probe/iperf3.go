@@ -22,7 +22,23 @@ func newIPerf3Server(o ServerOptions) *iperf3.Server {
 		Denied:   denied,
 		MaxTests: o.MaxTests, MaxStreams: min(o.MaxFlows, iperf3.MaxStreams), MaxDuration: o.MaxDuration,
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
+		OnTest: func(e iperf3.Event) {
+			if o.OnTest != nil {
+				o.OnTest(iperf3Event(e))
+			}
+		},
 	})
+}
+
+func iperf3Event(e iperf3.Event) TestEvent {
+	spec := measurement.Spec{
+		Kind: measurement.TCP, Tool: measurement.IPerf3, Direction: e.Direction, Flows: e.Streams,
+		Duration: measurement.SecondsOf(e.Duration), MaxWarmup: measurement.SecondsOf(e.Omit),
+	}
+	if e.UDP {
+		spec.Kind, spec.RateBitsPerSecond = measurement.UDP, e.Rate
+	}
+	return TestEvent{Client: e.Client, Spec: spec, Ended: e.Ended, Elapsed: e.Elapsed, Err: e.Err, Vanished: e.Vanished}
 }
 
 // iperf3Datagram hands a packet of the listening UDP socket to the iperf3

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -16,7 +17,20 @@ import (
 // TestKilledIPerf3Clients has clients speak a random prefix of a session and
 // then close, reset, or hang; a good client is served beside and after them.
 func TestKilledIPerf3Clients(t *testing.T) {
-	target := serve(t, ServerOptions{MaxTests: 1000})
+	var running atomic.Int64
+	t.Cleanup(func() {
+		// The server has ended by now: every test that began has.
+		if n := running.Load(); n != 0 {
+			t.Errorf("%d tests never ended", n)
+		}
+	})
+	target := serve(t, ServerOptions{MaxTests: 1000, OnTest: func(e TestEvent) {
+		if e.Ended {
+			running.Add(-1)
+		} else {
+			running.Add(1)
+		}
+	}})
 	random := rand.New(rand.NewPCG(3, 7))
 	var hanging []net.Conn
 	defer func() {
