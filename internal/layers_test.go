@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/runner", "internal/report"},
 	{"internal/lab", "internal/agent", "internal/store"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
-	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "experiments"},
+	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "experiments"},
 	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity"},
 	{"internal/measurement"},
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -60,7 +62,8 @@ type ServerOptions struct {
 	MaxTests       int           // at the same time (64)
 	MaxFlows       int           // of one test, each way (10 000)
 	MaxDuration    time.Duration // of one test, warm-up included (an hour)
-	// MaxRateBitsPerSecond bounds what one UDP test may ask to be sent; 0 does not.
+	// MaxRateBitsPerSecond bounds what one UDP test may ask to be sent, and one
+	// iperf3 test of either protocol, all its streams together; 0 does not.
 	MaxRateBitsPerSecond float64
 
 	// IPerf3Open serves iperf3's clients, which cannot prove a token, although
@@ -84,6 +87,7 @@ type Server struct {
 	bulk *bulk
 	// threads counts the connections that have a thread of their own.
 	threads atomic.Int32
+	iperf3  *iperf3.Server
 
 	mu       sync.Mutex
 	conns    map[*guard]struct{}
@@ -113,9 +117,9 @@ type session struct {
 
 // NewServer checks the options and returns a server that does not listen yet.
 func NewServer(o ServerOptions) (*Server, error) {
-	if o.MaxConnections < 0 || o.MaxTests < 0 || o.MaxFlows < 0 || o.MaxDuration < 0 {
-		return nil, fmt.Errorf("limits of a server cannot be negative: %d connections, %d tests, %d flows, %v",
-			o.MaxConnections, o.MaxTests, o.MaxFlows, o.MaxDuration)
+	if o.MaxConnections < 0 || o.MaxTests < 0 || o.MaxFlows < 0 || o.MaxDuration < 0 || !(o.MaxRateBitsPerSecond >= 0) {
+		return nil, fmt.Errorf("limits of a server cannot be negative: %d connections, %d tests, %d flows, %v, %v bit/s",
+			o.MaxConnections, o.MaxTests, o.MaxFlows, o.MaxDuration, o.MaxRateBitsPerSecond)
 	}
 	o.MaxConnections = cmp.Or(o.MaxConnections, descriptorLimit(defaultConnections))
 	o.MaxTests = cmp.Or(o.MaxTests, defaultTests)
@@ -127,6 +131,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	return &Server{
 		opts: o, log: o.Log,
 		bulk:     newBulk(),
+		iperf3:   newIPerf3Server(o),
 		conns:    map[*guard]struct{}{},
 		sessions: map[string]*session{},
 		cookies:  map[[protocol.CookieBytes]byte]*session{},
@@ -189,7 +194,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 }
 
 func (s *Server) accept(ln net.Listener) error {
-	for {
+	for order := uint64(0); ; order++ {
 		c, err := ln.Accept()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
@@ -214,7 +219,7 @@ func (s *Server) accept(ln net.Listener) error {
 		}
 		s.wg.Go(func() {
 			defer s.dismiss(g)
-			s.serveConn(c.(*net.TCPConn), g)
+			s.serveConn(c.(*net.TCPConn), g, order)
 		})
 	}
 }
@@ -256,21 +261,29 @@ func (s *Server) shutdown(l *Listener) {
 	}
 }
 
-// serveConn does one connection's part of a test.
-func (s *Server) serveConn(c *net.TCPConn, g *guard) {
+// serveConn does one connection's part of a test; order is its place among
+// those accepted.
+func (s *Server) serveConn(c *net.TCPConn, g *guard, order uint64) {
 	log := s.log.With("client", c.RemoteAddr().String())
 	defer func() {
 		if err := ignoreClosed(c.Close()); err != nil {
 			log.Info("close", "error", err)
 		}
 	}()
+	first, err := firstByte(c)
+	if err == nil && iperf3.BeginsCookie(first) {
+		s.iperf3.ServeConn(c, first, order, g.hold)
+		return
+	}
 	var id protocol.Identity
 	open := new(opened)
-	err := aside(func() (err error) {
-		id, open.Open, err = s.greet(c)
-		open.flow = id.Flow
-		return err
-	})
+	if err == nil {
+		err = aside(func() (err error) {
+			id, open.Open, err = s.greet(c, first)
+			open.flow = id.Flow
+			return err
+		})
+	}
 	if err == nil {
 		log = log.With("test", id.Test, "flow", id.Flow)
 		err = s.serveTest(c, g, id, open)
@@ -284,13 +297,21 @@ func (s *Server) serveConn(c *net.TCPConn, g *guard) {
 	}
 }
 
-// greet takes a connection to its OPEN frame.
-func (s *Server) greet(c *net.TCPConn) (protocol.Identity, protocol.Open, error) {
-	var open protocol.Open
+// firstByte reads the byte that tells which protocol a client speaks. It
+// begins the time in which the client has to say what it wants.
+func firstByte(c *net.TCPConn) (byte, error) {
 	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
-		return protocol.Identity{}, open, err
+		return 0, err
 	}
-	if err := protocol.ReadPreface(c); err != nil {
+	var b [1]byte
+	_, err := io.ReadFull(c, b[:])
+	return b[0], err
+}
+
+// greet takes a connection, whose first byte was read, to its OPEN frame.
+func (s *Server) greet(c *net.TCPConn, first byte) (protocol.Identity, protocol.Open, error) {
+	var open protocol.Open
+	if err := protocol.ReadPreface(io.MultiReader(bytes.NewReader([]byte{first}), c)); err != nil {
 		var version *protocol.VersionError
 		if errors.As(err, &version) {
 			// The preface tells the client this server's version.

@@ -68,6 +68,8 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 			if err := s.answerUDP(p, in[:n], out, from.Addr()); err != nil {
 				s.log.Debug("answer UDP", "error", err)
 			}
+		default:
+			s.iperf3Datagram(from, in[:n])
 		}
 	}
 }

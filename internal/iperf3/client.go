@@ -1,0 +1,541 @@
+package iperf3
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// ErrBusy says that the server runs another test: a stock server runs one at a
+// time, and this project's refuses this way when it demands a token.
+var ErrBusy = errors.New("the iperf3 server is busy with another test, or lets no iperf3 client in: try again later, or ask whoever runs it")
+
+// Request is one test against an iperf3 server.
+type Request struct {
+	Target netip.AddrPort
+	Source netip.Addr // to send from, when valid
+	// SourcePort is the port of the first stream, each further one takes the
+	// next; 0 leaves the choice to the kernel.
+	SourcePort int
+	Device     string // SO_BINDTODEVICE
+
+	UDP       bool
+	Direction measurement.Direction
+	Streams   int // each way
+	Seconds   int // measured
+	Omit      int // seconds discarded before
+
+	Congestion  string
+	MSS         int     // bytes
+	Window      int     // bytes of either socket buffer
+	TOS         int     // the whole byte
+	FQRate      float64 // bit/s of each TCP stream, paced by the kernel
+	Rate        float64 // bit/s of payload of each stream; 0 does not bound it
+	PacketBytes int     // UDP payload; 0 is the MSS of the control connection
+
+	// BinWidth of the count of received bytes.
+	BinWidth time.Duration
+	// Started, when not nil, is told when the streams began.
+	Started func(time.Time)
+}
+
+// Result is what both ends counted. Times are since the streams began; the
+// omitted start is part of the bins only.
+type Result struct {
+	Streams []StreamResult
+	// Bins count what this end received on all streams, the omitted start
+	// included; nil if it received nothing.
+	Bins *measurement.Bins
+	// Took is the measured time by this end's clock.
+	Took time.Duration
+	// ServerCPUPercent of one processor is what the server's process used.
+	ServerCPUPercent float64
+	Congestion       string // this end's algorithm
+	ServerCongestion string
+	PacketBytes      int // UDP payload
+	MSSBytes         int // of a TCP stream, 0 if unknown
+	DiscardsInKernel bool
+	Facts            []string
+}
+
+// StreamResult is one stream.
+type StreamResult struct {
+	Reverse       bool // the server sent
+	Local, Remote string
+	// Received is the receiver's count and ReceivedSeconds its time; Sent the
+	// sender's count. All without the omitted start.
+	Received        int64
+	ReceivedSeconds float64
+	Sent            int64
+	SentSeconds     float64
+	// Retransmits of the sender after the omitted start; -1 if unknown.
+	Retransmits int64
+
+	// Of a UDP stream: datagrams sent, and what the receiver made of them.
+	// OutOfOrder is -1 where the other end received: it does not tell.
+	Packets, Lost, OutOfOrder int64
+	JitterSeconds             float64
+
+	// Final and Info are the TCP_INFO of a stream on which this end sent.
+	Final *measurement.TCPInfo
+	Info  []measurement.TCPInfo
+}
+
+// RemoteError is the reason with which a server refused or ended a test.
+type RemoteError struct {
+	Code  int32
+	Errno syscall.Errno // of the server's operating system, 0 for none
+}
+
+func (e *RemoteError) Error() string {
+	text := "the iperf3 server refused: " + code(e.Code).String()
+	if e.Errno != 0 {
+		text += fmt.Sprintf(" (its system said %v)", e.Errno)
+	}
+	return text
+}
+
+// Limit says that the server's limits forbid the test.
+func (e *RemoteError) Limit() bool {
+	switch code(e.Code) {
+	case codeDuration, codeMaxDuration, codeExpired, codeStreams, codeTotalRate:
+		return true
+	}
+	return false
+}
+
+// client is a test in progress.
+type client struct {
+	*transfer
+	req     Request
+	cookie  cookie
+	params  params
+	control *net.TCPConn
+	streams []*stream
+	ends    []endpoints
+	infos   []*infoSeries
+	facts   []string
+}
+
+type endpoints struct{ local, remote string }
+
+// Run does one test. It ends when ctx does; progress is called from one
+// goroutine at a time and never after Run returned.
+func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (Result, error) {
+	t := &client{req: req}
+	var err error
+	if t.cookie, err = newCookie(); err != nil {
+		return Result{}, err
+	}
+	c, err := t.dial(ctx, "tcp", 0, options{device: req.Device, tos: req.TOS})
+	if err != nil {
+		return Result{}, fmt.Errorf("connect to the iperf3 server: %w", err)
+	}
+	t.control = c.(*net.TCPConn)
+	stop := context.AfterFunc(ctx, func() { _ = t.control.Close() })
+	defer stop()
+	defer t.close()
+	result, err := t.run(ctx, progress)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return result, err
+}
+
+func (t *client) close() {
+	if t.transfer != nil {
+		t.end(t.streams)
+	}
+	for _, s := range t.streams {
+		_ = s.conn.Abort() // what is still queued belongs to no measurement
+	}
+	_ = t.control.Close() // whatever it fails of, the test is over
+}
+
+func (t *client) dial(ctx context.Context, network string, port int, o options) (net.Conn, error) {
+	d := net.Dialer{Timeout: messageTimeout, Control: func(_, _ string, raw syscall.RawConn) error { return o.apply(raw) }}
+	if t.req.Source.IsValid() || port != 0 {
+		local := netip.AddrPortFrom(t.req.Source, uint16(port))
+		if !t.req.Source.IsValid() {
+			local = netip.AddrPortFrom(unspecified(t.req.Target.Addr()), uint16(port))
+		}
+		d.LocalAddr = net.TCPAddrFromAddrPort(local)
+		if network == "udp" {
+			d.LocalAddr = net.UDPAddrFromAddrPort(local)
+		}
+	}
+	return d.DialContext(ctx, network, t.req.Target.String())
+}
+
+func unspecified(a netip.Addr) netip.Addr {
+	if a.Unmap().Is4() {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+func (t *client) run(ctx context.Context, progress func(measurement.Progress)) (Result, error) {
+	if err := t.agree(); err != nil {
+		return Result{}, err
+	}
+	for i := range t.params.streams() {
+		if err := t.open(ctx, i); err != nil {
+			return Result{}, t.preferServer(fmt.Errorf("open stream %d of %d: %w", i+1, t.params.streams(), err))
+		}
+	}
+	if err := t.expect(testStart); err != nil {
+		return Result{}, err
+	}
+	if err := t.expect(testRunning); err != nil {
+		return Result{}, err
+	}
+	use := startUsage()
+	t.start = time.Now()
+	if t.req.Started != nil {
+		t.req.Started(t.start)
+	}
+	for _, s := range t.streams {
+		s.launch()
+	}
+	if err := t.transferData(ctx, progress); err != nil {
+		return Result{}, err
+	}
+	user, system := use.percent()
+	return t.finish(user, system)
+}
+
+// agree takes the test to the server's CREATE_STREAMS.
+func (t *client) agree() error {
+	if err := t.control.SetDeadline(time.Now().Add(turnTimeout)); err != nil {
+		return err
+	}
+	if _, err := t.control.Write(t.cookie[:]); err != nil {
+		return fmt.Errorf("send the cookie: %w", err)
+	}
+	if err := t.expect(paramExchange); err != nil {
+		return err
+	}
+	t.ask()
+	if err := writeMessage(t.control, t.params); err != nil {
+		return fmt.Errorf("send the parameters: %w", err)
+	}
+	return t.expect(createStreams)
+}
+
+// ask writes the request as parameters.
+func (t *client) ask() {
+	r := t.req
+	t.params = params{
+		TCP: flag(!r.UDP), UDP: flag(r.UDP), Omit: float64(r.Omit), Time: float64(r.Seconds), Parallel: float64(r.Streams),
+		Reverse: r.Direction == measurement.Receive, Bidirectional: r.Direction == measurement.Both,
+		MSS: float64(r.MSS), Window: float64(r.Window), TOS: float64(r.TOS), Rate: r.Rate, FQRate: r.FQRate,
+		Congestion: r.Congestion, WideCounters: flag(r.UDP), Len: defaultBlock, PacingTimer: 1000, ClientVersion: "hopbench",
+	}
+	if r.UDP {
+		t.params.Len = float64(r.PacketBytes)
+		if r.PacketBytes == 0 {
+			t.params.Len = float64(packetFor(t.control))
+		}
+	}
+	t.transfer = &transfer{
+		udp: r.UDP, wide: r.UDP, block: int(t.params.Len), rate: r.Rate, omit: t.params.omit(),
+		until:   t.params.omit() + t.params.length(),
+		payload: sockets.NewPayload(), failed: make(chan error, 1),
+	}
+}
+
+// expect reads the next state, which must be want.
+func (t *client) expect(want state) error {
+	var b [1]byte
+	if _, err := io.ReadFull(t.control, b[:]); err != nil {
+		return fmt.Errorf("wait for %s: %w", want, err)
+	}
+	return t.judge(state(b[0]), want)
+}
+
+// judge reads the reason of a state that is not the one wanted.
+func (t *client) judge(got, want state) error {
+	switch got {
+	case want:
+		return nil
+	case accessDenied:
+		return ErrBusy
+	case serverTerminate:
+		return errors.New("the iperf3 server was ended")
+	case serverError:
+		var b [8]byte
+		if _, err := io.ReadFull(t.control, b[:]); err != nil {
+			return fmt.Errorf("read the server's reason: %w", err)
+		}
+		return &RemoteError{
+			Code:  int32(binary.BigEndian.Uint32(b[:])),
+			Errno: syscall.Errno(max(int32(binary.BigEndian.Uint32(b[4:])), 0)),
+		}
+	}
+	return fmt.Errorf("%w: %s where %s was due", ErrMalformed, got, want)
+}
+
+// preferServer returns the server's own reason, where it sent one, over the
+// failure that it caused here.
+func (t *client) preferServer(err error) error {
+	var b [1]byte
+	_ = t.control.SetReadDeadline(time.Now().Add(failureWait)) // the read fails, then
+	if _, readErr := io.ReadFull(t.control, b[:]); readErr != nil {
+		return err
+	}
+	var remote *RemoteError
+	if told := t.judge(state(b[0]), testStart); errors.As(told, &remote) || errors.Is(told, ErrBusy) {
+		return told
+	}
+	return err
+}
+
+// open makes stream number i: an iperf3 server knows them by their order.
+func (t *client) open(ctx context.Context, i int) error {
+	port := 0
+	if t.req.SourcePort > 0 {
+		port = t.req.SourcePort + i
+	}
+	o := t.params.options()
+	o.device = t.req.Device
+	network := "tcp"
+	if t.udp {
+		network = "udp"
+	}
+	c, err := t.dial(ctx, network, port, o)
+	if err != nil {
+		return err
+	}
+	end := endpoints{c.LocalAddr().String(), c.RemoteAddr().String()}
+	var conn *sockets.Conn
+	switch c := c.(type) {
+	case *net.UDPConn:
+		if err = greet(ctx, c); err == nil {
+			conn, err = sockets.DetachUDP(c)
+		}
+	case *net.TCPConn:
+		if _, err = c.Write(t.cookie[:]); err == nil {
+			conn, err = sockets.Detach(c)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, ignoreClosed(c.Close()))
+	}
+	s := newStream(t.transfer, conn, i, t.params.receives(i))
+	t.binsFor(s)
+	t.streams, t.ends, t.infos = append(t.streams, s), append(t.ends, end), append(t.infos, nil)
+	if t.udp {
+		return nil
+	}
+	if name := t.req.Congestion; name != "" && s.sender {
+		if err := conn.SetOptions(sockets.Options{CongestionControl: name}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+const (
+	greetTries = 5
+	greetWait  = time.Second
+)
+
+// greet has the server make its end of a UDP stream.
+func greet(ctx context.Context, c *net.UDPConn) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	var b [64]byte
+	for range greetTries {
+		if _, err := c.Write(helloOf[:]); err != nil {
+			return err
+		}
+		if err := c.SetReadDeadline(time.Now().Add(greetWait)); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n, err := c.Read(b[:])
+		switch {
+		case err == nil && isReply(b[:n]):
+			return c.SetReadDeadline(time.Time{})
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
+	}
+	return fmt.Errorf("no answer to the first datagram within %v: is UDP port %s filtered? %w",
+		greetTries*greetWait, c.RemoteAddr(), os.ErrDeadlineExceeded)
+}
+
+// packetFor is the payload of a datagram that fits where a TCP segment fits.
+func packetFor(c *net.TCPConn) int {
+	if mss := segmentOf(c); mss >= minDatagram {
+		return min(mss, maxDatagram)
+	}
+	return defaultPacket
+}
+
+// transferData lets the streams run for the planned time and ends the test.
+func (t *client) transferData(ctx context.Context, progress func(measurement.Progress)) error {
+	l := listen(t.control)
+	var signs sync.WaitGroup
+	watching, stopWatching := context.WithCancel(ctx)
+	signs.Go(func() { t.watch(watching, progress) })
+	defer signs.Wait()
+	defer stopWatching()
+	timer := time.NewTimer(time.Until(t.start.Add(t.until)))
+	defer timer.Stop()
+	omitted := time.NewTimer(time.Until(t.start.Add(t.omit)))
+	defer omitted.Stop()
+	for {
+		select {
+		case m := <-l.message:
+			if m.err != nil {
+				return fmt.Errorf("the iperf3 server closed the test: %w", m.err)
+			}
+			if err := t.control.SetReadDeadline(time.Now().Add(messageTimeout)); err != nil {
+				return err
+			}
+			return t.judge(m.state, exchangeResults)
+		case <-omitted.C:
+			for _, s := range t.streams {
+				s.omitRetransmits = s.retransmits()
+			}
+		case err := <-t.failed:
+			// The test's own connection tells why, if anything does.
+			return errors.Join(t.explain(l), fmt.Errorf("a stream failed: %w", err))
+		case <-timer.C:
+			stopWatching()
+			signs.Wait()
+			return t.endTest(l)
+		}
+	}
+}
+
+// explain waits shortly for the server's reason.
+func (t *client) explain(l *listener) error {
+	_ = t.control.SetReadDeadline(time.Now().Add(failureWait)) // the read fails, then
+	m := <-l.message
+	if m.err != nil {
+		return nil
+	}
+	return t.judge(m.state, exchangeResults)
+}
+
+// endTest stops the senders, says so, and waits until the server has stopped. The
+// receivers go on: an old server that is blocked on its streams would not see
+// the end.
+func (t *client) endTest(l *listener) error {
+	for _, s := range t.streams {
+		if s.sender {
+			s.halt.Store(true)
+		}
+	}
+	if err := t.control.SetWriteDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return err
+	}
+	if err := writeState(t.control, testEnd); err != nil {
+		return fmt.Errorf("end the test: %w", err)
+	}
+	if err := t.control.SetReadDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return err
+	}
+	m := <-l.message
+	if m.err != nil {
+		return fmt.Errorf("wait for %s: %w", exchangeResults, m.err)
+	}
+	return t.judge(m.state, exchangeResults)
+}
+
+const (
+	infoInterval     = 20 * time.Millisecond
+	progressInterval = 200 * time.Millisecond
+	infoSamples      = 200
+)
+
+// watch samples the sending sockets and shows progress until ctx ends.
+func (t *client) watch(ctx context.Context, progress func(measurement.Progress)) {
+	limit := min(max(2*infoSamples/len(t.streams), 20), infoSamples)
+	for i, s := range t.streams {
+		if s.sender && !t.udp {
+			t.infos[i] = &infoSeries{limit: limit, every: 1}
+		}
+	}
+	ticker := time.NewTicker(infoInterval * time.Duration(1+len(t.streams)/16))
+	defer ticker.Stop()
+	shown, last := t.start, int64(0)
+	for {
+		var sum int64
+		for i, s := range t.streams {
+			sum += s.bytes.Load()
+			if t.infos[i] != nil {
+				t.infos[i].sample(s)
+			}
+		}
+		if now := time.Now(); now.Sub(shown) >= progressInterval {
+			progress(measurement.Progress{
+				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
+				Throughput: float64(sum-last) * 8 / now.Sub(shown).Seconds(),
+			})
+			shown, last = now, sum
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// finish exchanges the results: this end's first.
+func (t *client) finish(user, system float64) (Result, error) {
+	t.end(t.streams)
+	ours := results{CPUTotal: user + system, CPUUser: user, CPUSystem: system, HasRetransmits: -1}
+	for _, s := range t.streams {
+		if s.sender && !t.udp {
+			ours.HasRetransmits = 1
+		}
+		if !t.udp {
+			ours.Congestion = s.conn.CongestionControl()
+		}
+		ours.Streams = append(ours.Streams, s.result(t.until, s.retransmits()))
+	}
+	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return Result{}, err
+	}
+	if err := writeMessage(t.control, ours); err != nil {
+		return Result{}, fmt.Errorf("send the results: %w", err)
+	}
+	var theirs results
+	if err := readMessage(t.control, maxResults(len(t.streams)), &theirs); err != nil {
+		return Result{}, fmt.Errorf("read the server's results: %w", err)
+	}
+	far, err := theirs.check(len(t.streams))
+	if err != nil {
+		return Result{}, err
+	}
+	if err := t.expect(displayResults); err != nil {
+		return Result{}, err
+	}
+	// Whether the server hears it or not, the result is complete.
+	_ = writeState(t.control, iperfDone)
+	return t.result(ours, theirs, far), nil
+}

@@ -1,0 +1,252 @@
+package iperf3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// cookieTimeout bounds the first message of a connection.
+	cookieTimeout = 5 * time.Second
+	// messageTimeout bounds every message that the client owes.
+	messageTimeout = 10 * time.Second
+	// streamsTimeout bounds the time in which the client opens its streams.
+	streamsTimeout = 15 * time.Second
+	// turnTimeout is how long a client waits for its turn.
+	turnTimeout = time.Minute
+	// endTimeout is how long after its planned end a test may still end itself.
+	endTimeout = 10 * time.Second
+	// idleTimeout ends a test in which nothing moves, as iperf3 does.
+	idleTimeout = 2 * time.Minute
+)
+
+// Options configure a Server.
+type Options struct {
+	// Denied, when not empty, says why no client is served.
+	Denied string
+
+	MaxTests    int // at the same time; more wait for their turn
+	MaxStreams  int // of one test, each way
+	MaxDuration time.Duration
+	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
+	MaxRate float64
+
+	// OnTest is told of the beginning and the end of each test, from several
+	// goroutines at a time; it may be nil.
+	OnTest func(Event)
+
+	// Log gets a line per refused or failed test, and at debug level one per
+	// finished test; nil discards them.
+	Log *slog.Logger
+}
+
+// Server is the far end of iperf3 tests: of any number at a time, each known by
+// its cookie.
+type Server struct {
+	opts    Options
+	log     *slog.Logger
+	payload *sockets.Payload
+	turns   chan struct{} // one element per test in progress
+
+	mu       sync.Mutex
+	sessions map[cookie]*session
+	gates    map[netip.Addr]*gate
+}
+
+// gate lets one test at a time open UDP streams from an address: a datagram
+// names no test, so its address must.
+type gate struct {
+	turn   chan struct{} // holds one element while a test has it
+	waits  int           // tests that hold it or want it
+	holder *session
+}
+
+// NewServer returns a server. Its limits must be positive.
+func NewServer(o Options) *Server {
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	return &Server{
+		opts: o, log: o.Log,
+		payload:  sockets.NewPayload(),
+		turns:    make(chan struct{}, max(o.MaxTests, 1)),
+		sessions: map[cookie]*session{},
+		gates:    map[netip.Addr]*gate{},
+	}
+}
+
+// ServeConn serves one connection, whose first byte was read, until its test
+// has ended; it closes c. Connections are numbered in the order in which they
+// were accepted, because streams have no other order. hold is told what ends
+// the connection from outside.
+func (s *Server) ServeConn(c *net.TCPConn, first byte, order uint64, hold func(stop func())) {
+	log := s.log.With("client", c.RemoteAddr().String())
+	defer func() {
+		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			log.Info("close", "error", err)
+		}
+	}()
+	id, err := readCookie(c, first)
+	if err != nil {
+		log.Warn("iperf3 client refused", "error", err)
+		return
+	}
+	if s.opts.Denied != "" {
+		log.Warn("iperf3 client refused", "error", s.opts.Denied)
+		s.deny(c)
+		return
+	}
+	t, known := s.sessionOf(id, c, log)
+	if !known {
+		err = t.serve()
+		s.forget(t)
+		if err != nil {
+			log.Warn("iperf3 test failed", "error", err)
+		}
+		return
+	}
+	if err := t.join(c, order, hold); err != nil {
+		log.Warn("iperf3 stream refused", "error", err)
+		s.deny(c)
+	}
+}
+
+func readCookie(c *net.TCPConn, first byte) (cookie, error) {
+	if err := c.SetDeadline(time.Now().Add(cookieTimeout)); err != nil {
+		return cookie{}, err
+	}
+	var b [cookieBytes]byte
+	b[0] = first
+	if _, err := io.ReadFull(c, b[1:]); err != nil {
+		return cookie{}, fmt.Errorf("read the cookie: %w", err)
+	}
+	return parseCookie(b[:])
+}
+
+// deny has an iperf3 client say that the server is busy: the protocol has no
+// other way to refuse before the parameters.
+func (s *Server) deny(c *net.TCPConn) {
+	if err := writeState(c, accessDenied); err != nil {
+		s.log.Info("deny", "error", err)
+	}
+}
+
+// sessionOf finds the test of a cookie, or begins it with c as its control
+// connection.
+func (s *Server) sessionOf(id cookie, c *net.TCPConn, log *slog.Logger) (t *session, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.sessions[id]; t != nil {
+		return t, true
+	}
+	t = newSession(s, id, c, log)
+	s.sessions[id] = t
+	return t, false
+}
+
+func (s *Server) forget(t *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, t.cookie)
+}
+
+// Datagram takes a hello that came to the listening UDP socket. It does not
+// block; what belongs to no test that waits for a stream is dropped without an
+// answer.
+func (s *Server) Datagram(from netip.AddrPort, packet []byte) {
+	if !IsHello(packet) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g := s.gates[plain(from.Addr())]; g != nil && g.holder != nil {
+		select {
+		case g.holder.hellos <- hello{from: netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), word: [4]byte(packet)}:
+		default: // more than the test has streams
+		}
+	}
+}
+
+// plain is an address without what may differ between two sockets of one host.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// enter waits for t's turn among the tests of its address, and returns what
+// ends it.
+func (s *Server) enter(t *session) (leave func(), err error) {
+	address := plain(t.client.Addr())
+	s.mu.Lock()
+	g := s.gates[address]
+	if g == nil {
+		g = &gate{turn: make(chan struct{}, 1)}
+		s.gates[address] = g
+	}
+	g.waits++
+	s.mu.Unlock()
+	leave = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if g.holder == t {
+			g.holder = nil
+			<-g.turn
+		}
+		if g.waits--; g.waits == 0 {
+			delete(s.gates, address)
+		}
+	}
+	if err := t.waitTurn(g.turn); err != nil {
+		leave()
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g.holder = t
+	return leave, nil
+}
+
+// connect makes the socket of a UDP stream, on the port that the control
+// connection came to.
+func (s *Server) connect(ctx context.Context, local, remote netip.AddrPort, o options) (*net.UDPConn, error) {
+	c, err := sockets.ConnectUDP(ctx, local, remote)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = o.apply(raw)
+	}
+	if err == nil {
+		err = s.sweep(c, remote)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// sweep empties a socket of what came between its being bound and connected.
+// The client sends nothing before it has its answer, so none of it belongs to
+// the test; a hello of another client is handed on.
+func (s *Server) sweep(c *net.UDPConn, remote netip.AddrPort) error {
+	var buf [64]byte
+	for range 1000 {
+		if err := c.SetReadDeadline(time.Now().Add(200 * time.Microsecond)); err != nil {
+			return err
+		}
+		n, from, err := c.ReadFromUDPAddrPort(buf[:])
+		if err != nil {
+			break
+		}
+		if from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port()); from != remote {
+			s.Datagram(from, buf[:n])
+		}
+	}
+	return c.SetReadDeadline(time.Time{})
+}

@@ -1,0 +1,422 @@
+package iperf3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// session is one test at the server. The goroutine of its control connection
+// runs it.
+type session struct {
+	*transfer
+	server *Server
+	cookie cookie
+	// control is the control connection, client and local its addresses.
+	control       *net.TCPConn
+	client, local netip.AddrPort
+	log           *slog.Logger
+	params        params
+	streams       []*stream
+	congestion    string
+	facts         []string
+	usage         usage
+	rows          []row
+	ended         time.Duration    // when TEST_END came, since the start
+	remotes       []netip.AddrPort // of UDP streams
+	done          chan struct{}    // closed when the sockets of the streams are
+
+	mu       sync.Mutex
+	creating bool // streams may join
+	joined   []joined
+	full     chan struct{} // closed when all streams have joined
+	hellos   chan hello
+}
+
+// joined is a TCP stream; order tells which it is.
+type joined struct {
+	conn  *sockets.Conn
+	order uint64
+}
+
+// hello is the first datagram of a UDP stream.
+type hello struct {
+	from netip.AddrPort
+	word [4]byte
+}
+
+// errVanished says that the client closed its control connection.
+var errVanished = errors.New("the client vanished")
+
+func newSession(s *Server, id cookie, c *net.TCPConn, log *slog.Logger) *session {
+	return &session{
+		server: s, cookie: id, control: c, log: log,
+		client: c.RemoteAddr().(*net.TCPAddr).AddrPort(),
+		local:  c.LocalAddr().(*net.TCPAddr).AddrPort(),
+		done:   make(chan struct{}), full: make(chan struct{}),
+	}
+}
+
+// serve runs the test from the cookie to its end.
+func (t *session) serve() error {
+	defer t.close()
+	if err := t.waitTurn(t.server.turns); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.server.deny(t.control)
+			return fmt.Errorf("no turn for a client within %v: this server runs %d tests at the same time", turnTimeout, cap(t.server.turns))
+		}
+		return err
+	}
+	defer func() { <-t.server.turns }()
+	err := t.phases()
+	if r := new(refusal); errors.As(err, &r) {
+		return errors.Join(err, t.refuse(r))
+	}
+	return err
+}
+
+func (t *session) phases() (err error) {
+	if err := t.exchangeParams(); err != nil {
+		return err
+	}
+	ended := t.announce()
+	defer func() { ended(err) }()
+	if err := t.open(); err != nil {
+		return err
+	}
+	if err := t.begin(); err != nil {
+		return err
+	}
+	if err := t.run(); err != nil {
+		return err
+	}
+	return t.finish()
+}
+
+// refuse tells the client why: SERVER_ERROR, iperf3's code and the system's.
+func (t *session) refuse(r *refusal) error {
+	c := r.code
+	// Old clients print a number for codes that they do not know.
+	if (c == codeMaxDuration || c == codeExpired) && !t.params.knows(20) {
+		c = codeDuration
+	}
+	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return err
+	}
+	b := []byte{byte(256 + int(serverError))}
+	for _, v := range []int32{int32(c), r.errno} {
+		b = append(b, byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	}
+	if _, err := t.control.Write(b); err != nil {
+		return err
+	}
+	// A client that writes to a stream which has ended fails of that, before it
+	// reads the reason: the streams end after its connection has.
+	for _, s := range t.streams {
+		s.halt.Store(true)
+	}
+	if err := t.control.SetReadDeadline(time.Now().Add(failureWait)); err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(t.control, maxParams)) // whatever ends it, the reason was sent
+	return nil
+}
+
+// waitTurn puts an element into turns as soon as there is room, unless the
+// client vanishes or turnTimeout passes before.
+func (t *session) waitTurn(turns chan struct{}) error {
+	select {
+	case turns <- struct{}{}:
+		return nil
+	default:
+	}
+	l := listen(t.control)
+	timer := time.NewTimer(turnTimeout)
+	defer timer.Stop()
+	select {
+	case turns <- struct{}{}:
+		err := l.end()
+		if err != nil {
+			<-turns
+		}
+		return err
+	case m := <-l.message:
+		return m.unexpected()
+	case <-timer.C:
+		return errors.Join(os.ErrDeadlineExceeded, l.end())
+	}
+}
+
+func (t *session) exchangeParams() error {
+	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return err
+	}
+	if err := writeState(t.control, paramExchange); err != nil {
+		return err
+	}
+	if err := readMessage(t.control, maxParams, &t.params); err != nil {
+		if errors.Is(err, ErrMalformed) {
+			return refuse(codeRecvParams, "%v", err)
+		}
+		return fmt.Errorf("read the parameters: %w", err)
+	}
+	if r := t.params.check(); r != nil {
+		return r
+	}
+	return t.allow()
+}
+
+// allow holds the parameters against the server's limits.
+func (t *session) allow() error {
+	p, o := t.params, t.server.opts
+	asked := max(p.Rate, p.FQRate) * float64(p.streams())
+	switch {
+	case int(p.Parallel) > o.MaxStreams:
+		return refuse(codeStreams, "%v streams, this server allows %d", p.Parallel, o.MaxStreams)
+	case p.omit()+p.length() > o.MaxDuration:
+		return refuse(codeMaxDuration, "a test of %v, this server allows %v", p.omit()+p.length(), o.MaxDuration)
+	case o.MaxRate > 0 && asked > o.MaxRate:
+		return refuse(codeTotalRate, "%.0f bit/s, this server allows %.0f", asked, o.MaxRate)
+	}
+	rate := p.Rate
+	if o.MaxRate > 0 && rate == 0 {
+		rate = o.MaxRate / float64(p.streams())
+	}
+	t.transfer = &transfer{
+		udp: bool(p.UDP), wide: bool(p.WideCounters), block: int(p.Len), burst: int(p.Burst), rate: rate,
+		omit: p.omit(), payload: t.server.payload, failed: make(chan error, 1),
+	}
+	if !p.UDP && p.omit() == 0 {
+		// What a TCP sender of so many bytes need not send more of. Datagrams
+		// may be lost, so that only the client knows when it has enough.
+		t.budget = int64(max(p.Bytes, p.Blocks*p.Len))
+	}
+	t.hellos = make(chan hello, 2*p.streams())
+	return nil
+}
+
+// open has the client open its streams and waits for all.
+func (t *session) open() error {
+	if t.udp {
+		leave, err := t.server.enter(t)
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return refuse(codeStreamAccept, "another test from %s did not open its streams within %v", t.client.Addr(), turnTimeout)
+			}
+			return err
+		}
+		defer leave()
+	}
+	t.mu.Lock()
+	t.creating = !t.udp
+	t.mu.Unlock()
+	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
+		return err
+	}
+	if err := writeState(t.control, createStreams); err != nil {
+		return err
+	}
+	l := listen(t.control)
+	timer := time.NewTimer(streamsTimeout)
+	defer timer.Stop()
+	for {
+		select {
+		case m := <-l.message:
+			return m.unexpected()
+		case <-timer.C:
+			return errors.Join(refuse(codeStreamAccept, "the client opened %d of %d streams within %v", t.have(), t.params.streams(), streamsTimeout), l.end())
+		case err := <-t.failed:
+			return errors.Join(err, l.end())
+		case h := <-t.hellos:
+			if err := t.answer(h); err != nil {
+				return errors.Join(err, l.end())
+			}
+			if len(t.streams) == t.params.streams() {
+				return l.end()
+			}
+		case <-t.full:
+			t.adopt()
+			return l.end()
+		}
+	}
+}
+
+func (t *session) have() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(len(t.joined), len(t.streams))
+}
+
+// join adds a TCP stream to the test and returns when the test has ended. An
+// error leaves c as it was.
+func (t *session) join(c *net.TCPConn, order uint64, hold func(stop func())) error {
+	t.mu.Lock()
+	open := t.creating && len(t.joined) < t.params.streams()
+	if !open {
+		t.mu.Unlock()
+		return errors.New("the test with this cookie takes no more streams")
+	}
+	conn, err := t.prepare(c)
+	if err != nil {
+		t.mu.Unlock()
+		t.fail(err)
+		return err
+	}
+	t.joined = append(t.joined, joined{conn, order})
+	if len(t.joined) == t.params.streams() {
+		t.creating = false
+		close(t.full)
+	}
+	t.mu.Unlock()
+	hold(conn.Interrupt)
+	<-t.done
+	hold(nil)
+	return nil
+}
+
+// prepare sets the options of a TCP stream and takes its socket.
+func (t *session) prepare(c *net.TCPConn) (*sockets.Conn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	o := t.params.options()
+	o.mss = 0 // the client's own bound, which it announced, is that of both ends
+	if err := o.apply(raw); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(c.SetDeadline(time.Time{}), c.SetNoDelay(bool(t.params.NoDelay))); err != nil {
+		return nil, err
+	}
+	return sockets.Detach(c)
+}
+
+func (t *session) fail(err error) {
+	select {
+	case t.failed <- err:
+	default:
+	}
+}
+
+// adopt puts the TCP streams into the order in which they were accepted.
+func (t *session) adopt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slices.SortFunc(t.joined, func(a, b joined) int { return cmp.Compare(a.order, b.order) })
+	for i, j := range t.joined {
+		t.streams = append(t.streams, newStream(t.transfer, j.conn, i, !t.params.receives(i)))
+	}
+	t.joined = nil
+}
+
+// answer makes the stream of a hello and lets the client know.
+func (t *session) answer(h hello) error {
+	if slices.Contains(t.remotes, h.from) {
+		return nil // it came twice
+	}
+	t.remotes = append(t.remotes, h.from)
+	local := netip.AddrPortFrom(t.local.Addr().Unmap(), t.local.Port())
+	ctx, cancel := context.WithTimeout(context.Background(), messageTimeout)
+	defer cancel()
+	c, err := t.server.connect(ctx, local, h.from, t.params.options())
+	if err != nil {
+		return err
+	}
+	reply := hellos[h.word]
+	if _, err := c.Write(reply[:]); err != nil {
+		return errors.Join(fmt.Errorf("answer a stream: %w", err), c.Close())
+	}
+	conn, err := sockets.DetachUDP(c)
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	i := len(t.streams)
+	t.streams = append(t.streams, newStream(t.transfer, conn, i, !t.params.receives(i)))
+	return nil
+}
+
+// close ends whatever of the test is left.
+func (t *session) close() {
+	t.mu.Lock()
+	t.creating = false
+	rest := t.joined
+	t.mu.Unlock()
+	if t.transfer != nil {
+		t.end(t.streams)
+	}
+	for _, j := range rest {
+		t.discard(j.conn)
+	}
+	for _, s := range t.streams {
+		t.discard(s.conn)
+	}
+	close(t.done)
+}
+
+func (t *session) discard(c *sockets.Conn) {
+	// What is still queued belongs to no measurement.
+	if err := c.Abort(); err != nil {
+		t.log.Info("close a stream", "error", err)
+	}
+}
+
+// listener waits for one message of the client, so that its vanishing is seen
+// while something else is awaited.
+type listener struct {
+	conn    *net.TCPConn
+	message chan message
+}
+
+type message struct {
+	state state
+	err   error
+}
+
+// listen has c's next byte read, without a deadline. Either message or end
+// must be received from.
+func listen(c *net.TCPConn) *listener {
+	l := &listener{conn: c, message: make(chan message, 1)}
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		l.message <- message{err: err}
+		return l
+	}
+	go func() {
+		var b [1]byte
+		_, err := io.ReadFull(c, b[:])
+		l.message <- message{state(b[0]), err}
+	}()
+	return l
+}
+
+// end stops listening. It is an error if there was a message.
+func (l *listener) end() error {
+	// It fails only on a closed connection, whose read fails by itself.
+	_ = l.conn.SetReadDeadline(time.Unix(1, 0))
+	m := <-l.message
+	if errors.Is(m.err, os.ErrDeadlineExceeded) {
+		return l.conn.SetReadDeadline(time.Time{})
+	}
+	return m.unexpected()
+}
+
+// unexpected is the error of a message that ends a test.
+func (m message) unexpected() error {
+	switch {
+	case m.err != nil:
+		return fmt.Errorf("%w: %w", errVanished, m.err)
+	case m.state == clientTerminate, m.state == iperfDone:
+		return fmt.Errorf("the client ended the test (%s)", m.state)
+	}
+	return refuse(codeMessage, "the client sent %s, which is not its turn", m.state)
+}

@@ -1,0 +1,484 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/iperf3"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func needIPerf3(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("iperf3")
+	testutil.Need(t, err == nil, "the program iperf3 (Debian's package iperf3)")
+	return path
+}
+
+// stockReport is the part of `iperf3 -J` that tests look at.
+type stockReport struct {
+	Error        string `json:"error"`
+	ServerOutput string `json:"server_output_text"`
+	End          struct {
+		Sent         stockSum `json:"sum_sent"`
+		Received     stockSum `json:"sum_received"`
+		SentBack     stockSum `json:"sum_sent_bidir_reverse"`
+		ReceivedBack stockSum `json:"sum_received_bidir_reverse"`
+		Sum          stockSum `json:"sum"` // UDP
+		Streams      []struct {
+			UDP struct {
+				Bytes, Packets float64
+				OutOfOrder     float64 `json:"out_of_order"`
+			} `json:"udp"`
+			Sender, Receiver stockSum
+		} `json:"streams"`
+		CPU struct {
+			Remote float64 `json:"remote_total"`
+		} `json:"cpu_utilization_percent"`
+		SenderCongestion   string `json:"sender_tcp_congestion"`
+		ReceiverCongestion string `json:"receiver_tcp_congestion"`
+	} `json:"end"`
+}
+
+type stockSum struct {
+	Bytes, Seconds, Packets float64
+	Rate                    float64 `json:"bits_per_second"`
+	Jitter                  float64 `json:"jitter_ms"`
+	Lost                    float64 `json:"lost_packets"`
+}
+
+// stock runs Debian's client with -J and returns its report; an error is that
+// of the client.
+func stock(ctx context.Context, path string, target netip.AddrPort, args ...string) (stockReport, error) {
+	args = append([]string{"-c", target.Addr().String(), "-p", strconv.Itoa(int(target.Port())), "-J"}, args...)
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var r stockReport
+	if jsonErr := json.Unmarshal(out.Bytes(), &r); jsonErr != nil {
+		return r, fmt.Errorf("iperf3 %v: %w: %.300s %.300s", args, errors.Join(err, jsonErr), out.String(), errs.String())
+	}
+	if err != nil || r.Error != "" {
+		return r, fmt.Errorf("iperf3 %v: %w: %s", args, err, r.Error)
+	}
+	return r, nil
+}
+
+// TestStockClients has Debian's client use every option that concerns the
+// server, all at once, and compares what the two ends say.
+func TestStockClients(t *testing.T) {
+	path := needIPerf3(t)
+	target := serve(t, ServerOptions{})
+	all := []string{
+		"-n 1M", "-n 4M -P 4", "-k 20", "-n 1M -l 1000", "-t 1", "-t 1 -P 8", "-t 1 -R", "-t 1 -R -P 3", "-n 2M -R", "-k 9 -R -P 2",
+		"-t 1 --bidir", "-t 1 --bidir -P 3", "-t 1 -O 1", "-t 1 -O 1 -R", "-t 1 -b 20M", "-t 1 -b 20M -R", "-t 1 -b 20M/10 -R",
+		"-n 1M -w 64K", "-t 1 -R -w 64K", "-n 1M -M 1000", "-n 1M -C cubic", "-n 1M -R -C cubic", "-n 1M -S 32", "-n 1M -N", "-n 1M -Z", "-n 1M -R -Z",
+		"-n 1M --get-server-output", "-t 1 -P 2 --get-server-output -R", "-n 1M --pacing-timer 500", "-t 1 --fq-rate 50M -R",
+		"-n 1M -P 128 -l 1K", "-n 1M --repeating-payload", "-n 1M -T title --extra-data x", "-n 1M -4",
+		"-u -b 20M -n 1M", "-u -b 20M -t 1", "-u -b 20M -t 1 -R", "-u -b 5M -t 1 -P 4", "-u -b 5M -t 1 -P 4 -R", "-u -b 5M -t 1 --bidir",
+		"-u -b 10M -t 1 -l 1400", "-u -b 10M -t 1 -l 200 -R", "-u -b 10M -t 1 --udp-counters-64bit", "-u -b 10M -t 1 --udp-counters-64bit -R",
+		"-u -b 10M -t 1 -O 1 -l 1400", "-u -b 10M -t 1 -O 1 -R -l 1400", "-u -b 0 -k 100 -l 1400", "-u -b 10M -k 50 -S 32 -w 200K --dont-fragment",
+		"-u -b 10M -n 1M --get-server-output",
+	}
+	ctx := testContext(t)
+	reports, errs := make([]stockReport, len(all)), make([]error, len(all))
+	atOnce(len(all), func(i int) { reports[i], errs[i] = stock(ctx, path, target, strings.Fields(all[i])...) })
+	for i, args := range all {
+		t.Run(args, func(t *testing.T) {
+			if errs[i] != nil {
+				t.Fatal(errs[i])
+			}
+			checkStock(t, args, reports[i])
+		})
+	}
+}
+
+// atOnce calls f for 0 to n-1, many at a time: such tests mostly wait.
+func atOnce(n int, f func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range n {
+		group.Go(func() error { f(i); return nil })
+	}
+	_ = group.Wait()
+}
+
+func checkStock(t *testing.T, args string, r stockReport) {
+	has := func(option string) bool { return strings.Contains(" "+args+" ", " "+option+" ") }
+	if has("--get-server-output") && !strings.Contains(r.ServerOutput, "Accepted connection") {
+		t.Errorf("the server's output is %q", r.ServerOutput)
+	}
+	if has("-u") {
+		checkStockUDP(t, has, r)
+		return
+	}
+	if r.End.Sent.Bytes <= 0 || r.End.Received.Bytes <= 0 || r.End.Received.Seconds <= 0 {
+		t.Errorf("sent %+v, received %+v", r.End.Sent, r.End.Received)
+	}
+	// Of a test of so many bytes in one direction without omission, all arrive.
+	if (has("-n") || has("-k")) && !has("-R") && r.End.Sent.Bytes != r.End.Received.Bytes {
+		t.Errorf("sent %v bytes, the server received %v", r.End.Sent.Bytes, r.End.Received.Bytes)
+	}
+	if !has("-O") && r.End.Received.Bytes > r.End.Sent.Bytes {
+		t.Errorf("received %v bytes of %v", r.End.Received.Bytes, r.End.Sent.Bytes)
+	}
+	if has("--bidir") && (r.End.SentBack.Bytes <= 0 || r.End.ReceivedBack.Bytes <= 0 || r.End.ReceivedBack.Bytes > r.End.SentBack.Bytes) {
+		t.Errorf("sent back %+v, received %+v", r.End.SentBack, r.End.ReceivedBack)
+	}
+	for i, s := range r.End.Streams {
+		if !has("-O") && s.Receiver.Bytes > s.Sender.Bytes {
+			t.Errorf("stream %d received %v bytes of %v: streams are mixed up", i, s.Receiver.Bytes, s.Sender.Bytes)
+		}
+	}
+	if has("-C") && (r.End.SenderCongestion != "cubic" || r.End.ReceiverCongestion != "cubic") {
+		t.Errorf("algorithms %q, %q", r.End.SenderCongestion, r.End.ReceiverCongestion)
+	}
+}
+
+func checkStockUDP(t *testing.T, has func(string) bool, r stockReport) {
+	if has("--bidir") {
+		if r.End.SentBack.Packets <= 0 || r.End.ReceivedBack.Packets <= 0 {
+			t.Errorf("back: sent %+v, received %+v", r.End.SentBack, r.End.ReceivedBack)
+		}
+	}
+	if r.End.Sum.Bytes <= 0 || r.End.Sum.Packets <= 0 || r.End.Sum.Rate <= 0 {
+		t.Errorf("sum is %+v", r.End.Sum)
+	}
+	if r.End.Sum.Lost < 0 || r.End.Sum.Lost > r.End.Sum.Packets {
+		t.Errorf("lost %v of %v packets", r.End.Sum.Lost, r.End.Sum.Packets)
+	}
+	for i, s := range r.End.Streams {
+		if s.UDP.Packets <= 0 || s.UDP.OutOfOrder != 0 {
+			t.Errorf("stream %d: %+v", i, s.UDP)
+		}
+	}
+}
+
+// TestStockClientsOfBothFamilies reaches a server that listens on all addresses.
+func TestStockClientsOfBothFamilies(t *testing.T) {
+	path := needIPerf3(t)
+	ln, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewServer(ServerOptions{Open: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Bind(ln)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	done := make(chan error, 1)
+	go func() { done <- l.Serve(ctx) }()
+	port := ln.Addr().(*net.TCPAddr).AddrPort().Port()
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		target := netip.AddrPortFrom(netip.MustParseAddr(host), port)
+		if c, err := net.Dial("tcp", target.String()); err != nil {
+			t.Logf("%s: %v", host, err)
+			continue // a machine without IPv6
+		} else if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range []string{"-n 1M -P 2", "-u -b 20M -n 200K -P 2", "-u -b 20M -n 200K -R -S 32"} {
+			if _, err := stock(ctx, path, target, strings.Fields(args)...); err != nil {
+				t.Errorf("%s: %v", host, err)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHundredStockClients has 100 clients at once, more than the server runs
+// at a time: each gets a result.
+func TestHundredStockClients(t *testing.T) {
+	path := needIPerf3(t)
+	target := serve(t, ServerOptions{MaxTests: 40})
+	ctx := testContext(t)
+	var group errgroup.Group
+	for i := range 100 {
+		args := []string{"-n", "1M"}
+		switch i % 5 {
+		case 1:
+			args = append(args, "-R")
+		case 2:
+			args = []string{"-u", "-b", "20M", "-n", "200K", "-l", "1400"}
+		case 3:
+			args = append(args, "-P", "3")
+		case 4:
+			args = []string{"-u", "-b", "20M", "-n", "200K", "-l", "1400", "-R"}
+		}
+		group.Go(func() error {
+			r, err := stock(ctx, path, target, args...)
+			if err == nil && r.End.Sum.Bytes+r.End.Received.Bytes <= 0 {
+				err = fmt.Errorf("client %d %v has no result: %+v", i, args, r.End)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStockClientsRefused checks that a client that is refused prints why.
+func TestStockClientsRefused(t *testing.T) {
+	path := needIPerf3(t)
+	for _, test := range []struct {
+		name    string
+		options ServerOptions
+		args    string
+		says    string // "" is served
+	}{
+		{"token", ServerOptions{Token: testToken}, "-n 1M", "server is busy"},
+		{"token and open", ServerOptions{Token: testToken, IPerf3Open: true}, "-n 1M", ""},
+		{"too long", ServerOptions{MaxDuration: 5 * time.Second}, "-t 20", "test duration too long"},
+		{"too many", ServerOptions{MaxFlows: 2}, "-n 1M -P 3", "number of parallel streams too large"},
+		{"too fast", ServerOptions{MaxRateBitsPerSecond: 1e6}, "-t 1 -b 2M", "total required bandwidth"},
+		{"faster than asked", ServerOptions{MaxRateBitsPerSecond: 1e6}, "-t 10", "total required bandwidth"},
+		{"slow enough", ServerOptions{MaxRateBitsPerSecond: 8e6}, "-t 1 -R -l 4K", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			test.options.Log = slog.New(slog.NewTextHandler(&synced{w: &log}, nil))
+			target := serve(t, test.options)
+			_, err := stock(testContext(t), path, target, strings.Fields(test.args)...)
+			switch {
+			case test.says == "" && err != nil:
+				t.Error(err)
+			case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)):
+				t.Errorf("the client says %v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
+// synced is a writer for several goroutines.
+type synced struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *synced) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// stockServer runs Debian's server on a free port for the length of the test.
+func stockServer(t *testing.T) netip.AddrPort {
+	path := needIPerf3(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := ln.Addr().(*net.TCPAddr).AddrPort()
+	_ = ln.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, path, "-s", "-p", strconv.Itoa(int(target.Port())), "--forceflush")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan struct{})
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		var all bytes.Buffer
+		b := make([]byte, 4096)
+		for told := false; ; {
+			n, err := out.Read(b)
+			if all.Write(b[:n]); !told && strings.Contains(all.String(), "Server listening") {
+				told = true
+				close(listening)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-read
+		_ = cmd.Wait() // killed
+	})
+	select {
+	case <-listening:
+	case <-read:
+		t.Fatal("iperf3 -s ended")
+	case <-time.After(20 * time.Second):
+		t.Fatal("iperf3 -s does not listen")
+	}
+	return target
+}
+
+func iperf3Specs() []measurement.Spec {
+	// Paced, because many run at once and each must have its share.
+	tcp := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 1, MaxWarmup: 1, PacingBitsPerSecond: 100e6}
+	udp := measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3, Duration: 0.7, RateBitsPerSecond: 20e6, PacketBytes: 1400}
+	var specs []measurement.Spec
+	for _, change := range []func(*measurement.Spec){
+		func(s *measurement.Spec) { s.Direction = measurement.Send },
+		func(s *measurement.Spec) { s.Direction = measurement.Receive },
+		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Send, 4 },
+		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Receive, 4 },
+		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Both, 2 },
+		func(s *measurement.Spec) { s.CongestionControl, s.DSCP, s.MSSBytes = "cubic", 8, 1000 },
+	} {
+		for _, spec := range []measurement.Spec{tcp, udp} {
+			if change(&spec); spec.Kind == measurement.UDP && spec.Direction == measurement.Both {
+				continue
+			}
+			specs = append(specs, spec)
+		}
+	}
+	return specs
+}
+
+// TestRunIPerf3 drives Debian's server, and this project's own, in all
+// directions.
+func TestRunIPerf3(t *testing.T) {
+	for _, server := range []struct {
+		name  string
+		start func(t *testing.T) netip.AddrPort
+	}{
+		{"stock", stockServer},
+		{"own", func(t *testing.T) netip.AddrPort { return serve(t, ServerOptions{}) }},
+	} {
+		specs := iperf3Specs()
+		targets := make([]netip.AddrPort, len(specs))
+		for i := range specs {
+			targets[i] = server.start(t)
+		}
+		ctx := testContext(t)
+		outs, errs := make([]measurement.Outcome, len(specs)), make([]error, len(specs))
+		atOnce(len(specs), func(i int) { outs[i], errs[i] = Run(ctx, Request{Spec: specs[i], Target: targets[i]}, nil) })
+		for i, spec := range specs {
+			name := fmt.Sprintf("%s %s %s %d %s", server.name, spec.Kind, spec.Direction, spec.Flows, spec.CongestionControl)
+			t.Run(name, func(t *testing.T) {
+				if errs[i] != nil {
+					t.Fatal(errs[i])
+				}
+				checkIPerf3(t, spec.Defaults(), outs[i])
+			})
+		}
+	}
+}
+
+func checkIPerf3(t *testing.T, spec measurement.Spec, out measurement.Outcome) {
+	for _, name := range []string{"goodput_bits_per_second"} {
+		if !(out.Metrics[name] > 0) {
+			t.Errorf("%s is %v", name, out.Metrics[name])
+		}
+	}
+	for name := range out.Metrics {
+		if _, ok := measurement.MetricNamed(name); !ok {
+			t.Errorf("metric %s is not in the catalogue", name)
+		}
+	}
+	flows := spec.Flows
+	if spec.Direction == measurement.Both {
+		flows *= 2
+		if !(out.Metrics["forward_goodput_bits_per_second"] > 0 && out.Metrics["reverse_goodput_bits_per_second"] > 0) {
+			t.Errorf("metrics are %v", out.Metrics)
+		}
+	}
+	if len(out.Flows) != flows {
+		t.Fatalf("%d flows, want %d", len(out.Flows), flows)
+	}
+	for i, f := range out.Flows {
+		// With a warm-up the two ends cut at different times.
+		if f.ReceivedBytes <= 0 || f.SentBytes <= 0 || f.Source == f.Destination {
+			t.Errorf("flow %d: %+v", i, f)
+		}
+		sends := spec.Direction == measurement.Send || spec.Direction == measurement.Both && !f.Reverse
+		if got := f.Final != nil; spec.Kind == measurement.TCP && got != sends {
+			t.Errorf("flow %d: TCP_INFO of this end's socket: %v, it sends: %v", i, got, sends)
+		}
+	}
+	if got := out.Throughput != nil; got != (spec.Direction == measurement.Receive) {
+		t.Errorf("bins: %v", got)
+	}
+	if spec.Kind == measurement.UDP {
+		for _, name := range []string{"loss_fraction", "jitter_seconds", "received_packets_per_second", "sent_bits_per_second"} {
+			if v, ok := out.Metrics[name]; !ok || v < 0 {
+				t.Errorf("%s is %v, %v", name, v, ok)
+			}
+		}
+	}
+	if out.Destination.CPUBusy != 0 || !strings.Contains(strings.Join(out.Facts, "\n"), "of one processor by its own account") {
+		t.Errorf("far end %+v, facts %q", out.Destination, out.Facts)
+	}
+}
+
+func TestRunIPerf3Refused(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	limited := serve(t, ServerOptions{MaxDuration: time.Second})
+	spec := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 2, MaxWarmup: 1}
+	search := spec
+	search.Kind, search.LossBound = measurement.UDP, 0.1
+	for _, test := range []struct {
+		target netip.AddrPort
+		spec   measurement.Spec
+		reason Reason
+		is     error
+	}{
+		{target, spec, Limit, iperf3.ErrBusy},
+		{limited, spec, Limit, nil},
+		{limited, search, Unsupported, nil},
+		{silentServer(t), spec, Vanished, nil},
+	} {
+		_, err := Run(testContext(t), Request{Spec: test.spec, Target: test.target}, nil)
+		var e *Error
+		if !errors.As(err, &e) || e.Reason != test.reason || test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("error %v, want %s", err, test.reason)
+		}
+	}
+}
+
+// silentServer closes every connection at once.
+func silentServer(t *testing.T) netip.AddrPort {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.ReadFull(c, make([]byte, 37))
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = ln.Close(); <-done })
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
