@@ -2,16 +2,327 @@ package probe
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
+const (
+	// maxCallers bounds the threads of a crr test.
+	maxCallers = 1024
+	// transactionTimeout is how long one transaction may take.
+	transactionTimeout = 5 * time.Second
+	// scarce is how long a caller rests when this host is out of ports or
+	// descriptors: trying at once would only keep a processor busy.
+	scarce = time.Millisecond
+	// manySegments is the size from which a request surely needs several
+	// segments, so that Nagle's algorithm would hold back the last.
+	manySegments = 400
+	// watchInterval is how often the control connection is looked at.
+	watchInterval = 50 * time.Millisecond
+)
+
 func runCRR(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	return measurement.Outcome{}, sockets.ErrUnsupported
+	if req.Spec.Flows > maxCallers {
+		return measurement.Outcome{}, fmt.Errorf("%d connections at a time are more than the %d threads that a crr test may have", req.Spec.Flows, maxCallers)
+	}
+	if req.Spec.SourcePort != 0 {
+		return measurement.Outcome{}, errors.New("a crr test cannot keep to a source port: each connection needs one of its own")
+	}
+	session, err := newSession()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	l, err := connect(ctx, req, session, 0)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	t := &crrTest{req: req, link: l, control: wire{Conn: l.conn}}
+	defer func() { _ = l.conn.Abort() }() // whatever it says, the test is over
+	defer context.AfterFunc(ctx, func() {
+		t.stop.Store(true)
+		l.conn.Interrupt()
+	})()
+	ttl := startTTLProbe(ctx, req, l.ready)
+	defer ttl.end()
+	localTTL := ttl.result() // before the loop, which nothing should disturb
+	if err := t.run(progress); err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(localTTL)
 }
 
-func serveCRR(w wire, open protocol.Open, ready protocol.Ready) error {
-	return sockets.ErrUnsupported
+// crrTest is a crr test at the client.
+type crrTest struct {
+	req     Request
+	link    *link
+	control wire
+	start   time.Time
+	stop    atomic.Bool
+	tally   tally
+	host    *protocol.HostSeries
+	report  protocol.Report
+}
+
+// tally is what all callers together counted in the measured time.
+type tally struct {
+	mu                            sync.Mutex
+	connect, transaction, closing *latency.Recorder
+	failed, everFailed            int64
+	failure                       error // the first
+	last                          time.Duration
+}
+
+func (t *crrTest) run(progress func(measurement.Progress)) error {
+	spec := t.req.Spec
+	t.tally.connect, t.tally.transaction, t.tally.closing = latency.New(), latency.New(), latency.New()
+	callers := make([]*caller, spec.Flows)
+	for i := range callers {
+		var err error
+		if callers[i], err = t.newCaller(); err != nil {
+			return failure("prepare the connections", err)
+		}
+	}
+	t.start = time.Now()
+	t.control.deadline = t.start.Add(planned(spec) + grace)
+	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
+		return failure("start", err)
+	}
+	host := startHostSampler(t.start)
+	defer host.end()
+	signs := startSampler(progressInterval, func() { progress(t.progress()) })
+	// The server says nothing on the control connection while the test runs,
+	// so that anything there is its end.
+	watch := startSampler(watchInterval, func() {
+		if t.link.conn.Readable() {
+			t.stop.Store(true)
+		}
+	})
+	var wg sync.WaitGroup
+	for _, c := range callers {
+		c.start = t.start
+		wg.Go(func() {
+			defer sockets.Lock()()
+			c.run()
+		})
+	}
+	wg.Wait()
+	watch.end()
+	signs.end()
+	t.host = host.result()
+	t.control.deadline = time.Now().Add(grace)
+	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
+		return failure("end the test", err)
+	}
+	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+}
+
+func (t *crrTest) progress() measurement.Progress {
+	t.tally.mu.Lock()
+	defer t.tally.mu.Unlock()
+	return measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start)), RTT: measurement.SecondsOf(t.tally.last)}
+}
+
+func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
+	spec, y := t.req.Spec, &t.tally
+	n := y.transaction.Samples()
+	if n == 0 {
+		err := y.failure
+		if err == nil {
+			err = errSilent
+		}
+		return measurement.Outcome{}, &Error{Op: "crr test", Reason: reasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
+	}
+	whole := y.transaction.Distribution()
+	out := measurement.Outcome{
+		Warmup: spec.MaxWarmup, Latency: &whole,
+		Metrics: measurement.Metrics{
+			"connections_per_second":   float64(n) / float64(spec.Duration),
+			"failed_connections_count": float64(y.failed),
+		},
+		Effective: map[string]string{"first_to_close": "destination"},
+		Facts:     t.report.Facts,
+	}
+	addPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
+	addPercentiles(out.Metrics, "transaction", whole, 50, 99)
+	addPercentiles(out.Metrics, "close", y.closing.Distribution(), 50)
+	if y.failed > 0 {
+		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed beside %d that were served; the first: %v", y.failed, n, y.failure))
+	}
+	from := float64(spec.MaxWarmup)
+	out.Source = endOf(t.host, from, from+float64(spec.Duration), localTTL)
+	out.Destination = endOf(t.report.Host, from, from+float64(spec.Duration), t.link.ready.ReceivedTTL)
+	return out, nil
+}
+
+// addPercentiles adds those that the distribution supports.
+func addPercentiles(m measurement.Metrics, name string, d measurement.Distribution, percents ...float64) {
+	for _, p := range percents {
+		if v, ok := percentile(d, p); ok {
+			m[fmt.Sprintf("%s_p%v_seconds", name, p)] = v
+		}
+	}
+}
+
+// caller does one transaction after the other.
+type caller struct {
+	*sockets.Connector
+	tally                *tally
+	start                time.Time
+	warmup, end          time.Duration
+	stop                 *atomic.Bool
+	alone                bool // there is no other caller
+	request, in          []byte
+	response             int
+	connected, responded time.Duration // since START, of the transaction in progress
+	deadline             time.Duration
+}
+
+func (t *crrTest) newCaller() (*caller, error) {
+	spec := t.req.Spec
+	connector, err := sockets.NewConnector(sockets.ConnectOptions{
+		Remote: t.req.Target, Local: t.req.Source, Device: spec.Device, DSCP: spec.DSCP,
+		NoDelay: spec.RequestBytes > manySegments,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &caller{
+		Connector: connector, tally: &t.tally, stop: &t.stop, alone: spec.Flows == 1,
+		warmup:   spec.MaxWarmup.Duration(),
+		end:      (spec.MaxWarmup + spec.Duration).Duration(),
+		request:  make([]byte, protocol.TransactionBytes+spec.RequestBytes),
+		in:       make([]byte, spec.ResponseBytes+1),
+		response: spec.ResponseBytes,
+	}
+	protocol.PutTransaction(c.request, t.link.ready.Cookie)
+	return c, nil
+}
+
+// run does transactions until the end.
+func (c *caller) run() {
+	follower := sockets.NewFollower(followAtClient)
+	defer follower.Release()
+	for !c.stop.Load() {
+		began := time.Since(c.start)
+		if began >= c.end {
+			return
+		}
+		c.deadline = began + transactionTimeout
+		err := c.dialogue()
+		if c.alone && err == nil {
+			c.Follow(follower)
+		}
+		err = errors.Join(err, c.Close())
+		closed := time.Since(c.start)
+		c.count(began, closed, err)
+		if isScarce(err) {
+			time.Sleep(scarce)
+		}
+	}
+}
+
+// dialogue makes one connection, sends the request, and reads the response and
+// the end, which the server sends first.
+func (c *caller) dialogue() error {
+	for {
+		err := c.Connect()
+		if err == nil {
+			break
+		}
+		if err := c.wait(err); err != nil {
+			return err
+		}
+	}
+	c.connected = time.Since(c.start)
+	for done := 0; done < len(c.request); {
+		n, err := c.Write(c.request[done:])
+		if done += n; err != nil {
+			if err := c.wait(err); err != nil {
+				return err
+			}
+		}
+	}
+	for got := 0; ; {
+		n, err := c.Read(c.in[got:])
+		got += n
+		switch {
+		case got > c.response:
+			return fmt.Errorf("%w: the response is longer than %d bytes", protocol.ErrMalformed, c.response)
+		case n > 0 && got == c.response:
+			c.responded = time.Since(c.start)
+		case err == io.EOF && got == c.response: //nolint:errorlint // Read's very value, in a hot loop
+			return nil
+		case err == io.EOF: //nolint:errorlint // as above
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			if err := c.wait(err); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wait lets a tick pass, up to the deadline, and returns every other error.
+func (c *caller) wait(err error) error {
+	if err != sockets.ErrTick { //nolint:errorlint // the sockets' very value, in a hot loop
+		return err
+	}
+	if time.Since(c.start) > c.deadline || c.stop.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// count books a transaction, if it began and ended in the measured time.
+func (c *caller) count(began, closed time.Duration, err error) {
+	y := c.tally
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if err != nil {
+		if c.stop.Load() {
+			return // it was this test that ended it
+		}
+		y.everFailed++
+		if y.failure == nil {
+			y.failure = explainScarce(err)
+		}
+		if began >= c.warmup {
+			y.failed++
+		}
+		return
+	}
+	y.last = c.responded - began
+	if began < c.warmup || closed > c.end {
+		return
+	}
+	y.connect.Record(c.connected - began)
+	y.transaction.Record(c.responded - began)
+	y.closing.Record(closed - c.responded)
+}
+
+// isScarce says that this host has run out of something that connections need
+// and that comes back by itself.
+func isScarce(err error) bool {
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS)
+}
+
+func explainScarce(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w: no local port was free, or the source address is not this host's: see sysctl net.ipv4.ip_local_port_range, and that nothing on the way keeps the server from closing first", err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: allow more open files (ulimit -n)", err)
+	}
+	return err
 }

@@ -59,10 +59,10 @@ func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
 	near, far := wires(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := answer(&far, make([]byte, 1), make([]byte, 1))
+		_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
 		done <- err
 	}()
-	x := &tcpExchange{wire: near, request: make([]byte, 1), response: make([]byte, 1)}
+	x := &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)}
 	recorder := latency.New()
 	n := allocations(2000, func() {
 		start := time.Now()
@@ -88,10 +88,10 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 	near, far := wires(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := answer(&far, make([]byte, 1), make([]byte, 1))
+		_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
 		done <- err
 	}()
-	x := &tcpExchange{wire: near, request: make([]byte, 1), response: make([]byte, 1)}
+	x := &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)}
 	stopped := make(chan error, 1)
 	go func() {
 		for range 20 {

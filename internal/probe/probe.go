@@ -23,4 +23,6 @@ type Request struct {
 	Source netip.Addr `json:"source,omitzero"`
 	// Token is the shared secret that both ends prove; may be empty.
 	Token string `json:"token,omitempty"`
+
+	hooks *hooks // of a test that is part of another; may be nil
 }

@@ -89,6 +89,9 @@ type Server struct {
 	threads atomic.Int32
 	iperf3  *iperf3.Server
 
+	// transacting counts the crr tests in progress.
+	transacting atomic.Int32
+
 	mu       sync.Mutex
 	conns    map[*guard]struct{}
 	sessions map[string]*session
@@ -113,6 +116,11 @@ type session struct {
 	// of READY; lastHello is the last number given.
 	hellos    map[uint32]chan netip.AddrPort
 	lastHello uint32
+
+	// peer gets the address from which the first request over UDP came.
+	peer chan netip.AddrPort
+	// transactions counts those that were answered.
+	transactions atomic.Int64
 }
 
 // NewServer checks the options and returns a server that does not listen yet.
@@ -164,7 +172,11 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), ignoreClosed(udp.Close()))
 	}
-	return &Listener{s: s, tcp: tcp, udp: packets}, nil
+	detached, err := s.answering(tcp)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), packets.Close())
+	}
+	return &Listener{s: s, tcp: detached, udp: packets}, nil
 }
 
 // Serve binds ln and serves it until ctx ends. It closes ln in any case.
@@ -312,6 +324,9 @@ func firstByte(c *net.TCPConn) (byte, error) {
 func (s *Server) greet(c *net.TCPConn, first byte) (protocol.Identity, protocol.Open, error) {
 	var open protocol.Open
 	if err := protocol.ReadPreface(io.MultiReader(bytes.NewReader([]byte{first}), c)); err != nil {
+		if errors.Is(err, protocol.ErrTransaction) {
+			return protocol.Identity{}, open, s.serveTransaction(c)
+		}
 		var version *protocol.VersionError
 		if errors.As(err, &version) {
 			// The preface tells the client this server's version.
@@ -361,7 +376,7 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 		if len(s.sessions) >= s.opts.MaxTests {
 			return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server runs %d tests at the same time and no more", s.opts.MaxTests)}
 		}
-		t = &session{key: id.Session, client: client, spec: spec, began: time.Now()}
+		t = &session{key: id.Session, client: client, spec: spec, began: time.Now(), peer: make(chan netip.AddrPort, 1)}
 		if _, err := rand.Read(t.cookie[:]); err != nil {
 			return nil, fmt.Errorf("draw a cookie: %w", err)
 		}
@@ -524,9 +539,9 @@ func (s *Server) serveSingle(w wire, o *opened, ready protocol.Ready) error {
 	case measurement.UDP, measurement.PPS:
 		return s.servePackets(w, open, ready)
 	case measurement.RR:
-		return serveRR(w, open, ready)
+		return s.serveRR(w, open, ready)
 	case measurement.CRR:
-		return serveCRR(w, open, ready)
+		return s.serveCRR(w, open, ready)
 	case measurement.MTU:
 		return s.serveMTU(w, open, ready)
 	}

@@ -140,6 +140,9 @@ func (t *tcpTest) begin() error {
 		}
 	}
 	t.start = time.Now()
+	if t.req.hooks != nil {
+		t.req.hooks.started(t.start)
+	}
 	deadline := t.start.Add(planned(spec) + graceOf(spec))
 	for _, f := range t.flows {
 		w := wire{Conn: f.conn, deadline: deadline}

@@ -65,7 +65,7 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 		case n >= datagramBytes && in[datagramKind] == datagramHello:
 			s.greetUDP(in[:n], from)
 		case n >= datagramBytes:
-			if err := s.answerUDP(p, in[:n], out, from.Addr()); err != nil {
+			if err := s.answerUDP(p, in[:n], out, from); err != nil {
 				s.log.Debug("answer UDP", "error", err)
 			}
 		default:
@@ -74,11 +74,12 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 	}
 }
 
-func (s *Server) answerUDP(p *sockets.Packets, packet, out []byte, from netip.Addr) error {
-	size := s.answerSize(packet, from)
+func (s *Server) answerUDP(p *sockets.Packets, packet, out []byte, from netip.AddrPort) error {
+	size := s.answerSize(packet, from.Addr())
 	if size == 0 {
 		return nil
 	}
+	s.tellPeer(packet, from)
 	copy(out[:datagramBytes], packet[:datagramBytes])
 	return p.Reply(out[:size])
 }

@@ -37,11 +37,15 @@ func WritePreface(w io.Writer) error {
 }
 
 // ReadPreface reads and checks the other end's preface. It fails at the first
-// byte that cannot belong to one, without waiting for the rest.
+// byte that cannot belong to one, without waiting for the rest; that of a
+// transaction is ErrTransaction.
 func ReadPreface(r io.Reader) error {
 	var b [PrefaceBytes]byte
 	if _, err := io.ReadFull(r, b[:1]); err != nil {
 		return err
+	}
+	if b[0] == TransactionMagic {
+		return ErrTransaction
 	}
 	if b[0] != PrefaceMagic {
 		return fmt.Errorf("%w: first byte is %#02x, not a hopbench connection", ErrMalformed, b[0])

@@ -38,6 +38,8 @@ type Conn struct {
 	cpu  processor
 	// offset is where in its file the next payload begins.
 	offset int64
+	// stamps is nil unless time stamps were asked for.
+	stamps *stamps
 }
 
 // turn is how many bytes an attached Conn transfers before others get theirs;

@@ -1,0 +1,185 @@
+package probe
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// childEnv makes this test binary one of the processes that tests need.
+const childEnv = "HOPBENCH_PROBE_TEST_CHILD"
+
+// child is a test to be run by a process of its own.
+func child(t *testing.T, name string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
+	cmd.Env = append(os.Environ(), childEnv+"="+name)
+	return cmd
+}
+
+func isChild(t *testing.T) {
+	t.Helper()
+	if os.Getenv(childEnv) != t.Name() {
+		t.Skip("is a process that another test starts")
+	}
+}
+
+// A crr test makes many more connections than there are ports, and says what
+// is missing when none is free. It needs a network namespace, whose range of
+// ports it can make small.
+func TestCRRBeyondThePorts(t *testing.T) {
+	cmd := child(t, "TestCRRBeyondThePortsChild")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	testutil.Need(t, !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOSPC), "the right to make a network namespace")
+	if err != nil || strings.Contains(string(out), "--- SKIP") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestCRRBeyondThePortsChild(t *testing.T) {
+	isChild(t)
+	raiseLoopback(t)
+	const ports = 64
+	sysctl(t, "ip_local_port_range", fmt.Sprintf("40000 %d", 40000+ports-1))
+	sysctl(t, "tcp_tw_reuse", "0") // a client must not depend on it
+	target := serve(t, ServerOptions{MaxConnections: 4 * ports})
+	for _, spec := range []measurement.Spec{{Flows: 1}, {Flows: 8}, {Flows: 2, ResponseBytes: 20_000}} {
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.5, 0.05
+		for _, source := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1")} {
+			out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: source}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Latency.Samples < 4*ports || out.Metrics["failed_connections_count"] != 0 {
+				t.Errorf("%d connections over %d ports, %v failed: %v", out.Latency.Samples, ports, out.Metrics["failed_connections_count"], out.Facts)
+			}
+		}
+	}
+	// Others hold every port but that of the control connection; the server's
+	// own is of the range, too.
+	for range ports - 2 {
+		c, err := net.Dial("tcp", target.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Unreachable || !strings.Contains(e.Error(), "ip_local_port_range") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func raiseLoopback(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sysctl(t *testing.T, name, value string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv4", name), []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server process that is stopped in the middle of a test, while its kernel
+// still takes bytes and connections, ends the test with a reason, and serves
+// again once it goes on.
+func TestStoppedServer(t *testing.T) {
+	cmd := child(t, "TestStoppedServerChild")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = end.Close() // tells the child to end
+		_ = cmd.Wait()
+	}()
+	var target netip.AddrPort
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
+			target = netip.MustParseAddrPort(text)
+			break
+		}
+	}
+	specs := []measurement.Spec{
+		{Kind: measurement.RR},
+		{Kind: measurement.RR, Protocol: measurement.OverUDP, Timeout: 0.1},
+		{Kind: measurement.RR, RequestsPerSecond: 1000},
+		{Kind: measurement.CRR, Flows: 2},
+	}
+	var wg, running sync.WaitGroup
+	running.Add(len(specs))
+	for _, spec := range specs {
+		spec.Duration, spec.MaxWarmup = 1.5, 0.01
+		wg.Go(func() {
+			var once sync.Once
+			_, err := Run(testContext(t), Request{Spec: spec, Target: target}, func(p measurement.Progress) {
+				if p.RTT > 0 {
+					once.Do(running.Done)
+				}
+			})
+			once.Do(running.Done)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+				t.Errorf("%s %s: %v", spec.Kind, spec.Protocol, err)
+			}
+		})
+	}
+	running.Wait()
+	stop := func(s os.Signal) {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Error(err)
+		}
+	}
+	stop(syscall.SIGSTOP)
+	wg.Wait()
+	stop(syscall.SIGCONT)
+	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.05}, Target: target}, nil); err != nil {
+		t.Errorf("after the server went on: %v", err)
+	}
+}
+
+func TestStoppedServerChild(t *testing.T) {
+	isChild(t)
+	fmt.Printf("\nlistening on %s\n", serve(t, ServerOptions{}))
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent closes it
+}

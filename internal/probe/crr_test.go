@@ -1,0 +1,236 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+func TestRunCRR(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for name, spec := range map[string]measurement.Spec{
+		"one at a time":  {},
+		"four at a time": {Flows: 4},
+		"large request":  {RequestBytes: 100_000},
+		"large response": {ResponseBytes: 100_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.3, 0.05
+			out, err := Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range measurement.MetricsOf(measurement.CRR) {
+				v, ok := out.Metrics[m.Name]
+				if !ok && out.Latency.Samples < 1000 && (m.Name == "transaction_p99_seconds" || m.Name == "connect_p99_seconds") {
+					continue
+				}
+				if failures := m.Name == "failed_connections_count"; !ok || v < 0 || v == 0 && !failures || v != 0 && failures {
+					t.Errorf("metric %s is %v (present: %v)", m.Name, v, ok)
+				}
+			}
+		})
+	}
+}
+
+// transactionOf opens a crr test and returns the cookie of its connections.
+func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *link {
+	t.Helper()
+	session, err := newSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, session, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.conn.Abort() })
+	return l
+}
+
+// said is what the server answers to bytes that come in pieces, up to its end
+// of the connection, which it closes by itself.
+func said(t *testing.T, target netip.AddrPort, pieces ...[]byte) []byte {
+	t.Helper()
+	c, err := net.Dial("tcp", target.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, p := range pieces {
+		if _, err := c.Write(p); err != nil {
+			break // the server has seen enough
+		}
+	}
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the server did not close: %v", err)
+	}
+	return answer
+}
+
+// The server answers a transaction with the response that its test asked for,
+// however the request arrives, and anything else with nothing at all.
+func TestTransactionsAreAuthorised(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	crr := transactionOf(t, target, measurement.Spec{Kind: measurement.CRR, RequestBytes: 10, ResponseBytes: 300})
+	rr := transactionOf(t, target, measurement.Spec{Kind: measurement.RR})
+	request := func(cookie []byte) []byte {
+		b := make([]byte, protocol.TransactionBytes+10)
+		protocol.PutTransaction(b, cookie)
+		return b
+	}
+	good := request(crr.ready.Cookie)
+	garbled := append([]byte{}, good...)
+	garbled[1]++
+	for _, c := range []struct {
+		name   string
+		pieces [][]byte
+		want   int
+	}{
+		{"at once", [][]byte{good}, 300},
+		{"byte by byte", split(good, 1), 300},
+		{"head and request", [][]byte{good[:protocol.TransactionBytes], good[protocol.TransactionBytes:]}, 300},
+		{"another cookie", [][]byte{garbled}, 0},
+		{"another cookie, byte by byte", split(garbled, 1), 0},
+		{"the cookie of another kind of test", [][]byte{request(rr.ready.Cookie)}, 0},
+	} {
+		for range 3 { // by way of the accepting thread and of the other
+			if got := len(said(t, target, c.pieces...)); got != c.want {
+				t.Errorf("%s: answered with %d bytes, want %d", c.name, got, c.want)
+			}
+		}
+	}
+	s, err := NewServer(ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	test, err := s.join(protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.CRR})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.2")) != nil {
+		t.Error("the right cookie from another address is served")
+	}
+	if s.transaction(test.cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
+		t.Error("the right cookie from the right address is not served")
+	}
+	s.leave(test)
+	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.1")) != nil {
+		t.Error("the cookie of a test that has ended is served")
+	}
+}
+
+func split(b []byte, size int) [][]byte { return slices.Collect(slices.Chunk(b, size)) }
+
+// While connections that say nothing, or half, wait at the server, a crr test
+// and other tests are served.
+func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	l := transactionOf(t, target, measurement.Spec{Kind: measurement.CRR})
+	head := make([]byte, protocol.TransactionBytes)
+	protocol.PutTransaction(head, l.ready.Cookie)
+	for _, bytes := range [][]byte{nil, {protocol.TransactionMagic}, head, []byte("\x00garbage"), {protocol.PrefaceMagic}} {
+		c, err := net.Dial("tcp", target.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write(bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, spec := range []measurement.Spec{{Kind: measurement.CRR, Duration: 0.1}, {Kind: measurement.RR, Duration: 0.1}} {
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Metrics["failed_connections_count"] != 0 {
+			t.Error(out.Facts)
+		}
+	}
+}
+
+// A server that goes away ends the test soon, not after its whole time.
+func TestCRRServerVanishes(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for _, stall := range []bool{false, true} {
+		// The second response already is more than passes.
+		spec := measurement.Spec{Kind: measurement.CRR, Duration: 0.5, MaxWarmup: 0.01, ResponseBytes: 4000}
+		p, addr := startProxy(t, target, bytesOf(t, target, spec)+5000, stall)
+		_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
+		p.close()
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
+			t.Errorf("stalled %v: %v", stall, err)
+		}
+	}
+}
+
+// A transaction allocates nothing at either end, which here share a process.
+func TestTransactionDoesNotAllocate(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skipf("only Linux connects without the network poller; this is %s", runtime.GOOS)
+	}
+	target := serve(t, ServerOptions{Token: testToken})
+	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
+	test := &crrTest{req: Request{Spec: spec, Target: target}, link: transactionOf(t, target, spec)}
+	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
+	c, err := test.newCaller()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.start = time.Now()
+	transact := func() {
+		began := time.Since(c.start)
+		c.deadline = began + transactionTimeout
+		err := errors.Join(c.dialogue(), c.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.count(began, time.Since(c.start), nil)
+	}
+	for range 20 {
+		transact() // the first ones are answered before the server is prepared
+	}
+	if n := allocations(1000, transact); n != 0 {
+		t.Errorf("a transaction allocates %d times", n)
+	}
+}
+
+// FuzzTransaction holds the accepting thread's reading against the other way.
+func FuzzTransaction(f *testing.F) {
+	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
+	whole := make([]byte, protocol.TransactionBytes+3)
+	protocol.PutTransaction(whole, cookie)
+	f.Add(whole)
+	f.Add([]byte{protocol.TransactionMagic})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, ok := protocol.ParseTransaction(b)
+		r := bytes.NewReader(b)
+		err := protocol.ReadPreface(r)
+		is := errors.Is(err, protocol.ErrTransaction)
+		var slow [protocol.CookieBytes]byte
+		if is {
+			slow, err = protocol.ReadCookie(r)
+			is = err == nil
+		}
+		if ok != is || ok && got != slow {
+			t.Fatalf("% x: %v and %v", b, ok, is)
+		}
+	})
+}

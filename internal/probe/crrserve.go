@@ -1,0 +1,174 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// serveCRR is the server's end of a crr test's control connection. The
+// transactions come on connections of their own, see answering.
+func (s *Server) serveCRR(w wire, open protocol.Open, ready protocol.Ready) error {
+	t := s.sessionOf([protocol.CookieBytes]byte(ready.Cookie))
+	s.transacting.Add(1)
+	defer s.transacting.Add(-1)
+	start, err := awaitStart(&w, ready)
+	if err != nil {
+		return err
+	}
+	w.deadline = start.Add(planned(open.Spec) + grace)
+	host := startHostSampler(start)
+	defer host.end()
+	working := sockets.Waiting()
+	err = protocol.Expect(&w, protocol.TypeReceived, protocol.MaxControl, nil)
+	working()
+	if err != nil {
+		return err
+	}
+	report := protocol.Report{Answered: t.transactions.Load(), Host: host.result()}
+	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+		return err
+	}
+	return w.CloseWrite()
+}
+
+// transaction returns the crr test to which a connection from an address with
+// a cookie belongs, nil if none.
+func (s *Server) transaction(cookie [protocol.CookieBytes]byte, from netip.Addr) *session {
+	t := s.sessionOf(cookie)
+	if t == nil || t.spec.Kind != measurement.CRR || t.client != from.Unmap().WithZone("") {
+		return nil
+	}
+	return t
+}
+
+// serveTransaction answers a transaction whose first byte was read. Connections
+// come here that the accepting thread could not answer at once: a request in
+// several packets, a large one or a large response, or another system than Linux.
+func (s *Server) serveTransaction(c net.Conn) error {
+	cookie, err := protocol.ReadCookie(c)
+	if err != nil {
+		return err
+	}
+	t := s.transaction(cookie, c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	if t == nil {
+		return fmt.Errorf("%w: a transaction of no crr test in progress", protocol.ErrMalformed)
+	}
+	if _, err := io.CopyN(io.Discard, c, int64(t.spec.RequestBytes)); err != nil {
+		return err
+	}
+	if _, err := c.Write(make([]byte, t.spec.ResponseBytes)); err != nil {
+		return err
+	}
+	t.transactions.Add(1)
+	return io.EOF // as it should: this end closes first
+}
+
+const (
+	// inlineRequest and inlineResponse are the largest that the accepting
+	// thread takes and sends without any danger of having to wait.
+	inlineRequest  = 4 << 10
+	inlineResponse = 4 << 10
+)
+
+// answering returns a listener in place of ln, which it takes over or closes:
+// its Accept answers the transactions of crr tests by itself, one after the
+// other, and returns the other connections.
+func (s *Server) answering(ln net.Listener) (net.Listener, error) {
+	tcp, ok := ln.(*net.TCPListener)
+	if !ok {
+		return ln, nil
+	}
+	a, err := sockets.NewAcceptor(tcp)
+	if err != nil {
+		return nil, err
+	}
+	return &answerer{
+		Acceptor: a, s: s,
+		in:  make([]byte, protocol.TransactionBytes+inlineRequest),
+		out: make([]byte, inlineResponse),
+	}, nil
+}
+
+// answerer is a listener that answers transactions.
+type answerer struct {
+	*sockets.Acceptor
+	s         *Server
+	in, out   []byte
+	accepting sync.Mutex // is held as long as the socket is used
+}
+
+func (a *answerer) Accept() (net.Conn, error) {
+	a.accepting.Lock()
+	defer a.accepting.Unlock()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	follower := sockets.NewFollower(followAtServer)
+	defer follower.Release()
+	for {
+		expected := a.s.transacting.Load() > 0
+		a.Expect(expected)
+		incoming, err := a.Acceptor.Accept()
+		switch {
+		case errors.Is(err, sockets.ErrTick):
+		case errors.Is(err, net.ErrClosed):
+			return nil, errors.Join(err, a.Acceptor.Close())
+		case err != nil:
+			return nil, err
+		case expected && a.answer(incoming, follower):
+		default:
+			return incoming.Conn()
+		}
+	}
+}
+
+// Close makes Accept, which closes the socket, return; without one in progress
+// it closes it itself.
+func (a *answerer) Close() error {
+	a.Shutdown()
+	if !a.accepting.TryLock() {
+		return nil
+	}
+	defer a.accepting.Unlock()
+	return a.Acceptor.Close()
+}
+
+// answer says whether it has answered a connection or closed it.
+func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool {
+	n := in.Peek(a.in)
+	cookie, ok := protocol.ParseTransaction(a.in[:n])
+	if !ok {
+		return false
+	}
+	t := a.s.transaction(cookie, in.From)
+	if t == nil || a.s.full() {
+		in.Close()
+		return true
+	}
+	request := protocol.TransactionBytes + t.spec.RequestBytes
+	if n < request || t.spec.ResponseBytes > len(a.out) {
+		return false
+	}
+	if t.spec.Flows == 1 {
+		follower.Accepted(in)
+	}
+	if in.Answer(a.in[:request], a.out[:t.spec.ResponseBytes], t.spec.DSCP) {
+		t.transactions.Add(1)
+	}
+	return true
+}
+
+// full says that no more connections are to be served.
+func (s *Server) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing || len(s.conns) >= s.opts.MaxConnections
+}

@@ -1,0 +1,125 @@
+package probe
+
+import (
+	"errors"
+	"math"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+func TestRunLoad(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for _, spec := range []measurement.Spec{
+		{Protocol: measurement.OverUDP, Flows: 2},
+		{Protocol: measurement.OverTCP, Flows: 1, Direction: measurement.Receive},
+	} {
+		t.Run(string(spec.Protocol), func(t *testing.T) {
+			spec.Kind, spec.Duration, spec.MaxWarmup, spec.IdleDuration = measurement.Load, 0.4, 0.1, 0.3
+			var signs, loaded int // no lock: the race detector shows a call from elsewhere
+			var last measurement.Seconds
+			out, err := Run(testContext(t), Request{ID: "load", Spec: spec, Target: target, Token: testToken}, func(p measurement.Progress) {
+				signs++
+				if p.Throughput > 0 {
+					loaded++
+				}
+				if p.Elapsed < last {
+					t.Errorf("%v s have passed after %v", p.Elapsed, last)
+				}
+				last = p.Elapsed
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if signs == 0 || loaded == 0 {
+				t.Errorf("%d signs of life, %d of the load", signs, loaded)
+			}
+			for _, m := range measurement.MetricsOf(measurement.Load) {
+				v, ok := out.Metrics[m.Name]
+				if !ok && m.Name == "loaded_rtt_p99_seconds" && out.Latency.Samples < 1000 {
+					continue
+				}
+				if !ok || math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 && m.Name != "loss_fraction" && m.Name != "rtt_increase_seconds" {
+					t.Errorf("metric %s is %v (present: %v)", m.Name, v, ok)
+				}
+			}
+			if got, want := out.Metrics["rtt_increase_seconds"], out.Metrics["loaded_rtt_p50_seconds"]-out.Metrics["idle_rtt_p50_seconds"]; got != want {
+				t.Errorf("increase %v, want %v", got, want)
+			}
+			// 500 requests a second were due in exactly the load's window.
+			lost := out.Metrics["loss_fraction"]
+			if due := float64(out.Latency.Samples) / (1 - lost); math.Abs(due-200) > 1 {
+				t.Errorf("%v requests in the window, want 200", due)
+			}
+			if out.IdleLatency == nil || out.IdleLatency.Samples == 0 || len(out.Flows) != spec.Flows || out.Throughput == nil {
+				t.Errorf("parts are missing: %+v", out)
+			}
+			if runtime.GOOS == "linux" && out.Destination.CPUs == 0 {
+				t.Error("the destination's processor time is missing")
+			}
+		})
+	}
+}
+
+// A firewall that lets only TCP pass is named, with the way around it.
+func TestLoadWithoutUDP(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	p, addr := startProxy(t, target, 1<<60, false)
+	defer p.close()
+	hole, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(addr)) // takes packets and is silent
+	if err != nil {
+		t.Skipf("the UDP port of the proxy is taken: %v", err)
+	}
+	defer hole.Close()
+	spec := measurement.Spec{Kind: measurement.Load, Duration: 0.1, MaxWarmup: 0.02, IdleDuration: 0.05, Timeout: 0.05}
+	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+		t.Errorf("got %v", err)
+	}
+	spec.Protocol = measurement.OverTCP
+	if _, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil); err != nil {
+		t.Errorf("over TCP: %v", err)
+	}
+}
+
+func TestResponsiveness(t *testing.T) {
+	ms := func(v ...int) (d []time.Duration) {
+		for _, v := range v {
+			d = append(d, time.Duration(v)*time.Millisecond)
+		}
+		return d
+	}
+	hundred := make([]int, 100)
+	for i := range hundred {
+		hundred[i] = 10
+	}
+	slow := append([]int{}, hundred...)
+	for i := range 5 {
+		slow[i*20] = 5000 // the slowest twentieth does not count
+	}
+	for _, c := range []struct {
+		rtts []time.Duration
+		want float64
+	}{
+		{nil, 0},
+		{ms(20), 3000},
+		{ms(0), 0},
+		{ms(hundred...), 6000},
+		{ms(slow...), 6000},
+		{ms(30, 10), 6000}, // the slower of two is beyond the 95th percentile
+	} {
+		if got := responsiveness(c.rtts); math.Abs(got-c.want) > 1e-6*c.want {
+			t.Errorf("%d round trips: %v per minute, want %v", len(c.rtts), got, c.want)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	rtts, lost := within([]sample{{0, 1}, {10, 2}, {15, -1}, {19, 3}, {20, 4}}, 10, 20)
+	if len(rtts) != 2 || rtts[0] != 2 || rtts[1] != 3 || lost != 1 {
+		t.Errorf("%v, %d lost", rtts, lost)
+	}
+}

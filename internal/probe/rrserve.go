@@ -1,0 +1,246 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// serveRR is the server's end of an rr test.
+func (s *Server) serveRR(w wire, open protocol.Open, ready protocol.Ready) error {
+	spec := open.Spec
+	if err := w.NoDelay(); err != nil {
+		return err
+	}
+	end := &rrEnd{spec: spec, ready: ready}
+	if spec.Protocol == measurement.OverUDP {
+		end.peer = s.sessionOf([protocol.CookieBytes]byte(ready.Cookie)).peer
+	}
+	start, err := awaitStart(&w, ready)
+	if err != nil {
+		return err
+	}
+	w.deadline = start.Add(planned(spec) + grace)
+	host := startHostSampler(start)
+	defer host.end()
+	// Another goroutine transfers; this one waits for the end.
+	working := sockets.Waiting()
+	if spec.Protocol == measurement.OverUDP {
+		err = end.serveUDP(&w)
+	} else {
+		err = end.serveTCP(&w)
+	}
+	working()
+	if err != nil {
+		return err
+	}
+	report := protocol.Report{Answered: end.answered.Load(), Host: host.result(), Facts: end.facts,
+		Effective: map[string]string{"destination_wait": waiting(end.spin)}}
+	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+		return err
+	}
+	return w.CloseWrite()
+}
+
+// rrEnd is an rr test in progress at the server.
+type rrEnd struct {
+	spec     measurement.Spec
+	ready    protocol.Ready
+	peer     <-chan netip.AddrPort // who sent the first request over UDP
+	answered atomic.Int64
+	spin     bool
+	facts    []string
+}
+
+// run runs f, which transfers on conn, as onThread does.
+func (e *rrEnd) run(conn *sockets.Conn, f func(spin bool) error) error {
+	fact, err := onThread(e.spec.Spin, "destination", func(spin bool) error {
+		e.spin = spin
+		if spin {
+			return f(true)
+		}
+		release, err := conn.KeepProcessor()
+		if err != nil {
+			return err
+		}
+		defer release()
+		return f(false)
+	})
+	if fact != "" {
+		e.facts = append(e.facts, fact)
+	}
+	return err
+}
+
+func (e *rrEnd) serveTCP(w *wire) error {
+	request, response := make([]byte, e.spec.RequestBytes), make([]byte, e.spec.ResponseBytes)
+	return e.run(w.Conn, func(spin bool) error {
+		n, err := answer(w, request, response, spin, e.follower(spin))
+		e.answered.Store(n)
+		return err
+	})
+}
+
+// follower is nil where a thread is not to follow its packets: a spinning one
+// needs no waking, and one with several requests in flight finds the next one
+// without sleeping.
+func (e *rrEnd) follower(spin bool) *sockets.Follower {
+	if spin || pipelined(e.spec) {
+		return nil
+	}
+	return sockets.NewFollower(followAtServer)
+}
+
+// answer responds to every request up to the last one, and says to how many.
+func answer(w *wire, request, response []byte, spin bool, follower *sockets.Follower) (int64, error) {
+	read, write := w.Read, w.Write
+	if spin {
+		read, write = w.spinRead, w.spinWrite
+	}
+	if follower != nil {
+		defer follower.Release()
+	}
+	var n int64
+	for {
+		for done := 0; done < len(request); {
+			got, err := read(request[done:])
+			if err != nil {
+				return n, err
+			}
+			done += got
+		}
+		if _, err := write(response); err != nil {
+			return n, err
+		}
+		n++
+		if follower != nil {
+			follower.Received(w.Conn)
+		}
+		if request[0] != moreRequests {
+			return n, nil
+		}
+		// A client that never ends is bounded too; the clock is read rarely.
+		if n%1024 == 0 && w.late() {
+			return n, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// serveUDP waits for the end of the test on the TCP connection. The first
+// request meets Server.serveUDP; the others are answered by a thread of this
+// test on a socket connected to the client, as soon as there is one: plain
+// recv and send cost less than the listening socket's recvmsg and sendmsg, and
+// no other test's packets come between.
+func (e *rrEnd) serveUDP(w *wire) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var failed error
+	wg.Go(func() {
+		select {
+		case peer := <-e.peer:
+			if err := e.answerPeer(ctx, peer); ctx.Err() == nil {
+				failed = err
+			}
+		case <-ctx.Done():
+		}
+	})
+	err := protocol.Expect(w, protocol.TypeReceived, protocol.MaxControl, nil)
+	cancel()
+	wg.Wait()
+	if failed != nil {
+		e.facts = append(e.facts, fmt.Sprintf("the destination answered from its shared UDP socket, which is slower: %v", failed))
+	}
+	return err
+}
+
+// answerPeer answers the requests of peer until ctx ends.
+func (e *rrEnd) answerPeer(ctx context.Context, peer netip.AddrPort) error {
+	local, err := netip.ParseAddrPort(e.ready.Server)
+	if err != nil {
+		return fmt.Errorf("own address: %w", err)
+	}
+	udp, err := sockets.ConnectUDP(ctx, local, peer)
+	if err != nil {
+		return err
+	}
+	conn, err := sockets.DetachUDP(udp)
+	if err != nil {
+		return errors.Join(err, ignoreClosed(udp.Close()))
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	if err := marked(conn, e.spec); err != nil {
+		return err
+	}
+	var stop atomic.Bool
+	defer context.AfterFunc(ctx, func() { stop.Store(true); conn.Interrupt() })()
+	return e.run(conn, func(spin bool) error {
+		e.answerPackets(conn, spin, &stop)
+		return nil
+	})
+}
+
+// maxBadReads bounds errors in a row: each ICMP error is one, and does not end
+// the test.
+const maxBadReads = 1000
+
+// answerPackets answers the test's requests on conn until stop.
+func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) {
+	in := make([]byte, maxDatagram)
+	out := make([]byte, max(e.spec.ResponseBytes, datagramBytes))
+	read, write := conn.Read, conn.Write
+	if spin {
+		read, write = conn.TryRead, conn.TryWrite
+	}
+	follower := e.follower(spin)
+	if follower != nil {
+		defer follower.Release()
+	}
+	var p patience
+	for bad := 0; bad < maxBadReads && !stop.Load(); {
+		n, err := read(in)
+		switch {
+		case err == sockets.ErrTick: //nolint:errorlint // read's very value, in a hot loop
+			if spin {
+				p.yield()
+			}
+			continue
+		case err != nil:
+			bad++
+			continue
+		}
+		bad = 0
+		if n < datagramBytes || in[datagramKind] != datagramRequest || !bytes.Equal(in[:protocol.CookieBytes], e.ready.Cookie) {
+			continue // it came before the socket was connected
+		}
+		copy(out[:datagramBytes], in[:datagramBytes])
+		if _, err := write(out); err == nil {
+			e.answered.Add(1)
+		}
+		if follower != nil {
+			follower.Received(conn)
+		}
+	}
+}
+
+// tellPeer tells the rr test over UDP that packet belongs to, if any, from where
+// its requests come. The caller has checked that it may be answered.
+func (s *Server) tellPeer(packet []byte, from netip.AddrPort) {
+	if packet[datagramKind] != datagramRequest {
+		return
+	}
+	if t := s.sessionOf([protocol.CookieBytes]byte(packet[:protocol.CookieBytes])); t != nil {
+		select {
+		case t.peer <- from:
+		default: // told already
+		}
+	}
+}

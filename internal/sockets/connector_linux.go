@@ -1,0 +1,186 @@
+package sockets
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Connector makes one TCP connection after another from and to the same
+// addresses. All that a connection needs exists before it, so that none
+// allocates. It belongs to one goroutine.
+type Connector struct {
+	// Conn is the connection made last. Only Read, Write and those of Connector's
+	// own methods that hide its others are for use.
+	Conn
+	options ConnectOptions
+	remote  endpoint
+	local   *endpoint
+	tick    unix.Timeval
+}
+
+// ConnectOptions are the addresses and the marks of a Connector's packets.
+type ConnectOptions struct {
+	Remote netip.AddrPort
+	Local  netip.Addr // may be invalid: the kernel chooses
+	Device string     // SO_BINDTODEVICE, may be empty
+	DSCP   int        // RFC 2474, 0 to 63
+	// NoDelay turns Nagle's algorithm off, for requests of several segments.
+	NoDelay bool
+}
+
+// endpoint is a socket address in the kernel's own form.
+type endpoint struct {
+	four   unix.RawSockaddrInet4
+	six    unix.RawSockaddrInet6
+	family int
+}
+
+func newEndpoint(a netip.AddrPort) (*endpoint, error) {
+	addr := a.Addr().Unmap()
+	network := [2]byte{byte(a.Port() >> 8), byte(a.Port())}
+	port := *(*uint16)(unsafe.Pointer(&network))
+	if addr.Is4() {
+		return &endpoint{family: unix.AF_INET, four: unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: addr.As4()}}, nil
+	}
+	e := &endpoint{family: unix.AF_INET6, six: unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: addr.As16()}}
+	if zone := addr.Zone(); zone != "" {
+		link, err := net.InterfaceByName(zone)
+		if err != nil {
+			return nil, fmt.Errorf("interface %s of %s: %w", zone, addr, err)
+		}
+		e.six.Scope_id = uint32(link.Index)
+	}
+	return e, nil
+}
+
+func (e *endpoint) pointer() (unsafe.Pointer, uintptr) {
+	if e.family == unix.AF_INET {
+		return unsafe.Pointer(&e.four), unix.SizeofSockaddrInet4
+	}
+	return unsafe.Pointer(&e.six), unix.SizeofSockaddrInet6
+}
+
+// NewConnector prepares connections; it makes none yet.
+func NewConnector(o ConnectOptions) (*Connector, error) {
+	remote, err := newEndpoint(o.Remote)
+	if err != nil {
+		return nil, fmt.Errorf("prepare connections to %s: %w", o.Remote, err)
+	}
+	k := &Connector{options: o, remote: *remote, tick: unix.NsecToTimeval(rawWait.Nanoseconds())}
+	k.fd, k.cpu = -1, newProcessor()
+	if o.Local.IsValid() {
+		if k.local, err = newEndpoint(netip.AddrPortFrom(o.Local, 0)); err != nil {
+			return nil, fmt.Errorf("prepare connections from %s: %w", o.Local, err)
+		}
+	}
+	return k, nil
+}
+
+// Connect makes a connection. ErrTick says that the other end has not answered
+// yet: the next call goes on waiting. After any other error there is none.
+func (k *Connector) Connect() error {
+	if k.fd < 0 {
+		if err := k.open(); err != nil {
+			return err
+		}
+	}
+	name, length := k.remote.pointer()
+	for {
+		// Not a raw call, for the reason that Acceptor.Accept gives.
+		_, _, errno := syscall.Syscall(unix.SYS_CONNECT, uintptr(k.fd), uintptr(name), length)
+		switch errno {
+		case 0, unix.EISCONN:
+			k.cpu.busy()
+			return nil
+		case unix.EINTR:
+			// The attempt goes on; connecting again waits for its end.
+			k.cpu.idle()
+		case unix.EINPROGRESS, unix.EALREADY:
+			k.cpu.idle()
+			return ErrTick
+		default:
+			return errors.Join(errno, k.Close())
+		}
+	}
+}
+
+// open makes the socket.
+func (k *Connector) open() error {
+	fd, _, errno := syscall.RawSyscall(unix.SYS_SOCKET, uintptr(k.remote.family), unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return errno
+	}
+	k.fd = int(fd)
+	if err := k.prepare(); err != nil {
+		return errors.Join(err, k.Close())
+	}
+	return nil
+}
+
+func (k *Connector) prepare() error {
+	err := errors.Join(
+		unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &k.tick),
+		unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &k.tick),
+	)
+	if err != nil {
+		return err
+	}
+	if k.options.NoDelay {
+		if err := unix.SetsockoptInt(k.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+			return err
+		}
+	}
+	if k.options.DSCP != 0 {
+		if err := mark(k.fd, k.remote.family, k.options.DSCP); err != nil {
+			return fmt.Errorf("mark packets: %w", err)
+		}
+	}
+	if k.options.Device != "" {
+		if err := unix.SetsockoptString(k.fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, k.options.Device); err != nil {
+			return fmt.Errorf("bind to interface %s: %w", k.options.Device, err)
+		}
+	}
+	if k.local == nil {
+		return nil
+	}
+	// Leave the port to connect, which knows the other end: else each port
+	// could be used towards one destination only (ip(7)).
+	if err := unix.SetsockoptInt(k.fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); err != nil {
+		return fmt.Errorf("leave the port to connect: %w", err)
+	}
+	name, length := k.local.pointer()
+	if _, _, errno := syscall.RawSyscall(unix.SYS_BIND, uintptr(k.fd), uintptr(name), length); errno != 0 {
+		return fmt.Errorf("bind to %s: %w", k.options.Local, errno)
+	}
+	return nil
+}
+
+// mark sets the differentiated services field.
+func mark(fd, family, dscp int) error {
+	if family == unix.AF_INET {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_TOS, dscp<<2)
+	}
+	return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_TCLASS, dscp<<2)
+}
+
+// Close ends the connection made last; it may be called without one.
+func (k *Connector) Close() error {
+	if k.fd < 0 {
+		return nil
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_CLOSE, uintptr(k.fd), 0, 0)
+	k.fd = -1
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Follow tells f of a message that the connection received.
+func (k *Connector) Follow(f *Follower) { f.Received(&k.Conn) }
