@@ -125,7 +125,12 @@ func (a *answerer) Accept() (net.Conn, error) {
 			return nil, err
 		case expected && a.answer(incoming, follower):
 		default:
-			return incoming.Conn()
+			c, err := incoming.Conn()
+			if err == nil {
+				return c, nil
+			}
+			// It concerns this one client, who may be gone already.
+			a.s.log.Info("connection lost on being accepted", "client", incoming.From, "error", err)
 		}
 	}
 }

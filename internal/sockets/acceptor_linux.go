@@ -181,8 +181,13 @@ func (in Incoming) Close() {
 func (in Incoming) Conn() (net.Conn, error) {
 	file := os.NewFile(uintptr(in.fd), "accepted connection")
 	c, err := net.FileConn(file)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("take an accepted connection: %w", err), file.Close())
+	err = errors.Join(err, file.Close())
+	if err == nil && c.RemoteAddr() == nil {
+		// The client has reset it: nobody is there any more.
+		err = errors.Join(unix.ENOTCONN, c.Close())
 	}
-	return c, file.Close()
+	if err != nil {
+		return nil, fmt.Errorf("take an accepted connection: %w", err)
+	}
+	return c, nil
 }

@@ -1,0 +1,31 @@
+package probe
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Clients that reset their connection before the server has accepted it, or
+// right then, harm nobody else.
+func TestServerOutlivesClientsThatResetAtOnce(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for range 300 {
+		c, err := net.DialTimeout("tcp", target.String(), 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).SetLinger(0); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01}}
+	if _, err := Run(t.Context(), req, nil); err != nil {
+		t.Errorf("the next client: %v", err)
+	}
+}
