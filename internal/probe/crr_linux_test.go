@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -20,29 +19,19 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// childEnv makes this test binary one of the processes that tests need.
-const childEnv = "HOPBENCH_PROBE_TEST_CHILD"
-
-// child is a test to be run by a process of its own.
-func child(t *testing.T, name string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
-	cmd.Env = append(os.Environ(), childEnv+"="+name)
-	return cmd
-}
-
-func isChild(t *testing.T) {
-	t.Helper()
-	if os.Getenv(childEnv) != t.Name() {
-		t.Skip("is a process that another test starts")
-	}
-}
+// childEnv tells a test that it is in the network namespace it asked for.
+const childEnv = "HOPBENCH_TEST_IN_NAMESPACE"
 
 // A crr test makes many more connections than there are ports, and says what
 // is missing when none is free. It needs a network namespace, whose range of
 // ports it can make small.
 func TestCRRBeyondThePorts(t *testing.T) {
-	cmd := child(t, "TestCRRBeyondThePortsChild")
+	if os.Getenv(childEnv) != "" {
+		beyondThePorts(t)
+		return
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestCRRBeyondThePorts$", "-test.v")
+	cmd.Env = append(os.Environ(), childEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -51,13 +40,12 @@ func TestCRRBeyondThePorts(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	testutil.Need(t, !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOSPC), "the right to make a network namespace")
-	if err != nil || strings.Contains(string(out), "--- SKIP") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestCRRBeyondThePorts") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-func TestCRRBeyondThePortsChild(t *testing.T) {
-	isChild(t)
+func beyondThePorts(t *testing.T) {
 	raiseLoopback(t)
 	const ports = 64
 	sysctl(t, "ip_local_port_range", fmt.Sprintf("40000 %d", 40000+ports-1))
@@ -118,29 +106,7 @@ func sysctl(t *testing.T, name, value string) {
 // still takes bytes and connections, ends the test with a reason, and serves
 // again once it goes on.
 func TestStoppedServer(t *testing.T) {
-	cmd := child(t, "TestStoppedServerChild")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = end.Close() // tells the child to end
-		_ = cmd.Wait()
-	}()
-	var target netip.AddrPort
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
-			target = netip.MustParseAddrPort(text)
-			break
-		}
-	}
+	server, target := startServer(t, 0)
 	specs := []measurement.Spec{
 		{Kind: measurement.RR},
 		{Kind: measurement.RR, Protocol: measurement.OverUDP, Timeout: 0.1},
@@ -166,7 +132,7 @@ func TestStoppedServer(t *testing.T) {
 	}
 	running.Wait()
 	stop := func(s os.Signal) {
-		if err := cmd.Process.Signal(s); err != nil {
+		if err := server.Process.Signal(s); err != nil {
 			t.Error(err)
 		}
 	}
@@ -176,10 +142,4 @@ func TestStoppedServer(t *testing.T) {
 	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.05}, Target: target}, nil); err != nil {
 		t.Errorf("after the server went on: %v", err)
 	}
-}
-
-func TestStoppedServerChild(t *testing.T) {
-	isChild(t)
-	fmt.Printf("\nlistening on %s\n", serve(t, ServerOptions{}))
-	_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent closes it
 }

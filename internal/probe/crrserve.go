@@ -104,6 +104,9 @@ type answerer struct {
 	s         *Server
 	in, out   []byte
 	accepting sync.Mutex // is held as long as the socket is used
+	// waiting, if any does, was accepted and waits for one more descriptor.
+	waiting    sockets.Incoming
+	anyWaiting bool
 }
 
 func (a *answerer) Accept() (net.Conn, error) {
@@ -114,6 +117,19 @@ func (a *answerer) Accept() (net.Conn, error) {
 	follower := sockets.NewFollower(followAtServer)
 	defer follower.Release()
 	for {
+		if a.anyWaiting {
+			c, err := a.waiting.Conn()
+			if temporary(err) && !a.s.full() {
+				return nil, err
+			}
+			a.anyWaiting = false
+			if err == nil {
+				return c, nil
+			}
+			a.waiting.Close()
+			// It concerns this one client, who may be gone already.
+			a.s.log.Info("connection lost on being accepted", "client", a.waiting.From, "error", err)
+		}
 		expected := a.s.transacting.Load() > 0
 		a.Expect(expected)
 		incoming, err := a.Acceptor.Accept()
@@ -125,12 +141,7 @@ func (a *answerer) Accept() (net.Conn, error) {
 			return nil, err
 		case expected && a.answer(incoming, follower):
 		default:
-			c, err := incoming.Conn()
-			if err == nil {
-				return c, nil
-			}
-			// It concerns this one client, who may be gone already.
-			a.s.log.Info("connection lost on being accepted", "client", incoming.From, "error", err)
+			a.waiting, a.anyWaiting = incoming, true
 		}
 	}
 }

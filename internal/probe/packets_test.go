@@ -412,14 +412,7 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 // A flow leaves from the port and through the interface that were asked for.
 func TestPacketsLeaveFromThePort(t *testing.T) {
 	target := serve(t, ServerOptions{})
-	free, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.LocalAddr().(*net.UDPAddr).Port
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := freePorts(t, 1)
 	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: 100, RateBitsPerSecond: 1e6, Duration: 0.3, MaxWarmup: 0.01, SourcePort: port}
 	if runtime.GOOS == "linux" {
 		spec.Device = "lo"

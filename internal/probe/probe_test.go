@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"runtime"
@@ -21,6 +22,27 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testToken = "a shared secret"
+
+// freePorts is the first of n local ports that were free a moment ago. They lie
+// below what systems give to who asks for none, so that no other test gets them.
+func freePorts(t *testing.T, n int) int {
+	t.Helper()
+	for range 100 {
+		first := 20_000 + rand.IntN(10_000)
+		free := true
+		for port := first; port < first+n && free; port++ {
+			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+			if free = err == nil; free {
+				_ = ln.Close()
+			}
+		}
+		if free {
+			return first
+		}
+	}
+	t.Fatal("no free ports")
+	return 0
+}
 
 // serve runs a server on a free port of loopback for the length of the test.
 func serve(t testing.TB, o ServerOptions) netip.AddrPort {

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -13,31 +12,6 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-// freePorts is the first of n local ports that were free a moment ago.
-func freePorts(t *testing.T, n int) int {
-	t.Helper()
-	for range 100 {
-		first, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := first.Addr().(*net.TCPAddr).Port
-		free := port+n <= 65535
-		for i := 1; i < n && free; i++ {
-			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i))
-			if free = err == nil; free {
-				_ = ln.Close()
-			}
-		}
-		_ = first.Close()
-		if free {
-			return port
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
-}
 
 // Every option reaches the sockets of the right end, and the outcome says what
 // they answered.

@@ -138,6 +138,7 @@ func (a *Acceptor) Close() error {
 type Incoming struct {
 	fd, family int
 	From       netip.Addr
+	file       *os.File // owns fd once Conn was called
 }
 
 // Peek copies bytes that wait to p without taking them, and returns how many.
@@ -172,16 +173,27 @@ func (in Incoming) Answer(request, response []byte, dscp int) bool {
 
 // Close ends the connection.
 func (in Incoming) Close() {
+	if in.file != nil {
+		_ = in.file.Close() // as below, or closed already
+		return
+	}
 	// A socket that does not linger has no error to report.
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE, uintptr(in.fd), 0, 0)
 }
 
-// Conn hands the connection over to the runtime's network poller; it is closed
-// if that fails.
-func (in Incoming) Conn() (net.Conn, error) {
-	file := os.NewFile(uintptr(in.fd), "accepted connection")
-	c, err := net.FileConn(file)
-	err = errors.Join(err, file.Close())
+// Conn hands the connection over to the runtime's network poller, which needs
+// a second descriptor. Without one it returns unix.EMFILE or unix.ENFILE, and
+// may be called again; after any other error the connection is closed, and
+// Close does nothing.
+func (in *Incoming) Conn() (net.Conn, error) {
+	if in.file == nil {
+		in.file = os.NewFile(uintptr(in.fd), "accepted connection")
+	}
+	c, err := net.FileConn(in.file)
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return nil, fmt.Errorf("take an accepted connection: %w", err)
+	}
+	err = errors.Join(err, in.file.Close())
 	if err == nil && c.RemoteAddr() == nil {
 		// The client has reset it: nobody is there any more.
 		err = errors.Join(unix.ENOTCONN, c.Close())

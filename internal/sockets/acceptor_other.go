@@ -57,4 +57,4 @@ func (in Incoming) Close() {
 }
 
 // Conn hands the connection over.
-func (in Incoming) Conn() (net.Conn, error) { return in.c, nil }
+func (in *Incoming) Conn() (net.Conn, error) { return in.c, nil }
