@@ -5,6 +5,7 @@
 package experiment
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -25,11 +26,13 @@ type Experiment struct {
 	Endpoints   []Endpoint
 	Source      string // name of the endpoint that paths start at
 	Destination string
-	Baseline    string // name of the path that the others are compared with
-	Blocks      int
-	Paths       []Path
-	Tests       []Test
-	Published   *Published
+	// Pairs of a source and a destination that do every test at the same time.
+	Pairs     int
+	Baseline  string // name of the path that the others are compared with
+	Blocks    int
+	Paths     []Path
+	Tests     []Test
+	Published *Published
 	// Model says how the hops' parameters were derived, for the report.
 	Model string
 	// File is where it was read from, Text its bytes.
@@ -49,6 +52,10 @@ type Endpoint struct {
 	ReceiveWindowBytes int64
 	// CongestionControl of its flows, empty for the lab's default (cubic).
 	CongestionControl string
+	// SoftwareSwitch puts a software switch between the endpoint and the network.
+	SoftwareSwitch bool
+	// NICs over which its paths are spread; they share the egress.
+	NICs int
 }
 
 // Path is a named, ordered list of hops from source to destination.
@@ -56,6 +63,43 @@ type Path struct {
 	Name  string
 	Title string
 	Hops  []Hop
+	// SameAs names the path whose addresses, hops and tunnel this one shares,
+	// empty for a path of its own. Hops and Tunnel are that path's.
+	SameAs string
+	// Off are the names of hops that are switched off: traffic passes them by.
+	Off []string
+	// Settle is how long after switching nothing is measured.
+	Settle time.Duration
+	// Tunnel between the endpoints over all hops, nil for none.
+	Tunnel *Tunnel
+}
+
+// TunnelType names a kind of encapsulation.
+type TunnelType string
+
+// The tunnel types.
+const (
+	VXLAN     TunnelType = "vxlan"     // RFC 7348
+	WireGuard TunnelType = "wireguard" // in the kernel
+)
+
+// Tunnel is an encapsulation between the endpoints of a path.
+type Tunnel struct {
+	Type TunnelType
+	ID   int // VXLAN network identifier
+	Port int // of UDP
+	MTU  int // inside, in bytes
+}
+
+// String is the tunnel in a few words, empty for none.
+func (t *Tunnel) String() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.Type == VXLAN:
+		return fmt.Sprintf("vxlan id %d, UDP port %d, MTU %d", t.ID, t.Port, t.MTU)
+	}
+	return fmt.Sprintf("%s, UDP port %d, MTU %d", t.Type, t.Port, t.MTU)
 }
 
 // HopType names a kind of hop.
@@ -63,20 +107,75 @@ type HopType string
 
 // The hop types.
 const (
-	Cable  HopType = "cable"  // a wire with delay, jitter, loss, rate
-	Router HopType = "router" // an IP forwarding node
+	Cable        HopType = "cable"        // a wire with delay, jitter, loss, rate
+	Router       HopType = "router"       // an IP forwarding node
+	Firewall     HopType = "firewall"     // a stateful packet filter, of one or several instances
+	IDPS         HopType = "idps"         // inspects payloads against rules
+	NAT          HopType = "nat"          // translates addresses
+	LoadBalancer HopType = "loadbalancer" // spreads flows over back ends
+	Gateway      HopType = "gateway"      // a router that never answers, with a limit of flows
 )
 
-// Hop is one element of a path. Impairments act in each direction. A router's
-// impairments act on the link that leaves it towards the destination (and on
-// the way back on the same link), a cable's on the link that it is.
+// HopTypes lists every type of hop.
+func HopTypes() []HopType {
+	return []HopType{Cable, Router, Firewall, IDPS, NAT, LoadBalancer, Gateway}
+}
+
+// Hop is one element of a path. Impairments act in each direction. Those of a
+// cable act on the link that it is, those of any other hop on the link that
+// leaves it towards the destination (and on the way back on the same link).
 type Hop struct {
 	Type HopType
 	Name string
 	Impairment
+	// MTU of the link in bytes, 0 for Ethernet's.
+	MTU int
+	// Silent hops never answer with ICMP.
+	Silent bool
+	// OneWay hops are passed by on the way back.
+	OneWay bool
+
+	Rules     int       // of a firewall
+	Instances int       // of a firewall; Impairment acts on each
+	ScaleOut  *ScaleOut // of a firewall, nil for none
+
+	Mode     IDPSMode
+	RuleFile string // of an idps, empty for the built-in rules
+
+	Translate  Translation // of a nat
+	SilentHops int         // before a nat
+	Backends   int         // of a loadbalancer
+	FlowLimit  int         // of a gateway, 0 for none
+
 	// Parameters are the fields as written, for reports: {"delay": "1.13ms"}.
 	Parameters map[string]string
 }
+
+// ScaleOut is how a firewall grows in the middle of a trial.
+type ScaleOut struct {
+	At        time.Duration // from the start of the trial's traffic
+	Instances int           // from then on
+}
+
+// IDPSMode is what an idps does with a flow that matches a rule.
+type IDPSMode string
+
+// The modes of an idps.
+const (
+	IDPSOff   IDPSMode = "off"
+	IDPSAlert IDPSMode = "alert"
+	IDPSDeny  IDPSMode = "deny"
+)
+
+// Translation is which addresses a nat replaces.
+type Translation string
+
+// The translations.
+const (
+	TranslateSource      Translation = "source"
+	TranslateDestination Translation = "destination"
+	TranslateBoth        Translation = "both"
+)
 
 // Impairment is what a hop does to frames, per direction.
 type Impairment struct {
@@ -86,6 +185,9 @@ type Impairment struct {
 	DuplicateFraction float64
 	ReorderFraction   float64
 	RateBitsPerSecond float64 // 0 unlimited
+	// PerFlowRateBitsPerSecond is that of each flow (addresses, protocol and
+	// ports), 0 unlimited.
+	PerFlowRateBitsPerSecond float64
 }
 
 // Test is a named measurement that every path gets in every block.

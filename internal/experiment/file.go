@@ -33,6 +33,9 @@ type File struct {
 	Source NameText `json:"source" jsonschema:"example=vm1"`
 	// Name of the endpoint that paths lead to.
 	Destination NameText `json:"destination" jsonschema:"example=vm2"`
+	// Pairs of a source and a destination like these two, which do every test
+	// at the same time; 1 when left out.
+	Pairs int `json:"pairs,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// Name of the path that all others are compared with.
 	Baseline NameText `json:"baseline" jsonschema:"example=direct"`
 	// How many times every path gets every test. At least 6 are needed to
@@ -58,6 +61,12 @@ type FileEndpoint struct {
 	// Kernel name of the congestion control of the endpoint's flows, such as
 	// cubic or bbr; cubic in a lab and otherwise the host's own when left out.
 	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
+	// Whether the endpoint's interfaces are attached directly; false puts the
+	// host's software switch between them and the network. True when left out.
+	Accelerated bool `json:"accelerated,omitempty"`
+	// Number of interfaces over which its paths are spread; they share the
+	// egress. 1 when left out.
+	NICs int `json:"nics,omitempty" jsonschema:"minimum=1,maximum=8"`
 }
 
 // FilePath is a way from the source to the destination.
@@ -66,17 +75,41 @@ type FilePath struct {
 	Name NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
-	// What traffic crosses, in order from the source.
-	Hops []FileHop `json:"hops" jsonschema:"minItems=1,maxItems=32"`
+	// What traffic crosses, in order from the source; left out in a path that is
+	// the same as another.
+	Hops []FileHop `json:"hops,omitempty" jsonschema:"minItems=1,maxItems=32"`
+	// Name of the path whose addresses, hops and tunnel this one has too, but
+	// for the hops that are switched off.
+	SameAs NameText `json:"same_as,omitempty"`
+	// Names of the hops that are switched off on this path, which is the same as
+	// another: traffic passes them by.
+	Off []NameText `json:"off,omitempty" jsonschema:"minItems=1,maxItems=32"`
+	// How long after switching nothing is measured; 200ms when left out.
+	Settle TimeText `json:"settle,omitempty"`
+	// Encapsulation between the two endpoints, over all hops.
+	Tunnel *FileTunnel `json:"tunnel,omitempty"`
+}
+
+// FileTunnel is an encapsulation between the two endpoints of a path.
+type FileTunnel struct {
+	// Kind of encapsulation.
+	Type string `json:"type" jsonschema:"enum=vxlan,enum=wireguard"`
+	// VXLAN network identifier; 1 when left out.
+	ID int `json:"id,omitempty" jsonschema:"minimum=1,maximum=16777215"`
+	// UDP port of the encapsulation; 4789 for vxlan and 51820 for wireguard when
+	// left out.
+	Port int `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
+	// MTU inside; what the path leaves when left out.
+	MTU SizeText `json:"mtu,omitempty"`
 }
 
 // FileHop is one element of a path. What it does to frames, it does in each
 // direction.
 type FileHop struct {
-	// A cable is a wire; a router forwards IP packets and acts on the link
-	// that leaves it towards the destination.
-	Type string `json:"type" jsonschema:"enum=cable,enum=router"`
-	// Name of the hop; a router must have one.
+	// A cable is a wire; every other hop forwards IP packets and acts on the
+	// link that leaves it towards the destination.
+	Type string `json:"type" jsonschema:"enum=cable,enum=router,enum=firewall,enum=idps,enum=nat,enum=loadbalancer,enum=gateway"`
+	// Name of the hop; every hop but a cable must have one.
 	Name NameText `json:"name,omitempty" jsonschema:"example=appliance"`
 	// One-way delay, up to 10s.
 	Delay TimeText `json:"delay,omitempty"`
@@ -89,8 +122,51 @@ type FileHop struct {
 	Duplicate FractionText `json:"duplicate,omitempty"`
 	// Share of frames that overtake, up to 50%.
 	Reorder FractionText `json:"reorder,omitempty"`
-	// Rate in each direction; unlimited when left out.
+	// Rate in each direction, of a firewall that of each instance; unlimited
+	// when left out.
 	Rate RateText `json:"rate,omitempty"`
+	// Rate of each flow (addresses, protocol and ports) in each direction;
+	// unlimited when left out.
+	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
+	// MTU of the link; 1500B when left out.
+	MTU SizeText `json:"mtu,omitempty"`
+	// Whether the hop never answers with ICMP, so that a trace shows a star;
+	// gateways never do. False when left out.
+	Silent bool `json:"silent,omitempty"`
+	// Whether the way back passes the hop by; false when left out.
+	OneWay bool `json:"one_way,omitempty"`
+	// Rules of a firewall that every new flow is held against before the one
+	// that accepts it; 100 when left out.
+	Rules int `json:"rules,omitempty" jsonschema:"minimum=1,maximum=100000"`
+	// Instances of a firewall among which flows are spread; 1 when left out.
+	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=64"`
+	// Instances that a firewall gets in the middle of a trial.
+	ScaleOut *FileScaleOut `json:"scale_out,omitempty"`
+	// What an idps does with a flow that matches a rule: nothing (off), log it
+	// (alert), or drop and reset it (deny); alert when left out.
+	Mode string `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny"`
+	// File of an idps's rules in Suricata's format, relative to the experiment
+	// file; the built-in rules when left out.
+	RuleFile LineText `json:"rule_file,omitempty"`
+	// Which addresses a nat translates: source, destination, or both; source
+	// when left out.
+	Translate string `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both"`
+	// Silent hops of the provider before a nat; none when left out.
+	SilentHops int `json:"silent_hops,omitempty" jsonschema:"minimum=1,maximum=30"`
+	// Back ends of a loadbalancer, each of which is a destination; 2 when left
+	// out.
+	Backends int `json:"backends,omitempty" jsonschema:"minimum=1,maximum=16"`
+	// Flows that a gateway carries at a time; unlimited when left out.
+	FlowLimit int `json:"flow_limit,omitempty" jsonschema:"minimum=1,maximum=10000000"`
+}
+
+// FileScaleOut is how a firewall grows in the middle of a trial. Flows that
+// exist stay where they are, new ones are spread among all instances.
+type FileScaleOut struct {
+	// When, from the start of each trial's traffic.
+	At TimeText `json:"at"`
+	// Instances from then on.
+	Instances int `json:"instances" jsonschema:"minimum=2,maximum=64"`
 }
 
 // FileTest is a measurement that every path gets in every block.

@@ -27,6 +27,9 @@ const (
 	// maxDelay and maxImpairment hold for the hops of a path together.
 	maxDelay      = 10 * time.Second
 	maxImpairment = 0.5 // of all frames; beyond it no transport gets through
+	// maxSettle bounds what is waited after switching a path.
+	maxSettle     = 10 * time.Minute
+	defaultSettle = 200 * time.Millisecond
 	// maxTrials bounds blocks × paths × tests.
 	maxTrials = 100_000
 )
@@ -91,7 +94,7 @@ func (l *loader) experiment() *Experiment {
 	e := &Experiment{
 		Name: string(f.Name), Title: string(f.Title), Description: string(f.Description),
 		Source: string(f.Source), Destination: string(f.Destination), Baseline: string(f.Baseline),
-		Scale: 1, Blocks: f.Blocks, Model: string(f.Model),
+		Scale: 1, Blocks: f.Blocks, Pairs: max(f.Pairs, 1), Model: string(f.Model),
 	}
 	if f.Scale != "" {
 		e.Scale = parsed(ParseScale, f.Scale)
@@ -103,9 +106,7 @@ func (l *loader) experiment() *Experiment {
 	for i := range f.Endpoints {
 		e.Endpoints = append(e.Endpoints, l.endpoint(&f.Endpoints[i]))
 	}
-	for i := range f.Paths {
-		e.Paths = append(e.Paths, l.path(&f.Paths[i]))
-	}
+	e.Paths = l.paths(f.Paths)
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
@@ -138,6 +139,8 @@ func (l *loader) endpoint(f *FileEndpoint) Endpoint {
 		EgressBitsPerSecond: l.rate(&f.Egress),
 		ReceiveWindowBytes:  l.window(&f.ReceiveWindow, "receive window"),
 		CongestionControl:   string(f.CongestionControl),
+		SoftwareSwitch:      l.written(&f.Accelerated) && !f.Accelerated,
+		NICs:                max(f.NICs, 1),
 	}
 }
 
@@ -165,93 +168,6 @@ func (l *loader) window(field *SizeText, what string) int64 {
 			"%s %q is larger than a socket can have", what, *field)
 	}
 	return window
-}
-
-func (l *loader) path(f *FilePath) Path {
-	p := Path{Name: string(f.Name), Title: string(f.Title)}
-	first := make(map[NameText]int)
-	for i := range f.Hops {
-		hop := &f.Hops[i]
-		p.Hops = append(p.Hops, l.hop(hop, fmt.Sprintf("hop %d of path %q", i+1, f.Name)))
-		if hop.Name == "" {
-			continue
-		}
-		if n := first[hop.Name]; n > 0 {
-			l.wrong(&hop.Name, "give every hop of a path its own name",
-				"hop %d of path %q has the name of hop %d, %q", i+1, f.Name, n, hop.Name)
-		} else {
-			first[hop.Name] = i + 1
-		}
-	}
-	l.together(f, p)
-	return p
-}
-
-// together checks what the hops of a path do all in all.
-func (l *loader) together(f *FilePath, p Path) {
-	var delay time.Duration
-	passed := map[string]float64{"lose": 1, "duplicate": 1, "reorder": 1}
-	for _, hop := range p.Hops {
-		if hop.Delay > maxDelay || max(hop.LossFraction, hop.DuplicateFraction, hop.ReorderFraction) > maxImpairment {
-			return // reported at the hop
-		}
-		delay += hop.Delay
-		passed["lose"] *= 1 - hop.LossFraction
-		passed["duplicate"] *= 1 - hop.DuplicateFraction
-		passed["reorder"] *= 1 - hop.ReorderFraction
-	}
-	if delay > maxDelay {
-		l.wrong(&f.Hops, "have at most "+FormatDuration(maxDelay)+" on a path",
-			"the hops of path %q delay by %s together", f.Name, FormatDuration(delay))
-	}
-	for _, what := range []string{"lose", "duplicate", "reorder"} {
-		if passed[what] < 1-maxImpairment {
-			l.wrong(&f.Hops, "have at most "+FormatFraction(maxImpairment)+" on a path",
-				"the hops of path %q %s %.3g%% of all frames together", f.Name, what, 100*(1-passed[what]))
-		}
-	}
-}
-
-func (l *loader) hop(f *FileHop, what string) Hop {
-	h := Hop{
-		Type: HopType(f.Type), Name: string(f.Name),
-		Impairment: Impairment{
-			Delay:             parsed(ParseDuration, f.Delay),
-			Jitter:            parsed(ParseDuration, f.Jitter),
-			LossFraction:      l.share(&f.Loss),
-			DuplicateFraction: l.share(&f.Duplicate),
-			ReorderFraction:   l.share(&f.Reorder),
-			RateBitsPerSecond: l.rate(&f.Rate),
-		},
-		Parameters: make(map[string]string),
-	}
-	if h.Type == Router && !l.written(&f.Name) {
-		l.wrong(f, `add a name, as in name: appliance`, "%s is a router and lacks \"name\"", what)
-	}
-	if h.Delay > maxDelay {
-		l.wrong(&f.Delay, "write at most "+FormatDuration(maxDelay), "delay %q is too long", f.Delay)
-	}
-	if h.Jitter > h.Delay && (l.written(&f.Delay) == (f.Delay != "")) {
-		l.wrong(&f.Jitter, "write a jitter of at most the delay, since no frame arrives before it was sent",
-			"jitter %q is larger than the delay, %s", f.Jitter, FormatDuration(h.Delay))
-	}
-	for name, text := range map[string]string{
-		"delay": string(f.Delay), "jitter": string(f.Jitter), "loss": string(f.Loss),
-		"duplicate": string(f.Duplicate), "reorder": string(f.Reorder), "rate": string(f.Rate),
-	} {
-		if text != "" {
-			h.Parameters[name] = text
-		}
-	}
-	return h
-}
-
-func (l *loader) share(field *FractionText) float64 {
-	fraction := parsed(ParseFraction, *field)
-	if fraction > maxImpairment {
-		l.wrong(field, "write at most "+FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
-	}
-	return fraction
 }
 
 // names checks that names are not given twice and that references name

@@ -75,6 +75,7 @@ func (e *Experiment) Scaled() *Experiment {
 	for i := range c.Paths {
 		for j := range c.Paths[i].Hops {
 			c.Paths[i].Hops[j].RateBitsPerSecond /= c.Scale
+			c.Paths[i].Hops[j].PerFlowRateBitsPerSecond /= c.Scale
 		}
 	}
 	for i := range c.Tests {
@@ -241,10 +242,12 @@ func (e *Experiment) PathInfos() []measurement.PathInfo {
 		out[i] = measurement.PathInfo{
 			Name: path.Name, Title: path.Title, Baseline: path.Name == e.Baseline,
 			Source: e.Source, Dest: e.Destination,
+			SameAs: path.SameAs, Tunnel: path.Tunnel.String(),
 		}
 		for _, hop := range path.Hops {
 			out[i].Hops = append(out[i].Hops, measurement.HopInfo{
 				Type: string(hop.Type), Name: hop.Name, Parameters: maps.Clone(hop.Parameters),
+				Off: hop.Name != "" && slices.Contains(path.Off, hop.Name),
 			})
 		}
 	}

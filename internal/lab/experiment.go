@@ -35,88 +35,136 @@ type Path struct {
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
-// nodes with one interface per path, its routers are nodes of that path alone.
+// nodes with one interface per path, its other nodes are of that path alone.
 // Rates are taken as they stand in e, so a scaled-down lab passes the scaled
 // experiment.
 //
 // Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
 // the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
-// Cables in a row, and the impairment of the router before them, are one link.
+// Cables in a row, and the impairment of the node before them, are one link.
 func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
-	var t Topology
+	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
 	if len(e.Paths) > 256 {
-		return t, nil, fmt.Errorf("%d paths: a lab has addresses for 256", len(e.Paths))
+		return Topology{}, nil, fmt.Errorf("%d paths: a lab has addresses for 256", len(e.Paths))
 	}
-	egress := make(map[string]float64, 2)
 	for _, name := range []string{e.Source, e.Destination} {
-		i := indexOf(e.Endpoints, name)
-		if i < 0 {
-			return t, nil, fmt.Errorf("endpoint %q is not among the experiment's endpoints", name)
+		if err := l.endpoint(name); err != nil {
+			return Topology{}, nil, err
 		}
-		endpoint := e.Endpoints[i]
-		egress[name] = endpoint.EgressBitsPerSecond
-		t.Nodes = append(t.Nodes, Node{
-			Name: name, Agent: true,
-			CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
-		})
 	}
-	taken := make(map[string]bool)
 	var paths []Path
 	for i, p := range e.Paths {
-		built, err := layPath(&t, e, p, i, interfaceFor(p.Name, i, taken), egress)
+		built, err := l.path(p, i)
 		if err != nil {
 			return Topology{}, nil, fmt.Errorf("path %s: %w", p.Name, err)
 		}
 		paths = append(paths, built)
 	}
-	return t, paths, t.Validate()
+	return l.topology, paths, l.topology.Validate()
 }
 
-// layPath adds the nodes and links of path number i, whose interface at both
-// endpoints is called name.
-func layPath(t *Topology, e *experiment.Experiment, p experiment.Path, i int, name string, egress map[string]float64) (Path, error) {
-	path := Path{Name: p.Name, SourceNode: e.Source, DestinationNode: e.Destination}
-	previous := End{Node: e.Source, Interface: name, EgressBitsPerSecond: egress[e.Source]}
-	var pending []experiment.Impairment
-	links := 0
-	join := func(next End) error {
-		if links > 255 {
-			return fmt.Errorf("more than 256 links: a lab has addresses for no more")
-		}
-		previous.Address = address(i, links, 1)
-		next.Address = address(i, links, 2)
-		t.Links = append(t.Links, Link{
-			A: previous, B: next,
-			Cable: cableOf(pending, p.Name, links),
-		})
-		path.Hops = append(path.Hops, next.Address.Addr())
-		pending, links = nil, links+1
-		return nil
+// layout is a topology in the making.
+type layout struct {
+	e        *experiment.Experiment
+	topology Topology
+	egress   map[string]float64 // by endpoint
+	names    map[string]bool    // of interfaces at the endpoints
+}
+
+func (l *layout) endpoint(name string) error {
+	i := indexOf(l.e.Endpoints, name)
+	if i < 0 {
+		return fmt.Errorf("endpoint %q is not among the experiment's endpoints", name)
 	}
-	routers := make(map[string]int)
+	endpoint := l.e.Endpoints[i]
+	l.egress[name] = endpoint.EgressBitsPerSecond
+	l.topology.Nodes = append(l.topology.Nodes, Node{
+		Name: name, Agent: true,
+		CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
+	})
+	return nil
+}
+
+// walk is one path in the making, from the source on.
+type walk struct {
+	*layout
+	path  Path
+	index int // of the path
+	// previous is the end that the next link begins at, pending what that link
+	// does to frames, mtu its MTU.
+	previous End
+	pending  []experiment.Impairment
+	mtu      int
+	links    int
+	names    map[string]int // of nodes, and how often
+}
+
+// path adds the nodes and links of path number i.
+func (l *layout) path(p experiment.Path, i int) (Path, error) {
+	name := interfaceFor(p.Name, i, l.names)
+	w := &walk{
+		layout: l, index: i, names: make(map[string]int),
+		path:     Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
+		previous: End{Node: l.e.Source, Interface: name, EgressBitsPerSecond: l.egress[l.e.Source]},
+	}
 	for _, hop := range p.Hops {
-		switch hop.Type {
-		case experiment.Cable:
-			pending = append(pending, hop.Impairment)
-		case experiment.Router:
-			node := routerName(p.Name, hop.Name, routers)
-			t.Nodes = append(t.Nodes, Node{Name: node, Forward: true})
-			if err := join(End{Node: node, Interface: "to-source"}); err != nil {
-				return path, err
-			}
-			previous = End{Node: node, Interface: "to-destination"}
-			pending = append(pending, hop.Impairment)
-		default:
-			return path, fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
+		if err := w.hop(hop); err != nil {
+			return w.path, err
 		}
 	}
-	if err := join(End{Node: e.Destination, Interface: name, EgressBitsPerSecond: egress[e.Destination]}); err != nil {
-		return path, err
+	if err := w.join(End{Node: l.e.Destination, Interface: name, EgressBitsPerSecond: l.egress[l.e.Destination]}); err != nil {
+		return w.path, err
 	}
-	path.Source = address(i, 0, 1).Addr()
-	path.Destination = address(i, links-1, 2).Addr()
-	path.ReceivedTTL = InitialTTL - (links - 1)
-	return path, nil
+	w.path.Source = address(i, 0, 1).Addr()
+	w.path.Destination = address(i, w.links-1, 2).Addr()
+	w.path.ReceivedTTL = InitialTTL - (w.links - 1)
+	return w.path, nil
+}
+
+// hop adds one hop: to the link in the making, or as a node.
+func (w *walk) hop(hop experiment.Hop) error {
+	switch hop.Type {
+	case experiment.Cable:
+	case experiment.Router:
+		if err := w.forwarder(hop); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
+	}
+	w.pending = append(w.pending, hop.Impairment)
+	if hop.MTU > 0 && (w.mtu == 0 || hop.MTU < w.mtu) {
+		w.mtu = hop.MTU
+	}
+	return nil
+}
+
+// forwarder ends the link in the making at a new node that forwards packets,
+// the last of the topology's, and begins the next link there.
+func (w *walk) forwarder(hop experiment.Hop) error {
+	node := nodeFor(w.path.Name, cmp.Or(hop.Name, string(hop.Type)), w.names)
+	w.topology.Nodes = append(w.topology.Nodes, Node{Name: node, Forward: true})
+	if err := w.join(End{Node: node, Interface: "to-source"}); err != nil {
+		return err
+	}
+	w.previous = End{Node: node, Interface: "to-destination"}
+	return nil
+}
+
+// join ends the link in the making.
+func (w *walk) join(next End) error {
+	if w.links > 255 {
+		return fmt.Errorf("more than 256 links: a lab has addresses for no more")
+	}
+	w.previous.Address = address(w.index, w.links, 1)
+	next.Address = address(w.index, w.links, 2)
+	w.topology.Links = append(w.topology.Links, Link{
+		A: w.previous, B: next, MTU: w.mtu,
+		Cable: cableOf(w.pending, w.path.Name, w.links),
+	})
+	w.path.Hops = append(w.path.Hops, next.Address.Addr())
+	w.pending, w.mtu, w.links = nil, 0, w.links+1
+	return nil
 }
 
 func address(path, link, host int) netip.Prefix {
@@ -132,10 +180,10 @@ func indexOf(endpoints []experiment.Endpoint, name string) int {
 	return -1
 }
 
-// routerName is unique in the lab: routers of different paths are different
-// nodes although the experiment may give them one name.
-func routerName(path, hop string, used map[string]int) string {
-	name := path + "/" + cmp.Or(hop, "router")
+// nodeFor is unique in the lab: hops of different paths are different nodes
+// although the experiment may give them one name.
+func nodeFor(path, hop string, used map[string]int) string {
+	name := path + "/" + hop
 	used[name]++
 	if n := used[name]; n > 1 {
 		name = fmt.Sprintf("%s.%d", name, n)

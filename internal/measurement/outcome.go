@@ -24,6 +24,15 @@ type Outcome struct {
 	// before the load.
 	Latency     *Distribution `json:"latency,omitempty"`
 	IdleLatency *Distribution `json:"idle_latency,omitempty"`
+	// Started is when the first flow was started, warm-up included, by the
+	// source's clock; the zero time where the kind has no such moment.
+	Started time.Time `json:"started,omitzero"`
+	// HopSeries are what the hops of the path counted meanwhile, in the order
+	// of the path.
+	HopSeries []HopSeries `json:"hop_series,omitempty"`
+	// Pairs are what each of several pairs of endpoints brought back that did
+	// the test at the same time; the Outcome itself is then all of them together.
+	Pairs []Pair `json:"pairs,omitempty"`
 	// LossSearch is how a search for the highest rate went, step by step.
 	LossSearch []LossStep `json:"loss_search,omitempty"`
 	// Hops is what a trace saw.

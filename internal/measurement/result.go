@@ -81,6 +81,11 @@ type PathInfo struct {
 	Source   string    `json:"source"`      // name of the source endpoint
 	Dest     string    `json:"destination"` // name of the destination endpoint
 	Hops     []HopInfo `json:"hops"`
+	// SameAs names the path on whose nodes and addresses this one lies, with
+	// some hops switched off; empty for a path of its own.
+	SameAs string `json:"same_as,omitempty"`
+	// Tunnel between the endpoints over all hops, in words; empty for none.
+	Tunnel string `json:"tunnel,omitempty"`
 }
 
 // HopInfo is one hop of a path.
@@ -89,6 +94,8 @@ type HopInfo struct {
 	Name string `json:"name,omitempty"`
 	// Parameters as written, with units: {"delay": "1.13ms"}.
 	Parameters map[string]string `json:"parameters,omitempty"`
+	// Off marks a hop that is switched off on this path: traffic passes it by.
+	Off bool `json:"off,omitempty"`
 }
 
 // TestInfo is a test of the experiment.

@@ -107,12 +107,21 @@ func restrictTests(test *jsonschema.Schema) {
 	}
 }
 
-// restrictHops adds that a router must have a name.
+// restrictHops adds that every hop but a cable must have a name, and which keys
+// each type can have.
 func restrictHops(hop *jsonschema.Schema) {
-	hop.AllOf = append(hop.AllOf, &jsonschema.Schema{
-		If:   whenIs("type", string(experiment.Router)),
-		Then: &jsonschema.Schema{Required: []string{"name"}},
-	})
+	for _, hopType := range experiment.HopTypes() {
+		then := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+		if hopType != experiment.Cable {
+			then.Required = []string{"name"}
+		}
+		for pair := hop.Properties.Oldest(); pair != nil; pair = pair.Next() {
+			if !slices.Contains(experiment.HopTypesOf(pair.Key), hopType) {
+				then.Properties.Set(pair.Key, jsonschema.FalseSchema)
+			}
+		}
+		hop.AllOf = append(hop.AllOf, &jsonschema.Schema{If: whenIs("type", string(hopType)), Then: then})
+	}
 }
 
 // restrictFigures adds the metrics that there are.

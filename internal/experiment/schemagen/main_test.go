@@ -81,11 +81,14 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		// references and names that occur twice
 		"duplicate-endpoint", "duplicate-path", "duplicate-test", "duplicate-hop-name", "same-trial-names",
 		"unknown-baseline", "unknown-source", "same-ends", "figure-unknown-path", "figure-unknown-test",
+		"variant-of-nothing", "variant-of-a-variant", "variant-off-unknown",
 		// one value against another
 		"figure-metric-of-another-kind", "figure-wrong-unit", "figure-count-with-unit", "jitter-without-delay",
 		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials", "delay-together", "loss-together", "ping-requests-open",
 		"in-flight-with-requests", "udp-both-ways", "both-ways-windows", "loss-bound-of-iperf3", "udp-too-many-flows", "source-port-beyond",
 		"rr-timeout-over-tcp", "load-over-icmp", "idle-of-tcp",
+		"variant-with-hops", "variant-with-nothing-off", "off-without-same-as", "path-without-hops",
+		"scale-out-to-fewer", "tunnel-id-of-wireguard", "tunnel-mtu-too-large", "tunnel-over-small-path",
 		// the size of a quantity with a unit
 		"loss-bound-zero", "loss-bound-too-large", "mss-too-large", "packet-too-small", "packet-too-large", "send-buffer-too-small",
 		"rate-zero", "rate-huge", "time-too-fine", "time-too-long", "duration-too-short", "window-part-of-a-byte", "window-too-large",

@@ -1,0 +1,327 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of links and tunnels.
+const (
+	// minLinkMTU is RFC 791's minimum, maxLinkMTU what a TAP device takes.
+	minLinkMTU     = 68
+	maxLinkMTU     = 65_521
+	defaultLinkMTU = 1500
+	// minTunnelMTU leaves room for a test inside: that of RFC 791 for a whole
+	// packet that need not be put together from fragments.
+	minTunnelMTU = 576
+	// vxlanOverhead is of IPv4, UDP, VXLAN and inner Ethernet headers (RFC 7348,
+	// section 5); wireGuardOverhead of IPv4, UDP and a transport message with
+	// its tag, and up to 15 bytes of padding to a multiple of 16 (WireGuard:
+	// Next Generation Kernel Network Tunnel, section 5.4.6), rounded as wg-quick
+	// does.
+	vxlanOverhead     = 50
+	wireGuardOverhead = 60
+)
+
+// HopTypesOf says which types of hop a key of FileHop applies to; a key that is
+// not here applies to all.
+func HopTypesOf(key string) []HopType {
+	switch key {
+	case "silent":
+		return []HopType{Router, Firewall, IDPS, NAT, LoadBalancer}
+	case "one_way":
+		return []HopType{Router, Firewall, IDPS, Gateway}
+	case "rules", "instances", "scale_out":
+		return []HopType{Firewall}
+	case "mode", "rule_file":
+		return []HopType{IDPS}
+	case "translate", "silent_hops":
+		return []HopType{NAT}
+	case "backends":
+		return []HopType{LoadBalancer}
+	case "flow_limit":
+		return []HopType{Gateway}
+	}
+	return HopTypes()
+}
+
+// paths reads all paths and then those that are the same as another.
+func (l *loader) paths(files []FilePath) []Path {
+	paths := make([]Path, len(files))
+	for i := range files {
+		paths[i] = l.path(&files[i])
+	}
+	for i := range files {
+		f := &files[i]
+		switch {
+		case l.written(&f.SameAs):
+			l.variant(f, &paths[i], files, paths)
+			continue
+		case !l.written(&f.Hops):
+			l.wrong(f, "list its hops, or name the path that it is the same_as", "path %q lacks \"hops\"", f.Name)
+		}
+		if l.written(&f.Off) {
+			l.misplaced(&f.Off, "name the path with the hops in same_as, or leave off out", "path %q switches hops off but is the same as no other", f.Name)
+		}
+		if l.written(&f.Settle) {
+			l.misplaced(&f.Settle, "leave it out", "path %q is not switched, so nothing settles", f.Name)
+		}
+	}
+	return paths
+}
+
+// variant completes a path that is the same as another with hops switched off.
+func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
+	if len(f.Hops) > 0 || f.Tunnel != nil {
+		l.wrong(&f.SameAs, "leave out hops and tunnel, or same_as",
+			"path %q has hops or a tunnel of its own and is the same as %q", f.Name, f.SameAs)
+		return
+	}
+	var names []*NameText
+	for i := range files {
+		names = append(names, &files[i].Name)
+	}
+	l.refers(&f.SameAs, "same_as", "path", names)
+	p.SameAs, p.Settle = string(f.SameAs), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
+	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.SameAs })
+	switch {
+	case i < 0:
+		return
+	case files[i].SameAs != "":
+		l.wrong(&f.SameAs, "name the path that has the hops", "path %q is itself the same as another", f.SameAs)
+		return
+	case len(f.Off) == 0:
+		l.wrong(&f.SameAs, `say which hops are switched off, as in off: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.SameAs)
+	}
+	p.Hops, p.Tunnel = paths[i].Hops, paths[i].Tunnel
+	for j := range f.Off {
+		p.Off = append(p.Off, string(f.Off[j]))
+		l.switchable(&f.Off[j], paths[i])
+	}
+}
+
+// switchable checks that a hop of a path can be passed by.
+func (l *loader) switchable(name *NameText, p Path) {
+	var known []string
+	for _, h := range p.Hops {
+		switch {
+		case h.Name == string(*name) && (h.Type == Router || h.Type == Firewall || h.Type == IDPS || h.Type == Gateway):
+			return
+		case h.Name == string(*name):
+			l.wrong(name, "name a router, firewall, idps or gateway", "hop %q is a %s, which cannot be switched off in place", *name, h.Type)
+			return
+		case h.Name != "":
+			known = append(known, h.Name)
+		}
+	}
+	if *name != "" && len(known) > 0 {
+		l.wrong(name, instead(string(*name), known), "off: path %q has no hop %q", p.Name, *name)
+	}
+}
+
+func (l *loader) tunnel(f *FileTunnel) *Tunnel {
+	if f == nil {
+		return nil
+	}
+	t := &Tunnel{Type: TunnelType(f.Type), ID: f.ID, Port: f.Port, MTU: l.size(&f.MTU, minTunnelMTU, maxLinkMTU)}
+	switch t.Type {
+	case VXLAN:
+		t.ID, t.Port = cmp.Or(t.ID, 1), cmp.Or(t.Port, 4789)
+	case WireGuard:
+		t.Port = cmp.Or(t.Port, 51820)
+		if l.written(&f.ID) {
+			l.misplaced(&f.ID, "leave it out", "a wireguard tunnel has no id")
+		}
+	}
+	return t
+}
+
+// overhead is what a tunnel adds to each packet, in bytes.
+func (t *Tunnel) overhead() int {
+	if t.Type == WireGuard {
+		return wireGuardOverhead
+	}
+	return vxlanOverhead
+}
+
+// fits gives a tunnel the MTU that the path leaves, and checks one that is given.
+func (l *loader) fits(f *FilePath, p *Path) {
+	if p.Tunnel == nil || p.Tunnel.Type == "" {
+		return
+	}
+	least := defaultLinkMTU
+	for _, h := range p.Hops {
+		if h.MTU > 0 {
+			least = min(least, h.MTU)
+		}
+	}
+	room := least - p.Tunnel.overhead()
+	switch {
+	case room < minTunnelMTU:
+		l.wrong(f.Tunnel, fmt.Sprintf("give every hop an mtu of at least %dB", minTunnelMTU+p.Tunnel.overhead()),
+			"path %q has an MTU of %d, which leaves %d bytes inside a %s tunnel", f.Name, least, room, p.Tunnel.Type)
+	case p.Tunnel.MTU > room:
+		l.wrong(&f.Tunnel.MTU, fmt.Sprintf("write at most %dB, or leave it out", room),
+			"a tunnel MTU of %d does not fit: the path has %d and %s adds %d bytes", p.Tunnel.MTU, least, p.Tunnel.Type, p.Tunnel.overhead())
+	case p.Tunnel.MTU == 0:
+		p.Tunnel.MTU = room
+	}
+}
+
+func (l *loader) path(f *FilePath) Path {
+	p := Path{Name: string(f.Name), Title: string(f.Title), Tunnel: l.tunnel(f.Tunnel)}
+	first := make(map[NameText]int)
+	for i := range f.Hops {
+		hop := &f.Hops[i]
+		p.Hops = append(p.Hops, l.hop(hop, fmt.Sprintf("hop %d of path %q", i+1, f.Name)))
+		if hop.Name == "" {
+			continue
+		}
+		if n := first[hop.Name]; n > 0 {
+			l.wrong(&hop.Name, "give every hop of a path its own name",
+				"hop %d of path %q has the name of hop %d, %q", i+1, f.Name, n, hop.Name)
+		} else {
+			first[hop.Name] = i + 1
+		}
+	}
+	l.together(f, p)
+	l.fits(f, &p)
+	return p
+}
+
+// together checks what the hops of a path do all in all.
+func (l *loader) together(f *FilePath, p Path) {
+	var delay time.Duration
+	passed := map[string]float64{"lose": 1, "duplicate": 1, "reorder": 1}
+	for _, hop := range p.Hops {
+		if hop.Delay > maxDelay || max(hop.LossFraction, hop.DuplicateFraction, hop.ReorderFraction) > maxImpairment {
+			return // reported at the hop
+		}
+		delay += hop.Delay
+		passed["lose"] *= 1 - hop.LossFraction
+		passed["duplicate"] *= 1 - hop.DuplicateFraction
+		passed["reorder"] *= 1 - hop.ReorderFraction
+	}
+	if delay > maxDelay {
+		l.wrong(&f.Hops, "have at most "+FormatDuration(maxDelay)+" on a path",
+			"the hops of path %q delay by %s together", f.Name, FormatDuration(delay))
+	}
+	for _, what := range []string{"lose", "duplicate", "reorder"} {
+		if passed[what] < 1-maxImpairment {
+			l.wrong(&f.Hops, "have at most "+FormatFraction(maxImpairment)+" on a path",
+				"the hops of path %q %s %.3g%% of all frames together", f.Name, what, 100*(1-passed[what]))
+		}
+	}
+}
+
+func (l *loader) hop(f *FileHop, what string) Hop {
+	h := Hop{
+		Type: HopType(f.Type), Name: string(f.Name),
+		Impairment: Impairment{
+			Delay:                    parsed(ParseDuration, f.Delay),
+			Jitter:                   parsed(ParseDuration, f.Jitter),
+			LossFraction:             l.share(&f.Loss),
+			DuplicateFraction:        l.share(&f.Duplicate),
+			ReorderFraction:          l.share(&f.Reorder),
+			RateBitsPerSecond:        l.rate(&f.Rate),
+			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
+		},
+		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
+		Silent: f.Silent || f.Type == string(Gateway), OneWay: f.OneWay,
+		Rules: f.Rules, Instances: f.Instances, ScaleOut: l.scaleOut(f),
+		Mode: IDPSMode(f.Mode), RuleFile: string(f.RuleFile),
+		Translate: Translation(f.Translate), SilentHops: f.SilentHops,
+		Backends: f.Backends, FlowLimit: f.FlowLimit,
+		Parameters: l.parameters(f),
+	}
+	h.defaults()
+	if h.Type != Cable && h.Type != "" && !l.written(&f.Name) {
+		l.wrong(f, `add a name, as in name: appliance`, "%s is a %s and lacks \"name\"", what, h.Type)
+	}
+	l.hopKeys(f)
+	if h.Delay > maxDelay {
+		l.wrong(&f.Delay, "write at most "+FormatDuration(maxDelay), "delay %q is too long", f.Delay)
+	}
+	if h.Jitter > h.Delay && (l.written(&f.Delay) == (f.Delay != "")) {
+		l.wrong(&f.Jitter, "write a jitter of at most the delay, since no frame arrives before it was sent",
+			"jitter %q is larger than the delay, %s", f.Jitter, FormatDuration(h.Delay))
+	}
+	return h
+}
+
+// defaults fills in what a type of hop has when the file says nothing.
+func (h *Hop) defaults() {
+	switch h.Type {
+	case Firewall:
+		h.Rules, h.Instances = cmp.Or(h.Rules, 100), cmp.Or(h.Instances, 1)
+	case IDPS:
+		h.Mode = cmp.Or(h.Mode, IDPSAlert)
+	case NAT:
+		h.Translate = cmp.Or(h.Translate, TranslateSource)
+	case LoadBalancer:
+		h.Backends = cmp.Or(h.Backends, 2)
+	}
+}
+
+// hopKeys refuses keys that mean nothing to the hop's type.
+func (l *loader) hopKeys(f *FileHop) {
+	if f.Type == "" {
+		return
+	}
+	v := reflect.ValueOf(f).Elem()
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		types := HopTypesOf(key)
+		if !l.written(v.Field(i).Addr().Interface()) || slices.Contains(types, HopType(f.Type)) {
+			continue
+		}
+		var names []string
+		for _, t := range types {
+			names = append(names, string(t))
+		}
+		l.misplaced(v.Field(i).Addr().Interface(), "leave it out; it is for "+strings.Join(names, ", "), "a %s has no %q", f.Type, key)
+	}
+}
+
+func (l *loader) scaleOut(f *FileHop) *ScaleOut {
+	s := f.ScaleOut
+	if s == nil {
+		return nil
+	}
+	if have := max(f.Instances, 1); s.Instances > 0 && s.Instances <= have {
+		l.wrong(&s.Instances, fmt.Sprintf("write more than %d", have), "scale_out to %d instances adds none to %d", s.Instances, have)
+	}
+	return &ScaleOut{At: l.between(&s.At, time.Millisecond, maxTestDuration).Duration(), Instances: s.Instances}
+}
+
+// parameters are the fields of a hop as written, but type and name.
+func (l *loader) parameters(f *FileHop) map[string]string {
+	out := make(map[string]string)
+	v := reflect.ValueOf(f).Elem()
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		node := l.at[v.Field(i).Addr().Interface()]
+		switch {
+		case node == nil || key == "type" || key == "name":
+		case key == "scale_out":
+			if f.ScaleOut != nil {
+				out[key] = fmt.Sprintf("%d instances at %s", f.ScaleOut.Instances, f.ScaleOut.At)
+			}
+		default:
+			out[key] = node.Value
+		}
+	}
+	return out
+}
+
+func (l *loader) share(field *FractionText) float64 {
+	fraction := parsed(ParseFraction, *field)
+	if fraction > maxImpairment {
+		l.wrong(field, "write at most "+FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
+	}
+	return fraction
+}

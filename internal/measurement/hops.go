@@ -1,0 +1,53 @@
+package measurement
+
+// HopSeries is what one hop of a path counted during a trial.
+type HopSeries struct {
+	Name string `json:"name"` // of the hop, in the experiment
+	// Instance is counted from 1 where the hop has several, else 0.
+	Instance int         `json:"instance,omitempty"`
+	Samples  []HopSample `json:"samples"` // in the order of time
+}
+
+// HopSample is a reading of a hop's counters. All but Connections are totals
+// since the trial began. A counter that the hop does not have is absent.
+type HopSample struct {
+	// At is on the axis of Outcome.Throughput: since Outcome.Started. The first
+	// sample may lie before it.
+	At Seconds `json:"at_seconds"`
+	// Forward is towards the destination. Bytes are of layer 2, without the
+	// frame check sequence, as the kernel's interfaces count.
+	ForwardBytes    float64 `json:"forward_bytes"`
+	ForwardPackets  float64 `json:"forward_packets"`
+	BackwardBytes   float64 `json:"backward_bytes"`
+	BackwardPackets float64 `json:"backward_packets"`
+	DroppedPackets  float64 `json:"dropped_packets,omitempty"`
+	// CPU is the processor time of the hop's own process, absent for hops that
+	// the kernel is.
+	CPU Seconds `json:"cpu_seconds,omitempty"`
+	// Connections is the size of the connection table, nil where there is none.
+	Connections *float64 `json:"connections,omitempty"`
+	// Alerts are flows that matched a rule of an idps, Denied those that it
+	// dropped for it.
+	Alerts float64 `json:"alerts,omitempty"`
+	Denied float64 `json:"denied,omitempty"`
+}
+
+// Pair is what one pair of endpoints brought back of a test that several did
+// at the same time.
+type Pair struct {
+	Source      string  `json:"source"`      // name of the endpoint
+	Destination string  `json:"destination"` // likewise
+	Metrics     Metrics `json:"metrics"`
+	Throughput  *Bins   `json:"throughput,omitempty"`
+	// Delay is how much later than Outcome.Started this pair started.
+	Delay Seconds `json:"delay_seconds,omitempty"`
+	// RTT is the mean TCP round-trip time of the pair's flows over time.
+	RTT []PairRTT `json:"rtt,omitempty"`
+}
+
+// PairRTT is the mean of the round-trip times that the kernel kept for the
+// flows of a pair at a moment.
+type PairRTT struct {
+	At  Seconds `json:"at_seconds"`
+	RTT Seconds `json:"rtt_seconds"`
+}
