@@ -1,0 +1,57 @@
+package experiment
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Every key of a hop, a tunnel and a variant arrives, with its defaults.
+func TestEveryHop(t *testing.T) {
+	text, err := os.ReadFile("testdata/good/every-hop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Load("every-hop.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := e.Endpoints[0], e.Endpoints[1]; e.Pairs != 3 || !a.SoftwareSwitch || a.NICs != 2 || b.SoftwareSwitch || b.NICs != 1 {
+		t.Errorf("%d pairs, endpoints %+v", e.Pairs, e.Endpoints)
+	}
+	hops := e.Paths[1].Hops
+	for i := range hops {
+		if len(hops[i].Parameters) == 0 {
+			t.Errorf("hop %s has lost what was written", hops[i].Name)
+		}
+		hops[i].Parameters = nil
+	}
+	want := []Hop{
+		{Type: Router, Name: "r", Silent: true, OneWay: true},
+		{Type: Firewall, Name: "f", Rules: 1000, Instances: 4, ScaleOut: &ScaleOut{At: 3 * time.Second, Instances: 8}, Impairment: Impairment{RateBitsPerSecond: 1e8}},
+		{Type: IDPS, Name: "i", Mode: IDPSDeny, RuleFile: "my.rules"},
+		{Type: NAT, Name: "n", Translate: TranslateBoth, SilentHops: 7},
+		{Type: Gateway, Name: "g", FlowLimit: 1000, Silent: true, OneWay: true},
+		{Type: LoadBalancer, Name: "l", Backends: 3},
+	}
+	if !reflect.DeepEqual(hops, want) {
+		t.Errorf("hops\n%+v\nwant\n%+v", hops, want)
+	}
+	if tunnel := e.Paths[1].Tunnel; *tunnel != (Tunnel{Type: VXLAN, ID: 7, Port: 4790, MTU: 1450}) {
+		t.Errorf("tunnel %+v", tunnel)
+	}
+	v := e.Paths[2]
+	if v.SameAs != "everything" || !slices.Equal(v.Off, []string{"r", "f", "i", "g"}) || v.Settle != time.Second || len(v.Hops) != len(hops) || v.Tunnel != e.Paths[1].Tunnel {
+		t.Errorf("variant %+v", v)
+	}
+	if direct := e.Scaled().Paths[0].Hops[0]; direct.MTU != 9000 || direct.PerFlowRateBitsPerSecond != 1e7 {
+		t.Errorf("scaled %+v", direct)
+	}
+	for _, h := range e.PathInfos()[2].Hops {
+		if h.Off != slices.Contains(v.Off, h.Name) {
+			t.Errorf("hop %s is off: %v", h.Name, h.Off)
+		}
+	}
+}
