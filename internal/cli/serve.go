@@ -65,7 +65,7 @@ with --iperf3-open.`,
 	flags.BoolVar(&f.iperf3Open, "iperf3-open", false, "serve iperf3 clients although there is a token, which they cannot prove")
 	flags.IntVar(&f.maxClients, "max-clients", 64, "tests at the same time")
 	flags.IntVar(&f.maxFlows, "max-flows", probe.MaxFlows, "flows of one test")
-	flags.Var(&f.maxRate, "max-rate", "highest rate that a UDP test may ask for, such as 1G (default: any)")
+	flags.Var(&f.maxRate, "max-rate", "highest rate that a UDP or iperf3 test may ask for, such as 1G (default: any)")
 	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test")
 	flags.BoolVarP(&f.oneOff, "one-off", "1", false, "end once the first client is done")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no line for each test")

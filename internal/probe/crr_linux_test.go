@@ -63,6 +63,15 @@ func beyondThePorts(t *testing.T) {
 			}
 		}
 	}
+	// More flows than ports: the test ends with the reason, and what it took
+	// comes back.
+	_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2 * ports, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Error(), "ip_local_port_range") {
+		t.Errorf("more flows than ports: got %v", err)
+	}
+	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil); err != nil {
+		t.Errorf("after a test beyond the ports: %v", err)
+	}
 	// Others hold every port but that of the control connection; the server's
 	// own is of the range, too.
 	for range ports - 2 {
@@ -72,7 +81,7 @@ func beyondThePorts(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
+	_, err = Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Unreachable || !strings.Contains(e.Error(), "ip_local_port_range") {
 		t.Errorf("got %v", err)
 	}

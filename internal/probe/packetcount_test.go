@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // count takes sequence numbers in their order of arrival.
@@ -187,5 +190,37 @@ func TestPacketCountingDoesNotAllocate(t *testing.T) {
 func TestNoDelays(t *testing.T) {
 	if d := new(delays); d.variation(0.99) != time.Duration(0) {
 		t.Error("variation of nothing")
+	}
+}
+
+// A clock that was set shows, one that was slewed or read late does not.
+func TestClockStep(t *testing.T) {
+	from := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		wall, elapsed, want time.Duration
+	}{
+		{wall: 10 * time.Second, elapsed: 10 * time.Second, want: 0},
+		{wall: 10*time.Second + 50*time.Microsecond, elapsed: 10 * time.Second, want: 0},
+		{wall: 11 * time.Second, elapsed: 10 * time.Second, want: time.Second},
+		{wall: -50 * time.Second, elapsed: 10 * time.Second, want: -time.Minute},
+	} {
+		if got := clockStep(from, from.Add(test.wall), test.elapsed); got != test.want {
+			t.Errorf("%v on the wall in %v: step %v, want %v", test.wall, test.elapsed, got, test.want)
+		}
+	}
+}
+
+// The delays of a receiver whose clock was stepped are no metrics, and it says so.
+func TestSteppedClockLeavesDelaysOut(t *testing.T) {
+	r := &packetReceiver{stamped: true, width: time.Second, bytes: make([]int64, 1), packets: make([]int64, 1), effective: map[string]string{}, conn: &sockets.Conn{}}
+	r.delay(5)
+	r.delay(1e9)
+	r.flushDelays()
+	if got := r.received(protocol.Sent{}, 0); got.Packets.ClockStepped || got.Packets.DelayVariation == 0 {
+		t.Errorf("without a step: %+v", got.Packets)
+	}
+	got := r.received(protocol.Sent{}, time.Hour)
+	if !got.Packets.ClockStepped || got.Packets.Jitter != 0 || got.Packets.DelayVariation != 0 || len(got.Facts) != 1 {
+		t.Errorf("with a step: %+v, facts %q", got.Packets, got.Facts)
 	}
 }

@@ -78,7 +78,7 @@ func TestPacketLoopsDoNotAllocate(t *testing.T) {
 				t.Errorf("a burst allocates %d times", n)
 			}
 			r.flushDelays()
-			got := r.received(protocol.Sent{MeasuredPackets: s.measured})
+			got := r.received(protocol.Sent{MeasuredPackets: s.measured}, r.stepped())
 			if p := got.Packets; p.Received != 201*40 || p.Duplicated+p.Reordered+p.BufferDrops != 0 || r.delays.n != p.Received {
 				t.Errorf("%+v, %d delays", p, r.delays.n)
 			}

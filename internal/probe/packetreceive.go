@@ -222,8 +222,29 @@ func (r *packetReceiver) flushDelays() {
 	}
 }
 
-// received is the receiver's report.
-func (r *packetReceiver) received(sent protocol.Sent) protocol.Received {
+// leastClockStep is the smallest step that shows beside the time between the two
+// readings of a time.Time.
+const leastClockStep = time.Millisecond
+
+// clockStep is by how much the clock that people set was set between two of its
+// readings, which a monotonic clock saw elapsed apart; 0 for less than
+// leastClockStep. Both clocks are slewed alike (clock_gettime(2)), so only
+// steps tell them apart.
+func clockStep(from, to time.Time, elapsed time.Duration) time.Duration {
+	if step := to.Sub(from) - elapsed; step.Abs() >= leastClockStep {
+		return step.Round(leastClockStep)
+	}
+	return 0
+}
+
+// stepped is by how much this host's clock was set since the start.
+func (r *packetReceiver) stepped() time.Duration {
+	now := time.Now()
+	return clockStep(r.start.Round(0), now.Round(0), now.Sub(r.start))
+}
+
+// received is the receiver's report; step is by how much its clock was set.
+func (r *packetReceiver) received(sent protocol.Sent, step time.Duration) protocol.Received {
 	out := protocol.Received{
 		Bins: measurement.Bins{Width: measurement.SecondsOf(r.width), Bytes: make([]float64, len(r.bytes))},
 		Packets: &protocol.Packets{
@@ -236,7 +257,11 @@ func (r *packetReceiver) received(sent protocol.Sent) protocol.Received {
 	for i := range r.bytes {
 		out.Bins.Bytes[i], out.Packets.Bins[i] = float64(r.bytes[i]), float64(r.packets[i])
 	}
-	if r.delays.n > 0 {
+	switch {
+	case r.stamped && step != 0:
+		out.Packets.ClockStepped = true
+		out.Facts = append(out.Facts, fmt.Sprintf("the clock of the receiving host was stepped by %v during the test: jitter and delay variation, which count on it, are left out", step))
+	case r.delays.n > 0:
 		out.Packets.Jitter = measurement.Seconds(r.delays.jitter / 1e9)
 		out.Packets.DelayVariation = measurement.SecondsOf(r.delays.variation(0.99))
 	}

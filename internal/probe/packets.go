@@ -170,7 +170,7 @@ func (f *packetFlow) transfer() (err error) {
 		if f.sent, err = f.receive.run(); err != nil {
 			return err
 		}
-		f.received = f.receive.received(f.sent)
+		f.received = f.receive.received(f.sent, f.receive.stepped())
 		return nil
 	}
 	if err := f.send.run(); err != nil {
@@ -301,6 +301,7 @@ type packetSum struct {
 	sent, received, duplicated, reordered, drops, sentBits float64
 	jitter                                                 float64 // weighted by packets
 	variation                                              measurement.Seconds
+	stepped                                                bool // some receiver's clock was: no delays
 	// everything is packets at any time, warm-up included.
 	everything float64
 	size       int
@@ -323,6 +324,7 @@ func (s *packetSum) add(f *packetFlow, first, last int) {
 	s.drops += float64(p.BufferDrops)
 	s.jitter += float64(p.Jitter) * float64(p.Received)
 	s.variation = max(s.variation, p.DelayVariation)
+	s.stepped = s.stepped || p.ClockStepped
 	s.size = f.sent.PacketBytes
 }
 
@@ -356,6 +358,8 @@ func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, second
 	if s.received > 0 {
 		m["reordered_fraction"] = clampFraction(s.reordered / s.received)
 		m["duplicated_fraction"] = s.duplicated / s.received
+	}
+	if s.received > 0 && !s.stepped {
 		m["jitter_seconds"] = s.jitter / s.received
 		m["delay_variation_p99_seconds"] = float64(s.variation)
 	}

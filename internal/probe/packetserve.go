@@ -35,7 +35,7 @@ func (s *Server) servePackets(w wire, open protocol.Open, ready protocol.Ready) 
 	if err != nil {
 		return err
 	}
-	received := r.received(sent)
+	received := r.received(sent, r.stepped())
 	received.Host = host.result()
 	if err := protocol.WriteFrame(&r.control, protocol.TypeReceived, received); err != nil {
 		return err

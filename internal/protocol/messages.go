@@ -120,9 +120,13 @@ type Packets struct {
 	Duplicated int64 `json:"duplicated"`
 	Reordered  int64 `json:"reordered"`
 	// Jitter is that of RFC 3550 at the end, DelayVariation the 99th
-	// percentile of the packet delay variation of RFC 5481; absent without packets.
+	// percentile of the packet delay variation of RFC 5481; absent without packets,
+	// and where ClockStepped.
 	Jitter         measurement.Seconds `json:"jitter_seconds,omitempty"`
 	DelayVariation measurement.Seconds `json:"delay_variation_p99_seconds,omitempty"`
+	// ClockStepped says that someone set the clock by which the receiving kernel
+	// stamps packets, so that the delays say nothing.
+	ClockStepped bool `json:"clock_stepped,omitempty"`
 	// BufferDrops is how often the receiving socket's buffer was full, in the
 	// whole test: loss in the host and not on the path.
 	BufferDrops int64 `json:"buffer_drops,omitempty"`

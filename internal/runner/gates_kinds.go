@@ -196,16 +196,20 @@ const maxPlaces = 4
 func (j *judge) dropped() (float64, string) {
 	source, destination := j.outcome.Source, j.outcome.Destination
 	total, places := 0.0, []string(nil)
-	add := func(end string, d measurement.Drop) {
+	add := func(whose string, d measurement.Drop) {
 		total += d.Packets
-		places = append(places, fmt.Sprintf("%s's %s %.0f", end, d.Place, d.Packets))
+		places = append(places, fmt.Sprintf("%s %s %.0f", whose, d.Place, d.Packets))
+	}
+	ofSource := "source's"
+	if source.SameNetwork(destination) {
+		ofSource = "both ends'"
 	}
 	for _, d := range source.Drops {
-		add("source", d)
+		add(ofSource, d)
 	}
 	for _, d := range destination.Drops {
 		if !(source.SameNetwork(destination) || d.HostWide && source.SameHost(destination)) || !slices.Contains(source.Drops, d) {
-			add("destination", d)
+			add("destination's", d)
 		}
 	}
 	if total == 0 {

@@ -214,7 +214,7 @@ func TestGatesOfKinds(t *testing.T) {
 			o.Source.Host = "b"
 			o.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}}
 			o.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}, {Place: "UDP receive buffer", Packets: 400}}
-		}, warn: "local-drops", says: "lost 900 packets (source's softnet backlog 500, destination's UDP receive buffer 400)"},
+		}, warn: "local-drops", says: "lost 900 packets (both ends' softnet backlog 500, destination's UDP receive buffer 400)"},
 		{name: "udp search", spec: search, change: func(o *measurement.Outcome) {
 			o.Throughput = nil
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}}
