@@ -32,6 +32,7 @@ var homes = map[string][]string{
 	"github.com/vishvananda/netlink":           {"internal/lab"},
 	"github.com/vishvananda/netns":             {"internal/lab"},
 	"github.com/google/nftables":               {"internal/lab/filter"},
+	"github.com/mdlayher/netlink":              {"internal/lab/filter"},
 	"modernc.org/sqlite":                       {"internal/store"},
 	"go.yaml.in/yaml/v4":                       {"internal/experiment"},
 	"github.com/spf13/cobra":                   {"internal/cli"},

@@ -40,16 +40,6 @@ func (n *node) applyFilter(t filter.Table) error {
 	return err
 }
 
-// closeFilter lets go of what applyFilter opened.
-func (n *node) closeFilter() {
-	if n.filter != nil {
-		n.filter.Close()
-	}
-	if n.connections != nil {
-		n.connections.Close()
-	}
-}
-
 // countFilter adds what the node's packet filter counts.
 func (n *node) countFilter(c *NodeCounters) error {
 	if n.filter != nil {

@@ -19,7 +19,7 @@ type node struct {
 	ns     *os.File        // /proc/…/ns/net
 	handle *netlink.Handle // its socket is in the namespace
 	// filter is the node's packet filter, connections the size of its connection
-	// table; nil where there is none.
+	// table; nil where there is none. The supervisor's end closes them.
 	filter      *filter.Applied
 	connections *os.File
 	// refused are the wished sysctls that could not be set, with the reason.
@@ -72,7 +72,6 @@ func createNode(spec Node, ops []Operation) (*node, error) {
 
 // close lets go of the namespace; the kernel removes it with its last process.
 func (n *node) close() {
-	n.closeFilter()
 	if n.handle != nil {
 		n.handle.Close()
 	}

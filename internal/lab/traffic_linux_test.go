@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/trace"
@@ -106,6 +105,9 @@ func connectTraffic(source, target, count, patience string) error {
 		wg.Go(func() {
 			conn, err := dialer.Dial("tcp", target)
 			if err != nil {
+				return
+			}
+			if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 				return
 			}
 			r := bufio.NewReader(conn)
@@ -329,4 +331,3 @@ func sysctlIn(t *testing.T, l *Lab, node, key string) string {
 	t.Helper()
 	return strings.TrimSpace(must(t, l, node, "cat", sysctlPath(key)))
 }
-

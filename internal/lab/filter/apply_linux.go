@@ -10,10 +10,7 @@ import (
 
 // Applied is a table that is in force. Its methods may be used by one goroutine
 // at a time.
-type Applied struct {
-	conn    *nftables.Conn
-	builder builder
-}
+type Applied struct{ builder }
 
 // Apply puts t into the network namespace that the descriptor netns refers to.
 // There it lasts as long as the namespace. The caller needs CAP_NET_ADMIN over
@@ -22,12 +19,12 @@ func Apply(netns int, t Table) (*Applied, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
-	conn, err := nftables.New(nftables.WithNetNSFd(netns), nftables.AsLasting())
+	conn, err := dial(netns)
 	if err != nil {
-		return nil, fmt.Errorf("open netlink for nftables: %w", err)
+		return nil, explain(err, missing(netns, t))
 	}
-	a := &Applied{conn: conn, builder: builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hopbench"}}}
-	if err := a.builder.build(t); err != nil {
+	a := &Applied{builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hopbench"}}}
+	if err := a.build(t); err != nil {
 		return nil, errors.Join(explain(err, missing(netns, t)), conn.CloseLasting())
 	}
 	return a, nil
@@ -35,10 +32,14 @@ func Apply(netns int, t Table) (*Applied, error) {
 
 // Dropped is how many packets the table refused to forward so far.
 func (a *Applied) Dropped() (uint64, error) {
-	if a.builder.refuse == nil {
+	if a.refuse == nil {
 		return 0, nil
 	}
-	rules, err := a.conn.GetRules(a.builder.table, a.builder.refuse)
+	var rules []*nftables.Rule
+	err := a.conn.limited(func() (err error) {
+		rules, err = a.conn.GetRules(a.table, a.refuse)
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("read the filter's counter: %w", err)
 	}

@@ -31,7 +31,7 @@ const (
 
 // builder adds a table's parts to the namespace of its connection.
 type builder struct {
-	conn  *nftables.Conn
+	conn  *connection
 	table *nftables.Table
 	// refuse counts and drops.
 	refuse *nftables.Chain
@@ -62,7 +62,7 @@ func (b *builder) build(t Table) error {
 		output := b.base("output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter, nftables.ChainPolicyAccept)
 		b.rule(output, append(protocolIs(unix.IPPROTO_ICMP), drop)...)
 	}
-	return b.conn.Flush()
+	return b.conn.commit()
 }
 
 // firewallRules makes the rules that a new flow is held against: each looks for
@@ -72,7 +72,7 @@ func (b *builder) firewallRules(n int) ([]*nftables.Chain, error) {
 	first := binary.BigEndian.Uint32(ruleRange.Addr().AsSlice())
 	for i := range n {
 		if i%batch == 0 {
-			if err := b.conn.Flush(); err != nil {
+			if err := b.conn.commit(); err != nil {
 				return nil, err
 			}
 		}
@@ -82,7 +82,7 @@ func (b *builder) firewallRules(n int) ([]*nftables.Chain, error) {
 		address := binaryutil.BigEndian.PutUint32(first + uint32(i))
 		b.rule(chains[len(chains)-1], sourceAddress(register), equal(address), drop)
 	}
-	return chains, b.conn.Flush()
+	return chains, b.conn.commit()
 }
 
 // forward decides on packets that are forwarded.

@@ -66,20 +66,21 @@ var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // Try uses the feature in a network namespace, in a table that it takes away
 // again.
 func (f Feature) Try(netns int) error {
-	conn, err := nftables.New(nftables.WithNetNSFd(netns))
+	conn, err := dial(netns)
 	if err != nil {
 		return err
 	}
+	defer conn.CloseLasting()
 	b := builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hopbench-probe"}}
 	conn.AddTable(b.table)
 	if err := f.add(&b); err != nil {
 		return err
 	}
-	if err := conn.Flush(); err != nil {
+	if err := conn.commit(); err != nil {
 		return err
 	}
 	conn.DelTable(b.table)
-	return conn.Flush()
+	return conn.commit()
 }
 
 // missing are the features that t needs and the kernel does not have.
