@@ -65,8 +65,8 @@ func (n *node) countFilter(c *NodeCounters) error {
 	return nil
 }
 
-// recordLimit records how many connections a node's table may have. In a
-// namespace of its own user the kernel does not let it be set.
+// recordLimit records how many connections a node's table may have. Only the
+// host's own namespace may set it.
 func (s *supervisor) recordLimit(n *node, record func(key, node, value string)) {
 	err := n.within(func() error {
 		limit, err := readSysctl(connectionMax)

@@ -12,9 +12,10 @@ import (
 )
 
 // batch is how many rules go into one transaction. The kernel acknowledges each
-// into the socket's receive buffer, whose default of 208 KiB an unprivileged
-// process cannot raise; beyond some 250 it answers ENOBUFS although the rules
-// are in place (google/nftables#103).
+// into the socket's receive buffer, of 208 KiB by default, before any is read;
+// 250 do not fit, and it answers ENOBUFS although the rules are in place
+// (google/nftables#103). How far the buffer may be raised differs from machine
+// to machine.
 const batch = 100
 
 // perChain is how many of a firewall's rules stand in one chain: the kernel

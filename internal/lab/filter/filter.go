@@ -128,15 +128,15 @@ func (t Table) String() string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if f := t.Firewall; f != nil {
-		var pairs []string
-		for _, p := range f.Pairs {
-			pairs = append(pairs, fmt.Sprintf("%v and %v", p.A, p.B))
+		between := fmt.Sprintf("%d pairs of addresses", len(f.Pairs))
+		if len(f.Pairs) == 1 {
+			between = fmt.Sprintf("%v and %v", f.Pairs[0].A, f.Pairs[0].B)
 		}
 		way := ""
 		if f.OneWay {
 			way = ", one way"
 		}
-		add("firewall of %d rules between %s%s", f.Rules, strings.Join(pairs, ", "), way)
+		add("firewall of %d rules between %s%s", f.Rules, between, way)
 	}
 	if n := t.NAT; n != nil {
 		if n.Public.IsValid() {
