@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/runner", "internal/report"},
 	{"internal/lab", "internal/agent", "internal/store"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
-	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "experiments"},
+	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/lab/filter", "experiments"},
 	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity"},
 	{"internal/measurement"},
 }
@@ -31,6 +31,8 @@ var layers = [][]string{
 var homes = map[string][]string{
 	"github.com/vishvananda/netlink":           {"internal/lab"},
 	"github.com/vishvananda/netns":             {"internal/lab"},
+	"github.com/google/nftables":               {"internal/lab/filter"},
+	"github.com/mdlayher/netlink":              {"internal/lab/filter"},
 	"modernc.org/sqlite":                       {"internal/store"},
 	"go.yaml.in/yaml/v4":                       {"internal/experiment"},
 	"github.com/spf13/cobra":                   {"internal/cli"},

@@ -71,7 +71,11 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 	for _, p := range testbed.Paths() {
 		through := make([]string, 0, len(p.Hops))
 		for _, h := range p.Hops[:len(p.Hops)-1] {
-			through = append(through, h.String())
+			if h.IsValid() {
+				through = append(through, h.String())
+			} else {
+				through = append(through, "*")
+			}
 		}
 		fmt.Fprintf(table, "%s\t%s %v\t%s %v\t%s\n", p.Name, p.SourceNode, p.Source, p.DestinationNode, p.Destination, strings.Join(through, " "))
 	}

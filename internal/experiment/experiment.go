@@ -143,7 +143,7 @@ type Hop struct {
 	RuleFile string // of an idps, empty for the built-in rules
 
 	Translate  Translation // of a nat
-	SilentHops int         // before a nat
+	SilentHops int         // of a nat, itself the last of them
 	Backends   int         // of a loadbalancer
 	FlowLimit  int         // of a gateway, 0 for none
 

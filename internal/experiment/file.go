@@ -151,7 +151,7 @@ type FileHop struct {
 	// Which addresses a nat translates: source, destination, or both; source
 	// when left out.
 	Translate string `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both"`
-	// Silent hops of the provider before a nat; none when left out.
+	// Silent hops of the provider, of which the nat is the last; none when left out.
 	SilentHops int `json:"silent_hops,omitempty" jsonschema:"minimum=1,maximum=30"`
 	// Back ends of a loadbalancer, each of which is a destination; 2 when left
 	// out.

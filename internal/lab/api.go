@@ -49,10 +49,15 @@ type CableCounters struct {
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 
-// NodeCounters are the interface counters of one node.
+// NodeCounters are those of one node: of its interfaces and its packet filter.
 type NodeCounters struct {
 	Node       string              `json:"node"`
 	Interfaces []InterfaceCounters `json:"interfaces"`
+	// Connections is the size of the connection table, absent where the node
+	// does not track connections.
+	Connections *uint64 `json:"connections,omitempty"`
+	// FilterDropped is what the packet filter refused to forward.
+	FilterDropped uint64 `json:"filter_dropped_packets,omitempty"`
 }
 
 // InterfaceCounters are the kernel's counters of one interface since it was

@@ -62,7 +62,7 @@ func parallel(n int, f func(i int) error) error {
 func (b *builder) network(plan Plan) error {
 	sysctls := make(map[string][]Operation)
 	configure := make(map[string][]Operation)
-	var links []Operation
+	var links, filters []Operation
 	for _, o := range plan {
 		switch o.Verb {
 		case SetSysctl:
@@ -71,6 +71,8 @@ func (b *builder) network(plan Plan) error {
 			links = append(links, o)
 		case SetAddress, MeterRate, AddRoute:
 			configure[o.Node] = append(configure[o.Node], o)
+		case SetFilter:
+			filters = append(filters, o)
 		}
 	}
 	nodes := b.topology.Nodes
@@ -105,6 +107,15 @@ func (b *builder) network(plan Plan) error {
 			if err := n.configure(o, indexes); err != nil {
 				return fmt.Errorf("%s: %w", o, explainKernel(err))
 			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = parallel(len(filters), func(i int) error {
+		if err := b.nodes[filters[i].Node].applyFilter(filters[i].Filter); err != nil {
+			return fmt.Errorf("%s: %w", filters[i], err)
 		}
 		return nil
 	})

@@ -100,7 +100,8 @@ func (n *node) counters() (NodeCounters, error) {
 			EgressDropped: dropped[a.Index],
 		})
 	}
-	return c, nil
+	err = n.countFilter(&c)
+	return c, err
 }
 
 // untilComplete repeats a dump that a change interrupted.
@@ -140,10 +141,13 @@ func (s *supervisor) environment() map[string]string {
 		values[key][node] = value
 	}
 	for _, spec := range s.build.Topology.Nodes {
+		n := s.builder.nodes[spec.Name]
+		if spec.Filter != nil && spec.Filter.Tracks() {
+			s.recordLimit(n, record)
+		}
 		if !spec.Agent {
 			continue
 		}
-		n := s.builder.nodes[spec.Name]
 		err := n.within(func() error {
 			algorithm, err := readSysctl(defaultCongestion)
 			switch {

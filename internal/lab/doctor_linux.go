@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // Check finds out what this machine can do by building a throw-away lab and
@@ -105,7 +107,9 @@ func featureFindings(found map[string]string, err error) []Finding {
 	add(featurePing, "ping in the lab", "ICMP echo without privileges", "nothing: nodes then use raw sockets, which they may", false)
 	add(featureNetem, "netem", "the kernel's own impairments", "nothing: cables do its work", false)
 	add(featureVXLAN, "vxlan", "tunnels between nodes", module("CONFIG_VXLAN", "vxlan"), false)
-	add(featureNFT, "nftables", "firewalls and NAT in nodes", module("CONFIG_NF_TABLES", "nf_tables"), false)
+	for _, f := range filter.Features() {
+		add(f.Name, f.Name, f.Serves, module(f.Config, f.Module), false)
+	}
 	if why := found[featureProc]; why != "" {
 		findings = append(findings, Finding{Name: "settings in nodes", Detail: why, Mend: "run it on the host rather than in a container"})
 	}

@@ -26,12 +26,16 @@ type Path struct {
 	SourceNode      string
 	DestinationNode string
 	Source          netip.Addr
-	Destination     netip.Addr
+	// Destination is the address that the source sends to.
+	Destination netip.Addr
 	// Hops are the addresses that a trace from the source must show, in order,
-	// the destination last.
+	// the destination last. That of a silent hop is invalid.
 	Hops []netip.Addr
 	// ReceivedTTL is what is left at the destination of InitialTTL.
 	ReceivedTTL int
+	// Listen is the address of the destination itself: Destination, but behind
+	// a nat that translates that.
+	Listen netip.Addr
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
@@ -97,6 +101,7 @@ type walk struct {
 	mtu      int
 	links    int
 	names    map[string]int // of nodes, and how often
+	stations []station
 }
 
 // path adds the nodes and links of path number i.
@@ -118,19 +123,28 @@ func (l *layout) path(p experiment.Path, i int) (Path, error) {
 	w.path.Source = address(i, 0, 1).Addr()
 	w.path.Destination = address(i, w.links-1, 2).Addr()
 	w.path.ReceivedTTL = InitialTTL - (w.links - 1)
+	w.settle()
 	return w.path, nil
 }
 
 // hop adds one hop: to the link in the making, or as a node.
 func (w *walk) hop(hop experiment.Hop) error {
+	var err error
 	switch hop.Type {
 	case experiment.Cable:
 	case experiment.Router:
-		if err := w.forwarder(hop); err != nil {
-			return err
-		}
+		err = w.router(hop)
+	case experiment.Firewall:
+		err = w.firewall(hop)
+	case experiment.NAT:
+		err = w.nat(hop)
+	case experiment.Gateway:
+		err = w.gateway(hop)
 	default:
-		return fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
+		err = fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
+	}
+	if err != nil {
+		return err
 	}
 	w.pending = append(w.pending, hop.Impairment)
 	if hop.MTU > 0 && (w.mtu == 0 || hop.MTU < w.mtu) {

@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 			os.Exit(echoAgent())
 		case "hold-lab":
 			os.Exit(holdLab())
+		case "traffic":
+			os.Exit(traffic(os.Args[2:]))
 		}
 	}
 	goleak.VerifyTestMain(m)

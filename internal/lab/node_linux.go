@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // node is a network namespace that the supervisor holds.
@@ -16,6 +18,10 @@ type node struct {
 	spec   Node
 	ns     *os.File        // /proc/…/ns/net
 	handle *netlink.Handle // its socket is in the namespace
+	// filter is the node's packet filter, connections the size of its connection
+	// table; nil where there is none. The supervisor's end closes them.
+	filter      *filter.Applied
+	connections *os.File
 	// refused are the wished sysctls that could not be set, with the reason.
 	refused []string
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // defaultCongestion is the congestion control of a namespace's sockets where
@@ -24,6 +26,7 @@ const (
 	SetAddress Verb = "address" // give an interface its address and bring it up
 	MeterRate  Verb = "egress"  // put a token bucket on an interface
 	AddRoute   Verb = "route"   // add a static route
+	SetFilter  Verb = "filter"  // put the node's packet filter in place
 	RunCable   Verb = "cable"   // start the process that carries a cable's frames
 	RunAgent   Verb = "agent"   // start the program of a node
 )
@@ -46,6 +49,8 @@ type Operation struct {
 	Key, Value string // SetSysctl
 	// Wish marks a sysctl that may be refused: it is recorded, not an error.
 	Wish bool
+
+	Filter filter.Table // SetFilter
 
 	bucket tokenBucket // MeterRate
 	text   string      // AddLink, RunCable
@@ -73,6 +78,8 @@ func (o Operation) String() string {
 	case MeterRate:
 		return fmt.Sprintf("egress %s:%s tbf rate %sbit burst %d limit %d", o.Node, o.Interface,
 			strconv.FormatUint(o.bucket.BytesPerSecond*8, 10), o.bucket.BurstBytes, o.bucket.LimitBytes)
+	case SetFilter:
+		return fmt.Sprintf("filter %s %s", o.Node, o.Filter)
 	case AddRoute:
 		var b strings.Builder
 		fmt.Fprintf(&b, "route %s %s", o.Node, o.Route.Destination)
@@ -172,6 +179,11 @@ func (t Topology) Plan() (Plan, error) {
 	for _, n := range t.Nodes {
 		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
 			plan = append(plan, Operation{Verb: AddRoute, Node: n.Name, Route: r, Congestion: n.CongestionControl})
+		}
+	}
+	for _, n := range t.Nodes {
+		if n.Filter != nil {
+			plan = append(plan, Operation{Verb: SetFilter, Node: n.Name, Filter: *n.Filter})
 		}
 	}
 	for i, l := range t.Links {

@@ -6,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // The features that a lab probes in itself, by really using them.
@@ -20,7 +20,6 @@ const (
 	featurePacket = "packet"
 	featureNetem  = "netem"
 	featureVXLAN  = "vxlan"
-	featureNFT    = "nftables"
 	featurePing   = "ping"
 	featureCubic  = "congestion"
 	featureProc   = "proc"
@@ -83,7 +82,9 @@ func (n *node) probe(report func(feature string, err error)) {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = "probe-vxlan"
 	report(featureVXLAN, n.handle.LinkAdd(&netlink.Vxlan{LinkAttrs: attributes, VxlanId: 1, Port: 4789}))
-	report(featureNFT, probeNFT())
+	for _, f := range filter.Features() {
+		report(f.Name, f.Try(int(n.ns.Fd())))
+	}
 	report(featurePing, probePing())
 	available, err := readSysctl("net.ipv4.tcp_available_congestion_control")
 	if err == nil && !strings.Contains(" "+available+" ", " "+DefaultCongestionControl+" ") {
@@ -105,15 +106,6 @@ func (n *node) probeVeth() (index int, err error) {
 		return 0, err
 	}
 	return link.Attrs().Index, n.handle.LinkSetUp(link)
-}
-
-// probeNFT asks nf_tables for its tables (NFT_MSG_GETTABLE of
-// linux/netfilter/nf_tables.h); a kernel without it refuses the message.
-func probeNFT() error {
-	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, unix.NLM_F_DUMP)
-	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.NFPROTO_INET, Version: nl.NFNETLINK_V0})
-	_, err := request.Execute(unix.NETLINK_NETFILTER, 0)
-	return err
 }
 
 // probePing opens the kind of socket that needs no privilege to send echo requests.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // DefaultMTU of links whose MTU is zero, in bytes: Ethernet's.
@@ -38,6 +39,8 @@ type Node struct {
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Routes beyond those that Plan derives from the links.
 	Routes []Route `json:"routes,omitempty"`
+	// Filter is what the node does to packets beyond routing them; may be nil.
+	Filter *filter.Table `json:"filter,omitempty"`
 }
 
 // Route is one static route of a node.
@@ -138,6 +141,11 @@ func (f *faults) node(n Node) {
 	}
 	if n.CongestionControl != "" && !algorithmName.MatchString(n.CongestionControl) {
 		f.add("node %s: congestion control %q is not a kernel name", n.Name, n.CongestionControl)
+	}
+	if n.Filter != nil {
+		if err := n.Filter.Validate(); err != nil {
+			f.add("node %s: %w", n.Name, err)
+		}
 	}
 	for _, r := range n.Routes {
 		if !r.Destination.IsValid() || !r.Destination.Addr().Is4() || r.Via.IsValid() && !r.Via.Is4() || r.Source.IsValid() && !r.Source.Is4() {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -91,7 +92,7 @@ func (l *Lab) connect(ctx context.Context) error {
 			}
 			l.agents[node] = agent.NewClient(conn)
 		}
-		listen := netip.AddrPortFrom(p.Destination, agentPort)
+		listen := netip.AddrPortFrom(p.Listen, agentPort)
 		do := l.agents[p.DestinationNode].Listen
 		if l.iperf3 {
 			do = l.agents[p.DestinationNode].ListenIPerf3
@@ -164,16 +165,17 @@ func fingerprint(path lab.Path, hops []measurement.TraceHop, o measurement.Outco
 			break
 		}
 	}
+	const silent = "*"
 	seen := make([]string, len(hops))
 	for i, h := range hops {
-		seen[i] = h.Address
-		if h.Address == "" {
-			seen[i] = "*"
-		}
+		seen[i] = cmp.Or(h.Address, silent)
 	}
 	want := make([]string, len(path.Hops))
 	for i, h := range path.Hops {
-		want[i] = h.String()
+		want[i] = silent
+		if h.IsValid() {
+			want[i] = h.String()
+		}
 	}
 	switch {
 	case fmt.Sprint(seen) != fmt.Sprint(want):

@@ -1,0 +1,54 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+)
+
+// patience is how long the kernel may take to answer. A kernel that refuses a
+// whole batch answers once, and the library waits for as many answers as there
+// were messages.
+const patience = 10 * time.Second
+
+// connection is a socket to the nftables of one network namespace.
+type connection struct {
+	*nftables.Conn
+	socket *netlink.Conn
+}
+
+// dial opens one to the namespace that the descriptor netns refers to. It fails
+// where the kernel has no nftables.
+func dial(netns int) (*connection, error) {
+	c := &connection{}
+	conn, err := nftables.New(nftables.WithNetNSFd(netns), nftables.AsLasting(), nftables.WithSockOptions(func(s *netlink.Conn) error {
+		c.socket = s
+		return nil
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("open netlink for nftables: %w", err)
+	}
+	c.Conn = conn
+	err = c.limited(func() error {
+		_, err := conn.ListTablesOfFamily(nftables.TableFamilyIPv4)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("ask for the tables of nftables: %w", err), conn.CloseLasting())
+	}
+	return c, nil
+}
+
+// limited does an exchange that ends when patience does.
+func (c *connection) limited(exchange func() error) error {
+	if err := c.socket.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	return exchange()
+}
+
+// commit sends what was added as one transaction.
+func (c *connection) commit() error { return c.limited(c.Flush) }

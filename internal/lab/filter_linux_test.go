@@ -1,0 +1,321 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
+)
+
+// What the kernel holds, in the words of nft, is what was asked for.
+func TestRuleSets(t *testing.T) {
+	needProgram(t, "nft")
+	for _, test := range []struct{ name, hop, node string }{
+		{"firewall", "{type: firewall, name: fw, rules: 3}", "tested/fw"},
+		{"firewall-silent-one-way", "{type: firewall, name: fw, rules: 1, silent: true, one_way: true}", "tested/fw"},
+		{"nat-source", "{type: nat, name: edge}", "tested/edge"},
+		{"nat-destination", "{type: nat, name: edge, translate: destination}", "tested/edge"},
+		{"nat-both-silent", "{type: nat, name: edge, translate: both, silent: true}", "tested/edge"},
+		{"gateway", "{type: gateway, name: gw}", "tested/gw"},
+		{"gateway-limit", "{type: gateway, name: gw, flow_limit: 500}", "tested/gw"},
+		{"router-silent", "{type: router, name: r, silent: true}", "tested/r"},
+		{"router", "{type: router, name: r}", "tested/r"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			topology, _ := layOut(t, "{type: cable}", test.hop)
+			l := startLab(t, topology)
+			golden(t, test.name+".nft", must(t, l, test.node, "nft", "list", "ruleset"))
+		})
+	}
+}
+
+// Many rules are many rules, all different.
+func TestManyRules(t *testing.T) {
+	needProgram(t, "nft")
+	topology, _ := layOut(t, "{type: firewall, name: fw, rules: 2345}")
+	l := startLab(t, topology)
+	text := must(t, l, "tested/fw", "nft", "list", "table", "ip", "hopbench")
+	rules := regexp.MustCompile(`ip saddr 198\.18\.\d+\.\d+ drop`).FindAllString(text, -1)
+	if len(rules) != 2345 || rules[2344] != "ip saddr 198.18.9.40 drop" {
+		t.Errorf("%d rules, the last is %q", len(rules), rules[len(rules)-1])
+	}
+	slices.Sort(rules)
+	if different := len(slices.Compact(rules)); different != 2345 {
+		t.Errorf("%d different rules", different)
+	}
+	for _, chain := range []string{"rules-1", "rules-2", "rules-3"} {
+		if !strings.Contains(text, "jump "+chain+"\n") {
+			t.Errorf("the rules of %s are never met", chain)
+		}
+	}
+}
+
+func TestFirewall(t *testing.T) {
+	needProgram(t, "nft", "ping", "cat")
+	l, path := through(t, "{type: cable}", "{type: firewall, name: fw, rules: 250}")
+	const node = "tested/fw"
+	source := path.Source.String()
+	poll(t, func() bool { return *countersOf(t, l, node).Connections == 0 }, func() string { return "connections before any traffic" })
+
+	const n = 30
+	clients := run(t, l, path.SourceNode, "connect", source, path.target(), strconv.Itoa(n), "10s")
+	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", n); !strings.HasPrefix(line, want) {
+		t.Fatalf("%s, want %s", line, want)
+	}
+	if got := *countersOf(t, l, node).Connections; got != n {
+		t.Errorf("the connection table has %d entries for %d connections", got, n)
+	}
+	if got := sysctlIn(t, l, node, connectionCount); got != strconv.Itoa(n) {
+		t.Errorf("the kernel says %s of %d connections", got, n)
+	}
+	role(t, l, path.SourceNode, "ask", source, path.target())
+	must(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "5", "-I", source, path.Destination.String())
+	must(t, l, path.DestinationNode, "ping", "-n", "-c", "1", "-W", "5", "-I", path.Destination.String(), source)
+	if dropped := countersOf(t, l, node).FilterDropped; dropped != 0 {
+		t.Errorf("%d packets of the path's own traffic were dropped", dropped)
+	}
+
+	// What is not between the two ends, or speaks what it should not, is dropped.
+	must(t, l, path.SourceNode, selfExecutable, "traffic", "protocol", source, path.Destination.String(), "253")
+	poll(t, func() bool { return countersOf(t, l, node).FilterDropped == 5 },
+		func() string { return fmt.Sprintf("5 packets of protocol 253 became %+v", countersOf(t, l, node)) })
+	other := "10.0.0.1" // of the source, on the other path
+	if text, code := output(t, l, path.SourceNode, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "1", "-I", other, path.Destination.String()); code == 0 {
+		t.Errorf("pings from an address of another path were answered:\n%s", text)
+	}
+	if dropped := countersOf(t, l, node).FilterDropped; dropped != 8 {
+		t.Errorf("5 strange packets and 3 of a strange address became %d drops", dropped)
+	}
+
+	// Without its rule a new flow is refused, but those that stand go on.
+	must(t, l, node, "nft", "flush", "set", "ip", "hopbench", "pairs")
+	if line := clients.echo(t); line != fmt.Sprintf("%d echoed", n) {
+		t.Errorf("of %d connections that stood: %s", n, line)
+	}
+	late := run(t, l, path.SourceNode, "connect", source, path.target(), "1", "1500ms")
+	if line := late.line(t); !strings.HasPrefix(line, "0 connected") {
+		t.Errorf("without the rule that accepts: %s", line)
+	}
+	if limit := l.Environment()[connectionMax]; limit == "" || limit != sysctlIn(t, l, node, connectionMax) {
+		t.Errorf("the limit of the connection table is recorded as %q", limit)
+	}
+}
+
+// A firewall on the way there alone sees no answers, and lets the flow pass.
+//
+//	source ── firewall ── destination
+//	   └────────────────────┘ the way back
+func TestFirewallOneWay(t *testing.T) {
+	for _, oneWay := range []bool{true, false} {
+		t.Run(strconv.FormatBool(oneWay), func(t *testing.T) {
+			from, to := address(0, 0, 1), address(0, 1, 2)
+			back := address(0, 2, 1).Addr()
+			l := startLab(t, Topology{
+				Nodes: []Node{
+					{Name: "source", Agent: true},
+					{Name: "fw", Forward: true, Filter: &filter.Table{Firewall: &filter.Firewall{
+						Rules: 1, Pairs: []filter.Pair{{A: from.Addr(), B: to.Addr()}}, OneWay: oneWay,
+					}}},
+					{Name: "destination", Agent: true, Routes: []Route{{Destination: netip.PrefixFrom(from.Addr(), 32), Via: back, Interface: "back"}}},
+				},
+				Links: []Link{
+					{A: End{Node: "source", Interface: "there", Address: from}, B: End{Node: "fw", Interface: "left", Address: address(0, 0, 2)}},
+					{A: End{Node: "fw", Interface: "right", Address: address(0, 1, 1)}, B: End{Node: "destination", Interface: "there", Address: to}},
+					{A: End{Node: "source", Interface: "back", Address: address(0, 2, 1)}, B: End{Node: "destination", Interface: "back", Address: address(0, 2, 2)}},
+				},
+			})
+			target := netip.AddrPortFrom(to.Addr(), trafficPort).String()
+			if line := run(t, l, "destination", "serve", target).line(t); line != "ready" {
+				t.Fatal(line)
+			}
+			clients := run(t, l, "source", "connect", from.Addr().String(), target, "3", "3s")
+			line := clients.line(t)
+			if !oneWay {
+				// It lets the first packet pass, and nothing of the client's after that.
+				if !strings.HasPrefix(line, "0 connected") {
+					t.Error(line)
+				}
+				return
+			}
+			if !strings.HasPrefix(line, "3 connected") {
+				t.Error(line)
+			}
+			if line := clients.echo(t); line != "3 echoed" {
+				t.Error(line)
+			}
+		})
+	}
+}
+
+func TestNAT(t *testing.T) {
+	needProgram(t, "ping", "traceroute")
+	addr := netip.MustParseAddr
+	public := addr("10.1.1.2") // the nat's, towards the source
+	for _, test := range []struct {
+		translate   string
+		destination netip.Addr // that the source sends to
+		from        string     // whom the destination sees
+		hops        []netip.Addr
+	}{
+		{"source", addr("10.1.3.2"), "10.1.2.1", []netip.Addr{addr("10.1.0.2"), addr("10.1.1.2"), addr("10.1.2.2"), addr("10.1.3.2")}},
+		{"destination", public, "10.1.0.1", []netip.Addr{addr("10.1.0.2"), public, public, public}},
+		{"both", public, "10.1.2.1", []netip.Addr{addr("10.1.0.2"), public, public, public}},
+	} {
+		t.Run(test.translate, func(t *testing.T) {
+			l, path := through(t, "{type: router, name: before}", "{type: nat, name: edge, translate: "+test.translate+"}", "{type: router, name: behind}", "{type: cable}")
+			if path.Destination != test.destination || path.Listen != addr("10.1.3.2") || !slices.Equal(path.Hops, test.hops) || path.ReceivedTTL != InitialTTL-3 {
+				t.Fatalf("path %+v", path)
+			}
+			source := path.Source.String()
+			clients := run(t, l, path.SourceNode, "connect", source, path.target(), "20", "10s")
+			line := clients.line(t)
+			if want := `20 connected: ` + regexp.QuoteMeta(test.from) + `:\d+ 10\.1\.3\.2:7000`; !regexp.MustCompile("^" + want + "$").MatchString(line) {
+				t.Errorf("%s, want %s", line, want)
+			}
+			if line := clients.echo(t); line != "20 echoed" {
+				t.Error(line)
+			}
+			if seen := role(t, l, path.SourceNode, "ask", source, path.target()); !strings.HasPrefix(seen[0], test.from+":") {
+				t.Errorf("a datagram came from %s, want %s", seen[0], test.from)
+			}
+			text := must(t, l, path.SourceNode, "ping", "-n", "-c", "2", "-i", "0.05", "-W", "5", "-I", source, path.Destination.String())
+			if !strings.Contains(text, fmt.Sprintf("ttl=%d ", path.ReceivedTTL)) {
+				t.Errorf("want a TTL of %d in\n%s", path.ReceivedTTL, text)
+			}
+			if got := *countersOf(t, l, "tested/edge").Connections; got < 20 {
+				t.Errorf("20 connections that stand became %d", got)
+			}
+			if c := countersOf(t, l, "tested/before").Connections; c != nil {
+				t.Errorf("a plain router counts %d connections", *c)
+			}
+			traces(t, l, path)
+		})
+	}
+}
+
+// traces holds the trace of the product, and traceroute's, against the path.
+func traces(t *testing.T, l *Lab, path Path) {
+	t.Helper()
+	var want []string
+	silent := 0
+	for _, h := range path.Hops {
+		if h.IsValid() {
+			want = append(want, h.String())
+		} else {
+			want, silent = append(want, "*"), silent+1
+		}
+	}
+	summary := fmt.Sprintf("%d hops, %d silent", len(want), silent)
+	if got := role(t, l, path.SourceNode, "trace", path.Source.String(), path.target()); !slices.Equal(got, append(slices.Clone(want), summary)) {
+		t.Errorf("the trace saw %q, want %q, %s", got, want, summary)
+	}
+	text := must(t, l, path.SourceNode, "traceroute", "-n", "-T", "-p", strconv.Itoa(trafficPort), "-q", "1", "-w", "1", "-s", path.Source.String(), path.Destination.String())
+	var got []string
+	for _, m := range regexp.MustCompile(`(?m)^ *\d+  (\S+)`).FindAllStringSubmatch(text, -1) {
+		got = append(got, m[1])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("traceroute saw %q, want %q:\n%s", got, want, text)
+	}
+}
+
+// A provider's silent hops before a public address: published as 8 hops, of
+// which 7 are silent.
+func TestProviderHops(t *testing.T) {
+	needProgram(t, "traceroute", "tcptraceroute")
+	l, path := through(t, "{type: cable}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: cable}")
+	if len(path.Hops) != 8 || path.Hops[6].IsValid() || !path.Hops[7].IsValid() || path.ReceivedTTL != InitialTTL-7 {
+		t.Fatalf("path %+v", path)
+	}
+	traces(t, l, path)
+	text := must(t, l, path.SourceNode, "tcptraceroute", "-n", "-q", "1", "-w", "1", "-s", path.Source.String(), path.Destination.String(), strconv.Itoa(trafficPort))
+	lines := regexp.MustCompile(`(?m)^ *(\d+)  (\S+)`).FindAllStringSubmatch(text, -1)
+	for i, m := range lines {
+		if silent := m[2] == "*"; silent != (i < 7) {
+			t.Errorf("hop %s is %s", m[1], m[2])
+		}
+	}
+	if len(lines) != 8 || lines[7][2] != path.Destination.String() {
+		t.Errorf("tcptraceroute saw\n%s", text)
+	}
+}
+
+func TestGatewayLimitsFlows(t *testing.T) {
+	needProgram(t, "ping")
+	const limit = 25
+	l, path := through(t, fmt.Sprintf("{type: gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: cable}")
+	source := path.Source.String()
+	clients := run(t, l, path.SourceNode, "connect", source, path.target(), "60", "4s")
+	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", limit); !strings.HasPrefix(line, want) {
+		t.Errorf("of 60 connections through a limit of %d: %s", limit, line)
+	}
+	if line := clients.echo(t); line != fmt.Sprintf("%d echoed", limit) {
+		t.Errorf("of the connections that passed: %s", line)
+	}
+	if dropped := countersOf(t, l, "tested/gw").FilterDropped; dropped < 60-limit {
+		t.Errorf("%d connections did not pass, but %d packets were dropped", 60-limit, dropped)
+	}
+	if text, code := output(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "1", "-I", source, path.Destination.String()); code == 0 {
+		t.Errorf("a ping is a flow, too, and passed:\n%s", text)
+	}
+	clients.end()
+	poll(t, func() bool {
+		again := run(t, l, path.SourceNode, "connect", source, path.target(), strconv.Itoa(limit), "2s")
+		defer again.end()
+		return strings.HasPrefix(again.line(t), fmt.Sprintf("%d connected", limit))
+	}, func() string { return "new flows do not take the place of those that ended" })
+	if text, code := output(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "1", "-t", "1", "-I", source, path.Destination.String()); code == 0 || strings.Contains(text, "exceeded") {
+		t.Errorf("the gateway answered:\n%s", text)
+	}
+}
+
+// Silence is about what a hop would send itself, not about what it forwards.
+func TestSilentHops(t *testing.T) {
+	needProgram(t, "ping", "traceroute")
+	for _, silent := range []bool{false, true} {
+		t.Run(strconv.FormatBool(silent), func(t *testing.T) {
+			l, path := through(t,
+				"{type: router, name: first}",
+				fmt.Sprintf("{type: router, name: second, mtu: 1400B, silent: %v}", silent),
+				"{type: cable}")
+			traces(t, l, path)
+			source, node := path.Source.String(), path.SourceNode
+			for _, test := range []struct {
+				what, size, ttl, says string
+				silenced              bool
+			}{
+				{"a packet whose time runs out", "56", "2", "Time to live exceeded", true},
+				{"a packet whose time runs out at the hop before", "56", "1", "Time to live exceeded", false},
+				{"a packet that does not fit", "1450", "64", "Frag", true},
+			} {
+				text, code := output(t, l, node, "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", test.size, "-t", test.ttl, "-I", source, path.Destination.String())
+				if said := strings.Contains(text, test.says); code == 0 || said == (silent && test.silenced) {
+					t.Errorf("%s:\n%s", test.what, text)
+				}
+			}
+			_, code := output(t, l, node, "ping", "-n", "-c", "1", "-W", "1", addressOf(l, "tested/second"))
+			if answered := code == 0; answered == silent {
+				t.Errorf("the hop answered an echo request: %v", answered)
+			}
+			must(t, l, node, "ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "1300", "-I", source, path.Destination.String())
+			if line := run(t, l, node, "connect", source, path.target(), "5", "10s").line(t); !strings.HasPrefix(line, "5 connected") {
+				t.Error(line)
+			}
+		})
+	}
+}
+
+// addressOf is the address of a node towards the source.
+func addressOf(l *Lab, node string) string {
+	for _, link := range l.topology.Links {
+		if link.B.Node == node {
+			return link.B.Address.Addr().String()
+		}
+	}
+	return ""
+}
