@@ -72,6 +72,9 @@ type Path struct {
 	Settle time.Duration
 	// Tunnel between the endpoints over all hops, nil for none.
 	Tunnel *Tunnel
+	// Attachment of both endpoints to this path, nil for what each says itself:
+	// true puts a software switch between.
+	SoftwareSwitch *bool
 }
 
 // TunnelType names a kind of encapsulation.

@@ -88,6 +88,10 @@ type FilePath struct {
 	Settle TimeText `json:"settle,omitempty"`
 	// Encapsulation between the two endpoints, over all hops.
 	Tunnel *FileTunnel `json:"tunnel,omitempty"`
+	// Whether both endpoints are attached to this path directly; false puts a
+	// software switch between each of them and the path. What the endpoints say
+	// when left out.
+	Accelerated bool `json:"accelerated,omitempty"`
 }
 
 // FileTunnel is an encapsulation between the two endpoints of a path.

@@ -76,9 +76,9 @@ func (l *loader) paths(files []FilePath) []Path {
 
 // variant completes a path that is the same as another with hops switched off.
 func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
-	if len(f.Hops) > 0 || f.Tunnel != nil {
-		l.wrong(&f.SameAs, "leave out hops and tunnel, or same_as",
-			"path %q has hops or a tunnel of its own and is the same as %q", f.Name, f.SameAs)
+	if len(f.Hops) > 0 || f.Tunnel != nil || l.written(&f.Accelerated) {
+		l.wrong(&f.SameAs, "leave out hops, tunnel and accelerated, or same_as",
+			"path %q has hops, a tunnel or an attachment of its own and is the same as %q", f.Name, f.SameAs)
 		return
 	}
 	var names []*NameText
@@ -97,7 +97,7 @@ func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
 	case len(f.Off) == 0:
 		l.wrong(&f.SameAs, `say which hops are switched off, as in off: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.SameAs)
 	}
-	p.Hops, p.Tunnel = paths[i].Hops, paths[i].Tunnel
+	p.Hops, p.Tunnel, p.SoftwareSwitch = paths[i].Hops, paths[i].Tunnel, paths[i].SoftwareSwitch
 	for j := range f.Off {
 		p.Off = append(p.Off, string(f.Off[j]))
 		l.switchable(&f.Off[j], paths[i])
@@ -174,6 +174,9 @@ func (l *loader) fits(f *FilePath, p *Path) {
 
 func (l *loader) path(f *FilePath) Path {
 	p := Path{Name: string(f.Name), Title: string(f.Title), Tunnel: l.tunnel(f.Tunnel)}
+	if l.written(&f.Accelerated) {
+		p.SoftwareSwitch = new(!f.Accelerated)
+	}
 	first := make(map[NameText]int)
 	for i := range f.Hops {
 		hop := &f.Hops[i]
