@@ -88,24 +88,32 @@ func Open(ctx context.Context, o ClientOptions) (*Client, error) {
 	// The first goes alone: what it is refused, all would be.
 	err := c.login(ctx, 0)
 	if err == nil {
-		var group errgroup.Group
-		group.SetLimit(maxSessionsAtOnce)
-		for i := 1; i < o.Segments; i++ {
-			group.Go(func() error {
-				err := c.login(ctx, i)
-				if err != nil {
-					c.pool.close() // the first that fails ends the others
-				}
-				return err
-			})
-		}
-		err = group.Wait()
+		err = c.together(1, o.Segments, maxSessionsAtOnce, func(i int) error { return c.login(ctx, i) })
 	}
 	if err != nil {
 		c.abort()
 		return nil, c.cause(ctx, err)
 	}
 	return c, nil
+}
+
+// together does something for each number of a range at the same time, up to
+// atOnce of them. The first that fails ends all, and is the error.
+func (c *Client) together(from, to, atOnce int, do func(i int) error) error {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	var once sync.Once
+	var first error
+	for i := from; i < to; i++ {
+		group.Go(func() error {
+			if err := do(i); err != nil {
+				once.Do(func() { first = err; c.pool.close() })
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each keeps its error itself
+	return first
 }
 
 // login opens session number i.
@@ -212,22 +220,19 @@ func (c *Client) Download(ctx context.Context, size int64) (Result, error) {
 		return Result{}, fmt.Errorf("a file of %d bytes cannot have %d segments", size, n)
 	}
 	parts := make([]part, n)
-	var group errgroup.Group
 	for i := range parts {
 		p := &parts[i]
 		p.Offset = size * int64(i) / n
 		p.Bytes = size*int64(i+1)/n - p.Offset
 		p.last = i == len(parts)-1
-		group.Go(func() error {
-			err := c.fetch(i, p)
-			if err != nil {
-				c.pool.close() // the first that fails ends the others
-				return fmt.Errorf("segment %d of %d: %w", i+1, n, err)
-			}
-			return nil
-		})
 	}
-	if err := group.Wait(); err != nil {
+	err := c.together(0, len(parts), len(parts), func(i int) error {
+		if err := c.fetch(i, &parts[i]); err != nil {
+			return fmt.Errorf("segment %d of %d: %w", i+1, n, err)
+		}
+		return nil
+	})
+	if err != nil {
 		return Result{}, c.cause(ctx, err)
 	}
 	return c.join(size, parts), nil

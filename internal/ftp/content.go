@@ -86,6 +86,9 @@ func (c *Content) extend(crc uint32, offset, n int64) uint32 {
 		crc = crc32.Update(crc, crc32.IEEETable, h[in:end])
 		n, in = n-(end-in), end
 	}
+	if n == 0 {
+		return crc
+	}
 	return crc32.Update(crc, crc32.IEEETable, c.tail[in-headBytes:in-headBytes+n])
 }
 

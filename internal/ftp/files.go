@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"os"
 	"path"
 	"strings"
@@ -120,7 +121,7 @@ func (h *handle) WriteTo(w io.Writer) (int64, error) {
 	h.connected(w)
 	n, err := h.source.WriteTo(w)
 	h.t.Bytes, h.t.Err = n, err
-	h.t.Cut = errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	h.t.Cut = errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 	return n, err
 }
 

@@ -91,8 +91,8 @@ type Transfer struct {
 	Local, Remote string
 	Elapsed       time.Duration
 	Err           error
-	// Cut says that Err is the client's closing of the data connection before
-	// the end of the file, as clients do that fetch a part of it.
+	// Cut says that Err is the end of the data connection or of the session before
+	// that of the file, as clients make it that fetch a part of it.
 	Cut bool
 }
 

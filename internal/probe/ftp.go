@@ -98,6 +98,9 @@ func (t *ftpTest) dial(ctx context.Context, address netip.AddrPort) (net.Conn, e
 	return c, nil
 }
 
+// toldWait is how long the reason of a failure is waited for.
+const toldWait = time.Second
+
 // measureSize takes the size of a file that the test did not choose, and checks
 // that of one that it did.
 func (t *ftpTest) measureSize() error {
@@ -162,13 +165,13 @@ func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) 
 	return t.outcome(result, local, ttl.result()), nil
 }
 
-// told prefers what the server said on the test's own connection, before it
-// closed everything, over what that caused.
+// told prefers what the server says on the test's own connection, when it closes
+// everything, over what that caused.
 func (t *ftpTest) told(err error) error {
-	if t.link == nil || !t.link.conn.Readable() {
+	if t.link == nil {
 		return err
 	}
-	t.control.deadline = time.Now().Add(time.Second)
+	t.control.deadline = time.Now().Add(toldWait)
 	var remote *protocol.RemoteError
 	if said := protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, nil); errors.As(said, &remote) {
 		return remote
