@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -334,6 +335,8 @@ func ftpFailure(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return failure(op, err) // whatever the server said to it
 	case errors.Is(err, ftp.ErrMalformed):
 		return &Error{Op: op, Reason: Protocol, Err: err}
 	case errors.As(err, &reply) && reply.Code == notLoggedIn:
