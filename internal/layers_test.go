@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"internal/runner", "internal/report"},
 	{"internal/lab", "internal/agent", "internal/store"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
-	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/lab/filter", "experiments"},
+	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity"},
 	{"internal/measurement"},
 }
@@ -38,6 +38,9 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                   {"internal/cli"},
 	"github.com/invopop/jsonschema":            {"internal/experiment/schemagen"},
 	"github.com/HdrHistogram/hdrhistogram-go":  {"internal/probe/latency", "internal/report"},
+	"github.com/fclairamb/ftpserverlib":        {"internal/ftp"},
+	"github.com/jlaffaye/ftp":                  {"internal/ftp"},
+	"github.com/spf13/afero":                   {"internal/ftp"},
 	"golang.org/x/net":                         {"internal/probe/icmp", "internal/probe/trace"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {},
 	"github.com/rogpeppe/go-internal":          {},

@@ -24,7 +24,7 @@ func completeTest(c *cobra.Command) {
 		"dscp":       oneOf(slices.Sorted(maps.Keys(dscpNames()))...),
 	}
 	for _, flag := range []string{"rate", "window", "mss", "length", "request", "response", "duration", "omit", "interval", "timeout", "loss-bound",
-		"flows", "count", "in-flight", "requests-per-second", "max-hops", "cport", "port", "tos", "bind"} {
+		"file", "ftp-server", "ftp-path", "ftp-user", "ftp-crc32", "flows", "count", "in-flight", "requests-per-second", "max-hops", "cport", "port", "tos", "bind"} {
 		values[flag] = cobra.NoFileCompletions
 	}
 	for flag, complete := range values {

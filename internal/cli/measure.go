@@ -73,12 +73,16 @@ func titleOf(spec measurement.Spec) string {
 	title := map[measurement.Kind]string{
 		measurement.TCP: quantity.Count(spec.Flows, "flow"), measurement.UDP: "UDP", measurement.PPS: "small packets",
 		measurement.RR: "latency", measurement.CRR: "connections", measurement.Load: "RTT under load",
+		measurement.FTP: "file in " + quantity.Count(spec.Flows, "segment"),
 		measurement.MTU: "path MTU", measurement.Ping: "ping", measurement.Trace: "path",
 	}[spec.Kind]
-	switch spec.Direction {
-	case measurement.Receive:
+	switch {
+	case spec.Kind == measurement.FTP && spec.Direction == measurement.Send:
+		title = "file to the server"
+	case spec.Kind == measurement.FTP:
+	case spec.Direction == measurement.Receive:
 		title += ", back"
-	case measurement.Both:
+	case spec.Direction == measurement.Both:
 		title += ", both"
 	}
 	return title

@@ -24,12 +24,20 @@ func options() []option {
 	const (
 		tcp, udp, pps, rr = measurement.TCP, measurement.UDP, measurement.PPS, measurement.RR
 		crr, load, mtu    = measurement.CRR, measurement.Load, measurement.MTU
+		ftp               = measurement.FTP
 		ping, tracing     = measurement.Ping, measurement.Trace
 	)
 	of := func(kinds ...measurement.Kind) []measurement.Kind { return kinds }
 	return []option{
-		{"flows", of(tcp, udp, pps, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.Flows = f.flows }},
-		{"reverse", of(tcp, udp, pps, load), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Receive }},
+		{"flows", of(tcp, udp, pps, crr, load, ftp), false, func(f *testFlags, s *measurement.Spec) { s.Flows = f.flows }},
+		{"reverse", of(tcp, udp, pps, load, ftp), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Receive }},
+		{"upload", of(ftp), false, func(_ *testFlags, s *measurement.Spec) { s.Direction = measurement.Send }},
+		{"file", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FileBytes = int64(f.file) }},
+		{"ftp-path", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FilePath = f.ftpPath }},
+		{"ftp-crc32", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FileCRC32 = strings.ToLower(f.ftpCRC32) }},
+		{"ftp-user", of(ftp), false, nothing},
+		{"ftp-password-file", of(ftp), false, nothing},
+		{"ftp-server", of(ftp), false, nothing},
 		{"bidir", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Both }},
 		{"duration", of(tcp, udp, pps, rr, crr, load), true, func(f *testFlags, s *measurement.Spec) { s.Duration = f.duration.seconds() }},
 		{"omit", of(tcp, udp, pps, rr, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.MaxWarmup = f.omit.seconds() }},
@@ -42,9 +50,9 @@ func options() []option {
 		}},
 		{"mptcp", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.MPTCP = true }},
 		{"iperf3", of(tcp, udp), false, func(f *testFlags, s *measurement.Spec) { s.Tool = measurement.IPerf3 }},
-		{"dscp", of(tcp, udp, pps, rr, crr, load, mtu), true, func(f *testFlags, s *measurement.Spec) { s.DSCP = int(f.dscp) }},
-		{"tos", of(tcp, udp, pps, rr, crr, load, mtu), true, func(f *testFlags, s *measurement.Spec) { s.DSCP = int(f.dscp) }},
-		{"device", of(tcp, udp, pps, rr, crr, load, mtu), true, func(f *testFlags, s *measurement.Spec) { s.Device = f.device }},
+		{"dscp", of(tcp, udp, pps, rr, crr, load, ftp, mtu), true, func(f *testFlags, s *measurement.Spec) { s.DSCP = int(f.dscp) }},
+		{"tos", of(tcp, udp, pps, rr, crr, load, ftp, mtu), true, func(f *testFlags, s *measurement.Spec) { s.DSCP = int(f.dscp) }},
+		{"device", of(tcp, udp, pps, rr, crr, load, ftp, mtu), true, func(f *testFlags, s *measurement.Spec) { s.Device = f.device }},
 		{"cport", of(tcp, udp, pps, rr, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.SourcePort = int(f.cport) }},
 		{"length", of(udp, pps, rr, crr, ping), false, applyLength},
 		{"gso", of(udp), false, func(f *testFlags, s *measurement.Spec) { s.GSO = measurement.Switch(f.gso) }},
@@ -56,7 +64,7 @@ func options() []option {
 		{"requests-per-second", of(rr, load), false, func(f *testFlags, s *measurement.Spec) { s.RequestsPerSecond = f.requestsPerSecond }},
 		{"in-flight", of(rr), false, func(f *testFlags, s *measurement.Spec) { s.InFlight = f.inFlight }},
 		{"spin", of(rr), false, func(f *testFlags, s *measurement.Spec) { s.Spin = true }},
-		{"interval", of(tcp, udp, pps, load, ping), false, func(f *testFlags, s *measurement.Spec) {
+		{"interval", of(tcp, udp, pps, load, ftp, ping), false, func(f *testFlags, s *measurement.Spec) {
 			if s.Kind == ping {
 				s.Interval = f.interval.seconds()
 			} // for the others it is the summary's
@@ -67,6 +75,9 @@ func options() []option {
 		{"rate", of(tcp, udp, pps, load), true, applyRate},
 	}
 }
+
+// nothing is for flags that say whom to ask, which is no part of a spec.
+func nothing(*testFlags, *measurement.Spec) {}
 
 func applyLength(f *testFlags, s *measurement.Spec) {
 	switch s.Kind {
@@ -93,7 +104,7 @@ func applyRate(f *testFlags, s *measurement.Spec) {
 // impliedKinds are the kinds that flags alone can choose, in the order in which
 // they are tried: a flag that tcp takes means tcp, as for iperf3.
 func impliedKinds() []measurement.Kind {
-	return []measurement.Kind{measurement.TCP, measurement.UDP, measurement.RR, measurement.Ping, measurement.Trace}
+	return []measurement.Kind{measurement.TCP, measurement.UDP, measurement.RR, measurement.Ping, measurement.Trace, measurement.FTP}
 }
 
 // chooseKinds says which kinds of test the flags that were given ask for; none

@@ -47,15 +47,18 @@ func TestFlagsChooseTheKindsOfTest(t *testing.T) {
 		{"--in-flight 4 --request 100 --protocol udp", "rr", ""},
 		{"-c 5 -i 0.2", "ping", ""},
 		{"--max-hops 5", "trace", ""},
+		{"--file 100MB -P 4", "ftp", ""},
+		{"--upload", "ftp", ""},
+		{"--upload --spin", "", "no one kind of test takes --upload (ftp) and --spin (rr)"},
 		{"--only tcp,udp,tcp -R", "tcp udp", ""},
 		{"--only rr --only load", "rr load", ""},
 		{"--only crr -P 16", "crr", ""},
 		{"-l 1400", "", "add -u"},
-		{"--only speed", "", "they are tcp, udp, pps, rr, crr, load, mtu, ping, trace"},
+		{"--only speed", "", "they are tcp, udp, pps, rr, crr, load, ftp, mtu, ping, trace"},
 		{"-u --only udp", "", "leave one of them out"},
 		{"-u --spin", "", "--spin has no meaning for udp; it is for rr"},
 		{"--only rr,mtu -C bbr", "", "--congestion has no meaning for rr, mtu; it is for tcp, load"},
-		{"-R --spin", "", "--reverse (tcp, udp, pps, load) and --spin (rr)"},
+		{"-R --spin", "", "--reverse (tcp, udp, pps, load, ftp) and --spin (rr)"},
 	} {
 		f, given, err := parse(t, c.line)
 		if err != nil {
@@ -98,6 +101,9 @@ func TestFlagsReachTheSpec(t *testing.T) {
 		{"-c 3 -l 8", measurement.Spec{Kind: measurement.Ping, Count: 3, PayloadBytes: 8, Interval: 0.02}},
 		{"-c 3 -i 1", measurement.Spec{Kind: measurement.Ping, Count: 3, Interval: 1}},
 		{"--only trace --protocol icmp --max-hops 4", measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverICMP, MaxHops: 4}},
+		{"--only ftp -P 8 --file 100MB", measurement.Spec{Kind: measurement.FTP, Flows: 8, FileBytes: 100e6, Direction: measurement.Receive}},
+		{"--upload", measurement.Spec{Kind: measurement.FTP, Flows: 1, FileBytes: 1e9, Direction: measurement.Send}},
+		{"--ftp-path /x --ftp-crc32 0000002A", measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0000002a"}},
 		{"--only mtu --timeout 1", measurement.Spec{Kind: measurement.MTU, Timeout: 1}},
 	} {
 		f, given, err := parse(t, c.line)

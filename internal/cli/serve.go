@@ -16,8 +16,10 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -29,6 +31,8 @@ type serveFlags struct {
 	tokenFile   string
 	open        bool
 	iperf3Open  bool
+	ftp         uint16
+	ftpPorts    portsValue
 	maxClients  int
 	maxFlows    int
 	maxRate     rateValue
@@ -47,7 +51,8 @@ traffic generator is a weapon if anyone may aim it, so without a token it listen
 on loopback only, unless --open says that anyone who reaches the port may use it.
 
 iperf3 clients cannot prove a token. A server that wants one serves them only
-with --iperf3-open.`,
+with --iperf3-open. Nor can FTP clients: --ftp PORT lets those on this machine
+fetch files of any size, and with --open anyone who reaches the port.`,
 		Example: `  head -c 24 /dev/urandom | base64 > token
   hopbench serve --token-file token      and: hopbench test HOST --token-file token
   hopbench serve --open                  on a network you trust
@@ -63,6 +68,8 @@ with --iperf3-open.`,
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the shared token; clients must prove it (environment: "+tokenFileEnv+")")
 	flags.BoolVar(&f.open, "open", false, "serve anyone who reaches the port")
 	flags.BoolVar(&f.iperf3Open, "iperf3-open", false, "serve iperf3 clients although there is a token, which they cannot prove")
+	flags.Uint16Var(&f.ftp, "ftp", 0, "port for stock FTP clients, who fetch files named by their size, such as 1GB.bin (default: none)")
+	flags.Var(&f.ftpPorts, "ftp-ports", "LOW-HIGH: ports for sessions and data of ftp tests, and data of --ftp (default: any)")
 	flags.IntVar(&f.maxClients, "max-clients", 64, "tests at the same time")
 	flags.IntVar(&f.maxFlows, "max-flows", probe.MaxFlows, "flows of one test")
 	flags.Var(&f.maxRate, "max-rate", "highest rate that a UDP or iperf3 test may ask for, such as 1G (default: any)")
@@ -100,6 +107,7 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 		// A test of both directions has twice its flows, and each test one
 		// connection beside its flows.
 		MaxConnections: 2*f.maxFlows + f.maxClients,
+		FTPPorts:       ftp.Ports(f.ftpPorts),
 		OnTest:         log.event,
 	}
 	if !f.quiet {
@@ -115,8 +123,18 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	if err != nil {
 		return fmt.Errorf("%w; another server may be on port %d, choose one with --port", err, f.port)
 	}
-	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s", listener.Addr(), whoIsServed(token != "", f))
-	if err := server.Serve(ctx, listener); err != nil && !errors.Is(err, context.Canceled) {
+	files, who, err := newFTPServer(ctx, f, log, options.Log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s", listener.Addr(), whoIsServed(token != "", f), who)
+	group, ctx := errgroup.WithContext(ctx)
+	if files != nil {
+		defer context.AfterFunc(ctx, files.Close)()
+		group.Go(files.Serve)
+	}
+	group.Go(func() error { return server.Serve(ctx, listener) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
@@ -232,7 +250,12 @@ func describe(spec measurement.Spec) string {
 	if spec.Protocol != "" {
 		parts = append(parts, "over "+string(spec.Protocol))
 	}
-	if spec.Flows > 0 {
+	switch {
+	case spec.FileBytes > 0 && spec.Flows > 1:
+		parts = append(parts, fmt.Sprintf("%s in %s", quantity.Format(float64(spec.FileBytes), measurement.Bytes), quantity.Count(spec.Flows, "segment")))
+	case spec.FileBytes > 0:
+		parts = append(parts, quantity.Format(float64(spec.FileBytes), measurement.Bytes))
+	case spec.Flows > 0:
 		parts = append(parts, quantity.Count(spec.Flows, "flow"))
 	}
 	switch spec.Direction {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -37,6 +38,12 @@ type testFlags struct {
 
 	flows          int
 	reverse, bidir bool
+
+	upload                                       bool
+	file                                         sizeValue
+	ftpServer, ftpPath, ftpUser, ftpPasswordFile string
+	ftpCRC32                                     string
+
 	omit           secondsValue
 	window         sizeValue
 	mss            int
@@ -84,7 +91,11 @@ mean latency (rr); -c means ping. --only names the kinds instead:
     tcp    bulk TCP            udp    datagrams, their loss and jitter
     pps    small packets       rr     requests and responses: latency
     crr    new connections     load   latency without and under load
-    mtu    largest packet      ping, trace   these need no server
+    ftp    transfer of a file  mtu    largest packet
+    ping, trace                these need no server
+
+A file over FTP is checked by a digest. --ftp-server HOST --ftp-path FILE fetches
+one from a stock server instead, with -P in so many segments at the same time.
 
 -p, -B, -4, -6, -t, -b, -S, --dscp and --device keep the profile; -b is then the
 bottleneck bandwidth against which RFC 6349 rates it, and elsewhere the rate of
@@ -98,10 +109,15 @@ docs/test.md explains every flag and every line of the summary.`,
   hopbench test 192.0.2.7 -u -b 500M                datagrams
   hopbench test 192.0.2.7 --only rr,load --json     latency, idle and loaded
   hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server`,
-		Args: exactly("HOST"),
+		Args: func(c *cobra.Command, args []string) error {
+			if f.ftpServer != "" && len(args) == 0 {
+				return nil
+			}
+			return exactly("HOST")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			f := f
-			to, err := f.target(args[0])
+			to, err := f.whom(args)
 			if err != nil {
 				return usageError{err}
 			}
@@ -143,9 +159,16 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.VarP(tosValue{&f.dscp}, "tos", "S", "type of service byte of the packets, such as 0xb8")
 	flags.Var(&f.dscp, "dscp", "code point of the packets: 0 to 63, or a name such as EF, AF41, LE")
 
-	flags.IntVarP(&f.flows, "flows", "P", 0, "number of flows at the same time (default 1; load 8)")
+	flags.IntVarP(&f.flows, "flows", "P", 0, "number of flows at the same time (default 1; load 8); ftp: segments of the file")
 	flags.BoolVarP(&f.reverse, "reverse", "R", false, "the server sends, this host receives")
 	flags.BoolVar(&f.bidir, "bidir", false, "both send at the same time, on flows of their own")
+	flags.Var(&f.file, "file", "ftp: size of the file (default 1GB)")
+	flags.BoolVar(&f.upload, "upload", false, "ftp: this host stores the file, in one piece")
+	flags.StringVar(&f.ftpServer, "ftp-server", "", "ftp: a stock FTP server, as HOST[:PORT] (port 21), instead of hopbench serve")
+	flags.StringVar(&f.ftpPath, "ftp-path", "", "ftp: file to fetch from it")
+	flags.StringVar(&f.ftpUser, "ftp-user", "", "ftp: user there (default anonymous)")
+	flags.StringVar(&f.ftpPasswordFile, "ftp-password-file", "", "ftp: file that holds that user's password")
+	flags.StringVar(&f.ftpCRC32, "ftp-crc32", "", "ftp: CRC-32 that the file must have, eight hexadecimal digits")
 	flags.VarP(&f.omit, "omit", "O", "tcp, load: longest discarded start, which ends once the rate is steady; else the discarded start")
 	flags.VarP(&f.interval, "interval", "i", "print the received rate in these intervals; ping: time between requests (default 20 ms)")
 	flags.VarP(&f.window, "window", "w", "clamp the receive window of each flow, such as 1.33MB")
@@ -208,6 +231,28 @@ type target struct {
 	port uint16
 }
 
+// ftpPort is where FTP servers listen (RFC 959).
+const ftpPort = 21
+
+// whom is the host that is measured to: a stock FTP server has a flag of its own.
+func (f *testFlags) whom(args []string) (target, error) {
+	switch {
+	case f.ftpServer == "" && f.ftpPath+f.ftpUser+f.ftpPasswordFile+f.ftpCRC32 != "":
+		return target{}, errors.New("--ftp-path, --ftp-user, --ftp-password-file and --ftp-crc32 belong to a stock server; name it with --ftp-server")
+	case f.ftpServer == "":
+		return f.target(args[0])
+	case len(args) > 0:
+		return target{}, fmt.Errorf("%s and --ftp-server %s name two hosts; leave one out", args[0], f.ftpServer)
+	case f.ftpPath == "":
+		return target{}, errors.New("--ftp-server needs the file to fetch from it; give --ftp-path")
+	}
+	g := *f
+	g.port = ftpPort
+	to, err := g.target(f.ftpServer)
+	f.device = g.device
+	return to, err
+}
+
 // target takes HOST[%DEVICE][:PORT] apart; a device goes into f.
 func (f *testFlags) target(arg string) (target, error) {
 	to := target{arg, f.port}
@@ -258,12 +303,30 @@ func (f *testFlags) prepare(ctx context.Context, to target) (probe.Request, erro
 	if r.Token, err = readToken(f.tokenFile); err != nil {
 		return r, err
 	}
+	if f.ftpServer != "" {
+		r.FTPUser = f.ftpUser
+		if r.FTPPassword, err = readPassword(f.ftpPasswordFile); err != nil {
+			return r, err
+		}
+	}
 	if f.bind != "" {
 		if r.Source, err = netip.ParseAddr(f.bind); err != nil {
 			return r, usageError{fmt.Errorf("--bind: %w", err)}
 		}
 	}
 	return r, nil
+}
+
+// readPassword reads a password, without the line's end; no file, no password.
+func readPassword(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
 // readToken reads the shared secret, without the line's end; no file, no token.

@@ -181,9 +181,10 @@ type FileTest struct {
 	Title LineText `json:"title,omitempty"`
 	// What it measures: tcp is throughput, udp datagram throughput and loss,
 	// pps small packets per second, rr request/response latency, crr new
-	// connections per second, load latency on an idle and on a full path, mtu
-	// the largest packet, ping ICMP echo, trace the hops of the path.
-	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=pps,enum=rr,enum=crr,enum=load,enum=mtu,enum=ping,enum=trace"`
+	// connections per second, load latency on an idle and on a full path, ftp
+	// the transfer of a file, mtu the largest packet, ping ICMP echo, trace the
+	// hops of the path.
+	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=pps,enum=rr,enum=crr,enum=load,enum=ftp,enum=mtu,enum=ping,enum=trace"`
 	// Whose protocol the ends of tcp and udp speak: hopbench's own when left
 	// out, or iperf3's.
 	Tool string `json:"tool,omitempty" jsonschema:"enum=iperf3-wire"`
@@ -198,11 +199,15 @@ type FileTest struct {
 	Idle TimeText `json:"idle,omitempty"`
 	// Parallel connections of tcp and load (each way when both send), UDP
 	// flows of udp and pps (at most 1024), connections in progress at a time of
-	// crr; 1 when left out, 8 for load.
+	// crr, segments of the file that ftp receives (at most 256); 1 when left
+	// out, 8 for load.
 	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
-	// Who sends in tcp, udp, pps and load, seen from the source: send (when
-	// left out), receive, or both, which udp and pps cannot.
+	// Who sends in tcp, udp, pps, load and ftp, seen from the source: send (when
+	// left out, but for ftp), receive (when left out for ftp), or both, which
+	// udp, pps and ftp cannot.
 	Direction string `json:"direction,omitempty" jsonschema:"enum=send,enum=receive,enum=both"`
+	// Size of the file of ftp; 1GB when left out.
+	File SizeText `json:"file,omitempty"`
 	// Send buffer of each socket; the kernel's own tuning when left out (for
 	// UDP, the largest allowed).
 	SendBuffer SizeText `json:"send_buffer,omitempty"`
@@ -287,6 +292,8 @@ type FileFull struct {
 	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
 	// Time from one echo request of ping to the next.
 	Interval TimeText `json:"interval,omitempty"`
+	// Size of the file of ftp.
+	File SizeText `json:"file,omitempty"`
 }
 
 // FilePublished are figures to hold the measurement against.

@@ -59,7 +59,7 @@ func (e *Experiment) clone() *Experiment {
 }
 
 // Scaled is a copy of e for a testbed that is Scale times smaller: rates and
-// the bytes of windows and socket buffers are divided by Scale, times and
+// the bytes of windows, socket buffers and files are divided by Scale, times and
 // packets stay, and so do the published figures and the parameters as written.
 // Scaling a scaled experiment changes nothing.
 func (e *Experiment) Scaled() *Experiment {
@@ -90,6 +90,7 @@ func scaleSpec(s *measurement.Spec, scale float64) {
 	s.PacingBitsPerSecond /= scale
 	s.SendBufferBytes = int64(float64(s.SendBufferBytes) / scale)
 	s.ReceiveBufferBytes = int64(float64(s.ReceiveBufferBytes) / scale)
+	s.FileBytes = int64(float64(s.FileBytes) / scale)
 }
 
 // With is a copy of e with what a command line asks for. It refuses what a

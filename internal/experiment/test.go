@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -33,6 +34,12 @@ const (
 	// (TCP_MIN_MSS and MAX_TCP_WINDOW in net/tcp.h).
 	minMSSBytes = 88
 	maxMSSBytes = 32_767
+	// minFileBytes, of each segment, and maxFileBytes bound the file of ftp.
+	minFileBytes = 64_000
+	maxFileBytes = 10_000_000_000_000
+	// maxSegments bounds the segments of a file, each of which has a session of
+	// its own.
+	maxSegments = 256
 	// maxPacketFlows bounds the UDP flows of a test: each has a socket and a
 	// thread of its own at either end.
 	maxPacketFlows = 1024
@@ -45,6 +52,7 @@ func KindsOf(key string) []measurement.Kind {
 	const (
 		tcp, udp, pps   = measurement.TCP, measurement.UDP, measurement.PPS
 		rr, crr, load   = measurement.RR, measurement.CRR, measurement.Load
+		ftp             = measurement.FTP
 		mtu, ping, hops = measurement.MTU, measurement.Ping, measurement.Trace
 	)
 	switch key {
@@ -55,13 +63,17 @@ func KindsOf(key string) []measurement.Kind {
 	case "idle":
 		return []measurement.Kind{load}
 	case "flows":
-		return []measurement.Kind{tcp, udp, pps, crr, load}
-	case "direction", "send_buffer", "receive_buffer":
+		return []measurement.Kind{tcp, udp, pps, crr, load, ftp}
+	case "direction":
+		return []measurement.Kind{tcp, udp, pps, load, ftp}
+	case "file":
+		return []measurement.Kind{ftp}
+	case "send_buffer", "receive_buffer":
 		return []measurement.Kind{tcp, udp, pps, load}
 	case "mss", "pacing", "send_method", "copy_payload", "mptcp":
 		return []measurement.Kind{tcp, load}
 	case "dscp":
-		return []measurement.Kind{tcp, udp, pps, rr, crr, load, mtu}
+		return []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, mtu}
 	case "source_port":
 		return []measurement.Kind{tcp, udp, pps, rr}
 	case "rate", "packet", "loss_bound":
@@ -83,7 +95,7 @@ func KindsOf(key string) []measurement.Kind {
 	case "max_hops":
 		return []measurement.Kind{hops}
 	case "full":
-		return []measurement.Kind{tcp, udp, pps, rr, crr, load, ping}
+		return []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, ping}
 	}
 	return measurement.Kinds()
 }
@@ -108,6 +120,7 @@ func (l *loader) spec(f *FileTest) measurement.Spec {
 		Duration:  l.between(&f.Duration, minTestDuration, maxTestDuration),
 		MaxWarmup: l.between(&f.MaxWarmup, minWarmup, maxWarmup),
 		Flows:     f.Flows, Direction: measurement.Direction(f.Direction),
+		FileBytes:    l.file64(&f.File),
 		IdleDuration: l.between(&f.Idle, minTestDuration, maxTestDuration),
 
 		SendBufferBytes:     l.window(&f.SendBuffer, "send buffer"),
@@ -146,6 +159,7 @@ func (l *loader) full(f *FileTest, spec measurement.Spec) measurement.Spec {
 	replace(&full.MaxWarmup, l.between(&f.Full.MaxWarmup, minWarmup, maxWarmup))
 	replace(&full.IdleDuration, l.between(&f.Full.Idle, minTestDuration, maxTestDuration))
 	replace(&full.Count, f.Full.Count)
+	replace(&full.FileBytes, l.file64(&f.Full.File))
 	replace(&full.Interval, l.between(&f.Full.Interval, minPingInterval, maxPingInterval))
 	if full.Interval < spec.Interval {
 		l.pingsOpen(full, &f.Full.Interval, &f.Timeout)
@@ -161,6 +175,8 @@ func (l *loader) consistent(f *FileTest, spec measurement.Spec) {
 		l.exchange(f, spec)
 	case measurement.UDP, measurement.PPS:
 		l.packets(f, spec)
+	case measurement.FTP:
+		l.transfer(f, spec)
 	}
 	flows := max(spec.Flows, 1)
 	if spec.Direction == measurement.Both {
@@ -202,6 +218,34 @@ func (l *loader) packets(f *FileTest, spec measurement.Spec) {
 	}
 	if l.written(&f.LossBound) && spec.Tool == measurement.IPerf3 {
 		l.misplaced(&f.LossBound, "leave loss_bound or tool out", "iperf3 does not search for a rate, so loss_bound does not apply to test %q", f.Name)
+	}
+}
+
+// transfer checks what moves a file.
+func (l *loader) transfer(f *FileTest, spec measurement.Spec) {
+	if spec.Direction == measurement.Both {
+		l.wrong(&f.Direction, "write receive or send, and have a test for each", "a file goes one way, so test %q cannot send both ways at once", f.Name)
+	}
+	if spec.Direction == measurement.Send && spec.Flows > 1 {
+		l.wrong(&f.Flows, "leave it out, or write direction: receive", "a file is stored in one piece (STOR), so test %q cannot have %d segments", f.Name, spec.Flows)
+	}
+	if spec.Flows > maxSegments {
+		l.wrong(&f.Flows, fmt.Sprintf("write at most %d", maxSegments), "a file cannot have %d segments", spec.Flows)
+		return
+	}
+	least := int64(math.Ceil(minFileBytes * float64(spec.Flows) * l.scale))
+	enough := func(at any, bytes int64) {
+		if bytes > 0 && bytes < least {
+			l.wrong(at, "write file: "+FormatBytes(least)+" at least", "a file of %s has segments of less than %s%s, too short for a rate", FormatBytes(bytes), FormatBytes(minFileBytes), l.atScale())
+		}
+	}
+	if l.written(&f.File) {
+		enough(&f.File, spec.FileBytes)
+	} else {
+		enough(&f.Kind, spec.FileBytes)
+	}
+	if f.Full != nil {
+		enough(&f.Full.File, parsed(ParseBytes, f.Full.File))
 	}
 }
 
@@ -283,6 +327,16 @@ func (l *loader) between(field *TimeText, least, most time.Duration) measurement
 		l.wrong(field, "write a time from "+FormatDuration(least)+" to "+FormatDuration(most), "time %q is out of bounds", *field)
 	}
 	return measurement.SecondsOf(d)
+}
+
+// file64 reads the size of a file, which is scaled, and checks its bounds.
+func (l *loader) file64(field *SizeText) int64 {
+	n := parsed(ParseBytes, *field)
+	if *field != "" && (n < minFileBytes || n > maxFileBytes) {
+		l.wrong(field, "write a size from "+FormatBytes(minFileBytes)+" to "+FormatBytes(maxFileBytes), "size %q is out of bounds", *field)
+		return 0
+	}
+	return n
 }
 
 // size reads a size and checks its bounds, in bytes.

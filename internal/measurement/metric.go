@@ -35,7 +35,7 @@ type Metric struct {
 // Catalogue lists every metric, in the order reports show them.
 func Catalogue() []Metric {
 	return []Metric{
-		{Name: "goodput_bits_per_second", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{TCP, UDP}},
+		{Name: "goodput_bits_per_second", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
 		{Name: "packets_per_second", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{PPS}},
 		{Name: "connections_per_second", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Primary: true, Kinds: []Kind{CRR}},
 		{Name: "loaded_rtt_p50_seconds", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Primary: true, Kinds: []Kind{Load}},
@@ -44,13 +44,16 @@ func Catalogue() []Metric {
 
 		{Name: "forward_goodput_bits_per_second", Label: "goodput there", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
 		{Name: "reverse_goodput_bits_per_second", Label: "goodput back", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
-		{Name: "retransmitted_segments", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP}},
-		{Name: "tcp_rtt_mean_seconds", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP}},
-		{Name: "congestion_window_bytes", Label: "cwnd", Unit: Bytes, Kinds: []Kind{TCP}},
-		{Name: "receive_window_limited_fraction", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP}},
-		{Name: "send_buffer_limited_fraction", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP}},
-		{Name: "tcp_efficiency_fraction", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Kinds: []Kind{TCP}},
-		{Name: "buffer_delay_fraction", Label: "buffer delay", Unit: Fraction, Kinds: []Kind{TCP}},
+		{Name: "retransmitted_segments", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP, FTP}},
+		{Name: "tcp_rtt_mean_seconds", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP, FTP}},
+		{Name: "congestion_window_bytes", Label: "cwnd", Unit: Bytes, Kinds: []Kind{TCP, FTP}},
+		{Name: "receive_window_limited_fraction", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "send_buffer_limited_fraction", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "tcp_efficiency_fraction", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Kinds: []Kind{TCP, FTP}},
+		{Name: "buffer_delay_fraction", Label: "buffer delay", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+
+		{Name: "transfer_seconds", Label: "transfer time", Unit: SecondsUnit, Kinds: []Kind{FTP}},
+		{Name: "file_bytes", Label: "file", Unit: Bytes, Kinds: []Kind{FTP}},
 
 		{Name: "received_packets_per_second", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
 		{Name: "sent_bits_per_second", Label: "sent", Unit: BitsPerSecond, ScalesWithRate: true, Kinds: []Kind{UDP, PPS}},
@@ -85,10 +88,10 @@ func Catalogue() []Metric {
 		{Name: "responsiveness_per_minute", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}},
 		{Name: "load_bits_per_second", Label: "load", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{Load}},
 
-		{Name: "cpu_seconds_per_byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Kinds: []Kind{TCP, UDP}},
+		{Name: "cpu_seconds_per_byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Kinds: []Kind{TCP, UDP, FTP}},
 		{Name: "cpu_seconds_per_packet", Label: "CPU per packet", Unit: SecondsPerPacket, Kinds: []Kind{UDP, PPS}},
-		{Name: "context_switches_per_second", Label: "context switches/s", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, RR}},
-		{Name: "dropped_packets_count", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS}},
+		{Name: "context_switches_per_second", Label: "context switches/s", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, RR, FTP}},
+		{Name: "dropped_packets_count", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
 
 		{Name: "hops_count", Label: "hops", Unit: Count, Primary: true, Kinds: []Kind{Trace}},
 		{Name: "silent_hops_count", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}},

@@ -11,13 +11,14 @@ const (
 	RR    Kind = "rr"    // request/response latency over TCP or UDP
 	CRR   Kind = "crr"   // connect, request, response, close: new connections per second
 	Load  Kind = "load"  // latency without load and under that of a tcp test
+	FTP   Kind = "ftp"   // one file over FTP, in one or several segments
 	MTU   Kind = "mtu"   // the largest packet the path carries, each way
 	Ping  Kind = "ping"  // ICMP echo
 	Trace Kind = "trace" // the hops of the path
 )
 
 // Kinds lists every kind of test, in the order in which help texts name them.
-func Kinds() []Kind { return []Kind{TCP, UDP, PPS, RR, CRR, Load, MTU, Ping, Trace} }
+func Kinds() []Kind { return []Kind{TCP, UDP, PPS, RR, CRR, Load, FTP, MTU, Ping, Trace} }
 
 // Direction says which end sends, seen from the source of the path.
 type Direction string
@@ -25,7 +26,7 @@ type Direction string
 // The directions of a throughput test.
 const (
 	Send    Direction = "send"    // source sends, destination receives (default)
-	Receive Direction = "receive" // destination sends, source receives
+	Receive Direction = "receive" // destination sends, source receives (default of ftp)
 	Both    Direction = "both"    // both send at once, on flows of their own
 )
 
@@ -77,7 +78,7 @@ type Spec struct {
 	// Tool of a tcp or udp test.
 	Tool Tool `json:"tool,omitempty"`
 
-	// Duration is the measured time of every kind but ping, trace and mtu; of
+	// Duration is the measured time of every kind but ftp, ping, trace and mtu; of
 	// load, that under load. Warm-up comes before it and is not part of it.
 	Duration Seconds `json:"duration_seconds,omitempty"`
 	// MaxWarmup bounds the discarded start of a tcp or load test (the
@@ -90,9 +91,18 @@ type Spec struct {
 
 	// Flows is the number of parallel connections of a tcp or load test, each
 	// way when the direction is both, of UDP 5-tuples of a udp or pps test,
-	// and of connections in progress at a time in a crr test.
+	// of connections in progress at a time in a crr test, and of segments of the
+	// file in an ftp test.
 	Flows     int       `json:"flows,omitempty"`
-	Direction Direction `json:"direction,omitempty"` // of tcp, udp, pps (not both) and load
+	Direction Direction `json:"direction,omitempty"` // of tcp, udp, pps and ftp (not both), and load
+
+	// FileBytes is the size of an ftp test's file.
+	FileBytes int64 `json:"file_bytes,omitempty"`
+	// FilePath names a file on a stock FTP server, which is then the target of
+	// an ftp test, and has the file's size to say. FileCRC32 is the CRC-32 that
+	// it must have, in eight hexadecimal digits; empty if unknown.
+	FilePath  string `json:"file_path,omitempty"`
+	FileCRC32 string `json:"file_crc32,omitempty"`
 
 	// CongestionControl is the algorithm's kernel name; empty leaves the host's.
 	CongestionControl string `json:"congestion_control,omitempty"`
@@ -224,6 +234,14 @@ func (s Spec) Defaults() Spec {
 		if s.Protocol == "" {
 			s.Protocol = OverUDP
 		}
+	case FTP:
+		setInt(&s.Flows, 1)
+		if s.Direction == "" {
+			s.Direction = Receive
+		}
+		if s.FileBytes == 0 && s.FilePath == "" {
+			s.FileBytes = 1_000_000_000
+		}
 	case MTU:
 		setSeconds(&s.Timeout, 0.2)
 	case Ping:
@@ -247,6 +265,10 @@ func setDirection(s *Spec) {
 	}
 }
 
+// expectedFTPBitsPerSecond is the rate that ExpectedDuration takes a path to
+// have, which an ftp test is about to find out.
+const expectedFTPBitsPerSecond = 1e9
+
 // ExpectedDuration is about how long the test takes, for a progress display
 // and for deadlines; it is an upper estimate on a healthy path.
 func (s Spec) ExpectedDuration() Seconds {
@@ -256,6 +278,8 @@ func (s Spec) ExpectedDuration() Seconds {
 		return s.MaxWarmup + s.Duration
 	case Load:
 		return s.IdleDuration + s.MaxWarmup + s.Duration
+	case FTP:
+		return max(Seconds(float64(s.FileBytes)*8/expectedFTPBitsPerSecond), 1)
 	case MTU:
 		return 3 * s.Timeout
 	case Ping:

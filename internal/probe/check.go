@@ -3,8 +3,11 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -21,12 +24,16 @@ const (
 	maxInFlight     = 4096
 	maxRate         = 1e13 // bit/s, far beyond any link
 	maxRequests     = 1e7  // per second
+	maxFilePath     = 1024
 )
 
 // planned is the longest a test sends: the window always fits.
 func planned(spec measurement.Spec) time.Duration {
-	if spec.Kind == measurement.MTU {
+	switch spec.Kind {
+	case measurement.MTU:
 		return 2 * mtuRounds * spec.Timeout.Duration() // each way
+	case measurement.FTP:
+		return MaxDuration // a transfer that stands still ends much sooner
 	}
 	return (spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
 }
@@ -56,6 +63,8 @@ func checkSpec(s measurement.Spec) error {
 		c.oneOf("direction", string(s.Direction), "send", "receive", "both")
 		c.between("idle time in seconds", float64(s.IdleDuration), 0.01, MaxDuration.Seconds())
 		c.exchange()
+	case measurement.FTP:
+		c.transfer()
 	case measurement.MTU:
 		c.between("timeout in seconds", float64(s.Timeout), 0.001, 60)
 	case measurement.Ping, measurement.Trace:
@@ -146,6 +155,34 @@ func (c *specCheck) packets() {
 	}
 	c.oneOf("gso", string(s.GSO), "", "on", "off")
 	c.oneOf("gro", string(s.GRO), "", "on", "off")
+}
+
+func (c *specCheck) transfer() {
+	s := c.spec
+	c.between("number of segments", float64(s.Flows), 1, ftp.MaxSegments)
+	c.oneOf("direction", string(s.Direction), "send", "receive")
+	if s.Direction == measurement.Send && s.Flows > 1 {
+		c.fail("a file is stored in one piece, not in %d segments", s.Flows)
+	}
+	if s.FilePath == "" {
+		c.between("file in bytes", float64(s.FileBytes), float64(s.Flows), ftp.MaxFileBytes)
+		if s.FileCRC32 != "" {
+			c.fail("the digest of a file that is made for the test is known; give none")
+		}
+		return
+	}
+	if s.FileBytes != 0 {
+		c.fail("a file on a stock server has its own size; give none")
+	}
+	if s.Direction != measurement.Receive {
+		c.fail("a file of a stock server is only received")
+	}
+	if len(s.FilePath) > maxFilePath || strings.ContainsAny(s.FilePath, "\r\n\x00") {
+		c.fail("the path of a file is one line of at most %d bytes", maxFilePath)
+	}
+	if _, err := strconv.ParseUint(s.FileCRC32, 16, 32); s.FileCRC32 != "" && (err != nil || len(s.FileCRC32) != 8) {
+		c.fail("CRC-32 %q is not eight hexadecimal digits", s.FileCRC32)
+	}
 }
 
 func (c *specCheck) exchange() {

@@ -23,6 +23,10 @@ type Request struct {
 	Source netip.Addr `json:"source,omitzero"`
 	// Token is the shared secret that both ends prove; may be empty.
 	Token string `json:"token,omitempty"`
+	// FTPUser and FTPPassword are those of the stock FTP server that an ftp test
+	// with a FilePath has as its Target; without a user it is anonymous.
+	FTPUser     string `json:"ftp_user,omitempty"`
+	FTPPassword string `json:"ftp_password,omitempty"`
 
 	hooks *hooks // of a test that is part of another; may be nil
 }

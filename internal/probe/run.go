@@ -66,6 +66,8 @@ func runWithServer(ctx context.Context, req Request, progress func(measurement.P
 		return runCRR(ctx, req, progress)
 	case measurement.Load:
 		return runLoad(ctx, req, progress)
+	case measurement.FTP:
+		return runFTP(ctx, req, progress)
 	case measurement.MTU:
 		return runMTU(ctx, req)
 	}

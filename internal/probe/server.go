@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -66,6 +67,10 @@ type ServerOptions struct {
 	// iperf3 test of either protocol, all its streams together; 0 does not.
 	MaxRateBitsPerSecond float64
 
+	// FTPPorts are the ports of ftp tests, for sessions and for data; the zero
+	// value leaves the choice to the system.
+	FTPPorts ftp.Ports
+
 	// IPerf3Open serves iperf3's clients, which cannot prove a token, although
 	// there is one.
 	IPerf3Open bool
@@ -88,6 +93,8 @@ type Server struct {
 	// threads counts the connections that have a thread of their own.
 	threads atomic.Int32
 	iperf3  *iperf3.Server
+	// content is what the files of ftp tests are made of.
+	content func() *ftp.Content
 
 	// transacting counts the crr tests in progress.
 	transacting atomic.Int32
@@ -140,6 +147,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		opts: o, log: o.Log,
 		bulk:     newBulk(),
 		iperf3:   newIPerf3Server(o),
+		content:  sync.OnceValue(ftp.NewContent),
 		conns:    map[*guard]struct{}{},
 		sessions: map[string]*session{},
 		cookies:  map[[protocol.CookieBytes]byte]*session{},
@@ -542,6 +550,8 @@ func (s *Server) serveSingle(w wire, o *opened, ready protocol.Ready) error {
 		return s.serveRR(w, open, ready)
 	case measurement.CRR:
 		return s.serveCRR(w, open, ready)
+	case measurement.FTP:
+		return s.serveFTP(w, open, ready)
 	case measurement.MTU:
 		return s.serveMTU(w, open, ready)
 	}

@@ -92,6 +92,17 @@ type Ready struct {
 	UDPFlow uint32 `json:"udp_flow,omitempty"`
 	// MSS of the connection at the server's end.
 	MSS int `json:"mss_bytes,omitempty"`
+	// FTP is where the file of an ftp test is.
+	FTP *FTP `json:"ftp,omitempty"`
+}
+
+// FTP is the FTP server of one test, at the address that the test was opened
+// to, for as long as that connection lives.
+type FTP struct {
+	Port     int    `json:"port"`
+	User     string `json:"user"`
+	Password string `json:"password"`
+	Path     string `json:"path"`
 }
 
 // CookieBytes is the length of Ready.Cookie.
@@ -155,12 +166,33 @@ type Reached struct {
 	Client string `json:"client"`
 }
 
-// Report is the payload of TypeReport: the server's view of an rr test.
+// Report is the payload of TypeReport: the server's view of an rr, crr, mtu or
+// ftp test.
 type Report struct {
-	Answered  int64             `json:"answered"`
+	Answered int64 `json:"answered"`
+	// Transfers are those of an ftp test, in the order of their offsets.
+	Transfers []Transfer        `json:"transfers,omitempty"`
 	Host      *HostSeries       `json:"host,omitempty"`
 	Effective map[string]string `json:"effective,omitempty"`
 	Facts     []string          `json:"facts,omitempty"`
+}
+
+// Transfer is one of a file's segments as the server of an ftp test saw it.
+type Transfer struct {
+	Offset int64 `json:"offset"`
+	Bytes  int64 `json:"bytes"` // that it sent or received
+	// CRC32 and Bins are of what it received, Took of the time from STOR to the
+	// last byte.
+	CRC32 uint32              `json:"crc32,omitempty"`
+	Bins  *measurement.Bins   `json:"bins,omitempty"`
+	Took  measurement.Seconds `json:"took_seconds,omitempty"`
+	// Client and Server are the ends of its data connection, as the server sees
+	// them.
+	Client string `json:"client"`
+	Server string `json:"server"`
+	// Final and Info are the TCP_INFO of a sender.
+	Final *measurement.TCPInfo  `json:"final,omitempty"`
+	Info  []measurement.TCPInfo `json:"info,omitempty"`
 }
 
 // HostSeries is what a host spent since START: At[i] seconds after it, the

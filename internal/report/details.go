@@ -40,6 +40,8 @@ func detailMetrics(s measurement.Spec) []string {
 		return []string{"connect_p50_seconds", "connect_p99_seconds", "transaction_p50_seconds", "failed_connections_count"}
 	case measurement.Load:
 		return []string{"idle_rtt_p50_seconds", "loaded_rtt_p99_seconds", "rtt_increase_seconds", "responsiveness_per_minute", "load_bits_per_second"}
+	case measurement.FTP:
+		return []string{"transfer_seconds", "retransmitted_segments", "cpu_seconds_per_byte"}
 	case measurement.MTU:
 		return []string{"reverse_path_mtu_bytes"}
 	}

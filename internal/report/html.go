@@ -164,8 +164,16 @@ func specText(s measurement.Spec) string {
 	}
 	seconds := func(v measurement.Seconds) string { return inBestUnit(float64(v), measurement.SecondsUnit) }
 	add(s.Tool != measurement.Native, "in iperf3's protocol")
-	add(s.Flows > 0 && s.Kind != measurement.CRR, "%s", quantity.Count(s.Flows, "flow"))
-	add(s.Flows > 0 && s.Kind == measurement.CRR, "%s at a time", quantity.Count(s.Flows, "connection"))
+	switch s.Kind {
+	case measurement.CRR:
+		add(s.Flows > 0, "%s at a time", quantity.Count(s.Flows, "connection"))
+	case measurement.FTP:
+		add(s.FileBytes > 0, "a file of %s", inBestUnit(float64(s.FileBytes), measurement.Bytes))
+		add(s.FilePath != "", "%s of a stock server", line(s.FilePath))
+		add(s.Flows > 0, "%s", quantity.Count(s.Flows, "segment"))
+	default:
+		add(s.Flows > 0, "%s", quantity.Count(s.Flows, "flow"))
+	}
 	add(s.Protocol != "", "over %s", line(string(s.Protocol)))
 	add(s.Direction == measurement.Receive, "destination sends")
 	add(s.Direction == measurement.Both, "both ends send")

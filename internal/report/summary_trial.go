@@ -34,6 +34,13 @@ func trialText(spec measurement.Spec, t measurement.Trial) string {
 		f.add("responsiveness_per_minute", "", " round trips/min", whole)
 		f.rate("load_bits_per_second", "under ", " of "+quantity.Count(spec.Flows, "flow"))
 		f.add("loss_fraction", "loss ", "", formatFraction)
+	case measurement.FTP:
+		f.rate("goodput_bits_per_second", "", " received")
+		f.add("file_bytes", "", "", func(v float64) string { return quantity.Format(v, measurement.Bytes) })
+		f.time("transfer_seconds", "in ")
+		if spec.Flows > 1 {
+			f.parts = append(f.parts, quantity.Count(spec.Flows, "segment"))
+		}
 	case measurement.MTU:
 		f.add("path_mtu_bytes", "", " B there", whole)
 		f.add("reverse_path_mtu_bytes", "", " B back", whole)

@@ -52,6 +52,9 @@ const (
 	// durationTolerance is the share of the planned time that must have been
 	// measured.
 	durationTolerance = 0.98
+	// shortTransfer is the time below which a file is through before TCP has
+	// found the path's rate.
+	shortTransfer = 0.5
 	// minimumRoundTrips below which no median is taken.
 	minimumRoundTrips = 10
 )
@@ -113,6 +116,8 @@ func (j *judge) kind() {
 		j.streams("load_bits_per_second")
 		j.latency("without load: ", j.outcome.IdleLatency)
 		j.latency("under load: ", j.outcome.Latency)
+	case measurement.FTP:
+		j.transfer()
 	case measurement.MTU:
 		j.mtu()
 	}

@@ -256,6 +256,14 @@ func (j *judge) connections() {
 	j.latency("", j.outcome.Latency)
 }
 
+// transfer judges one of a file, whose bytes the test itself has checked.
+func (j *judge) transfer() {
+	j.streams("goodput_bits_per_second")
+	if took := j.outcome.Metrics["transfer_seconds"]; took > 0 && took < shortTransfer {
+		j.warn("short", "the file was through in %.3g s, much of which TCP takes to find the path's rate; have a larger one", took)
+	}
+}
+
 // mtu judges a search for the largest packet, which either way back may lack.
 func (j *judge) mtu() {
 	if j.outcome.Metrics["path_mtu_bytes"] <= 0 {

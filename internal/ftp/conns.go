@@ -1,0 +1,191 @@
+package ftp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrMalformed is what the other end's breaches of the protocol wrap.
+var ErrMalformed = errors.New("not the FTP that was expected")
+
+// pool is the connections and listeners that an end has open. It closes them
+// when the end does, whatever the library knows of them.
+type pool struct {
+	mu     sync.Mutex
+	open   map[io.Closer]struct{}
+	closed bool
+}
+
+// add takes c in, or closes it because the end is closed.
+func (p *pool) add(c io.Closer) error {
+	if p.keep(c) {
+		return nil
+	}
+	return errors.Join(net.ErrClosed, c.Close()) // without the lock, which it takes
+}
+
+func (p *pool) keep(c io.Closer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	if p.open == nil {
+		p.open = map[io.Closer]struct{}{}
+	}
+	p.open[c] = struct{}{}
+	return true
+}
+
+func (p *pool) remove(c io.Closer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, c)
+}
+
+// close closes all that is open and all that will come.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	var all []io.Closer
+	for c := range p.open {
+		all = append(all, c)
+	}
+	p.mu.Unlock()
+	for _, c := range all { // each removes itself
+		_ = c.Close() // whatever it says, it is over
+	}
+}
+
+// dataConn is a data connection that may not stand still. It hides what else
+// its connection can do, so that every byte passes here.
+type dataConn struct {
+	net.Conn
+	pool    *pool
+	moved   *atomic.Int64 // of the end, both ways; may be nil
+	unwatch func()
+	closing sync.Once
+	closed  error
+	// renewed is when the deadline was last moved; it belongs to the goroutine
+	// that transfers.
+	renewed time.Time
+}
+
+// newDataConn takes c over; watch, which may be nil, is called with it, and what
+// it returns before the connection is closed.
+func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn) func()) (*dataConn, error) {
+	d := &dataConn{Conn: c, pool: p, moved: moved, unwatch: func() {}}
+	if watch != nil {
+		d.unwatch = watch(c)
+	}
+	return d, p.add(d)
+}
+
+func (d *dataConn) Read(p []byte) (int, error) {
+	if err := d.renew(); err != nil {
+		return 0, err
+	}
+	n, err := d.Conn.Read(p)
+	d.count(n)
+	return n, err
+}
+
+func (d *dataConn) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) || done == 0 {
+		if err := d.renew(); err != nil {
+			return done, err
+		}
+		n, err := d.Conn.Write(p[done:min(done+chunkBytes, len(p))])
+		d.count(n)
+		if done += n; err != nil || len(p) == 0 {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (d *dataConn) count(n int) {
+	if d.moved != nil {
+		d.moved.Add(int64(n))
+	}
+}
+
+// renew moves the deadline, now and then.
+func (d *dataConn) renew() error {
+	now := time.Now()
+	if now.Sub(d.renewed) < stallTimeout/10 {
+		return nil
+	}
+	d.renewed = now
+	return d.SetDeadline(now.Add(stallTimeout))
+}
+
+// Close may be called again.
+func (d *dataConn) Close() error {
+	d.closing.Do(func() {
+		d.unwatch()
+		d.pool.remove(d)
+		d.closed = d.Conn.Close()
+	})
+	return d.closed
+}
+
+// controlConn is a client's control connection: what is read is bounded in time
+// and length from each command on.
+type controlConn struct {
+	net.Conn
+	pool *pool
+	// transfers is called when a command is about to be sent that begins one.
+	transfers func()
+	// left is how much of a reply may still come.
+	left     int
+	greeting []byte
+	closing  sync.Once
+	closed   error
+}
+
+func newControlConn(c net.Conn, p *pool, transfers func()) (*controlConn, error) {
+	control := &controlConn{Conn: c, pool: p, transfers: transfers, left: maxReplyBytes}
+	if err := p.add(control); err != nil {
+		return nil, err
+	}
+	return control, c.SetDeadline(time.Now().Add(replyTimeout))
+}
+
+func (c *controlConn) Write(p []byte) (int, error) {
+	c.left = maxReplyBytes
+	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
+		return 0, err
+	}
+	if bytes.HasPrefix(p, []byte("RETR ")) || bytes.HasPrefix(p, []byte("STOR ")) {
+		c.transfers()
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *controlConn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, fmt.Errorf("%w: a reply of more than %d bytes", ErrMalformed, maxReplyBytes)
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	if c.greeting == nil {
+		c.greeting = bytes.Clone(p[:n])
+	}
+	return n, err
+}
+
+func (c *controlConn) Close() error {
+	c.closing.Do(func() {
+		c.pool.remove(c)
+		c.closed = c.Conn.Close()
+	})
+	return c.closed
+}

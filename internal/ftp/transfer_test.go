@@ -1,0 +1,327 @@
+package ftp
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/textproto"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// serve runs a server on loopback that has "small.bin" of size bytes, and checks
+// that it leaves nothing.
+func serve(t *testing.T, size int64, change func(*ServerOptions)) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := ServerOptions{
+		File:    func(name string) (int64, bool) { return size, name == "small.bin" },
+		Content: NewContent(), MaxSessions: 100, MaxDuration: time.Minute,
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := NewServer(ln, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func options(at netip.AddrPort, segments int) ClientOptions {
+	return ClientOptions{
+		Server: at, User: "anonymous", Password: "x", Path: "/small.bin", Segments: segments,
+		Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", a.String())
+		},
+	}
+}
+
+func download(t *testing.T, o ClientOptions) (Result, error) {
+	t.Helper()
+	ctx := testContext(t)
+	c, err := Open(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
+	defer c.Close()
+	size, err := c.Size()
+	if err != nil {
+		return Result{}, err
+	}
+	return c.Download(ctx, size)
+}
+
+func TestDownload(t *testing.T) {
+	const size = 40_000_003
+	at := serve(t, size, nil)
+	content := NewContent()
+	for _, segments := range []int{1, 2, 7, 64} {
+		r, err := download(t, options(at, segments))
+		if err != nil {
+			t.Fatalf("%d segments: %v", segments, err)
+		}
+		if r.Bytes != size || r.CRC32 != content.CRC(0, size) || len(r.Segments) != segments || r.Took <= 0 {
+			t.Errorf("%d segments: %+v", segments, r)
+		}
+		var offset int64
+		for _, s := range r.Segments {
+			if s.Offset != offset || s.CRC32 != content.CRC(s.Offset, s.Bytes) || s.Local == "" || s.Remote == "" {
+				t.Errorf("%d segments: %+v", segments, s)
+			}
+			offset += s.Bytes
+		}
+		counted := 0.0
+		for _, n := range r.Bins.Bytes {
+			counted += n
+		}
+		if offset != size || counted != size {
+			t.Errorf("%d segments: of %d bytes, %d in segments, %v in bins", segments, size, offset, counted)
+		}
+	}
+}
+
+func TestUpload(t *testing.T) {
+	const size = 20_000_001
+	content := NewContent()
+	ended := make(chan Transfer, 1)
+	at := serve(t, size, func(o *ServerOptions) {
+		o.Store = true
+		o.OnTransfer = func(x Transfer) {
+			if x.Ended {
+				ended <- x
+			}
+		}
+	})
+	ctx := testContext(t)
+	c, err := Open(ctx, options(at, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Upload(ctx, content, size); err != nil {
+		t.Fatal(err)
+	}
+	x := <-ended
+	if x.Err != nil || x.Bytes != size || x.CRC32 != content.CRC(0, size) || x.Took <= 0 || len(x.Bins.Bytes) == 0 {
+		t.Errorf("%+v", x)
+	}
+	// One byte short is not the file.
+	if err := c.Upload(ctx, content, size-1); err == nil || !strings.Contains(err.Error(), "CRC-32") {
+		t.Errorf("a file that is too short: %v", err)
+	}
+	<-ended
+	if err := c.Upload(ctx, content, size+1); err == nil {
+		t.Error("a file that is too long was stored")
+	}
+	<-ended
+}
+
+func TestWhomTheServerServes(t *testing.T) {
+	other := netip.MustParseAddr("192.0.2.1")
+	for name, c := range map[string]struct {
+		server func(*ServerOptions)
+		client func(*ClientOptions)
+		want   string
+	}{
+		"another address": {func(o *ServerOptions) { o.Client = other }, nil, "EOF"},
+		"wrong password":  {func(o *ServerOptions) { o.User, o.Password = "anonymous", "y" }, nil, "wrong user or password"},
+		"wrong user":      {func(o *ServerOptions) { o.User, o.Password = "u", "x" }, nil, "wrong user or password"},
+		"not anonymous":   {nil, func(o *ClientOptions) { o.User = "root" }, "log in as anonymous"},
+		"no such file":    {nil, func(o *ClientOptions) { o.Path = "/../etc/passwd" }, "does not exist"},
+		"sessions":        {func(o *ServerOptions) { o.MaxSessions = 2 }, func(o *ClientOptions) { o.Segments = 3 }, "EOF"},
+		"two lines":       {nil, func(o *ClientOptions) { o.Path = "/small.bin\r\nDELE x" }, "one line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(serve(t, 1000, c.server), 1)
+			if c.client != nil {
+				c.client(&o)
+			}
+			if _, err := download(t, o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want an error that says %q", err, c.want)
+			}
+		})
+	}
+}
+
+// talk sends commands and returns the last reply.
+func talk(t *testing.T, at netip.AddrPort, commands ...string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	r := textproto.NewReader(bufio.NewReader(c))
+	reply := ""
+	read := func() {
+		code, text, err := r.ReadResponse(0)
+		reply = fmt.Sprint(code, " ", text)
+		if err != nil && code == 0 {
+			reply = err.Error()
+		}
+	}
+	read()
+	for _, command := range commands {
+		if _, err := io.WriteString(c, command+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		read()
+	}
+	return reply
+}
+
+func TestServerIsReadOnly(t *testing.T) {
+	at := serve(t, 1000, nil)
+	for command, code := range map[string]string{
+		"DELE small.bin": "550", "MKD x": "550", "RMD x": "550", "STOR small.bin": "550", "APPE small.bin": "550",
+		"PORT 192,0,2,1,0,80": "421", "EPRT |1|192.0.2.1|80|": "421", "SITE CHMOD 777 small.bin": "500", "RETR ../../etc/passwd": "550",
+		"XCRC small.bin": "250", "SIZE small.bin": "213 1000", "MODE Z": "50", "LIST": "550",
+	} {
+		if got := talk(t, at, "USER ftp", "PASS x", command); !strings.HasPrefix(got, code) {
+			t.Errorf("%s: %s, want %s", command, got, code)
+		}
+	}
+	if got := talk(t, at, "RETR small.bin"); !strings.HasPrefix(got, "530") {
+		t.Errorf("without a login: %s", got)
+	}
+	if got := talk(t, at, "USER "+strings.Repeat("x", 100_000)); strings.HasPrefix(got, "331") {
+		t.Errorf("a long command: %s", got)
+	}
+}
+
+func TestPortsOfTheServer(t *testing.T) {
+	// A range of two ports next to each other that are free now.
+	var ports Ports
+	for range 50 {
+		a, err := Listen(context.Background(), netip.Addr{}, Ports{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := a.Addr().(*net.TCPAddr).Port
+		b, err := Listen(context.Background(), netip.Addr{}, Ports{first + 1, first + 1})
+		_ = a.Close()
+		if err != nil {
+			continue
+		}
+		_ = b.Close()
+		ports = Ports{first, first + 1}
+		break
+	}
+	at := serve(t, 1_000_000, func(o *ServerOptions) { o.Ports = ports })
+	r, err := download(t, options(at, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range r.Segments {
+		if port := int(netip.MustParseAddrPort(s.Remote).Port()); port != ports.First && port != ports.Last {
+			t.Errorf("data came from port %d, not one of %+v", port, ports)
+		}
+	}
+	held, err := Listen(context.Background(), netip.Addr{}, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	second, err := Listen(context.Background(), netip.Addr{}, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Close() }()
+	if _, err := download(t, options(at, 1)); err == nil || !strings.Contains(err.Error(), "no port from") {
+		t.Errorf("without a free port: %v", err)
+	}
+}
+
+// A server that closes in the middle ends the client, and the other way round.
+func TestEndInTheMiddle(t *testing.T) {
+	t.Run("server", func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := NewServer(ln, ServerOptions{
+			File: func(string) (int64, bool) { return MaxFileBytes, true }, Content: NewContent(), MaxSessions: 4, MaxDuration: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = s.Serve() })
+		defer serving.Wait()
+		ctx := testContext(t)
+		c, err := Open(ctx, options(ln.Addr().(*net.TCPAddr).AddrPort(), 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		stop := endAfterAMegabyte(c, s.Close)
+		defer stop()
+		if _, err := c.Download(ctx, MaxFileBytes); err == nil {
+			t.Error("a file of which a part came is whole")
+		}
+	})
+	t.Run("client", func(t *testing.T) {
+		ended := make(chan Transfer, 4)
+		at := serve(t, MaxFileBytes, func(o *ServerOptions) {
+			o.OnTransfer = func(x Transfer) {
+				if x.Ended {
+					ended <- x
+				}
+			}
+		})
+		ctx, cancel := context.WithCancel(testContext(t))
+		c, err := Open(ctx, options(at, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		stop := endAfterAMegabyte(c, cancel)
+		defer stop()
+		if _, err := c.Download(ctx, MaxFileBytes); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want that it was cancelled", err)
+		}
+		if x := <-ended; x.Err == nil || !x.Cut {
+			t.Errorf("the server says %v, cut %v", x.Err, x.Cut)
+		}
+	})
+}
+
+// endAfterAMegabyte calls end once the client has moved so much.
+func endAfterAMegabyte(c *Client, end func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil && c.Moved() < 1<<20 {
+			time.Sleep(time.Millisecond)
+		}
+		end()
+	})
+	return func() { cancel(); watching.Wait() }
+}

@@ -1,0 +1,406 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"net/textproto"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// ftpTest is an ftp test at the client.
+type ftpTest struct {
+	req  Request
+	spec measurement.Spec
+	// link is the test's connection to this project's server, control what is
+	// said on it; a stock server has none.
+	link    *link
+	control wire
+	client  *ftp.Client
+	// started is when START was sent, on which the other end's clock counts.
+	started time.Time
+	report  protocol.Report
+	watch   ftpWatch
+	content *ftp.Content
+}
+
+func runFTP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
+	t := &ftpTest{req: req, spec: req.Spec, content: ftp.NewContent()}
+	server := protocol.FTP{User: cmp.Or(req.FTPUser, "anonymous"), Password: cmp.Or(req.FTPPassword, "hopbench@"), Path: req.Spec.FilePath, Port: int(req.Target.Port())}
+	if req.Spec.FilePath == "" {
+		if server, err = t.open(ctx); err != nil {
+			return out, err
+		}
+		defer func() { _ = t.link.conn.Abort() }() // whatever it says, the test is over
+		defer context.AfterFunc(ctx, t.link.conn.Interrupt)()
+	}
+	if server.Port < 1 || server.Port > math.MaxUint16 {
+		return out, fmt.Errorf("%w: FTP server on port %d", protocol.ErrMalformed, server.Port)
+	}
+	options := ftp.ClientOptions{
+		Server: netip.AddrPortFrom(req.Target.Addr(), uint16(server.Port)),
+		User:   server.User, Password: server.Password, Path: server.Path, Segments: req.Spec.Flows,
+		Dial: t.dial,
+	}
+	if req.Spec.Direction == measurement.Send {
+		options.Watch = t.watch.add
+	}
+	t.client, err = ftp.Open(ctx, options)
+	if err != nil {
+		return out, ftpFailure("open the FTP sessions", err)
+	}
+	defer t.client.Close()
+	if err := t.measureSize(); err != nil {
+		return out, err
+	}
+	return t.run(ctx, progress)
+}
+
+// open opens the test at this project's server, which says where its FTP server is.
+func (t *ftpTest) open(ctx context.Context) (protocol.FTP, error) {
+	session, err := newSession()
+	if err != nil {
+		return protocol.FTP{}, err
+	}
+	if t.link, err = connect(ctx, t.req, session, 0); err != nil {
+		return protocol.FTP{}, err
+	}
+	t.control = wire{Conn: t.link.conn, deadline: time.Now().Add(planned(t.spec) + grace)}
+	if t.link.ready.FTP == nil {
+		return protocol.FTP{}, errors.Join(fmt.Errorf("%w: READY without an FTP server", protocol.ErrMalformed), t.link.conn.Abort())
+	}
+	return *t.link.ready.FTP, nil
+}
+
+// dial connects to the FTP server with the options of the test.
+func (t *ftpTest) dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+	var refused error
+	d := dialer(t.req, 0, &refused)
+	c, err := d.DialContext(ctx, "tcp", address.String())
+	if refused != nil {
+		return nil, &Error{Op: "prepare the socket", Reason: Unsupported, Err: refused}
+	}
+	if err != nil {
+		return nil, explainDial(err, 0)
+	}
+	return c, nil
+}
+
+// toldWait is how long the reason of a failure is waited for.
+const toldWait = time.Second
+
+// measureSize takes the size of a file that the test did not choose, and checks
+// that of one that it did.
+func (t *ftpTest) measureSize() error {
+	if t.spec.Direction == measurement.Send {
+		return nil
+	}
+	size, err := t.client.Size()
+	if err != nil {
+		return ftpFailure("look at the file", err)
+	}
+	if t.spec.FilePath == "" && size != t.spec.FileBytes {
+		return fmt.Errorf("%w: the server's file has %d bytes, asked for were %d", protocol.ErrMalformed, size, t.spec.FileBytes)
+	}
+	if size < int64(t.spec.Flows) {
+		return fmt.Errorf("the file has %d bytes, too few for %d segments", size, t.spec.Flows)
+	}
+	t.spec.FileBytes = size
+	return nil
+}
+
+// run transfers the file.
+func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	ttl := &ttlProbe{}
+	if t.link != nil {
+		ttl = startTTLProbe(ctx, t.req, t.link.ready)
+		defer ttl.end()
+	}
+	t.started = time.Now()
+	t.watch.begin(t.started, t.spec.Flows)
+	if t.link != nil {
+		if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
+			return measurement.Outcome{}, failure("start", err)
+		}
+	}
+	host := startHostSampler(t.started)
+	defer host.end()
+	signs := startSampler(progressInterval, t.progress(progress))
+	defer signs.end()
+	var result ftp.Result
+	var err error
+	if t.spec.Direction == measurement.Send {
+		err = t.client.Upload(ctx, t.content, t.spec.FileBytes)
+	} else {
+		result, err = t.client.Download(ctx, t.spec.FileBytes)
+	}
+	signs.end()
+	if err != nil {
+		return measurement.Outcome{}, ftpFailure("transfer the file", t.told(err))
+	}
+	local := host.result()
+	if err := t.finish(); err != nil {
+		return measurement.Outcome{}, err
+	}
+	if t.spec.Direction == measurement.Send {
+		if result, err = t.stored(); err != nil {
+			return measurement.Outcome{}, err
+		}
+	}
+	if err := t.verify(result); err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(result, local, ttl.result()), nil
+}
+
+// told prefers what the server says on the test's own connection, when it closes
+// everything, over what that caused.
+func (t *ftpTest) told(err error) error {
+	if t.link == nil {
+		return err
+	}
+	t.control.deadline = time.Now().Add(toldWait)
+	var remote *protocol.RemoteError
+	if said := protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, nil); errors.As(said, &remote) {
+		return remote
+	}
+	return err
+}
+
+// finish says that the transfer is over and reads what the server saw of it.
+func (t *ftpTest) finish() error {
+	if t.link == nil {
+		return nil
+	}
+	t.control.deadline = time.Now().Add(grace)
+	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
+		return failure("end the test", err)
+	}
+	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+}
+
+// stored is what the server received of a file, which came over the wire.
+func (t *ftpTest) stored() (ftp.Result, error) {
+	bad := func(format string, args ...any) (ftp.Result, error) {
+		return ftp.Result{}, fmt.Errorf("%w: the server's report: %s", protocol.ErrMalformed, fmt.Sprintf(format, args...))
+	}
+	if len(t.report.Transfers) != 1 {
+		return bad("%d files were stored, want 1", len(t.report.Transfers))
+	}
+	x := t.report.Transfers[0]
+	if x.Offset != 0 || x.Bins == nil || !(x.Took > 0 && x.Took <= measurement.SecondsOf(MaxDuration)) {
+		return bad("a file from byte %d on, in %v s", x.Offset, x.Took)
+	}
+	if err := checkBins(*x.Bins, len(x.Bins.Bytes), x.Bins.Width.Duration()); err != nil {
+		return ftp.Result{}, err
+	}
+	return ftp.Result{
+		Started: t.client.Started(), Took: x.Took.Duration(), Bytes: x.Bytes, CRC32: x.CRC32, Bins: *x.Bins,
+		Segments: []ftp.Segment{{Bytes: x.Bytes, CRC32: x.CRC32, Local: x.Client, Remote: x.Server}},
+	}, nil
+}
+
+// verify holds the digests of what arrived against those of what had to.
+func (t *ftpTest) verify(r ftp.Result) error {
+	wrong := func(what string, got, want uint32) error {
+		return &Error{Op: "check the file", Reason: Failed, Err: fmt.Errorf("%w: %s arrived with CRC-32 %08x, not %08x", errDigest, what, got, want)}
+	}
+	if r.Bytes != t.spec.FileBytes {
+		return &Error{Op: "check the file", Reason: Failed, Err: fmt.Errorf("%w: %d bytes arrived of %d", errDigest, r.Bytes, t.spec.FileBytes)}
+	}
+	if t.spec.FilePath == "" {
+		for i, s := range r.Segments {
+			if want := t.content.CRC(s.Offset, s.Bytes); s.CRC32 != want {
+				return wrong(fmt.Sprintf("segment %d of %d", i+1, len(r.Segments)), s.CRC32, want)
+			}
+		}
+	}
+	want := t.content.CRC(0, t.spec.FileBytes)
+	if t.spec.FilePath != "" {
+		if t.spec.FileCRC32 == "" {
+			return nil
+		}
+		known, err := strconv.ParseUint(t.spec.FileCRC32, 16, 32)
+		if err != nil {
+			return err // the spec was checked
+		}
+		want = uint32(known)
+	}
+	if r.CRC32 != want {
+		return wrong("the file", r.CRC32, want)
+	}
+	return nil
+}
+
+// errDigest says that what arrived is not what was sent.
+var errDigest = errors.New("the file was damaged on the way")
+
+func (t *ftpTest) progress(report func(measurement.Progress)) func() {
+	last, lastAt := int64(0), t.started
+	return func() {
+		sum, now := t.client.Moved(), time.Now()
+		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
+			report(measurement.Progress{Elapsed: measurement.SecondsOf(now.Sub(t.started)), Throughput: float64(sum-last) * 8 / dt})
+			last, lastAt = sum, now
+		}
+	}
+}
+
+// outcome turns what was counted into metrics, all from the first command of a
+// transfer to the last byte.
+func (t *ftpTest) outcome(r ftp.Result, local *protocol.HostSeries, localTTL int) measurement.Outcome {
+	took := max(r.Took.Seconds(), 1e-6)
+	out := measurement.Outcome{
+		Metrics: measurement.Metrics{
+			"goodput_bits_per_second": float64(r.Bytes) * 8 / took,
+			"transfer_seconds":        took, "file_bytes": float64(r.Bytes),
+		},
+		Started: r.Started, Throughput: &r.Bins,
+		Effective: map[string]string{"ftp_server": t.client.Greeting(), "file_crc32": fmt.Sprintf("%08x", r.CRC32)},
+		Facts:     t.facts(),
+	}
+	began := r.Started.Sub(t.started).Seconds()
+	var info infoSums
+	for _, s := range r.Segments {
+		f := t.flow(s, began)
+		info.add(f, 0, took)
+		out.Flows = append(out.Flows, f)
+	}
+	info.fill(out.Metrics)
+	out.Source = endOf(local, began, began+took, localTTL)
+	if t.link != nil {
+		out.Destination = endOf(t.report.Host, began, began+took, t.link.ready.ReceivedTTL)
+		addCost(&out, took, float64(r.Bytes), 0)
+	}
+	return out
+}
+
+// flow is one segment with what its sender's socket saw, on the time axis that
+// begins with the transfer, began seconds after START.
+func (t *ftpTest) flow(s ftp.Segment, began float64) measurement.Flow {
+	f := measurement.Flow{Source: s.Local, Destination: s.Remote, ReceivedBytes: s.Bytes, SentBytes: s.Bytes}
+	if t.spec.Direction == measurement.Send {
+		f.Final, f.Info = t.watch.only()
+	} else {
+		for _, x := range t.report.Transfers {
+			if x.Offset == s.Offset {
+				f.SentBytes, f.Final, f.Info, f.Destination = x.Bytes, x.Final, x.Info, cmp.Or(x.Server, f.Destination)
+			}
+		}
+	}
+	for i := range f.Info {
+		f.Info[i].At -= measurement.Seconds(began)
+	}
+	return f
+}
+
+func (t *ftpTest) facts() []string {
+	var facts []string
+	if t.spec.FilePath != "" {
+		facts = append(facts, "what the FTP server's host spent on the transfer, and its TCP retransmitted, is not known")
+		if t.spec.FileCRC32 == "" {
+			facts = append(facts, "the CRC-32 of the file was not given, so that nothing proves that it arrived as it is there")
+		}
+	}
+	var sent int64
+	for _, x := range t.report.Transfers {
+		sent += x.Bytes
+	}
+	if extra := sent - t.spec.FileBytes; t.spec.Direction == measurement.Receive && extra > 0 {
+		facts = append(facts, fmt.Sprintf("the server had sent or queued %d bytes more than the segments when their ends were reached: FTP has no command for the end of a range", extra))
+	}
+	if r := t.link; r != nil && r.ready.Client != "" && r.ready.Client != r.local {
+		facts = append(facts, "the source address is translated on the way: the destination saw "+addressOf(r.ready.Client)+" where the source has "+addressOf(r.local))
+	}
+	return facts
+}
+
+// ftpFailure gives an error of an FTP session its reason.
+func ftpFailure(op string, err error) error {
+	var reply *textproto.Error
+	const notLoggedIn = 530 // RFC 959, section 4.2.1
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return failure(op, err) // whatever the server said to it
+	case errors.Is(err, ftp.ErrMalformed):
+		return &Error{Op: op, Reason: Protocol, Err: err}
+	case errors.As(err, &reply) && reply.Code == notLoggedIn:
+		return &Error{Op: op, Reason: Unauthorized, Err: err}
+	case errors.As(err, &reply):
+		return &Error{Op: op, Reason: Failed, Err: err}
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return &Error{Op: op, Reason: Unsupported, Err: err}
+	}
+	return failure(op, err)
+}
+
+// ftpWatch takes the TCP_INFO of the data connections of one end.
+type ftpWatch struct {
+	mu       sync.Mutex
+	start    time.Time
+	flows    int
+	samplers map[string]*infoSampler // by the address of the other end
+}
+
+// begin sets the time from which samples count, and among how many flows they
+// are shared.
+func (w *ftpWatch) begin(start time.Time, flows int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.start, w.flows = start, flows
+}
+
+// add watches a connection until the returned function is called.
+func (w *ftpWatch) add(c net.Conn) func() {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return func() {}
+	}
+	conn, err := sockets.Attach(tcp)
+	if err != nil {
+		return func() {} // the connection itself will say so
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := startInfoSampler(conn, w.start, max(w.flows, 1))
+	if w.samplers == nil {
+		w.samplers = map[string]*infoSampler{}
+	}
+	w.samplers[tcp.RemoteAddr().String()] = s
+	return s.end
+}
+
+// of is what was sampled on the connection to an address. It must have ended.
+func (w *ftpWatch) of(remote string) (*measurement.TCPInfo, []measurement.TCPInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.samplers[remote]; s != nil {
+		return s.final, s.series
+	}
+	return nil, nil
+}
+
+// only is what was sampled on the one connection that there was.
+func (w *ftpWatch) only() (*measurement.TCPInfo, []measurement.TCPInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.samplers {
+		return s.final, s.series
+	}
+	return nil, nil
+}

@@ -1,0 +1,213 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+func ftpSpec(flows int, bytes int64) measurement.Spec {
+	return measurement.Spec{Kind: measurement.FTP, Flows: flows, FileBytes: bytes}
+}
+
+func TestFTP(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	const size = 30_000_001
+	for name, spec := range map[string]measurement.Spec{
+		"one stream":  ftpSpec(1, size),
+		"16 segments": ftpSpec(16, size),
+		"upload":      {Kind: measurement.FTP, FileBytes: size, Direction: measurement.Send},
+		"marked":      {Kind: measurement.FTP, FileBytes: size, Flows: 2, DSCP: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := out.Metrics
+			if m["file_bytes"] != size || m["transfer_seconds"] <= 0 {
+				t.Errorf("metrics %v", m)
+			}
+			if got, want := m["goodput_bits_per_second"]*m["transfer_seconds"]/8, float64(size); got < want*0.999 || got > want*1.001 {
+				t.Errorf("goodput and time make %v bytes of %v", got, want)
+			}
+			var received, binned float64
+			for _, f := range out.Flows {
+				received += float64(f.ReceivedBytes)
+				if f.SentBytes < f.ReceivedBytes || f.Source == "" || f.Destination == "" {
+					t.Errorf("flow %+v", f)
+				}
+			}
+			for _, n := range out.Throughput.Bytes {
+				binned += n
+			}
+			if len(out.Flows) != spec.Defaults().Flows || received != size || binned != size {
+				t.Errorf("%d flows with %v bytes, %v in bins", len(out.Flows), received, binned)
+			}
+			if out.Destination.CPUs == 0 || out.Source.CPUs == 0 || out.Started.IsZero() {
+				t.Errorf("ends %+v, %+v, started %v", out.Source, out.Destination, out.Started)
+			}
+			if out.Effective["file_crc32"] == "" || !strings.Contains(out.Effective["ftp_server"], "hopbench") {
+				t.Errorf("effective %v", out.Effective)
+			}
+		})
+	}
+}
+
+// The sender's TCP is known, whichever end sends.
+func TestFTPKnowsTheSendersTCP(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for _, direction := range []measurement.Direction{measurement.Receive, measurement.Send} {
+		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := out.Flows[0]
+		if f.Final == nil {
+			t.Skipf("%s: this system has no TCP_INFO", direction)
+		}
+		// The last sample of a socket may be older than its last bytes.
+		if f.Final.SentBytes <= 0 || out.Metrics["congestion_window_bytes"] <= 0 {
+			t.Errorf("%s: %+v, %v", direction, f.Final, out.Metrics)
+		}
+	}
+}
+
+func TestFTPIsRefused(t *testing.T) {
+	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2})
+	for name, c := range map[string]struct {
+		req  Request
+		want Reason
+	}{
+		"wrong token":      {Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, Unauthorized},
+		"too many":         {Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: testToken}, Limit},
+		"both ways":        {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: testToken}, Failed},
+		"upload in parts":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: testToken}, Failed},
+		"too few bytes":    {Request{Spec: ftpSpec(2, 1), Target: limited, Token: testToken}, Failed},
+		"digest of ours":   {Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: testToken}, Failed},
+		"bad digest":       {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, Failed},
+		"path of two":      {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, Failed},
+		"not an FTP port":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, Vanished},
+		"nobody listening": {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, Refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Run(testContext(t), c.req, nil)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.want {
+				t.Errorf("%v, want reason %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Ending the server in the middle of a transfer ends the test, and nothing of
+// either remains, which serve and the package's leak check see.
+func TestFTPServerVanishes(t *testing.T) {
+	ctx, stop := context.WithCancel(testContext(t))
+	server, err := NewServer(ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, ln) }()
+	_, err = Run(testContext(t), Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
+		if p.Throughput > 0 {
+			stop()
+		}
+	})
+	stop()
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished {
+		t.Errorf("%v, want that the server vanished", err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFTPIsCancelled(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	ctx, cancel := context.WithCancel(testContext(t))
+	_, err := Run(ctx, Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
+		if p.Throughput > 0 {
+			cancel()
+		}
+	})
+	cancel()
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+}
+
+// A server ends a transfer that takes longer than it allows, and says so.
+func TestFTPTakesTooLong(t *testing.T) {
+	target := serve(t, ServerOptions{MaxDuration: 300 * time.Millisecond})
+	_, err := Run(testContext(t), Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+		t.Errorf("%v, want a timeout", err)
+	}
+}
+
+// What is not the file that was asked for fails the test, however it differs.
+func TestFTPChecksTheFile(t *testing.T) {
+	content := ftp.NewContent()
+	const size = 1000
+	good := func() ftp.Result {
+		return ftp.Result{Bytes: size, CRC32: content.CRC(0, size), Segments: []ftp.Segment{
+			{Offset: 0, Bytes: 400, CRC32: content.CRC(0, 400)}, {Offset: 400, Bytes: 600, CRC32: content.CRC(400, 600)},
+		}}
+	}
+	for name, c := range map[string]struct {
+		spec   measurement.Spec
+		change func(*ftp.Result)
+		want   string
+	}{
+		"good":          {ftpSpec(2, size), func(*ftp.Result) {}, ""},
+		"segment":       {ftpSpec(2, size), func(r *ftp.Result) { r.Segments[1].CRC32++ }, "segment 2 of 2"},
+		"whole":         {ftpSpec(2, size), func(r *ftp.Result) { r.CRC32++ }, "the file arrived"},
+		"short":         {ftpSpec(2, size), func(r *ftp.Result) { r.Bytes-- }, "999 bytes arrived of 1000"},
+		"stock, known":  {measurement.Spec{FilePath: "/x", FileBytes: size, FileCRC32: "00000001"}, func(*ftp.Result) {}, "not 00000001"},
+		"stock, proven": {measurement.Spec{FilePath: "/x", FileBytes: size, FileCRC32: "0000002a"}, func(r *ftp.Result) { r.CRC32 = 42 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := good()
+			c.change(&r)
+			err := (&ftpTest{spec: c.spec, content: content}).verify(r)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !errors.Is(err, errDigest) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// A server's report of a stored file is checked before it is believed.
+func TestFTPReportsAreChecked(t *testing.T) {
+	bins := &measurement.Bins{Width: 0.01, Bytes: []float64{5}}
+	for name, c := range map[string]struct {
+		transfers []protocol.Transfer
+		ok        bool
+	}{
+		"good":       {[]protocol.Transfer{{Bytes: 5, Bins: bins, Took: 1}}, true},
+		"none":       {nil, false},
+		"two":        {[]protocol.Transfer{{Bytes: 5, Bins: bins, Took: 1}, {Bytes: 5, Bins: bins, Took: 1}}, false},
+		"no bins":    {[]protocol.Transfer{{Bytes: 5, Took: 1}}, false},
+		"no time":    {[]protocol.Transfer{{Bytes: 5, Bins: bins}}, false},
+		"from where": {[]protocol.Transfer{{Offset: 1, Bytes: 5, Bins: bins, Took: 1}}, false},
+		"bad bins":   {[]protocol.Transfer{{Bytes: 5, Bins: &measurement.Bins{Width: 0.01, Bytes: []float64{-1}}, Took: 1}}, false},
+	} {
+		test := &ftpTest{client: &ftp.Client{}, report: protocol.Report{Transfers: c.transfers}}
+		if _, err := test.stored(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
