@@ -137,6 +137,7 @@ type direction struct {
 
 	clock  clock
 	line   *line
+	shaper *shaper // the stage before the line, nil without a rate per flow
 	slab   *slab
 	buffer []byte // of the direct way
 	polled [2]unix.PollFd
@@ -159,6 +160,9 @@ func (d *direction) prepare() error {
 	}
 	chunks := d.config.slabChunks()
 	d.line = newLine(d.config, d.seed, d.index, chunks)
+	if d.config.PerFlowRateBitsPerSecond > 0 {
+		d.shaper = newShaper(d.config, chunks)
+	}
 	slab, err := newSlab(chunks)
 	d.slab = slab
 	return err
@@ -369,13 +373,18 @@ func (d *direction) admit(n int) {
 		d.tally.dropped.Add(uint64(copies))
 		return
 	}
-	wire := WireBytes(d.slab.head(n), n)
+	head := d.slab.head(n)
+	wire := WireBytes(head, n)
+	var flow flowKey
+	if d.shaper != nil {
+		flow = flowOf(head[virtioHeaderBytes:], d.seed)
+	}
 	frame := d.slab.take(n)
 	for i := range copies {
 		if i > 0 {
 			d.slab.refs[frame]++
 		}
-		if !d.line.offer(now, frame, wire) {
+		if !d.enter(now, flow, frame, wire) {
 			d.tally.dropped.Add(1)
 			d.slab.drop(frame)
 			if i == 0 && copies == 2 {
@@ -387,8 +396,34 @@ func (d *direction) admit(n int) {
 	}
 }
 
+// enter puts one copy of a frame on its flow's wire, or at once on the line.
+func (d *direction) enter(now int64, flow flowKey, frame uint32, wire int) bool {
+	if d.shaper != nil {
+		return d.shaper.offer(now, flow, frame, wire)
+	}
+	return d.line.offer(now, frame, wire)
+}
+
+// advance puts the frames on the line that their flows' wires have sent, each at
+// the time when it was, however late that is noticed.
+func (d *direction) advance(now int64) {
+	for {
+		f, ok := d.shaper.release(now)
+		if !ok {
+			return
+		}
+		if !d.line.offer(f.due, f.handle, int(f.wire)) {
+			d.tally.dropped.Add(1)
+			d.slab.drop(f.handle)
+		}
+	}
+}
+
 // releaseDue writes every frame whose time has come, up to a bound.
 func (d *direction) releaseDue() error {
+	if d.shaper != nil {
+		d.advance(d.clock.now())
+	}
 	for range 2 * readsPerRelease {
 		frame, reordered, ok := d.line.release(d.clock.now())
 		if !ok {
@@ -421,6 +456,11 @@ func (d *direction) releaseDue() error {
 // the caller to spin when that is cheap.
 func (d *direction) waitForDue() error {
 	due, ok := d.line.next()
+	if d.shaper != nil {
+		if at, waits := d.shaper.next(); waits && (!ok || at < due) {
+			due, ok = at, true
+		}
+	}
 	now := d.clock.now()
 	if !ok {
 		d.spin.stop(now)

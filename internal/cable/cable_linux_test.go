@@ -124,6 +124,54 @@ func TestPlantedShares(t *testing.T) {
 	}
 }
 
+// A flow that waits for its own rate does not make another wait, keeps its order,
+// and loses what its queue has no room for.
+func TestFlowsDoNotWaitForEachOther(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			// A queue of 128 KiB lasts a second.
+			r := start(t, kind, cable.Config{Forward: cable.Direction{PerFlowRateBitsPerSecond: 1e6}})
+			slow, quick := udpPair(t, r), udpPair(t, r)
+			passes(t, slow)
+			passes(t, quick)
+			const n = 200 // of 1442 bytes on the wire: more than the queue holds
+			for i := range n {
+				if _, err := slow[0].Write(append([]byte{byte(i)}, make([]byte, 1399)...)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sent := time.Now()
+			eventually(t, "the frames are not read", func() bool { return r.Counters().Forward.ReceivedFrames >= n })
+			passes(t, quick)
+			took := time.Since(sent)
+			c := r.Counters().Forward
+			if waiting := c.ReceivedFrames - c.Frames - c.LostFrames - c.QueueDroppedFrames - c.RefusedFrames; waiting == 0 && took < 500*time.Millisecond {
+				t.Error("nothing waits, so nothing could be overtaken")
+			}
+			if c.QueueDroppedFrames == 0 {
+				t.Error("a queue of 128 KiB took 280 kB")
+			}
+			last, buffer := -1, make([]byte, 2000)
+			for passed := 0; passed < 60; passed++ {
+				if err := slow[1].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				size, err := slow[1].Read(buffer)
+				if err != nil {
+					t.Fatalf("after %d datagrams: %v", passed, err)
+				}
+				if size != 1400 { // one that passes sent
+					continue
+				}
+				if int(buffer[0]) <= last {
+					t.Fatalf("datagram %d came behind %d", buffer[0], last)
+				}
+				last = int(buffer[0])
+			}
+		})
+	}
+}
+
 func TestDelayIsNeverLess(t *testing.T) {
 	const there, back = 3 * time.Millisecond, 2 * time.Millisecond
 	for _, kind := range kinds {

@@ -59,6 +59,11 @@ type Direction struct {
 	// any frame. 0 means 50 ms at the rate, and at least 128 KiB, which is two
 	// super-packets.
 	QueueBytes int `json:"queue_bytes,omitempty"`
+	// PerFlowRateBitsPerSecond is the speed of a wire that each flow (addresses,
+	// protocol and ports of the IP packet) has to itself before it comes to the
+	// common one; 0 is unlimited. Its queue is 50 ms at this rate, and at least
+	// 128 KiB, for each flow.
+	PerFlowRateBitsPerSecond float64 `json:"per_flow_rate_bits_per_second,omitempty"`
 }
 
 // Config is a cable.
@@ -106,9 +111,13 @@ func (d Direction) validate(name string) error {
 	fraction("loss fraction", d.LossFraction, 1)
 	fraction("duplicate fraction", d.DuplicateFraction, 1)
 	fraction("reorder fraction", d.ReorderFraction, 0.5)
-	if r := d.RateBitsPerSecond; r != 0 && !(r >= minRate && r <= maxRate) {
-		refuse("rate", r, "1e3 to 1e12 bit/s (or 0 for unlimited)")
+	rate := func(field string, r float64) {
+		if r != 0 && !(r >= minRate && r <= maxRate) {
+			refuse(field, r, "1e3 to 1e12 bit/s (or 0 for unlimited)")
+		}
 	}
+	rate("rate", d.RateBitsPerSecond)
+	rate("per-flow rate", d.PerFlowRateBitsPerSecond)
 	if d.QueueBytes < 0 || d.QueueBytes > maxHeldBytes {
 		refuse("queue", d.QueueBytes, fmt.Sprintf("0 to %d bytes", maxHeldBytes))
 	}
@@ -123,7 +132,7 @@ func (d Direction) validate(name string) error {
 
 // direct reports whether frames need not wait, so that no queue is needed.
 func (d Direction) direct() bool {
-	return d.Delay == 0 && d.Jitter == 0 && d.RateBitsPerSecond == 0 && d.ReorderFraction == 0
+	return d.Delay == 0 && d.Jitter == 0 && d.RateBitsPerSecond == 0 && d.PerFlowRateBitsPerSecond == 0 && d.ReorderFraction == 0
 }
 
 // queueBytes is the limit in force.
@@ -131,8 +140,12 @@ func (d Direction) queueBytes() float64 {
 	if d.QueueBytes > 0 {
 		return float64(d.QueueBytes)
 	}
-	return max(d.RateBitsPerSecond/8*0.050, 128<<10)
+	return queueBytes(d.RateBitsPerSecond)
 }
+
+// queueBytes is the limit of a queue for a wire of a rate that none was set for:
+// 50 ms, and at least two super-packets.
+func queueBytes(bitsPerSecond float64) float64 { return max(bitsPerSecond/8*0.050, 128<<10) }
 
 // heldBytes is how much is on the wire and in its queue at most.
 func (d Direction) heldBytes() float64 {
@@ -152,6 +165,11 @@ func (d Direction) slabChunks() int {
 	size := min(4*held, usual)
 	if d.RateBitsPerSecond > 0 {
 		size = max(size, 1.25*held)
+	}
+	if d.PerFlowRateBitsPerSecond > 0 {
+		// How many flows there will be is not known; what does not fit this
+		// is dropped as from a queue.
+		size = max(size, usual)
 	}
 	return int(max(size, least)) / chunkBytes
 }

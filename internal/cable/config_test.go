@@ -25,6 +25,7 @@ func TestValidate(t *testing.T) {
 		"reorder above 0.5": {Config{Forward: Direction{ReorderFraction: 0.6}}, []string{"reorder fraction is 0.6"}},
 		"rate too low":      {Config{Forward: Direction{RateBitsPerSecond: 1}}, []string{"rate is 1"}},
 		"rate infinite":     {Config{Forward: Direction{RateBitsPerSecond: math.Inf(1)}}, []string{"rate is +Inf"}},
+		"per-flow rate":     {Config{Backward: Direction{PerFlowRateBitsPerSecond: 1e13}}, []string{"backward: per-flow rate is 1e+13"}},
 		"queue negative":    {Config{Forward: Direction{QueueBytes: -1}}, []string{"queue is -1"}},
 		"mtu":               {Config{MTU: 1}, []string{"mtu is 1"}},
 		"holds too much":    {Config{Forward: Direction{RateBitsPerSecond: 1e12, Delay: time.Second}}, []string{"would hold"}},

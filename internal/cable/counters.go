@@ -12,8 +12,8 @@ type DirectionCounters struct {
 	Frames         uint64 `json:"frames"`          // went out at the other port
 	Bytes          uint64 `json:"bytes"`           // of Frames, as WireBytes counts
 	LostFrames     uint64 `json:"lost_frames"`     // by LossFraction
-	// QueueDroppedFrames did not fit the queue of the rate, or the memory of
-	// the cable.
+	// QueueDroppedFrames did not fit the queue of the rate or of their flow's
+	// rate, or the memory of the cable.
 	QueueDroppedFrames uint64 `json:"queue_dropped_frames"`
 	DuplicatedFrames   uint64 `json:"duplicated_frames"` // extra copies made
 	ReorderedFrames    uint64 `json:"reordered_frames"`  // overtaken by the next

@@ -26,10 +26,11 @@
 //
 // # Stages
 //
-// In each direction a frame passes, in this order: loss, duplication, rate
-// (with its queue), delay (with its jitter), reordering. A direction that has
-// neither rate, delay nor reordering has no queue at all: a frame is read and
-// written, by one thread, from one buffer.
+// In each direction a frame passes, in this order: loss, duplication, rate of its
+// flow (with a queue for each flow), rate (with its queue), delay (with its
+// jitter), reordering. A direction that has neither rate, delay nor reordering
+// has no queue at all: a frame is read and written, by one thread, from one
+// buffer.
 //
 // # Conventions
 //

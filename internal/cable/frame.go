@@ -15,6 +15,9 @@ const (
 
 	ethernetHeaderBytes = 14
 	udpHeaderBytes      = 8
+
+	etherTypeIPv4 = 0x0800
+	etherTypeIPv6 = 0x86dd
 )
 
 // WireBytes returns how many bytes of layer 2, without the frame check
@@ -79,28 +82,35 @@ func segmentHeaderBytes(head []byte, kind byte) int {
 // transportOffset walks Ethernet, VLAN tags and IP to the transport header.
 // 0 means that it was not found.
 func transportOffset(packet []byte) int {
-	if len(packet) < ethernetHeaderBytes {
-		return 0
+	switch etherType, at := networkOffset(packet); etherType {
+	case etherTypeIPv4:
+		return ipv4Transport(packet, at)
+	case etherTypeIPv6:
+		transport, _, _ := ipv6Transport(packet, at)
+		return transport
 	}
-	at := ethernetHeaderBytes
-	etherType := binary.BigEndian.Uint16(packet[12:])
+	return 0
+}
+
+// networkOffset walks Ethernet and up to two VLAN tags to what they carry. An
+// etherType of 0 means that it was not found.
+func networkOffset(packet []byte) (etherType uint16, at int) {
+	if len(packet) < ethernetHeaderBytes {
+		return 0, 0
+	}
+	at = ethernetHeaderBytes
+	etherType = binary.BigEndian.Uint16(packet[12:])
 	for range 2 {
 		if etherType != 0x8100 && etherType != 0x88a8 {
 			break
 		}
 		if len(packet) < at+4 {
-			return 0
+			return 0, 0
 		}
 		etherType = binary.BigEndian.Uint16(packet[at+2:])
 		at += 4
 	}
-	switch etherType {
-	case 0x0800:
-		return ipv4Transport(packet, at)
-	case 0x86dd:
-		return ipv6Transport(packet, at)
-	}
-	return 0
+	return etherType, at
 }
 
 func ipv4Transport(packet []byte, at int) int {
@@ -115,10 +125,11 @@ func ipv4Transport(packet []byte, at int) int {
 }
 
 // ipv6Transport skips extension headers (RFC 8200 section 4), at most as many as
-// a sane packet has.
-func ipv6Transport(packet []byte, at int) int {
+// a sane packet has, and tells the protocol behind them and whether the packet
+// is but a fragment. 0 means that it was not found.
+func ipv6Transport(packet []byte, at int) (transport int, protocol byte, fragment bool) {
 	if len(packet) < at+40 || packet[at]>>4 != 6 {
-		return 0
+		return 0, 0, false
 	}
 	next := packet[at+6]
 	at += 40
@@ -126,21 +137,22 @@ func ipv6Transport(packet []byte, at int) int {
 		switch next {
 		case 0, 43, 60: // hop-by-hop, routing, destination options
 			if len(packet) < at+2 {
-				return 0
+				return 0, 0, false
 			}
 			next = packet[at]
 			at += 8 * (int(packet[at+1]) + 1)
-		case 44: // fragment
+		case 44: // fragment: its offset and whether more follow (RFC 8200 section 4.5)
 			if len(packet) < at+8 {
-				return 0
+				return 0, 0, false
 			}
 			next = packet[at]
+			fragment = fragment || binary.BigEndian.Uint16(packet[at+2:])&^0x0006 != 0
 			at += 8
 		default:
-			return at
+			return at, next, fragment
 		}
 	}
-	return 0
+	return 0, 0, false
 }
 
 // insertVLAN copies a frame with its virtio header to buffer and puts a tag

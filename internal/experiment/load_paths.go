@@ -71,6 +71,7 @@ func (l *loader) paths(files []FilePath) []Path {
 			l.misplaced(&f.Settle, "leave it out", "path %q is not switched, so nothing settles", f.Name)
 		}
 	}
+	l.tunnels(files, paths)
 	return paths
 }
 

@@ -39,12 +39,15 @@ func TestEveryHop(t *testing.T) {
 	if !reflect.DeepEqual(hops, want) {
 		t.Errorf("hops\n%+v\nwant\n%+v", hops, want)
 	}
-	if tunnel := e.Paths[1].Tunnel; *tunnel != (Tunnel{Type: VXLAN, ID: 7, Port: 4790, MTU: 1450}) {
+	if tunnel := e.Paths[3].Tunnel; *tunnel != (Tunnel{Type: VXLAN, ID: 7, Port: 4790, MTU: 1450}) {
 		t.Errorf("tunnel %+v", tunnel)
 	}
 	v := e.Paths[2]
-	if v.SameAs != "everything" || !slices.Equal(v.Off, []string{"r", "f", "i", "g"}) || v.Settle != time.Second || len(v.Hops) != len(hops) || v.Tunnel != e.Paths[1].Tunnel {
+	if v.SameAs != "everything" || !slices.Equal(v.Off, []string{"r", "f", "i", "g"}) || v.Settle != time.Second || len(v.Hops) != len(hops) {
 		t.Errorf("variant %+v", v)
+	}
+	if inside := e.Paths[4]; inside.Tunnel != e.Paths[3].Tunnel {
+		t.Errorf("a variant has another tunnel: %+v", inside.Tunnel)
 	}
 	if direct := e.Scaled().Paths[0].Hops[0]; direct.MTU != 9000 || direct.PerFlowRateBitsPerSecond != 1e7 {
 		t.Errorf("scaled %+v", direct)

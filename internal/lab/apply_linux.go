@@ -62,14 +62,18 @@ func parallel(n int, f func(i int) error) error {
 func (b *builder) network(plan Plan) error {
 	sysctls := make(map[string][]Operation)
 	configure := make(map[string][]Operation)
-	var links, filters []Operation
+	var meters, links, tunnels, filters []Operation
 	for _, o := range plan {
 		switch o.Verb {
 		case SetSysctl:
 			sysctls[o.Node] = append(sysctls[o.Node], o)
 		case AddLink:
 			links = append(links, o)
-		case SetAddress, MeterRate, AddRoute:
+		case ShareEgress:
+			meters = append(meters, o)
+		case AddTunnel:
+			tunnels = append(tunnels, o)
+		case JoinSwitch, JoinEgress, SetAddress, MeterRate, AddRoute:
 			configure[o.Node] = append(configure[o.Node], o)
 		case SetFilter:
 			filters = append(filters, o)
@@ -89,6 +93,9 @@ func (b *builder) network(plan Plan) error {
 	if err != nil {
 		return err
 	}
+	if err := b.shareEgress(meters); err != nil {
+		return err
+	}
 	err = parallel(len(links), func(i int) error {
 		if err := b.addLink(links[i]); err != nil {
 			return fmt.Errorf("%s: %w", links[i], explainKernel(err))
@@ -96,6 +103,9 @@ func (b *builder) network(plan Plan) error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := b.addTunnels(tunnels); err != nil {
 		return err
 	}
 	interfaces := make([]map[string]int, len(nodes)) // index by name, of each node
@@ -121,6 +131,9 @@ func (b *builder) network(plan Plan) error {
 	})
 	if err != nil {
 		return err
+	}
+	if err := b.enterNeighbours(); err != nil {
+		return explainKernel(err)
 	}
 	deadline := time.Now().Add(linkDeadline)
 	return parallel(len(nodes), func(i int) error { return b.nodes[nodes[i].Name].awaitLinks(interfaces[i], deadline) })
@@ -155,14 +168,17 @@ func (n *node) awaitLinks(interfaces map[string]int, deadline time.Time) error {
 
 func (b *builder) addLink(o Operation) error {
 	l := b.topology.Links[o.Link]
+	ends, err := b.behindSwitches(o.Link)
+	if err != nil {
+		return err
+	}
 	if l.Cable == nil {
-		return addVeth(b.nodes[l.A.Node], l.A.Interface, int(b.nodes[l.B.Node].ns.Fd()), l.B.Interface, l.mtu())
+		return addVeth(b.nodes[ends[0].Node], ends[0].Interface, int(b.nodes[ends[1].Node].ns.Fd()), ends[1].Interface, l.mtu())
 	}
 	config := *l.Cable
 	config.MTU = l.mtu()
 	var ports [2]*cable.Port
-	var err error
-	for i, e := range []End{l.A, l.B} {
+	for i, e := range ends {
 		if ports[i], err = b.openPort(o.Link, i, e, config); err != nil {
 			break
 		}
@@ -233,6 +249,12 @@ func addVeth(a *node, nameA string, nsB int, nameB string, mtu int) error {
 
 // configure applies one operation to the node; indexes remembers interfaces.
 func (n *node) configure(o Operation, indexes map[string]int) error {
+	switch o.Verb {
+	case JoinSwitch:
+		return n.joinSwitch(o, indexes)
+	case JoinEgress:
+		return n.joinEgress(o, indexes)
+	}
 	name := o.Interface
 	if o.Verb == AddRoute {
 		name = o.Route.Interface

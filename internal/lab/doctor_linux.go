@@ -110,6 +110,8 @@ func featureFindings(found map[string]string, err error) []Finding {
 	for _, f := range filter.Features() {
 		add(f.Name, f.Name, f.Serves, module(f.Config, f.Module), false)
 	}
+	add(featureWG, "wireguard", "tunnels of type wireguard", module("CONFIG_WIREGUARD", "wireguard")+"; tunnels of type vxlan do without it", false)
+	add(featureBridge, "bridge", "software switches of endpoints with accelerated: false", module("CONFIG_BRIDGE", "bridge"), false)
 	if why := found[featureProc]; why != "" {
 		findings = append(findings, Finding{Name: "settings in nodes", Detail: why, Mend: "run it on the host rather than in a container"})
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -14,6 +15,11 @@ type tokenBucket struct {
 	BytesPerSecond uint64
 	BurstBytes     uint32
 	LimitBytes     uint32
+}
+
+// String is the bucket as tc writes it, in bits and bytes.
+func (b tokenBucket) String() string {
+	return fmt.Sprintf("tbf rate %dbit burst %d limit %d", b.BytesPerSecond*8, b.BurstBytes, b.LimitBytes)
 }
 
 // egressBucket sizes the token bucket that meters an endpoint's egress.

@@ -12,6 +12,9 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 )
 
+// maxPaths leaves 10.255.0.0/16 to the insides of tunnels.
+const maxPaths = 255
+
 // InitialTTL is what Linux gives packets it sends (IPDEFTTL of linux/ip.h).
 const InitialTTL = 64
 
@@ -36,6 +39,9 @@ type Path struct {
 	// Listen is the address of the destination itself: Destination, but behind
 	// a nat that translates that.
 	Listen netip.Addr
+	// Outer is the path below a tunnel, nil without one; all the rest is then
+	// what is seen inside.
+	Outer *OuterPath
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
@@ -45,11 +51,12 @@ type Path struct {
 //
 // Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
 // the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
-// Cables in a row, and the impairment of the node before them, are one link.
+// Cables in a row, and the impairment of the node before them, are one link. The
+// inside of the tunnel of path i is 10.255.i.0/30, the source .1.
 func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
-	if len(e.Paths) > 256 {
-		return Topology{}, nil, fmt.Errorf("%d paths: a lab has addresses for 256", len(e.Paths))
+	if len(e.Paths) > maxPaths {
+		return Topology{}, nil, fmt.Errorf("%d paths: a lab has addresses for %d", len(e.Paths), maxPaths)
 	}
 	for _, name := range []string{e.Source, e.Destination} {
 		if err := l.endpoint(name); err != nil {
@@ -83,7 +90,7 @@ func (l *layout) endpoint(name string) error {
 	endpoint := l.e.Endpoints[i]
 	l.egress[name] = endpoint.EgressBitsPerSecond
 	l.topology.Nodes = append(l.topology.Nodes, Node{
-		Name: name, Agent: true,
+		Name: name, Agent: true, ShareEgress: l.sharesEgress(i),
 		CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
 	})
 	return nil
@@ -93,7 +100,8 @@ func (l *layout) endpoint(name string) error {
 type walk struct {
 	*layout
 	path  Path
-	index int // of the path
+	index int    // of the path
+	name  string // of its interfaces at the endpoints
 	// previous is the end that the next link begins at, pending what that link
 	// does to frames, mtu its MTU.
 	previous End
@@ -108,22 +116,25 @@ type walk struct {
 func (l *layout) path(p experiment.Path, i int) (Path, error) {
 	name := interfaceFor(p.Name, i, l.names)
 	w := &walk{
-		layout: l, index: i, names: make(map[string]int),
+		layout: l, index: i, name: name, names: make(map[string]int),
 		path:     Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
-		previous: End{Node: l.e.Source, Interface: name, EgressBitsPerSecond: l.egress[l.e.Source]},
+		previous: l.attachment(l.e.Source, name, p),
 	}
 	for _, hop := range p.Hops {
 		if err := w.hop(hop); err != nil {
 			return w.path, err
 		}
 	}
-	if err := w.join(End{Node: l.e.Destination, Interface: name, EgressBitsPerSecond: l.egress[l.e.Destination]}); err != nil {
+	if err := w.join(l.attachment(l.e.Destination, name, p)); err != nil {
 		return w.path, err
 	}
 	w.path.Source = address(i, 0, 1).Addr()
 	w.path.Destination = address(i, w.links-1, 2).Addr()
 	w.path.ReceivedTTL = InitialTTL - (w.links - 1)
 	w.settle()
+	if p.Tunnel != nil {
+		w.tunnel(*p.Tunnel)
+	}
 	return w.path, nil
 }
 
@@ -226,8 +237,8 @@ func interfaceFor(path string, i int, taken map[string]bool) string {
 
 // cableOf combines the impairments that follow one another on a link: delays
 // add, independent normal variations add in square, a frame is lost or
-// duplicated when any of them does it, and the slowest rate rules. Nil when
-// there is nothing to impair.
+// duplicated when any of them does it, and the slowest rate rules, of all flows
+// together as of each. Nil when there is nothing to impair.
 func cableOf(impairments []experiment.Impairment, path string, link int) *cable.Config {
 	var d cable.Direction
 	kept, single, ordered := 1.0, 1.0, 1.0
@@ -238,9 +249,8 @@ func cableOf(impairments []experiment.Impairment, path string, link int) *cable.
 		kept *= 1 - m.LossFraction
 		single *= 1 - m.DuplicateFraction
 		ordered *= 1 - m.ReorderFraction
-		if r := m.RateBitsPerSecond; r > 0 && (d.RateBitsPerSecond == 0 || r < d.RateBitsPerSecond) {
-			d.RateBitsPerSecond = r
-		}
+		d.RateBitsPerSecond = slower(d.RateBitsPerSecond, m.RateBitsPerSecond)
+		d.PerFlowRateBitsPerSecond = slower(d.PerFlowRateBitsPerSecond, m.PerFlowRateBitsPerSecond)
 	}
 	d.Jitter += roundDuration(math.Sqrt(variance))
 	d.LossFraction, d.DuplicateFraction, d.ReorderFraction = complement(kept), complement(single), complement(ordered)
@@ -258,6 +268,14 @@ func cableOf(impairments []experiment.Impairment, path string, link int) *cable.
 		// tells the difference, so such a cable is slower but honest.
 		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0,
 	}
+}
+
+// slower is the lower of two rates, of which 0 is unlimited.
+func slower(a, b float64) float64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // complement is 1-p without the rounding noise that 1-(1-x) leaves in x.

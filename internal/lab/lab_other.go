@@ -49,6 +49,9 @@ func (*Lab) Stderr() string { return "" }
 // Counters says that the lab needs Linux.
 func (*Lab) Counters(context.Context) (Counters, error) { return Counters{}, errNotLinux }
 
+// OuterPorts says that the lab needs Linux.
+func (*Lab) OuterPorts(context.Context, string, OuterPath) ([]uint16, error) { return nil, errNotLinux }
+
 // Exec says that the lab needs Linux.
 func (*Lab) Exec(context.Context, string, Command) (int, error) { return 0, errNotLinux }
 

@@ -17,16 +17,17 @@ const maxFrame = 8 << 20
 
 // The operations of messages.
 const (
-	opBuild    = "build"    // caller → supervisor: Topology; answered by ready or an error
-	opControl  = "control"  // supervisor → caller: Node, with its control socket
-	opReady    = "ready"    // supervisor → caller: the lab stands
-	opDied     = "died"     // supervisor → caller: Error says who and how
-	opExec     = "exec"     // → Command, with 3 descriptors; answered by opReply with Exit
-	opSignal   = "signal"   // → Signal for the command that ID names; not answered
-	opCounters = "counters" // → answered by opReply with Counters, by a cable's process with Cable
-	opProbe    = "probe"    // → try features in Node; answered by opReply with Environment, "" for each that works
-	opNodes    = "nodes"    // → answered by opReply with Nodes
-	opReply    = "reply"    // the answer to ID
+	opBuild      = "build"       // caller → supervisor: Topology; answered by ready or an error
+	opControl    = "control"     // supervisor → caller: Node, with its control socket
+	opReady      = "ready"       // supervisor → caller: the lab stands
+	opDied       = "died"        // supervisor → caller: Error says who and how
+	opExec       = "exec"        // → Command, with 3 descriptors; answered by opReply with Exit
+	opSignal     = "signal"      // → Signal for the command that ID names; not answered
+	opCounters   = "counters"    // → answered by opReply with Counters, by a cable's process with Cable
+	opProbe      = "probe"       // → try features in Node; answered by opReply with Environment, "" for each that works
+	opOuterPorts = "outer-ports" // → look at what a tunnel sends in Node; answered by opReply with Ports
+	opNodes      = "nodes"       // → answered by opReply with Nodes
+	opReply      = "reply"       // the answer to ID
 )
 
 // message is any of them; fields that an operation does not use are absent.
@@ -46,6 +47,8 @@ type message struct {
 	Counters    *Counters         `json:"counters,omitempty"`
 	Cable       *CableCounters    `json:"cable,omitempty"`
 	Nodes       []string          `json:"nodes,omitempty"`
+	Outer       *OuterPath        `json:"outer,omitempty"`
+	Ports       []uint16          `json:"ports,omitempty"`
 }
 
 // build is what the supervisor needs to know.

@@ -24,6 +24,8 @@ type node struct {
 	connections *os.File
 	// refused are the wished sysctls that could not be set, with the reason.
 	refused []string
+	// sharing says that its interfaces have one meter (see egress_linux.go).
+	sharing bool
 }
 
 // inThread runs f in a fresh thread that ends afterwards, so that f may move it

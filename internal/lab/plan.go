@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/lab/filter"
@@ -20,22 +19,26 @@ type Verb string
 // The verbs, in the order in which a plan applies them. Operations of one verb
 // do not depend on each other, except that those of one node keep their order.
 const (
-	CreateNode Verb = "node"    // make a network namespace, bring lo up
-	SetSysctl  Verb = "sysctl"  // set one value of the namespace
-	AddLink    Verb = "link"    // make a veth pair, or a cable's two devices
-	SetAddress Verb = "address" // give an interface its address and bring it up
-	MeterRate  Verb = "egress"  // put a token bucket on an interface
-	AddRoute   Verb = "route"   // add a static route
-	SetFilter  Verb = "filter"  // put the node's packet filter in place
-	RunCable   Verb = "cable"   // start the process that carries a cable's frames
-	RunAgent   Verb = "agent"   // start the program of a node
+	CreateNode  Verb = "node"    // make a network namespace, bring lo up
+	SetSysctl   Verb = "sysctl"  // set one value of the namespace
+	ShareEgress Verb = "share"   // make a token bucket for all interfaces of a node
+	AddLink     Verb = "link"    // make a veth pair, or a cable's two devices
+	JoinEgress  Verb = "join"    // put an interface behind the shared token bucket
+	AddTunnel   Verb = "tunnel"  // make one end of a tunnel between nodes
+	JoinSwitch  Verb = "switch"  // bridge an interface of an endpoint and its link
+	SetAddress  Verb = "address" // give an interface its address and bring it up
+	MeterRate   Verb = "egress"  // put a token bucket on an interface
+	AddRoute    Verb = "route"   // add a static route
+	SetFilter   Verb = "filter"  // put the node's packet filter in place
+	RunCable    Verb = "cable"   // start the process that carries a cable's frames
+	RunAgent    Verb = "agent"   // start the program of a node
 )
 
 // Operation is one step of a plan. Which fields count depends on the verb.
 type Operation struct {
 	Verb Verb
 	Node string // every verb but AddLink and RunCable
-	Link int    // AddLink, RunCable: index into Topology.Links
+	Link int    // AddLink, JoinEgress, JoinSwitch, RunCable: index into Topology.Links
 
 	// NoPrefixRoute keeps the kernel from adding the subnet's route with the
 	// address, because the plan adds its own.
@@ -51,9 +54,11 @@ type Operation struct {
 	Wish bool
 
 	Filter filter.Table // SetFilter
+	Tunnel Tunnel       // AddTunnel
+	MTU    int          // JoinEgress: of the interface, in bytes
 
-	bucket tokenBucket // MeterRate
-	text   string      // AddLink, RunCable
+	bucket tokenBucket // MeterRate, ShareEgress, JoinEgress
+	text   string      // AddLink, JoinSwitch, RunCable, ShareEgress
 }
 
 // String is the operation as a line of the plan.
@@ -69,6 +74,12 @@ func (o Operation) String() string {
 		return fmt.Sprintf("sysctl %s %s=%s%s", o.Node, o.Key, o.Value, wish)
 	case AddLink, RunCable:
 		return fmt.Sprintf("%s %s", o.Verb, o.text)
+	case AddTunnel:
+		return fmt.Sprintf("tunnel %s:%s", o.Node, o.Tunnel)
+	case JoinEgress:
+		return fmt.Sprintf("join %s:%s to %s by %s", o.Node, o.Interface, sharedDevice, sharedPort(o.Link))
+	case JoinSwitch:
+		return fmt.Sprintf("switch %s %s: %s", o.Node, o.Interface, o.text)
 	case SetAddress:
 		flag := ""
 		if o.NoPrefixRoute {
@@ -76,10 +87,11 @@ func (o Operation) String() string {
 		}
 		return fmt.Sprintf("address %s:%s %s%s", o.Node, o.Interface, o.Address, flag)
 	case MeterRate:
-		return fmt.Sprintf("egress %s:%s tbf rate %sbit burst %d limit %d", o.Node, o.Interface,
-			strconv.FormatUint(o.bucket.BytesPerSecond*8, 10), o.bucket.BurstBytes, o.bucket.LimitBytes)
+		return fmt.Sprintf("egress %s:%s %s", o.Node, o.Interface, o.bucket)
 	case SetFilter:
 		return fmt.Sprintf("filter %s %s", o.Node, o.Filter)
+	case ShareEgress:
+		return fmt.Sprintf("share %s:%s among %s: %s", o.Node, o.Interface, o.text, o.bucket)
 	case AddRoute:
 		var b strings.Builder
 		fmt.Fprintf(&b, "route %s %s", o.Node, o.Route.Destination)
@@ -150,12 +162,17 @@ func (t Topology) Plan() (Plan, error) {
 	for _, n := range t.Nodes {
 		plan = append(plan, nodeSysctls(n)...)
 	}
+	meters, joins := sharedMeters(t)
+	plan = append(plan, meters...)
 	for i, l := range t.Links {
 		plan = append(plan, Operation{Verb: AddLink, Link: i, text: linkText(l)})
 	}
-	congestion := make(map[string]string)
+	plan = append(plan, joins...)
+	plan = append(plan, tunnelDevices(t)...)
+	plan = append(plan, switchPorts(t)...)
+	congestion, shares := make(map[string]string), make(map[string]bool)
 	for _, n := range t.Nodes {
-		congestion[n.Name] = n.CongestionControl
+		congestion[n.Name], shares[n.Name] = n.CongestionControl, n.ShareEgress
 	}
 	for i := range t.Links {
 		for _, e := range []End{t.Links[i].A, t.Links[i].B} {
@@ -164,7 +181,7 @@ func (t Topology) Plan() (Plan, error) {
 				Verb: SetAddress, Node: e.Node, Interface: e.Interface, Address: e.Address,
 				NoPrefixRoute: algorithm != "",
 			})
-			if e.EgressBitsPerSecond > 0 {
+			if e.EgressBitsPerSecond > 0 && !shares[e.Node] {
 				plan = append(plan, Operation{Verb: MeterRate, Node: e.Node, Interface: e.Interface, bucket: egressBucket(e.EgressBitsPerSecond)})
 			}
 			if algorithm != "" {
@@ -175,6 +192,7 @@ func (t Topology) Plan() (Plan, error) {
 			}
 		}
 	}
+	plan = append(plan, tunnelAddresses(t)...)
 	derived := deriveRoutes(t)
 	for _, n := range t.Nodes {
 		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
@@ -206,6 +224,11 @@ func nodeSysctls(n Node) []Operation {
 	}
 	for _, s := range wishedSysctls {
 		set(s[0], s[1], true)
+	}
+	if n.ShareEgress {
+		// All its interfaces hear each question of ARP; only the one with the
+		// address is to answer.
+		set("net.ipv4.conf.all.arp_ignore", "1", false)
 	}
 	if n.Forward {
 		set("net.ipv4.ip_forward", "1", false)

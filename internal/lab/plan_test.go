@@ -96,9 +96,9 @@ func TestPathsOfExperiment(t *testing.T) {
 	}
 	addr := netip.MustParseAddr
 	want := []Path{
-		{"plain", "vm1", "vm2", addr("10.0.0.1"), addr("10.0.0.2"), []netip.Addr{addr("10.0.0.2")}, 64, addr("10.0.0.2")},
-		{"direct", "vm1", "vm2", addr("10.1.0.1"), addr("10.1.0.2"), []netip.Addr{addr("10.1.0.2")}, 64, addr("10.1.0.2")},
-		{"two-appliances", "vm1", "vm2", addr("10.2.0.1"), addr("10.2.2.2"), []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, 62, addr("10.2.2.2")},
+		{Name: "plain", SourceNode: "vm1", DestinationNode: "vm2", Source: addr("10.0.0.1"), Destination: addr("10.0.0.2"), Hops: []netip.Addr{addr("10.0.0.2")}, ReceivedTTL: 64, Listen: addr("10.0.0.2")},
+		{Name: "direct", SourceNode: "vm1", DestinationNode: "vm2", Source: addr("10.1.0.1"), Destination: addr("10.1.0.2"), Hops: []netip.Addr{addr("10.1.0.2")}, ReceivedTTL: 64, Listen: addr("10.1.0.2")},
+		{Name: "two-appliances", SourceNode: "vm1", DestinationNode: "vm2", Source: addr("10.2.0.1"), Destination: addr("10.2.2.2"), Hops: []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, ReceivedTTL: 62, Listen: addr("10.2.2.2")},
 	}
 	if !reflect.DeepEqual(paths, want) {
 		t.Errorf("got  %+v\nwant %+v", paths, want)
@@ -147,9 +147,10 @@ func TestCablesCombine(t *testing.T) {
 	got := cableOf([]experiment.Impairment{
 		{Delay: time.Millisecond, Jitter: 30 * time.Microsecond, LossFraction: 0.1, RateBitsPerSecond: 2e9},
 		{},
-		{Delay: 2 * time.Millisecond, Jitter: 40 * time.Microsecond, LossFraction: 0.5, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9},
+		{Delay: 2 * time.Millisecond, Jitter: 40 * time.Microsecond, LossFraction: 0.5, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8},
+		{PerFlowRateBitsPerSecond: 4e8},
 	}, "p", 0)
-	want := cable.Direction{Delay: 3 * time.Millisecond, Jitter: 50 * time.Microsecond, LossFraction: 0.55, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9}
+	want := cable.Direction{Delay: 3 * time.Millisecond, Jitter: 50 * time.Microsecond, LossFraction: 0.55, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8}
 	if got == nil || got.Forward != want || got.Backward != want {
 		t.Errorf("got %+v, want %+v both ways", got, want)
 	}

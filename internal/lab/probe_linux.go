@@ -20,6 +20,8 @@ const (
 	featurePacket = "packet"
 	featureNetem  = "netem"
 	featureVXLAN  = "vxlan"
+	featureWG     = "wireguard"
+	featureBridge = "bridge"
 	featurePing   = "ping"
 	featureCubic  = "congestion"
 	featureProc   = "proc"
@@ -85,6 +87,10 @@ func (n *node) probe(report func(feature string, err error)) {
 	for _, f := range filter.Features() {
 		report(f.Name, f.Try(int(n.ns.Fd())))
 	}
+	attributes.Name = "probe-wg"
+	report(featureWG, n.handle.LinkAdd(&netlink.Wireguard{LinkAttrs: attributes}))
+	attributes.Name = "probe-bridge"
+	report(featureBridge, n.handle.LinkAdd(&netlink.Bridge{LinkAttrs: attributes}))
 	report(featurePing, probePing())
 	available, err := readSysctl("net.ipv4.tcp_available_congestion_control")
 	if err == nil && !strings.Contains(" "+available+" ", " "+DefaultCongestionControl+" ") {

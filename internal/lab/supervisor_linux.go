@@ -91,6 +91,8 @@ func (s *supervisor) serve() error {
 			go s.answerCounters(m.ID)
 		case opProbe:
 			go s.answerProbe(m)
+		case opOuterPorts:
+			go s.answerOuterPorts(m)
 		default:
 			s.reply(message{ID: m.ID, Error: fmt.Sprintf("the lab knows no operation %q", m.Op)})
 		}

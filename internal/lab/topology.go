@@ -41,6 +41,11 @@ type Node struct {
 	Routes []Route `json:"routes,omitempty"`
 	// Filter is what the node does to packets beyond routing them; may be nil.
 	Filter *filter.Table `json:"filter,omitempty"`
+	// ShareEgress meters what the node sends through all its interfaces
+	// together, which then have the same End.EgressBitsPerSecond.
+	ShareEgress bool `json:"share_egress,omitempty"`
+	// Tunnels that end in this node.
+	Tunnels []Tunnel `json:"tunnels,omitempty"`
 }
 
 // Route is one static route of a node.
@@ -72,6 +77,9 @@ type End struct {
 	// EgressBitsPerSecond meters what the node sends through the interface
 	// with a token bucket; 0 is unmetered.
 	EgressBitsPerSecond float64 `json:"egress_bits_per_second,omitempty"`
+	// Switch names the node whose software switch stands between the interface
+	// and the link; empty for none.
+	Switch string `json:"switch,omitempty"`
 }
 
 func (l Link) mtu() int {
@@ -126,7 +134,10 @@ func (t Topology) Validate() error {
 			addresses[e.Address.Addr()] = where
 		}
 		f.link(l)
+		f.switches(l, nodes)
 	}
+	f.tunnels(t.Nodes, interfaces, addresses)
+	f.shared(t)
 	return errors.Join(f...)
 }
 

@@ -239,7 +239,9 @@ type Check struct {
 
 // Fingerprint is the path a trial really took.
 type Fingerprint struct {
-	Hops        []TraceHop `json:"hops"`
+	Hops []TraceHop `json:"hops"`
+	// OuterHops are those below a tunnel, whose inside Hops are then.
+	OuterHops   []TraceHop `json:"outer_hops,omitempty"`
 	ReceivedTTL int        `json:"received_ttl,omitempty"`
 	PathMTU     int64      `json:"path_mtu_bytes,omitempty"`
 	MSS         int64      `json:"mss_bytes,omitempty"`

@@ -140,6 +140,10 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		return measurement.Outcome{}, measurement.Fingerprint{}, fmt.Errorf("the lab has no path %q", trial.Path)
 	}
 	source := l.agents[path.SourceNode]
+	outer, err := l.traceOuter(ctx, trial.ID, path)
+	if err != nil {
+		return measurement.Outcome{}, measurement.Fingerprint{Why: fmt.Sprintf("the trace below the tunnel failed: %v", err)}, err
+	}
 	request := probe.Request{
 		ID: trial.ID, Spec: trial.Spec, Token: l.token,
 		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
@@ -152,8 +156,10 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		why := fmt.Sprintf("the trace failed: %v", err)
 		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
 	}
+	watch := l.watchTunnel(ctx, path)
 	outcome, err := source.Run(ctx, request, progress)
-	return outcome, fingerprint(path, seen.Hops, outcome), err
+	watch.end(&outcome)
+	return outcome, withTunnel(path, outer, fingerprint(path, seen.Hops, outcome)), err
 }
 
 // fingerprint holds what was seen on the way against the path that was built.

@@ -1,0 +1,220 @@
+package lab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+// linkShown is what `ip -d -j link` says of an interface.
+type linkShown struct {
+	Name     string `json:"ifname"`
+	MTU      int    `json:"mtu"`
+	Master   string `json:"master"`
+	LinkInfo struct {
+		Kind string `json:"info_kind"`
+		Data struct {
+			ID       int    `json:"id"`
+			Remote   string `json:"remote"`
+			Local    string `json:"local"`
+			TTL      int    `json:"ttl"`
+			Port     int    `json:"port"`
+			Learning bool   `json:"learning"`
+		} `json:"info_data"`
+		SlaveData struct {
+			State string `json:"state"`
+		} `json:"info_slave_data"`
+	} `json:"linkinfo"`
+}
+
+func linksShown(t *testing.T, l *Lab, node string) map[string]linkShown {
+	t.Helper()
+	var all []linkShown
+	if err := json.Unmarshal([]byte(must(t, l, node, "ip", "-d", "-j", "link")), &all); err != nil {
+		t.Fatal(err)
+	}
+	links := make(map[string]linkShown)
+	for _, s := range all {
+		links[s.Name] = s
+	}
+	return links
+}
+
+func counted(t *testing.T, l *Lab, node, name string) InterfaceCounters {
+	t.Helper()
+	counters, err := l.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range counters.Nodes {
+		for _, i := range n.Interfaces {
+			if n.Node == node && i.Name == name {
+				return i
+			}
+		}
+	}
+	t.Fatalf("no counters of %s:%s", node, name)
+	return InterfaceCounters{}
+}
+
+func TestVXLAN(t *testing.T) {
+	needProgram(t, "ip", "ping")
+	topology, paths, err := FromExperiment(attached())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startLab(t, topology)
+	shown := linksShown(t, l, "vm1")["vxlan-1x"]
+	data := shown.LinkInfo.Data
+	if shown.MTU != 1450 || shown.LinkInfo.Kind != "vxlan" || data.ID != 7 || data.Port != 4789 || data.Learning || data.TTL != 64 ||
+		data.Local != "10.1.0.1" || data.Remote != "10.1.1.2" {
+		t.Errorf("ip shows %+v", shown)
+	}
+	for _, p := range paths[1:] {
+		before := counted(t, l, "vm2", p.Name)
+		// The largest packet of the inside, not to be fragmented.
+		size := fmt.Sprint(p.Outer.MTU - 28)
+		text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", size, "-I", p.Source.String(), p.Destination.String())
+		if !strings.Contains(text, "ttl=64 ") {
+			t.Errorf("path %s: inside there is no hop, so a TTL of 64, but ping says:\n%s", p.Name, text)
+		}
+		if text, code := output(t, l, "vm1", "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-27), "-I", p.Source.String(), p.Destination.String()); code == 0 {
+			t.Errorf("path %s: a packet larger than the MTU of %d passed:\n%s", p.Name, p.Outer.MTU, text)
+		}
+		after := counted(t, l, "vm2", p.Name)
+		// RFC 7348 section 5: outer Ethernet, IPv4, UDP and VXLAN headers and
+		// the inner Ethernet header around each packet.
+		if least := before.ReceivedBytes + 3*uint64(p.Outer.MTU+64); after.ReceivedBytes < least {
+			t.Errorf("path %s: below the tunnel %d bytes arrived, want at least %d", p.Name, after.ReceivedBytes, least)
+		}
+		if text := must(t, l, "vm1", "ip", "route", "get", p.Destination.String()); !strings.Contains(text, "src "+p.Source.String()) {
+			t.Errorf("path %s: %s", p.Name, text)
+		}
+	}
+	if text := must(t, l, "vm2", "ip", "route", "show", "10.255.1.0/30"); !strings.Contains(text, "congctl reno") {
+		t.Errorf("flows in the tunnel have not the endpoint's congestion control: %s", text)
+	}
+}
+
+// WireGuard runs where the kernel has it, and is missed in words where not.
+func TestWireGuard(t *testing.T) {
+	needProgram(t, "ping")
+	e := attached()
+	e.Paths = []experiment.Path{e.Paths[0], {
+		Name: "secret", Hops: e.Paths[1].Hops, Tunnel: &experiment.Tunnel{Type: experiment.WireGuard, Port: 51820, MTU: 1420},
+	}}
+	topology, paths, err := FromExperiment(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needLab(t)
+	if !kernelHas(t, &netlink.Wireguard{}) {
+		l, err := Start(t.Context(), topology, Options{NodeCommand: []string{"echo-agent"}})
+		if err == nil {
+			l.Close()
+			t.Fatal("it started without WireGuard")
+		}
+		if !strings.Contains(err.Error(), "this kernel has no WireGuard") || strings.Contains(err.Error(), "veth") {
+			t.Errorf("got %v", err)
+		}
+		return
+	}
+	l := startLab(t, topology)
+	p := paths[1]
+	text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-28), "-I", p.Source.String(), p.Destination.String())
+	if !strings.Contains(text, "ttl=64 ") {
+		t.Errorf("inside there is no hop, so a TTL of 64, but ping says:\n%s", text)
+	}
+	if shown := linksShown(t, l, "vm2")["wireguard-1"]; shown.MTU != 1420 || shown.LinkInfo.Kind != "wireguard" {
+		t.Errorf("ip shows %+v", shown)
+	}
+}
+
+// kernelHas tries to make a kind of link in a namespace of its own.
+func kernelHas(t *testing.T, link netlink.Link) bool {
+	t.Helper()
+	l := startLab(t, Topology{Nodes: []Node{{Name: "probe"}}})
+	answer, err := l.request(t.Context(), message{Op: opProbe, Node: "probe"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Environment[link.Type()] == ""
+}
+
+func TestKernelThatLacksALink(t *testing.T) {
+	for _, err := range []error{errNoWireGuard, errNoVXLAN, errNoBridge} {
+		if errors.Is(err, unix.EOPNOTSUPP) || explainKernel(fmt.Errorf("make it: %w", err)).Error() != "make it: "+err.Error() {
+			t.Errorf("%v is explained once more: %v", err, explainKernel(err))
+		}
+	}
+}
+
+func TestTunnelKeys(t *testing.T) {
+	first, second := insideAddress(1, 1).Addr(), insideAddress(1, 2).Addr()
+	keys, err := newTunnelKeys(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, peerOfA := keys.of(first)
+	b, peerOfB := keys.of(second)
+	if a == b || a.PublicKey() != peerOfB || b.PublicKey() != peerOfA {
+		t.Error("the ends do not know each other")
+	}
+	other, err := newTunnelKeys(first)
+	if err != nil || other == keys {
+		t.Errorf("two labs have the same keys (%v)", err)
+	}
+}
+
+// A software switch is no hop of IP, and everything passes it.
+func TestSoftwareSwitch(t *testing.T) {
+	needProgram(t, "ip", "ping", "bridge")
+	e := attached()
+	e.Endpoints[1].SoftwareSwitch = true
+	e.Endpoints[0].EgressBitsPerSecond = 1e9
+	topology, paths, err := FromExperiment(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startLab(t, topology)
+	if facts := l.Facts(); slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "switch") }) {
+		t.Errorf("facts: %q", facts)
+	}
+	for _, p := range paths {
+		text := must(t, l, "vm1", "ping", "-n", "-c", "5", "-i", "0.01", "-W", "2", "-I", p.Source.String(), p.Destination.String())
+		if !strings.Contains(text, fmt.Sprintf("ttl=%d ", p.ReceivedTTL)) {
+			t.Errorf("path %s: want a TTL of %d in\n%s", p.Name, p.ReceivedTTL, text)
+		}
+	}
+	for _, node := range []string{"vm1.switch", "vm2.switch"} {
+		links := linksShown(t, l, node)
+		for i, link := range topology.Links {
+			if link.A.Switch != node && link.B.Switch != node {
+				continue
+			}
+			bridge := switchBridge(i)
+			for _, port := range []string{switchNodePort(i), switchLinkPort(i)} {
+				if s := links[port]; s.Master != bridge || s.LinkInfo.SlaveData.State != "forwarding" {
+					t.Errorf("%s: port %s: %+v", node, port, s)
+				}
+				if c := counted(t, l, node, port); c.ReceivedPackets < 5 || c.SentPackets < 5 {
+					t.Errorf("%s: port %s carried five pings, but counted %+v", node, port, c)
+				}
+			}
+		}
+		if text := must(t, l, node, "ip", "-4", "address"); strings.Count(text, "inet ") != 1 { // lo
+			t.Errorf("the switch has addresses:\n%s", text)
+		}
+	}
+	if text := must(t, l, "vm1.switch", "sh", "-c", "cat /proc/sys/net/bridge/bridge-nf-call-iptables 2>/dev/null || echo 0"); text != "0\n" {
+		t.Errorf("bridged packets pass the firewall hooks: %q", text)
+	}
+}
