@@ -62,7 +62,7 @@ func parallel(n int, f func(i int) error) error {
 func (b *builder) network(plan Plan) error {
 	sysctls := make(map[string][]Operation)
 	configure := make(map[string][]Operation)
-	var links, filters []Operation
+	var links, filters, divisions []Operation
 	for _, o := range plan {
 		switch o.Verb {
 		case SetSysctl:
@@ -73,6 +73,8 @@ func (b *builder) network(plan Plan) error {
 			configure[o.Node] = append(configure[o.Node], o)
 		case SetFilter:
 			filters = append(filters, o)
+		case SpreadFlow, Balance:
+			divisions = append(divisions, o)
 		}
 	}
 	nodes := b.topology.Nodes
@@ -120,6 +122,9 @@ func (b *builder) network(plan Plan) error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := parallel(len(divisions), func(i int) error { return b.divide(divisions[i]) }); err != nil {
 		return err
 	}
 	deadline := time.Now().Add(linkDeadline)

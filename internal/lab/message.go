@@ -26,6 +26,9 @@ const (
 	opCounters = "counters" // → answered by opReply with Counters, by a cable's process with Cable
 	opProbe    = "probe"    // → try features in Node; answered by opReply with Environment, "" for each that works
 	opNodes    = "nodes"    // → answered by opReply with Nodes
+	opScale    = "scale"    // → Scale; answered by opReply
+	opWatch    = "watch"    // → Watch; answered by opReply
+	opHealth   = "health"   // health check → supervisor → caller: Health
 	opReply    = "reply"    // the answer to ID
 )
 
@@ -46,6 +49,9 @@ type message struct {
 	Counters    *Counters         `json:"counters,omitempty"`
 	Cable       *CableCounters    `json:"cable,omitempty"`
 	Nodes       []string          `json:"nodes,omitempty"`
+	Scale       *scale            `json:"scale,omitempty"`
+	Watch       *watch            `json:"watch,omitempty"`
+	Health      *health           `json:"health,omitempty"`
 }
 
 // build is what the supervisor needs to know.

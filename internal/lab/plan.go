@@ -27,6 +27,8 @@ const (
 	MeterRate  Verb = "egress"  // put a token bucket on an interface
 	AddRoute   Verb = "route"   // add a static route
 	SetFilter  Verb = "filter"  // put the node's packet filter in place
+	SpreadFlow Verb = "spread"  // spread flows over several ways
+	Balance    Verb = "balance" // balance flows among back ends
 	RunCable   Verb = "cable"   // start the process that carries a cable's frames
 	RunAgent   Verb = "agent"   // start the program of a node
 )
@@ -50,7 +52,9 @@ type Operation struct {
 	// Wish marks a sysctl that may be refused: it is recorded, not an error.
 	Wish bool
 
-	Filter filter.Table // SetFilter
+	Filter  filter.Table    // SetFilter
+	Spread  *filter.Spread  // SpreadFlow
+	Balance *filter.Balance // Balance
 
 	bucket tokenBucket // MeterRate
 	text   string      // AddLink, RunCable
@@ -80,6 +84,10 @@ func (o Operation) String() string {
 			strconv.FormatUint(o.bucket.BytesPerSecond*8, 10), o.bucket.BurstBytes, o.bucket.LimitBytes)
 	case SetFilter:
 		return fmt.Sprintf("filter %s %s", o.Node, o.Filter)
+	case SpreadFlow:
+		return fmt.Sprintf("spread %s %s", o.Node, o.Spread)
+	case Balance:
+		return fmt.Sprintf("balance %s %s", o.Node, o.Balance)
 	case AddRoute:
 		var b strings.Builder
 		fmt.Fprintf(&b, "route %s %s", o.Node, o.Route.Destination)
@@ -180,6 +188,7 @@ func (t Topology) Plan() (Plan, error) {
 		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
 			plan = append(plan, Operation{Verb: AddRoute, Node: n.Name, Route: r, Congestion: n.CongestionControl})
 		}
+		plan = append(plan, dividing(n)...)
 	}
 	for _, n := range t.Nodes {
 		if n.Filter != nil {

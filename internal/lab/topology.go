@@ -41,6 +41,9 @@ type Node struct {
 	Routes []Route `json:"routes,omitempty"`
 	// Filter is what the node does to packets beyond routing them; may be nil.
 	Filter *filter.Table `json:"filter,omitempty"`
+	// Spread and Balance divide flows among ways and back ends; nil for none.
+	Spread  *filter.Spread  `json:"spread,omitempty"`
+	Balance *filter.Balance `json:"balance,omitempty"`
 }
 
 // Route is one static route of a node.
@@ -152,6 +155,7 @@ func (f *faults) node(n Node) {
 			f.add("node %s: route to %s: only IPv4 can be routed", n.Name, r.Destination)
 		}
 	}
+	f.divided(n)
 }
 
 // end checks one end by itself and tells whether its address may be looked at.

@@ -216,7 +216,7 @@ func (r *run) limits(path string) Limits {
 			continue
 		}
 		for _, h := range p.Hops {
-			if rate := h.RateBitsPerSecond; rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
+			if rate := h.RateBitsPerSecond * float64(h.Parallel()); rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
 				l.PathBitsPerSecond = rate
 			}
 		}
