@@ -50,7 +50,7 @@ func dialServer(ctx context.Context, req Request, ready protocol.Ready, local ne
 	conn, err := s.run(ctx)
 	if err == nil && conn == nil {
 		err = &Error{Op: "reach the server over UDP", Reason: TimedOut,
-			Err: fmt.Errorf("packets from none of %d ports got to the server %s, to which %s is translated, while TCP did: a firewall may drop UDP", s.tried, ready.Server, req.Target)}
+			Err: fmt.Errorf("packets from none of %d ports got to the right server, %s, while TCP did: a firewall may drop UDP to %s, which is translated", s.tried, ready.Server, req.Target)}
 	}
 	return conn, err
 }
