@@ -62,7 +62,7 @@ func parallel(n int, f func(i int) error) error {
 func (b *builder) network(plan Plan) error {
 	sysctls := make(map[string][]Operation)
 	configure := make(map[string][]Operation)
-	var meters, links, tunnels, filters []Operation
+	var meters, links, tunnels, filters, divisions []Operation
 	for _, o := range plan {
 		switch o.Verb {
 		case SetSysctl:
@@ -77,6 +77,8 @@ func (b *builder) network(plan Plan) error {
 			configure[o.Node] = append(configure[o.Node], o)
 		case SetFilter:
 			filters = append(filters, o)
+		case SpreadFlow, Balance:
+			divisions = append(divisions, o)
 		}
 	}
 	nodes := b.topology.Nodes
@@ -134,6 +136,9 @@ func (b *builder) network(plan Plan) error {
 	}
 	if err := b.enterNeighbours(); err != nil {
 		return explainKernel(err)
+	}
+	if err := parallel(len(divisions), func(i int) error { return b.divide(divisions[i]) }); err != nil {
+		return err
 	}
 	deadline := time.Now().Add(linkDeadline)
 	return parallel(len(nodes), func(i int) error { return b.nodes[nodes[i].Name].awaitLinks(interfaces[i], deadline) })

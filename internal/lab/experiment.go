@@ -34,6 +34,9 @@ type Path struct {
 	// Hops are the addresses that a trace from the source must show, in order,
 	// the destination last. That of a silent hop is invalid.
 	Hops []netip.Addr
+	// Others are further addresses that may answer in the place of one of Hops,
+	// by its index; see Answers.
+	Others map[int][]netip.Addr
 	// ReceivedTTL is what is left at the destination of InitialTTL.
 	ReceivedTTL int
 	// Listen is the address of the destination itself: Destination, but behind
@@ -42,6 +45,15 @@ type Path struct {
 	// Outer is the path below a tunnel, nil without one; all the rest is then
 	// what is seen inside.
 	Outer *OuterPath
+	// HopNodes are the forwarding hops in order, every instance of them.
+	HopNodes []HopNode
+	// ScaleOuts are the hops that grow in the middle of a trial.
+	ScaleOuts []ScaleOut
+	// Balancer is the node of a load balancer, empty for none. Destination is
+	// then its address, and Backends are the nodes behind it, the first of them
+	// DestinationNode.
+	Balancer string
+	Backends []Backend
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
@@ -110,6 +122,7 @@ type walk struct {
 	links    int
 	names    map[string]int // of nodes, and how often
 	stations []station
+	backends int // of the path's load balancer
 }
 
 // path adds the nodes and links of path number i.
@@ -125,12 +138,11 @@ func (l *layout) path(p experiment.Path, i int) (Path, error) {
 			return w.path, err
 		}
 	}
-	if err := w.join(l.attachment(l.e.Destination, name, p)); err != nil {
+	if err := w.arrive(l.attachment(l.e.Destination, name, p)); err != nil {
 		return w.path, err
 	}
 	w.path.Source = address(i, 0, 1).Addr()
-	w.path.Destination = address(i, w.links-1, 2).Addr()
-	w.path.ReceivedTTL = InitialTTL - (w.links - 1)
+	w.path.ReceivedTTL = InitialTTL - (len(w.path.Hops) - 1)
 	w.settle()
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)
@@ -146,7 +158,12 @@ func (w *walk) hop(hop experiment.Hop) error {
 	case experiment.Router:
 		err = w.router(hop)
 	case experiment.Firewall:
+		if hop.Parallel() > 1 {
+			return w.instances(hop)
+		}
 		err = w.firewall(hop)
+	case experiment.LoadBalancer:
+		err = w.balancer(hop)
 	case experiment.NAT:
 		err = w.nat(hop)
 	case experiment.Gateway:
@@ -173,13 +190,28 @@ func (w *walk) forwarder(hop experiment.Hop) error {
 		return err
 	}
 	w.previous = End{Node: node, Interface: "to-destination"}
+	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: cmp.Or(hop.Name, string(hop.Type)), Node: node, Interface: w.previous.Interface})
 	return nil
 }
 
-// join ends the link in the making.
+// join ends the link in the making at the next hop that a trace sees.
 func (w *walk) join(next End) error {
-	if w.links > 255 {
-		return fmt.Errorf("more than 256 links: a lab has addresses for no more")
+	hop, err := w.link(next)
+	if err == nil {
+		w.path.Hops = append(w.path.Hops, hop)
+	}
+	return err
+}
+
+// maxLinks is the last number that a link of a path can have.
+const maxLinks = 255
+
+var errTooManyLinks = fmt.Errorf("more than %d links: a lab has addresses for no more", maxLinks+1)
+
+// link ends the link in the making and returns the address of its far end.
+func (w *walk) link(next End) (netip.Addr, error) {
+	if w.links > maxLinks {
+		return netip.Addr{}, errTooManyLinks
 	}
 	w.previous.Address = address(w.index, w.links, 1)
 	next.Address = address(w.index, w.links, 2)
@@ -187,9 +219,8 @@ func (w *walk) join(next End) error {
 		A: w.previous, B: next, MTU: w.mtu,
 		Cable: cableOf(w.pending, w.path.Name, w.links),
 	})
-	w.path.Hops = append(w.path.Hops, next.Address.Addr())
 	w.pending, w.mtu, w.links = nil, 0, w.links+1
-	return nil
+	return next.Address.Addr(), nil
 }
 
 func address(path, link, host int) netip.Prefix {

@@ -45,6 +45,7 @@ type Lab struct {
 	facts       []string
 	stderr      tail
 	published   []*publication
+	health      map[string]backendHealth // of load balancers, by node
 }
 
 // Start builds t and returns when every node is routed and every agent's
@@ -208,6 +209,8 @@ func (l *Lab) handle(m message, files []*os.File) {
 		}
 	case opDied:
 		l.fail(errors.New(m.Error))
+	case opHealth:
+		l.tookHealth(m.Health)
 	case opReply:
 		l.mu.Lock()
 		answer := l.pending[m.ID]

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 )
 
 // ErrClosed is what a lab's methods return after Close.
@@ -51,6 +52,15 @@ func (*Lab) Counters(context.Context) (Counters, error) { return Counters{}, err
 
 // OuterPorts says that the lab needs Linux.
 func (*Lab) OuterPorts(context.Context, string, OuterPath) ([]uint16, error) { return nil, errNotLinux }
+
+// Scale says that the lab needs Linux.
+func (*Lab) Scale(context.Context, Path, string, int) error { return errNotLinux }
+
+// WatchBackends says that the lab needs Linux.
+func (*Lab) WatchBackends(context.Context, Path, uint16) error { return errNotLinux }
+
+// BackendsDown is empty.
+func (*Lab) BackendsDown(Path) []netip.Addr { return nil }
 
 // Exec says that the lab needs Linux.
 func (*Lab) Exec(context.Context, string, Command) (int, error) { return 0, errNotLinux }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -16,6 +15,12 @@ type station struct {
 	node      string
 	table     *filter.Table
 	translate experiment.Translation // of a nat, else empty
+	balances  bool                   // among the back ends
+}
+
+// replaces says whether packets have another destination behind the station.
+func (s station) replaces() bool {
+	return s.balances || s.translate == experiment.TranslateDestination || s.translate == experiment.TranslateBoth
 }
 
 func (w *walk) router(hop experiment.Hop) error { return w.filtering(hop, filter.Table{}) }
@@ -25,10 +30,11 @@ func (w *walk) gateway(hop experiment.Hop) error {
 }
 
 func (w *walk) firewall(hop experiment.Hop) error {
-	if hop.Instances > 1 || hop.ScaleOut != nil {
-		return fmt.Errorf("hop %s: the lab cannot build a firewall of several instances", hop.Name)
-	}
-	return w.filtering(hop, filter.Table{Firewall: &filter.Firewall{Rules: hop.Rules, OneWay: hop.OneWay}})
+	return w.filtering(hop, firewallTable(hop))
+}
+
+func firewallTable(hop experiment.Hop) filter.Table {
+	return filter.Table{Firewall: &filter.Firewall{Rules: hop.Rules, OneWay: hop.OneWay}}
 }
 
 // nat adds the silent hops of the provider, of which the translating node is
@@ -52,13 +58,18 @@ func (w *walk) filtering(hop experiment.Hop, table filter.Table) error {
 	if err := w.forwarder(hop); err != nil {
 		return err
 	}
-	if table == (filter.Table{}) {
-		return nil
+	w.station(station{hop: len(w.path.Hops) - 1, table: &table, translate: hop.Translate})
+	return nil
+}
+
+// station gives the last node its filter, if that does anything.
+func (w *walk) station(s station) {
+	if *s.table == (filter.Table{}) {
+		return
 	}
 	node := &w.topology.Nodes[len(w.topology.Nodes)-1]
-	node.Filter = &table
-	w.stations = append(w.stations, station{hop: len(w.path.Hops) - 1, node: node.Name, table: &table, translate: hop.Translate})
-	return nil
+	node.Filter, s.node = s.table, node.Name
+	w.stations = append(w.stations, s)
 }
 
 // settle gives every filter of the path the addresses that packets have where
@@ -75,27 +86,52 @@ func (w *walk) settle() {
 			source = out.Address.Addr()
 		}
 	}
+	destinations := []netip.Addr{w.path.Destination} // as packets from the source have them
+	for _, b := range w.path.Backends[min(1, len(w.path.Backends)):] {
+		destinations = append(destinations, b.Address)
+	}
+	var checker netip.Addr // which connects to the back ends, too
+	if w.path.Balancer != "" {
+		checker = w.outward(w.path.Balancer).Address.Addr()
+	}
 	for i, s := range slices.Backward(w.stations) {
-		if s.translate == experiment.TranslateDestination || s.translate == experiment.TranslateBoth {
+		if s.replaces() {
 			public := w.path.Hops[s.hop]
-			s.table.NAT.Public, s.table.NAT.Destination = public, w.path.Destination
-			w.path.Destination = public
+			if !s.balances {
+				s.table.NAT.Public, s.table.NAT.Destination = public, w.path.Destination
+			}
+			w.path.Destination, destinations, checker = public, []netip.Addr{public}, netip.Addr{}
 			// The kernel puts the public address into the ICMP errors of every
 			// hop behind, too (nf_nat_icmp_reply_translation in
 			// net/netfilter/nf_nat_proto.c).
 			for j := s.hop; j < len(w.path.Hops); j++ {
 				w.path.Hops[j] = public
+				delete(w.path.Others, j)
 			}
 		}
 		if s.table.Firewall != nil {
-			s.table.Firewall.Pairs = []filter.Pair{{A: sources[i], B: w.path.Destination}}
+			s.table.Firewall.Pairs = pairs(destinations, sources[i], checker)
 		}
 	}
 	for _, s := range w.stations {
 		if s.table.Silent {
 			w.path.Hops[s.hop] = netip.Addr{}
+			delete(w.path.Others, s.hop)
 		}
 	}
+}
+
+// pairs are those of each destination and each source that is valid.
+func pairs(destinations []netip.Addr, sources ...netip.Addr) []filter.Pair {
+	var all []filter.Pair
+	for _, d := range destinations {
+		for _, s := range sources {
+			if s.IsValid() {
+				all = append(all, filter.Pair{A: s, B: d})
+			}
+		}
+	}
+	return all
 }
 
 // outward is the end of a node towards the destination.

@@ -38,6 +38,9 @@ func Main(args []string) (code int, handled bool) {
 	case cableRole:
 		nameProcess("hopbench-cable")
 		return cableMain(args), true
+	case healthRole:
+		nameProcess("hopbench-health")
+		return healthMain(args), true
 	}
 	return 0, false
 }

@@ -28,6 +28,9 @@ const (
 	opOuterPorts = "outer-ports" // → look at what a tunnel sends in Node; answered by opReply with Ports
 	opNodes      = "nodes"       // → answered by opReply with Nodes
 	opReply      = "reply"       // the answer to ID
+	opScale      = "scale"       // → Scale; answered by opReply
+	opWatch      = "watch"       // → Watch; answered by opReply
+	opHealth     = "health"      // health check → supervisor → caller: Health
 )
 
 // message is any of them; fields that an operation does not use are absent.
@@ -49,6 +52,9 @@ type message struct {
 	Nodes       []string          `json:"nodes,omitempty"`
 	Outer       *OuterPath        `json:"outer,omitempty"`
 	Ports       []uint16          `json:"ports,omitempty"`
+	Scale       *scale            `json:"scale,omitempty"`
+	Watch       *watch            `json:"watch,omitempty"`
+	Health      *health           `json:"health,omitempty"`
 }
 
 // build is what the supervisor needs to know.

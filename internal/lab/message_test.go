@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ func TestFramesRoundTrip(t *testing.T) {
 	for _, m := range []message{
 		{Op: opReady, Environment: map[string]string{"a": "b"}},
 		{Op: opReply, ID: 7, Exit: &exit{Code: 137, Signal: 9}},
+		{Op: opScale, ID: 8, Scale: &scale{Nodes: []string{"a", "b"}, Instances: 3}},
+		{Op: opWatch, ID: 9, Watch: &watch{Node: "a", Port: 5201}},
+		{Op: opHealth, Health: &health{Node: "a", Down: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}},
 		{Op: opBuild, Build: &build{Topology: topology, Executable: "/x", NodeCommand: []string{"agent"}}},
 	} {
 		frame, err := encodeFrame(m)

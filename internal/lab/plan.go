@@ -32,6 +32,8 @@ const (
 	SetFilter   Verb = "filter"  // put the node's packet filter in place
 	RunCable    Verb = "cable"   // start the process that carries a cable's frames
 	RunAgent    Verb = "agent"   // start the program of a node
+	SpreadFlow  Verb = "spread"  // spread flows over several ways
+	Balance     Verb = "balance" // balance flows among back ends
 )
 
 // Operation is one step of a plan. Which fields count depends on the verb.
@@ -53,9 +55,11 @@ type Operation struct {
 	// Wish marks a sysctl that may be refused: it is recorded, not an error.
 	Wish bool
 
-	Filter filter.Table // SetFilter
-	Tunnel Tunnel       // AddTunnel
-	MTU    int          // JoinEgress: of the interface, in bytes
+	Filter  filter.Table    // SetFilter
+	Tunnel  Tunnel          // AddTunnel
+	MTU     int             // JoinEgress: of the interface, in bytes
+	Spread  *filter.Spread  // SpreadFlow
+	Balance *filter.Balance // Balance
 
 	bucket tokenBucket // MeterRate, ShareEgress, JoinEgress
 	text   string      // AddLink, JoinSwitch, RunCable, ShareEgress
@@ -92,6 +96,10 @@ func (o Operation) String() string {
 		return fmt.Sprintf("filter %s %s", o.Node, o.Filter)
 	case ShareEgress:
 		return fmt.Sprintf("share %s:%s among %s: %s", o.Node, o.Interface, o.text, o.bucket)
+	case SpreadFlow:
+		return fmt.Sprintf("spread %s %s", o.Node, o.Spread)
+	case Balance:
+		return fmt.Sprintf("balance %s %s", o.Node, o.Balance)
 	case AddRoute:
 		var b strings.Builder
 		fmt.Fprintf(&b, "route %s %s", o.Node, o.Route.Destination)
@@ -198,6 +206,7 @@ func (t Topology) Plan() (Plan, error) {
 		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
 			plan = append(plan, Operation{Verb: AddRoute, Node: n.Name, Route: r, Congestion: n.CongestionControl})
 		}
+		plan = append(plan, dividing(n)...)
 	}
 	for _, n := range t.Nodes {
 		if n.Filter != nil {

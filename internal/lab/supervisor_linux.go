@@ -31,6 +31,7 @@ type supervisor struct {
 	cables   map[int]*wire       // to the processes of cables, by link
 
 	counting sync.Mutex // one asks the cables at a time
+	dividers dividers
 }
 
 // command is a program that the caller asked for.
@@ -55,6 +56,7 @@ func supervisorMain() int {
 		children: newNursery(),
 		commands: make(map[uint64]*command),
 		cables:   make(map[int]*wire),
+		dividers: dividers{active: make(map[string]int), watched: make(map[string]bool)},
 		builder:  &builder{nodes: make(map[string]*node), ports: make(map[int][2]*cable.Port)},
 	}
 	if err := s.serve(); err != nil {
@@ -93,6 +95,10 @@ func (s *supervisor) serve() error {
 			go s.answerProbe(m)
 		case opOuterPorts:
 			go s.answerOuterPorts(m)
+		case opScale:
+			go s.answerScale(m)
+		case opWatch:
+			go s.answerWatch(m)
 		default:
 			s.reply(message{ID: m.ID, Error: fmt.Sprintf("the lab knows no operation %q", m.Op)})
 		}

@@ -46,6 +46,9 @@ type Node struct {
 	ShareEgress bool `json:"share_egress,omitempty"`
 	// Tunnels that end in this node.
 	Tunnels []Tunnel `json:"tunnels,omitempty"`
+	// Spread and Balance divide flows among ways and back ends; nil for none.
+	Spread  *filter.Spread  `json:"spread,omitempty"`
+	Balance *filter.Balance `json:"balance,omitempty"`
 }
 
 // Route is one static route of a node.
@@ -163,6 +166,7 @@ func (f *faults) node(n Node) {
 			f.add("node %s: route to %s: only IPv4 can be routed", n.Name, r.Destination)
 		}
 	}
+	f.divided(n)
 }
 
 // end checks one end by itself and tells whether its address may be looked at.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -43,17 +44,18 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	l, err := connect(ctx, req, session, 0)
-	if err != nil {
+	t := &crrTest{req: req}
+	defer t.close()
+	if t.controls, err = connectControls(ctx, req, session); err != nil {
 		return measurement.Outcome{}, err
 	}
-	t := &crrTest{req: req, link: l, control: wire{Conn: l.conn}}
-	defer func() { _ = l.conn.Abort() }() // whatever it says, the test is over
 	defer context.AfterFunc(ctx, func() {
 		t.stop.Store(true)
-		l.conn.Interrupt()
+		for _, c := range t.controls {
+			c.conn.Interrupt()
+		}
 	})()
-	ttl := startTTLProbe(ctx, req, l.ready)
+	ttl := startTTLProbe(ctx, req, t.controls[0].ready)
 	defer ttl.end()
 	localTTL := ttl.result() // before the loop, which nothing should disturb
 	if err := t.run(progress); err != nil {
@@ -64,14 +66,12 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 
 // crrTest is a crr test at the client.
 type crrTest struct {
-	req     Request
-	link    *link
-	control wire
-	start   time.Time
-	stop    atomic.Bool
-	tally   tally
-	host    *protocol.HostSeries
-	report  protocol.Report
+	req      Request
+	controls []*crrControl // at least one
+	start    time.Time
+	stop     atomic.Bool
+	tally    tally
+	host     *protocol.HostSeries
 }
 
 // tally is what all callers together counted in the measured time.
@@ -94,9 +94,10 @@ func (t *crrTest) run(progress func(measurement.Progress)) error {
 		}
 	}
 	t.start = time.Now()
-	t.control.deadline = t.start.Add(planned(spec) + grace)
-	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
-		return failure("start", err)
+	for _, c := range t.controls {
+		if err := c.begin(t.start.Add(planned(spec) + grace)); err != nil {
+			return err
+		}
 	}
 	host := startHostSampler(t.start)
 	defer host.end()
@@ -104,8 +105,10 @@ func (t *crrTest) run(progress func(measurement.Progress)) error {
 	// The server says nothing on the control connection while the test runs,
 	// so that anything there is its end.
 	watch := startSampler(watchInterval, func() {
-		if t.link.conn.Readable() {
-			t.stop.Store(true)
+		for _, c := range t.controls {
+			if c.conn.Readable() {
+				t.stop.Store(true)
+			}
 		}
 	})
 	var wg sync.WaitGroup
@@ -120,11 +123,12 @@ func (t *crrTest) run(progress func(measurement.Progress)) error {
 	watch.end()
 	signs.end()
 	t.host = host.result()
-	t.control.deadline = time.Now().Add(grace)
-	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
-		return failure("end the test", err)
+	for _, c := range t.controls {
+		if err := c.end(time.Now().Add(grace)); err != nil {
+			return err
+		}
 	}
-	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+	return nil
 }
 
 func (t *crrTest) progress() measurement.Progress {
@@ -134,7 +138,7 @@ func (t *crrTest) progress() measurement.Progress {
 }
 
 func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
-	spec, y := t.req.Spec, &t.tally
+	spec, y, server := t.req.Spec, &t.tally, t.controls[0]
 	n := y.transaction.Samples()
 	if n == 0 {
 		err := y.failure
@@ -151,7 +155,7 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 			"failed_connections_count": float64(y.failed),
 		},
 		Effective: map[string]string{"first_to_close": "destination"},
-		Facts:     t.report.Facts,
+		Facts:     slices.Concat(server.report.Facts, t.backends()),
 	}
 	addPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
 	addPercentiles(out.Metrics, "transaction", whole, 50, 99)
@@ -161,7 +165,7 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	}
 	from := float64(spec.MaxWarmup)
 	out.Source = endOf(t.host, from, from+float64(spec.Duration), localTTL)
-	out.Destination = endOf(t.report.Host, from, from+float64(spec.Duration), t.link.ready.ReceivedTTL)
+	out.Destination = endOf(server.report.Host, from, from+float64(spec.Duration), server.ready.ReceivedTTL)
 	return out, nil
 }
 
@@ -205,7 +209,7 @@ func (t *crrTest) newCaller() (*caller, error) {
 		in:       make([]byte, spec.ResponseBytes+1),
 		response: spec.ResponseBytes,
 	}
-	protocol.PutTransaction(c.request, t.link.ready.Cookie)
+	protocol.PutTransaction(c.request, t.controls[0].ready.Cookie)
 	return c, nil
 }
 

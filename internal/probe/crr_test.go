@@ -187,7 +187,7 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	}
 	target := serve(t, ServerOptions{Token: testToken})
 	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
-	test := &crrTest{req: Request{Spec: spec, Target: target}, link: transactionOf(t, target, spec)}
+	test := &crrTest{req: Request{Spec: spec, Target: target}, controls: []*crrControl{{link: transactionOf(t, target, spec)}}}
 	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
 	c, err := test.newCaller()
 	if err != nil {

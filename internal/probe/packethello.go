@@ -105,7 +105,7 @@ func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
 // does not carry it; 0 is the smallest.
 func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.FragmentMode, size func(*sockets.Conn) int) (*sockets.Conn, protocol.Reached, error) {
 	var reached protocol.Reached
-	source, target := req.Source, req.Target
+	source := req.Source
 	if !source.IsValid() {
 		// The same as TCP's, so that the server knows the address.
 		if a, err := netip.ParseAddrPort(l.local); err == nil {
@@ -116,8 +116,7 @@ func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.Fra
 	if req.Spec.SourcePort > 0 {
 		port = req.Spec.SourcePort + flow
 	}
-	target = netip.AddrPortFrom(target.Addr().Unmap(), target.Port())
-	conn, err := sockets.DialUDP(ctx, netip.AddrPortFrom(source, uint16(port)), target, req.Spec.Device)
+	conn, err := dialServer(ctx, req, l.ready, netip.AddrPortFrom(source, uint16(port)))
 	if err != nil {
 		return nil, reached, err
 	}
@@ -137,7 +136,7 @@ func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.Fra
 		}
 		if w.late() {
 			return fail(&Error{Op: "reach the server over UDP", Reason: TimedOut,
-				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s", tries, target)})
+				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s%s", tries, req.Target, fixedPort(req, l.ready))})
 		}
 		length := datagramBytes
 		if tries%2 == 0 {
@@ -157,6 +156,14 @@ func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.Fra
 		return fail(err)
 	}
 	return conn, reached, nil
+}
+
+// fixedPort is a further reason why UDP may not get through.
+func fixedPort(req Request, ready protocol.Ready) string {
+	if req.Spec.SourcePort == 0 || !translated(req.Target, ready) {
+		return ""
+	}
+	return ", or a load balancer gives that source port to another back end than TCP's (leave source_port out: a free one will be found)"
 }
 
 // mark sets what a spec asks of every packet.

@@ -57,6 +57,7 @@ func measurePackets(ctx context.Context, req Request, progress func(measurement.
 	}
 	host := startHostSampler(t.start)
 	defer host.end()
+	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
 	signs := startSampler(progressInterval, t.progress(progress))
 	err := t.transfer()
 	signs.end()
@@ -248,13 +249,16 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 		Effective:  map[string]string{},
 	}
 	sum := new(packetSum)
-	for _, f := range t.flows {
+	servers := make([]string, len(t.flows))
+	for i, f := range t.flows {
+		servers[i] = f.ready.Server
 		for i, n := range f.received.Bins.Bytes {
 			out.Throughput.Bytes[i] += n
 		}
 		sum.add(f, first, last)
 		t.addFlow(&out, f, first, last)
 	}
+	t.facts = appendNew(t.facts, destinations(t.flows[0].remote, servers)...)
 	if err := sum.possible(t.req); err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -287,9 +291,6 @@ func (t *packetTest) addFlow(out *measurement.Outcome, f *packetFlow, first, las
 	}
 	if f.reached.Client != result.Source {
 		t.facts = appendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
-	}
-	if f.ready.Server != "" && f.ready.Server != f.remote {
-		t.facts = appendNew(t.facts, "the destination address is translated on the way: the source reached "+f.remote+", the destination has "+f.ready.Server)
 	}
 	t.facts = appendNew(t.facts, f.received.Facts...)
 	t.facts = appendNew(t.facts, f.sent.Facts...)

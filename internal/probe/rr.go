@@ -122,7 +122,7 @@ const carrierBytes = 64 << 10
 func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress)) error {
 	spec := t.req.Spec
 	timeout := cmp.Or(spec.Timeout.Duration(), defaultTimeout)
-	conn, err := sockets.DialUDP(ctx, netip.AddrPortFrom(t.req.Source, uint16(spec.SourcePort)), t.req.Target, spec.Device)
+	conn, err := dialServer(ctx, t.req, t.link.ready, netip.AddrPortFrom(t.req.Source, uint16(spec.SourcePort)))
 	if err != nil {
 		return failure("open a UDP socket", err)
 	}
@@ -244,6 +244,7 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagramBytes))
 	}
 	out.Facts = append(append(out.Facts, t.facts...), t.report.Facts...)
+	out.Facts = append(out.Facts, destinations(t.link.remote, []string{t.link.ready.Server})...)
 	from := float64(spec.MaxWarmup)
 	to := from + l.measured.Seconds()
 	out.Source = endOf(t.host, from, to, localTTL)
@@ -276,11 +277,23 @@ func percentile(d measurement.Distribution, percent float64) (float64, bool) {
 	return 0, false
 }
 
-// dialUDP opens a UDP socket to the server.
-func dialUDP(req Request) (*net.UDPConn, error) {
+// dialUDP opens a UDP socket to the server that sent ready, with which Go's
+// runtime waits.
+func dialUDP(ctx context.Context, req Request, ready protocol.Ready) (*net.UDPConn, error) {
 	var local *net.UDPAddr
 	if req.Source.IsValid() {
 		local = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
+	}
+	if translated(req.Target, ready) {
+		found, err := dialServer(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
+		if err != nil {
+			return nil, err
+		}
+		address, err := netip.ParseAddrPort(found.LocalAddr())
+		if err := errors.Join(err, found.Close()); err != nil {
+			return nil, err
+		}
+		local = net.UDPAddrFromAddrPort(address)
 	}
 	return net.DialUDP("udp", local, net.UDPAddrFromAddrPort(req.Target))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -237,7 +238,7 @@ func TestOverloadIsSaid(t *testing.T) {
 // connected is a detached UDP socket towards an address.
 func connected(t *testing.T, to netip.AddrPort) *sockets.Conn {
 	t.Helper()
-	c, err := dialUDP(Request{Target: to})
+	c, err := dialUDP(t.Context(), Request{Target: to}, protocol.Ready{})
 	if err != nil {
 		t.Fatal(err)
 	}

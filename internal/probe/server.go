@@ -385,7 +385,10 @@ func (s *Server) join(id protocol.Identity, client netip.Addr, spec measurement.
 			return nil, &protocol.RemoteError{Reason: string(Limit), Message: fmt.Sprintf("this server runs %d tests at the same time and no more", s.opts.MaxTests)}
 		}
 		t = &session{key: id.Session, client: client, spec: spec, began: time.Now(), peer: make(chan netip.AddrPort, 1)}
-		if _, err := rand.Read(t.cookie[:]); err != nil {
+		if spec.Kind == measurement.CRR {
+			// Each transaction may reach another server, which must know it.
+			t.cookie = protocol.TransactionCookie(s.opts.Token, id.Session)
+		} else if _, err := rand.Read(t.cookie[:]); err != nil {
 			return nil, fmt.Errorf("draw a cookie: %w", err)
 		}
 		s.sessions[t.key], s.cookies[t.cookie] = t, t

@@ -72,6 +72,7 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	defer host.end()
 	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
 	defer ttl.end()
+	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
 	signs := startSampler(progressInterval, t.progress(progress))
 	err = t.transfer()
 	signs.end()
@@ -287,9 +288,12 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	}
 	from := float64(window.first) * width.Seconds()
 	to := float64(window.last) * width.Seconds()
-	for _, f := range t.flows {
+	servers := make([]string, len(t.flows))
+	for i, f := range t.flows {
 		t.addFlow(&out, f, window)
+		servers[i] = f.ready.Server
 	}
+	t.note(destinations(t.flows[0].remote, servers)...)
 	t.addMetrics(&out, from, to)
 	if seen := largestWindow(out.Flows, from, to); spec.WindowBytes > 0 && float64(seen) > clampTolerance*float64(spec.WindowBytes) {
 		t.note(fmt.Sprintf("the receive window reached %d bytes although %d were asked for", seen, spec.WindowBytes))
@@ -356,9 +360,6 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 	}
 	if f.ready.Client != "" && f.ready.Client != f.local {
 		t.note("the source address is translated on the way: the destination saw " + addressOf(f.ready.Client) + " where the source has " + addressOf(f.local))
-	}
-	if f.ready.Server != "" && f.ready.Server != f.remote {
-		t.note("the destination address is translated on the way: the source reached " + f.remote + ", the destination has " + f.ready.Server)
 	}
 	t.note(f.facts...)
 	t.note(f.received.Facts...)

@@ -145,7 +145,7 @@ const (
 func startTTLProbe(ctx context.Context, req Request, ready protocol.Ready) *ttlProbe {
 	ctx, stop := context.WithCancel(ctx)
 	p := &ttlProbe{stop: stop}
-	p.done.Go(func() { p.ttl = probeTTL(ctx, req, ready.Cookie) })
+	p.done.Go(func() { p.ttl = probeTTL(ctx, req, ready) })
 	return p
 }
 
@@ -160,8 +160,8 @@ func (p *ttlProbe) result() int {
 	return p.ttl
 }
 
-func probeTTL(ctx context.Context, req Request, cookie []byte) int {
-	c, err := dialUDP(req)
+func probeTTL(ctx context.Context, req Request, ready protocol.Ready) int {
+	c, err := dialUDP(ctx, req, ready)
 	if err != nil {
 		return 0
 	}
@@ -173,7 +173,7 @@ func probeTTL(ctx context.Context, req Request, cookie []byte) int {
 		return 0
 	}
 	packet, in := make([]byte, datagramBytes), make([]byte, datagramBytes+1)
-	putDatagram(packet, cookie, datagramEcho)
+	putDatagram(packet, ready.Cookie, datagramEcho)
 	for try := range ttlTries {
 		binary.BigEndian.PutUint32(packet[datagramSequence:], uint32(try))
 		if _, err := c.Write(packet); err != nil {

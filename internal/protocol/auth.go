@@ -20,7 +20,21 @@ var ErrUnauthorized = errors.New("the two ends do not share the same token")
 const (
 	clientLabel = "hopbench/1 client proves token"
 	serverLabel = "hopbench/1 server proves token"
+	cookieLabel = "hopbench/1 cookie of transactions"
 )
+
+// TransactionCookie is the cookie of a crr test, the same at every server that
+// holds the token:
+//
+//	first 16 bytes of HMAC-SHA256(token, label ‖ 00 ‖ session)
+func TransactionCookie(token, session string) (cookie [CookieBytes]byte) {
+	h := hmac.New(sha256.New, []byte(token))
+	h.Write([]byte(cookieLabel))
+	h.Write([]byte{0})
+	h.Write([]byte(session))
+	copy(cookie[:], h.Sum(nil))
+	return cookie
+}
 
 // mac = HMAC-SHA256(token, label ‖ 00 ‖ client nonce ‖ server nonce ‖ SHA-256(HELLO payload))
 //

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -82,24 +83,33 @@ func (l *Lab) connect(ctx context.Context) error {
 	}
 	l.token = hex.EncodeToString(secret)
 	for _, p := range l.order {
-		for _, node := range []string{p.SourceNode, p.DestinationNode} {
-			if l.agents[node] != nil {
-				continue
+		if _, err := l.agentAt(p.SourceNode); err != nil {
+			return err
+		}
+		for _, far := range listeners(p) {
+			if err := l.listen(ctx, far); err != nil {
+				return err
 			}
-			conn, err := l.lab.Control(node)
-			if err != nil {
-				return fmt.Errorf("reach the agent of %s: %w", node, err)
-			}
-			l.agents[node] = agent.NewClient(conn)
 		}
-		listen := netip.AddrPortFrom(p.Listen, agentPort)
-		do := l.agents[p.DestinationNode].Listen
-		if l.iperf3 {
-			do = l.agents[p.DestinationNode].ListenIPerf3
+		if err := l.watchBackends(ctx, p); err != nil {
+			return err
 		}
-		if err := do(ctx, listen, l.token); err != nil {
-			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
-		}
+	}
+	return nil
+}
+
+func (l *Lab) listen(ctx context.Context, far listener) error {
+	a, err := l.agentAt(far.node)
+	if err != nil {
+		return err
+	}
+	do := a.Listen
+	if l.iperf3 {
+		do = a.ListenIPerf3
+	}
+	at := netip.AddrPortFrom(far.address, agentPort)
+	if err := do(ctx, at, l.token); err != nil {
+		return fmt.Errorf("have %s listen on %v: %w", far.node, at, err)
 	}
 	return nil
 }
@@ -148,6 +158,11 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		ID: trial.ID, Spec: trial.Spec, Token: l.token,
 		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
 	}
+	growth, err := l.grow(ctx, path)
+	if err != nil {
+		return measurement.Outcome{}, measurement.Fingerprint{Why: err.Error()}, err
+	}
+	defer growth.end()
 	trace := request
 	trace.ID += "-fingerprint"
 	trace.Spec = measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()
@@ -157,9 +172,11 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
 	}
 	watch := l.watchTunnel(ctx, path)
-	outcome, err := source.Run(ctx, request, progress)
+	outcome, err := source.Run(ctx, request, growth.watching(progress))
 	watch.end(&outcome)
-	return outcome, withTunnel(path, outer, fingerprint(path, seen.Hops, outcome)), err
+	growth.end()
+	outcome.Facts = slices.Concat(outcome.Facts, growth.facts, l.backendFacts(path))
+	return outcome, withTunnel(path, outer, fingerprint(path, seen.Hops, outcome)), errors.Join(err, growth.err)
 }
 
 // fingerprint holds what was seen on the way against the path that was built.
@@ -176,15 +193,20 @@ func fingerprint(path lab.Path, hops []measurement.TraceHop, o measurement.Outco
 	for i, h := range hops {
 		seen[i] = cmp.Or(h.Address, silent)
 	}
-	want := make([]string, len(path.Hops))
-	for i, h := range path.Hops {
-		want[i] = silent
-		if h.IsValid() {
-			want[i] = h.String()
+	want, same := make([]string, len(path.Hops)), len(seen) == len(path.Hops)
+	for i := range path.Hops {
+		answers := []string{silent}
+		if path.Hops[i].IsValid() {
+			answers = nil
+			for _, a := range path.Answers(i) {
+				answers = append(answers, a.String())
+			}
 		}
+		want[i] = strings.Join(answers, "|")
+		same = same && slices.Contains(answers, seen[i])
 	}
 	switch {
-	case fmt.Sprint(seen) != fmt.Sprint(want):
+	case !same:
 		f.Why = fmt.Sprintf("the trace saw %v where the path is %v", seen, want)
 	case f.ReceivedTTL != 0 && path.ReceivedTTL != 0 && f.ReceivedTTL != path.ReceivedTTL:
 		f.Why = fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.ReceivedTTL, path.ReceivedTTL)

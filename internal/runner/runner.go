@@ -215,8 +215,16 @@ func (r *run) limits(path string) Limits {
 		if p.Name != path {
 			continue
 		}
+		backends := 1
 		for _, h := range p.Hops {
-			if rate := h.RateBitsPerSecond; rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
+			if h.Type == experiment.LoadBalancer {
+				// Each has an egress of its own, and from here on links may be
+				// each one's own, too.
+				backends = h.Parallel()
+				l.DestinationEgressBitsPerSecond *= float64(backends)
+			}
+			rate := h.RateBitsPerSecond * float64(max(h.Parallel(), backends))
+			if rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
 				l.PathBitsPerSecond = rate
 			}
 		}

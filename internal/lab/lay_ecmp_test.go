@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+// parallelHops is an experiment with everything that stands side by side.
+func parallelHops() *experiment.Experiment {
+	rate := experiment.Impairment{RateBitsPerSecond: 1e8}
+	e := routingAppliance()
+	e.Paths = []experiment.Path{
+		{Name: "fleet", Hops: []experiment.Hop{
+			{Type: experiment.Cable, Impairment: experiment.Impairment{Delay: time.Millisecond}},
+			{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, Impairment: rate, MTU: 1400,
+				ScaleOut: &experiment.ScaleOut{At: time.Second, Instances: 3}},
+			{Type: experiment.Router, Name: "r"},
+		}},
+		{Name: "balanced", Hops: []experiment.Hop{
+			{Type: experiment.LoadBalancer, Name: "lb", Backends: 2, Impairment: rate},
+		}},
+		{Name: "both", Hops: []experiment.Hop{
+			{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1},
+			{Type: experiment.LoadBalancer, Name: "lb", Backends: 2},
+			{Type: experiment.Router, Name: "r"},
+		}},
+	}
+	return e
+}
+
+func TestPlanOfParallelHops(t *testing.T) {
+	topology, _, err := FromExperiment(parallelHops())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := topology.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "parallel.plan", plan.String())
+}
+
+func TestPathsOfParallelHops(t *testing.T) {
+	_, paths, err := FromExperiment(parallelHops())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := func(all ...string) (list []netip.Addr) {
+		for _, s := range all {
+			list = append(list, netip.MustParseAddr(s))
+		}
+		return list
+	}
+	want := []Path{
+		{
+			Name: "fleet", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.0.0.1")[0], Destination: a("10.0.4.2")[0],
+			Hops: a("10.0.1.2", "10.0.3.2", "10.0.4.2"), Others: map[int][]netip.Addr{0: a("10.0.1.6", "10.0.1.10")}, ReceivedTTL: 62, Listen: a("10.0.4.2")[0],
+			HopNodes: []HopNode{
+				{"fw", 1, "fleet/fw.1", "to-destination"}, {"fw", 2, "fleet/fw.2", "to-destination"},
+				{"fw", 3, "fleet/fw.3", "to-destination"}, {"r", 0, "fleet/r", "to-destination"},
+			},
+			ScaleOuts: []ScaleOut{{"fw", []string{"fleet/fw.before", "fleet/fw.after"}, 2, time.Second, 3}},
+		},
+		{
+			Name: "balanced", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.1.0.1")[0], Destination: a("10.1.0.2")[0],
+			Hops: a("10.1.0.2", "10.1.0.2"), ReceivedTTL: 63, Listen: a("10.1.1.2")[0],
+			HopNodes: []HopNode{{"lb", 1, "balanced/lb", "to-backend-1"}, {"lb", 2, "balanced/lb", "to-backend-2"}},
+			Balancer: "balanced/lb", Backends: []Backend{{"vm2", a("10.1.1.2")[0]}, {"balanced/vm2.2", a("10.1.1.6")[0]}},
+		},
+		{
+			Name: "both", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.2.0.1")[0], Destination: a("10.2.3.2")[0],
+			Hops: a("10.2.1.2", "10.2.3.2", "10.2.3.2", "10.2.3.2"), Others: map[int][]netip.Addr{0: a("10.2.1.6")}, ReceivedTTL: 61, Listen: a("10.2.5.2")[0],
+			HopNodes: []HopNode{
+				{"fw", 1, "both/fw.1", "to-destination"}, {"fw", 2, "both/fw.2", "to-destination"},
+				{"lb", 0, "both/lb", "to-destination"}, {"r", 1, "both/r", "to-backend-1"}, {"r", 2, "both/r", "to-backend-2"},
+			},
+			Balancer: "both/lb", Backends: []Backend{{"vm2", a("10.2.5.2")[0]}, {"both/vm2.2", a("10.2.5.6")[0]}},
+		},
+	}
+	for i := range want {
+		if !reflect.DeepEqual(paths[i], want[i]) {
+			t.Errorf("got  %+v\nwant %+v", paths[i], want[i])
+		}
+	}
+	if got := fmt.Sprint(paths[0].Answers(0), paths[0].Answers(1)); got != "[10.0.1.2 10.0.1.6 10.0.1.10] [10.0.3.2]" {
+		t.Errorf("answers are %s", got)
+	}
+}
+
+// The largest number of everything has addresses.
+func TestLargestParallelHops(t *testing.T) {
+	e := routingAppliance()
+	e.Paths = []experiment.Path{{Name: "large", Hops: []experiment.Hop{
+		{Type: experiment.Firewall, Name: "fw", Instances: 64, Rules: 1},
+		{Type: experiment.LoadBalancer, Name: "lb", Backends: 16},
+	}}}
+	topology, paths, err := FromExperiment(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(paths[0].Answers(0)); n != 64 || len(paths[0].Backends) != 16 {
+		t.Errorf("%d instances, %d back ends", n, len(paths[0].Backends))
+	}
+	if _, err := topology.Plan(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParallelHopsThatCannotBe(t *testing.T) {
+	balancer := func(name string) experiment.Hop {
+		return experiment.Hop{Type: experiment.LoadBalancer, Name: name, Backends: 2}
+	}
+	var many []experiment.Hop
+	for i := range 128 {
+		many = append(many, experiment.Hop{Type: experiment.Firewall, Name: fmt.Sprint("fw", i), Instances: 2, Rules: 1})
+	}
+	for name, test := range map[string]struct {
+		hops []experiment.Hop
+		want string
+	}{
+		"two load balancers": {[]experiment.Hop{balancer("a"), balancer("b")}, "hop b: the path has another load balancer, x/a"},
+		"too many instances": {[]experiment.Hop{{Type: experiment.Firewall, Name: "fw", Instances: 65}}, "65 instances are more than 64"},
+		"nat behind it":      {[]experiment.Hop{balancer("a"), {Type: experiment.NAT, Name: "n", Translate: experiment.TranslateBoth}}, "node x/n translates the destination behind the load balancer x/a"},
+		"too many links":     {many, "more than 256 links"},
+	} {
+		e := routingAppliance()
+		e.Paths = []experiment.Path{{Name: "x", Hops: test.hops}}
+		if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
+		}
+	}
+}
