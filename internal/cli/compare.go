@@ -242,16 +242,18 @@ func comparedRun(run stats.LabelledRun, source string) measurement.ComparedRun {
 	return out
 }
 
-// completeRuns completes run folders.
+// completeRuns completes run folders, those below an index included.
 func completeRuns(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	matches, err := filepath.Glob(filepath.Join(runsFolder, "*", store.FileName))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveDefault // the pattern is fixed; files remain
-	}
 	var out []string
-	for _, match := range matches {
-		if dir := filepath.Dir(match); strings.HasPrefix(dir, typed) {
-			out = append(out, dir)
+	for _, below := range []string{"*", "*/*"} {
+		matches, err := filepath.Glob(filepath.Join(runsFolder, below, store.FileName))
+		if err != nil {
+			continue // the patterns are fixed; files remain
+		}
+		for _, match := range matches {
+			if dir := filepath.Dir(match); strings.HasPrefix(dir, typed) {
+				out = append(out, dir)
+			}
 		}
 	}
 	return out, cobra.ShellCompDirectiveDefault

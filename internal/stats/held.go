@@ -53,7 +53,7 @@ func (h *holding) hold() {
 		inside := *low <= published && published <= *high
 		h.InInterval = &inside
 	}
-	if published > 0 && measured >= 0 {
+	if ratioable(published) && measured >= 0 {
 		off := measured/published - 1
 		h.Off = &off
 	}
@@ -64,18 +64,18 @@ func (h *holding) hold() {
 // measure fills in the run's own value, at the scale of the published one.
 func (h *holding) measure() {
 	cell := findCell(h.result, h.Path, h.Test, h.Metric)
-	if cell == nil || cell.N == 0 {
+	if cell == nil || cell.N == 0 || !finite(cell.Median) {
 		return
 	}
-	if scale := h.result.Experiment.Scale; scale > 0 && h.metric.ScalesWithRate {
+	if scale := h.result.Experiment.Scale; scale > 0 && finite(scale) && h.metric.ScalesWithRate {
 		h.Factor = scale
 	}
 	h.N, h.Measured = cell.N, cell.Median*h.Factor
-	if cell.Low != nil && cell.High != nil {
+	if cell.Low != nil && cell.High != nil && finite(*cell.Low) && finite(*cell.High) {
 		low, high := *cell.Low*h.Factor, *cell.High*h.Factor
 		h.Low, h.High = &low, &high
 	}
-	if h.Value > 0 && h.Measured > 0 {
+	if ratioable(h.Value) && h.Measured > 0 {
 		h.Ratio = h.Measured / h.Value
 	}
 }
@@ -89,7 +89,7 @@ func (h *holding) takeRatio() bool {
 	}
 	published := h.publishedBaseline(baseline)
 	cell := findCell(h.result, baseline, h.Test, h.Metric)
-	if !(published > 0) || h.Value <= 0 || h.Measured <= 0 || cell == nil || cell.N == 0 || cell.Median <= 0 {
+	if !ratioable(published) || !ratioable(h.Value) || h.Measured <= 0 || cell == nil || cell.N == 0 || !ratioable(cell.Median) {
 		return false
 	}
 	h.Basis = measurement.BasisRatio
@@ -97,7 +97,7 @@ func (h *holding) takeRatio() bool {
 	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
 	for i := range h.result.Costs {
 		// The cost's ratio is estimated within blocks and has an interval.
-		if c := &h.result.Costs[i]; c.Path == h.Path && c.Test == h.Test && c.Metric == h.Metric && c.Ratio > 0 {
+		if c := &h.result.Costs[i]; c.Path == h.Path && c.Test == h.Test && c.Metric == h.Metric && ratioable(c.Ratio) {
 			h.MeasuredRatio, h.RatioLow, h.RatioHigh = c.Ratio, c.Low, c.High
 		}
 	}
@@ -176,6 +176,9 @@ func (h *holding) sentence() string {
 	}
 	return text
 }
+
+// ratioable says that a ratio to v can be worked out.
+func ratioable(v float64) bool { return v > 0 && finite(v) }
 
 func findCell(r *measurement.Result, path, test, metric string) *measurement.Cell {
 	for i := range r.Cells {
