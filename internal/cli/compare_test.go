@@ -149,7 +149,7 @@ func TestExperimentsPublished(t *testing.T) {
 		{[]string{"E4.2"}, 0, []string{"30 readings", "−0.50", "936 Mbit/s to 989 Mbit/s"}},
 		{[]string{"e5"}, 0, []string{"E5.1", "E5.2", "E5.3"}},
 		{[]string{"E1.26"}, 0, []string{"rises strongly"}},
-		{[]string{"fastpath"}, 0, []string{"367.00kbit", "sender, connection 1"}},
+		{[]string{"fastpath"}, 0, []string{"367.00kbit", "sender, run 1"}},
 		{[]string{"E1"}, 0, []string{"E1.10", "305.19 MiB/s"}},
 		{[]string{"E7.1"}, 2, []string{`there is no published row or study "E7.1"; rows are E1.1, E1.2`}},
 	} {

@@ -144,7 +144,7 @@ func flowsText(n int) string {
 	return quantity.Count(n, "flow")
 }
 
-// ofText says which end, run and connection a number is of.
+// ofText says which end and run a number is of.
 func ofText(f measurement.PublishedNumber) string {
 	var parts []string
 	if f.End != "" {
@@ -152,9 +152,6 @@ func ofText(f measurement.PublishedNumber) string {
 	}
 	if f.Run > 0 {
 		parts = append(parts, fmt.Sprintf("run %d", f.Run))
-	}
-	if f.Connection > 0 {
-		parts = append(parts, fmt.Sprintf("connection %d", f.Connection))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -223,7 +220,7 @@ func mappedFigures(r *measurement.Result, data *measurement.PublishedData, row, 
 	for _, study := range selected.Studies {
 		for _, s := range study.Settings {
 			for _, f := range s.Figures {
-				if !brings[f.Metric] || f.Second > 0 || f.Connection > 0 || f.End == measurement.PublishedSender && hasReceiver(s, f) {
+				if !brings[f.Metric] || f.Second > 0 || f.End == measurement.PublishedSender && hasReceiver(s, f) {
 					continue
 				}
 				note := s.Path

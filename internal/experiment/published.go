@@ -50,16 +50,15 @@ type filePublishedSetting struct {
 
 // filePublishedNumber is a value, the values of both ends, or readings.
 type filePublishedNumber struct {
-	Metric     string    `json:"metric"`
-	Run        int       `json:"run,omitempty" jsonschema:"minimum=1"`
-	Connection int       `json:"connection,omitempty" jsonschema:"minimum=1"`
-	Value      ValueText `json:"value,omitempty"`
-	Sender     ValueText `json:"sender,omitempty"`
-	Receiver   ValueText `json:"receiver,omitempty"`
-	Readings   LineText  `json:"readings,omitempty"`
-	Unit       LineText  `json:"unit,omitempty"`
-	Printed    LineText  `json:"printed,omitempty"`
-	Note       LineText  `json:"note,omitempty"`
+	Metric   string    `json:"metric"`
+	Run      int       `json:"run,omitempty" jsonschema:"minimum=1"`
+	Value    ValueText `json:"value,omitempty"`
+	Sender   ValueText `json:"sender,omitempty"`
+	Receiver ValueText `json:"receiver,omitempty"`
+	Readings LineText  `json:"readings,omitempty"`
+	Unit     LineText  `json:"unit,omitempty"`
+	Printed  LineText  `json:"printed,omitempty"`
+	Note     LineText  `json:"note,omitempty"`
 }
 
 // LoadPublished reads a file of published figures. File names it in messages.
@@ -82,10 +81,10 @@ func LoadPublished(file string, text []byte) (*measurement.PublishedData, error)
 
 // publishedKey is what no two numbers of a file share.
 type publishedKey struct {
-	id, path, tool          string
-	flows                   int
-	metric, end             string
-	run, connection, second int
+	id, path, tool string
+	flows          int
+	metric, end    string
+	run, second    int
 }
 
 // publishedLoader checks what the file's types cannot say.
@@ -142,9 +141,9 @@ func (p *publishedLoader) study(f *filePublishedStudy) measurement.PublishedStud
 
 // once refuses the same number twice.
 func (p *publishedLoader) once(f *filePublishedNumber, s measurement.PublishedSetting, n measurement.PublishedNumber) {
-	key := publishedKey{s.ID, s.Path, s.Tool, s.Flows, n.Metric, n.End, n.Run, n.Connection, n.Second}
+	key := publishedKey{s.ID, s.Path, s.Tool, s.Flows, n.Metric, n.End, n.Run, n.Second}
 	if first, taken := p.seen[key]; taken {
-		p.wrong(f, fmt.Sprintf("the first is at line %d; tell them apart by run, connection or end", first),
+		p.wrong(f, fmt.Sprintf("the first is at line %d; tell them apart by run or end", first),
 			"%s has a second figure for %s", s.ID, n.Metric)
 		return
 	}
@@ -176,7 +175,7 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []measurement.Publishe
 		p.misplaced(&f.Printed, "leave it out", "printed stands only beside a value")
 	}
 	base := measurement.PublishedNumber{Metric: metric.Name, Label: metric.Label, Unit: metric.Unit,
-		Run: f.Run, Connection: f.Connection, Note: string(f.Note)}
+		Run: f.Run, Note: string(f.Note)}
 	var out []measurement.PublishedNumber
 	add := func(field *ValueText, end string) {
 		if *field != "" {

@@ -48,12 +48,11 @@ type PublishedNumber struct {
 	Printed string `json:"printed"`
 	// End is whose count it is, empty where that was not said.
 	End string `json:"end,omitempty"`
-	// Run, Connection and Second are counted from 1, and 0 where there is only
-	// one, or all are meant.
-	Run        int    `json:"run,omitempty"`
-	Connection int    `json:"connection,omitempty"`
-	Second     int    `json:"second,omitempty"`
-	Note       string `json:"note,omitempty"`
+	// Run and Second are counted from 1, and 0 where there is only one, or the
+	// whole run is meant.
+	Run    int    `json:"run,omitempty"`
+	Second int    `json:"second,omitempty"`
+	Note   string `json:"note,omitempty"`
 }
 
 // Readings are the numbers of a metric that were read second by second.
