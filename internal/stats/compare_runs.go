@@ -45,14 +45,15 @@ func CompareRuns(reference, run LabelledRun, opts Options) ([]measurement.Change
 				if m.ScalesWithRate && scaleA != scaleB {
 					before, after = multiplied(before, scaleA), multiplied(after, scaleB)
 				}
-				if c := newShift(before, after, m, opts); c != nil || m.Primary {
-					if c == nil {
-						notes = append(notes, fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", a.pathTitle(p.Name), a.testTitle(t.Name), reference.Label, run.Label))
-						continue
-					}
+				c := newShift(before, after, m, opts)
+				switch {
+				case c != nil:
 					c.path, c.baseline, c.test = a.pathTitle(p.Name), reference.Label, a.testTitle(t.Name)
 					c.cost.Path, c.cost.Test = p.Name, t.Name
 					all = append(all, c)
+				case m.Primary:
+					// A secondary metric may rightly be missing.
+					notes = append(notes, fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", a.pathTitle(p.Name), a.testTitle(t.Name), reference.Label, run.Label))
 				}
 			}
 		}
