@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -183,7 +184,8 @@ func TestPublishedCopiesAreSaid(t *testing.T) {
 				notes[f.Run] += f.Note
 			}
 		}
-		for run, digits := range byRun {
+		for _, run := range slices.Sorted(maps.Keys(byRun)) {
+			digits := byRun[run]
 			here := fmt.Sprintf("%s run %d", s.ID, run)
 			if other := first[digits]; other != "" {
 				copies++
