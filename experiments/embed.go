@@ -21,15 +21,30 @@ func Schema() []byte {
 	return text
 }
 
+// PublishedFile is the name of the file of published figures.
+const PublishedFile = "published.yaml"
+
+// Published returns the text of the published figures that the experiments
+// are held against.
+func Published() []byte {
+	text, err := files.ReadFile(PublishedFile)
+	if err != nil {
+		panic(err) // the file is embedded above
+	}
+	return text
+}
+
 // Names lists the bundled experiments in alphabetical order.
 func Names() []string {
 	matches, err := fs.Glob(files, "*.yaml")
 	if err != nil {
 		panic(err) // only a malformed pattern can fail, and it is the one above
 	}
-	names := make([]string, len(matches))
-	for i, match := range matches {
-		names[i] = strings.TrimSuffix(match, ".yaml")
+	var names []string
+	for _, match := range matches {
+		if match != PublishedFile {
+			names = append(names, strings.TrimSuffix(match, ".yaml"))
+		}
 	}
 	return names
 }
@@ -38,7 +53,7 @@ func Names() []string {
 // are.
 func Read(name string) ([]byte, error) {
 	text, err := files.ReadFile(name + ".yaml")
-	if err != nil {
+	if err != nil || name+".yaml" == PublishedFile {
 		return nil, fmt.Errorf("there is no bundled experiment %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	return text, nil

@@ -4,7 +4,8 @@
 // What goes where: results go to standard output; progress, hints and errors
 // go to standard error. With --json, standard output holds one JSON document
 // and nothing else. The exit status is 0 when done, 1 when something failed
-// or was stopped, 2 when the command line or an input file is wrong.
+// or was stopped, 2 when the command line or an input file is wrong, 3 when a
+// comparison found what it was told to fail on.
 package cli
 
 import (
@@ -27,6 +28,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitFound  = 3
 )
 
 // streams are where a command reads and writes.
@@ -87,7 +89,7 @@ or measure one path between two hosts:
 		}
 	}
 	add("measure", runCommand(s), testCommand(s), serveCommand(s), experimentsCommand(s))
-	add("results", reportCommand(s), resultsCommand(s))
+	add("results", reportCommand(s), compareCommand(s), resultsCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
 	root.AddCommand(versionCommand(s), agentCommand())
 	return root
@@ -118,7 +120,7 @@ func exitStatus(err error, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "hopbench: %v\n", err)
 	var usage usageError
-	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "if any flags in the group") {
 		return exitUsage
 	}
 	return exitFailed

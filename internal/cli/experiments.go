@@ -56,7 +56,7 @@ func experimentsCommand(s streams) *cobra.Command {
 				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), about(plan.ExpectedDuration()))
 			return nil
 		},
-	})
+	}, publishedCommand(s))
 	return c
 }
 

@@ -33,6 +33,8 @@ type runFlags struct {
 	out      string
 	resume   string
 	quiet    bool
+	quick    bool
+	only     []string
 }
 
 func runCommand(s streams) *cobra.Command {
@@ -46,12 +48,22 @@ blocks, and says what each path costs against the baseline, with intervals.
 
 EXPERIMENT is the name of a bundled experiment (see hopbench experiments) or
 the path of a file. The run folder gets report.html, report.md, result.json,
-trials.csv, and every raw trial in run.sqlite.`,
+trials.csv, and every raw trial in run.sqlite.
+
+"all" runs the bundled experiments one after the other into one folder with
+index.html, index.md and index.json. One that fails does not stop the others.`,
 		Example: `  hopbench run routing-appliance
   hopbench run routing-appliance --blocks 20 --duration 5s
   hopbench run ./my.yaml --json > result.json
-  hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance`,
-		ValidArgsFunction: completeExperiments,
+  hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance
+  hopbench run all --quick`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			names, directive := completeExperiments(c, args, typed)
+			if len(args) == 0 {
+				names = append(names, everything)
+			}
+			return names, directive
+		},
 		Args: func(c *cobra.Command, args []string) error {
 			if f.resume != "" {
 				return exactly()(c, args)
@@ -60,10 +72,22 @@ trials.csv, and every raw trial in run.sqlite.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.resume != "" {
+				if f.quick || len(f.only) > 0 {
+					return usageError{errors.New("--quick and --only are for a new run; what is resumed knows its own")}
+				}
+				if isIndex(f.resume) {
+					return resumeAll(c.Context(), s, f)
+				}
 				return resumeRun(c.Context(), s, f)
 			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
+			}
+			if args[0] == everything {
+				return newAll(c.Context(), s, f)
+			}
+			if f.quick || len(f.only) > 0 {
+				return usageError{fmt.Errorf("--quick and --only are for %q; see %s --help", "run all", c.CommandPath())}
 			}
 			return newRun(c.Context(), s, f, args[0])
 		},
@@ -77,6 +101,12 @@ trials.csv, and every raw trial in run.sqlite.`,
 	flags.StringVarP(&f.out, "out", "o", "", "run folder (default "+runsFolder+"/TIME-EXPERIMENT)")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this folder where it stopped")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	flags.BoolVar(&f.quick, "quick", false, "all: the fewest blocks that can claim something, trials of "+quickDuration.String())
+	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
+	if err := c.RegisterFlagCompletionFunc("only", completeOnly); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
+	c.MarkFlagsMutuallyExclusive("quick", "full")
 	c.MarkFlagsMutuallyExclusive("resume", "blocks")
 	c.MarkFlagsMutuallyExclusive("resume", "duration")
 	c.MarkFlagsMutuallyExclusive("resume", "seed")
@@ -86,9 +116,29 @@ trials.csv, and every raw trial in run.sqlite.`,
 }
 
 func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
-	file, text, err := readExperiment(arg)
+	head, e, plan, err := prepareRun(f, arg)
 	if err != nil {
 		return err
+	}
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(runsFolder, head.Started.Format(folderTime)+"-"+e.Name)
+	}
+	st, err := store.Create(dir, head)
+	if err != nil {
+		return err
+	}
+	return carryOut(ctx, s, f, st, head, e, plan)
+}
+
+// folderTime begins the names of run folders.
+const folderTime = "2006-01-02T15-04-05"
+
+// prepareRun reads and plans an experiment.
+func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, experiment.Plan, error) {
+	file, text, err := readExperiment(arg)
+	if err != nil {
+		return store.Head{}, nil, experiment.Plan{}, err
 	}
 	head := store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
@@ -97,18 +147,10 @@ func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
 	}
 	e, plan, err := runner.Prepare(head)
 	if err != nil {
-		return usageError{err}
+		return store.Head{}, nil, experiment.Plan{}, usageError{err}
 	}
 	head.Name, head.Planned = e.Name, len(plan.Trials)
-	dir := f.out
-	if dir == "" {
-		dir = filepath.Join(runsFolder, head.Started.Format("2006-01-02T15-04-05")+"-"+e.Name)
-	}
-	st, err := store.Create(dir, head)
-	if err != nil {
-		return err
-	}
-	return carryOut(ctx, s, f, st, head, e, plan)
+	return head, e, plan, nil
 }
 
 func resumeRun(ctx context.Context, s streams, f runFlags) error {
@@ -127,16 +169,27 @@ func resumeRun(ctx context.Context, s streams, f runFlags) error {
 	return carryOut(ctx, s, f, st, head, e, plan)
 }
 
-// carryOut measures what the store lacks of the plan, and reports whatever
-// there is then, also after an interruption.
+// carryOut does a run and prints whatever there is of it then, also after an
+// interruption.
 func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head store.Head, e *experiment.Experiment, plan experiment.Plan) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
+	result, err := measureRun(ctx, s, f, st, head, e, plan)
+	if result == nil {
+		return err
+	}
+	return errors.Join(err, printResult(s, result, st.Dir(), f.json))
+}
+
+// measureRun measures what the store lacks of the plan, and writes the report
+// of whatever there is then. The result is nil where there is nothing to
+// report; it is valid beside the error of a run that ended early.
+func measureRun(ctx context.Context, s streams, f runFlags, st *store.Store, head store.Head, e *experiment.Experiment, plan experiment.Plan) (*measurement.Result, error) {
 	build := func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) }
 	show := newProgress(s.err, f.quiet, plan)
 	show.Begin(e, plan, st.Dir())
 	testbed, err := build(ctx)
 	if err != nil {
-		return errors.Join(err, discardEmpty(st))
+		return nil, errors.Join(err, discardEmpty(st))
 	}
 	head.Testbed = testbed.Info()
 	head.Environment = runner.HostEnvironment()
@@ -154,7 +207,7 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 		note(fact)
 	}
 	if err := st.SetHead(head); err != nil {
-		return errors.Join(err, testbed.Close())
+		return nil, errors.Join(err, testbed.Close())
 	}
 	runErr := runner.Run(ctx, runner.Options{
 		Experiment: e, Plan: plan, Testbed: testbed, Build: build, Keeper: st,
@@ -173,13 +226,10 @@ func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head 
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
 	result, err := render(ctx, st)
-	if err == nil {
-		err = printResult(s, result, st.Dir(), f.json)
+	if runErr != nil {
+		err = errors.Join(interrupted(ctx, st, len(plan.Trials), runErr), err)
 	}
-	if runErr == nil {
-		return err
-	}
-	return errors.Join(interrupted(ctx, st, len(plan.Trials), runErr), err)
+	return result, err
 }
 
 // interrupted says why a run ended early, what is kept of it, and how to go on.

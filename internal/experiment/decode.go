@@ -29,15 +29,23 @@ const maxNesting = 40
 // position, and so that later checks can point at a field.
 type decoder struct {
 	*problems
+	document
 	// at maps the address of a decoded field to the node of its value, keyAt
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
 }
 
-func newDecoder(file string, text []byte) *decoder {
+// document is what messages call a kind of file.
+type document struct {
+	format string // its version
+	noun   string // "experiment"
+	top    string // "the experiment"
+}
+
+func newDecoder(file string, text []byte, kind document) *decoder {
 	return &decoder{
-		problems: newProblems(file, text),
-		at:       make(map[any]*yaml.Node), keyAt: make(map[any]*yaml.Node),
+		problems: newProblems(file, text), document: kind,
+		at: make(map[any]*yaml.Node), keyAt: make(map[any]*yaml.Node),
 	}
 }
 
@@ -57,17 +65,17 @@ func (d *decoder) parse(text []byte) *yaml.Node {
 	if len(documents) > 1 {
 		second := &documents[1]
 		d.add(second.Line, second.Column, "a second document starts here",
-			"write one experiment per file, without ---")
+			"write one "+d.noun+" per file, without ---")
 		return nil
 	}
 	if len(documents) == 0 || len(documents[0].Content) == 0 || documents[0].Content[0].Tag == "!!null" {
-		d.add(1, 1, "the file is empty", "start with format: "+Format)
+		d.add(1, 1, "the file is empty", "start with format: "+d.format)
 		return nil
 	}
 	top := documents[0].Content[0]
 	if top.Kind != yaml.MappingNode {
 		d.add(top.Line, top.Column, fmt.Sprintf("the file is %s, not keys with values", kindOf(top)),
-			"start with format: "+Format)
+			"start with format: "+d.format)
 		return nil
 	}
 	return top
@@ -222,7 +230,7 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		}
 		field := v.Type().Field(index)
 		name := key.Value
-		if what != "the experiment" {
+		if what != d.top {
 			name += " of " + what
 		}
 		d.keyAt[v.Field(index).Addr().Interface()] = key
@@ -261,21 +269,37 @@ func (d *decoder) list(node *yaml.Node, v reflect.Value, field reflect.StructFie
 
 // itemName is how messages call an item: `path "direct"` or `item 2 of paths`.
 func (d *decoder) itemName(item *yaml.Node, list string, index int) string {
-	singular := map[string]string{"endpoints": "endpoint", "paths": "path", "tests": "test"}[list]
+	singular := map[string]string{"endpoints": "endpoint", "paths": "path", "tests": "test", "studies": "study", "metrics": "metric"}[list]
 	switch kind, owner, _ := strings.Cut(list, " of "); kind {
 	case "hops":
 		return fmt.Sprintf("hop %d of %s", index+1, owner)
 	case "figures":
+		if strings.HasPrefix(owner, "setting ") {
+			return fmt.Sprintf("figure %d of %s", index+1, owner)
+		}
 		return fmt.Sprintf("figure %d", index+1)
-	}
-	if singular != "" && item.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(item.Content); i += 2 {
-			if item.Content[i].Value == "name" && item.Content[i+1].Kind == yaml.ScalarNode {
-				return fmt.Sprintf("%s %q", singular, clip(item.Content[i+1].Value))
-			}
+	case "settings":
+		if id := scalarOf(item, "id"); id != "" {
+			return fmt.Sprintf("setting %q", id)
 		}
 	}
+	if name := scalarOf(item, "name"); singular != "" && name != "" {
+		return fmt.Sprintf("%s %q", singular, name)
+	}
 	return fmt.Sprintf("item %d of %s", index+1, list)
+}
+
+// scalarOf is the text of a key of a mapping, clipped for a message.
+func scalarOf(node *yaml.Node, key string) string {
+	if node.Kind != yaml.MappingNode {
+		return ""
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key && node.Content[i+1].Kind == yaml.ScalarNode {
+			return clip(node.Content[i+1].Value)
+		}
+	}
+	return ""
 }
 
 // text decodes a scalar into a string type and checks what its type asks for.

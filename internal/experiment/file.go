@@ -319,6 +319,9 @@ type FileFigure struct {
 	// The value at published scale, in the metric's unit: 12.0Gbit, 2.783ms,
 	// 64kB, 1% or, for counts, a plain number.
 	Value ValueText `json:"value"`
+	// By what share of it the measured value may be off, either way; in a lab,
+	// the ratio of the path to the baseline. Nothing is judged when left out.
+	Tolerance FractionText `json:"tolerance,omitempty"`
 	// A remark for the report.
 	Note LineText `json:"note,omitempty"`
 }

@@ -37,13 +37,13 @@ const (
 // Load reads an experiment file. File names it in messages. What the file has
 // wrong comes back as Errors, all at once.
 func Load(file string, text []byte) (*Experiment, error) {
-	d := newDecoder(file, text)
+	d := newDecoder(file, text, document{format: Format, noun: "experiment", top: "the experiment"})
 	top := d.parse(text)
 	if top == nil {
 		return nil, d.err()
 	}
 	var f File
-	d.object(top, reflect.ValueOf(&f).Elem(), "the experiment")
+	d.object(top, reflect.ValueOf(&f).Elem(), d.top)
 	e := (&loader{decoder: d, file: &f}).experiment()
 	if err := d.err(); err != nil {
 		return nil, err
@@ -279,10 +279,19 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 		l.refers(&figure.Test, "test of "+what, "test", tests)
 		p.Figures = append(p.Figures, measurement.Figure{
 			ID: string(figure.ID), Path: string(figure.Path), Test: string(figure.Test), Metric: figure.Metric,
-			Value: l.figureValue(figure, e), Note: string(figure.Note),
+			Value: l.figureValue(figure, e), Tolerance: l.tolerance(figure), Note: string(figure.Note),
 		})
 	}
 	return p
+}
+
+// tolerance is how far the measurement may be from a figure, nil for no limit.
+func (l *loader) tolerance(f *FileFigure) *float64 {
+	if f.Tolerance == "" {
+		return nil
+	}
+	fraction := parsed(ParseFraction, f.Tolerance)
+	return &fraction
 }
 
 // figureValue reads a published value in the unit of its metric.

@@ -61,7 +61,10 @@ type Figure struct {
 	Test   string  `json:"test"`
 	Metric string  `json:"metric"`
 	Value  float64 `json:"value"` // in the metric's unit, unscaled
-	Note   string  `json:"note,omitempty"`
+	// Tolerance is by what share of it the measured value may be off, either
+	// way; of a lab, the ratio of the path to the baseline. Nil judges nothing.
+	Tolerance *float64 `json:"tolerance_fraction,omitempty"`
+	Note      string   `json:"note,omitempty"`
 }
 
 // Testbed is where the paths existed.

@@ -10,7 +10,8 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// resultTypes lists the structs that result.json is made of.
+// resultTypes lists the structs that result.json and the other documents are
+// made of.
 func resultTypes() []reflect.Type {
 	var out []reflect.Type
 	seen := map[reflect.Type]bool{}
@@ -31,6 +32,9 @@ func resultTypes() []reflect.Type {
 		}
 	}
 	visit(reflect.TypeFor[measurement.Result]())
+	visit(reflect.TypeFor[measurement.Comparison]())
+	visit(reflect.TypeFor[measurement.Index]())
+	visit(reflect.TypeFor[measurement.PublishedData]())
 	return out
 }
 
@@ -86,7 +90,9 @@ func TestDataFormatIsDocumented(t *testing.T) {
 			t.Errorf("the column `%s` of trials.csv is not explained", column)
 		}
 	}
-	if !strings.Contains(text, measurement.ResultFormat) {
-		t.Errorf("the format %q is not named", measurement.ResultFormat)
+	for _, format := range []string{measurement.ResultFormat, measurement.ComparisonFormat, measurement.IndexFormat, measurement.PublishedFormat} {
+		if !strings.Contains(text, format) {
+			t.Errorf("the format %q is not named", format)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func (m *model) seen() []string {
 			}
 		}
 	}
-	return slices.Concat(bounded(searches), bounded(drops), bounded(m.factTexts()))
+	return slices.Concat(bounded(searches), bounded(drops), bounded(m.factTexts()), m.readingsText())
 }
 
 // counted are the trials of a test on a path that count.

@@ -138,15 +138,34 @@ func markdownPublished(b *strings.Builder, m *model) {
 	if s, ok := m.scaled(); ok {
 		measured += " × " + scaleName(s)
 	}
-	fmt.Fprintf(b, "\n## Published beside measured\n\n| row | path | test | metric | published | %s | 95 %% interval | ratio | note |\n|:--|:--|:--|:--|--:|--:|--:|--:|:--|\n", measured)
+	columns := publishedColumns(m.Published, measured)
+	fmt.Fprintf(b, "\n## Published beside measured\n\n%s", markdownHead(columns))
 	for _, c := range m.Published {
-		b.WriteString("|")
-		for _, s := range []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Note} {
-			fmt.Fprintf(b, " %s |", markdownText(s))
-		}
-		b.WriteString("\n")
+		b.WriteString(markdownRow(c.publishedCells(hasHeld(m.Published))))
 	}
 	if m.Source != "" {
 		fmt.Fprintf(b, "\nSource of the published figures: %s.\n", markdownText(strings.TrimSuffix(m.Source, ".")))
 	}
+}
+
+// markdownHead is the head of a table; columns of numbers are to the right.
+func markdownHead(columns []string) string {
+	below := "|"
+	for _, c := range columns {
+		switch {
+		case c == "published", c == "95 % interval", c == "ratio", strings.HasPrefix(c, "measured"):
+			below += "--:|"
+		default:
+			below += ":--|"
+		}
+	}
+	return markdownRow(columns) + below + "\n"
+}
+
+func markdownRow(cells []string) string {
+	row := "|"
+	for _, c := range cells {
+		row += " " + markdownText(c) + " |"
+	}
+	return row + "\n"
 }

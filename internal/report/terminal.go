@@ -380,37 +380,56 @@ func (t *terminal) published(m *model) {
 		title += " × " + scaleName(s)
 	}
 	t.heading(title)
-	lines := [][]string{{"row", "path", "test", "metric", "published", "measured", "ratio"}}
-	for _, c := range m.Published {
-		lines = append(lines, []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Ratio})
-	}
-	t.grid(lines)
+	t.publishedGrid(m.Published)
 	if m.Source != "" {
 		t.paragraph("", "", "Source of the published figures: "+m.Source+".")
 	}
 }
 
+// publishedGrid writes comparisons without their intervals, ratios to the
+// baseline and notes, for which a terminal has no room.
+func (t *terminal) publishedGrid(all []comparison) {
+	rows := [][]string{{"row", "path", "test", "metric", "published", "measured", "ratio", "held"}}
+	for _, c := range all {
+		rows = append(rows, []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Ratio, c.Judgement})
+	}
+	t.grid(rows, func(r []string) string {
+		text := fmt.Sprintf("%s %s, %s, %s: published %s, measured %s %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6])
+		if r[7] != "" {
+			text += ", " + r[7]
+		}
+		return text
+	})
+}
+
 // grid writes rows in columns as wide as needed; when that is wider than the
-// terminal it joins each row into a paragraph instead.
-func (t *terminal) grid(rows [][]string) {
+// terminal it writes each row as a paragraph instead. Columns of which only the
+// head says anything are left out.
+func (t *terminal) grid(rows [][]string, paragraph func([]string) string) {
 	widths := make([]int, len(rows[0]))
 	total := -gap
 	for i := range widths {
-		for _, r := range rows {
-			widths[i] = max(widths[i], columns(r[i]))
+		for n, r := range rows {
+			if n > 0 && r[i] != "" {
+				widths[i] = max(widths[i], columns(r[i]), columns(rows[0][i]))
+			}
 		}
-		total += widths[i] + gap
+		if widths[i] > 0 {
+			total += widths[i] + gap
+		}
 	}
 	for n, r := range rows {
 		if total > t.width {
 			if n > 0 {
-				t.paragraph("- ", "", fmt.Sprintf("%s %s, %s, %s: published %s, measured %s %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6]))
+				t.paragraph("- ", "", paragraph(r))
 			}
 			continue
 		}
 		text := ""
 		for i, c := range r {
-			text += pad(c, widths[i]+gap)
+			if widths[i] > 0 {
+				text += pad(c, widths[i]+gap)
+			}
 		}
 		style := ""
 		if n == 0 {

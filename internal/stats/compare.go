@@ -25,8 +25,10 @@ type comparison struct {
 	// path, baseline and test are what sentences call them.
 	path, baseline, test string
 	blocks               []int
-	// base and other are the values of the pairs, by blocks.
+	// base and other are the values of the pairs, by blocks; of an unpaired
+	// comparison, those of either sample.
 	base, other []float64
+	unpaired    bool
 	// effects are the within-block effects on a scale where zero is no
 	// effect: log-ratios, or differences when a value is not positive.
 	effects     []float64
@@ -308,6 +310,9 @@ func roundUp(v float64) float64 {
 // fewestBlocks is the smallest n at which the signed-rank test can be
 // significant at all in a family of this size: 2^(1−n) < alpha/size.
 func (c *comparison) fewestBlocks() int {
+	if c.unpaired {
+		return c.fewestTrials()
+	}
 	n := c.minBlocks
 	for math.Ldexp(1, 1-n)*float64(max(1, c.familySize)) >= c.alpha {
 		n++
@@ -348,6 +353,9 @@ func (c *comparison) blocksNeeded() int {
 // width where there is one, else from the standard deviation and the
 // efficiency 3/π of the signed-rank test for a normal distribution.
 func (c *comparison) spread() float64 {
+	if c.unpaired {
+		return c.shiftSpread()
+	}
 	n := float64(c.cost.N)
 	if c.interval != nil {
 		z := normalQuantile((1 + c.interval.Coverage) / 2)

@@ -202,54 +202,6 @@ func TestUnusableValues(t *testing.T) {
 	}
 }
 
-// The published readings of one run each, one a second, of a public and a
-// peered path at 1 Gbit/s. Even if each second is wrongly taken for a trial,
-// no cost is claimed. They are not independent: neighbours swing against each
-// other, which is why a trial, never an interval, is what is compared.
-func TestPublishedReadings(t *testing.T) {
-	public := []float64{985, 951, 975, 936, 989, 958, 967, 959, 964, 961, 968, 960, 949, 976, 960, 966, 959, 966, 961, 964, 965, 962, 962, 958, 967, 963, 961, 963, 965, 962}
-	peered := []float64{996, 947, 976, 956, 962, 965, 962, 926, 985, 948, 953, 980, 957, 966, 949, 972, 954, 975, 969, 963, 962, 933, 993, 961, 958, 958, 956, 970, 962, 963}
-	a := Analyse(concat(trialsOf("peered", flows1.Name, goodput, scaledBy(peered, 1e6)...), trialsOf("public", flows1.Name, goodput, scaledBy(public, 1e6)...)),
-		[]measurement.TestInfo{flows1}, pathsNamed("peered", "public"), Options{})
-	c := only(t, a)
-	if c.Verdict != measurement.NoCost || c.Bound > 0.01 || *c.P < 0.05 {
-		t.Errorf("%+v", c)
-	}
-	for i, want := range []float64{962e6, 962.5e6} {
-		if a.Cells[i].Median != want {
-			t.Errorf("median %v, want %v", a.Cells[i].Median, want)
-		}
-	}
-	lag := func(values []float64) float64 {
-		mean := 0.0
-		for _, v := range values {
-			mean += v / float64(len(values))
-		}
-		above, below := 0.0, 0.0
-		for i, v := range values {
-			below += (v - mean) * (v - mean)
-			if i > 0 {
-				above += (v - mean) * (values[i-1] - mean)
-			}
-		}
-		return above / below
-	}
-	if r := lag(public); !near(r, -0.68, 0.005) {
-		t.Errorf("autocorrelation %v", r)
-	}
-	if r := lag(peered); !near(r, -0.50, 0.005) {
-		t.Errorf("autocorrelation %v", r)
-	}
-}
-
-func scaledBy(values []float64, factor float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = v * factor
-	}
-	return out
-}
-
 func TestFormatting(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{quantity.Format(1.2e9, measurement.BitsPerSecond), "1.20 Gbit/s"},

@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/stats"
+)
+
+// writeRun writes the result.json of a run of the routing appliance at 1:10,
+// in which one flow through one appliance carries so many bits per second.
+func writeRun(t *testing.T, rate float64) string {
+	t.Helper()
+	const goodput = "goodput_bits_per_second"
+	tolerance := 0.1
+	r := &measurement.Result{
+		Format: measurement.ResultFormat,
+		Experiment: measurement.ExperimentInfo{Name: "routing-appliance", Scale: 10, Baseline: "direct", Published: []measurement.Figure{
+			{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9},
+			{ID: "E5.2", Path: "one-appliance", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: &tolerance},
+		}},
+		Testbed: measurement.Testbed{Kind: "lab", Relative: true},
+		Paths:   []measurement.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
+		Tests:   []measurement.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
+	}
+	for block := 1; block <= 8; block++ {
+		for _, path := range r.Paths {
+			v := 1.2e9
+			if path.Name != "direct" {
+				v = rate
+			}
+			r.Trials = append(r.Trials, measurement.Trial{ID: path.Name + string(rune('0'+block)), Block: block, Path: path.Name, Test: "flows-1",
+				Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{goodput: v * (1 + 0.001*float64(block))}}})
+		}
+	}
+	a := stats.Analyse(r.Trials, r.Tests, r.Paths, stats.DefaultOptions())
+	r.Cells, r.Costs = a.Cells, a.Costs
+	var b bytes.Buffer
+	if err := report.JSON(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "result.json"), b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// command runs a command line and returns its status and what it wrote.
+func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = Main(args, nil, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestCompareStatus(t *testing.T) {
+	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
+	empty, other := t.TempDir(), filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, []byte(`{"format": "something/1"}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	text := filepath.Join(t.TempDir(), "text.json")
+	if err := os.WriteFile(text, []byte("no JSON"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		stdout string
+		stderr string
+	}{
+		{[]string{good}, 0, "within 10", ""},
+		{[]string{filepath.Join(good, "result.json")}, 0, "E5.2", ""},
+		{[]string{good, "--fail-on", "published"}, 0, "1 of 1 judged figure within", ""},
+		{[]string{slow, "--fail-on", "published"}, 3, "not within", "A: E5.2, one-appliance, flows-1: goodput is ×0.17 the baseline's, published ×0.30"},
+		{[]string{good, good, "--fail-on", "cost"}, 0, "no cost larger than 0.3 % on goodput", ""},
+		{[]string{good, slow}, 0, "worse", ""},
+		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B against A: one-appliance: costs 43"},
+		{[]string{slow, good, "--fail-on", "cost"}, 0, "better", ""},
+		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published beside measured, B", "B: E5.2"},
+		{[]string{good, "--markdown"}, 0, "| row | path |", ""},
+		{[]string{good, "--published", "e5.2"}, 0, "E5.2", ""},
+		// A row of another study, held against a path of one's own choice: both
+		// runs of E1.11, the receiver's count of E1.1.
+		{[]string{good, "--published", "E1.11=direct/flows-1"}, 0, "9.42 Gbit/s", ""},
+		{[]string{good, "--published", "E1.1=direct/flows-1"}, 0, "1.97 Gbit/s", ""},
+		{[]string{good, "--published", "E4.2=direct/flows-1"}, 0, "autocorrelation is −0.68", ""},
+
+		{nil, 2, "", "needs 1 to 26 runs"},
+		{[]string{empty}, 2, "", "no run in this folder"},
+		{[]string{filepath.Join(empty, "nothing.json")}, 2, "", "no such file"},
+		{[]string{other}, 2, "", `of format "something/1", not hopbench.result/1`},
+		{[]string{text}, 2, "", "no result.json"},
+		{[]string{good, "--published", "E1.1"}, 2, "", "E1.1=PATH/TEST"},
+		{[]string{good, "--published", "E1.1=direct/flows-9"}, 2, "", "its paths are direct, one-appliance, its tests flows-1"},
+		{[]string{good, "--published", "E9.9=direct/flows-1"}, 2, "", `no published row or study "E9.9"`},
+		{[]string{good, "--published", "E4.1=direct/flows-1"}, 2, "", "has no figure that test"},
+		{[]string{good, "--fail-on", "cost"}, 2, "", "name a second one"},
+		{[]string{good, good, "--fail-on", "published"}, 2, "", "needs --published"},
+		{[]string{good, "--fail-on", "colour"}, 2, "", "cost, published or both"},
+		{[]string{good, "--json", "--markdown"}, 2, "", "none of the others can be"},
+	} {
+		status, stdout, stderr := command(t, append([]string{"compare"}, c.args...)...)
+		if status != c.status || !strings.Contains(strings.ReplaceAll(stdout, "\u00a0", " "), c.stdout) || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("compare %q: status %d, want %d\n%s\n%s\nwant %q and %q", c.args, status, c.status, stdout, stderr, c.stdout, c.stderr)
+		}
+		if c.status != 0 && c.status != 3 && stdout != "" {
+			t.Errorf("compare %q failed and printed %s", c.args, stdout)
+		}
+	}
+}
+
+func TestCompareJSON(t *testing.T) {
+	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
+	status, stdout, _ := command(t, "compare", good, slow, "--json", "--published", "E5.2")
+	var c measurement.Comparison
+	if err := json.Unmarshal([]byte(stdout), &c); err != nil || status != 0 {
+		t.Fatalf("status %d: %v", status, err)
+	}
+	if c.Format != measurement.ComparisonFormat || len(c.Runs) != 2 || c.Runs[1].Label != "B" || c.Runs[1].Source != slow {
+		t.Errorf("runs: %+v", c.Runs)
+	}
+	if len(c.Changes) != 2 || c.Changes[1].Verdict != measurement.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
+		t.Errorf("changes: %+v", c.Changes)
+	}
+	if h := c.Runs[0].Held; len(h) != 1 || h[0].Basis != measurement.BasisRatio || h[0].Judgement != measurement.Within || math.Abs(*h[0].Off) > 0.01 {
+		t.Errorf("held: %+v", h)
+	}
+}
+
+func TestExperimentsPublished(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   []string
+	}{
+		{nil, 0, []string{"firewall: Hub and spoke", "E1.1 ", "E5.3 ", "sender, run 3"}},
+		{[]string{"E4.2"}, 0, []string{"30 readings", "−0.50", "936 Mbit/s to 989 Mbit/s"}},
+		{[]string{"e5"}, 0, []string{"E5.1", "E5.2", "E5.3"}},
+		{[]string{"E1.26"}, 0, []string{"rises strongly"}},
+		{[]string{"fastpath"}, 0, []string{"367.00kbit", "sender, run 1"}},
+		{[]string{"E1"}, 0, []string{"E1.10", "305.19 MiB/s"}},
+		{[]string{"E7.1"}, 2, []string{`there is no published row or study "E7.1"; rows are E1.1, E1.2`}},
+	} {
+		status, stdout, stderr := command(t, append([]string{"experiments", "published"}, c.args...)...)
+		for _, want := range c.want {
+			if status != c.status || !strings.Contains(stdout+stderr, want) {
+				t.Errorf("%q: status %d, no %q in\n%s%s", c.args, status, want, stdout, stderr)
+			}
+		}
+	}
+	status, stdout, _ := command(t, "experiments", "published", "E1.1", "--json")
+	var data measurement.PublishedData
+	if err := json.Unmarshal([]byte(stdout), &data); err != nil || status != 0 {
+		t.Fatalf("status %d: %v", status, err)
+	}
+	// E1.1 is a row of its own, not the beginning of E1.10.
+	if data.Format != "hopbench.published/1" || len(data.Studies) != 1 || len(data.Studies[0].Settings) != 1 || len(data.Studies[0].Settings[0].Figures) != 3 {
+		t.Errorf("%+v", data)
+	}
+}
+
+func TestRunAllUsage(t *testing.T) {
+	folder := t.TempDir()
+	bad := filepath.Join(t.TempDir(), "bad")
+	if err := os.MkdirAll(bad, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	index := func(text string) {
+		if err := os.WriteFile(filepath.Join(bad, indexFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		index  string
+		args   []string
+		status int
+		stderr string
+	}{
+		{"", []string{"all", "--only", "nope"}, 2, `no experiment "nope"`},
+		{"", []string{"aa-null", "--quick"}, 2, "--quick and --only are for"},
+		{"", []string{"--resume", folder, "--quick"}, 2, "are for a new run"},
+		{"", []string{"all", "--quick", "--full"}, 2, "none of the others can be"},
+		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/1`},
+		{`{`, []string{"--resume", bad}, 2, "unexpected end"},
+		{`{"format": "hopbench.index/1", "experiments": [{"name": "a", "folder": "../a"}]}`, []string{"--resume", bad}, 2, "not below it"},
+		{`{"format": "hopbench.index/1"}`, []string{"all", "--out", bad}, 1, "already holds runs"},
+	} {
+		if c.index != "" {
+			index(c.index)
+		}
+		if status, _, stderr := command(t, append([]string{"run"}, c.args...)...); status != c.status || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("run %q: status %d: %s\nwant %d: %s", c.args, status, stderr, c.status, c.stderr)
+		}
+	}
+}
+
+// An experiment that cannot be read or run is listed with its reason, and the
+// others go on; what was stopped is told from what failed.
+func TestSettle(t *testing.T) {
+	a := &several{flags: runFlags{quiet: true}}
+	e := measurement.IndexEntry{}
+	a.settle(t.Context(), &e, errors.New("no nftables here"))
+	if e.State != measurement.EntryFailed || e.Reason != "no nftables here" {
+		t.Errorf("%+v", e)
+	}
+	a.settle(t.Context(), &e, nil)
+	if e.State != measurement.EntryDone || e.Reason != "" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestRunAllGoesOnAfterAFailure(t *testing.T) {
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	a := &several{s: streams{out: &out, err: &errs}, dir: dir, index: &measurement.Index{Format: measurement.IndexFormat,
+		Entries: []measurement.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: measurement.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: measurement.EntryNotRun}}}}
+	err := a.run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "0 of 2 experiments done; go on with: hopbench run --resume") {
+		t.Errorf("%v", err)
+	}
+	back, err := readIndex(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range back.Entries {
+		if e.State != measurement.EntryFailed || !strings.Contains(e.Reason, "no experiment") {
+			t.Errorf("%+v", e)
+		}
+	}
+	for _, name := range []string{"index.html", "index.md"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), "not-bundled") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestQuicken(t *testing.T) {
+	for _, name := range experiments.Names() {
+		head, x, _, err := prepareRun(runFlags{seed: 1}, name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		head, x, plan, err := quicken(head, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head.Blocks < 6 || head.Blocks > 12 || x.Blocks != head.Blocks || head.Planned != len(plan.Trials) {
+			t.Errorf("%s: %d blocks, %d planned trials of %d", name, head.Blocks, head.Planned, len(plan.Trials))
+		}
+		for _, trial := range plan.Trials {
+			if trial.Spec.Kind == measurement.TCP && trial.Spec.Duration.Duration() != quickDuration {
+				t.Errorf("%s: %s takes %v", name, trial.ID, trial.Spec.Duration)
+			}
+		}
+	}
+}
+
+func TestCompleteRunsAndRows(t *testing.T) {
+	rows, _ := completeRows(nil, nil, "")
+	if !slices.Contains(rows, "E5.2") || !slices.Contains(rows, "fastpath") {
+		t.Errorf("rows: %q", rows)
+	}
+	only, _ := completeOnly(nil, nil, "aa-null,")
+	if !slices.Contains(only, "aa-null,routing-appliance") || slices.Contains(only, "aa-null,aa-null") {
+		t.Errorf("experiments: %q", only)
+	}
+	t.Chdir(t.TempDir())
+	for _, dir := range []string{"one", "all/two"} {
+		dir = filepath.Join(runsFolder, dir)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "run.sqlite"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, _ := completeRuns(nil, nil, "")
+	if want := []string{filepath.Join(runsFolder, "one"), filepath.Join(runsFolder, "all", "two")}; !slices.Equal(runs, want) {
+		t.Errorf("runs: %q, want %q", runs, want)
+	}
+}

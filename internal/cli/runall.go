@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+const (
+	// everything, in place of an experiment, runs all that are bundled.
+	everything = "all"
+	// indexFile tells a folder of several runs from that of one.
+	indexFile = "index.json"
+	// maxIndexBytes bounds an index that is read back.
+	maxIndexBytes = 64 << 20
+	// quickDuration is the measured time of throughput trials of --quick.
+	quickDuration = 500 * time.Millisecond
+)
+
+// several is `run all` under way.
+type several struct {
+	s     streams
+	flags runFlags
+	dir   string
+	index *measurement.Index
+}
+
+func newAll(ctx context.Context, s streams, f runFlags) error {
+	names := experiments.Names()
+	for _, name := range f.only {
+		if !slices.Contains(names, name) {
+			return usageError{unknownExperiment(name)}
+		}
+	}
+	if len(f.only) > 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(f.only, name) })
+	}
+	now := time.Now().Round(time.Millisecond)
+	index := &measurement.Index{
+		Format: measurement.IndexFormat, Started: now, Ended: now, Seed: f.seed,
+		Quick: f.quick, Full: f.full, Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration),
+	}
+	for _, name := range names {
+		index.Entries = append(index.Entries, measurement.IndexEntry{Name: name, Folder: name, State: measurement.EntryNotRun})
+	}
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(runsFolder, now.Format(folderTime)+"-"+everything)
+	}
+	if isIndex(dir) {
+		return fmt.Errorf("%s already holds runs; continue them with --resume %s or choose another folder with --out", dir, shellQuote(dir))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create the folder of the runs: %w; choose another with --out", err)
+	}
+	return (&several{s: s, flags: f, dir: dir, index: index}).run(ctx)
+}
+
+// isIndex says that a folder holds the runs of `run all`.
+func isIndex(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, indexFile))
+	return err == nil
+}
+
+// resumeAll does what an earlier `run all` has not done, failed experiments
+// included.
+func resumeAll(ctx context.Context, s streams, f runFlags) error {
+	index, err := readIndex(f.resume)
+	if err != nil {
+		return usageError{err}
+	}
+	f.seed, f.quick, f.full = index.Seed, index.Quick, index.Full
+	f.blocks, f.duration = index.Blocks, index.Duration.Duration()
+	return (&several{s: s, flags: f, dir: f.resume, index: index}).run(ctx)
+}
+
+func readIndex(dir string) (*measurement.Index, error) {
+	path := filepath.Join(dir, indexFile)
+	text, err := readBounded(path, maxIndexBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the index: %w", err)
+	}
+	var index measurement.Index
+	if err := json.Unmarshal(text, &index); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if index.Format != measurement.IndexFormat {
+		return nil, fmt.Errorf("%s is of format %q, not %s", path, index.Format, measurement.IndexFormat)
+	}
+	for _, e := range index.Entries {
+		if e.Name == "" || e.Folder != filepath.Base(e.Folder) || e.Folder == ".." || e.Folder == "." {
+			return nil, fmt.Errorf("%s names the folder %q, which is not below it", path, e.Folder)
+		}
+	}
+	return &index, nil
+}
+
+// readBounded reads a file of at most so many bytes.
+func readBounded(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return text, err
+}
+
+// run does what is left of the index and writes its pages after each step, so
+// that also a killed program leaves them.
+func (a *several) run(ctx context.Context) error {
+	if err := a.write(); err != nil {
+		return err
+	}
+	for i := range a.index.Entries {
+		e := &a.index.Entries[i]
+		if e.State == measurement.EntryDone {
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if !a.flags.quiet {
+			fmt.Fprintf(a.s.err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), e.Name)
+		}
+		start := time.Now()
+		err := a.one(ctx, e)
+		e.Elapsed += measurement.SecondsOf(time.Since(start))
+		a.settle(ctx, e, err)
+		a.index.Ended = time.Now().Round(time.Millisecond)
+		if err := a.write(); err != nil {
+			return err
+		}
+	}
+	return a.finish(ctx)
+}
+
+// settle says in the entry how its run ended.
+func (a *several) settle(ctx context.Context, e *measurement.IndexEntry, err error) {
+	switch {
+	case err == nil:
+		e.State, e.Reason = measurement.EntryDone, ""
+		return
+	case ctx.Err() != nil:
+		e.State = measurement.EntryStopped
+	default:
+		e.State = measurement.EntryFailed
+	}
+	e.Reason = err.Error()
+	if !a.flags.quiet {
+		fmt.Fprintf(a.s.err, "%s: %s: %v\n", e.Name, e.State, err)
+	}
+}
+
+// one does one experiment, or the rest of it, and summarises what there is.
+func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error) {
+	dir := filepath.Join(a.dir, e.Folder)
+	st, err := store.Resume(dir)
+	var head store.Head
+	var x *experiment.Experiment
+	var plan experiment.Plan
+	switch {
+	case errors.Is(err, store.ErrNoRun):
+		if head, x, plan, err = prepareRun(a.flags, e.Name); err != nil {
+			return err
+		}
+		e.Title = x.Title
+		if a.index.Quick && a.index.Blocks == 0 {
+			if head, x, plan, err = quicken(head, x); err != nil {
+				return err
+			}
+		}
+		st, err = store.Create(dir, head)
+	case err == nil:
+		if head, err = st.Head(); err == nil {
+			x, plan, err = runner.Prepare(head)
+		}
+		if err != nil {
+			err = errors.Join(err, st.Close())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	result, err := measureRun(ctx, a.s, a.flags, st, head, x, plan)
+	if result != nil {
+		report.Summarise(e, result)
+	}
+	return err
+}
+
+// quicken plans an experiment with the fewest blocks that can claim something
+// of all its primary comparisons, and short trials.
+func quicken(head store.Head, x *experiment.Experiment) (store.Head, *experiment.Experiment, experiment.Plan, error) {
+	head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(x.Paths), x.TestInfos()))
+	if head.Duration == 0 {
+		head.Duration = measurement.SecondsOf(quickDuration)
+	}
+	x, plan, err := runner.Prepare(head)
+	head.Planned = len(plan.Trials)
+	return head, x, plan, err
+}
+
+// write writes the index and its pages.
+func (a *several) write() error {
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer, *measurement.Index) error
+	}{
+		{indexFile, report.IndexJSON},
+		{"index.html", report.IndexHTML},
+		{"index.md", report.IndexMarkdown},
+	} {
+		if err := writeAtomically(filepath.Join(a.dir, file.name), func(w io.Writer) error { return file.write(w, a.index) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish prints the index and says what is missing of it.
+func (a *several) finish(ctx context.Context) error {
+	var err error
+	if a.flags.json {
+		err = report.IndexJSON(a.s.out, a.index)
+	} else {
+		colour := isTerminal(a.s.out) && os.Getenv("NO_COLOR") == ""
+		err = report.IndexTerminal(a.s.out, a.index, report.Options{Width: terminalWidth(a.s.out), Colour: colour})
+		fmt.Fprintf(a.s.err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
+	}
+	done, all := a.index.Count(measurement.EntryDone), len(a.index.Entries)
+	if done == all {
+		return err
+	}
+	missing := fmt.Errorf("%d of %d experiments done", done, all)
+	if ctx.Err() != nil {
+		missing = fmt.Errorf("stopped with %d of %d experiments done", done, all)
+	}
+	return errors.Join(fmt.Errorf("%w; go on with: hopbench run --resume %s", missing, shellQuote(a.dir)), err)
+}
+
+// completeOnly completes the last of a list of experiments.
+func completeOnly(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	var out []string
+	for _, name := range experiments.Names() {
+		if !slices.Contains(strings.Split(before, ","), name) {
+			out = append(out, before+name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

@@ -1,0 +1,221 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// This file reads published figures. They are decoded as strictly as an
+// experiment, with a position for every mistake: a number that slipped by a
+// digit or a unit would make every comparison with it wrong.
+
+// filePublishedData is a file of published figures.
+type filePublishedData struct {
+	Format  string                `json:"format" jsonschema:"enum=hopbench.published/1"`
+	Metrics []filePublishedMetric `json:"metrics,omitempty"`
+	Studies []filePublishedStudy  `json:"studies" jsonschema:"minItems=1"`
+}
+
+// filePublishedMetric is a quantity that no test of hopbench brings back.
+type filePublishedMetric struct {
+	Name  string   `json:"name"`
+	Label LineText `json:"label"`
+	Unit  string   `json:"unit" jsonschema:"enum=bit/s,enum=s,enum=B,enum=1,enum=count"`
+}
+
+type filePublishedStudy struct {
+	Name     NameText               `json:"name"`
+	Title    LineText               `json:"title"`
+	About    ProseText              `json:"about,omitempty"`
+	Settings []filePublishedSetting `json:"settings" jsonschema:"minItems=1"`
+}
+
+type filePublishedSetting struct {
+	ID            LineText              `json:"id"`
+	Path          LineText              `json:"path"`
+	Encapsulation LineText              `json:"encapsulation,omitempty"`
+	Machine       LineText              `json:"machine,omitempty"`
+	Tool          LineText              `json:"tool,omitempty"`
+	Flows         int                   `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
+	Duration      TimeText              `json:"duration,omitempty"`
+	Says          ProseText             `json:"says,omitempty"`
+	Figures       []filePublishedNumber `json:"figures,omitempty" jsonschema:"minItems=1"`
+}
+
+// filePublishedNumber is a value, the values of both ends, or readings.
+type filePublishedNumber struct {
+	Metric   string    `json:"metric"`
+	Run      int       `json:"run,omitempty" jsonschema:"minimum=1"`
+	Value    ValueText `json:"value,omitempty"`
+	Sender   ValueText `json:"sender,omitempty"`
+	Receiver ValueText `json:"receiver,omitempty"`
+	Readings LineText  `json:"readings,omitempty"`
+	Unit     LineText  `json:"unit,omitempty"`
+	Printed  LineText  `json:"printed,omitempty"`
+	Note     LineText  `json:"note,omitempty"`
+}
+
+// LoadPublished reads a file of published figures. File names it in messages.
+// What it has wrong comes back as Errors, all at once.
+func LoadPublished(file string, text []byte) (*measurement.PublishedData, error) {
+	d := newDecoder(file, text, document{format: measurement.PublishedFormat, noun: "set of published figures", top: "the file"})
+	top := d.parse(text)
+	if top == nil {
+		return nil, d.err()
+	}
+	var f filePublishedData
+	d.object(top, reflect.ValueOf(&f).Elem(), d.top)
+	p := &publishedLoader{loader: loader{decoder: d, scale: 1}, metrics: map[string]measurement.Metric{}, seen: map[publishedKey]int{}}
+	data := p.data(&f)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// publishedKey is what no two numbers of a file share.
+type publishedKey struct {
+	id, path, tool string
+	flows          int
+	metric, end    string
+	run, second    int
+}
+
+// publishedLoader checks what the file's types cannot say.
+type publishedLoader struct {
+	loader
+	metrics map[string]measurement.Metric // those of the file
+	seen    map[publishedKey]int          // to the line of the first
+}
+
+func (p *publishedLoader) data(f *filePublishedData) *measurement.PublishedData {
+	out := &measurement.PublishedData{Format: measurement.PublishedFormat}
+	for i := range f.Metrics {
+		m := &f.Metrics[i]
+		name := m.Name
+		if _, known := measurement.MetricNamed(name); known {
+			p.wrong(&m.Name, "leave it out", "metric %q is in the catalogue", name)
+		}
+		if _, twice := p.metrics[name]; twice && name != "" {
+			p.wrong(&m.Name, "leave the second out", "a second metric is named %q", name)
+		}
+		p.metrics[name] = measurement.Metric{Name: name, Label: string(m.Label), Unit: measurement.Unit(m.Unit)}
+	}
+	var names []*NameText
+	for i := range f.Studies {
+		names = append(names, &f.Studies[i].Name)
+		out.Studies = append(out.Studies, p.study(&f.Studies[i]))
+	}
+	p.unique("study", names)
+	return out
+}
+
+func (p *publishedLoader) study(f *filePublishedStudy) measurement.PublishedStudy {
+	out := measurement.PublishedStudy{Name: string(f.Name), Title: string(f.Title), About: strings.TrimSpace(string(f.About))}
+	for i := range f.Settings {
+		s := &f.Settings[i]
+		setting := measurement.PublishedSetting{
+			ID: string(s.ID), Path: string(s.Path), Encapsulation: string(s.Encapsulation), Machine: string(s.Machine),
+			Tool: string(s.Tool), Flows: s.Flows, Duration: measurement.SecondsOf(parsed(ParseDuration, s.Duration)),
+			Says: strings.TrimSpace(string(s.Says)),
+		}
+		if !p.written(&s.Figures) && !p.written(&s.Says) {
+			p.wrong(s, "write figures, or what it says", "setting %q says nothing", s.ID)
+		}
+		for j := range s.Figures {
+			for _, n := range p.numbers(&s.Figures[j]) {
+				p.once(&s.Figures[j], setting, n)
+				setting.Figures = append(setting.Figures, n)
+			}
+		}
+		out.Settings = append(out.Settings, setting)
+	}
+	return out
+}
+
+// once refuses the same number twice.
+func (p *publishedLoader) once(f *filePublishedNumber, s measurement.PublishedSetting, n measurement.PublishedNumber) {
+	key := publishedKey{s.ID, s.Path, s.Tool, s.Flows, n.Metric, n.End, n.Run, n.Second}
+	if first, taken := p.seen[key]; taken {
+		p.wrong(f, fmt.Sprintf("the first is at line %d; tell them apart by run or end", first),
+			"%s has a second figure for %s", s.ID, n.Metric)
+		return
+	}
+	p.seen[key] = p.at[f].Line
+}
+
+// numbers are those of one entry: one, one per end, or one per second.
+func (p *publishedLoader) numbers(f *filePublishedNumber) []measurement.PublishedNumber {
+	if f.Metric == "" {
+		return nil
+	}
+	metric, known := p.metrics[f.Metric]
+	if !known {
+		metric, known = measurement.MetricNamed(f.Metric)
+	}
+	if !known {
+		p.wrong(&f.Metric, instead(f.Metric, p.metricNames()), "there is no metric %q", f.Metric)
+		return nil
+	}
+	hasEnds := p.written(&f.Sender) || p.written(&f.Receiver)
+	switch {
+	case p.written(&f.Value) == hasEnds && !p.written(&f.Readings), p.written(&f.Readings) && (hasEnds || p.written(&f.Value)):
+		p.wrong(f, "write value, or sender and receiver, or readings", "a figure for %s has no value, or several", f.Metric)
+		return nil
+	case p.written(&f.Readings) != p.written(&f.Unit):
+		p.wrong(f, "write readings: 985 951 and unit: Mbit, or neither", "readings and their unit belong together")
+		return nil
+	case p.written(&f.Printed) && !p.written(&f.Value):
+		p.misplaced(&f.Printed, "leave it out", "printed stands only beside a value")
+	}
+	base := measurement.PublishedNumber{Metric: metric.Name, Label: metric.Label, Unit: metric.Unit,
+		Run: f.Run, Note: string(f.Note)}
+	var out []measurement.PublishedNumber
+	add := func(field *ValueText, end string) {
+		if *field != "" {
+			n := base
+			n.End, n.Printed, n.Value = end, string(*field), p.value(field, metric, string(*field))
+			out = append(out, n)
+		}
+	}
+	add(&f.Value, "")
+	add(&f.Sender, measurement.PublishedSender)
+	add(&f.Receiver, measurement.PublishedReceiver)
+	for i, reading := range strings.Fields(string(f.Readings)) {
+		n := base
+		n.Second, n.Printed = i+1, reading+string(f.Unit)
+		n.Value = p.value(&f.Readings, metric, n.Printed)
+		out = append(out, n)
+	}
+	if f.Printed != "" && len(out) == 1 {
+		out[0].Printed = string(f.Printed)
+	}
+	return out
+}
+
+// value reads a number in the unit of its metric.
+func (p *publishedLoader) value(field any, metric measurement.Metric, text string) float64 {
+	v, err := ParseValue(metric.Unit, text)
+	var unit *UnitError
+	switch {
+	case errors.As(err, &unit):
+		p.wrong(field, unit.Mend, "value of %s: %s", metric.Name, unit.Problem)
+	case err != nil:
+		p.wrong(field, "", "value of %s: %v", metric.Name, err)
+	}
+	return v
+}
+
+func (p *publishedLoader) metricNames() []string {
+	out := slices.Sorted(maps.Keys(p.metrics))
+	for _, m := range measurement.Catalogue() {
+		out = append(out, m.Name)
+	}
+	return out
+}

@@ -1,0 +1,274 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/stats"
+)
+
+// toleranced is the fixture with a tolerance for some of its figures.
+func toleranced(t testing.TB, blocks int) *measurement.Result {
+	t.Helper()
+	r := fixture(t, blocks)
+	tolerance := func(v float64) *float64 { return &v }
+	for i := range r.Experiment.Published {
+		f := &r.Experiment.Published[i]
+		switch {
+		case f.ID == "E5.1" && f.Test == "flows-1", f.ID == "E5.2" && f.Test == "flows-1":
+			f.Tolerance = tolerance(0.1)
+		case f.ID == "E5.3" && f.Test == "flows-1":
+			f.Tolerance = tolerance(0.01)
+		}
+	}
+	return r
+}
+
+// comparisonFixture holds the fixture against the published figures, and a run
+// in which one path is slower against it.
+func comparisonFixture(t testing.TB) *measurement.Comparison {
+	t.Helper()
+	a, b := toleranced(t, 10), toleranced(t, 8)
+	for i := range b.Trials {
+		if trial := &b.Trials[i]; trial.Path == "one-appliance" && trial.Test == "flows-1" {
+			trial.Metrics["goodput_bits_per_second"] *= 0.8
+		}
+	}
+	b.Environment["hopbench"] = "v0.2.0"
+	runs := []stats.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
+	c := &measurement.Comparison{Format: measurement.ComparisonFormat}
+	for _, run := range runs {
+		r := run.Result
+		c.Runs = append(c.Runs, measurement.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
+			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
+	}
+	c.Runs[0].Held = stats.HoldPublished(a, a.Experiment.Published)
+	changes, notes := stats.CompareRuns(runs[0], runs[1], stats.DefaultOptions())
+	c.Changes, c.Notes = changes, append(stats.Differences(runs[0], runs[1]), notes...)
+	return c
+}
+
+func TestComparisonGolden(t *testing.T) {
+	c := comparisonFixture(t)
+	for name, write := range map[string]func(io.Writer) error{
+		"compare-120.txt": func(w io.Writer) error { return ComparisonTerminal(w, c, Options{Width: 120}) },
+		"compare-60.txt":  func(w io.Writer) error { return ComparisonTerminal(w, c, Options{Width: 60}) },
+		"compare.md":      func(w io.Writer) error { return ComparisonMarkdown(w, c) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, b.Bytes())
+	}
+}
+
+func TestComparisonJSON(t *testing.T) {
+	c := comparisonFixture(t)
+	var b bytes.Buffer
+	if err := ComparisonJSON(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	var back measurement.Comparison
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Format != "hopbench.comparison/1" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Held) != 11 {
+		t.Errorf("read back: %d runs, %d changes", len(back.Runs), len(back.Changes))
+	}
+}
+
+// The published table shows what is held against what, and whether it is within
+// the tolerance; a run without tolerances shows the ratios alone.
+func TestPublishedTableShowsJudgements(t *testing.T) {
+	page := string(htmlText(t, toleranced(t, 10)))
+	for _, want := range []string{
+		`<td role="cell" class="held v-fine">within` + nbsp + `10` + nbsp + `%</td>`, // the baseline, by value
+		"published 0.297×: within" + nbsp + "10" + nbsp + "%",                        // a ratio
+		"published 0.302×: not within" + nbsp + "1" + nbsp + "%",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	r := fixture(t, 10)
+	r.Testbed.Relative = false
+	if strings.Contains(string(htmlText(t, r)), "held") && strings.Contains(string(htmlText(t, r)), `class="held`) {
+		t.Error("without tolerances and ratios there is a column for them")
+	}
+}
+
+// indexFixture is an index with an experiment in each state.
+func indexFixture(t testing.TB) *measurement.Index {
+	t.Helper()
+	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+	x := &measurement.Index{Format: measurement.IndexFormat, Started: start, Ended: start.Add(195 * time.Second), Seed: 7, Quick: true,
+		Entries: []measurement.IndexEntry{
+			{Name: "routing-appliance", Folder: "routing-appliance", State: measurement.EntryDone, Elapsed: 121},
+			{Name: "firewall-fleet", Title: "A fleet", Folder: "firewall-fleet", State: measurement.EntryFailed, Elapsed: 0.2,
+				Reason: "build the lab: hop \"firewall\" of path \"fleet\" needs nf_tables, which this kernel lacks"},
+			{Name: "half", Folder: "half", State: measurement.EntryStopped, Elapsed: 70, Reason: "stopped after 36 of 120 trials"},
+			{Name: "later", Folder: "later", State: measurement.EntryNotRun},
+		}}
+	Summarise(&x.Entries[0], toleranced(t, 10))
+	Summarise(&x.Entries[2], fixture(t, 3))
+	x.Entries[2].Planned = 120
+	return x
+}
+
+func indexPageText(t testing.TB, x *measurement.Index) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := IndexHTML(&b, x); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestIndexGolden(t *testing.T) {
+	x := indexFixture(t)
+	var md, text bytes.Buffer
+	if err := IndexMarkdown(&md, x); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "index.md", md.Bytes())
+	if err := IndexTerminal(&text, x, Options{Width: 90}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "index-90.txt", text.Bytes())
+}
+
+func TestIndexPage(t *testing.T) {
+	page := indexPageText(t, indexFixture(t))
+	// It links to what lies beside or below it, and is otherwise as alone as a
+	// report.
+	links := regexp.MustCompile(`<a href="(#[a-z-]+|[a-z-]+/report\.html)">([^<]*)</a>`)
+	if err := checkPage(links.ReplaceAll(page, []byte("$2"))); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{
+		`href="routing-appliance/report.html"`, `href="half/report.html"`, "1 of 4 experiments done", "1 failed", "stopped early",
+		"which this kernel lacks", "2 of 3 published figures within tolerance", "36 of 120 trials", "default-src &#39;none&#39;",
+	} {
+		if !strings.Contains(string(page), want) && !strings.Contains(string(page), strings.ReplaceAll(want, "&#39;", "'")) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, never := range []string{`href="later/`, `href="firewall-fleet/`} {
+		if strings.Contains(string(page), never) {
+			t.Errorf("the page links to %s, which is not there", never)
+		}
+	}
+	if out := os.Getenv("HOPBENCH_INDEX_OUT"); out != "" {
+		if err := os.WriteFile(out, page, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Names and reasons come from files and error messages.
+func TestHostileIndex(t *testing.T) {
+	const evil = "</style><script>alert(1)</script>\x1b[31m\u202e|`*_[x](y)\n# head"
+	x := indexFixture(t)
+	for i := range x.Entries {
+		x.Entries[i].Name, x.Entries[i].Title, x.Entries[i].Reason, x.Entries[i].Headline = evil, evil, evil, evil
+		x.Entries[i].State = measurement.EntryState(evil)
+		for j := range x.Entries[i].Held {
+			h := &x.Entries[i].Held[j]
+			h.ID, h.Path, h.Test, h.Metric, h.Note, h.Judgement = evil, evil, evil, evil, evil, measurement.Judgement(evil)
+		}
+		for j := range x.Entries[i].Verdicts {
+			x.Entries[i].Verdicts[j] = measurement.IndexVerdict{Verdict: evil, Sentence: evil}
+		}
+	}
+	var md, text bytes.Buffer
+	if err := IndexMarkdown(&md, x); err != nil {
+		t.Fatal(err)
+	}
+	if err := IndexTerminal(&text, x, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	page := string(indexPageText(t, x))
+	for name, out := range map[string]string{"page": page, "Markdown": md.String(), "terminal": text.String()} {
+		if strings.ContainsAny(out, "\x1b\u202e") || name != "terminal" && strings.Contains(out, "<script") {
+			t.Errorf("%s holds what was to be harmless", name)
+		}
+	}
+	c := comparisonFixture(t)
+	for i := range c.Runs {
+		c.Runs[i].Label, c.Runs[i].Source, c.Runs[i].Experiment, c.Runs[i].Environment["hopbench"] = evil, evil, evil, evil
+	}
+	for i := range c.Changes {
+		change := &c.Changes[i]
+		change.Run, change.Reference, change.Path, change.Test, change.Metric, change.Sentence, change.Verdict = evil, evil, evil, evil, evil, evil, evil
+	}
+	c.Notes = append(c.Notes, evil)
+	md.Reset()
+	text.Reset()
+	if err := ComparisonMarkdown(&md, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := ComparisonTerminal(&text, c, Options{Width: 70}); err != nil {
+		t.Fatal(err)
+	}
+	for name, out := range map[string]string{"Markdown": md.String(), "terminal": text.String()} {
+		if strings.ContainsAny(out, "\x1b\u202e") || name != "terminal" && strings.Contains(out, "<script") {
+			t.Errorf("the comparison in %s holds what was to be harmless", name)
+		}
+	}
+}
+
+func TestReadingsAreSaidWhereTheyDepend(t *testing.T) {
+	r := fixture(t, 6)
+	m := newModel(r)
+	if text := strings.Join(m.Seen, " "); strings.Contains(text, "autocorrelation") {
+		t.Errorf("independent readings: %s", text)
+	}
+	for i := range r.Trials {
+		if b := r.Trials[i].Throughput; b != nil {
+			for j := range b.Bytes {
+				b.Bytes[j] = 1e6 + 1e5*float64(j%2)
+			}
+		}
+	}
+	if text := strings.Join(newModel(r).Seen, " "); !strings.Contains(text, "not counted as repetitions") || !strings.Contains(text, "autocorrelation (median −0.") {
+		t.Errorf("readings that swing against each other: %s", text)
+	}
+}
+
+func TestBrowserIndex(t *testing.T) {
+	browser(t)
+	x := indexFixture(t)
+	for _, m := range measurePage(t, indexPageText(t, x), []int{360, 700, 1100}) {
+		if m.Scroll > m.Width || len(m.Wide) > 0 {
+			t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
+		}
+	}
+	folder := os.Getenv(screenshotsEnv)
+	if folder == "" {
+		folder = t.TempDir()
+	}
+	page := write(t, "index.html", indexPageText(t, x))
+	phone := write(t, "phone.html", []byte(`<!doctype html><body style="margin:0"><iframe src="file://`+page+`" style="border:0;width:390px;height:2600px"></iframe>`))
+	for name, args := range map[string][]string{
+		"index-light": {page, "--blink-settings=preferredColorScheme=1", "--window-size=1100,1500"},
+		"index-dark":  {page, "--blink-settings=preferredColorScheme=0", "--window-size=1100,1500"},
+		"index-phone": {phone, "--window-size=500,2600"},
+	} {
+		file := folder + "/" + name + ".png"
+		_, log := browse(t, args[0], append(args[1:], "--screenshot="+file)...)
+		if strings.Contains(log, "CONSOLE") {
+			t.Errorf("the browser logged %s", log)
+		}
+		if n := coloursIn(t, file); n < 20 {
+			t.Errorf("%s has %d colours: nothing was drawn", name, n)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/stats"
+)
+
+// leastReadings is how many readings a trial needs for their autocorrelation to
+// be worth a word.
+const leastReadings = 8
+
+// readingsText says why the readings inside a trial are no samples, with their
+// autocorrelation, where that is beyond that of independent readings in more
+// trials than chance would have: one in twenty, and a little more.
+func (m *model) readingsText() []string {
+	var all []float64
+	beyond := 0
+	for i := range m.r.Trials {
+		t := &m.r.Trials[i]
+		readings := readingsOf(t)
+		if !t.Gate.Passed || len(readings) < leastReadings {
+			continue
+		}
+		r, ok := stats.Autocorrelation(readings)
+		if !ok {
+			continue
+		}
+		all = append(all, r)
+		if math.Abs(r) > stats.AutocorrelationLimit(len(readings)) {
+			beyond++
+		}
+	}
+	if 10*beyond <= len(all) {
+		return nil
+	}
+	slices.Sort(all)
+	return []string{sentence(fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
+		beyond, quantity.Count(len(all), "trial"), quantity.Signed(all[len(all)/2], 2)))}
+}
+
+// readingsOf are the counts of the whole bins after the warm-up.
+func readingsOf(t *measurement.Trial) []float64 {
+	if t.Throughput == nil || !(t.Throughput.Width > 0) || !(t.Warmup >= 0) {
+		return nil
+	}
+	bins := t.Throughput.Bytes
+	first := math.Ceil(float64(t.Warmup/t.Throughput.Width) - 1e-9)
+	last := len(bins) - 1 // the last bin may be cut short
+	if first >= float64(last) {
+		return nil
+	}
+	return bins[int(first):last]
+}

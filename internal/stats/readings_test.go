@@ -1,0 +1,162 @@
+package stats
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// publishedReadings are the sixty readings of row E4.2, thirty a path.
+func publishedReadings(t *testing.T) map[string][]float64 {
+	t.Helper()
+	data, err := experiment.LoadPublished(experiments.PublishedFile, experiments.Published())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]float64{}
+	for _, study := range data.Studies {
+		for _, s := range study.Settings {
+			if readings := s.Readings(goodput); len(readings) > 0 {
+				name, _, _ := strings.Cut(s.Path, " ")
+				out[name] = readings
+			}
+		}
+	}
+	if len(out) != 2 || len(out["public"]) != 30 || len(out["peered"]) != 30 {
+		t.Fatalf("the published readings are %v", out)
+	}
+	return out
+}
+
+// The medians and autocorrelations of the published readings, worked out from
+// the write-up by others, come out of the data.
+func TestPublishedReadings(t *testing.T) {
+	readings := publishedReadings(t)
+	for _, c := range []struct {
+		path      string
+		median, r float64
+	}{
+		{"public", 962.5e6, -0.68},
+		{"peered", 962.0e6, -0.50},
+	} {
+		if got := median(readings[c.path]); got != c.median {
+			t.Errorf("median of %s is %v, want %v", c.path, got, c.median)
+		}
+		r, ok := Autocorrelation(readings[c.path])
+		if !ok || math.Abs(r-c.r) >= 0.005 {
+			t.Errorf("autocorrelation of %s is %v (%v), want %v", c.path, r, ok, c.r)
+		}
+		if math.Abs(r) <= AutocorrelationLimit(30) {
+			t.Errorf("%v of %s is within what independent readings show", r, c.path)
+		}
+	}
+}
+
+// Even if each second is wrongly taken for a trial, no cost is claimed.
+func TestReadingsTakenForTrials(t *testing.T) {
+	readings := publishedReadings(t)
+	a := Analyse(concat(trialsOf("peered", flows1.Name, goodput, readings["peered"]...), trialsOf("public", flows1.Name, goodput, readings["public"]...)),
+		[]measurement.TestInfo{flows1}, pathsNamed("peered", "public"), Options{})
+	if c := only(t, a); c.Verdict != measurement.NoCost || c.Bound > 0.01 || *c.P < 0.05 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// One run per path is one trial per path: whatever its readings, no difference
+// may be claimed, neither as a cost nor as the absence of one.
+func TestNothingIsClaimedFromOneRun(t *testing.T) {
+	readings := publishedReadings(t)
+	paths := pathsNamed("public", "peered")
+	one := concat(trialsOf("public", "flows-1", goodput, mean(readings["public"])), trialsOf("peered", "flows-1", goodput, mean(readings["peered"])))
+	a := Analyse(one, []measurement.TestInfo{flows1}, paths, DefaultOptions())
+	cost := only(t, a)
+	if cost.N != 1 || cost.Verdict != measurement.NotResolved || cost.Low != nil || cost.P != nil || cost.BlocksNeeded < 6 {
+		t.Errorf("from one run per path: %+v", cost)
+	}
+	for _, c := range a.Cells {
+		if c.Low != nil {
+			t.Errorf("one trial has the interval [%v, %v]", *c.Low, *c.High)
+		}
+	}
+	// Nor when the two are held against each other as runs.
+	asRun := func(label, path string) LabelledRun {
+		return LabelledRun{Label: label, Result: &measurement.Result{Paths: pathsNamed("path"), Tests: []measurement.TestInfo{flows1},
+			Trials: trialsOf("path", "flows-1", goodput, mean(readings[path]))}}
+	}
+	changes, notes := CompareRuns(asRun("A", "public"), asRun("B", "peered"), DefaultOptions())
+	if len(changes) != 1 || changes[0].Verdict != measurement.NotResolved || changes[0].Low != nil || changes[0].P != nil || changes[0].Worse() {
+		t.Errorf("one run against one run: %+v", changes)
+	}
+	if !strings.Contains(strings.Join(notes, " "), "too few trials") {
+		t.Errorf("the notes do not say that there are too few trials: %q", notes)
+	}
+	for path, want := range map[string]string{"public": "−0.68", "peered": "−0.50"} {
+		text := ReadingsSentence("E4.2", readings[path])
+		for _, part := range []string{"30 readings", "one trial", "no difference", want, "±0.36"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the sentence on %s does not say %q: %s", path, part, text)
+			}
+		}
+	}
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func TestAutocorrelation(t *testing.T) {
+	for _, c := range []struct {
+		readings []float64
+		want     float64
+		ok       bool
+	}{
+		{nil, 0, false},
+		{[]float64{1, 2}, 0, false},
+		{[]float64{5, 5, 5, 5}, 0, false},
+		{[]float64{0.1, 0.1, 0.1}, 0, false},
+		{[]float64{1, -1, 1, -1}, -0.75, true},
+		// Mean 2.5: (1.5·0.5 − 0.5·0.5 + 0.5·1.5)/(2·(1.5² + 0.5²)) = 1.25/5.
+		{[]float64{1, 2, 3, 4}, 0.25, true},
+		{[]float64{1e300, -1e300, 1e300}, 0, false}, // its squares overflow
+	} {
+		got, ok := Autocorrelation(c.readings)
+		if ok != c.ok || math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%v: %v, %v; want %v, %v", c.readings, got, ok, c.want, c.ok)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		readings := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 3, 40).Draw(t, "readings")
+		r, ok := Autocorrelation(readings)
+		if ok && (math.IsNaN(r) || math.Abs(r) > 1+1e-9) {
+			t.Fatalf("%v of %v", r, readings)
+		}
+		moved := make([]float64, len(readings))
+		for i, v := range readings {
+			moved[i] = 1e3 + 7*v
+		}
+		if s, same := Autocorrelation(moved); ok && same && math.Abs(r-s) > 1e-6 {
+			t.Fatalf("%v becomes %v when the readings are moved and stretched", r, s)
+		}
+	})
+	for i := range 3 {
+		if text := ReadingsSentence("x", make([]float64, i)); text != "" {
+			t.Errorf("%d readings say %q", i, text)
+		}
+	}
+	if text := ReadingsSentence("x", []float64{7, 7, 7}); !strings.Contains(text, "one trial") || strings.Contains(text, "autocorrelation") {
+		t.Errorf("readings that are all the same say %q", text)
+	}
+	if text := ReadingsSentence("x", []float64{1, 2, 3}); !strings.Contains(text, "within the ±") {
+		t.Errorf("three readings say %q", text)
+	}
+}
