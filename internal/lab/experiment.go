@@ -107,6 +107,7 @@ type walk struct {
 	previous End
 	pending  []experiment.Impairment
 	mtu      int
+	inspect  *IDPS // of the link in the making
 	links    int
 	names    map[string]int // of nodes, and how often
 	stations []station
@@ -143,6 +144,10 @@ func (w *walk) hop(hop experiment.Hop) error {
 	var err error
 	switch hop.Type {
 	case experiment.Cable:
+	case experiment.IDPS:
+		if err := w.idps(hop); err != nil {
+			return err
+		}
 	case experiment.Router:
 		err = w.router(hop)
 	case experiment.Firewall:
@@ -183,10 +188,12 @@ func (w *walk) join(next End) error {
 	}
 	w.previous.Address = address(w.index, w.links, 1)
 	next.Address = address(w.index, w.links, 2)
-	w.topology.Links = append(w.topology.Links, Link{
+	link := Link{
 		A: w.previous, B: next, MTU: w.mtu,
 		Cable: cableOf(w.pending, w.path.Name, w.links),
-	})
+	}
+	w.inspected(&link)
+	w.topology.Links = append(w.topology.Links, link)
 	w.path.Hops = append(w.path.Hops, next.Address.Addr())
 	w.pending, w.mtu, w.links = nil, 0, w.links+1
 	return nil

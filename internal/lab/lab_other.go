@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"net"
+
+	"github.com/hopbench/hopbench/internal/idps"
 )
 
 // ErrClosed is what a lab's methods return after Close.
@@ -51,6 +53,12 @@ func (*Lab) Counters(context.Context) (Counters, error) { return Counters{}, err
 
 // OuterPorts says that the lab needs Linux.
 func (*Lab) OuterPorts(context.Context, string, OuterPath) ([]uint16, error) { return nil, errNotLinux }
+
+// SetMode says that the lab needs Linux.
+func (*Lab) SetMode(context.Context, string, idps.Mode) error { return errNotLinux }
+
+// Alerts says that the lab needs Linux.
+func (*Lab) Alerts(context.Context, string) ([]idps.AlertRecord, error) { return nil, errNotLinux }
 
 // Exec says that the lab needs Linux.
 func (*Lab) Exec(context.Context, string, Command) (int, error) { return 0, errNotLinux }

@@ -1,0 +1,211 @@
+package idps
+
+import (
+	"bytes"
+	"math"
+)
+
+const (
+	// Reach is how far from the content that is looked for, in bytes before
+	// its end and behind it, the rest of a rule may lie. What a rule finds so
+	// depends on the stream alone and not on how it was cut into segments.
+	Reach = 2048
+	// historyBytes is what of a stream is kept to look back at.
+	historyBytes = 2 * Reach
+	// maxPending bounds the rules that wait for more of one stream.
+	maxPending = 32
+	// maxAttempts bounds the work of holding one rule against the bytes around
+	// its content, where contents that are found often may combine in many ways.
+	maxAttempts = 3000
+)
+
+// stream is one direction of a flow, or a single datagram, as inspection sees
+// it. Offsets count its bytes from where it began.
+type stream struct {
+	state   uint32
+	end     int64 // offset behind the last byte that was searched
+	history []byte
+	pending []pending
+	// joined streams were come across in the middle: where they began is not
+	// known, and rules that ask for it do not apply.
+	joined bool
+	// limited says that rules were dropped from pending.
+	limited bool
+}
+
+// pending is a rule whose content was found and whose rest was not, yet.
+type pending struct {
+	rule *Rule
+	at   int64 // offset behind the content
+}
+
+// window is the part of a stream that can be looked at: data, and before it the
+// stream's history.
+type window struct {
+	*stream
+	data    []byte
+	begin   int64   // offset of data
+	scratch *[]byte // for what lies in both
+}
+
+// bytes are those from offset lo to hi as far as they are there, and where
+// they begin.
+func (w *window) bytes(lo, hi int64) ([]byte, int64) {
+	lo = max(lo, w.begin-int64(len(w.history)))
+	hi = min(hi, w.begin+int64(len(w.data)))
+	switch {
+	case lo >= hi:
+		return nil, lo
+	case lo >= w.begin:
+		return w.data[lo-w.begin : hi-w.begin], lo
+	}
+	history := w.history[int64(len(w.history))-(w.begin-lo):]
+	if hi <= w.begin {
+		return history[:hi-lo], lo
+	}
+	*w.scratch = append(append((*w.scratch)[:0], history...), w.data[:hi-w.begin]...)
+	return *w.scratch, lo
+}
+
+// matches holds a rule, whose content ends at an offset, against what is there.
+// more tells that it may match when more of the stream has come.
+func (w *window) matches(r *Rule, at int64) (matched, more bool) {
+	if r.alone {
+		s := &r.steps[0]
+		if s.folded != nil {
+			return true, false
+		}
+		found, _ := w.bytes(at-int64(len(s.content)), at)
+		return bytes.Equal(found, s.content), false
+	}
+	area, from := w.bytes(at-Reach, at+Reach)
+	e := evaluation{steps: r.steps, area: area, from: from, joined: w.joined, left: maxAttempts}
+	return e.rest(0, 0), w.begin+int64(len(w.data)) < at+Reach
+}
+
+// remember keeps the end of data, which was searched, to look back at.
+func (s *stream) remember(data []byte) {
+	if len(data) >= historyBytes {
+		s.history = append(s.history[:0], data[len(data)-historyBytes:]...)
+		return
+	}
+	// Twice the room, so that not every small segment moves all of it.
+	if len(s.history)+len(data) > 2*historyBytes {
+		n := copy(s.history, s.history[len(s.history)-historyBytes:])
+		s.history = s.history[:n]
+	}
+	s.history = append(s.history, data...)
+}
+
+// interrupted forgets everything that leads to the bytes that come next, since
+// n bytes between are missing.
+func (s *stream) interrupted(n int64) {
+	s.state, s.end = 0, s.end+n
+	s.history, s.pending = s.history[:0], s.pending[:0]
+}
+
+// evaluation holds the steps of one rule against a part of a stream.
+type evaluation struct {
+	steps  []step
+	area   []byte
+	from   int64 // offset of area in the stream
+	joined bool
+	left   int // attempts
+}
+
+// rest tells whether the steps from the i-th on can be found, when the one
+// before ended at an index of area.
+func (e *evaluation) rest(i, before int) bool {
+	if i == len(e.steps) {
+		return true
+	}
+	s := &e.steps[i]
+	if s.expression != nil {
+		return e.expression(s, i, before)
+	}
+	lo, hi := e.span(s, before)
+	pattern, find := s.content, bytes.Index
+	if s.folded != nil {
+		pattern, find = s.folded, indexFold
+	}
+	for lo+len(pattern) <= hi && e.left > 0 {
+		e.left--
+		at := find(e.area[lo:hi], pattern)
+		if s.negated {
+			return at < 0 && e.rest(i+1, before)
+		}
+		if at < 0 {
+			return false
+		}
+		if e.rest(i+1, lo+at+len(pattern)) {
+			return true
+		}
+		lo += at + 1
+	}
+	return s.negated && e.left > 0 && e.rest(i+1, before)
+}
+
+// span is where in area a content may lie.
+func (e *evaluation) span(s *step, before int) (lo, hi int) {
+	hi = len(e.area)
+	switch {
+	case s.relative:
+		lo = before + s.from
+	case s.from == 0 && !s.bounded:
+		return 0, hi
+	case e.joined:
+		return hi, 0 // nobody knows where offset 0 was
+	default:
+		// Offsets beyond what an int holds lie outside anyway.
+		lo = int(max(int64(s.from)-e.from, math.MinInt32))
+	}
+	if s.bounded {
+		hi = min(hi, lo+s.span)
+	}
+	return max(lo, 0), max(hi, 0)
+}
+
+func (e *evaluation) expression(s *step, i, before int) bool {
+	lo := 0
+	switch {
+	case s.relative:
+		lo = before
+	case (s.fromStart || s.fromLine) && (e.from > 0 || e.joined):
+		if s.fromStart {
+			return false
+		}
+		// Before the first end of a line it is not known where a line began.
+		newline := bytes.IndexByte(e.area, '\n')
+		if newline < 0 {
+			return false
+		}
+		lo = newline + 1
+	}
+	if e.left <= 0 {
+		return false
+	}
+	e.left--
+	found := s.expression.FindReaderIndex(&byteRunes{data: e.area[lo:]})
+	return found != nil && e.rest(i+1, lo+found[1])
+}
+
+// indexFold is bytes.Index for a pattern in lower case, without regard to the
+// case of ASCII letters in data.
+func indexFold(data, pattern []byte) int {
+	first := pattern[0]
+	for i := 0; i+len(pattern) <= len(data); i++ {
+		if fold(data[i]) == first && equalFold(data[i:i+len(pattern)], pattern) {
+			return i
+		}
+	}
+	return -1
+}
+
+func equalFold(data, pattern []byte) bool {
+	for i, b := range data {
+		if fold(b) != pattern[i] {
+			return false
+		}
+	}
+	return true
+}
