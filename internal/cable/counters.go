@@ -41,7 +41,7 @@ type Counters struct {
 // read by any.
 type tally struct {
 	received, frames, bytes, lost, dropped, duplicated, reordered, refused, denied, added atomic.Uint64
-	_                                                                      [64]byte // the other direction's thread writes elsewhere
+	_                                                                                     [64]byte // the other direction's thread writes elsewhere
 }
 
 func (t *tally) read() DirectionCounters {

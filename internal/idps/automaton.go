@@ -23,8 +23,8 @@ type automaton struct {
 	found [][]int32
 }
 
-// maxTableEntries bounds the table to 256 MiB.
-const maxTableEntries = 64 << 20
+// maxTableEntries bounds the table to 128 MiB.
+const maxTableEntries = 32 << 20
 
 func fold(b byte) byte {
 	if b >= 'A' && b <= 'Z' {

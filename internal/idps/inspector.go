@@ -47,6 +47,7 @@ type Inspector struct {
 // worker is what one direction's thread has for itself, but for the counters.
 type worker struct {
 	tally
+	packet   packet // in hand; apart from the stack, to which it would not be confined
 	scratch  []byte
 	datagram stream
 	back     []byte
@@ -126,7 +127,8 @@ func (i *Inspector) Inspect(direction int, frame []byte) (pass bool, back, ahead
 		return true, nil, nil
 	}
 	w := &i.workers[direction]
-	var p packet
+	p := &w.packet
+	*p = packet{}
 	switch p.read(frame) {
 	case kindFragment:
 		w.fragments.Add(1)
@@ -135,7 +137,7 @@ func (i *Inspector) Inspect(direction int, frame []byte) (pass bool, back, ahead
 		w.others.Add(1)
 		return true, nil, nil
 	}
-	f, side, began, pushed := i.table.find(&p)
+	f, side, began, pushed := i.table.find(p)
 	if began {
 		w.flows.Add(1)
 	}
@@ -146,16 +148,16 @@ func (i *Inspector) Inspect(direction int, frame []byte) (pass bool, back, ahead
 	case f == nil:
 		return true, nil, nil
 	case f.denied.Load():
-		return w.refuse(&p, 0, false)
+		return w.refuse(p, 0, false)
 	}
-	v := visit{Inspector: i, worker: w, flow: f, side: side, packet: &p}
+	v := visit{Inspector: i, worker: w, flow: f, side: side, packet: p}
 	if p.protocol == protocolUDP {
 		v.udp()
 	} else {
 		v.tcp()
 	}
 	if f.denied.Load() {
-		return w.refuse(&p, v.next, v.stopped)
+		return w.refuse(p, v.next, v.stopped)
 	}
 	return true, nil, nil
 }
@@ -293,7 +295,11 @@ func (v *visit) search(s *stream, data []byte) {
 	waiting := s.pending
 	s.pending = s.pending[:0]
 	for _, p := range waiting {
-		v.consider(&w, p.rule, p.at)
+		if w.adds(p.rule) {
+			v.consider(&w, p.rule, p.at)
+		} else if w.mayCome(p.at) {
+			s.pending = append(s.pending, p)
+		}
 	}
 	for at := 0; at < len(data) && !v.decided(); {
 		next, n, found := v.automaton.search(s.state, data[at:])

@@ -80,7 +80,38 @@ func (w *window) matches(r *Rule, at int64) (matched, more bool) {
 	}
 	area, from := w.bytes(at-Reach, at+Reach)
 	e := evaluation{steps: r.steps, area: area, from: from, joined: w.joined, left: maxAttempts}
-	return e.rest(0, 0), w.begin+int64(len(w.data)) < at+Reach
+	return e.rest(0, 0), w.mayCome(at)
+}
+
+// mayCome tells whether more of what is around a content is still to come.
+func (w *window) mayCome(at int64) bool { return w.begin+int64(len(w.data)) < at+Reach }
+
+// adds tells whether data can complete a match of a rule that could not be found
+// before: one of its contents ends there, or nobody can say.
+func (w *window) adds(r *Rule) bool {
+	for i := range r.steps {
+		s := &r.steps[i]
+		switch {
+		case s.expression != nil:
+			return true
+		case s.negated:
+			continue // more of the stream takes matches away only
+		}
+		pattern, find := s.needle()
+		area, _ := w.bytes(w.begin-int64(len(pattern)-1), math.MaxInt64)
+		if find(area, pattern) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// needle is what a content looks for, and how.
+func (s *step) needle() (pattern []byte, find func(data, pattern []byte) int) {
+	if s.folded != nil {
+		return s.folded, indexFold
+	}
+	return s.content, bytes.Index
 }
 
 // remember keeps the end of data, which was searched, to look back at.
@@ -124,10 +155,7 @@ func (e *evaluation) rest(i, before int) bool {
 		return e.expression(s, i, before)
 	}
 	lo, hi := e.span(s, before)
-	pattern, find := s.content, bytes.Index
-	if s.folded != nil {
-		pattern, find = s.folded, indexFold
-	}
+	pattern, find := s.needle()
 	for lo+len(pattern) <= hi && e.left > 0 {
 		e.left--
 		at := find(e.area[lo:hi], pattern)
