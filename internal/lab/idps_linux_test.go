@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ tests:
 
 // idpsTopology lays an experiment out whose idps has the keys; files are
 // relative to dir.
-func idpsTopology(t *testing.T, dir, keys string) (Topology, []Path, error) {
+func idpsTopology(t testing.TB, dir, keys string) (Topology, []Path, error) {
 	t.Helper()
 	e, err := experiment.Load(filepath.Join(dir, "test.yaml"), []byte(fmt.Sprintf(idpsExperiment, keys)))
 	if err != nil {
@@ -215,7 +216,14 @@ const talkBytes = 300_000
 // attack opens a connection from client to server, over which sender sends the
 // two parts with a segment boundary between. It returns what sender and receiver
 // say: "all" was delivered, or "reset".
-func attack(t *testing.T, l *Lab, sender, first, second string) (said [2]string) {
+func attack(t testing.TB, l *Lab, sender, first, second string) (said [2]string) {
+	t.Helper()
+	return exchange(t, l, sender, first, second, talkBytes)
+}
+
+// exchange is attack with so many bytes before the first part, and as many
+// behind the second.
+func exchange(t testing.TB, l *Lab, sender, first, second string, around int) (said [2]string) {
 	t.Helper()
 	address := l.topology.Links[1].B.Address.Addr().String() + ":7000"
 	r, w, err := os.Pipe()
@@ -228,14 +236,14 @@ func attack(t *testing.T, l *Lab, sender, first, second string) (said [2]string)
 	server := make(chan error, 1)
 	go func() {
 		defer w.Close()
-		_, err := l.Exec(ctx, "server", Command{Argv: talkCommand("listen", address, sender == "server", first, second), Stdout: w, Stderr: w})
+		_, err := l.Exec(ctx, "server", Command{Argv: talkCommand("listen", address, sender == "server", first, second, around), Stdout: w, Stderr: w})
 		server <- err
 	}()
 	listening := make([]byte, len("listening\n"))
 	if _, err := io.ReadFull(r, listening); err != nil {
 		t.Fatalf("the server does not listen: %v", err)
 	}
-	said[0] = strings.TrimSpace(must(t, l, "client", talkCommand("dial", address, sender == "client", first, second)...))
+	said[0] = strings.TrimSpace(must(t, l, "client", talkCommand("dial", address, sender == "client", first, second, around)...))
 	rest, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
@@ -250,24 +258,29 @@ func attack(t *testing.T, l *Lab, sender, first, second string) (said [2]string)
 	return said
 }
 
-func talkCommand(how, address string, sends bool, first, second string) []string {
+func talkCommand(how, address string, sends bool, first, second string, around int) []string {
 	role := "receive"
 	if sends {
 		role = "send"
 	}
-	return []string{selfExecutable, "talk", how, address, role, first, second}
+	return []string{selfExecutable, "talk", how, address, role, first, second, strconv.Itoa(around)}
 }
 
 // talk is one end of what attack arranges. It prints how it ended.
 func talk(args []string) int {
 	how, address, role, first, second := args[0], args[1], args[2], args[3], args[4]
+	around, err := strconv.Atoi(args[5])
+	if err != nil {
+		fmt.Println(err)
+		return 0
+	}
 	conn, err := talkConn(how, address)
 	if err != nil {
 		fmt.Println(err)
 		return 0
 	}
 	defer conn.Close()
-	filler := bytes.Repeat([]byte("0123456789"), talkBytes/10)
+	filler := bytes.Repeat([]byte("0123456789"), around/10)
 	before, after := append(slices.Clone(filler), first...), append([]byte(second), filler...)
 	if role == "send" {
 		err = talkSend(conn, before, after)
@@ -338,4 +351,38 @@ func talkReceive(conn net.Conn, parts ...[]byte) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkIDPS is what the cable of an idps costs in each mode, beside the
+// same cable without one: processor time of its process for a megabyte carried.
+func BenchmarkIDPS(b *testing.B) {
+	topology, _, err := idpsTopology(b, ".", "mode: off")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, mode := range append([]idps.Mode{"none"}, idps.Modes()...) {
+		b.Run(string(mode), func(b *testing.B) {
+			links := slices.Clone(topology.Links)
+			links[1].IDPS = nil
+			if mode != "none" {
+				links[1].IDPS = &IDPS{Mode: mode}
+			}
+			l := startLab(b, Topology{Nodes: topology.Nodes, Links: links})
+			used := func() time.Duration {
+				c, err := l.Counters(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				return c.Cables[0].CPU
+			}
+			const around = 64_000_000
+			before := used()
+			for b.Loop() {
+				if said := exchange(b, l, "client", "harmless", "text", around); said != [2]string{"all", "all"} {
+					b.Fatal(said)
+				}
+			}
+			b.ReportMetric(float64((used()-before).Microseconds())/(2*around/1e6*float64(b.N)), "cable-CPU-µs/MB")
+		})
+	}
 }
