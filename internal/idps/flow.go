@@ -44,9 +44,11 @@ type flow struct {
 	older, newer *flow         // in the order of use, guarded by the shard
 	used         time.Duration // likewise
 
-	sides  [2]side
-	stages atomic.Uint32 // of the handshake
-	denied atomic.Bool
+	sides [2]side
+	// confirmed is a connection whose client acknowledged the server's SYN, and
+	// datagrams that were answered.
+	confirmed atomic.Bool
+	denied    atomic.Bool
 	// passed flows matched a pass rule.
 	passed  atomic.Bool
 	limited atomic.Bool
@@ -55,12 +57,6 @@ type flow struct {
 	bits    []uint64   // flowbits, nil until one is set
 	alerted []*Rule
 }
-
-// The stages of a handshake, and of a UDP flow who has sent.
-const (
-	stageAnswered  = 1 << iota // the server's SYN, or a first datagram
-	stageConfirmed             // the client's acknowledgement of it
-)
 
 // side is one sender of a flow.
 type side struct {
@@ -84,29 +80,18 @@ const acknowledged = 1 << 32
 // established tells of a connection that its handshake is over, or was before
 // it was come across; of a UDP flow that both sides have sent.
 func (f *flow) established() bool {
-	return f.key.protocol == protocolTCP && !f.opened || f.stages.Load()&stageConfirmed != 0
+	return f.key.protocol == protocolTCP && !f.opened || f.confirmed.Load()
 }
 
-// advance follows the handshake.
+// advance follows the handshake by what the client sends, so that it does not
+// matter whether the way back comes by here.
 func (f *flow) advance(p *packet, side int) {
-	stages := f.stages.Load()
-	if stages&stageConfirmed != 0 {
+	if f.confirmed.Load() {
 		return
 	}
-	answer, confirmation := side != f.client, side == f.client
-	if p.protocol == protocolTCP {
-		answer = answer && p.flags&(flagSYN|flagACK) == flagSYN|flagACK
-		confirmation = confirmation && p.flags&flagACK != 0
-	} else {
-		confirmation = answer // both have sent then
+	if p.protocol == protocolTCP && side == f.client && p.flags&flagACK != 0 || p.protocol == protocolUDP && side != f.client {
+		f.confirmed.Store(true)
 	}
-	if answer {
-		stages |= stageAnswered
-	}
-	if confirmation && stages&stageAnswered != 0 {
-		stages |= stageConfirmed
-	}
-	f.stages.Or(stages)
 }
 
 // allows tells whether the rule's flowbits are as it asks.
