@@ -144,14 +144,12 @@ func (w *walk) hop(hop experiment.Hop) error {
 	var err error
 	switch hop.Type {
 	case experiment.Cable:
-	case experiment.IDPS:
-		if err := w.idps(hop); err != nil {
-			return err
-		}
 	case experiment.Router:
 		err = w.router(hop)
 	case experiment.Firewall:
 		err = w.firewall(hop)
+	case experiment.IDPS:
+		err = w.idps(hop)
 	case experiment.NAT:
 		err = w.nat(hop)
 	case experiment.Gateway:

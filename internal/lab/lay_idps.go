@@ -23,7 +23,7 @@ func (w *walk) idps(hop experiment.Hop) error {
 	if err != nil {
 		return fmt.Errorf("hop %s: %w", hop.Name, err)
 	}
-	if err := w.forwarder(hop); err != nil {
+	if err := w.router(hop); err != nil {
 		return err
 	}
 	w.inspect = &IDPS{Mode: idps.Mode(hop.Mode), Rules: rules}
