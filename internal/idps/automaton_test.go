@@ -108,3 +108,14 @@ func TestAutomatonIsBounded(t *testing.T) {
 		t.Log(err)
 	}
 }
+
+func TestIndexFold(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		letters := []string{"aAb", "aAbBcC.", ".,-\x80\xe4", "zZ{[@`"}[seed%4]
+		data, pattern := randomText(r, letters, r.IntN(40)), folded(randomText(r, letters, 1+r.IntN(4)))
+		if got, want := indexFold(data, pattern), bytes.Index(folded(data), pattern); got != want {
+			t.Fatalf("%q in %q: at %d, want %d", pattern, data, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package idps
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -56,6 +57,7 @@ func BenchmarkInspect(b *testing.B) {
 					sequence := c.next[0] - uint32(len(frames)*size)
 					b.SetBytes(int64(size))
 					b.ReportAllocs()
+					runtime.GC() // of the preparation, in whose time it is
 					end := perCore(b)
 					for n := 0; b.Loop(); n++ {
 						frame := frames[n%len(frames)]

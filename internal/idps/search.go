@@ -218,15 +218,49 @@ func (e *evaluation) expression(s *step, i, before int) bool {
 }
 
 // indexFold is bytes.Index for a pattern in lower case, without regard to the
-// case of ASCII letters in data.
+// case of ASCII letters in data. It goes from one first letter to the next, of
+// either case, each of which is searched for once.
 func indexFold(data, pattern []byte) int {
-	first := pattern[0]
-	for i := 0; i+len(pattern) <= len(data); i++ {
-		if fold(data[i]) == first && equalFold(data[i:i+len(pattern)], pattern) {
-			return i
+	if len(data) < len(pattern) {
+		return -1
+	}
+	starts := data[:len(data)-len(pattern)+1]
+	lower := cursor{data: starts, letter: pattern[0]}
+	upper := cursor{data: starts, letter: pattern[0], at: len(starts)}
+	if l := pattern[0]; l >= 'a' && l <= 'z' {
+		upper = cursor{data: starts, letter: l - ('a' - 'A')}
+		upper.seek(0)
+	}
+	for lower.seek(0); ; {
+		at := min(lower.at, upper.at)
+		if at == len(starts) {
+			return -1
+		}
+		if equalFold(data[at:at+len(pattern)], pattern) {
+			return at
+		}
+		if lower.at == at {
+			lower.seek(at + 1)
+		} else {
+			upper.seek(at + 1)
 		}
 	}
-	return -1
+}
+
+// cursor goes from one occurrence of a letter to the next; behind the last it
+// is at the end of data.
+type cursor struct {
+	data   []byte
+	letter byte
+	at     int
+}
+
+func (c *cursor) seek(from int) {
+	if n := bytes.IndexByte(c.data[from:], c.letter); n >= 0 {
+		c.at = from + n
+	} else {
+		c.at = len(c.data)
+	}
 }
 
 func equalFold(data, pattern []byte) bool {

@@ -12,7 +12,7 @@ func categories() []category {
 		{1001001, "Paths that climb out of a folder", "web-application-attack", traversal()},
 		{1002001, "Files that no server should hand out", "web-application-activity",
 			each(sensitiveFiles, toServer, "request for", func(f string) string {
-				return established + anyCase(f) + " " + content(" HTTP/1.") + " distance:0; within:400;"
+				return established + anyCase(f) + " fast_pattern; " + content(" HTTP/1.") + " distance:0; within:400;"
 			})},
 		{1003001, "Pieces of SQL in a request", "web-application-attack",
 			each(sql, toServer, "SQL injection", func(s string) string { return established + anyCase(s) })},
