@@ -18,6 +18,7 @@ type Cable struct {
 	config     Config
 	ports      [2]*Port
 	directions [2]*direction
+	inspector  Inspector // nil for none
 	started    atomic.Bool
 
 	mu      sync.Mutex // guards wake against use after it was closed
@@ -223,12 +224,17 @@ func (d *direction) runDirect() error {
 			return d.from.failed("read", errno)
 		}
 		d.tally.received.Add(1)
-		if len(frame) >= virtioHeaderBytes {
-			if err := d.passOn(frame); err != nil {
-				return err
-			}
-		} else {
+		var err error
+		switch {
+		case len(frame) < virtioHeaderBytes:
 			d.tally.refused.Add(1)
+		case d.inspects():
+			err = d.inspectDirect(frame)
+		default:
+			err = d.passOn(frame)
+		}
+		if err != nil {
+			return err
 		}
 		d.received()
 	}
@@ -310,13 +316,13 @@ func (d *direction) runQueued() error {
 		}
 		drained := false
 		for range readsPerRelease {
-			errno := d.takeIn()
-			if errno == unix.EAGAIN {
+			empty, err := d.takeIn()
+			if err != nil {
+				return err
+			}
+			if empty {
 				drained = true
 				break
-			}
-			if errno != 0 {
-				return d.from.failed("read", errno)
 			}
 		}
 		if !drained {
@@ -329,13 +335,13 @@ func (d *direction) runQueued() error {
 	return nil
 }
 
-// takeIn reads one frame and puts it on the line.
-func (d *direction) takeIn() unix.Errno {
+// takeIn reads one frame and puts it on the line; empty tells that there is none.
+func (d *direction) takeIn() (empty bool, err error) {
 	n := 0
 	if r := d.from.ring; r != nil {
 		frame, ok := r.peek()
 		if !ok {
-			return unix.EAGAIN
+			return true, nil
 		}
 		if n = len(frame); n <= maxFrameBytes {
 			d.slab.fill(frame)
@@ -345,17 +351,24 @@ func (d *direction) takeIn() unix.Errno {
 		r.done()
 	} else {
 		var errno unix.Errno
-		if n, errno = d.from.readVector(d.slab.input[:]); errno != 0 {
-			return errno
+		switch n, errno = d.from.readVector(d.slab.input[:]); errno {
+		case 0:
+		case unix.EAGAIN:
+			return true, nil
+		default:
+			return false, d.from.failed("read", errno)
 		}
 	}
 	d.tally.received.Add(1)
-	if n < virtioHeaderBytes {
+	switch {
+	case n < virtioHeaderBytes:
 		d.tally.refused.Add(1)
-		return 0
+	case d.inspects():
+		return false, d.inspectQueued(n)
+	default:
+		d.admit(n)
 	}
-	d.admit(n)
-	return 0
+	return false, nil
 }
 
 // admit decides what becomes of the frame of n bytes that was just read.

@@ -54,6 +54,9 @@ type Cable struct{}
 // New fails: it needs Linux.
 func New(_, _ *Port, _ Config) (*Cable, error) { return nil, errNeedsLinux }
 
+// Inspect does nothing.
+func (c *Cable) Inspect(Inspector) {}
+
 // Counters are all zero.
 func (c *Cable) Counters() Counters { return Counters{} }
 

@@ -4,9 +4,11 @@ import "sync/atomic"
 
 // DirectionCounters count what happened to the frames of one direction. A
 // super-packet is one frame. Every frame ends in exactly one of Frames,
-// LostFrames, QueueDroppedFrames and RefusedFrames, or is still on the wire:
+// LostFrames, QueueDroppedFrames, RefusedFrames and DeniedFrames, or is still
+// on the wire:
 //
-//	ReceivedFrames + DuplicatedFrames = Frames + LostFrames + QueueDroppedFrames + RefusedFrames + on the wire
+//	ReceivedFrames + DuplicatedFrames + AddedFrames =
+//		Frames + LostFrames + QueueDroppedFrames + RefusedFrames + DeniedFrames + on the wire
 type DirectionCounters struct {
 	ReceivedFrames uint64 `json:"received_frames"` // came in at the port
 	Frames         uint64 `json:"frames"`          // went out at the other port
@@ -24,6 +26,9 @@ type DirectionCounters struct {
 	// far as ReceivedFrames. Only packet ports know; those of a TAP device are
 	// in its own statistics, as tx_dropped.
 	OverrunFrames uint64 `json:"overrun_frames"`
+	// DeniedFrames were dropped by the Inspector, AddedFrames sent by it.
+	DeniedFrames uint64 `json:"denied_frames,omitempty"`
+	AddedFrames  uint64 `json:"added_frames,omitempty"`
 }
 
 // Counters are those of both directions.
@@ -32,10 +37,11 @@ type Counters struct {
 	Backward DirectionCounters `json:"backward"`
 }
 
-// tally is written by one thread and read by any.
+// tally is written by one thread, but for what an inspector sends back, and
+// read by any.
 type tally struct {
-	received, frames, bytes, lost, dropped, duplicated, reordered, refused atomic.Uint64
-	_                                                                      [64]byte // the other direction's thread writes elsewhere
+	received, frames, bytes, lost, dropped, duplicated, reordered, refused, denied, added atomic.Uint64
+	_                                                                                     [64]byte // the other direction's thread writes elsewhere
 }
 
 func (t *tally) read() DirectionCounters {
@@ -48,5 +54,7 @@ func (t *tally) read() DirectionCounters {
 		DuplicatedFrames:   t.duplicated.Load(),
 		ReorderedFrames:    t.reordered.Load(),
 		RefusedFrames:      t.refused.Load(),
+		DeniedFrames:       t.denied.Load(),
+		AddedFrames:        t.added.Load(),
 	}
 }

@@ -84,6 +84,16 @@ func (s *slab) fill(frame []byte) {
 	}
 }
 
+// gather appends what was read last, n bytes long, to buffer.
+func (s *slab) gather(buffer []byte, n int) []byte {
+	for i := 0; n > 0; i++ {
+		part := min(n, chunkBytes)
+		buffer = append(buffer, unsafe.Slice(s.at(s.reading[i]), part)...)
+		n -= part
+	}
+	return buffer
+}
+
 // take keeps what was read last, n > 0 bytes, as a frame with one reference;
 // there must be room.
 func (s *slab) take(n int) uint32 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
@@ -51,9 +52,16 @@ func experimentsCommand(s streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			rules, err := lab.RuleFiles(e)
+			if err != nil {
+				return err
+			}
 			plan := e.Plan(1)
 			fmt.Fprintf(s.out, "%s: %s, %s, %s: %s, about %s\n", file,
 				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), about(plan.ExpectedDuration()))
+			for _, set := range rules {
+				fmt.Fprintln(s.out, set)
+			}
 			return nil
 		},
 	}, publishedCommand(s))

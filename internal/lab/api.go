@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/idps"
 )
 
 // Options of Start. The zero value suits a topology without agents.
@@ -45,6 +46,8 @@ type CableCounters struct {
 	A End `json:"a"`
 	B End `json:"b"`
 	cable.Counters
+	// IDPS are those of the inspection, nil where there is none.
+	IDPS *idps.Counters `json:"idps,omitempty"`
 	// CPU is the processor time of the process, user and system, so far.
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }

@@ -53,23 +53,35 @@ func (s *supervisor) counters() (Counters, error) {
 
 // cableCounters asks the process of a cable.
 func (w *wire) cableCounters(id uint64) (CableCounters, error) {
-	if err := w.send(message{Op: opCounters, ID: id}); err != nil {
+	answer, err := w.askCable(message{Op: opCounters, ID: id})
+	if err == nil && answer.Cable == nil {
+		err = errors.New("its process sent none")
+	}
+	if err != nil {
 		return CableCounters{}, err
 	}
+	return *answer.Cable, nil
+}
+
+// askCable sends a message to the process of a cable and returns its answer.
+func (w *wire) askCable(m message) (message, error) {
+	if err := w.send(m); err != nil {
+		return message{}, err
+	}
 	if err := w.conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return CableCounters{}, err
+		return message{}, err
 	}
 	answer, files, err := w.receive()
 	closeAll(files)
 	switch {
 	case err != nil:
-		return CableCounters{}, err
+		return message{}, err
 	case answer.Error != "":
-		return CableCounters{}, errors.New(answer.Error)
-	case answer.Cable == nil || answer.ID != id:
-		return CableCounters{}, errors.New("its process answered something else")
+		return message{}, errors.New(answer.Error)
+	case answer.ID != m.ID:
+		return message{}, errors.New("its process answered something else")
 	}
-	return *answer.Cable, nil
+	return answer, nil
 }
 
 func (n *node) counters() (NodeCounters, error) {

@@ -119,6 +119,7 @@ type walk struct {
 	previous End
 	pending  []experiment.Impairment
 	mtu      int
+	inspect  *IDPS // of the link in the making
 	links    int
 	names    map[string]int // of nodes, and how often
 	stations []station
@@ -164,6 +165,8 @@ func (w *walk) hop(hop experiment.Hop) error {
 		err = w.firewall(hop)
 	case experiment.LoadBalancer:
 		err = w.balancer(hop)
+	case experiment.IDPS:
+		err = w.idps(hop)
 	case experiment.NAT:
 		err = w.nat(hop)
 	case experiment.Gateway:
@@ -215,10 +218,12 @@ func (w *walk) link(next End) (netip.Addr, error) {
 	}
 	w.previous.Address = address(w.index, w.links, 1)
 	next.Address = address(w.index, w.links, 2)
-	w.topology.Links = append(w.topology.Links, Link{
+	link := Link{
 		A: w.previous, B: next, MTU: w.mtu,
 		Cable: cableOf(w.pending, w.path.Name, w.links),
-	})
+	}
+	w.inspected(&link)
+	w.topology.Links = append(w.topology.Links, link)
 	w.pending, w.mtu, w.links = nil, 0, w.links+1
 	return next.Address.Addr(), nil
 }

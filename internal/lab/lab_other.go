@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+
+	"github.com/hopbench/hopbench/internal/idps"
 )
 
 // ErrClosed is what a lab's methods return after Close.
@@ -61,6 +63,12 @@ func (*Lab) WatchBackends(context.Context, Path, uint16) error { return errNotLi
 
 // BackendsDown is empty.
 func (*Lab) BackendsDown(Path) []netip.Addr { return nil }
+
+// SetMode says that the lab needs Linux.
+func (*Lab) SetMode(context.Context, string, idps.Mode) error { return errNotLinux }
+
+// Alerts says that the lab needs Linux.
+func (*Lab) Alerts(context.Context, string) ([]idps.AlertRecord, error) { return nil, errNotLinux }
 
 // Exec says that the lab needs Linux.
 func (*Lab) Exec(context.Context, string, Command) (int, error) { return 0, errNotLinux }

@@ -150,6 +150,9 @@ func (w *walk) arrive(end End) error {
 	if w.links > maxLinks {
 		return errTooManyLinks
 	}
+	if w.inspect != nil {
+		return fmt.Errorf("an idps stands between the load balancer %s and its back ends: put it before the load balancer", w.path.Balancer)
+	}
 	if end.Switch != "" {
 		return fmt.Errorf("back ends of the load balancer %s are attached directly: write accelerated: true for this path", w.path.Balancer)
 	}

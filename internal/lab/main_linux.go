@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/idps"
 )
 
 // The names under which the own binary runs in a role of the lab, as argv[0].
@@ -57,6 +58,7 @@ type cableJob struct {
 	Link   string        `json:"link"`
 	Kinds  [2]cable.Kind `json:"kinds"`
 	Config cable.Config  `json:"config"`
+	IDPS   *IDPS         `json:"idps,omitempty"`
 }
 
 func cableMain(args []string) int {
@@ -88,32 +90,53 @@ func runCable(args []string) error {
 	if err != nil {
 		return err
 	}
+	inspector, err := job.inspect(c)
+	if err != nil {
+		return err
+	}
 	conn, err := connOf(os.NewFile(controlDescriptor, "control"))
 	if err != nil {
 		return err
 	}
-	go answerCounters(&wire{conn: conn}, c) // for as long as the process lives
+	go answerSupervisor(&wire{conn: conn}, c, inspector) // for as long as the process lives
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	return c.Run(ctx)
 }
 
-// answerCounters tells the supervisor a cable's counters until it hangs up.
-func answerCounters(w *wire, c *cable.Cable) {
+// answerSupervisor does what the supervisor asks of a cable until it hangs up.
+// inspector is nil when the cable has none.
+func answerSupervisor(w *wire, c *cable.Cable, inspector *idps.Inspector) {
 	for {
 		m, files, err := w.receive()
 		closeAll(files)
 		if err != nil {
 			return
 		}
-		answer := message{Op: opReply, ID: m.ID, Cable: &CableCounters{Counters: c.Counters()}}
-		var usage unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-			answer.Error = fmt.Sprintf("read the processor time: %v", err)
+		var answer message
+		switch m.Op {
+		case opMode, opAlerts:
+			answer = answerInspector(m, inspector)
+		default:
+			answer = cableCounters(c, inspector)
 		}
-		answer.Cable.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		answer.Op, answer.ID = opReply, m.ID
 		if err := w.send(answer); err != nil {
 			return
 		}
 	}
+}
+
+func cableCounters(c *cable.Cable, inspector *idps.Inspector) message {
+	answer := message{Cable: &CableCounters{Counters: c.Counters()}}
+	if inspector != nil {
+		counters := inspector.Counters()
+		answer.Cable.IDPS = &counters
+	}
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		answer.Error = fmt.Sprintf("read the processor time: %v", err)
+	}
+	answer.Cable.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return answer
 }

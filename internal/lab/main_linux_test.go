@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "echo-agent":
 			os.Exit(echoAgent())
+		case "talk":
+			os.Exit(talk(os.Args[2:]))
 		case "hold-lab":
 			os.Exit(holdLab())
 		case "traffic":

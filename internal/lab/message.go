@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/hopbench/hopbench/internal/idps"
 )
 
 // The processes of a lab, and programs that join a published one, talk in
@@ -27,6 +29,8 @@ const (
 	opProbe      = "probe"       // → try features in Node; answered by opReply with Environment, "" for each that works
 	opOuterPorts = "outer-ports" // → look at what a tunnel sends in Node; answered by opReply with Ports
 	opNodes      = "nodes"       // → answered by opReply with Nodes
+	opMode       = "mode"        // → Mode for the idps that is Node, also by a cable's process; answered by opReply
+	opAlerts     = "alerts"      // → of the idps that is Node, likewise; answered by opReply with Alerts
 	opReply      = "reply"       // the answer to ID
 	opScale      = "scale"       // → Scale; answered by opReply
 	opWatch      = "watch"       // → Watch; answered by opReply
@@ -55,6 +59,9 @@ type message struct {
 	Scale       *scale            `json:"scale,omitempty"`
 	Watch       *watch            `json:"watch,omitempty"`
 	Health      *health           `json:"health,omitempty"`
+
+	Mode   idps.Mode          `json:"mode,omitempty"`
+	Alerts []idps.AlertRecord `json:"alerts,omitempty"`
 }
 
 // build is what the supervisor needs to know.

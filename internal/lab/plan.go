@@ -283,7 +283,7 @@ func cableText(l Link) string {
 		offload = ", in single segments"
 	}
 	if c.Forward == c.Backward {
-		return "both ways" + directionText(c.Forward) + offload
+		return "both ways" + directionText(c.Forward) + offload + l.IDPS.text()
 	}
-	return "forward" + directionText(c.Forward) + " backward" + directionText(c.Backward) + offload
+	return "forward" + directionText(c.Forward) + " backward" + directionText(c.Backward) + offload + l.IDPS.text()
 }

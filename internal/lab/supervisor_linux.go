@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,6 +90,8 @@ func (s *supervisor) serve() error {
 			continue // exec owns the files
 		case opSignal:
 			s.signalCommand(m.ID, unix.Signal(m.Signal))
+		case opMode, opAlerts:
+			go s.passToInspector(m)
 		case opCounters:
 			go s.answerCounters(m.ID)
 		case opProbe:
@@ -197,7 +200,7 @@ func (s *supervisor) addFact(fact string) {
 func (s *supervisor) facts() []string {
 	s.builder.mu.Lock()
 	defer s.builder.mu.Unlock()
-	facts := append([]string(nil), s.builder.facts...)
+	facts := append(slices.Clone(s.builder.facts), s.builder.topology.Notes...)
 	for _, n := range s.builder.topology.Nodes {
 		if made := s.builder.nodes[n.Name]; made != nil {
 			facts = append(facts, made.refused...)
@@ -213,7 +216,7 @@ func (s *supervisor) runCable(o Operation) error {
 	ports := s.builder.ports[o.Link]
 	delete(s.builder.ports, o.Link)
 	s.builder.mu.Unlock()
-	job := cableJob{Link: link.name(), Config: *link.Cable}
+	job := cableJob{Link: link.name(), Config: *link.Cable, IDPS: link.IDPS}
 	job.Config.MTU = link.mtu()
 	mine, its, err := socketPair("cable")
 	if err != nil {
@@ -237,6 +240,14 @@ func (s *supervisor) runCable(o Operation) error {
 			defer f.Close()
 			files = append(files, f)
 		}
+	}
+	if link.IDPS != nil && link.IDPS.Rules != "" {
+		rules, err := rulesFile(s.build.Topology.RuleFiles[link.IDPS.Rules])
+		if err != nil {
+			return fmt.Errorf("%s: %w", o, err)
+		}
+		defer rules.Close()
+		files = append(files, rules)
 	}
 	argument, err := json.Marshal(job)
 	if err := errors.Join(append(errs, err)...); err != nil {

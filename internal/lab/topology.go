@@ -21,6 +21,10 @@ const maxInterfaceName = 15
 type Topology struct {
 	Nodes []Node `json:"nodes"`
 	Links []Link `json:"links"`
+	// RuleFiles are the texts of the rule files that an IDPS may name.
+	RuleFiles map[string]string `json:"rule_files,omitempty"`
+	// Notes are sentences on what the topology leaves out.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Node is one network namespace.
@@ -68,6 +72,8 @@ type Link struct {
 	// Cable impairs frames: Forward is what travels from A to B. Nil is a
 	// plain veth pair.
 	Cable *cable.Config `json:"cable,omitempty"`
+	// IDPS makes the cable inspect frames, nil for none.
+	IDPS *IDPS `json:"idps,omitempty"`
 	// MTU in bytes, 0 for DefaultMTU.
 	MTU int `json:"mtu,omitempty"`
 }
@@ -138,6 +144,7 @@ func (t Topology) Validate() error {
 		}
 		f.link(l)
 		f.switches(l, nodes)
+		f.idps(t, l)
 	}
 	f.tunnels(t.Nodes, interfaces, addresses)
 	f.shared(t)

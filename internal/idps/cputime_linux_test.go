@@ -1,0 +1,28 @@
+package idps
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// perCore reports how much payload one processor inspects in a second of its
+// time, which other load on the machine takes nothing of. It returns what to
+// call at the end, with the bytes that were inspected.
+func perCore(b *testing.B) (end func(bytes float64)) {
+	runtime.LockOSThread()
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	start := used()
+	return func(bytes float64) {
+		b.ReportMetric(bytes*8/1e9/(used()-start).Seconds(), "Gbit/s-per-core")
+		runtime.UnlockOSThread()
+	}
+}

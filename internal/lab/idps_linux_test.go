@@ -1,0 +1,388 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/idps"
+)
+
+const idpsExperiment = `
+format: hopbench.experiment/1
+name: idps-test
+title: An idps on a path
+endpoints:
+  - name: client
+  - name: server
+source: client
+destination: server
+baseline: inspected
+paths:
+  - name: inspected
+    title: through an idps
+    hops:
+      - {type: idps, name: idps, %s}
+  - name: plain
+    hops:
+      - {type: cable}
+tests:
+  - {name: tcp, kind: tcp, duration: 1s}
+`
+
+// idpsTopology lays an experiment out whose idps has the keys; files are
+// relative to dir.
+func idpsTopology(t testing.TB, dir, keys string) (Topology, []Path, error) {
+	t.Helper()
+	e, err := experiment.Load(filepath.Join(dir, "test.yaml"), []byte(fmt.Sprintf(idpsExperiment, keys)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return FromExperiment(e)
+}
+
+func TestLaysIDPSOut(t *testing.T) {
+	topology, paths, err := idpsTopology(t, ".", "mode: deny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := topology.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "cable inspected/idps:to-destination--server:inspected both ways unimpaired, idps deny\n"; !strings.Contains(plan.String(), want) {
+		t.Errorf("no line %q in\n%s", want, plan)
+	}
+	if len(paths[0].Hops) != 2 || paths[0].ReceivedTTL != InitialTTL-1 {
+		t.Errorf("%+v", paths[0])
+	}
+	without := topology
+	without.Links = slices.Clone(topology.Links)
+	without.Links[1].Cable = nil
+	wrong := topology
+	wrong.Links = slices.Clone(topology.Links)
+	wrong.Links[1].IDPS = &IDPS{Mode: "loud", Rules: "missing.rules"}
+	for want, topology := range map[string]Topology{"only a cable": without, `called "loud"`: wrong, "lacks the rule file missing.rules": wrong} {
+		if err := topology.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// A rule file is read before anything is built.
+func TestRuleFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "my.rules"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const keys = "rule_file: my.rules"
+	if _, _, err := idpsTopology(t, dir, keys); err == nil || !strings.Contains(err.Error(), "hop idps: read rule file") {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	write("# fine so far\nalert tcp any any -> any 99999 (sid:1;)\nalert\n")
+	_, _, err := idpsTopology(t, dir, keys)
+	if err == nil || !strings.Contains(err.Error(), "my.rules:2: ") || !strings.Contains(err.Error(), "my.rules:3: ") {
+		t.Errorf("mistakes: %v", err)
+	}
+	write("alert http any any -> any any (content:\"x\"; http_uri; sid:1;)\nalert tcp any any -> any any (content:\"of my own\"; sid:2;)\n")
+	topology, _, err := idpsTopology(t, dir, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startLab(t, topology)
+	if facts := strings.Join(l.Facts(), "\n"); !strings.Contains(facts, "1 rules loaded, 1 not") || !strings.Contains(facts, "http_uri (1)") {
+		t.Errorf("what was not loaded is not told: %q", facts)
+	}
+	if c := idpsCounters(t, l); c.Rules != 1 || c.Mode != idps.Alert {
+		t.Errorf("%+v", c)
+	}
+	if got := attack(t, l, "client", "of my", " own"); got != [2]string{"all", "all"} {
+		t.Errorf("alert mode: %q", got)
+	}
+	if c := idpsCounters(t, l); c.AlertedFlows != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The proof of the hop: an attack is planted across the boundary of two
+// segments in the middle of a stream, in either direction, in every mode.
+func TestIDPSSeesAndStops(t *testing.T) {
+	for name, keys := range map[string]string{"direct": "mode: off", "queued": "mode: off, delay: 2ms, rate: 400Mbit"} {
+		t.Run(name, func(t *testing.T) {
+			topology, paths, err := idpsTopology(t, ".", keys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := startLab(t, topology)
+			const half = len(idps.TestString) / 2
+			var flows, alerts, denied uint64
+			for _, mode := range []idps.Mode{idps.Off, idps.Alert, idps.Deny, idps.Off, idps.Deny} {
+				if err := l.SetMode(t.Context(), "inspected/idps", mode); err != nil {
+					t.Fatal(err)
+				}
+				for _, sender := range []string{"client", "server"} {
+					want := [2]string{"all", "all"}
+					if mode != idps.Off {
+						flows++
+						alerts++
+					}
+					if mode == idps.Deny {
+						denied++
+						want = [2]string{"reset", "reset"}
+					}
+					if got := attack(t, l, sender, idps.TestString[:half], idps.TestString[half:]); got != want {
+						t.Errorf("mode %s, from %s: sender and receiver say %q, want %q", mode, sender, got, want)
+					}
+					if got := attack(t, l, sender, "harmless", "text"); got != [2]string{"all", "all"} {
+						t.Errorf("mode %s, from %s: of harmless traffic sender and receiver say %q", mode, sender, got)
+					}
+					if mode != idps.Off {
+						flows++
+					}
+				}
+				c := idpsCounters(t, l)
+				if c.Mode != mode || c.Flows != flows || c.AlertedFlows != alerts || c.DeniedFlows != denied || c.LimitedFlows != 0 {
+					t.Errorf("mode %s: %+v, want %d flows, %d with alerts, %d denied", mode, c, flows, alerts, denied)
+				}
+			}
+			records, err := l.Alerts(t.Context(), "inspected/idps")
+			if err != nil || len(records) != int(alerts) {
+				t.Fatalf("%d alerts are kept of %d, %v", len(records), alerts, err)
+			}
+			for i, r := range records {
+				from := paths[0].Source
+				if i%2 == 1 {
+					from = paths[0].Destination
+				}
+				if r.SID != 1000001 || r.Source.Addr() != from || r.Protocol != "tcp" || time.Since(r.Time) > time.Minute {
+					t.Errorf("alert %d: %+v", i, r)
+				}
+			}
+		})
+	}
+}
+
+func TestSetModeOfWhatIsNoIDPS(t *testing.T) {
+	topology, _, err := idpsTopology(t, ".", "mode: alert")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := startLab(t, topology)
+	if err := l.SetMode(t.Context(), "client", idps.Deny); err == nil || !strings.Contains(err.Error(), "no such idps") {
+		t.Error(err)
+	}
+	if err := l.SetMode(t.Context(), "inspected/idps", "loud"); err == nil || !strings.Contains(err.Error(), `called "loud"`) {
+		t.Error(err)
+	}
+	if c := idpsCounters(t, l); c.Mode != idps.Alert {
+		t.Errorf("%+v", c)
+	}
+}
+
+func idpsCounters(t *testing.T, l *Lab) idps.Counters {
+	t.Helper()
+	counters, err := l.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counters.Cables {
+		if c.IDPS != nil {
+			return *c.IDPS
+		}
+	}
+	t.Fatal("no cable has counters of an inspection")
+	return idps.Counters{}
+}
+
+// talkBytes is how much surrounds an attack on either side: many segments.
+const talkBytes = 300_000
+
+// attack opens a connection from client to server, over which sender sends the
+// two parts with a segment boundary between. It returns what sender and receiver
+// say: "all" was delivered, or "reset".
+func attack(t testing.TB, l *Lab, sender, first, second string) (said [2]string) {
+	t.Helper()
+	return exchange(t, l, sender, first, second, talkBytes)
+}
+
+// exchange is attack with so many bytes before the first part, and as many
+// behind the second.
+func exchange(t testing.TB, l *Lab, sender, first, second string, around int) (said [2]string) {
+	t.Helper()
+	address := l.topology.Links[1].B.Address.Addr().String() + ":7000"
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := make(chan error, 1)
+	go func() {
+		defer w.Close()
+		_, err := l.Exec(ctx, "server", Command{Argv: talkCommand("listen", address, sender == "server", first, second, around), Stdout: w, Stderr: w})
+		server <- err
+	}()
+	listening := make([]byte, len("listening\n"))
+	if _, err := io.ReadFull(r, listening); err != nil {
+		t.Fatalf("the server does not listen: %v", err)
+	}
+	said[0] = strings.TrimSpace(must(t, l, "client", talkCommand("dial", address, sender == "client", first, second, around)...))
+	rest, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-server; err != nil {
+		t.Fatal(err)
+	}
+	said[1] = strings.TrimSpace(string(rest))
+	if sender == "server" {
+		said[0], said[1] = said[1], said[0]
+	}
+	return said
+}
+
+func talkCommand(how, address string, sends bool, first, second string, around int) []string {
+	role := "receive"
+	if sends {
+		role = "send"
+	}
+	return []string{selfExecutable, "talk", how, address, role, first, second, strconv.Itoa(around)}
+}
+
+// talk is one end of what attack arranges. It prints how it ended.
+func talk(args []string) int {
+	how, address, role, first, second := args[0], args[1], args[2], args[3], args[4]
+	around, err := strconv.Atoi(args[5])
+	if err != nil {
+		fmt.Println(err)
+		return 0
+	}
+	conn, err := talkConn(how, address)
+	if err != nil {
+		fmt.Println(err)
+		return 0
+	}
+	defer conn.Close()
+	filler := bytes.Repeat([]byte("0123456789"), around/10)
+	before, after := append(slices.Clone(filler), first...), append([]byte(second), filler...)
+	if role == "send" {
+		err = talkSend(conn, before, after)
+	} else {
+		err = talkReceive(conn, before, after)
+	}
+	switch {
+	case err == nil:
+		fmt.Println("all")
+	case isReset(err):
+		fmt.Println("reset")
+	default:
+		fmt.Println(err)
+	}
+	return 0
+}
+
+func isReset(err error) bool {
+	// A write after the reset was read is refused by the kernel itself.
+	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
+func talkConn(how, address string) (net.Conn, error) {
+	var conn net.Conn
+	var err error
+	if how == "dial" {
+		conn, err = net.DialTimeout("tcp", address, 10*time.Second)
+	} else {
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", address); err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		fmt.Println("listening")
+		conn, err = listener.Accept()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, conn.SetDeadline(time.Now().Add(30 * time.Second))
+}
+
+// talkSend waits between the parts until the first has arrived, so that they
+// are in different segments, and at the end until all has.
+func talkSend(conn net.Conn, parts ...[]byte) error {
+	for _, part := range parts {
+		if _, err := conn.Write(part); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func talkReceive(conn net.Conn, parts ...[]byte) error {
+	for _, part := range parts {
+		got := make([]byte, len(part))
+		if _, err := io.ReadFull(conn, got); err != nil {
+			return err
+		}
+		if !bytes.Equal(got, part) {
+			return errors.New("other bytes arrived than were sent")
+		}
+		if _, err := conn.Write([]byte{1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BenchmarkIDPS is what the cable of an idps costs in each mode, beside the
+// same cable without one: processor time of its process for a megabyte carried.
+func BenchmarkIDPS(b *testing.B) {
+	topology, _, err := idpsTopology(b, ".", "mode: off")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, mode := range append([]idps.Mode{"none"}, idps.Modes()...) {
+		b.Run(string(mode), func(b *testing.B) {
+			links := slices.Clone(topology.Links)
+			links[1].IDPS = nil
+			if mode != "none" {
+				links[1].IDPS = &IDPS{Mode: mode}
+			}
+			l := startLab(b, Topology{Nodes: topology.Nodes, Links: links})
+			used := func() time.Duration {
+				c, err := l.Counters(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				return c.Cables[0].CPU
+			}
+			const around = 64_000_000
+			before := used()
+			for b.Loop() {
+				if said := exchange(b, l, "client", "harmless", "text", around); said != [2]string{"all", "all"} {
+					b.Fatal(said)
+				}
+			}
+			b.ReportMetric(float64((used()-before).Microseconds())/(2*around/1e6*float64(b.N)), "cable-CPU-µs/MB")
+		})
+	}
+}
