@@ -45,6 +45,7 @@ type CableCounters struct {
 	A End `json:"a"`
 	B End `json:"b"`
 	cable.Counters
+	Read time.Time `json:"read"` // when they were read
 	// CPU is the processor time of the process, user and system, so far.
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
@@ -52,6 +53,7 @@ type CableCounters struct {
 // NodeCounters are those of one node: of its interfaces and its packet filter.
 type NodeCounters struct {
 	Node       string              `json:"node"`
+	Read       time.Time           `json:"read"` // when they were read
 	Interfaces []InterfaceCounters `json:"interfaces"`
 	// Connections is the size of the connection table, absent where the node
 	// does not track connections.

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/cable"
@@ -31,11 +32,35 @@ type Path struct {
 	// Hops are the addresses that a trace from the source must show, in order,
 	// the destination last. That of a silent hop is invalid.
 	Hops []netip.Addr
-	// ReceivedTTL is what is left at the destination of InitialTTL.
+	// ReceivedTTL is what is left at the destination of InitialTTL, ReturnedTTL
+	// what is left of it at the source.
 	ReceivedTTL int
+	ReturnedTTL int
 	// Listen is the address of the destination itself: Destination, but behind
 	// a nat that translates that.
 	Listen netip.Addr
+	// HopNodes are the nodes that packets to the destination cross, in order.
+	HopNodes []HopNode
+	// SameAs is the path on whose nodes and addresses this one lies with some
+	// hops switched off; empty for a path of its own.
+	SameAs string
+}
+
+// HopNode is where a hop of the experiment lies in the topology.
+type HopNode struct {
+	Hop string // its name in the experiment
+	// Instance is counted from 1 where the hop has several, else 0.
+	Instance int
+	Node     string
+	// Interface is the one of the node that leads to the destination. Bypasses
+	// lead there past the next hops.
+	Interface string
+	Bypasses  []string
+}
+
+// Leads says whether an interface of the node leads to the destination.
+func (n HopNode) Leads(name string) bool {
+	return name == n.Interface || slices.Contains(n.Bypasses, name)
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
@@ -46,6 +71,8 @@ type Path struct {
 // Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
 // the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
 // Cables in a row, and the impairment of the node before them, are one link.
+// The links that pass by a hop, where one can be switched off or is one-way,
+// are numbered from 128.
 func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
 	if len(e.Paths) > 256 {
@@ -56,13 +83,20 @@ func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 			return Topology{}, nil, err
 		}
 	}
-	var paths []Path
+	var walks []*walk
 	for i, p := range e.Paths {
-		built, err := l.path(p, i)
+		if p.SameAs != "" {
+			continue
+		}
+		w, err := l.walk(p, i)
 		if err != nil {
 			return Topology{}, nil, fmt.Errorf("path %s: %w", p.Name, err)
 		}
-		paths = append(paths, built)
+		walks = append(walks, w)
+	}
+	paths, err := l.switchable(walks)
+	if err != nil {
+		return Topology{}, nil, err
 	}
 	return l.topology, paths, l.topology.Validate()
 }
@@ -102,10 +136,11 @@ type walk struct {
 	links    int
 	names    map[string]int // of nodes, and how often
 	stations []station
+	spans    []span // the hops so far
 }
 
-// path adds the nodes and links of path number i.
-func (l *layout) path(p experiment.Path, i int) (Path, error) {
+// walk adds the nodes and links of path number i.
+func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
 	name := interfaceFor(p.Name, i, l.names)
 	w := &walk{
 		layout: l, index: i, names: make(map[string]int),
@@ -113,18 +148,20 @@ func (l *layout) path(p experiment.Path, i int) (Path, error) {
 		previous: End{Node: l.e.Source, Interface: name, EgressBitsPerSecond: l.egress[l.e.Source]},
 	}
 	for _, hop := range p.Hops {
+		first := w.mark()
 		if err := w.hop(hop); err != nil {
-			return w.path, err
+			return nil, err
 		}
+		w.spans = append(w.spans, span{hop, first, w.mark()})
 	}
 	if err := w.join(End{Node: l.e.Destination, Interface: name, EgressBitsPerSecond: l.egress[l.e.Destination]}); err != nil {
-		return w.path, err
+		return nil, err
 	}
 	w.path.Source = address(i, 0, 1).Addr()
 	w.path.Destination = address(i, w.links-1, 2).Addr()
 	w.path.ReceivedTTL = InitialTTL - (w.links - 1)
 	w.settle()
-	return w.path, nil
+	return w, nil
 }
 
 // hop adds one hop: to the link in the making, or as a node.
@@ -162,6 +199,7 @@ func (w *walk) forwarder(hop experiment.Hop) error {
 		return err
 	}
 	w.previous = End{Node: node, Interface: "to-destination"}
+	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: cmp.Or(hop.Name, string(hop.Type)), Node: node, Interface: w.previous.Interface})
 	return nil
 }
 

@@ -23,8 +23,9 @@ const (
 	opDied     = "died"     // supervisor → caller: Error says who and how
 	opExec     = "exec"     // → Command, with 3 descriptors; answered by opReply with Exit
 	opSignal   = "signal"   // → Signal for the command that ID names; not answered
-	opCounters = "counters" // → answered by opReply with Counters, by a cable's process with Cable
+	opCounters = "counters" // → of Nodes alone if there are any; answered by opReply with Counters, by a cable's process with Cable
 	opProbe    = "probe"    // → try features in Node; answered by opReply with Environment, "" for each that works
+	opSwitch   = "switch"   // → bring the state of Path about; answered by opReply
 	opNodes    = "nodes"    // → answered by opReply with Nodes
 	opReply    = "reply"    // the answer to ID
 )
@@ -46,6 +47,7 @@ type message struct {
 	Counters    *Counters         `json:"counters,omitempty"`
 	Cable       *CableCounters    `json:"cable,omitempty"`
 	Nodes       []string          `json:"nodes,omitempty"`
+	Path        string            `json:"path,omitempty"`
 }
 
 // build is what the supervisor needs to know.

@@ -175,9 +175,9 @@ func (t Topology) Plan() (Plan, error) {
 			}
 		}
 	}
-	derived := deriveRoutes(t)
+	routes := t.routes()
 	for _, n := range t.Nodes {
-		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
+		for _, r := range routes[n.Name] {
 			plan = append(plan, Operation{Verb: AddRoute, Node: n.Name, Route: r, Congestion: n.CongestionControl})
 		}
 	}

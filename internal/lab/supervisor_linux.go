@@ -30,7 +30,8 @@ type supervisor struct {
 	commands map[uint64]*command // opExec requests that are not answered yet
 	cables   map[int]*wire       // to the processes of cables, by link
 
-	counting sync.Mutex // one asks the cables at a time
+	counting  sync.Mutex // one asks the cables at a time
+	switching sync.Mutex // one changes routes at a time
 }
 
 // command is a program that the caller asked for.
@@ -88,7 +89,9 @@ func (s *supervisor) serve() error {
 		case opSignal:
 			s.signalCommand(m.ID, unix.Signal(m.Signal))
 		case opCounters:
-			go s.answerCounters(m.ID)
+			go s.answerCounters(m)
+		case opSwitch:
+			go s.answerSwitch(m)
 		case opProbe:
 			go s.answerProbe(m)
 		default:

@@ -21,6 +21,9 @@ const maxInterfaceName = 15
 type Topology struct {
 	Nodes []Node `json:"nodes"`
 	Links []Link `json:"links"`
+	// States of the paths that are switched in place. The lab starts with the
+	// routes that its nodes say.
+	States []State `json:"states,omitempty"`
 }
 
 // Node is one network namespace.
@@ -37,7 +40,8 @@ type Node struct {
 	// Sysctls to set, by dotted name ("net.ipv4.tcp_ecn"); Start fails when
 	// one cannot be set.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// Routes beyond those that Plan derives from the links.
+	// Routes beyond those that Plan derives from the links, and instead of
+	// those that it derives to the same destinations.
 	Routes []Route `json:"routes,omitempty"`
 	// Filter is what the node does to packets beyond routing them; may be nil.
 	Filter *filter.Table `json:"filter,omitempty"`
@@ -62,6 +66,8 @@ type Link struct {
 	Cable *cable.Config `json:"cable,omitempty"`
 	// MTU in bytes, 0 for DefaultMTU.
 	MTU int `json:"mtu,omitempty"`
+	// Standby links take no part in the routes that Plan derives.
+	Standby bool `json:"standby,omitempty"`
 }
 
 // End is one interface of a link.
@@ -127,6 +133,7 @@ func (t Topology) Validate() error {
 		}
 		f.link(l)
 	}
+	f.states(t, interfaces)
 	return errors.Join(f...)
 }
 
@@ -148,9 +155,13 @@ func (f *faults) node(n Node) {
 		}
 	}
 	for _, r := range n.Routes {
-		if !r.Destination.IsValid() || !r.Destination.Addr().Is4() || r.Via.IsValid() && !r.Via.Is4() || r.Source.IsValid() && !r.Source.Is4() {
-			f.add("node %s: route to %s: only IPv4 can be routed", n.Name, r.Destination)
-		}
+		f.route(n.Name, r)
+	}
+}
+
+func (f *faults) route(node string, r Route) {
+	if !r.Destination.IsValid() || !r.Destination.Addr().Is4() || r.Via.IsValid() && !r.Via.Is4() || r.Source.IsValid() && !r.Source.Is4() {
+		f.add("node %s: route to %s: only IPv4 can be routed", node, r.Destination)
 	}
 }
 
