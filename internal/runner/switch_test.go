@@ -36,7 +36,7 @@ paths:
     off: [gateway, edge]
     settle: 5ms
 tests:
-  - {name: latency, kind: rr, duration: 50ms, max_warmup: 10ms}
+  - {name: latency, kind: rr, duration: 200ms, max_warmup: 10ms}
   - {name: flows, kind: tcp, flows: 2, duration: 400ms, max_warmup: 200ms}
 `
 
