@@ -21,7 +21,8 @@ const InitialTTL = 64
 const DefaultCongestionControl = "cubic"
 
 // Path is how one path of an experiment appears in a topology. The pair of
-// addresses selects it: every path has its own at both endpoints.
+// addresses selects it: every path has its own at both endpoints, but those that
+// are the same as another with hops switched off; the lab has Switch for them.
 type Path struct {
 	Name            string
 	SourceNode      string
