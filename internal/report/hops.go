@@ -137,7 +137,7 @@ func (w watched) payload(from, to float64, headers int) (forward, backward float
 // headersOf is how many bytes of headers each packet of a trial has at layer 2.
 func headersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
 	headers := ethernetHeader + udpHeaders
-	if spec.Kind == measurement.TCP || spec.Kind == measurement.Load {
+	if spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
 		headers = ethernetHeader + tcpHeaders
 		for _, f := range t.Flows {
 			if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {

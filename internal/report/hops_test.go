@@ -123,6 +123,7 @@ func TestHeaders(t *testing.T) {
 		want   int
 	}{
 		{measurement.TCP, nil, "", 66},
+		{measurement.FTP, nil, "", 66},
 		{measurement.TCP, flow(1500, 1448), "", 66},
 		{measurement.TCP, flow(1500, 1460), "", 54},
 		{measurement.Load, flow(9000, 100), "", 66}, // the user's MSS says nothing of headers
