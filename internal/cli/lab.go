@@ -77,6 +77,9 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 				through = append(through, "*")
 			}
 		}
+		if p.SameAs != "" {
+			through = append(through, fmt.Sprintf("(when it is switched to, instead of %s)", p.SameAs))
+		}
 		fmt.Fprintf(table, "%s\t%s %v\t%s %v\t%s\n", p.Name, p.SourceNode, p.Source, p.DestinationNode, p.Destination, strings.Join(through, " "))
 	}
 	if err := table.Flush(); err != nil {

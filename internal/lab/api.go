@@ -48,6 +48,7 @@ type CableCounters struct {
 	cable.Counters
 	// IDPS are those of the inspection, nil where there is none.
 	IDPS *idps.Counters `json:"idps,omitempty"`
+	Read time.Time      `json:"read"` // when they were read
 	// CPU is the processor time of the process, user and system, so far.
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
@@ -55,6 +56,7 @@ type CableCounters struct {
 // NodeCounters are those of one node: of its interfaces and its packet filter.
 type NodeCounters struct {
 	Node       string              `json:"node"`
+	Read       time.Time           `json:"read"` // when they were read
 	Interfaces []InterfaceCounters `json:"interfaces"`
 	// Connections is the size of the connection table, absent where the node
 	// does not track connections.

@@ -308,12 +308,12 @@ func tbf(index int, bucket tokenBucket) *netlink.Tbf {
 	}
 }
 
-func (n *node) addRoute(o Operation, index int) error {
-	r := o.Route
+// kernelRoute is r as the kernel takes it, over the interface of that index.
+func kernelRoute(r Route, congestion string, index int) netlink.Route {
 	route := netlink.Route{
 		LinkIndex: index,
 		Dst:       ipNet(r.Destination.Addr(), r.Destination.Bits()),
-		Congctl:   o.Congestion,
+		Congctl:   congestion,
 	}
 	if r.Via.IsValid() {
 		route.Gw = r.Via.AsSlice()
@@ -323,6 +323,11 @@ func (n *node) addRoute(o Operation, index int) error {
 	if r.Source.IsValid() {
 		route.Src = r.Source.AsSlice()
 	}
+	return route
+}
+
+func (n *node) addRoute(o Operation, index int) error {
+	route := kernelRoute(o.Route, o.Congestion, index)
 	err := n.handle.RouteAdd(&route)
 	if errors.Is(err, unix.EINVAL) && o.Congestion != "" {
 		// What the kernel says of an algorithm that it does not have.

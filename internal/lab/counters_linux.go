@@ -3,25 +3,32 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
 )
 
-func (s *supervisor) answerCounters(id uint64) {
-	counters, err := s.counters()
-	answer := message{ID: id, Counters: &counters}
+func (s *supervisor) answerCounters(m message) {
+	counters, err := s.counters(m.Nodes)
+	answer := message{ID: m.ID, Counters: &counters}
 	if err != nil {
 		answer.Error = err.Error()
 	}
 	s.reply(answer)
 }
 
-func (s *supervisor) counters() (Counters, error) {
+// counters are those of the nodes of those names and of the cables that lead
+// from them towards the destination; of everything when there are no names.
+func (s *supervisor) counters(names []string) (Counters, error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
+	wanted := func(node string) bool { return len(names) == 0 || slices.Contains(names, node) }
 	var all Counters
 	for _, n := range s.build.Topology.Nodes {
+		if !wanted(n.Name) {
+			continue
+		}
 		s.builder.mu.Lock()
 		made := s.builder.nodes[n.Name]
 		s.builder.mu.Unlock()
@@ -38,14 +45,14 @@ func (s *supervisor) counters() (Counters, error) {
 		s.mu.Lock()
 		w := s.cables[i]
 		s.mu.Unlock()
-		if w == nil {
+		if w == nil || !wanted(l.A.Node) {
 			continue
 		}
 		counters, err := w.cableCounters(uint64(i))
 		if err != nil {
 			return all, fmt.Errorf("cable %s: %w", l.name(), err)
 		}
-		counters.A, counters.B = l.A, l.B
+		counters.A, counters.B, counters.Read = l.A, l.B, time.Now()
 		all.Cables = append(all.Cables, counters)
 	}
 	return all, nil
@@ -85,7 +92,7 @@ func (w *wire) askCable(m message) (message, error) {
 }
 
 func (n *node) counters() (NodeCounters, error) {
-	c := NodeCounters{Node: n.spec.Name}
+	c := NodeCounters{Node: n.spec.Name, Read: time.Now()}
 	links, err := untilComplete(n.handle.LinkList)
 	if err != nil {
 		return c, err

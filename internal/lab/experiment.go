@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/cable"
@@ -23,7 +24,8 @@ const InitialTTL = 64
 const DefaultCongestionControl = "cubic"
 
 // Path is how one path of an experiment appears in a topology. The pair of
-// addresses selects it: every path has its own at both endpoints.
+// addresses selects it: every path has its own at both endpoints, but those that
+// are the same as another with hops switched off; the lab has Switch for them.
 type Path struct {
 	Name            string
 	SourceNode      string
@@ -37,15 +39,18 @@ type Path struct {
 	// Others are further addresses that may answer in the place of one of Hops,
 	// by its index; see Answers.
 	Others map[int][]netip.Addr
-	// ReceivedTTL is what is left at the destination of InitialTTL.
+	// ReceivedTTL is what is left at the destination of InitialTTL, ReturnedTTL
+	// what is left of it at the source.
 	ReceivedTTL int
+	ReturnedTTL int
 	// Listen is the address of the destination itself: Destination, but behind
 	// a nat that translates that.
 	Listen netip.Addr
 	// Outer is the path below a tunnel, nil without one; all the rest is then
 	// what is seen inside.
 	Outer *OuterPath
-	// HopNodes are the forwarding hops in order, every instance of them.
+	// HopNodes are the nodes that packets to the destination cross, in order,
+	// every instance of a hop that has several.
 	HopNodes []HopNode
 	// ScaleOuts are the hops that grow in the middle of a trial.
 	ScaleOuts []ScaleOut
@@ -54,6 +59,27 @@ type Path struct {
 	// DestinationNode.
 	Balancer string
 	Backends []Backend
+	// SameAs is the path on whose nodes and addresses this one lies with some
+	// hops switched off; empty for a path of its own.
+	SameAs string
+}
+
+// HopNode is where a hop of the experiment lies in the topology.
+type HopNode struct {
+	Hop string // its name in the experiment
+	// Instance is counted from 1 where the hop has several, else 0. Those of
+	// the last hop behind a load balancer are its links to the back ends.
+	Instance int
+	Node     string
+	// Interface is the one of the node that leads to the destination. Bypasses
+	// lead there past the next hops.
+	Interface string
+	Bypasses  []string
+}
+
+// Leads says whether an interface of the node leads to the destination.
+func (n HopNode) Leads(name string) bool {
+	return name == n.Interface || slices.Contains(n.Bypasses, name)
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
@@ -63,8 +89,10 @@ type Path struct {
 //
 // Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
 // the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
-// Cables in a row, and the impairment of the node before them, are one link. The
-// inside of the tunnel of path i is 10.255.i.0/30, the source .1.
+// Cables in a row, and the impairment of the node before them, are one link.
+// The links that pass by a hop, where one can be switched off or is one-way,
+// are numbered from 128. The inside of the tunnel of path i is 10.255.i.0/30, the
+// source .1.
 func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
 	if len(e.Paths) > maxPaths {
@@ -75,13 +103,20 @@ func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 			return Topology{}, nil, err
 		}
 	}
-	var paths []Path
+	var walks []*walk
 	for i, p := range e.Paths {
-		built, err := l.path(p, i)
+		if p.SameAs != "" {
+			continue
+		}
+		w, err := l.walk(p, i)
 		if err != nil {
 			return Topology{}, nil, fmt.Errorf("path %s: %w", p.Name, err)
 		}
-		paths = append(paths, built)
+		walks = append(walks, w)
+	}
+	paths, err := l.switchable(walks)
+	if err != nil {
+		return Topology{}, nil, err
 	}
 	return l.topology, paths, l.topology.Validate()
 }
@@ -124,10 +159,13 @@ type walk struct {
 	names    map[string]int // of nodes, and how often
 	stations []station
 	backends int // of the path's load balancer
+	// inside are the addresses of the ends of the path's tunnel.
+	inside [2]netip.Addr
+	spans  []span // the hops so far
 }
 
-// path adds the nodes and links of path number i.
-func (l *layout) path(p experiment.Path, i int) (Path, error) {
+// walk adds the nodes and links of path number i.
+func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
 	name := interfaceFor(p.Name, i, l.names)
 	w := &walk{
 		layout: l, index: i, name: name, names: make(map[string]int),
@@ -135,12 +173,14 @@ func (l *layout) path(p experiment.Path, i int) (Path, error) {
 		previous: l.attachment(l.e.Source, name, p),
 	}
 	for _, hop := range p.Hops {
+		first := w.mark()
 		if err := w.hop(hop); err != nil {
-			return w.path, err
+			return nil, err
 		}
+		w.spans = append(w.spans, span{hop, first, w.mark()})
 	}
 	if err := w.arrive(l.attachment(l.e.Destination, name, p)); err != nil {
-		return w.path, err
+		return nil, err
 	}
 	w.path.Source = address(i, 0, 1).Addr()
 	w.path.ReceivedTTL = InitialTTL - (len(w.path.Hops) - 1)
@@ -148,7 +188,7 @@ func (l *layout) path(p experiment.Path, i int) (Path, error) {
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)
 	}
-	return w.path, nil
+	return w, nil
 }
 
 // hop adds one hop: to the link in the making, or as a node.

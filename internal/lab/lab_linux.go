@@ -355,9 +355,11 @@ func (l *Lab) Facts() []string {
 // Stderr is the last of what the processes of the lab wrote to standard error.
 func (l *Lab) Stderr() string { return l.stderr.String() }
 
-// Counters are those of every interface of every node, and of every cable.
-func (l *Lab) Counters(ctx context.Context) (Counters, error) {
-	answer, err := l.request(ctx, message{Op: opCounters}, nil, nil)
+// Counters are those of every interface of every node, and of every cable. With
+// names of nodes they are those of these nodes alone, and of the cables whose
+// A end is at one of them.
+func (l *Lab) Counters(ctx context.Context, nodes ...string) (Counters, error) {
+	answer, err := l.request(ctx, message{Op: opCounters, Nodes: nodes}, nil, nil)
 	if err == nil && answer.Counters == nil {
 		err = errors.New("the supervisor sent none")
 	}

@@ -50,7 +50,10 @@ func (*Lab) Facts() []string { return nil }
 func (*Lab) Stderr() string { return "" }
 
 // Counters says that the lab needs Linux.
-func (*Lab) Counters(context.Context) (Counters, error) { return Counters{}, errNotLinux }
+func (*Lab) Counters(context.Context, ...string) (Counters, error) { return Counters{}, errNotLinux }
+
+// Switch says that the lab needs Linux.
+func (*Lab) Switch(context.Context, string) error { return errNotLinux }
 
 // OuterPorts says that the lab needs Linux.
 func (*Lab) OuterPorts(context.Context, string, OuterPath) ([]uint16, error) { return nil, errNotLinux }

@@ -11,17 +11,6 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
-// HopNode says which node and which of its interfaces, towards the destination,
-// is a forwarding hop, or one instance of it.
-type HopNode struct {
-	Hop string
-	// Instance is counted from 1 where the hop has several, else 0. Those of
-	// the last hop behind a load balancer are its links to the back ends.
-	Instance  int
-	Node      string
-	Interface string
-}
-
 // ScaleOut is a hop of a path that takes new flows on more instances from some
 // moment of a trial on.
 type ScaleOut struct {

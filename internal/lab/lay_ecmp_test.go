@@ -62,23 +62,23 @@ func TestPathsOfParallelHops(t *testing.T) {
 			Name: "fleet", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.0.0.1")[0], Destination: a("10.0.4.2")[0],
 			Hops: a("10.0.1.2", "10.0.3.2", "10.0.4.2"), Others: map[int][]netip.Addr{0: a("10.0.1.6", "10.0.1.10")}, ReceivedTTL: 62, Listen: a("10.0.4.2")[0],
 			HopNodes: []HopNode{
-				{"fw", 1, "fleet/fw.1", "to-destination"}, {"fw", 2, "fleet/fw.2", "to-destination"},
-				{"fw", 3, "fleet/fw.3", "to-destination"}, {"r", 0, "fleet/r", "to-destination"},
+				{Hop: "fw", Instance: 1, Node: "fleet/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "fleet/fw.2", Interface: "to-destination"},
+				{Hop: "fw", Instance: 3, Node: "fleet/fw.3", Interface: "to-destination"}, {Hop: "r", Instance: 0, Node: "fleet/r", Interface: "to-destination"},
 			},
 			ScaleOuts: []ScaleOut{{"fw", []string{"fleet/fw.before", "fleet/fw.after"}, 2, time.Second, 3}},
 		},
 		{
 			Name: "balanced", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.1.0.1")[0], Destination: a("10.1.0.2")[0],
 			Hops: a("10.1.0.2", "10.1.0.2"), ReceivedTTL: 63, Listen: a("10.1.1.2")[0],
-			HopNodes: []HopNode{{"lb", 1, "balanced/lb", "to-backend-1"}, {"lb", 2, "balanced/lb", "to-backend-2"}},
+			HopNodes: []HopNode{{Hop: "lb", Instance: 1, Node: "balanced/lb", Interface: "to-backend-1"}, {Hop: "lb", Instance: 2, Node: "balanced/lb", Interface: "to-backend-2"}},
 			Balancer: "balanced/lb", Backends: []Backend{{"vm2", a("10.1.1.2")[0]}, {"balanced/vm2.2", a("10.1.1.6")[0]}},
 		},
 		{
 			Name: "both", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.2.0.1")[0], Destination: a("10.2.3.2")[0],
 			Hops: a("10.2.1.2", "10.2.3.2", "10.2.3.2", "10.2.3.2"), Others: map[int][]netip.Addr{0: a("10.2.1.6")}, ReceivedTTL: 61, Listen: a("10.2.5.2")[0],
 			HopNodes: []HopNode{
-				{"fw", 1, "both/fw.1", "to-destination"}, {"fw", 2, "both/fw.2", "to-destination"},
-				{"lb", 0, "both/lb", "to-destination"}, {"r", 1, "both/r", "to-backend-1"}, {"r", 2, "both/r", "to-backend-2"},
+				{Hop: "fw", Instance: 1, Node: "both/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "both/fw.2", Interface: "to-destination"},
+				{Hop: "lb", Instance: 0, Node: "both/lb", Interface: "to-destination"}, {Hop: "r", Instance: 1, Node: "both/r", Interface: "to-backend-1"}, {Hop: "r", Instance: 2, Node: "both/r", Interface: "to-backend-2"},
 			},
 			Balancer: "both/lb", Backends: []Backend{{"vm2", a("10.2.5.2")[0]}, {"both/vm2.2", a("10.2.5.6")[0]}},
 		},

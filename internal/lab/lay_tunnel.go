@@ -38,6 +38,8 @@ type OuterPath struct {
 	Destination netip.Addr `json:"destination"`
 	// Hops are the addresses that a trace from Source to Destination must show.
 	Hops []netip.Addr `json:"hops"`
+	// Others are as those of Path.
+	Others map[int][]netip.Addr `json:"others,omitempty"`
 	// Interface is that of the source node by which the tunnel's packets leave,
 	// Port the UDP port that they go to.
 	Interface string `json:"interface"`
@@ -46,10 +48,10 @@ type OuterPath struct {
 }
 
 // tunnel puts a tunnel between the ends of the path, which is complete but for
-// that. From then on the path is what is inside.
+// that; its states enter it.
 func (w *walk) tunnel(t experiment.Tunnel) {
 	outer := OuterPath{
-		Source: w.path.Source, Destination: w.path.Destination, Hops: w.path.Hops,
+		Source: w.path.Source, Destination: w.path.Destination,
 		Interface: w.name, Port: t.Port, MTU: t.MTU,
 	}
 	inside := [2]netip.Prefix{insideAddress(w.index, 1), insideAddress(w.index, 2)}
@@ -72,11 +74,18 @@ func (w *walk) tunnel(t experiment.Tunnel) {
 			n.Tunnels = append(n.Tunnels, far)
 		}
 	}
-	w.path.Outer = &outer
-	w.path.Source, w.path.Destination = near.Address.Addr(), far.Address.Addr()
-	w.path.Listen = w.path.Destination
-	w.path.Hops = []netip.Addr{w.path.Destination}
-	w.path.ReceivedTTL = InitialTTL
+	w.path.Outer, w.inside = &outer, [2]netip.Addr{near.Address.Addr(), far.Address.Addr()}
+}
+
+// enter makes of a path over all hops the path inside its tunnel, whose ends
+// have the addresses of inside.
+func (p *Path) enter(inside [2]netip.Addr) {
+	outer := *p.Outer
+	outer.Hops, outer.Others = p.Hops, p.Others
+	p.Outer = &outer
+	p.Source, p.Destination, p.Listen = inside[0], inside[1], inside[1]
+	p.Hops, p.Others = []netip.Addr{p.Destination}, nil
+	p.ReceivedTTL, p.ReturnedTTL = InitialTTL, InitialTTL
 }
 
 // insideAddress is that of an end of the tunnel of a path.

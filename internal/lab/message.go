@@ -25,7 +25,6 @@ const (
 	opDied       = "died"        // supervisor → caller: Error says who and how
 	opExec       = "exec"        // → Command, with 3 descriptors; answered by opReply with Exit
 	opSignal     = "signal"      // → Signal for the command that ID names; not answered
-	opCounters   = "counters"    // → answered by opReply with Counters, by a cable's process with Cable
 	opProbe      = "probe"       // → try features in Node; answered by opReply with Environment, "" for each that works
 	opOuterPorts = "outer-ports" // → look at what a tunnel sends in Node; answered by opReply with Ports
 	opNodes      = "nodes"       // → answered by opReply with Nodes
@@ -35,6 +34,8 @@ const (
 	opScale      = "scale"       // → Scale; answered by opReply
 	opWatch      = "watch"       // → Watch; answered by opReply
 	opHealth     = "health"      // health check → supervisor → caller: Health
+	opCounters   = "counters"    // → of Nodes alone if there are any; answered by opReply with Counters, by a cable's process with Cable
+	opSwitch     = "switch"      // → bring the state of Path about; answered by opReply
 )
 
 // message is any of them; fields that an operation does not use are absent.
@@ -62,6 +63,7 @@ type message struct {
 
 	Mode   idps.Mode          `json:"mode,omitempty"`
 	Alerts []idps.AlertRecord `json:"alerts,omitempty"`
+	Path   string             `json:"path,omitempty"`
 }
 
 // build is what the supervisor needs to know.

@@ -201,9 +201,9 @@ func (t Topology) Plan() (Plan, error) {
 		}
 	}
 	plan = append(plan, tunnelAddresses(t)...)
-	derived := deriveRoutes(t)
+	routes := t.routes()
 	for _, n := range t.Nodes {
-		for _, r := range slices.Concat(derived[n.Name], n.Routes) {
+		for _, r := range routes[n.Name] {
 			plan = append(plan, Operation{Verb: AddRoute, Node: n.Name, Route: r, Congestion: n.CongestionControl})
 		}
 		plan = append(plan, dividing(n)...)

@@ -21,6 +21,9 @@ func graphOf(t Topology) graph {
 		g.forward[n.Name] = n.Forward
 	}
 	for i, l := range t.Links {
+		if l.Standby {
+			continue
+		}
 		g.ways[l.A.Node] = append(g.ways[l.A.Node], way{i, false})
 		g.ways[l.B.Node] = append(g.ways[l.B.Node], way{i, true})
 	}
@@ -48,7 +51,7 @@ func (g graph) over(w way, destination netip.Prefix) Route {
 // deriveRoutes gives each node a route to every subnet that it reaches through
 // forwarding nodes over the fewest links; among equals the link that stands
 // first in the topology wins. A node with one link gets a default route
-// instead. Connected subnets need none. The result is by node, in the order of
+// instead. Connected subnets need none, and links that stand by are left out. The result is by node, in the order of
 // the links.
 func deriveRoutes(t Topology) map[string][]Route {
 	g := graphOf(t)

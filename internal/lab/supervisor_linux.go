@@ -31,8 +31,9 @@ type supervisor struct {
 	commands map[uint64]*command // opExec requests that are not answered yet
 	cables   map[int]*wire       // to the processes of cables, by link
 
-	counting sync.Mutex // one asks the cables at a time
-	dividers dividers
+	counting  sync.Mutex // one asks the cables at a time
+	switching sync.Mutex // one changes routes at a time
+	dividers  dividers
 }
 
 // command is a program that the caller asked for.
@@ -93,7 +94,9 @@ func (s *supervisor) serve() error {
 		case opMode, opAlerts:
 			go s.passToInspector(m)
 		case opCounters:
-			go s.answerCounters(m.ID)
+			go s.answerCounters(m)
+		case opSwitch:
+			go s.answerSwitch(m)
 		case opProbe:
 			go s.answerProbe(m)
 		case opOuterPorts:

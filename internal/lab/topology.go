@@ -25,6 +25,9 @@ type Topology struct {
 	RuleFiles map[string]string `json:"rule_files,omitempty"`
 	// Notes are sentences on what the topology leaves out.
 	Notes []string `json:"notes,omitempty"`
+	// States of the paths that are switched in place. The lab starts with the
+	// routes that its nodes say.
+	States []State `json:"states,omitempty"`
 }
 
 // Node is one network namespace.
@@ -41,7 +44,8 @@ type Node struct {
 	// Sysctls to set, by dotted name ("net.ipv4.tcp_ecn"); Start fails when
 	// one cannot be set.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// Routes beyond those that Plan derives from the links.
+	// Routes beyond those that Plan derives from the links, and instead of
+	// those that it derives to the same destinations.
 	Routes []Route `json:"routes,omitempty"`
 	// Filter is what the node does to packets beyond routing them; may be nil.
 	Filter *filter.Table `json:"filter,omitempty"`
@@ -76,6 +80,8 @@ type Link struct {
 	IDPS *IDPS `json:"idps,omitempty"`
 	// MTU in bytes, 0 for DefaultMTU.
 	MTU int `json:"mtu,omitempty"`
+	// Standby links take no part in the routes that Plan derives.
+	Standby bool `json:"standby,omitempty"`
 }
 
 // End is one interface of a link.
@@ -148,6 +154,7 @@ func (t Topology) Validate() error {
 	}
 	f.tunnels(t.Nodes, interfaces, addresses)
 	f.shared(t)
+	f.states(t, interfaces)
 	return errors.Join(f...)
 }
 
@@ -169,11 +176,15 @@ func (f *faults) node(n Node) {
 		}
 	}
 	for _, r := range n.Routes {
-		if !r.Destination.IsValid() || !r.Destination.Addr().Is4() || r.Via.IsValid() && !r.Via.Is4() || r.Source.IsValid() && !r.Source.Is4() {
-			f.add("node %s: route to %s: only IPv4 can be routed", n.Name, r.Destination)
-		}
+		f.route(n.Name, r)
 	}
 	f.divided(n)
+}
+
+func (f *faults) route(node string, r Route) {
+	if !r.Destination.IsValid() || !r.Destination.Addr().Is4() || r.Via.IsValid() && !r.Via.Is4() || r.Source.IsValid() && !r.Source.Is4() {
+		f.add("node %s: route to %s: only IPv4 can be routed", node, r.Destination)
+	}
 }
 
 // end checks one end by itself and tells whether its address may be looked at.

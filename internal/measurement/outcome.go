@@ -249,4 +249,8 @@ type Fingerprint struct {
 	// differs when it is not.
 	Matches bool   `json:"matches"`
 	Why     string `json:"why,omitempty"`
+	// Switched says that the path was switched to, in place, for this trial;
+	// Settle is how long nothing was measured after that.
+	Switched bool    `json:"switched,omitempty"`
+	Settle   Seconds `json:"settle_seconds,omitempty"`
 }

@@ -11,26 +11,35 @@ const (
 	// begins and its end keeps none: thousands of flows have their totals.
 	samplesPerFlow = 20
 	samplesInAll   = 10_000
+	// hopSamplesInAll is how many samples all hops together keep at most, and
+	// hopSamples how many each keeps at least.
+	hopSamplesInAll = 2_000
+	hopSamples      = 20
 )
 
-// Thin drops samples of the flows' TCP_INFO series where there are many flows:
+// Thin drops samples of the hops' counters where there are many hops, and
+// of the flows' TCP_INFO series where there are many flows:
 // of ten flows, the series would be nine tenths of a result. The kernel's times
 // and counts are totals, so little is lost; the sample that is nearest to the
 // end of the warm-up, from which they are counted, stays, and so does the last.
 // A thinned outcome stays as it is.
 func (o *Outcome) Thin() {
+	for i := range o.HopSeries {
+		keep := max(hopSamples, hopSamplesInAll/len(o.HopSeries))
+		o.HopSeries[i].Samples = thinned(o.HopSeries[i].Samples, keep, o.Warmup, func(s HopSample) Seconds { return s.At })
+	}
 	flows := len(o.Flows)
 	if flows <= wholeSeries {
 		return
 	}
 	keep := min(samplesPerFlow, samplesInAll/flows)
 	for i := range o.Flows {
-		o.Flows[i].Info = thinned(o.Flows[i].Info, keep, o.Warmup)
+		o.Flows[i].Info = thinned(o.Flows[i].Info, keep, o.Warmup, func(s TCPInfo) Seconds { return s.At })
 	}
 }
 
 // thinned keeps so many of the samples, evenly spread.
-func thinned(info []TCPInfo, keep int, warmup Seconds) []TCPInfo {
+func thinned[T any](info []T, keep int, warmup Seconds, at func(T) Seconds) []T {
 	switch {
 	case keep < 2:
 		return nil
@@ -40,16 +49,16 @@ func thinned(info []TCPInfo, keep int, warmup Seconds) []TCPInfo {
 	last := len(info) - 1
 	opens, distance := 0, math.Inf(1)
 	for i, s := range info[:last] {
-		if d := math.Abs(float64(s.At - warmup)); d <= distance {
+		if d := math.Abs(float64(at(s) - warmup)); d <= distance {
 			opens, distance = i, d
 		}
 	}
-	out := make([]TCPInfo, keep)
+	out := make([]T, keep)
 	nearest := 0
 	for i := range out {
-		at := i * last / (keep - 1)
-		out[i] = info[at]
-		if i < keep-1 && abs(at-opens) < abs(nearest*last/(keep-1)-opens) {
+		from := i * last / (keep - 1)
+		out[i] = info[from]
+		if i < keep-1 && abs(from-opens) < abs(nearest*last/(keep-1)-opens) {
 			nearest = i
 		}
 	}

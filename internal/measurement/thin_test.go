@@ -76,3 +76,36 @@ func checkThinned(t *rapid.T, got, series []measurement.TCPInfo, warmup measurem
 		t.Fatalf("the sample nearest to the end of the warm-up at %v s is not kept: %v of %v", warmup, got, series)
 	}
 }
+
+// All hops together keep a bounded number of samples, each enough for a line,
+// with that which opens the measured time and the last.
+func TestThinHops(t *testing.T) {
+	const warmup = 2.03
+	for _, c := range []struct{ hops, samples, keep int }{
+		{1, 300, 300}, {4, 300, 300}, {20, 300, 100}, {20, 90, 90}, {200, 300, 20}, {3, 1, 1},
+	} {
+		var whole []measurement.HopSample
+		for i := range c.samples {
+			whole = append(whole, measurement.HopSample{At: measurement.Seconds(i)/10 - 0.02, ForwardBytes: float64(i)})
+		}
+		o := measurement.Outcome{Warmup: warmup}
+		for range c.hops {
+			o.HopSeries = append(o.HopSeries, measurement.HopSeries{Samples: slices.Clone(whole)})
+		}
+		o.Thin()
+		for i, s := range o.HopSeries {
+			if len(s.Samples) != c.keep || s.Samples[0] != whole[0] || s.Samples[c.keep-1] != whole[c.samples-1] {
+				t.Fatalf("%d hops of %d samples: hop %d keeps %d, want %d with both ends", c.hops, c.samples, i, len(s.Samples), c.keep)
+			}
+			if c.samples > 21 && !slices.Contains(s.Samples, whole[20]) && !slices.Contains(s.Samples, whole[21]) {
+				t.Errorf("%d hops: no sample at the end of the warm-up: %v", c.hops, s.Samples)
+			}
+		}
+		again := o
+		again.HopSeries = slices.Clone(o.HopSeries)
+		again.Thin()
+		if !reflect.DeepEqual(again, o) {
+			t.Errorf("%d hops: thinning twice is not thinning once", c.hops)
+		}
+	}
+}

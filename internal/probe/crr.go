@@ -149,7 +149,7 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	}
 	whole := y.transaction.Distribution()
 	out := measurement.Outcome{
-		Warmup: spec.MaxWarmup, Latency: &whole,
+		Started: t.start, Warmup: spec.MaxWarmup, Latency: &whole,
 		Metrics: measurement.Metrics{
 			"connections_per_second":   float64(n) / float64(spec.Duration),
 			"failed_connections_count": float64(y.failed),

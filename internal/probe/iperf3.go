@@ -57,7 +57,8 @@ func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progr
 	}
 	r, facts := iperf3Request(req)
 	var host *hostSampler
-	r.Started = func(at time.Time) { host = startHostSampler(at) }
+	var started time.Time
+	r.Started = func(at time.Time) { started, host = at, startHostSampler(at) }
 	result, err := iperf3.Run(ctx, r, progress)
 	if host != nil {
 		defer host.end()
@@ -68,6 +69,7 @@ func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progr
 	out := iperf3Outcome(req.Spec, r, result)
 	from := float64(r.Omit)
 	out.Source = endOf(host.result(), from, from+result.Took.Seconds(), 0)
+	out.Started = started
 	out.Facts = appendNew(facts, out.Facts...)
 	return out, nil
 }

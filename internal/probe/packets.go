@@ -244,6 +244,7 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 	first := min(int(math.Round(spec.MaxWarmup.Duration().Seconds()/width.Seconds())), last-1)
 	out := measurement.Outcome{
 		Metrics:    measurement.Metrics{},
+		Started:    t.start,
 		Warmup:     measurement.SecondsOf(time.Duration(first) * width),
 		Throughput: &measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)},
 		Effective:  map[string]string{},

@@ -64,7 +64,8 @@ type rrTest struct {
 	control wire
 	loop    rrLoop
 	several *pipeline // nil in a closed loop with one request in flight
-	spin    bool      // was done, not only asked for
+	start   time.Time
+	spin    bool // was done, not only asked for
 	facts   []string
 	host    *protocol.HostSeries
 	report  protocol.Report
@@ -164,6 +165,7 @@ func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn
 		t.several.samples = make([]sample, 0, t.hooks.capacity)
 	}
 	start := time.Now()
+	t.start = start
 	t.control.deadline = start.Add(planned(spec) + grace)
 	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
 		return failure("start", err)
@@ -224,6 +226,7 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	}
 	distribution := l.recorder.Distribution()
 	out := measurement.Outcome{
+		Started: t.start,
 		Metrics: measurement.Metrics{}, Warmup: spec.MaxWarmup, Latency: &distribution,
 		Effective: map[string]string{
 			"request_bytes": fmt.Sprint(t.request), "response_bytes": fmt.Sprint(t.respond),

@@ -280,6 +280,7 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 		Metrics:      measurement.Metrics{},
 		Warmup:       measurement.SecondsOf(time.Duration(window.first) * width),
 		WarmupSteady: window.steady,
+		Started:      t.start,
 		Throughput:   &sum,
 		Effective:    map[string]string{},
 	}

@@ -136,7 +136,7 @@ func TestBrowserLayout(t *testing.T) {
 	}
 	long.Experiment.Title = strings.Repeat("Unbreakable", 20)
 	long.Environment["sysctl net.ipv4."+strings.Repeat("very_long", 15)] = strings.Repeat("0123456789", 20)
-	pages := map[string]*measurement.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}}
+	pages := map[string]*measurement.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}, "watched hops": watchedFixture(t)}
 	for name, r := range pages {
 		t.Run(name, func(t *testing.T) {
 			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 1100}) {

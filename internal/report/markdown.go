@@ -32,6 +32,7 @@ func markdown(m *model) string {
 			fmt.Fprintf(&b, "- **%s, %s**: %s\n", markdownText(s.Path), markdownText(s.Test), markdownText(s.text()))
 		}
 	}
+	markdownHops(&b, m)
 	if len(m.Others) > 0 {
 		b.WriteString("\n## Further metrics\n\n")
 		for _, v := range m.Others {
@@ -81,6 +82,9 @@ func markdownTable(b *strings.Builder, m *model) {
 		if r.Baseline {
 			label += "<br>baseline"
 		}
+		if r.Off != "" {
+			label += "<br>" + markdownText(r.Off)
+		}
 		fmt.Fprintf(b, "\n| %s |", label)
 		for _, c := range r.Cells {
 			fmt.Fprintf(b, " %s |", strings.Join(markdownCell(m, c), "<br>"))
@@ -105,6 +109,34 @@ func markdownDetails(b *strings.Builder, m *model) {
 			b.WriteString("\n")
 		}
 	}
+}
+
+// markdownHops writes what the hops counted beside what the ends did.
+func markdownHops(b *strings.Builder, m *model) {
+	if len(m.Hops) == 0 {
+		return
+	}
+	b.WriteString("\n## What the hops counted\n")
+	for _, s := range m.Hops {
+		fmt.Fprintf(b, "\n### %s, %s\n\n", markdownText(s.Path), markdownText(s.Test))
+		for _, sentence := range s.Sentences {
+			fmt.Fprintf(b, "- %s\n", markdownText(sentence))
+		}
+		b.WriteString("\n| hop |")
+		for _, c := range s.Columns {
+			fmt.Fprintf(b, " %s |", markdownText(c))
+		}
+		b.WriteString("\n|:--|" + strings.Repeat("--:|", len(s.Columns)) + "\n")
+		for _, r := range s.Rows {
+			fmt.Fprintf(b, "| %s |", markdownText(r.Hop))
+			for _, v := range r.Values {
+				fmt.Fprintf(b, " %s |", markdownText(v))
+			}
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "\nTo compare, %d bytes of headers are taken off every packet that the hop counted.\n", s.Headers)
+	}
+	b.WriteString("\nThe tables are of whole trials at layer 2, medians. A large packet that is cut into segments behind the hop counts as one.\nWhat is lost behind a hop, or sent again, the hop counts and the receivers do not confirm.\n")
 }
 
 // markdownCell is a cell as its lines.

@@ -32,6 +32,7 @@ type model struct {
 	Table     table
 	Details   []detail
 	Seen      []string // what else was seen, a sentence each
+	Hops      []hopSection
 	Published []comparison
 	Excluded  []excluded
 	Shares    []shareRow
@@ -122,6 +123,7 @@ func newModel(r *measurement.Result) *model {
 	m.Table = m.table()
 	m.Details = m.details()
 	m.Seen = m.seen()
+	m.Hops = m.hopSections()
 	m.Shares = m.shares()
 	return m
 }

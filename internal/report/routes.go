@@ -15,6 +15,7 @@ type route struct {
 	Index    int // colour
 	Label    string
 	Baseline bool
+	SameAs   string // on whose nodes it lies: "on the nodes of …"
 	Elements []routeElement
 	Proof    string // what a trial saw on the way
 	Missing  string // why there is no proof
@@ -25,6 +26,7 @@ type routeElement struct {
 	Link       bool
 	Kind, Name string
 	Parameters []pair
+	Off        bool
 }
 
 // routes draws every declared path: endpoints and hops are boxes, cables are
@@ -37,6 +39,9 @@ func (m *model) routes() []route {
 			continue
 		}
 		r := route{Index: min(i, pathColours-1), Label: p.Label, Baseline: p.Baseline}
+		if p.Info.SameAs != "" {
+			r.SameAs = "on the nodes and addresses of " + m.pathLabel(p.Info.SameAs)
+		}
 		add := func(e routeElement) {
 			if n := len(r.Elements); n > 0 && r.Elements[n-1].Link == e.Link {
 				r.Elements = append(r.Elements, plainElement(!e.Link))
@@ -45,7 +50,7 @@ func (m *model) routes() []route {
 		}
 		add(routeElement{Kind: "source", Name: line(p.Info.Source)})
 		for _, h := range p.Info.Hops {
-			add(routeElement{Link: h.Type == "cable", Kind: line(h.Type), Name: line(h.Name), Parameters: parameters(h.Parameters)})
+			add(routeElement{Link: h.Type == "cable", Kind: line(h.Type), Name: line(h.Name), Parameters: parameters(h.Parameters), Off: h.Off})
 		}
 		add(routeElement{Kind: "destination", Name: line(p.Info.Dest)})
 		r.Proof, r.Missing = m.proof(p)
@@ -133,6 +138,9 @@ func track(f *measurement.Fingerprint) string {
 	}
 	if f.MSS > 0 {
 		parts = append(parts, fmt.Sprintf("MSS %d B", f.MSS))
+	}
+	if f.Switched {
+		parts = append(parts, "switched in place, "+inBestUnit(float64(f.Settle), measurement.SecondsUnit)+" to settle")
 	}
 	if why := line(f.Why); !f.Matches && why != "" {
 		parts = append(parts, "not the planned path: "+why)

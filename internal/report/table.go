@@ -25,6 +25,7 @@ type column struct {
 type row struct {
 	Path     string
 	Baseline bool
+	Off      string // "without gateway", where hops are switched off
 	Cells    []cell
 }
 
@@ -62,13 +63,29 @@ func (m *model) table() table {
 		return out
 	}
 	for _, p := range m.Paths {
-		r := row{Path: p.Label, Baseline: p.Baseline}
+		r := row{Path: p.Label, Baseline: p.Baseline, Off: p.without()}
 		for _, t := range shown {
 			r.Cells = append(r.Cells, m.tableCell(p, t))
 		}
 		out.Rows = append(out.Rows, r)
 	}
 	return out
+}
+
+// without names the hops that are switched off on a path.
+func (p path) without() string {
+	var off []string
+	if p.Info != nil {
+		for _, h := range p.Info.Hops {
+			if h.Off {
+				off = append(off, line(h.Name))
+			}
+		}
+	}
+	if len(off) == 0 {
+		return ""
+	}
+	return "without " + conjoined(off)
 }
 
 // tableCell fills one cell.

@@ -12,7 +12,10 @@ import (
 type Limits struct {
 	SourceEgressBitsPerSecond      float64
 	DestinationEgressBitsPerSecond float64
-	PathBitsPerSecond              float64
+	// PathBitsPerSecond is the slowest hop's, ReturnBitsPerSecond that of the
+	// way back.
+	PathBitsPerSecond   float64
+	ReturnBitsPerSecond float64
 	// BusyWarns has busy processors warned of instead of refusing the trial:
 	// where the testbed shares its processors with the path, they are its
 	// nature, and where nothing is compared, the reader can judge.

@@ -31,7 +31,7 @@ func (j *judge) streams(metric string) {
 		j.possible(there, j.limits.SourceEgressBitsPerSecond, "the source's egress cap")
 		j.possible(back, j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap")
 		j.possible(there, j.limits.PathBitsPerSecond, "the rate of a hop")
-		j.possible(back, j.limits.PathBitsPerSecond, "the rate of a hop, on the way back,")
+		j.possible(back, j.limits.ReturnBitsPerSecond, "the rate of a hop, on the way back,")
 	default:
 		j.oneWay(goodput)
 	}
@@ -39,12 +39,12 @@ func (j *judge) streams(metric string) {
 
 // oneWay holds a rate against what the sending end and the path allow.
 func (j *judge) oneWay(rate float64) {
-	cap, whose := j.limits.SourceEgressBitsPerSecond, "the source's egress cap"
+	cap, whose, path := j.limits.SourceEgressBitsPerSecond, "the source's egress cap", j.limits.PathBitsPerSecond
 	if j.spec.Direction == measurement.Receive {
-		cap, whose = j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap"
+		cap, whose, path = j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap", j.limits.ReturnBitsPerSecond
 	}
 	j.possible(rate, cap, whose)
-	j.possible(rate, j.limits.PathBitsPerSecond, "the rate of a hop")
+	j.possible(rate, path, "the rate of a hop")
 }
 
 // enoughFlow checks that the flows carried enough for a rate.

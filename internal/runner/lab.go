@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -36,6 +38,9 @@ type Lab struct {
 	token  string
 	// iperf3 says that some test speaks iperf3's protocol.
 	iperf3 bool
+	// inForce is which of the paths that share their nodes is in force, by the
+	// one that has them; empty when it is not known.
+	inForce map[string]string
 }
 
 // NewLab builds the paths of e (not scaled; the lab scales it) and has the
@@ -58,9 +63,10 @@ func HoldLab(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, iperf3: speaksIPerf3(e)}
+	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, iperf3: speaksIPerf3(e), inForce: map[string]string{}}
 	for _, p := range paths {
 		l.paths[p.Name] = p
+		l.inForce[nodesOf(p)] = nodesOf(p) // as it is built
 	}
 	if l.lab, err = lab.Start(ctx, topology, lab.Options{NodeCommand: AgentCommand}); err != nil {
 		return nil, err
@@ -83,6 +89,9 @@ func (l *Lab) connect(ctx context.Context) error {
 	}
 	l.token = hex.EncodeToString(secret)
 	for _, p := range l.order {
+		if p.SameAs != "" {
+			continue // it has the addresses of that path
+		}
 		if _, err := l.agentAt(p.SourceNode); err != nil {
 			return err
 		}
@@ -149,6 +158,8 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	if !ok {
 		return measurement.Outcome{}, measurement.Fingerprint{}, fmt.Errorf("the lab has no path %q", trial.Path)
 	}
+	ctx, release := l.whileUp(ctx)
+	defer release()
 	source := l.agents[path.SourceNode]
 	outer, err := l.traceOuter(ctx, trial.ID, path)
 	if err != nil {
@@ -171,12 +182,59 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		why := fmt.Sprintf("the trace failed: %v", err)
 		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
 	}
+	hops := watchHops(ctx, l.lab.Counters, path, hopInterval(trial.Spec))
 	watch := l.watchTunnel(ctx, path)
 	outcome, err := source.Run(ctx, request, growth.watching(progress))
 	watch.end(&outcome)
+	hops.end(ctx, &outcome)
 	growth.end()
 	outcome.Facts = slices.Concat(outcome.Facts, growth.facts, l.backendFacts(path))
 	return outcome, withTunnel(path, outer, fingerprint(path, seen.Hops, outcome)), errors.Join(err, growth.err)
+}
+
+// switchTimeout bounds how long switching a path may take: a few routes.
+const switchTimeout = 10 * time.Second
+
+// Switch brings a path into force, if it shares its nodes with others.
+func (l *Lab) Switch(ctx context.Context, name string) (bool, error) {
+	path, ok := l.paths[name]
+	if !ok {
+		return false, fmt.Errorf("the lab has no path %q", name)
+	}
+	base := nodesOf(path)
+	if l.inForce[base] == name {
+		return false, nil
+	}
+	l.inForce[base] = ""
+	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
+	defer cancel()
+	if err := l.lab.Switch(ctx, name); err != nil {
+		return false, err
+	}
+	l.inForce[base] = name
+	return true, nil
+}
+
+// nodesOf is the path whose nodes p has.
+func nodesOf(p lab.Path) string { return cmp.Or(p.SameAs, p.Name) }
+
+// whileUp is a context that ends with the lab: a process of it that dies ends
+// the trial at once, not when the trial's time is over. The caller calls
+// release.
+func (l *Lab) whileUp(ctx context.Context) (up context.Context, release func()) {
+	up, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-l.lab.Done():
+			cancel(l.Broken())
+		case <-up.Done():
+		}
+	})
+	return up, func() {
+		cancel(nil)
+		watching.Wait()
+	}
 }
 
 // fingerprint holds what was seen on the way against the path that was built.
@@ -210,6 +268,8 @@ func fingerprint(path lab.Path, hops []measurement.TraceHop, o measurement.Outco
 		f.Why = fmt.Sprintf("the trace saw %v where the path is %v", seen, want)
 	case f.ReceivedTTL != 0 && path.ReceivedTTL != 0 && f.ReceivedTTL != path.ReceivedTTL:
 		f.Why = fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.ReceivedTTL, path.ReceivedTTL)
+	case o.Source.ReceivedTTL != 0 && path.ReturnedTTL != 0 && o.Source.ReceivedTTL != path.ReturnedTTL:
+		f.Why = fmt.Sprintf("packets came back with a time to live of %d where the path leaves %d", o.Source.ReceivedTTL, path.ReturnedTTL)
 	default:
 		f.Matches = true
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -118,25 +119,38 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		return err
 	}
 	r.emit(Event{Trial: planned})
+	start := time.Now()
+	settled, err := r.switchTo(ctx, planned.Path)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return r.keep(ctx, planned, start, measurement.Outcome{}, measurement.Fingerprint{Why: "it was not switched to"}, err)
+	}
 	expected := planned.Spec.ExpectedDuration().Duration()
 	limit, cancel := context.WithTimeout(ctx, 2*expected+trialGrace)
 	defer cancel()
 
-	start := time.Now()
 	outcome, fingerprint, err := r.Testbed.Measure(limit, planned, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})
-	elapsed := time.Since(start)
 	if ctx.Err() != nil {
 		// Stopped in the middle: half a trial is no trial.
 		return ctx.Err()
 	}
-	if broken := r.Testbed.Broken(); broken != nil {
-		err = broken
-	}
 	if limit.Err() != nil && err != nil {
 		err = fmt.Errorf("no result within %v: %w", (2*expected + trialGrace).Round(time.Second), err)
 	}
+	fingerprint.Switched, fingerprint.Settle = settled.switched, settled.settle
+	return r.keep(ctx, planned, start, outcome, fingerprint, err)
+}
+
+// keep judges and stores what a trial brought.
+func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, start time.Time, outcome measurement.Outcome, fingerprint measurement.Fingerprint, err error) error {
+	if broken := r.Testbed.Broken(); broken != nil {
+		err = broken
+	}
+	elapsed := time.Since(start)
 	trial := measurement.Trial{
 		ID: planned.ID, Block: planned.Block, Order: planned.Order,
 		Path: planned.Path, Test: planned.Test,
@@ -151,7 +165,7 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	}
 	r.done[planned.ID] = true
 	r.measured++
-	r.overhead += elapsed - expected
+	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
 	r.emit(Event{Trial: planned, Finished: &trial})
 	return nil
 }
@@ -217,6 +231,9 @@ func (r *run) limits(path string) Limits {
 		}
 		backends := 1
 		for _, h := range p.Hops {
+			if h.Name != "" && slices.Contains(p.Off, h.Name) && h.Type != experiment.IDPS {
+				continue // passed by
+			}
 			if h.Type == experiment.LoadBalancer {
 				// Each has an egress of its own, and from here on links may be
 				// each one's own, too.
@@ -224,11 +241,19 @@ func (r *run) limits(path string) Limits {
 				l.DestinationEgressBitsPerSecond *= float64(backends)
 			}
 			rate := h.RateBitsPerSecond * float64(max(h.Parallel(), backends))
-			if rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
-				l.PathBitsPerSecond = rate
+			lower(&l.PathBitsPerSecond, rate)
+			if !h.OneWay {
+				lower(&l.ReturnBitsPerSecond, rate)
 			}
 		}
 	}
 	l.BusyWarns = r.Testbed.Info().Relative
 	return l
+}
+
+// lower lowers a limit to a rate; 0 is no limit for either.
+func lower(limit *float64, rate float64) {
+	if rate > 0 && (*limit == 0 || rate < *limit) {
+		*limit = rate
+	}
 }

@@ -1,0 +1,169 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+func startExperiment(t *testing.T, e *experiment.Experiment) (*Lab, []Path) {
+	t.Helper()
+	topology, paths, err := FromExperiment(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startLab(t, topology), paths
+}
+
+func switchTo(t *testing.T, l *Lab, path string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := l.Switch(ctx, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkPath holds what ping and the kernel's own routing say against what is
+// expected of the path in force.
+func checkPath(t *testing.T, l *Lab, p Path) {
+	t.Helper()
+	text := must(t, l, p.SourceNode, "ping", "-n", "-c", "1", "-W", "5", "-I", p.Source.String(), p.Destination.String())
+	if want := fmt.Sprintf("ttl=%d ", p.ReturnedTTL); !strings.Contains(text, want) {
+		t.Errorf("path %s: no %q in\n%s", p.Name, want, text)
+	}
+	text = must(t, l, p.DestinationNode, "ping", "-n", "-c", "1", "-W", "5", "-I", p.Destination.String(), p.Source.String())
+	if want := fmt.Sprintf("ttl=%d ", p.ReceivedTTL); !strings.Contains(text, want) {
+		t.Errorf("path %s: no %q in\n%s", p.Name, want, text)
+	}
+	// A packet with a short life is answered by each node in turn.
+	for i, hop := range p.Hops[:len(p.Hops)-1] {
+		wait := "5"
+		if !hop.IsValid() {
+			wait = "0.2" // for an answer that must not come
+		}
+		text, _ := output(t, l, p.SourceNode, "ping", "-n", "-c", "1", "-W", wait, "-t", fmt.Sprint(i+1), "-I", p.Source.String(), p.Destination.String())
+		if !hop.IsValid() { // silent
+			if strings.Contains(text, "From") || !strings.Contains(text, "100% packet loss") {
+				t.Errorf("path %s: hop %d answers or is not there:\n%s", p.Name, i+1, text)
+			}
+			continue
+		}
+		if want := fmt.Sprintf("From %v icmp_seq=1 Time to live exceeded", hop); !strings.Contains(text, want) {
+			t.Errorf("path %s: no %q in\n%s", p.Name, want, text)
+		}
+	}
+}
+
+func TestSwitchInPlace(t *testing.T) {
+	needProgram(t, "ping", "ip")
+	for name, e := range map[string]*experiment.Experiment{"off": fastPath(), "one way": oneWay()} {
+		t.Run(name, func(t *testing.T) {
+			l, paths := startExperiment(t, e)
+			checkPath(t, l, paths[1]) // as it is built
+			rng := rand.New(rand.NewPCG(7, 7))
+			for range 12 {
+				p := paths[rng.IntN(len(paths))]
+				switchTo(t, l, p.Name)
+				checkPath(t, l, p)
+			}
+			// The kernel has each of the routes once, however often they were replaced.
+			var routes []struct {
+				Dst string `json:"dst"`
+				Dev string `json:"dev"`
+			}
+			if err := json.Unmarshal([]byte(must(t, l, "gateway/edge", "ip", "-j", "route")), &routes); err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]string{}
+			for _, r := range routes {
+				if other, twice := seen[r.Dst]; twice {
+					t.Errorf("two routes to %s, by %s and by %s", r.Dst, other, r.Dev)
+				}
+				seen[r.Dst] = r.Dev
+			}
+		})
+	}
+}
+
+// Packets that are sent while paths are switched all arrive.
+func TestSwitchLosesNothing(t *testing.T) {
+	needProgram(t, "ping")
+	e := fastPath()
+	for i := range e.Paths {
+		for j := range e.Paths[i].Hops {
+			e.Paths[i].Hops[j].Impairment = experiment.Impairment{}
+		}
+	}
+	l, paths := startExperiment(t, e)
+	p := paths[1]
+	done := make(chan string, 1)
+	go func() {
+		text, _ := output(t, l, p.SourceNode, "ping", "-n", "-c", "300", "-i", "0.002", "-W", "5", "-q", "-I", p.Source.String(), p.Destination.String())
+		done <- text
+	}()
+	for i := 0; ; i++ {
+		select {
+		case text := <-done:
+			if !strings.Contains(text, "300 packets transmitted, 300 received, 0% packet loss") {
+				t.Errorf("after %d switches:\n%s", i, text)
+			}
+			if i < 3 {
+				t.Errorf("only %d switches meanwhile", i)
+			}
+			return
+		default:
+			switchTo(t, l, paths[i%len(paths)].Name)
+		}
+	}
+}
+
+func TestSwitchRefuses(t *testing.T) {
+	l := startLab(t, chain(1, nil))
+	if err := l.Switch(t.Context(), "fast"); err == nil || !strings.Contains(err.Error(), "no path of this lab is switched in place") {
+		t.Errorf("got %v", err)
+	}
+	other, _ := startExperiment(t, fastPath())
+	if err := other.Switch(t.Context(), "nowhere"); err == nil || !strings.Contains(err.Error(), `"nowhere" is none of those`) {
+		t.Errorf("got %v", err)
+	}
+	must(t, other, "gateway/edge", "ip", "link", "set", "to-destination", "down")
+	must(t, other, "gateway/edge", "ip", "link", "del", "bypass-1-1")
+	if err := other.Switch(t.Context(), "fast"); err == nil || !strings.Contains(err.Error(), "route of gateway/edge") {
+		t.Errorf("got %v, want the route that could not be replaced", err)
+	}
+	if err := other.Err(); err != nil {
+		t.Errorf("a switch that failed broke the lab: %v", err)
+	}
+}
+
+// Counters can be asked of some nodes alone, with the cables behind them.
+func TestCountersOfNodes(t *testing.T) {
+	l, _ := startExperiment(t, fastPath())
+	all, err := l.Counters(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now()
+	some, err := l.Counters(t.Context(), "gateway/gateway", "gateway/appliance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Nodes) != 5 || len(all.Cables) < 3 || len(some.Nodes) != 2 || some.Nodes[0].Node != "gateway/gateway" {
+		t.Errorf("all: %d nodes, %d cables; some: %+v", len(all.Nodes), len(all.Cables), some)
+	}
+	if len(some.Cables) != 1 || some.Cables[0].A.Node != "gateway/gateway" {
+		t.Errorf("cables: %+v", some.Cables)
+	}
+	for _, n := range some.Nodes {
+		if n.Read.Before(before) || n.Read.After(time.Now()) {
+			t.Errorf("node %s was read at %v, asked at %v", n.Node, n.Read, before)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package probe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Every kind with a time axis says when it began: after it was asked to, and a
+// warm-up and a measured time before it was done.
+func TestStarted(t *testing.T) {
+	target := serve(t, ServerOptions{Token: testToken})
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.TCP, Direction: measurement.Send},
+		{Kind: measurement.TCP, Direction: measurement.Receive},
+		{Kind: measurement.UDP, RateBitsPerSecond: 20e6, PacketBytes: 200},
+		{Kind: measurement.PPS, RateBitsPerSecond: 1e6},
+		{Kind: measurement.RR},
+		{Kind: measurement.RR, Protocol: measurement.OverUDP, RequestsPerSecond: 500},
+		{Kind: measurement.CRR},
+		{Kind: measurement.Load, IdleDuration: 0.1, RequestsPerSecond: 200},
+	} {
+		spec.Duration, spec.MaxWarmup = 0.1, 0.02
+		spec = spec.Defaults()
+		before := time.Now()
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+		after := time.Now()
+		if err != nil {
+			t.Fatalf("%s: %v", spec.Kind, err)
+		}
+		least := (out.Warmup + spec.Duration).Duration()
+		if out.Started.Before(before.Add(spec.IdleDuration.Duration())) || out.Started.Add(least).After(after) {
+			t.Errorf("%s: asked at %v, began at %v, done at %v, of which %v were measured", spec.Kind, before, out.Started, after, least)
+		}
+	}
+}

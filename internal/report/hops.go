@@ -1,0 +1,429 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// hopsAgree is how far what a hop counted may lie from what the receivers
+// confirmed for the two to agree, as a fraction. What is sent again crosses a
+// hop twice and is confirmed once.
+const hopsAgree = 0.03
+
+// Headers in front of the payload at layer 2, in bytes: Ethernet 14, IPv4 20,
+// TCP 20 and its timestamps 12 (RFC 7323), or UDP 8.
+const (
+	ethernetHeader = 14
+	tcpHeaders     = 20 + 20 + 12
+	udpHeaders     = 20 + 8
+	// vxlanHeaders are those around an inner frame (RFC 7348, section 5).
+	vxlanHeaders = 50
+)
+
+// Bounds of what a report shows of hops.
+const (
+	maxHopSections = 24
+	maxHopRows     = 40
+)
+
+// hopSection is what the hops of a path counted in the trials of one test.
+type hopSection struct {
+	Path, Test string
+	Sentences  []string // whether that agrees with the endpoints
+	Columns    []string
+	Rows       []hopRow
+	Headers    int // bytes that were taken off each packet to compare
+}
+
+// hopRow is one hop; its values are medians over trials, "—" for none.
+type hopRow struct {
+	Hop    string
+	Values []string
+}
+
+// watched is a hop with all its instances, as one trial saw it.
+type watched struct {
+	name   string
+	series []measurement.HopSeries
+}
+
+// watchedHops are those of a trial, in the order of its path. A series without
+// time in it is left out.
+func watchedHops(t *measurement.Trial) []watched {
+	var out []watched
+	for _, s := range t.HopSeries {
+		ordered := slices.IsSortedFunc(s.Samples, func(a, b measurement.HopSample) int { return cmp.Compare(a.At, b.At) })
+		if n := len(s.Samples); n < 2 || !ordered || s.Samples[0].At == s.Samples[n-1].At {
+			continue
+		}
+		i := slices.IndexFunc(out, func(w watched) bool { return w.name == s.Name })
+		if i < 0 || s.Instance == 0 {
+			i, out = len(out), append(out, watched{name: s.Name})
+		}
+		out[i].series = append(out[i].series, s)
+	}
+	return out[:min(len(out), maxHopRows)]
+}
+
+// label is the hop's name, with how many it is.
+func (w watched) label() string {
+	name := line(w.name)
+	if name == "" {
+		name = "(unnamed hop)"
+	}
+	if n := len(w.series); n > 1 {
+		name += " (" + quantity.Count(n, "instance") + ")"
+	}
+	return name
+}
+
+// at are the totals of all instances at a moment, between two samples by a
+// straight line.
+func (w watched) at(x float64) measurement.HopSample {
+	var sum measurement.HopSample
+	for _, s := range w.series {
+		add(&sum, readAt(s.Samples, x))
+	}
+	return sum
+}
+
+func add(sum *measurement.HopSample, s measurement.HopSample) {
+	sum.ForwardBytes += s.ForwardBytes
+	sum.ForwardPackets += s.ForwardPackets
+	sum.BackwardBytes += s.BackwardBytes
+	sum.BackwardPackets += s.BackwardPackets
+	sum.DroppedPackets += s.DroppedPackets
+	sum.CPU += s.CPU
+	sum.Alerts += s.Alerts
+	sum.Denied += s.Denied
+}
+
+// readAt is the reading at x; what lies outside of the samples is the first
+// or the last of them.
+func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
+	i, exact := slices.BinarySearchFunc(samples, x, func(s measurement.HopSample, x float64) int { return cmp.Compare(float64(s.At), x) })
+	switch {
+	case exact:
+		return samples[i]
+	case i == 0:
+		return samples[0]
+	case i == len(samples):
+		return samples[i-1]
+	}
+	a, b := samples[i-1], samples[i]
+	part := (x - float64(a.At)) / float64(b.At-a.At)
+	mix := func(from, to float64) float64 { return from + (to-from)*part }
+	return measurement.HopSample{
+		ForwardBytes: mix(a.ForwardBytes, b.ForwardBytes), ForwardPackets: mix(a.ForwardPackets, b.ForwardPackets),
+		BackwardBytes: mix(a.BackwardBytes, b.BackwardBytes), BackwardPackets: mix(a.BackwardPackets, b.BackwardPackets),
+	}
+}
+
+// payload is how many bytes above the headers the hop counted between two
+// moments, each way.
+func (w watched) payload(from, to float64, headers int) (forward, backward float64) {
+	a, b, each := w.at(from), w.at(to), float64(headers)
+	forward = b.ForwardBytes - a.ForwardBytes - each*(b.ForwardPackets-a.ForwardPackets)
+	backward = b.BackwardBytes - a.BackwardBytes - each*(b.BackwardPackets-a.BackwardPackets)
+	return max(forward, 0), max(backward, 0)
+}
+
+// headersOf is how many bytes of headers each packet of a trial has at layer 2.
+func headersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
+	headers := ethernetHeader + udpHeaders
+	if spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
+		headers = ethernetHeader + tcpHeaders
+		for _, f := range t.Flows {
+			if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
+				headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)
+				break
+			}
+		}
+	}
+	if strings.HasPrefix(tunnel, "vxlan") {
+		headers += vxlanHeaders
+	}
+	return headers
+}
+
+// span is the part of a trial's measured window that both the first hop's
+// samples and the receivers' bins cover, as whole samples; ok is false when
+// that is less than half of it.
+func (w watched) span(t *measurement.Trial) (from, to float64, ok bool) {
+	opens, ends := float64(t.Warmup), float64(t.Throughput.Width)*float64(len(t.Throughput.Bytes))
+	from, to = ends, opens
+	for _, s := range w.series[0].Samples {
+		if at := float64(s.At); at >= opens && at <= ends {
+			from, to = min(from, at), max(to, at)
+		}
+	}
+	return from, to, to-from >= (ends-opens)/2 && to > from
+}
+
+// confirmed is what the receivers' bins hold between two moments.
+func confirmed(b *measurement.Bins, from, to float64) float64 {
+	var sum float64
+	width := float64(b.Width)
+	for i, n := range b.Bytes {
+		opens := float64(i) * width
+		if part := min(to, opens+width) - max(from, opens); part > 0 {
+			sum += n * part / width
+		}
+	}
+	return sum
+}
+
+// backwardShare is which part of what the receivers confirmed went from the
+// destination to the source.
+func backwardShare(t *measurement.Trial, spec measurement.Spec) float64 {
+	switch spec.Direction {
+	case measurement.Receive:
+		return 1
+	case measurement.Both:
+		var all, reverse float64
+		for _, f := range t.Flows {
+			all += float64(f.ReceivedBytes)
+			if f.Reverse {
+				reverse += float64(f.ReceivedBytes)
+			}
+		}
+		if all > 0 {
+			return reverse / all
+		}
+	}
+	return 0
+}
+
+// hopCheck is how much more one hop counted in one direction than the receivers
+// confirmed, as a fraction of that, trial by trial.
+type hopCheck struct {
+	hop         string
+	back        bool
+	differences []float64
+}
+
+func (c hopCheck) agrees() bool {
+	return !slices.ContainsFunc(c.differences, func(d float64) bool { return d > hopsAgree || d < -hopsAgree })
+}
+
+// checkHops holds what the hops counted against what the receivers confirmed.
+func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []hopCheck {
+	var out []hopCheck
+	note := func(hop string, back bool, difference float64) {
+		i := slices.IndexFunc(out, func(c hopCheck) bool { return c.hop == hop && c.back == back })
+		if i < 0 {
+			i, out = len(out), append(out, hopCheck{hop: hop, back: back})
+		}
+		out[i].differences = append(out[i].differences, difference)
+	}
+	for _, t := range trials {
+		back := backwardShare(t, spec)
+		for _, w := range watchedHops(t) {
+			from, to, ok := w.span(t)
+			if !ok {
+				continue
+			}
+			forward, backward := w.payload(from, to, headersOf(t, spec, tunnel))
+			ends := confirmed(t.Throughput, from, to)
+			if there := ends * (1 - back); there > 0 {
+				note(w.label(), false, forward/there-1)
+			}
+			if here := ends * back; here > 0 {
+				note(w.label(), true, backward/here-1)
+			}
+		}
+	}
+	return out
+}
+
+// agreement says it in sentences: one for all hops that agree in a direction,
+// one for each that does not.
+func agreement(checks []hopCheck) []string {
+	var out []string
+	for _, back := range []bool{false, true} {
+		way := "Towards the destination"
+		if back {
+			way = "Towards the source"
+		}
+		var agreeing []string
+		var all []float64
+		trials := 0
+		for _, c := range checks {
+			if c.back != back {
+				continue
+			}
+			if !c.agrees() {
+				apart := 0
+				for _, d := range c.differences {
+					if d > hopsAgree || d < -hopsAgree {
+						apart++
+					}
+				}
+				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s).",
+					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), trimmedPercent(hopsAgree), signedRange(c.differences)))
+				continue
+			}
+			agreeing = append(agreeing, c.hop)
+			all = append(all, c.differences...)
+			trials = max(trials, len(c.differences))
+		}
+		if len(agreeing) == 0 {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s).",
+			way, conjoined(agreeing), trimmedPercent(hopsAgree), quantity.Count(trials, "trial"), signedRange(all)))
+	}
+	return out
+}
+
+// conjoined lists names: "a, b and c".
+func conjoined(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// signedRange is the least and the largest of some fractions, in percent.
+func signedRange(v []float64) string {
+	write := func(x float64) string { return with(quantity.Signed(x*100, 1), "%") }
+	low, high := slices.Min(v), slices.Max(v)
+	if write(low) == write(high) {
+		return write(low)
+	}
+	return write(low) + " to " + write(high)
+}
+
+// hopSections are those of every test of throughput on every path whose hops
+// were watched.
+func (m *model) hopSections() []hopSection {
+	var out []hopSection
+	for _, t := range m.Tests {
+		for _, p := range m.Paths {
+			trials := m.watchedTrials(p, t)
+			if len(trials) == 0 || len(out) == maxHopSections {
+				continue
+			}
+			s := hopSection{Path: p.Label, Test: t.Label, Sentences: agreement(checkHops(trials, t.Spec, p.tunnel()))}
+			s.Headers = headersOf(trials[0], t.Spec, p.tunnel())
+			s.Columns, s.Rows = hopRows(trials)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// tunnel is what a path's Info says of one.
+func (p path) tunnel() string {
+	if p.Info == nil {
+		return ""
+	}
+	return p.Info.Tunnel
+}
+
+// watchedTrials are the trials that count of a test of throughput on a path,
+// and of whose hops there is something to show.
+func (m *model) watchedTrials(p path, t test) []*measurement.Trial {
+	return slices.DeleteFunc(m.counted(p, t), func(trial *measurement.Trial) bool {
+		return trial.Throughput == nil || trial.Throughput.Width <= 0 || len(watchedHops(trial)) == 0
+	})
+}
+
+// hopColumn is a counter of hops; one that no hop has is not shown.
+type hopColumn struct {
+	title  string
+	unit   measurement.Unit
+	always bool
+	of     func(watched) (float64, bool)
+}
+
+// ofLast makes a column of a total at the end of a trial.
+func ofLast(total func(measurement.HopSample) float64) func(watched) (float64, bool) {
+	return func(w watched) (float64, bool) {
+		var sum measurement.HopSample
+		for _, s := range w.series {
+			add(&sum, s.Samples[len(s.Samples)-1])
+		}
+		return total(sum), total(sum) != 0
+	}
+}
+
+var hopColumns = []hopColumn{
+	{"to the destination", measurement.Bytes, true, ofLast(func(s measurement.HopSample) float64 { return s.ForwardBytes })},
+	{"packets", measurement.Count, true, ofLast(func(s measurement.HopSample) float64 { return s.ForwardPackets })},
+	{"to the source", measurement.Bytes, true, ofLast(func(s measurement.HopSample) float64 { return s.BackwardBytes })},
+	{"packets", measurement.Count, true, ofLast(func(s measurement.HopSample) float64 { return s.BackwardPackets })},
+	{"dropped", measurement.Count, true, ofLast(func(s measurement.HopSample) float64 { return s.DroppedPackets })},
+	{"connections at most", measurement.Count, false, mostConnections},
+	{"alerts", measurement.Count, false, ofLast(func(s measurement.HopSample) float64 { return s.Alerts })},
+	{"flows denied", measurement.Count, false, ofLast(func(s measurement.HopSample) float64 { return s.Denied })},
+	{"CPU", measurement.SecondsUnit, false, ofLast(func(s measurement.HopSample) float64 { return float64(s.CPU) })},
+}
+
+// mostConnections is the sum of the largest tables of the instances.
+func mostConnections(w watched) (sum float64, known bool) {
+	for _, s := range w.series {
+		var most float64
+		for _, sample := range s.Samples {
+			if sample.Connections != nil {
+				most, known = max(most, *sample.Connections), true
+			}
+		}
+		sum += most
+	}
+	return sum, known
+}
+
+// hopRows are the medians over trials of every counter that some hop has.
+func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
+	var labels []string
+	byHop := map[string][]watched{}
+	for _, t := range trials {
+		for _, w := range watchedHops(t) {
+			if byHop[w.label()] == nil {
+				labels = append(labels, w.label())
+			}
+			byHop[w.label()] = append(byHop[w.label()], w)
+		}
+	}
+	rows := make([]hopRow, len(labels))
+	for i, label := range labels {
+		rows[i].Hop = label
+	}
+	var titles []string
+	for _, c := range hopColumns {
+		column := make([]string, len(labels))
+		shown := c.always
+		for i, label := range labels {
+			var values []float64
+			for _, w := range byHop[label] {
+				if v, ok := c.of(w); ok || c.always {
+					values = append(values, v)
+				}
+			}
+			column[i] = "—"
+			if len(values) > 0 {
+				middle := median(values)
+				if c.unit == measurement.Count {
+					middle = math.Round(middle) // no half packets
+				}
+				column[i], shown = inBestUnit(middle, c.unit), true
+			}
+		}
+		if !shown {
+			continue
+		}
+		titles = append(titles, c.title)
+		for i := range rows {
+			rows[i].Values = append(rows[i].Values, column[i])
+		}
+	}
+	return titles, rows
+}

@@ -1,0 +1,243 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func newLab(t *testing.T, e *experiment.Experiment) *runner.Lab {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	testbed, err := runner.NewLab(ctx, e)
+	if err != nil {
+		testutil.Need(t, false, fmt.Sprintf("a machine on which labs can be made: %v", err))
+	}
+	t.Cleanup(func() {
+		if err := testbed.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return testbed
+}
+
+// The trials of three paths on the same nodes each take their own path, in
+// random order, and the hops that they cross have counted them.
+func TestRunSwitchesTheLab(t *testing.T) {
+	e, plan, st := setUpFastPath(t)
+	testbed := newLab(t, e)
+	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+		t.Fatal(err)
+	}
+	trials, err := st.Trials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSwitching(t, trials)
+	hops := map[string][]string{"gateway": {"edge", "gateway"}, "fast": {"edge"}, "bare": nil}
+	checked := map[string]int{}
+	for _, trial := range trials {
+		if !trial.Fingerprint.Matches {
+			t.Errorf("trial %s: %s", trial.ID, trial.Fingerprint.Why)
+		}
+		if trial.Started.IsZero() {
+			t.Logf("trial %s has no figures on a machine this busy: %+v", trial.ID, trial.Gate)
+			continue
+		}
+		checked[trial.Path]++
+		var counted []string
+		for _, s := range trial.HopSeries {
+			counted = append(counted, s.Name)
+			checkSeries(t, &trial, s)
+		}
+		if fmt.Sprint(counted) != fmt.Sprint(hops[trial.Path]) {
+			t.Errorf("trial %s: the hops %v counted, want %v", trial.ID, counted, hops[trial.Path])
+		}
+	}
+	if len(checked) != len(hops) {
+		t.Errorf("only these paths have figures: %v", checked)
+	}
+}
+
+// checkSeries holds a hop's counters against what must be so at any speed.
+func checkSeries(t *testing.T, trial *measurement.Trial, s measurement.HopSeries) {
+	t.Helper()
+	last := s.Samples[len(s.Samples)-1]
+	if first := s.Samples[0]; first.At > 0 || first.ForwardBytes != 0 || first.ForwardPackets != 0 || last.At <= 0 {
+		t.Errorf("trial %s, hop %s: the first sample is %+v, the last at %v", trial.ID, s.Name, first, last.At)
+	}
+	for i, sample := range s.Samples[1:] {
+		if before := s.Samples[i]; sample.At <= before.At || sample.ForwardBytes < before.ForwardBytes || sample.BackwardPackets < before.BackwardPackets || sample.CPU < before.CPU {
+			t.Errorf("trial %s, hop %s: %+v comes after %+v", trial.ID, s.Name, sample, before)
+		}
+	}
+	if last.BackwardPackets == 0 || last.CPU <= 0 {
+		t.Errorf("trial %s, hop %s: %+v", trial.ID, s.Name, last)
+	}
+	if trial.Throughput != nil {
+		var received float64
+		for _, n := range trial.Throughput.Bytes {
+			received += n
+		}
+		if payload := last.ForwardBytes - 66*last.ForwardPackets; payload < received {
+			t.Errorf("trial %s, hop %s: %.0f bytes of payload passed, but %.0f were received", trial.ID, s.Name, payload, received)
+		}
+	}
+}
+
+// Connections go on when their path is switched under them: the gateway sees
+// the first part of them only.
+func TestSwitchUnderConnections(t *testing.T) {
+	e, plan, _ := setUpFastPath(t)
+	testbed := newLab(t, e)
+	trial := plan.Trials[0]
+	for _, p := range plan.Trials {
+		if p.Path == "gateway" && p.Test == "flows" {
+			trial = p
+		}
+	}
+	var once sync.Once
+	var switched bool
+	var switchErr error
+	trial.Spec.Duration = 2
+	outcome, _, err := testbed.Measure(t.Context(), trial, func(measurement.Progress) {
+		once.Do(func() { switched, switchErr = testbed.Switch(t.Context(), "fast") })
+	})
+	if err != nil || switchErr != nil || !switched {
+		t.Fatalf("%v; switched %v, %v", err, switched, switchErr)
+	}
+	if len(outcome.HopSeries) != 2 {
+		t.Fatalf("series %+v", outcome.HopSeries)
+	}
+	total := func(i int) float64 {
+		samples := outcome.HopSeries[i].Samples
+		return samples[len(samples)-1].ForwardBytes
+	}
+	if edge, gateway := total(0), total(1); gateway == 0 || gateway >= edge {
+		t.Errorf("the edge forwarded %.0f bytes, the gateway %.0f of them", edge, gateway)
+	}
+	for i, f := range outcome.Flows {
+		if f.ReceivedBytes == 0 {
+			t.Errorf("flow %d stood still", i+1)
+		}
+	}
+}
+
+// A trial on a path that is not in force is failed by its fingerprint.
+func TestSwitchThatDidNotTake(t *testing.T) {
+	e, plan, _ := setUpFastPath(t)
+	testbed := newLab(t, e)
+	for _, p := range plan.Trials {
+		if p.Path == "gateway" {
+			continue
+		}
+		// It is valid even when the test failed, on a machine this busy.
+		_, fingerprint, err := testbed.Measure(t.Context(), p, nil)
+		if len(fingerprint.Hops) == 0 {
+			t.Fatal(err)
+		}
+		if fingerprint.Matches || !strings.Contains(fingerprint.Why, "10.0.1.2") {
+			t.Errorf("trial %s: %+v", p.ID, fingerprint)
+		}
+	}
+}
+
+// labMark is in the environment of the processes of a lab of this test.
+const labMark = "HOPBENCH_RUNNER_TEST_MARK"
+
+// killCable kills the process that carries the frames of a link of a lab whose
+// processes have the mark.
+func killCable(t *testing.T, mark, link string) {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, dir := range dirs {
+		environ, err := os.ReadFile(dir + "/environ")
+		if err != nil || !bytes.Contains(environ, []byte(labMark+"="+mark+"\x00")) {
+			continue // another's
+		}
+		command, err := os.ReadFile(dir + "/cmdline")
+		if err != nil || !bytes.HasPrefix(command, []byte("hopbench-lab-cable\x00")) || !bytes.Contains(command, []byte(link)) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Errorf("no cable of %s is there to be killed", link)
+}
+
+// A cable that dies in the middle of a trial on a switched path ends the trial
+// with that reason; the run goes on with a new lab, which is switched again.
+func TestCableOfSwitchedPathDies(t *testing.T) {
+	mark := fmt.Sprint(os.Getpid(), "-", t.Name())
+	t.Setenv(labMark, mark)
+	e, plan, st := setUpFastPath(t)
+	var victim string
+	for i, p := range plan.Trials {
+		if p.Path == "fast" && p.Test == "flows" {
+			victim = p.ID
+			plan.Trials[i].Spec.Duration = 60 // it will not take so long
+			break
+		}
+	}
+	var once sync.Once
+	rebuilt := 0
+	err := runner.Run(t.Context(), runner.Options{
+		Experiment: e, Plan: plan, Testbed: newLab(t, e), Keeper: st,
+		Build: func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) },
+		OnEvent: func(event runner.Event) {
+			if event.Live != nil && event.Trial.ID == victim {
+				once.Do(func() { killCable(t, mark, "gateway/edge:bypass-0-1") })
+			}
+			if event.Rebuilt != nil {
+				rebuilt++
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := st.Trials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rebuilt != 1 || len(trials) != len(plan.Trials) {
+		t.Errorf("rebuilt %d times, %d of %d trials", rebuilt, len(trials), len(plan.Trials))
+	}
+	for _, trial := range trials {
+		if trial.ID != victim {
+			if !trial.Fingerprint.Matches {
+				t.Errorf("trial %s: %s", trial.ID, trial.Fingerprint.Why)
+			}
+			continue
+		}
+		if trial.Gate.Passed || !strings.Contains(trial.Gate.Checks[0].Reason, "cable gateway/edge:bypass-0-1") || !strings.Contains(trial.Gate.Checks[0].Reason, "killed") {
+			t.Errorf("the trial whose cable died: %+v", trial.Gate)
+		}
+		if trial.Elapsed >= 60 {
+			t.Errorf("the trial took its whole time, %v s, although its path was gone", trial.Elapsed)
+		}
+	}
+}

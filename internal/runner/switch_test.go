@@ -1,0 +1,187 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// fastPath has three paths on one set of nodes. The gateway, and the cable
+// behind the circuit that the bypass has too, are processes.
+const fastPath = `format: hopbench.experiment/1
+name: fast-path
+endpoints: [{name: site}, {name: vm}]
+source: site
+destination: vm
+baseline: gateway
+blocks: 2
+paths:
+  - name: gateway
+    hops:
+      - {type: router, name: edge, delay: 1ms}
+      - {type: router, name: gateway, delay: 1ms, rate: 100Mbit}
+  - name: fast
+    same_as: gateway
+    off: [gateway]
+    settle: 3ms
+  - name: bare
+    same_as: gateway
+    off: [gateway, edge]
+    settle: 5ms
+tests:
+  - {name: latency, kind: rr, duration: 200ms, max_warmup: 10ms}
+  - {name: flows, kind: tcp, flows: 2, duration: 400ms, max_warmup: 200ms}
+`
+
+func setUpFastPath(t *testing.T) (*experiment.Experiment, experiment.Plan, *store.Store) {
+	t.Helper()
+	head := store.Head{Experiment: fastPath, File: "fast-path.yaml", Seed: 11}
+	e, plan, err := runner.Prepare(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Create(t.TempDir(), head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	return e, plan, st
+}
+
+// switched is a bench whose paths are switched in place.
+type switched struct {
+	bench
+	inForce string
+	asked   []string
+	fail    string // a path that cannot be switched to, once
+}
+
+func (s *switched) Switch(_ context.Context, path string) (bool, error) {
+	s.asked = append(s.asked, path)
+	if path == s.fail {
+		s.fail = ""
+		return false, errors.New("the route is gone")
+	}
+	was := s.inForce
+	s.inForce = path
+	return was != path, nil
+}
+
+// checkSwitching holds what the trials say of switching against their order.
+func checkSwitching(t *testing.T, trials []measurement.Trial) {
+	t.Helper()
+	settle := map[string]measurement.Seconds{"gateway": 0.005, "fast": 0.003, "bare": 0.005}
+	inForce := "gateway"
+	for _, trial := range trials {
+		f := trial.Fingerprint
+		want := measurement.Seconds(0)
+		if trial.Path != inForce {
+			want = settle[trial.Path]
+		}
+		if f.Switched != (trial.Path != inForce) || f.Settle != want {
+			t.Errorf("trial %s on %s after %s: switched %v, settled %v s", trial.ID, trial.Path, inForce, f.Switched, f.Settle)
+		}
+		inForce = trial.Path
+	}
+}
+
+func TestSwitchBetweenTrials(t *testing.T) {
+	e, plan, st := setUpFastPath(t)
+	testbed := &switched{inForce: "gateway"}
+	testbed.measure = func(p experiment.PlannedTrial) error {
+		if p.Path != testbed.inForce {
+			t.Errorf("trial %s on %s while %s is in force", p.ID, p.Path, testbed.inForce)
+		}
+		return nil
+	}
+	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+		t.Fatal(err)
+	}
+	if len(testbed.asked) != len(plan.Trials) {
+		t.Errorf("asked to switch %d times for %d trials", len(testbed.asked), len(plan.Trials))
+	}
+	trials, err := st.Trials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSwitching(t, trials)
+	// The bench gives 0.8 Gbit/s: more than the gateway's rate allows, which
+	// is no limit where it is passed by.
+	for _, trial := range trials {
+		impossible := slices.ContainsFunc(trial.Gate.Checks, func(c measurement.Check) bool { return c.Name == "possible" })
+		if want := trial.Test == "flows" && trial.Path == "gateway"; impossible != want {
+			t.Errorf("trial %s: %+v", trial.ID, trial.Gate)
+		}
+	}
+}
+
+// A path that cannot be switched to fails its trial with the reason, and the
+// next trial tries anew.
+func TestSwitchThatFails(t *testing.T) {
+	e, plan, st := setUpFastPath(t)
+	testbed := &switched{inForce: "gateway", fail: "fast"}
+	measured := 0
+	testbed.measure = func(experiment.PlannedTrial) error { measured++; return nil }
+	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+		t.Fatal(err)
+	}
+	trials, err := st.Trials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []measurement.Trial
+	for _, trial := range trials {
+		if len(trial.Gate.Checks) > 0 && trial.Gate.Checks[0].Name == "test" {
+			failed = append(failed, trial)
+		}
+	}
+	if len(failed) != 1 || failed[0].Path != "fast" || failed[0].Gate.Passed ||
+		failed[0].Gate.Checks[0].Reason != "switch the path: the route is gone" {
+		t.Errorf("failed: %+v", failed)
+	}
+	if measured != len(plan.Trials)-1 || len(trials) != len(plan.Trials) {
+		t.Errorf("%d measured and %d stored of %d", measured, len(trials), len(plan.Trials))
+	}
+}
+
+// A run that is stopped while a path settles stops at once and stores nothing.
+func TestStopWhileSettling(t *testing.T) {
+	head := store.Head{Experiment: strings.ReplaceAll(fastPath, "settle: 3ms", "settle: 10m"), File: "f.yaml", Seed: 11}
+	e, plan, err := runner.Prepare(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Trials = slices.DeleteFunc(plan.Trials, func(p experiment.PlannedTrial) bool { return p.Path != "fast" })
+	st, err := store.Create(t.TempDir(), head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	testbed := &stopping{switched: switched{inForce: "gateway"}, stop: cancel}
+	err = runner.Run(ctx, runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n, _, err := st.Count(t.Context()); n != 0 || err != nil || testbed.closed != 1 {
+		t.Errorf("%d trials stored, %v; closed %d times", n, err, testbed.closed)
+	}
+}
+
+// stopping is a switched bench during whose first switch the run is stopped.
+type stopping struct {
+	switched
+	stop context.CancelFunc
+}
+
+func (s *stopping) Switch(ctx context.Context, path string) (bool, error) {
+	s.stop()
+	return s.switched.Switch(ctx, path)
+}
