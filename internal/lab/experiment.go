@@ -36,6 +36,9 @@ type Path struct {
 	// Listen is the address of the destination itself: Destination, but behind
 	// a nat that translates that.
 	Listen netip.Addr
+	// Pairs are the pairs of endpoints that use the path at the same time, none
+	// where there is only one; the fields above are those of the first.
+	Pairs []Pair
 }
 
 // FromExperiment lays every path of e out at once: its endpoints are shared
@@ -46,6 +49,7 @@ type Path struct {
 // Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
 // the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
 // Cables in a row, and the impairment of the node before them, are one link.
+// Several pairs of endpoints are attached at both ends of each path (attach).
 func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
 	if len(e.Paths) > 256 {
@@ -82,10 +86,12 @@ func (l *layout) endpoint(name string) error {
 	}
 	endpoint := l.e.Endpoints[i]
 	l.egress[name] = endpoint.EgressBitsPerSecond
-	l.topology.Nodes = append(l.topology.Nodes, Node{
-		Name: name, Agent: true,
-		CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
-	})
+	for _, host := range l.hosts(name) {
+		l.topology.Nodes = append(l.topology.Nodes, Node{
+			Name: host, Agent: true,
+			CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
+		})
+	}
 	return nil
 }
 
@@ -109,20 +115,32 @@ func (l *layout) path(p experiment.Path, i int) (Path, error) {
 	name := interfaceFor(p.Name, i, l.names)
 	w := &walk{
 		layout: l, index: i, names: make(map[string]int),
-		path:     Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
-		previous: End{Node: l.e.Source, Interface: name, EgressBitsPerSecond: l.egress[l.e.Source]},
+		path: Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
 	}
+	if err := l.pairsFit(p); err != nil {
+		return w.path, err
+	}
+	source := End{Node: l.e.Source, Interface: name, EgressBitsPerSecond: l.egress[l.e.Source]}
+	destination := End{Node: l.e.Destination, Interface: name, EgressBitsPerSecond: l.egress[l.e.Destination]}
+	first, last := w.ends(source, destination)
+	w.previous = first
+	links := len(l.topology.Links)
 	for _, hop := range p.Hops {
 		if err := w.hop(hop); err != nil {
 			return w.path, err
 		}
 	}
-	if err := w.join(End{Node: l.e.Destination, Interface: name, EgressBitsPerSecond: l.egress[l.e.Destination]}); err != nil {
+	if err := w.join(last); err != nil {
 		return w.path, err
 	}
 	w.path.Source = address(i, 0, 1).Addr()
 	w.path.Destination = address(i, w.links-1, 2).Addr()
 	w.path.ReceivedTTL = InitialTTL - (w.links - 1)
+	if l.e.Pairs > 1 {
+		if err := w.attach(links, source, destination); err != nil {
+			return w.path, err
+		}
+	}
 	w.settle()
 	return w.path, nil
 }

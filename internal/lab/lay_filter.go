@@ -88,7 +88,7 @@ func (w *walk) settle() {
 			}
 		}
 		if s.table.Firewall != nil {
-			s.table.Firewall.Pairs = []filter.Pair{{A: sources[i], B: w.path.Destination}}
+			s.table.Firewall.Pairs = w.allowed(sources[i])
 		}
 	}
 	for _, s := range w.stations {

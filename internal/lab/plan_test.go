@@ -96,9 +96,9 @@ func TestPathsOfExperiment(t *testing.T) {
 	}
 	addr := netip.MustParseAddr
 	want := []Path{
-		{"plain", "vm1", "vm2", addr("10.0.0.1"), addr("10.0.0.2"), []netip.Addr{addr("10.0.0.2")}, 64, addr("10.0.0.2")},
-		{"direct", "vm1", "vm2", addr("10.1.0.1"), addr("10.1.0.2"), []netip.Addr{addr("10.1.0.2")}, 64, addr("10.1.0.2")},
-		{"two-appliances", "vm1", "vm2", addr("10.2.0.1"), addr("10.2.2.2"), []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, 62, addr("10.2.2.2")},
+		{"plain", "vm1", "vm2", addr("10.0.0.1"), addr("10.0.0.2"), []netip.Addr{addr("10.0.0.2")}, 64, addr("10.0.0.2"), nil},
+		{"direct", "vm1", "vm2", addr("10.1.0.1"), addr("10.1.0.2"), []netip.Addr{addr("10.1.0.2")}, 64, addr("10.1.0.2"), nil},
+		{"two-appliances", "vm1", "vm2", addr("10.2.0.1"), addr("10.2.2.2"), []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, 62, addr("10.2.2.2"), nil},
 	}
 	if !reflect.DeepEqual(paths, want) {
 		t.Errorf("got  %+v\nwant %+v", paths, want)

@@ -18,8 +18,12 @@ const (
 // and counts are totals, so little is lost; the sample that is nearest to the
 // end of the warm-up, from which they are counted, stays, and so does the last.
 // A thinned outcome stays as it is.
-func (o *Outcome) Thin() {
-	flows := len(o.Flows)
+func (o *Outcome) Thin() { o.ThinAmong(1) }
+
+// ThinAmong is Thin for one of several outcomes of as many flows each that are
+// kept together.
+func (o *Outcome) ThinAmong(outcomes int) {
+	flows := len(o.Flows) * max(outcomes, 1)
 	if flows <= wholeSeries {
 		return
 	}

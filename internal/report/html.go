@@ -50,6 +50,7 @@ type pageData struct {
 	Routes     []route
 	Throughput []figure
 	RTT        []figure
+	Pairs      []figure
 	Order      []figure
 	Latency    []figure
 	Dashed     bool // some curves of Latency are from before a load
@@ -68,7 +69,7 @@ func newPageData(m *model) pageData {
 	d := pageData{model: m, CSS: template.CSS(pageCSS),
 		CostsWide: m.costFigure("costs-wide", wideCosts()), CostsSmall: m.costFigure("costs-narrow", narrowCosts()),
 		ShareBars: m.shareBars(), Routes: m.routes(),
-		Throughput: m.throughputFigures(), RTT: m.rttFigures(), Order: m.orderFigures(), Latency: m.latencyFigures(),
+		Throughput: m.throughputFigures(), RTT: m.rttFigures(), Pairs: m.pairFigures(), Order: m.orderFigures(), Latency: m.latencyFigures(),
 		Facts: m.facts(), Command: command(r), Specs: m.specs(), Trials: m.trialRows(), Text: clean(r.Experiment.Text, true)}
 	if s, ok := m.scaled(); ok {
 		d.ScaleName = scaleName(s)

@@ -82,24 +82,34 @@ func (l *Lab) connect(ctx context.Context) error {
 	}
 	l.token = hex.EncodeToString(secret)
 	for _, p := range l.order {
-		for _, node := range []string{p.SourceNode, p.DestinationNode} {
-			if l.agents[node] != nil {
-				continue
+		for k := range pairsOf(p) {
+			if err := l.connectPair(ctx, p.Of(k)); err != nil {
+				return err
 			}
-			conn, err := l.lab.Control(node)
-			if err != nil {
-				return fmt.Errorf("reach the agent of %s: %w", node, err)
-			}
-			l.agents[node] = agent.NewClient(conn)
 		}
-		listen := netip.AddrPortFrom(p.Listen, agentPort)
-		do := l.agents[p.DestinationNode].Listen
-		if l.iperf3 {
-			do = l.agents[p.DestinationNode].ListenIPerf3
+	}
+	return nil
+}
+
+// connectPair does so for the two ends of a path of one pair.
+func (l *Lab) connectPair(ctx context.Context, p lab.Path) error {
+	for _, node := range []string{p.SourceNode, p.DestinationNode} {
+		if l.agents[node] != nil {
+			continue
 		}
-		if err := do(ctx, listen, l.token); err != nil {
-			return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
+		conn, err := l.lab.Control(node)
+		if err != nil {
+			return fmt.Errorf("reach the agent of %s: %w", node, err)
 		}
+		l.agents[node] = agent.NewClient(conn)
+	}
+	listen := netip.AddrPortFrom(p.Listen, agentPort)
+	do := l.agents[p.DestinationNode].Listen
+	if l.iperf3 {
+		do = l.agents[p.DestinationNode].ListenIPerf3
+	}
+	if err := do(ctx, listen, l.token); err != nil {
+		return fmt.Errorf("have %s listen on %v: %w", p.DestinationNode, listen, err)
 	}
 	return nil
 }
@@ -139,21 +149,21 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	if !ok {
 		return measurement.Outcome{}, measurement.Fingerprint{}, fmt.Errorf("the lab has no path %q", trial.Path)
 	}
-	source := l.agents[path.SourceNode]
-	request := probe.Request{
-		ID: trial.ID, Spec: trial.Spec, Token: l.token,
-		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
-	}
-	trace := request
-	trace.ID += "-fingerprint"
-	trace.Spec = measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()
-	seen, err := source.Run(ctx, trace, nil)
+	seen, err := l.traces(ctx, path, trial)
 	if err != nil {
 		why := fmt.Sprintf("the trace failed: %v", err)
 		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
 	}
-	outcome, err := source.Run(ctx, request, progress)
-	return outcome, fingerprint(path, seen.Hops, outcome), err
+	outcome, each, err := l.test(ctx, path, trial, progress)
+	return outcome, fingerprints(path, seen, each), err
+}
+
+// request is what the source of a path of one pair is asked to do.
+func (l *Lab) request(path lab.Path, trial experiment.PlannedTrial) probe.Request {
+	return probe.Request{
+		ID: trial.ID, Spec: trial.Spec, Token: l.token,
+		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
+	}
 }
 
 // fingerprint holds what was seen on the way against the path that was built.

@@ -216,11 +216,21 @@ func (r *run) limits(path string) Limits {
 			continue
 		}
 		for _, h := range p.Hops {
-			if rate := h.RateBitsPerSecond; rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
+			if rate := rateOf(h); rate > 0 && (l.PathBitsPerSecond == 0 || rate < l.PathBitsPerSecond) {
 				l.PathBitsPerSecond = rate
 			}
 		}
 	}
+	l.Pairs = e.Pairs
 	l.BusyWarns = r.Testbed.Info().Relative
 	return l
+}
+
+// rateOf is the rate of a hop, all its instances together; 0 is unlimited.
+func rateOf(h experiment.Hop) float64 {
+	instances := max(h.Instances, 1)
+	if h.ScaleOut != nil {
+		instances = max(instances, h.ScaleOut.Instances)
+	}
+	return h.RateBitsPerSecond * float64(instances)
 }
