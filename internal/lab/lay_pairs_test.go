@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/experiment"
 )
 
@@ -106,5 +107,34 @@ func TestPairsRefuse(t *testing.T) {
 func setRouters(hops []experiment.Hop) {
 	for i := range hops {
 		hops[i].Type, hops[i].Name = experiment.Router, fmt.Sprint("r", i)
+	}
+}
+
+// A rate alone is metered by the kernel, anything more keeps its cable.
+func TestMeterOfSharedLinks(t *testing.T) {
+	rate := cable.Direction{RateBitsPerSecond: 5e7}
+	slow := cable.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
+	for name, test := range map[string]struct {
+		link   Link
+		meters bool
+	}{
+		"rate":            {Link{Cable: &cable.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
+		"one way":         {Link{Cable: &cable.Config{Forward: rate}}, true},
+		"no cable":        {Link{}, false},
+		"delay":           {Link{Cable: &cable.Config{Forward: slow, Backward: slow}}, false},
+		"delay back":      {Link{Cable: &cable.Config{Forward: rate, Backward: slow}}, false},
+		"single segments": {Link{Cable: &cable.Config{Forward: rate, NoOffload: true}}, false},
+		"metered already": {Link{A: End{EgressBitsPerSecond: 1e9}, Cable: &cable.Config{Forward: rate}}, false},
+		"something else":  {Link{Aggregate: address(0, 0, 0), Cable: &cable.Config{Forward: rate}}, false},
+	} {
+		l := test.link
+		l.meter()
+		if test.meters {
+			if l.Cable != nil || l.A.EgressBitsPerSecond != 5e7 || l.B.EgressBitsPerSecond != test.link.Cable.Backward.RateBitsPerSecond {
+				t.Errorf("%s: %+v", name, l)
+			}
+		} else if !reflect.DeepEqual(l, test.link) {
+			t.Errorf("%s: changed to %+v", name, l)
+		}
 	}
 }
