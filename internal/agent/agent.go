@@ -41,6 +41,8 @@ type request struct {
 	Op     string         `json:"op"`
 	Listen *listenRequest `json:"listen,omitempty"`
 	Run    *probe.Request `json:"run,omitempty"`
+	// Hold makes a run wait, once prepared, for the coordinator's start.
+	Hold bool `json:"hold,omitempty"`
 }
 
 type listenRequest struct {
@@ -50,8 +52,9 @@ type listenRequest struct {
 	IPerf3Open bool `json:"iperf3_open,omitempty"`
 }
 
-// cancelRequest is the payload of TypeAgentCancel.
-type cancelRequest struct {
+// about is the payload of TypeAgentCancel, TypeAgentPrepared and
+// TypeAgentStart: the request they are about.
+type about struct {
 	ID uint64 `json:"id"`
 }
 
@@ -100,6 +103,7 @@ type server struct {
 
 	mu      sync.Mutex
 	running map[uint64]context.CancelFunc
+	held    map[uint64]chan struct{} // prepared runs; closed to start one
 }
 
 // Serve does what the coordinator at the other end of control asks, until
@@ -111,7 +115,7 @@ func Serve(ctx context.Context, control net.Conn, o Options) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	inner, cancel := context.WithCancel(ctx)
-	s := &server{opts: o, control: control, ctx: inner, running: map[uint64]context.CancelFunc{}}
+	s := &server{opts: o, control: control, ctx: inner, running: map[uint64]context.CancelFunc{}, held: map[uint64]chan struct{}{}}
 	stop := context.AfterFunc(ctx, func() { _ = control.Close() })
 	defer stop()
 	err := s.read()
@@ -139,15 +143,21 @@ func (s *server) read() error {
 			}
 			s.begin(r)
 		case protocol.TypeAgentCancel:
-			var c cancelRequest
-			if err := json.Unmarshal(payload, &c); err != nil {
+			var a about
+			if err := json.Unmarshal(payload, &a); err != nil {
 				return fmt.Errorf("%w: cancel: %w", protocol.ErrMalformed, err)
 			}
 			s.mu.Lock()
-			if cancel := s.running[c.ID]; cancel != nil {
+			if cancel := s.running[a.ID]; cancel != nil {
 				cancel()
 			}
 			s.mu.Unlock()
+		case protocol.TypeAgentStart:
+			var a about
+			if err := json.Unmarshal(payload, &a); err != nil {
+				return fmt.Errorf("%w: start: %w", protocol.ErrMalformed, err)
+			}
+			s.release(a.ID)
 		default:
 			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
 		}
@@ -195,18 +205,50 @@ func (s *server) handle(ctx context.Context, r request) reply {
 	case r.Op == opListen && r.Listen != nil:
 		return reply{Error: errorOf(r.Op, s.listen(*r.Listen))}
 	case r.Op == opRun && r.Run != nil:
-		out, err := probe.Run(ctx, *r.Run, func(p measurement.Progress) {
+		run := *r.Run
+		if r.Hold {
+			run.Prepared = func(ctx context.Context) error { return s.hold(ctx, r.ID) }
+		}
+		out, err := probe.Run(ctx, run, func(p measurement.Progress) {
 			s.write(protocol.TypeAgentProgress, progress{ID: r.ID, Progress: p})
 		})
 		if err != nil {
 			return reply{Error: errorOf(r.Op, err)}
 		}
-		out.Thin() // the reply of a test of thousands of flows must fit a frame
+		out.ThinAmong(run.Pairs) // the reply of a test of thousands of flows must fit a frame
 		return reply{Outcome: &out}
 	case r.Op == opEnvironment:
 		return reply{Environment: environment()}
 	}
 	return reply{Error: &replyError{Op: r.Op, Reason: probe.Protocol, Message: fmt.Sprintf("unknown operation %q", r.Op)}}
+}
+
+// hold tells the coordinator that run id is prepared and waits for its start.
+func (s *server) hold(ctx context.Context, id uint64) error {
+	start := make(chan struct{})
+	s.mu.Lock()
+	s.held[id] = start
+	s.mu.Unlock()
+	s.write(protocol.TypeAgentPrepared, about{ID: id})
+	select {
+	case <-start:
+		return nil
+	case <-ctx.Done():
+		s.mu.Lock()
+		delete(s.held, id)
+		s.mu.Unlock()
+		return context.Cause(ctx)
+	}
+}
+
+// release starts a held run. One that is not held has ended, or was never there.
+func (s *server) release(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if start := s.held[id]; start != nil {
+		delete(s.held, id)
+		close(start)
+	}
 }
 
 func errorOf(op string, err error) *replyError {

@@ -241,6 +241,9 @@ func TestGarbageFromCoordinator(t *testing.T) {
 		"unknown request":   {request(map[string]any{"id": 1, "op": "format disk"}), false},
 		"run of nothing":    {request(map[string]any{"id": 1, "op": "run"}), false},
 		"nothing at all":    {nil, false},
+		"unknown to start":  {[]byte{byte(protocol.TypeAgentStart), 0, 0, 0, 0, 0, 0, 2, '{', '}'}, false},
+		"start of nothing":  {[]byte{byte(protocol.TypeAgentStart), 0, 0, 0, 0, 0, 0, 2, '[', ']'}, true},
+		"prepared":          {[]byte{byte(protocol.TypeAgentPrepared), 0, 0, 0, 0, 0, 0, 2, '{', '}'}, true},
 		"unknown to cancel": {[]byte{byte(protocol.TypeAgentCancel), 0, 0, 0, 0, 0, 0, 2, '{', '}'}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,5 +259,82 @@ func TestGarbageFromCoordinator(t *testing.T) {
 				t.Errorf("Serve = %v, want an error: %v", err, c.fails)
 			}
 		})
+	}
+}
+
+// Held runs are prepared at once and begin together, when they are told to.
+func TestRunHeld(t *testing.T) {
+	far := start(t)
+	target := listen(t, far, testToken)
+	begin := make(chan struct{})
+	const runs = 3
+	prepared := make(chan int, runs)
+	type result struct {
+		out measurement.Outcome
+		err error
+	}
+	results := make(chan result, runs)
+	for i := range runs {
+		near := start(t)
+		spec := measurement.Spec{Kind: measurement.TCP, Flows: 4, Duration: 0.2, MaxWarmup: 0.05}
+		if i == 0 {
+			spec = measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}
+		}
+		request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: spec, Pairs: runs}
+		go func() {
+			out, err := near.RunHeld(testContext(t), request, func() { prepared <- i }, begin, nil)
+			results <- result{out, err}
+		}()
+	}
+	for range runs {
+		<-prepared
+	}
+	select {
+	case r := <-results:
+		t.Fatalf("a run ended before it was started: %v", r.err)
+	default:
+	}
+	told := time.Now()
+	close(begin)
+	for range runs {
+		r := <-results
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		if !r.out.Started.IsZero() && r.out.Started.Before(told) {
+			t.Errorf("a run started at %v, before it was told to at %v", r.out.Started, told)
+		}
+		if len(r.out.Flows) > 0 && (len(r.out.Pairs) != 1 || len(r.out.Pairs[0].RTT) == 0) {
+			t.Errorf("one of several pairs brought no round-trip times: %+v", r.out.Pairs)
+		}
+	}
+}
+
+// A run that is never started ends when its caller gives up, at the agent too.
+func TestHeldRunIsCancelled(t *testing.T) {
+	far, near := start(t), start(t)
+	target := listen(t, far, testToken)
+	ctx, cancel := context.WithCancel(testContext(t))
+	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1}}
+	_, err := near.RunHeld(ctx, request, cancel, make(chan struct{}), nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
+		t.Fatalf("got %v", err)
+	}
+	// Starting what has ended is nothing.
+	if err := near.write(protocol.TypeAgentStart, about{ID: 1}); err != nil {
+		t.Error(err)
+	}
+	if _, err := near.Environment(testContext(t)); err != nil {
+		t.Errorf("the agent does not go on: %v", err)
+	}
+}
+
+// A run that fails before it is prepared says so and needs no start.
+func TestHeldRunFailsBeforeItsStart(t *testing.T) {
+	request := probe.Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1}}
+	prepared := false
+	_, err := start(t).RunHeld(testContext(t), request, func() { prepared = true }, nil, nil)
+	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Refused || prepared {
+		t.Errorf("got %v, prepared: %v", err, prepared)
 	}
 }

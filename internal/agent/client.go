@@ -31,7 +31,14 @@ type Client struct {
 // call is a request that waits for its reply.
 type call struct {
 	progress func(measurement.Progress)
+	prepared chan struct{} // gets one when the agent says so
 	reply    chan reply
+}
+
+// barrier is where a run waits between being prepared and its start.
+type barrier struct {
+	prepared func()
+	start    <-chan struct{}
 }
 
 // NewClient starts to read from control, which it owns from then on.
@@ -65,7 +72,7 @@ func (c *Client) ListenIPerf3(ctx context.Context, addr netip.AddrPort, token st
 }
 
 func (c *Client) listen(ctx context.Context, r listenRequest) error {
-	_, err := c.do(ctx, request{Op: opListen, Listen: &r}, nil)
+	_, err := c.do(ctx, request{Op: opListen, Listen: &r}, nil, barrier{})
 	return err
 }
 
@@ -74,25 +81,36 @@ func (c *Client) listen(ctx context.Context, r listenRequest) error {
 // is told to cancel, and Run returns without waiting for it. The error is
 // always a *probe.Error.
 func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	r, err := c.do(ctx, request{Op: opRun, Run: &req}, progress)
+	return c.run(ctx, request{Op: opRun, Run: &req}, progress, barrier{})
+}
+
+// RunHeld is Run of a test that begins together with others: the agent prepares
+// it (see probe.Request.Prepared), prepared is called, and it begins once start
+// is closed.
+func (c *Client) RunHeld(ctx context.Context, req probe.Request, prepared func(), start <-chan struct{}, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	return c.run(ctx, request{Op: opRun, Run: &req, Hold: true}, progress, barrier{prepared: prepared, start: start})
+}
+
+func (c *Client) run(ctx context.Context, r request, progress func(measurement.Progress), b barrier) (measurement.Outcome, error) {
+	answer, err := c.do(ctx, r, progress, b)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	if r.Outcome == nil {
+	if answer.Outcome == nil {
 		return measurement.Outcome{}, &probe.Error{Op: opRun, Reason: probe.Protocol, Err: errors.New("the agent's reply has no outcome")}
 	}
-	return *r.Outcome, nil
+	return *answer.Outcome, nil
 }
 
 // Environment describes the agent's host: kernel, processors, settings.
 func (c *Client) Environment(ctx context.Context) (map[string]string, error) {
-	r, err := c.do(ctx, request{Op: opEnvironment}, nil)
+	r, err := c.do(ctx, request{Op: opEnvironment}, nil, barrier{})
 	return r.Environment, err
 }
 
-func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress)) (reply, error) {
+func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress), b barrier) (reply, error) {
 	op := "agent: " + r.Op
-	this := &call{progress: report, reply: make(chan reply, 1)}
+	this := &call{progress: report, prepared: make(chan struct{}, 1), reply: make(chan reply, 1)}
 	c.mu.Lock()
 	if c.failed != nil {
 		c.mu.Unlock()
@@ -107,26 +125,45 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 		c.forget(r.ID)
 		return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: err}
 	}
-	select {
-	case answer, ok := <-this.reply:
-		if !ok {
-			return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: c.failure()}
+	var start <-chan struct{} // nil until the run is prepared and after it was started
+	for {
+		select {
+		case <-this.prepared:
+			if b.prepared != nil {
+				b.prepared()
+			}
+			start = b.start
+		case <-start:
+			start = nil
+			if err := c.write(protocol.TypeAgentStart, about{ID: r.ID}); err != nil {
+				c.forget(r.ID)
+				return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: err}
+			}
+		case answer, ok := <-this.reply:
+			if !ok {
+				return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: c.failure()}
+			}
+			if e := answer.Error; e != nil {
+				return reply{}, &probe.Error{Op: e.Op, Reason: e.Reason, Err: errors.New(e.Message)}
+			}
+			return answer, nil
+		case <-ctx.Done():
+			return reply{}, c.cancel(ctx, op, r.ID)
 		}
-		if e := answer.Error; e != nil {
-			return reply{}, &probe.Error{Op: e.Op, Reason: e.Reason, Err: errors.New(e.Message)}
-		}
-		return answer, nil
-	case <-ctx.Done():
-		c.forget(r.ID)
-		err := &probe.Error{Op: op, Reason: probe.Cancelled, Err: context.Cause(ctx)}
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err.Reason = probe.TimedOut
-		}
-		if cancel := c.write(protocol.TypeAgentCancel, cancelRequest{ID: r.ID}); cancel != nil {
-			err.Err = errors.Join(err.Err, cancel)
-		}
-		return reply{}, err
 	}
+}
+
+// cancel gives up a call whose ctx is over, here and at the agent.
+func (c *Client) cancel(ctx context.Context, op string, id uint64) error {
+	c.forget(id)
+	err := &probe.Error{Op: op, Reason: probe.Cancelled, Err: context.Cause(ctx)}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err.Reason = probe.TimedOut
+	}
+	if cancel := c.write(protocol.TypeAgentCancel, about{ID: id}); cancel != nil {
+		err.Err = errors.Join(err.Err, cancel)
+	}
+	return err
 }
 
 func (c *Client) write(t protocol.Type, v any) error {
@@ -181,6 +218,12 @@ func (c *Client) receive() error {
 				return fmt.Errorf("%w: progress: %w", protocol.ErrMalformed, err)
 			}
 			c.report(p)
+		case protocol.TypeAgentPrepared:
+			var a about
+			if err := json.Unmarshal(payload, &a); err != nil {
+				return fmt.Errorf("%w: prepared: %w", protocol.ErrMalformed, err)
+			}
+			c.prepared(a.ID)
 		case protocol.TypeAgentReply:
 			var r reply
 			if err := json.Unmarshal(payload, &r); err != nil {
@@ -194,6 +237,18 @@ func (c *Client) receive() error {
 			c.mu.Unlock()
 		default:
 			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
+		}
+	}
+}
+
+// prepared passes on that a pending call's test may start.
+func (c *Client) prepared(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if this := c.pending[id]; this != nil {
+		select {
+		case this.prepared <- struct{}{}:
+		default: // said twice
 		}
 	}
 }

@@ -24,6 +24,7 @@ func FuzzRequest(f *testing.F) {
 		{ID: 1, Op: opEnvironment},
 		{ID: 2, Op: opListen, Listen: &listenRequest{Address: netip.MustParseAddrPort("127.0.0.1:5201"), Token: testToken, IPerf3Open: true}},
 		{ID: math.MaxUint64, Op: opRun, Run: &probe.Request{ID: "t", Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10_000}.Defaults()}},
+		{Op: opRun, Hold: true, Run: &probe.Request{Pairs: 30, Spec: measurement.Spec{Kind: measurement.TCP}}},
 		{Op: opRun, Run: &probe.Request{Spec: measurement.Spec{Kind: measurement.UDP, LossBound: 0.5, Tool: measurement.IPerf3}}},
 	} {
 		payload, err := json.Marshal(r)
@@ -38,7 +39,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	s := &server{opts: Options{Log: slog.New(slog.DiscardHandler)}, ctx: ctx, running: map[uint64]context.CancelFunc{}}
+	s := &server{opts: Options{Log: slog.New(slog.DiscardHandler)}, ctx: ctx, running: map[uint64]context.CancelFunc{}, held: map[uint64]chan struct{}{}}
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		if len(payload) > maxRequest {
 			return // never read

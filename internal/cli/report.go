@@ -65,15 +65,20 @@ func render(ctx context.Context, st *store.Store) (*measurement.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range []struct {
+	type file struct {
 		name  string
 		write func(io.Writer, *measurement.Result) error
-	}{
+	}
+	files := []file{
 		{"report.html", report.HTML},
 		{"report.md", report.Markdown},
 		{"result.json", report.JSON},
 		{"trials.csv", report.CSV},
-	} {
+	}
+	if report.HasPairs(result) {
+		files = append(files, file{"pairs.csv", report.PairsCSV})
+	}
+	for _, file := range files {
 		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, result) })
 		if err != nil {
 			return nil, err

@@ -107,6 +107,7 @@ func (l *loader) experiment() *Experiment {
 		e.Endpoints = append(e.Endpoints, l.endpoint(&f.Endpoints[i]))
 	}
 	e.Paths = l.paths(f.Paths)
+	l.pairs(e)
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}

@@ -62,6 +62,9 @@ type Path struct {
 	// SameAs is the path on whose nodes and addresses this one lies with some
 	// hops switched off; empty for a path of its own.
 	SameAs string
+	// Pairs are the pairs of endpoints that use the path at the same time, none
+	// where there is only one; the fields above are those of the first.
+	Pairs []Pair
 }
 
 // HopNode is where a hop of the experiment lies in the topology.
@@ -92,7 +95,8 @@ func (n HopNode) Leads(name string) bool {
 // Cables in a row, and the impairment of the node before them, are one link.
 // The links that pass by a hop, where one can be switched off or is one-way,
 // are numbered from 128. The inside of the tunnel of path i is 10.255.i.0/30, the
-// source .1.
+// source .1. Several pairs of endpoints are attached at both ends of each path
+// (attach).
 func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
 	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
 	if len(e.Paths) > maxPaths {
@@ -136,10 +140,12 @@ func (l *layout) endpoint(name string) error {
 	}
 	endpoint := l.e.Endpoints[i]
 	l.egress[name] = endpoint.EgressBitsPerSecond
-	l.topology.Nodes = append(l.topology.Nodes, Node{
-		Name: name, Agent: true, ShareEgress: l.sharesEgress(i),
-		CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
-	})
+	for _, host := range l.hosts(name) {
+		l.topology.Nodes = append(l.topology.Nodes, Node{
+			Name: host, Agent: true, ShareEgress: l.sharesEgress(i),
+			CongestionControl: cmp.Or(endpoint.CongestionControl, DefaultCongestionControl),
+		})
+	}
 	return nil
 }
 
@@ -169,9 +175,15 @@ func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
 	name := interfaceFor(p.Name, i, l.names)
 	w := &walk{
 		layout: l, index: i, name: name, names: make(map[string]int),
-		path:     Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
-		previous: l.attachment(l.e.Source, name, p),
+		path: Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
 	}
+	if err := l.pairsFit(p); err != nil {
+		return nil, err
+	}
+	source, destination := l.attachment(l.e.Source, name, p), l.attachment(l.e.Destination, name, p)
+	first, last := w.ends(source, destination)
+	w.previous = first
+	links := len(l.topology.Links)
 	for _, hop := range p.Hops {
 		first := w.mark()
 		if err := w.hop(hop); err != nil {
@@ -179,11 +191,16 @@ func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
 		}
 		w.spans = append(w.spans, span{hop, first, w.mark()})
 	}
-	if err := w.arrive(l.attachment(l.e.Destination, name, p)); err != nil {
+	if err := w.arrive(last); err != nil {
 		return nil, err
 	}
 	w.path.Source = address(i, 0, 1).Addr()
 	w.path.ReceivedTTL = InitialTTL - (len(w.path.Hops) - 1)
+	if l.e.Pairs > 1 {
+		if err := w.attach(links, source, destination); err != nil {
+			return nil, err
+		}
+	}
 	w.settle()
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)

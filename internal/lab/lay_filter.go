@@ -111,6 +111,9 @@ func (w *walk) settle() {
 		}
 		if s.table.Firewall != nil {
 			s.table.Firewall.Pairs = pairs(destinations, sources[i], checker)
+			if len(w.path.Pairs) > 1 {
+				s.table.Firewall.Pairs = w.allowed(sources[i])
+			}
 		}
 	}
 	for _, s := range w.stations {

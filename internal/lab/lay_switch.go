@@ -189,8 +189,8 @@ func (all *lanes) lay() error {
 func (all *lanes) bypass(r stretch) error {
 	n := len(all.bypasses)
 	number := firstBypass + n
-	if all.links > firstBypass || number > 255 {
-		return fmt.Errorf("%d links and %d bypasses of hops: a lab has addresses for %d of each", all.links, n+1, firstBypass)
+	if all.links > firstBypass || number > maxSharedLinks {
+		return fmt.Errorf("%d links and %d bypasses of hops: a lab has addresses for %d and %d", all.links, n+1, firstBypass, maxSharedLinks-firstBypass)
 	}
 	enter, leave := all.spans[r.first].first.links, all.spans[r.last].last.links
 	var impairments []experiment.Impairment

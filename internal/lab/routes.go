@@ -1,6 +1,9 @@
 package lab
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // way leaves a node over a link: through its A end or through its B end.
 type way struct {
@@ -40,6 +43,14 @@ func (g graph) near(w way) End {
 
 func (g graph) far(w way) End { return g.near(way{w.link, !w.toA}) }
 
+// subnet is that of w's link, as nodes on the link know it or those beyond.
+func (g graph) subnet(w way, beyond bool) netip.Prefix {
+	if a := g.links[w.link].Aggregate; beyond && a.IsValid() {
+		return a.Masked()
+	}
+	return g.near(w).Address.Masked()
+}
+
 // over is the route that starts out on w.
 func (g graph) over(w way, destination netip.Prefix) Route {
 	return Route{
@@ -51,8 +62,9 @@ func (g graph) over(w way, destination netip.Prefix) Route {
 // deriveRoutes gives each node a route to every subnet that it reaches through
 // forwarding nodes over the fewest links; among equals the link that stands
 // first in the topology wins. A node with one link gets a default route
-// instead. Connected subnets need none, and links that stand by are left out. The result is by node, in the order of
-// the links.
+// instead, and one that does not forward has one over each link where all of
+// them say what lies beyond. Connected subnets need none, and links that stand by
+// are left out. The result is by node, in the order of the links.
 func deriveRoutes(t Topology) map[string][]Route {
 	g := graphOf(t)
 	routes := make(map[string][]Route, len(t.Nodes))
@@ -69,6 +81,13 @@ func (g graph) routesOf(node string) []Route {
 		}
 		return []Route{g.over(own[0], netip.PrefixFrom(netip.IPv4Unspecified(), 0))}
 	}
+	if !g.forward[node] && !slices.ContainsFunc(g.ways[node], func(w way) bool { return !g.links[w.link].Beyond.IsValid() }) {
+		var routes []Route
+		for _, w := range g.ways[node] {
+			routes = append(routes, g.over(w, g.links[w.link].Beyond.Masked()))
+		}
+		return routes
+	}
 	// Breadth first: first tells by which way the node starts out to another.
 	var routes []Route
 	first := map[string]way{node: {}}
@@ -80,7 +99,7 @@ func (g graph) routesOf(node string) []Route {
 			if at == node {
 				out = w
 			}
-			if subnet := g.near(w).Address.Masked(); !known[subnet] {
+			if subnet := g.subnet(w, at != node); !known[subnet] {
 				known[subnet] = true
 				if at != node { // else it is connected
 					routes = append(routes, g.over(out, subnet))

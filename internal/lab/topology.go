@@ -82,6 +82,13 @@ type Link struct {
 	MTU int `json:"mtu,omitempty"`
 	// Standby links take no part in the routes that Plan derives.
 	Standby bool `json:"standby,omitempty"`
+	// Aggregate, where it is valid, is a larger subnet that holds the link's.
+	// Nodes that are not on the link have one route to all of it, so many links
+	// with one Aggregate must lie beyond the same node.
+	Aggregate netip.Prefix `json:"aggregate,omitzero"`
+	// Beyond, where it is valid, is all that lies beyond the link for a node
+	// that does not forward: its one route over the link.
+	Beyond netip.Prefix `json:"beyond,omitzero"`
 }
 
 // End is one interface of a link.
@@ -208,6 +215,12 @@ func (f *faults) link(l Link) {
 	}
 	if l.A.Address.IsValid() && l.A.Address.Masked() != l.B.Address.Masked() {
 		f.add("link %s: the ends' subnets differ (%s, %s)", l.name(), l.A.Address.Masked(), l.B.Address.Masked())
+	}
+	if l.Aggregate.IsValid() && (l.Aggregate.Bits() > l.A.Address.Bits() || !l.Aggregate.Contains(l.A.Address.Addr())) {
+		f.add("link %s: its subnet is not within %s", l.name(), l.Aggregate)
+	}
+	if l.Beyond.IsValid() && !l.Beyond.Addr().Is4() {
+		f.add("link %s: only IPv4 can be routed, and not %s", l.name(), l.Beyond)
 	}
 	if mtu := l.mtu(); mtu < 68 || mtu > 65521 { // RFC 791's minimum; the largest of a TAP device
 		f.add("link %s: an MTU of %d is not between 68 and 65521", l.name(), mtu)

@@ -38,10 +38,15 @@ type Pair struct {
 	Source      string  `json:"source"`      // name of the endpoint
 	Destination string  `json:"destination"` // likewise
 	Metrics     Metrics `json:"metrics"`
-	Throughput  *Bins   `json:"throughput,omitempty"`
+	// Error is why the pair brought nothing back, empty when it did.
+	Error string `json:"error,omitempty"`
+	// Throughput is the receiver's count from the pair's own start, in bins
+	// that may be wider than those of Outcome.Throughput.
+	Throughput *Bins `json:"throughput,omitempty"`
 	// Delay is how much later than Outcome.Started this pair started.
 	Delay Seconds `json:"delay_seconds,omitempty"`
-	// RTT is the mean TCP round-trip time of the pair's flows over time.
+	// RTT is the mean TCP round-trip time of the pair's flows over time, from
+	// the pair's own start.
 	RTT []PairRTT `json:"rtt,omitempty"`
 }
 

@@ -123,6 +123,10 @@ type Spec struct {
 	CopyPayload bool `json:"copy_payload,omitempty"`
 	// SendMethod of a tcp or load test.
 	SendMethod SendMethod `json:"send_method,omitempty"`
+	// ShareThreads has the flows of a tcp test share the threads of each end,
+	// however few they are, as very many do by themselves: where many tests run
+	// on one host at the same time.
+	ShareThreads bool `json:"share_threads,omitempty"`
 	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
 	MPTCP bool `json:"mptcp,omitempty"`
 

@@ -23,12 +23,16 @@ const (
 // and counts are totals, so little is lost; the sample that is nearest to the
 // end of the warm-up, from which they are counted, stays, and so does the last.
 // A thinned outcome stays as it is.
-func (o *Outcome) Thin() {
+func (o *Outcome) Thin() { o.ThinAmong(1) }
+
+// ThinAmong is Thin for one of several outcomes of as many flows each that are
+// kept together.
+func (o *Outcome) ThinAmong(outcomes int) {
 	for i := range o.HopSeries {
 		keep := max(hopSamples, hopSamplesInAll/len(o.HopSeries))
 		o.HopSeries[i].Samples = thinned(o.HopSeries[i].Samples, keep, o.Warmup, func(s HopSample) Seconds { return s.At })
 	}
-	flows := len(o.Flows)
+	flows := len(o.Flows) * max(outcomes, 1)
 	if flows <= wholeSeries {
 		return
 	}

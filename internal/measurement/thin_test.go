@@ -109,3 +109,19 @@ func TestThinHops(t *testing.T) {
 		}
 	}
 }
+
+// Outcomes that are kept together are thinned together.
+func TestThinAmong(t *testing.T) {
+	for _, test := range []struct{ flows, outcomes, want int }{{8, 1, 60}, {8, 0, 60}, {8, 2, 20}, {64, 1, 20}, {64, 30, 5}, {64, 100, 0}} {
+		o := measurement.Outcome{Flows: make([]measurement.Flow, test.flows)}
+		for i := range o.Flows {
+			o.Flows[i].Info = make([]measurement.TCPInfo, 60)
+		}
+		o.ThinAmong(test.outcomes)
+		for i, f := range o.Flows {
+			if len(f.Info) != test.want {
+				t.Fatalf("%d flows of each of %d outcomes: flow %d keeps %d samples, want %d", test.flows, test.outcomes, i, len(f.Info), test.want)
+			}
+		}
+	}
+}

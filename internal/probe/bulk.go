@@ -94,14 +94,19 @@ const (
 	manySamples = 40_000
 )
 
-func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec) *flowInfo {
+// watchFlow samples a flow from start on, for rtts too where it is not nil.
+func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *rttMeter) *flowInfo {
 	if !sharesPoller(spec) {
-		return &flowInfo{infoSampler: startInfoSampler(conn, start, spec.Flows)}
+		return &flowInfo{infoSampler: startInfoSampler(conn, start, spec.Flows, rtts)}
 	}
 	limit := min(max(manySamples/connections(spec), fewSamples), 20)
+	every := planned(spec) / time.Duration(limit)
+	if rtts != nil {
+		every = min(every, rtts.width)
+	}
 	return &flowInfo{
-		infoSampler: &infoSampler{sampler: &sampler{stop: func() {}}, conn: conn, start: start, limit: limit, every: 1},
-		every:       planned(spec) / time.Duration(limit),
+		infoSampler: &infoSampler{sampler: &sampler{stop: func() {}}, conn: conn, start: start, limit: limit, every: 1, rtts: rtts},
+		every:       every,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 const (
 	MaxFlows    = 10_000
 	MaxDuration = 24 * time.Hour // of each of the parts of a test
+	MaxPairs    = 1000
 )
 
 const (

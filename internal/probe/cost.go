@@ -2,6 +2,12 @@ package probe
 
 import "github.com/hopbench/hopbench/internal/measurement"
 
+// AddCost fills in what an outcome put together from several tests cost, as
+// for one test.
+func AddCost(out *measurement.Outcome, seconds, bytes, packets float64) {
+	addCost(out, seconds, bytes, packets)
+}
+
 // addCost fills in what a test over so many seconds, received bytes and, where
 // packets were counted (not 0), packets cost the two hosts, from the ends in
 // out. A test that counts neither gets its context switches alone. Ends that

@@ -377,7 +377,7 @@ func (w *ftpWatch) add(c net.Conn) func() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := startInfoSampler(conn, w.start, max(w.flows, 1))
+	s := startInfoSampler(conn, w.start, max(w.flows, 1), nil)
 	if w.samplers == nil {
 		w.samplers = map[string]*infoSampler{}
 	}

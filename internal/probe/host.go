@@ -288,15 +288,16 @@ type infoSampler struct {
 	limit  int
 	every  int
 	seen   int
+	rtts   *rttMeter // may be nil
 }
 
 const infoInterval = 20 * time.Millisecond
 
-func startInfoSampler(conn *sockets.Conn, start time.Time, flows int) *infoSampler {
+func startInfoSampler(conn *sockets.Conn, start time.Time, flows int, rtts *rttMeter) *infoSampler {
 	// Many flows share a bound, since every sample is stored and reported:
 	// the kernel's times are totals, so that thinning loses nothing of them.
 	limit := min(max(2*maxSamples/max(flows, 1), 20), maxSamples)
-	s := &infoSampler{conn: conn, start: start, limit: limit, every: 1}
+	s := &infoSampler{conn: conn, start: start, limit: limit, every: 1, rtts: rtts}
 	s.sampler = startSampler(infoInterval*time.Duration(1+flows/16), s.sample)
 	return s
 }
@@ -314,6 +315,7 @@ func (s *infoSampler) sample() {
 		return // the socket is closed
 	}
 	s.final = &info
+	s.rtts.add(info)
 	s.seen++
 	if s.seen%s.every != 0 {
 		return

@@ -39,9 +39,10 @@ func clientSends(spec measurement.Spec, flow int) bool {
 	return spec.Direction == measurement.Send
 }
 
-// sharesPoller says whether the flows of a test are too many for a thread each.
+// sharesPoller says whether the flows of a test are too many for a thread each,
+// by themselves or with those of other tests.
 func sharesPoller(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && connections(spec) > threadConnections
+	return spec.Kind == measurement.TCP && (spec.ShareThreads || connections(spec) > threadConnections)
 }
 
 // connectTime bounds the time from the first connection of a test to its START.

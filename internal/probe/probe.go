@@ -6,6 +6,7 @@
 package probe
 
 import (
+	"context"
 	"net/netip"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -27,6 +28,15 @@ type Request struct {
 	// with a FilePath has as its Target; without a user it is anonymous.
 	FTPUser     string `json:"ftp_user,omitempty"`
 	FTPPassword string `json:"ftp_password,omitempty"`
+	// Pairs of hosts that do this test at the same time and are reported
+	// together, 0 or 1 for this one alone. The outcome of one of several has
+	// itself as its only Pair, with the round-trip times over time, because
+	// few samples of each flow are kept.
+	Pairs int `json:"pairs,omitempty"`
+	// Prepared, if not nil, is called when a tcp test has made its connections,
+	// and before any other kind of test begins. The test starts when it has
+	// returned, and ends with its error.
+	Prepared func(context.Context) error `json:"-"`
 
 	hooks *hooks // of a test that is part of another; may be nil
 }

@@ -29,8 +29,17 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	if err := checkSpec(req.Spec); err != nil {
 		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: err}
 	}
+	if req.Pairs < 0 || req.Pairs > MaxPairs {
+		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
+	}
 	if !req.Target.IsValid() {
 		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: errors.New("no target address")}
+	}
+	if !preparesItself(req.Spec) {
+		if err := req.prepared(ctx); err != nil {
+			return measurement.Outcome{}, failure(op, err)
+		}
+		req.Prepared = nil
 	}
 	var out measurement.Outcome
 	var err error
@@ -48,6 +57,22 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		}
 	}
 	return out, failure(op, err)
+}
+
+// preparesItself says whether a test makes all its connections before it starts.
+func preparesItself(spec measurement.Spec) bool {
+	return spec.Kind == measurement.TCP && spec.Tool == measurement.Native
+}
+
+// prepared waits until the test may start.
+func (r Request) prepared(ctx context.Context) error {
+	if r.Prepared == nil {
+		return nil
+	}
+	if err := r.Prepared(ctx); err != nil {
+		return failure("wait for the common start", err)
+	}
+	return nil
 }
 
 // runWithServer does a test of a kind that has its other end in a server.

@@ -72,6 +72,15 @@ func chooseWindow(bins []float64, width time.Duration, spec measurement.Spec) wi
 	return window{first: latest, last: latest + length}
 }
 
+// MeasuredWindow decides which bins of a tcp test's count are measured, as the
+// probe does for one test: from first up to but without last, and never any of
+// the first skip. Steady says that the count settled within the warm-up.
+func MeasuredWindow(count measurement.Bins, skip int, spec measurement.Spec) (first, last int, steady bool) {
+	skip = min(skip, len(count.Bytes))
+	w := chooseWindow(count.Bytes[skip:], count.Width.Duration(), spec.Defaults())
+	return skip + w.first, skip + w.last, w.steady
+}
+
 // levelTolerance is how far apart the two ends of a level series may be, as a
 // fraction; correlated noise makes any purely statistical bound too tight.
 const levelTolerance = 0.05

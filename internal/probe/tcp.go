@@ -43,10 +43,11 @@ type tcpTest struct {
 	flows []*flow
 	start time.Time
 	facts []string
+	rtts  *rttMeter // of one of several pairs, else nil
 }
 
 func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
-	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec))}
+	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec)), rtts: newRTTMeter(req)}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := enoughDescriptors(req.Spec); err != nil {
 		return out, err
@@ -65,6 +66,9 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 		}
 	})
 	defer stop()
+	if err := req.prepared(ctx); err != nil {
+		return out, err
+	}
 	if err := t.begin(); err != nil {
 		return out, err
 	}
@@ -152,7 +156,7 @@ func (t *tcpTest) begin() error {
 		}
 		if f.send != nil {
 			f.send.deadline = deadline
-			f.send.info = watchFlow(f.conn, t.start, spec)
+			f.send.info = watchFlow(f.conn, t.start, spec, t.rtts)
 			continue
 		}
 		r := f.receive
@@ -306,7 +310,10 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	out.Source = endOf(local, from, to, localTTL)
 	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
 	addCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
-	thinFlows(out.Flows)
+	if t.req.Pairs > 1 {
+		out.Pairs = []measurement.Pair{{RTT: t.rtts.series(out.Flows)}}
+	}
+	thinFlows(out.Flows, t.req.Pairs)
 	out.Facts = t.facts
 	return out, nil
 }

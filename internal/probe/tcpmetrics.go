@@ -86,8 +86,9 @@ func (s *infoSums) fill(m measurement.Metrics) {
 // the last sample of each, so that an outcome of any size can be passed on.
 const mostSeries = 1000
 
-func thinFlows(flows []measurement.Flow) {
-	if len(flows) <= mostSeries {
+// thinFlows does so for the flows of one of several tests that are kept together.
+func thinFlows(flows []measurement.Flow, tests int) {
+	if len(flows)*max(tests, 1) <= mostSeries {
 		return
 	}
 	for i := range flows {

@@ -56,7 +56,7 @@ func (s *Server) sendStream(w wire, open *opened, start time.Time, host func() *
 		w.deadline = start.Add(planned(open.Spec) + graceOf(open.Spec))
 		payload, err := s.bulk.payloadOf(open.Spec)
 		if err == nil {
-			send = &sender{wire: w, payload: payload, mustFinish: true, info: watchFlow(w.Conn, start, open.Spec)}
+			send = &sender{wire: w, payload: payload, mustFinish: true, info: watchFlow(w.Conn, start, open.Spec, nil)}
 		}
 		return err
 	})

@@ -33,6 +33,8 @@ const (
 	TypeAgentCancel   Type = 0x21
 	TypeAgentProgress Type = 0x22
 	TypeAgentReply    Type = 0x23
+	TypeAgentPrepared Type = 0x24
+	TypeAgentStart    Type = 0x25
 )
 
 // HeaderBytes is the length of a frame's header:

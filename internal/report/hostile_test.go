@@ -26,6 +26,7 @@ var renderings = []struct {
 	{"markdown", Markdown},
 	{"html", HTML},
 	{"csv", CSV},
+	{"pairs", PairsCSV},
 	{"json", JSON},
 	{"picture", Picture},
 }

@@ -51,6 +51,7 @@ type pageData struct {
 	Throughput []figure
 	RTT        []figure
 	HopFigures []figure
+	Pairs      []figure
 	Order      []figure
 	Latency    []figure
 	Dashed     bool // some curves of Latency are from before a load
@@ -69,7 +70,7 @@ func newPageData(m *model) pageData {
 	d := pageData{model: m, CSS: template.CSS(pageCSS),
 		CostsWide: m.costFigure("costs-wide", wideCosts()), CostsSmall: m.costFigure("costs-narrow", narrowCosts()),
 		ShareBars: m.shareBars(), Routes: m.routes(),
-		Throughput: m.throughputFigures(), RTT: m.rttFigures(), HopFigures: m.hopFigures(), Order: m.orderFigures(), Latency: m.latencyFigures(),
+		Throughput: m.throughputFigures(), RTT: m.rttFigures(), HopFigures: m.hopFigures(), Pairs: m.pairFigures(), Order: m.orderFigures(), Latency: m.latencyFigures(),
 		Facts: m.facts(), Command: command(r), Specs: m.specs(), Trials: m.trialRows(), Text: clean(r.Experiment.Text, true)}
 	if s, ok := m.scaled(); ok {
 		d.ScaleName = scaleName(s)

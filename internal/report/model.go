@@ -121,7 +121,7 @@ func newModel(r *measurement.Result) *model {
 	m.Excluded = m.excluded()
 	m.Published = m.comparisons()
 	m.Table = m.table()
-	m.Details = m.details()
+	m.Details = slices.Concat(m.details(), m.pairDetails())
 	m.Seen = m.seen()
 	m.Hops = m.hopSections()
 	m.Shares = m.shares()
@@ -340,6 +340,15 @@ func (m *model) scaled() (float64, bool) {
 	return s, s > 0 && s != 1
 }
 
+// pairs is how many pairs of hosts did the tests at the same time, 0 for one.
+func (m *model) pairs() int {
+	n := 0
+	for i := range m.r.Trials {
+		n = max(n, len(m.r.Trials[i].Pairs))
+	}
+	return n
+}
+
 // statement says what the figures are and are not.
 func (m *model) statement() string {
 	var parts []string
@@ -352,6 +361,9 @@ func (m *model) statement() string {
 		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", scaleName(s)))
 	case published:
 		parts = append(parts, "This is a model of the published setting.")
+	}
+	if n := m.pairs(); n > 1 {
+		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", n))
 	}
 	if m.r.Testbed.Relative {
 		kind := line(m.r.Testbed.Kind)

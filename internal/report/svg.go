@@ -105,7 +105,13 @@ func (s *svg) text(x, y float64, anchor, class, text string) {
 type point struct{ x, y float64 }
 
 // polyline draws connected points.
-func (s *svg) polyline(points []point, class, tooltip string) {
+func (s *svg) polyline(points []point, class, tooltip string) { s.path(points, "", class, tooltip) }
+
+// area fills what points surround.
+func (s *svg) area(points []point, class string) { s.path(points, "Z", class, "") }
+
+// path draws connected points and ends with a command.
+func (s *svg) path(points []point, end, class, tooltip string) {
 	if len(points) == 0 {
 		return
 	}
@@ -121,7 +127,7 @@ func (s *svg) polyline(points []point, class, tooltip string) {
 		}
 		s.b.WriteString(coordinate(p.x) + "," + coordinate(p.y))
 	}
-	s.b.WriteString(`"`)
+	s.b.WriteString(end + `"`)
 	s.attribute("class", class)
 	s.closeTag("path", tooltip)
 }

@@ -16,6 +16,9 @@ type Limits struct {
 	// way back.
 	PathBitsPerSecond   float64
 	ReturnBitsPerSecond float64
+	// Pairs of endpoints that do the test at the same time, 0 or 1 for a single
+	// one. The egress caps are those of each.
+	Pairs int
 	// BusyWarns has busy processors warned of instead of refusing the trial:
 	// where the testbed shares its processors with the path, they are its
 	// nature, and where nothing is compared, the reader can judge.
@@ -72,6 +75,7 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	if !f.Matches {
 		j.fail("fingerprint", "the trial did not take its path: %s", f.Why)
 	}
+	j.pairs()
 	if testErr == nil {
 		j.kind()
 		if o.Source.SameHost(o.Destination) {

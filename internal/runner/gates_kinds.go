@@ -11,12 +11,13 @@ import (
 
 // streams judges the TCP flows of a test whose rate all together is metric.
 func (j *judge) streams(metric string) {
+	pairs := float64(j.limits.pairs())
 	goodput := j.outcome.Metrics[metric]
 	if goodput <= 0 {
 		j.fail("receiver-confirmed", "the receiver confirmed no bytes")
 		return
 	}
-	want := j.spec.Flows
+	want := j.spec.Flows * j.limits.pairs()
 	if j.spec.Direction == measurement.Both {
 		want *= 2
 	}
@@ -28,8 +29,8 @@ func (j *judge) streams(metric string) {
 	switch j.spec.Direction {
 	case measurement.Both:
 		there, back := j.eachWay(goodput)
-		j.possible(there, j.limits.SourceEgressBitsPerSecond, "the source's egress cap")
-		j.possible(back, j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap")
+		j.possible(there, pairs*j.limits.SourceEgressBitsPerSecond, "the source's egress cap")
+		j.possible(back, pairs*j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap")
 		j.possible(there, j.limits.PathBitsPerSecond, "the rate of a hop")
 		j.possible(back, j.limits.ReturnBitsPerSecond, "the rate of a hop, on the way back,")
 	default:
@@ -43,7 +44,10 @@ func (j *judge) oneWay(rate float64) {
 	if j.spec.Direction == measurement.Receive {
 		cap, whose, path = j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap", j.limits.ReturnBitsPerSecond
 	}
-	j.possible(rate, cap, whose)
+	if j.limits.pairs() > 1 {
+		whose += ", times the pairs,"
+	}
+	j.possible(rate, cap*float64(j.limits.pairs()), whose)
 	j.possible(rate, path, "the rate of a hop")
 }
 
@@ -140,7 +144,7 @@ func (j *judge) packets() {
 	if goodput <= 0 || loss >= 1 {
 		return
 	}
-	if got, want := len(j.outcome.Flows), j.spec.Flows; got > 0 && got != want {
+	if got, want := len(j.outcome.Flows), j.spec.Flows*j.limits.pairs(); got > 0 && got != want {
 		j.fail("flows", "%d of %d flows brought back a result", got, want)
 	}
 	// iperf3 counts bytes at the receiver and need not say how many packets.

@@ -92,15 +92,25 @@ func (l *Lab) connect(ctx context.Context) error {
 		if p.SameAs != "" {
 			continue // it has the addresses of that path
 		}
-		if _, err := l.agentAt(p.SourceNode); err != nil {
-			return err
-		}
-		for _, far := range listeners(p) {
-			if err := l.listen(ctx, far); err != nil {
+		for k := range pairsOf(p) {
+			if err := l.connectPair(ctx, p.Of(k)); err != nil {
 				return err
 			}
 		}
 		if err := l.watchBackends(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connectPair takes up the agents at the two ends of a path of one pair.
+func (l *Lab) connectPair(ctx context.Context, p lab.Path) error {
+	if _, err := l.agentAt(p.SourceNode); err != nil {
+		return err
+	}
+	for _, far := range listeners(p) {
+		if err := l.listen(ctx, far); err != nil {
 			return err
 		}
 	}
@@ -160,36 +170,28 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	}
 	ctx, release := l.whileUp(ctx)
 	defer release()
-	source := l.agents[path.SourceNode]
 	outer, err := l.traceOuter(ctx, trial.ID, path)
 	if err != nil {
 		return measurement.Outcome{}, measurement.Fingerprint{Why: fmt.Sprintf("the trace below the tunnel failed: %v", err)}, err
-	}
-	request := probe.Request{
-		ID: trial.ID, Spec: trial.Spec, Token: l.token,
-		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
 	}
 	growth, err := l.grow(ctx, path)
 	if err != nil {
 		return measurement.Outcome{}, measurement.Fingerprint{Why: err.Error()}, err
 	}
 	defer growth.end()
-	trace := request
-	trace.ID += "-fingerprint"
-	trace.Spec = measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()
-	seen, err := source.Run(ctx, trace, nil)
+	seen, err := l.traces(ctx, path, trial)
 	if err != nil {
 		why := fmt.Sprintf("the trace failed: %v", err)
 		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
 	}
 	hops := watchHops(ctx, l.lab.Counters, path, hopInterval(trial.Spec))
 	watch := l.watchTunnel(ctx, path)
-	outcome, err := source.Run(ctx, request, growth.watching(progress))
+	outcome, each, err := l.test(ctx, path, trial, growth.watching(progress))
 	watch.end(&outcome)
 	hops.end(ctx, &outcome)
 	growth.end()
 	outcome.Facts = slices.Concat(outcome.Facts, growth.facts, l.backendFacts(path))
-	return outcome, withTunnel(path, outer, fingerprint(path, seen.Hops, outcome)), errors.Join(err, growth.err)
+	return outcome, withTunnel(path, outer, fingerprints(path, seen, each)), errors.Join(err, growth.err)
 }
 
 // switchTimeout bounds how long switching a path may take: a few routes.
@@ -234,6 +236,14 @@ func (l *Lab) whileUp(ctx context.Context) (up context.Context, release func()) 
 	return up, func() {
 		cancel(nil)
 		watching.Wait()
+	}
+}
+
+// request is what the source of a path of one pair is asked to do.
+func (l *Lab) request(path lab.Path, trial experiment.PlannedTrial) probe.Request {
+	return probe.Request{
+		ID: trial.ID, Spec: trial.Spec, Token: l.token,
+		Target: netip.AddrPortFrom(path.Destination, agentPort), Source: path.Source,
 	}
 }
 

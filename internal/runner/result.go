@@ -63,12 +63,13 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 
 func analysisOptions(e *experiment.Experiment) stats.Options {
 	o := stats.DefaultOptions()
+	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {
 		case e.Source:
-			o.SourceEgressBitsPerSecond = end.EgressBitsPerSecond
+			o.SourceEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
 		case e.Destination:
-			o.DestinationEgressBitsPerSecond = end.EgressBitsPerSecond
+			o.DestinationEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
 		}
 	}
 	return o

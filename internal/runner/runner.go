@@ -247,6 +247,7 @@ func (r *run) limits(path string) Limits {
 			}
 		}
 	}
+	l.Pairs = e.Pairs
 	l.BusyWarns = r.Testbed.Info().Relative
 	return l
 }

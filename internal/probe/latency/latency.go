@@ -130,6 +130,38 @@ func (r *Recorder) FillMetrics(m measurement.Metrics, kind measurement.Kind) {
 	}
 }
 
+// Merge is the distribution of the samples of several, which have all of them
+// their histogram. Moments are combined by the pairwise update of Chan, Golub
+// and LeVeque ("Updating formulae and a pairwise algorithm for computing sample
+// variances", 1979).
+func Merge(parts []measurement.Distribution) (measurement.Distribution, error) {
+	all := New()
+	for i, d := range parts {
+		if d.Samples <= 0 {
+			continue
+		}
+		h, err := Decode(d.HDR)
+		if err != nil {
+			return measurement.Distribution{}, fmt.Errorf("histogram %d of %d: %w", i+1, len(parts), err)
+		}
+		if dropped := all.hist.Merge(h); dropped > 0 {
+			return measurement.Distribution{}, fmt.Errorf("histogram %d of %d has %d samples out of range", i+1, len(parts), dropped)
+		}
+		least, most := int64(math.Round(float64(d.Min)*1e9)), int64(math.Round(float64(d.Max)*1e9))
+		if all.n == 0 || least < all.min {
+			all.min = least
+		}
+		all.max = max(all.max, most)
+		before, more := float64(all.n), float64(d.Samples)
+		delta := float64(d.Mean)*1e9 - all.mean
+		spread := float64(d.StdDev) * 1e9
+		all.n += d.Samples
+		all.mean += delta * more / float64(all.n)
+		all.m2 += more*spread*spread + delta*delta*before*more/float64(all.n)
+	}
+	return all.Distribution(), nil
+}
+
 // sorted returns the exact samples in order when they are all of them.
 func (r *Recorder) sorted() []int64 {
 	if r.n > int64(len(r.exact)) {

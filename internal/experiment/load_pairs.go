@@ -1,0 +1,23 @@
+package experiment
+
+// pairs refuses what joins one source with one destination in an experiment of
+// several pairs.
+func (l *loader) pairs(e *Experiment) {
+	if e.Pairs <= 1 {
+		return
+	}
+	for i := range l.file.Paths {
+		f := &l.file.Paths[i]
+		if f.Tunnel != nil {
+			l.wrong(f.Tunnel, "leave out the tunnel or the pairs", "a tunnel joins one source with one destination, and there are %d pairs", e.Pairs)
+		}
+		for j := range f.Hops {
+			switch hop := &f.Hops[j]; {
+			case hop.Type == string(LoadBalancer):
+				l.wrong(&hop.Type, "leave out the hop or the pairs", "back ends stand for one destination, and there are %d pairs", e.Pairs)
+			case Translation(hop.Translate) == TranslateDestination, Translation(hop.Translate) == TranslateBoth:
+				l.wrong(&hop.Translate, "translate the source, or leave out the hop or the pairs", "a nat translates to one destination, and there are %d pairs", e.Pairs)
+			}
+		}
+	}
+}

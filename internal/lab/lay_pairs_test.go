@@ -1,0 +1,140 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+// pairsOf is an experiment of n pairs over a plain path and one with a router.
+func pairsOf(n int) *experiment.Experiment {
+	return &experiment.Experiment{
+		Endpoints: []experiment.Endpoint{{Name: "client", EgressBitsPerSecond: 1e8}, {Name: "server"}},
+		Source:    "client", Destination: "server", Pairs: n,
+		Paths: []experiment.Path{
+			{Name: "plain", Hops: []experiment.Hop{{Type: experiment.Cable, MTU: 9000}}},
+			{Name: "fleet", Hops: []experiment.Hop{
+				{Type: experiment.Firewall, Name: "node", Rules: 10, Impairment: experiment.Impairment{Delay: time.Millisecond}},
+			}},
+		},
+	}
+}
+
+// client-1 ┐                                                             ┌ server-1
+// client-2 ┴ fleet/client-access ── fleet/node ══ fleet/server-access ──┴ server-2
+func TestPlanOfPairs(t *testing.T) {
+	topology, paths, err := FromExperiment(pairsOf(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := topology.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "pairs.plan", plan.String())
+	addr := netip.MustParseAddr
+	hops := func(texts ...string) (out []netip.Addr) {
+		for _, s := range texts {
+			out = append(out, addr(s))
+		}
+		return out
+	}
+	want := Path{
+		Name: "fleet", SourceNode: "client-1", DestinationNode: "server-1", Source: addr("10.1.254.3"), Destination: addr("10.1.255.3"),
+		Hops: hops("10.1.254.2", "10.1.0.2", "10.1.1.2", "10.1.255.3"), ReceivedTTL: 61, Listen: addr("10.1.255.3"),
+		Pairs: []Pair{
+			{"client-1", "server-1", addr("10.1.254.3"), addr("10.1.255.3"), addr("10.1.254.2")},
+			{"client-2", "server-2", addr("10.1.254.5"), addr("10.1.255.5"), addr("10.1.254.4")},
+		},
+	}
+	if !reflect.DeepEqual(paths[1], want) {
+		t.Errorf("got  %+v\nwant %+v", paths[1], want)
+	}
+	second := paths[1].Of(1)
+	if second.SourceNode != "client-2" || second.Pairs != nil || !reflect.DeepEqual(second.Hops, hops("10.1.254.4", "10.1.0.2", "10.1.1.2", "10.1.255.5")) {
+		t.Errorf("pair 2 takes %+v", second)
+	}
+	if !reflect.DeepEqual(paths[1].Hops, want.Hops) {
+		t.Error("asking for a pair changed the path")
+	}
+}
+
+func TestLargestPairsAreValid(t *testing.T) {
+	topology, paths, err := FromExperiment(pairsOf(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths[0].Pairs) != 100 || len(topology.Nodes) != 2*100+2*2+1 {
+		t.Errorf("%d pairs, %d nodes", len(paths[0].Pairs), len(topology.Nodes))
+	}
+	if plan, err := topology.Plan(); err != nil || strings.Contains(plan.String(), "10.1.254.2/31 via") {
+		t.Errorf("%v; nodes beyond have routes to single access links", err)
+	}
+}
+
+func TestPairsRefuse(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*experiment.Path)
+		want   string
+	}{
+		"tunnel":       {func(p *experiment.Path) { p.Tunnel = &experiment.Tunnel{Type: experiment.VXLAN} }, "a tunnel joins one source"},
+		"loadbalancer": {func(p *experiment.Path) { p.Hops[0].Type = experiment.LoadBalancer }, "stands for one destination"},
+		"nat": {func(p *experiment.Path) {
+			p.Hops[0].Type, p.Hops[0].Translate = experiment.NAT, experiment.TranslateBoth
+		}, "stands for one destination"},
+		"many links": {func(p *experiment.Path) { p.Hops = make([]experiment.Hop, 254); setRouters(p.Hops) }, "more than 254 links"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := pairsOf(2)
+			test.change(&e.Paths[1])
+			if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			e.Pairs = 1
+			if err := (&layout{e: e}).pairsFit(e.Paths[1]); err != nil {
+				t.Errorf("with one pair: %v", err)
+			}
+		})
+	}
+}
+
+func setRouters(hops []experiment.Hop) {
+	for i := range hops {
+		hops[i].Type, hops[i].Name = experiment.Router, fmt.Sprint("r", i)
+	}
+}
+
+// A rate alone is metered by the kernel, anything more keeps its cable.
+func TestMeterOfSharedLinks(t *testing.T) {
+	rate := cable.Direction{RateBitsPerSecond: 5e7}
+	slow := cable.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
+	for name, test := range map[string]struct {
+		link   Link
+		meters bool
+	}{
+		"rate":            {Link{Cable: &cable.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
+		"one way":         {Link{Cable: &cable.Config{Forward: rate}}, true},
+		"no cable":        {Link{}, false},
+		"delay":           {Link{Cable: &cable.Config{Forward: slow, Backward: slow}}, false},
+		"delay back":      {Link{Cable: &cable.Config{Forward: rate, Backward: slow}}, false},
+		"single segments": {Link{Cable: &cable.Config{Forward: rate, NoOffload: true}}, false},
+		"metered already": {Link{A: End{EgressBitsPerSecond: 1e9}, Cable: &cable.Config{Forward: rate}}, false},
+		"something else":  {Link{Aggregate: address(0, 0, 0), Cable: &cable.Config{Forward: rate}}, false},
+	} {
+		l := test.link
+		l.meter()
+		if test.meters {
+			if l.Cable != nil || l.A.EgressBitsPerSecond != 5e7 || l.B.EgressBitsPerSecond != test.link.Cable.Backward.RateBitsPerSecond {
+				t.Errorf("%s: %+v", name, l)
+			}
+		} else if !reflect.DeepEqual(l, test.link) {
+			t.Errorf("%s: changed to %+v", name, l)
+		}
+	}
+}
