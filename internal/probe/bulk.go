@@ -36,9 +36,10 @@ func (b *bulk) close() error {
 // payloadOf is what a flow sends, unless the spec says it the faster: a single
 // flow has the kernel copy, because its copy lies in fragments of 32 KB and a
 // page of a file is one of 4 KB; several flows refer to pages, because they
-// share the processors that the copying would take. Across one veth hop on 2
-// processors: 1 flow 27 Gbit/s copied and 17 by sendfile, 8 flows 20 and 26, 64
-// flows 23 and 24.
+// share the processors that the copying would take. Between namespaces of a
+// host, across one hop on 2 processors: 1 flow 27 Gbit/s copied and 17 by
+// sendfile, 8 flows 20 and 26, 64 flows 23 and 24. In a lab one flow is faster by
+// sendfile; docs/benchmarks.md has both.
 func (b *bulk) payloadOf(spec measurement.Spec) (*sockets.Payload, error) {
 	if !sendsFile(spec) {
 		return b.payload, nil
