@@ -51,6 +51,8 @@ func beyondThePorts(t *testing.T) {
 	sysctl(t, "ip_local_port_range", fmt.Sprintf("40000 %d", 40000+ports-1))
 	sysctl(t, "tcp_tw_reuse", "0") // a client must not depend on it
 	target := serve(t, ServerOptions{MaxConnections: 4 * ports})
+	// What waits out its TIME_WAIT to one server holds no port to the other.
+	other := serve(t, ServerOptions{MaxConnections: 4 * ports})
 	for _, spec := range []measurement.Spec{{Flows: 1}, {Flows: 8}, {Flows: 2, ResponseBytes: 20_000}} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.5, 0.05
 		for _, source := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1")} {
@@ -65,16 +67,16 @@ func beyondThePorts(t *testing.T) {
 	}
 	// More flows than ports: the test ends with the reason, and what it took
 	// comes back.
-	_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2 * ports, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
+	_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2 * ports, Duration: 0.1, MaxWarmup: 0.01}, Target: other}, nil)
 	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Error(), "ip_local_port_range") {
 		t.Errorf("more flows than ports: got %v", err)
 	}
-	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.1, MaxWarmup: 0.01}, Target: other}, nil); err != nil {
 		t.Errorf("after a test beyond the ports: %v", err)
 	}
-	// Others hold every port but that of the control connection; the server's
-	// own is of the range, too.
-	for range ports - 2 {
+	// Others hold every port but that of the control connection; the servers'
+	// own are of the range, too.
+	for range ports - 3 {
 		c, err := net.Dial("tcp", target.String())
 		if err != nil {
 			t.Fatal(err)

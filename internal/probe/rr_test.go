@@ -43,8 +43,10 @@ func TestRRModes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rate := spec.RequestsPerSecond; rate > 0 && protocol == measurement.OverTCP {
-					// Every request that was due has its latency.
+				said := strings.Contains(strings.Join(out.Facts, "; "), "could not be sent")
+				if rate := spec.RequestsPerSecond; rate > 0 && protocol == measurement.OverTCP && !said {
+					// Every request that was due has its latency, unless a fact
+					// says that this host was too busy.
 					if due := rate * float64(spec.Duration); float64(out.Latency.Samples) < due-1 || float64(out.Latency.Samples) > due+1 {
 						t.Errorf("%d round trips of %v requests: %v", out.Latency.Samples, due, out.Facts)
 					}

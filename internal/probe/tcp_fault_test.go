@@ -122,7 +122,7 @@ func TestBulkPeerFails(t *testing.T) {
 		})
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			group.Go(func() error {
-				endsWith(t, "reset at once", Request{Target: resetting, Spec: shortTCP(flows, direction)}, Vanished)
+				endsWith(t, "reset at once", Request{Target: resetting, Spec: shortTCP(flows, direction)}, Vanished, TimedOut) // the latter on a very busy host
 				return nil
 			})
 			group.Go(func() error {
