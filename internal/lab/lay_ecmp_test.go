@@ -60,7 +60,7 @@ func TestPathsOfParallelHops(t *testing.T) {
 	want := []Path{
 		{
 			Name: "fleet", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.0.0.1")[0], Destination: a("10.0.4.2")[0],
-			Hops: a("10.0.1.2", "10.0.3.2", "10.0.4.2"), Others: map[int][]netip.Addr{0: a("10.0.1.6", "10.0.1.10")}, ReceivedTTL: 62, Listen: a("10.0.4.2")[0],
+			Hops: a("10.0.1.2", "10.0.3.2", "10.0.4.2"), Others: map[int][]netip.Addr{0: a("10.0.1.6", "10.0.1.10")}, ReceivedTTL: 62, ReturnedTTL: 62, Listen: a("10.0.4.2")[0],
 			HopNodes: []HopNode{
 				{Hop: "fw", Instance: 1, Node: "fleet/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "fleet/fw.2", Interface: "to-destination"},
 				{Hop: "fw", Instance: 3, Node: "fleet/fw.3", Interface: "to-destination"}, {Hop: "r", Instance: 0, Node: "fleet/r", Interface: "to-destination"},
@@ -69,13 +69,13 @@ func TestPathsOfParallelHops(t *testing.T) {
 		},
 		{
 			Name: "balanced", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.1.0.1")[0], Destination: a("10.1.0.2")[0],
-			Hops: a("10.1.0.2", "10.1.0.2"), ReceivedTTL: 63, Listen: a("10.1.1.2")[0],
+			Hops: a("10.1.0.2", "10.1.0.2"), ReceivedTTL: 63, ReturnedTTL: 63, Listen: a("10.1.1.2")[0],
 			HopNodes: []HopNode{{Hop: "lb", Instance: 1, Node: "balanced/lb", Interface: "to-backend-1"}, {Hop: "lb", Instance: 2, Node: "balanced/lb", Interface: "to-backend-2"}},
 			Balancer: "balanced/lb", Backends: []Backend{{"vm2", a("10.1.1.2")[0]}, {"balanced/vm2.2", a("10.1.1.6")[0]}},
 		},
 		{
 			Name: "both", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.2.0.1")[0], Destination: a("10.2.3.2")[0],
-			Hops: a("10.2.1.2", "10.2.3.2", "10.2.3.2", "10.2.3.2"), Others: map[int][]netip.Addr{0: a("10.2.1.6")}, ReceivedTTL: 61, Listen: a("10.2.5.2")[0],
+			Hops: a("10.2.1.2", "10.2.3.2", "10.2.3.2", "10.2.3.2"), Others: map[int][]netip.Addr{0: a("10.2.1.6")}, ReceivedTTL: 61, ReturnedTTL: 61, Listen: a("10.2.5.2")[0],
 			HopNodes: []HopNode{
 				{Hop: "fw", Instance: 1, Node: "both/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "both/fw.2", Interface: "to-destination"},
 				{Hop: "lb", Instance: 0, Node: "both/lb", Interface: "to-destination"}, {Hop: "r", Instance: 1, Node: "both/r", Interface: "to-backend-1"}, {Hop: "r", Instance: 2, Node: "both/r", Interface: "to-backend-2"},

@@ -47,7 +47,7 @@ func TestPlanOfPairs(t *testing.T) {
 	}
 	want := Path{
 		Name: "fleet", SourceNode: "client-1", DestinationNode: "server-1", Source: addr("10.1.254.3"), Destination: addr("10.1.255.3"),
-		Hops: hops("10.1.254.2", "10.1.0.2", "10.1.1.2", "10.1.255.3"), ReceivedTTL: 61, Listen: addr("10.1.255.3"),
+		Hops: hops("10.1.254.2", "10.1.0.2", "10.1.1.2", "10.1.255.3"), ReceivedTTL: 61, ReturnedTTL: 61, HopNodes: []HopNode{{Hop: "node", Node: "fleet/node", Interface: "to-destination"}}, Listen: addr("10.1.255.3"),
 		Pairs: []Pair{
 			{"client-1", "server-1", addr("10.1.254.3"), addr("10.1.255.3"), addr("10.1.254.2")},
 			{"client-2", "server-2", addr("10.1.254.5"), addr("10.1.255.5"), addr("10.1.254.4")},

@@ -89,6 +89,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"rr-timeout-over-tcp", "load-over-icmp", "idle-of-tcp",
 		"variant-with-hops", "variant-with-nothing-off", "off-without-same-as", "path-without-hops",
 		"scale-out-to-fewer", "tunnel-id-of-wireguard", "tunnel-mtu-too-large", "tunnel-over-small-path",
+		"tunnel-through-nat", "tunnels-of-one-id", "tunnels-on-one-port", "pairs-of-one",
 		// the size of a quantity with a unit
 		"loss-bound-zero", "loss-bound-too-large", "mss-too-large", "packet-too-small", "packet-too-large", "send-buffer-too-small",
 		"rate-zero", "rate-huge", "time-too-fine", "time-too-long", "duration-too-short", "window-part-of-a-byte", "window-too-large",
