@@ -72,7 +72,7 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	defer host.end()
 	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
 	defer ttl.end()
-	signs := startSampler(progressInterval, t.progress(progress))
+	signs := startSampler(progressInterval, throughputProgress(t.start, t.moved, progress))
 	err = t.transfer()
 	signs.end()
 	if err != nil {
@@ -233,27 +233,16 @@ func (t *tcpTest) close() error {
 	return failure("give back the payload", t.bulk.close())
 }
 
-// progress reports bytes this end has moved so far: a sign of life, not a result.
-func (t *tcpTest) progress(report func(measurement.Progress)) func() {
-	last, lastAt := int64(0), t.start
-	return func() {
-		var sum int64
-		for _, f := range t.flows {
-			if f.send != nil {
-				sum += f.send.sent.Load()
-			} else {
-				sum += f.receive.count.Load()
-			}
-		}
-		now := time.Now()
-		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
-			report(measurement.Progress{
-				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
-				Throughput: float64(sum-last) * 8 / dt,
-			})
-			last, lastAt = sum, now
+// moved is how many bytes this end has sent and received so far.
+func (t *tcpTest) moved() (sum int64) {
+	for _, f := range t.flows {
+		if f.send != nil {
+			sum += f.send.sent.Load()
+		} else {
+			sum += f.receive.count.Load()
 		}
 	}
+	return sum
 }
 
 // outcome turns what the receivers counted into metrics.
@@ -345,15 +334,7 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 		result.ReceivedBytes += int64(n)
 	}
 	out.Flows = append(out.Flows, result)
-	for _, effective := range []map[string]string{f.sent.Effective, f.received.Effective} {
-		for k, v := range effective {
-			if old, ok := out.Effective[k]; ok && old != v {
-				// Buffers grow differently from flow to flow.
-				v = rangeOf(old, v)
-			}
-			out.Effective[k] = v
-		}
-	}
+	addEffective(out, f.sent.Effective, f.received.Effective)
 	if f.ready.Client != "" && f.ready.Client != f.local {
 		t.note("the source address is translated on the way: the destination saw " + addressOf(f.ready.Client) + " where the source has " + addressOf(f.local))
 	}
