@@ -197,7 +197,7 @@ func (f *flow) transfer(spec measurement.Spec) error {
 			Bytes: f.send.sent.Load(), Final: info.final, Info: info.series,
 			Effective: senderEffective(f.send, spec), Facts: info.facts(),
 		}
-		f.facts = senderFacts(f.send, spec)
+		f.facts = differences(f.conn, spec, true)
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.
 		return errors.Join(err, f.conn.Abort())
