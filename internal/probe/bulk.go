@@ -33,35 +33,24 @@ func (b *bulk) close() error {
 	return err
 }
 
-// payloadOf is what a flow sends, unless the spec says it the faster: a single
-// flow has the kernel copy, because its copy lies in fragments of 32 KB and a
-// page of a file is one of 4 KB; several flows refer to pages, because they
-// share the processors that the copying would take. Between namespaces of a
-// host, across one hop on 2 processors: 1 flow 27 Gbit/s copied and 17 by
-// sendfile, 8 flows 20 and 26, 64 flows 23 and 24. In a lab one flow is faster by
-// sendfile; docs/benchmarks.md has both.
+// payloadOf is what a flow sends. Unless sendfile is asked for it is copied:
+// with a congestion control that paces (bbr) sendfile may halve the rate, for a
+// page is a fragment of 4 KB and the kernel's own copy lies in fragments of 32
+// KB. Where nothing paces, sendfile is the faster; docs/benchmarks.md has both.
 func (b *bulk) payloadOf(spec measurement.Spec) (*sockets.Payload, error) {
-	if !sendsFile(spec) {
+	if spec.SendMethod != measurement.SendFile {
 		return b.payload, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.file == nil {
 		file, err := sockets.NewPayloadFile()
-		switch {
-		case err != nil && spec.SendMethod == measurement.SendFast:
-			return b.payload, nil // senderFacts says so
-		case err != nil:
+		if err != nil {
 			return nil, &Error{Op: "prepare sendfile", Reason: Unsupported, Err: err}
 		}
 		b.file = file
 	}
 	return b.file, nil
-}
-
-// sendsFile says whether flows are to send by sendfile(2).
-func sendsFile(spec measurement.Spec) bool {
-	return spec.SendMethod == measurement.SendFile || spec.SendMethod == measurement.SendFast && connections(spec) > 1
 }
 
 // buffer is what flow number flow receives into. Nobody reads it. Bytes that
@@ -162,15 +151,6 @@ func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 		setBytes(e, "window_clamp_bytes", r.WindowClamp())
 	}
 	return e
-}
-
-// senderFacts are what a reader must know of a sending end.
-func senderFacts(s *sender, spec measurement.Spec) []string {
-	facts := differences(s.Conn, spec, true)
-	if runtime.GOOS == "linux" && sendsFile(spec) && s.payload.Copies() {
-		facts = append(facts, "the sender copied the payload: memory for sendfile could not be had (memfd_create(2))")
-	}
-	return facts
 }
 
 func senderEffective(s *sender, spec measurement.Spec) map[string]string {

@@ -14,7 +14,13 @@ import (
 )
 
 // wires is a connection with both ends detached.
-func wires(t *testing.T) (a, b wire) {
+func wires(t *testing.T) (a, b wire) { return wiresBy(t, sockets.Detach) }
+
+// attachedWires is a connection with both ends in the runtime's poller.
+func attachedWires(t *testing.T) (a, b wire) { return wiresBy(t, sockets.Attach) }
+
+// wiresBy is a connection whose ends were taken over by take.
+func wiresBy(t *testing.T, take func(*net.TCPConn) (*sockets.Conn, error)) (a, b wire) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,15 +35,15 @@ func wires(t *testing.T) (a, b wire) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	detach := func(c net.Conn) wire {
-		conn, err := sockets.Detach(c.(*net.TCPConn))
+	end := func(c net.Conn) wire {
+		conn, err := take(c.(*net.TCPConn))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		return wire{Conn: conn, deadline: time.Now().Add(time.Minute)}
 	}
-	return detach(near), detach(far)
+	return end(near), end(far)
 }
 
 // allocations is how often f allocates, by itself and in what runs beside it.
@@ -114,33 +120,6 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-}
-
-// attachedWires is a connection with both ends in the runtime's poller.
-func attachedWires(t *testing.T) (a, b wire) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	near, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	attach := func(c net.Conn) wire {
-		conn, err := sockets.Attach(c.(*net.TCPConn))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return wire{Conn: conn, deadline: time.Now().Add(time.Minute)}
-	}
-	return attach(near), attach(far)
 }
 
 // Neither do the two ends of a bulk transfer, frame by frame, on threads or in

@@ -58,7 +58,7 @@ func measurePackets(ctx context.Context, req Request, progress func(measurement.
 	host := startHostSampler(t.start)
 	defer host.end()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
-	signs := startSampler(progressInterval, t.progress(progress))
+	signs := startSampler(progressInterval, throughputProgress(t.start, t.moved, progress))
 	err := t.transfer()
 	signs.end()
 	if err != nil {
@@ -184,27 +184,16 @@ func (f *packetFlow) transfer() (err error) {
 	return protocol.Expect(&f.send.control, protocol.TypeReceived, protocol.MaxControl, &f.received)
 }
 
-// progress reports what this end has moved so far: a sign of life, not a result.
-func (t *packetTest) progress(report func(measurement.Progress)) func() {
-	last, lastAt := int64(0), t.start
-	return func() {
-		var sum int64
-		for _, f := range t.flows {
-			if f.send != nil {
-				sum += f.send.sent.Load() * int64(f.send.size)
-			} else {
-				sum += f.receive.arrived.Load()
-			}
-		}
-		now := time.Now()
-		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
-			report(measurement.Progress{
-				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
-				Throughput: float64(sum-last) * 8 / dt,
-			})
-			last, lastAt = sum, now
+// moved is how many bytes this end has sent and received so far.
+func (t *packetTest) moved() (sum int64) {
+	for _, f := range t.flows {
+		if f.send != nil {
+			sum += f.send.sent.Load() * int64(f.send.size)
+		} else {
+			sum += f.receive.arrived.Load()
 		}
 	}
+	return sum
 }
 
 // checkPackets refuses a count that cannot be one; it came over the wire.
@@ -282,14 +271,7 @@ func (t *packetTest) addFlow(out *measurement.Outcome, f *packetFlow, first, las
 		result.ReceivedBytes += int64(n)
 	}
 	out.Flows = append(out.Flows, result)
-	for _, effective := range []map[string]string{f.sent.Effective, f.received.Effective} {
-		for k, v := range effective {
-			if old, ok := out.Effective[k]; ok && old != v {
-				v = rangeOf(old, v)
-			}
-			out.Effective[k] = v
-		}
-	}
+	addEffective(out, f.sent.Effective, f.received.Effective)
 	if f.reached.Client != result.Source {
 		t.facts = appendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
 	}

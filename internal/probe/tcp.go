@@ -77,7 +77,7 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
 	defer ttl.end()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
-	signs := startSampler(progressInterval, t.progress(progress))
+	signs := startSampler(progressInterval, throughputProgress(t.start, t.moved, progress))
 	err = t.transfer()
 	signs.end()
 	if err != nil {
@@ -202,7 +202,7 @@ func (f *flow) transfer(spec measurement.Spec) error {
 			Bytes: f.send.sent.Load(), Final: info.final, Info: info.series,
 			Effective: senderEffective(f.send, spec), Facts: info.facts(),
 		}
-		f.facts = senderFacts(f.send, spec)
+		f.facts = differences(f.conn, spec, true)
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.
 		return errors.Join(err, f.conn.Abort())
@@ -238,27 +238,16 @@ func (t *tcpTest) close() error {
 	return failure("give back the payload", t.bulk.close())
 }
 
-// progress reports bytes this end has moved so far: a sign of life, not a result.
-func (t *tcpTest) progress(report func(measurement.Progress)) func() {
-	last, lastAt := int64(0), t.start
-	return func() {
-		var sum int64
-		for _, f := range t.flows {
-			if f.send != nil {
-				sum += f.send.sent.Load()
-			} else {
-				sum += f.receive.count.Load()
-			}
-		}
-		now := time.Now()
-		if dt := now.Sub(lastAt).Seconds(); dt > 0.01 {
-			report(measurement.Progress{
-				Elapsed:    measurement.SecondsOf(now.Sub(t.start)),
-				Throughput: float64(sum-last) * 8 / dt,
-			})
-			last, lastAt = sum, now
+// moved is how many bytes this end has sent and received so far.
+func (t *tcpTest) moved() (sum int64) {
+	for _, f := range t.flows {
+		if f.send != nil {
+			sum += f.send.sent.Load()
+		} else {
+			sum += f.receive.count.Load()
 		}
 	}
+	return sum
 }
 
 // outcome turns what the receivers counted into metrics.
@@ -357,15 +346,7 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 		result.ReceivedBytes += int64(n)
 	}
 	out.Flows = append(out.Flows, result)
-	for _, effective := range []map[string]string{f.sent.Effective, f.received.Effective} {
-		for k, v := range effective {
-			if old, ok := out.Effective[k]; ok && old != v {
-				// Buffers grow differently from flow to flow.
-				v = rangeOf(old, v)
-			}
-			out.Effective[k] = v
-		}
-	}
+	addEffective(out, f.sent.Effective, f.received.Effective)
 	if f.ready.Client != "" && f.ready.Client != f.local {
 		t.note("the source address is translated on the way: the destination saw " + addressOf(f.ready.Client) + " where the source has " + addressOf(f.local))
 	}

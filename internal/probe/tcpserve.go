@@ -71,7 +71,7 @@ func (s *Server) sendStream(w wire, open *opened, start time.Time, host func() *
 	err = aside(func() error {
 		return protocol.WriteFrame(&send.wire, protocol.TypeSent, protocol.Sent{
 			Bytes: send.sent.Load(), Final: send.info.final, Info: send.info.series,
-			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.facts()...),
+			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(differences(send.Conn, open.Spec, true), send.info.facts()...),
 		})
 	})
 	if err != nil {

@@ -41,9 +41,6 @@ func (p *Payload) Method() string {
 	return "send from one buffer"
 }
 
-// Copies says that the kernel copies what SendPayload sends.
-func (p *Payload) Copies() bool { return p.file == nil }
-
 // Close gives back what the payload holds of the system. Nobody may be sending it.
 func (p *Payload) Close() error {
 	if p.file == nil {
