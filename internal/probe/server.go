@@ -431,8 +431,8 @@ func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open 
 	defer s.leave(t)
 	defer func() { s.blame(t, err) }()
 	conn, err := sockets.Attach(c)
-	if err != nil {
-		return err
+	if err != nil { // no descriptor, say: the client is told on the one there is
+		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
 	}
 	g.hold(conn.Interrupt)
 	defer func() {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"errors"
+	"io"
 	"net"
 	"syscall"
 	"testing"
@@ -50,14 +51,32 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 		}
 		idle = append(idle, c)
 	}
-	endsWith(t, "no descriptors", Request{Target: target, Spec: shortTCP(1, measurement.Send)}, TimedOut, Vanished)
-	for _, c := range idle {
-		if err := c.Close(); err != nil {
+	endsWith(t, "no descriptors", Request{Target: target, Spec: shortTCP(1, measurement.Send)}, TimedOut, Vanished, Limit)
+	giveBack(t, idle)
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+		t.Errorf("with descriptors again: %v", err)
+	}
+}
+
+// giveBack closes connections and returns once the server has closed its ends:
+// until then it may well be without descriptors.
+func giveBack(t *testing.T, connections []net.Conn) {
+	t.Helper()
+	for _, c := range connections {
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
-		t.Errorf("with descriptors again: %v", err)
+	for _, c := range connections {
+		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the server kept an idle connection: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
