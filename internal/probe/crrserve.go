@@ -16,7 +16,7 @@ import (
 
 // serveCRR is the server's end of a crr test's control connection. The
 // transactions come on connections of their own, see answering.
-func (s *Server) serveCRR(w wire, open protocol.Open, ready protocol.Ready) error {
+func (s *Server) serveCRR(w wire, open protocol.Open, ready *protocol.Ready) error {
 	t := s.sessionOf([protocol.CookieBytes]byte(ready.Cookie))
 	s.transacting.Add(1)
 	defer s.transacting.Add(-1)

@@ -31,7 +31,7 @@ type ftpServe struct {
 
 // serveFTP is the server's end of an ftp test's own connection. It lasts as long
 // as the FTP server beside it, which serves that client alone.
-func (s *Server) serveFTP(w wire, open protocol.Open, ready protocol.Ready) error {
+func (s *Server) serveFTP(w wire, open protocol.Open, ready *protocol.Ready) error {
 	if open.Spec.FilePath != "" {
 		return &protocol.RemoteError{Reason: string(Unsupported), Message: "this server has no files but those that it makes"}
 	}

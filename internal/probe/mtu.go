@@ -315,7 +315,7 @@ func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
 
 // serveMTU is the server's end of an mtu test: it answers probes, never with
 // more than came, until the client ends the test.
-func (s *Server) serveMTU(w wire, open protocol.Open, ready protocol.Ready) error {
+func (s *Server) serveMTU(w wire, open protocol.Open, ready *protocol.Ready) error {
 	conn, err := s.meet(&w, ready)
 	if err != nil {
 		return err

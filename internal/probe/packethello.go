@@ -48,7 +48,7 @@ func (s *Server) expectHello(cookie []byte) (number uint32, from <-chan netip.Ad
 // meet sends READY, waits for the flow's first UDP packet, connects a socket
 // to where it came from and says so. Whoever cannot receive at that address
 // never learns the cookie, so nothing is ever sent to others.
-func (s *Server) meet(w *wire, ready protocol.Ready) (*sockets.Conn, error) {
+func (s *Server) meet(w *wire, ready *protocol.Ready) (*sockets.Conn, error) {
 	number, from, forget := s.expectHello(ready.Cookie)
 	defer forget()
 	ready.UDPFlow = number

@@ -9,7 +9,7 @@ import (
 )
 
 // servePackets is the server's end of one flow of a udp or pps test.
-func (s *Server) servePackets(w wire, open protocol.Open, ready protocol.Ready) error {
+func (s *Server) servePackets(w wire, open protocol.Open, ready *protocol.Ready) error {
 	spec := open.Spec
 	conn, err := s.meet(&w, ready)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // serveRR is the server's end of an rr test.
-func (s *Server) serveRR(w wire, open protocol.Open, ready protocol.Ready) error {
+func (s *Server) serveRR(w wire, open protocol.Open, ready *protocol.Ready) error {
 	spec := open.Spec
 	if err := w.NoDelay(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Server) serveRR(w wire, open protocol.Open, ready protocol.Ready) error
 // rrEnd is an rr test in progress at the server.
 type rrEnd struct {
 	spec     measurement.Spec
-	ready    protocol.Ready
+	ready    *protocol.Ready
 	peer     <-chan netip.AddrPort // who sent the first request over UDP
 	answered atomic.Int64
 	spin     bool

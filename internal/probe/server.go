@@ -419,7 +419,7 @@ func (s *Server) leave(t *session) {
 // keeps to small frames, only a small stack.
 func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open *opened) (err error) {
 	var t *session
-	var ready protocol.Ready
+	var ready *protocol.Ready
 	err = aside(func() (err error) {
 		t, ready, err = s.enter(c, id, open)
 		return err
@@ -463,13 +463,13 @@ func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open 
 }
 
 // enter joins the test, or tells the client why not.
-func (s *Server) enter(c *net.TCPConn, id protocol.Identity, open *opened) (*session, protocol.Ready, error) {
+func (s *Server) enter(c *net.TCPConn, id protocol.Identity, open *opened) (*session, *protocol.Ready, error) {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
 	t, err := s.join(id, client.Addr().Unmap().WithZone(""), open.Spec)
 	if err != nil {
-		return nil, protocol.Ready{}, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
 	}
-	return t, protocol.Ready{
+	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
 		Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:],
 	}, nil
@@ -536,7 +536,7 @@ func (o *opened) prepare(conn *sockets.Conn) (sends bool, err error) {
 	return sends, nil
 }
 
-func (s *Server) serveKind(w wire, open *opened, sends bool, ready protocol.Ready) error {
+func (s *Server) serveKind(w wire, open *opened, sends bool, ready *protocol.Ready) error {
 	if open.Spec.Kind == measurement.TCP {
 		return s.serveStream(w, open, sends, ready)
 	}
@@ -544,7 +544,7 @@ func (s *Server) serveKind(w wire, open *opened, sends bool, ready protocol.Read
 }
 
 // serveSingle does a test of the other kinds.
-func (s *Server) serveSingle(w wire, o *opened, ready protocol.Ready) error {
+func (s *Server) serveSingle(w wire, o *opened, ready *protocol.Ready) error {
 	open := o.Open
 	switch open.Spec.Kind {
 	case measurement.UDP, measurement.PPS:
@@ -571,7 +571,7 @@ const (
 
 // awaitStart sends READY and waits for START, for as long as the client may
 // need to connect its other flows. It returns when the test began.
-func awaitStart(w *wire, ready protocol.Ready) (time.Time, error) {
+func awaitStart(w *wire, ready *protocol.Ready) (time.Time, error) {
 	w.deadline = time.Now().Add(max(w.untilStart, startTimeout))
 	if err := aside(func() error { return protocol.WriteFrame(w, protocol.TypeReady, ready) }); err != nil {
 		return time.Time{}, err

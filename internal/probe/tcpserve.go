@@ -10,7 +10,7 @@ import (
 )
 
 // serveStream is the server's end of one flow of a tcp test.
-func (s *Server) serveStream(w wire, open *opened, sends bool, ready protocol.Ready) error {
+func (s *Server) serveStream(w wire, open *opened, sends bool, ready *protocol.Ready) error {
 	start, err := awaitStart(&w, ready)
 	if err != nil {
 		return err
