@@ -30,7 +30,7 @@ func options() []option {
 	of := func(kinds ...measurement.Kind) []measurement.Kind { return kinds }
 	return []option{
 		{"flows", of(tcp, udp, pps, crr, load, ftp), false, func(f *testFlags, s *measurement.Spec) { s.Flows = f.flows }},
-		{"reverse", of(tcp, udp, pps, load, ftp), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Receive }},
+		{"reverse", of(tcp, udp, pps, load), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Receive }},
 		{"upload", of(ftp), false, func(_ *testFlags, s *measurement.Spec) { s.Direction = measurement.Send }},
 		{"file", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FileBytes = int64(f.file) }},
 		{"ftp-path", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FilePath = f.ftpPath }},

@@ -134,7 +134,9 @@ func (p Plan) String() string {
 // wishedSysctls are set in every node where the kernel allows it.
 //   - IPv6 off: no neighbour discovery and router solicitation as noise.
 //   - rp_filter 0: several paths join the same two nodes.
-//   - icmp_ratelimit 0: a trace may probe a router as fast as it likes.
+//   - icmp_ratemask 0: a trace may probe a node as fast as it likes. With
+//     icmp_ratelimit 0, the limit of a namespace (icmp_msgs_per_sec, bursts of
+//     50; icmpv4_global_allow in net/ipv4/icmp.c) would still silence a node.
 //   - tcp_no_metrics_save 1: one trial must not teach the next its ssthresh.
 //   - ping_group_range: ICMP sockets without CAP_NET_RAW; group 0 is the only
 //     one that the user namespace maps.
@@ -143,7 +145,7 @@ var wishedSysctls = [][2]string{
 	{"net.ipv6.conf.default.disable_ipv6", "1"},
 	{"net.ipv4.conf.all.rp_filter", "0"},
 	{"net.ipv4.conf.default.rp_filter", "0"},
-	{"net.ipv4.icmp_ratelimit", "0"},
+	{"net.ipv4.icmp_ratemask", "0"},
 	{"net.ipv4.tcp_no_metrics_save", "1"},
 	{"net.ipv4.ping_group_range", "0 0"},
 }
