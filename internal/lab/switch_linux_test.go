@@ -134,7 +134,9 @@ func TestSwitchRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	must(t, other, "gateway/edge", "ip", "link", "set", "to-destination", "down")
-	must(t, other, "gateway/edge", "ip", "link", "del", "bypass-1-1")
+	// Renamed, not deleted: without its device, the cable would rightly end.
+	must(t, other, "gateway/edge", "ip", "link", "set", "bypass-1-1", "down")
+	must(t, other, "gateway/edge", "ip", "link", "set", "bypass-1-1", "name", "elsewhere")
 	if err := other.Switch(t.Context(), "fast"); err == nil || !strings.Contains(err.Error(), "route of gateway/edge") {
 		t.Errorf("got %v, want the route that could not be replaced", err)
 	}
