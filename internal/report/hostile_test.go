@@ -234,6 +234,10 @@ func replaceTexts(r *measurement.Result) {
 	for i := range e.Published {
 		e.Published[i].ID, e.Published[i].Note = hostile, hostile
 	}
+	hold(r)
+	for i := range r.Held {
+		r.Held[i].Reason, r.Held[i].Sentence = hostile, hostile
+	}
 	r.Attributions = append(r.Attributions, measurement.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[measurement.Cause]float64{hostile: 0.5}})
 }
 
