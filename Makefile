@@ -56,8 +56,8 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-lab bench-cable bench-peers
-bench: bench-lab bench-cable bench-peers bench-aa
+.PHONY: bench bench-aa bench-lab bench-cable bench-idps bench-peers
+bench: bench-lab bench-cable bench-idps bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
 	$(GO) run ./cmd/hopbench run aa-null
@@ -65,6 +65,11 @@ bench-lab:
 	$(GO) run ./internal/lab/labbench
 bench-cable:
 	$(GO) run ./internal/cable/cablebench
+# What an idps costs that is off, and what a core inspects with the built-in
+# rules; IDPS="-pairs 20" and the like change the first.
+bench-idps:
+	$(GO) run ./internal/idps/idpsbench $(IDPS)
+	$(GO) test ./internal/idps -run '^$$' -bench Inspect
 # Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it.
 bench-peers: build
 	$(GO) run ./internal/probe/peerbench $(PEERS)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/store"
 )
 
 // writeRun writes the result.json of a run of the routing appliance at 1:10,
@@ -290,5 +292,70 @@ func TestCompleteRunsAndRows(t *testing.T) {
 	runs, _ := completeRuns(nil, nil, "")
 	if want := []string{filepath.Join(runsFolder, "one"), filepath.Join(runsFolder, "all", "two")}; !slices.Equal(runs, want) {
 		t.Errorf("runs: %q, want %q", runs, want)
+	}
+}
+
+// The judgements of a stored run are the same in its result.json, in its report
+// and in a comparison.
+func TestJudgementsAreTheSameEverywhere(t *testing.T) {
+	text, err := experiments.Read("routing-appliance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	st, err := store.Create(dir, store.Head{Experiment: string(text), File: "routing-appliance.yaml", Name: "routing-appliance", Seed: 1, Blocks: 6,
+		Testbed: measurement.Testbed{Kind: "lab", Relative: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := 1; block <= 6; block++ {
+		for i, path := range []string{"direct", "one-appliance"} {
+			trial := measurement.Trial{ID: path + string(rune('0'+block)), Block: block, Order: 2*block + i, Path: path, Test: "flows-1",
+				Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{
+					"goodput_bits_per_second": []float64{1.2e9, 0.356e9}[i] * (1 + 0.001*float64(block))}}}
+			if err := st.Put(t.Context(), trial); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := command(t, "report", dir, "--json")
+	var result measurement.Result
+	if err := json.Unmarshal([]byte(stdout), &result); err != nil || status != 0 {
+		t.Fatalf("status %d: %v\n%s", status, err, stderr)
+	}
+	if len(result.Held) == 0 || len(result.Held) != len(result.Experiment.Published) {
+		t.Fatalf("result.json judges %d of %d published figures", len(result.Held), len(result.Experiment.Published))
+	}
+	_, compared, _ := command(t, "compare", dir, "--json")
+	var c measurement.Comparison
+	if err := json.Unmarshal([]byte(compared), &c); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c.Runs[0].Held, result.Held) {
+		t.Errorf("result.json: %+v\ncompare: %+v", result.Held, c.Runs[0].Held)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := 0
+	for _, h := range result.Held {
+		if h.Reason == "" {
+			t.Errorf("%s is %s without a reason", h.ID, h.Judgement)
+		}
+		if h.N == 0 {
+			continue
+		}
+		judged++
+		// Markdown escapes the brackets of the interval.
+		if says := strings.ReplaceAll(string(page), "\u00a0", " "); !strings.Contains(strings.ReplaceAll(says, `\`, ""), h.Reason) {
+			t.Errorf("the report does not say %q", h.Reason)
+		}
+	}
+	if judged != 2 {
+		t.Errorf("%d figures were measured, want those of two paths", judged)
 	}
 }

@@ -3,7 +3,6 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -18,15 +17,14 @@ func (s *supervisor) answerCounters(m message) {
 	s.reply(answer)
 }
 
-// counters are those of the nodes of those names and of the cables that lead
-// from them towards the destination; of everything when there are no names.
-func (s *supervisor) counters(names []string) (Counters, error) {
+// counters are those of the nodes that are asked for and of the cables that lead
+// from them towards the destination.
+func (s *supervisor) counters(of wanted) (Counters, error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	wanted := func(node string) bool { return len(names) == 0 || slices.Contains(names, node) }
 	var all Counters
 	for _, n := range s.build.Topology.Nodes {
-		if !wanted(n.Name) {
+		if !of.node(n.Name) {
 			continue
 		}
 		s.builder.mu.Lock()
@@ -45,7 +43,7 @@ func (s *supervisor) counters(names []string) (Counters, error) {
 		s.mu.Lock()
 		w := s.cables[i]
 		s.mu.Unlock()
-		if w == nil || !wanted(l.A.Node) {
+		if w == nil || !of.end(l.A) {
 			continue
 		}
 		counters, err := w.cableCounters(uint64(i))

@@ -52,6 +52,10 @@ type Path struct {
 	// HopNodes are the nodes that packets to the destination cross, in order,
 	// every instance of a hop that has several.
 	HopNodes []HopNode
+	// Leading is where the cables lie that the path begins with, nil without any:
+	// the source itself, or the node that joins several. Later cables are what
+	// the node before them does.
+	Leading *HopNode
 	// ScaleOuts are the hops that grow in the middle of a trial.
 	ScaleOuts []ScaleOut
 	// Balancer is the node of a load balancer, empty for none. Destination is
@@ -201,6 +205,7 @@ func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
 			return nil, err
 		}
 	}
+	w.lead(p.Hops, links)
 	w.settle()
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)

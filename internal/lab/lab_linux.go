@@ -357,7 +357,8 @@ func (l *Lab) Stderr() string { return l.stderr.String() }
 
 // Counters are those of every interface of every node, and of every cable. With
 // names of nodes they are those of these nodes alone, and of the cables whose
-// A end is at one of them.
+// A end is at one of them; with "node:interface" of the node, and of the cable
+// whose A end is that interface.
 func (l *Lab) Counters(ctx context.Context, nodes ...string) (Counters, error) {
 	answer, err := l.request(ctx, message{Op: opCounters, Nodes: nodes}, nil, nil)
 	if err == nil && answer.Counters == nil {

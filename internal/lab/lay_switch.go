@@ -214,6 +214,9 @@ func (all *lanes) bypass(r stretch) error {
 			n.Bypasses = append(n.Bypasses, name)
 		}
 	}
+	if n := all.walk.path.Leading; n != nil && n.Node == a.Node {
+		n.Bypasses = append(n.Bypasses, name)
+	}
 	all.bypasses[r] = len(all.topology.Links)
 	all.topology.Links = append(all.topology.Links, Link{
 		A: a, B: b, MTU: mtu, Cable: cableOf(impairments, all.walk.path.Name, number), Standby: true,

@@ -97,8 +97,10 @@ func TestPathsOfExperiment(t *testing.T) {
 	addr := netip.MustParseAddr
 	want := []Path{
 		{Name: "plain", Source: addr("10.0.0.1"), Destination: addr("10.0.0.2"), Hops: []netip.Addr{addr("10.0.0.2")}, ReceivedTTL: 64},
-		{Name: "direct", Source: addr("10.1.0.1"), Destination: addr("10.1.0.2"), Hops: []netip.Addr{addr("10.1.0.2")}, ReceivedTTL: 64},
+		{Name: "direct", Source: addr("10.1.0.1"), Destination: addr("10.1.0.2"), Hops: []netip.Addr{addr("10.1.0.2")}, ReceivedTTL: 64,
+			Leading: &HopNode{Hop: "peering", Node: "vm1", Interface: "direct"}},
 		{Name: "two-appliances", Source: addr("10.2.0.1"), Destination: addr("10.2.2.2"), Hops: []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, ReceivedTTL: 62,
+			Leading: &HopNode{Hop: "peering", Node: "vm1", Interface: "two-appliances"},
 			HopNodes: []HopNode{
 				{Hop: "appliance", Node: "two-appliances/appliance", Interface: "to-destination"},
 				{Hop: "appliance", Node: "two-appliances/appliance.2", Interface: "to-destination"},

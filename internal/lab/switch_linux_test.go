@@ -163,6 +163,14 @@ func TestCountersOfNodes(t *testing.T) {
 	if len(some.Cables) != 1 || some.Cables[0].A.Node != "gateway/gateway" {
 		t.Errorf("cables: %+v", some.Cables)
 	}
+	// Of a host, one interface and its cable alone.
+	at, err := l.Counters(t.Context(), "site:gateway")
+	if err != nil || len(at.Nodes) != 1 || at.Nodes[0].Node != "site" || len(at.Cables) != 1 || at.Cables[0].A.Interface != "gateway" {
+		t.Errorf("at the source: %+v, %v", at, err)
+	}
+	if at, err = l.Counters(t.Context(), "site:elsewhere"); err != nil || len(at.Cables) != 0 {
+		t.Errorf("at no interface: %+v, %v", at, err)
+	}
 	for _, n := range some.Nodes {
 		if n.Read.Before(before) || n.Read.After(time.Now()) {
 			t.Errorf("node %s was read at %v, asked at %v", n.Node, n.Read, before)

@@ -87,7 +87,10 @@ type Held struct {
 	// what was measured; absent where there is no interval.
 	InInterval *bool     `json:"in_interval,omitempty"`
 	Judgement  Judgement `json:"judgement"`
-	Sentence   string    `json:"sentence"`
+	// Reason is what the judgement rests on, without naming the figure; why
+	// there is none, where there is none.
+	Reason   string `json:"reason"`
+	Sentence string `json:"sentence"`
 }
 
 // Change is a metric of a test on a path in one run against another run of the

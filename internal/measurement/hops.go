@@ -2,7 +2,9 @@ package measurement
 
 // HopSeries is what one hop of a path counted during a trial.
 type HopSeries struct {
-	Name string `json:"name"` // of the hop, in the experiment
+	// Name of the hop in the experiment; cables in a row that a path begins with
+	// are one.
+	Name string `json:"name"`
 	// Instance is counted from 1 where the hop has several, else 0.
 	Instance int         `json:"instance,omitempty"`
 	Samples  []HopSample `json:"samples"` // in the order of time

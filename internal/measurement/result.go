@@ -31,6 +31,9 @@ type Result struct {
 	Attributions []Attribution `json:"attributions"`
 	// RFC6349 rates the TCP tests of `hopbench test` by the metrics of RFC 6349.
 	RFC6349 []RFC6349 `json:"rfc6349,omitempty"`
+	// Held are the published figures of the experiment beside what this run
+	// measured, in their order.
+	Held []Held `json:"published,omitempty"`
 	// Notes are sentences for the whole run: drift, excluded trials, what the
 	// published study left open.
 	Notes []string `json:"notes,omitempty"`

@@ -125,6 +125,18 @@ func Number(v float64, decimals int) string {
 	return Minus(s)
 }
 
+// Ratio writes a ratio with RatioDecimals.
+func Ratio(x float64) string { return Number(x, RatioDecimals(x)) }
+
+// RatioDecimals is how many decimals a ratio wants: three significant digits,
+// and as many decimals on either side of 1.
+func RatioDecimals(x float64) int {
+	if x > 0.9 && x < 1.1 {
+		return 3
+	}
+	return Decimals(x, 3)
+}
+
 // Signed is Number with a plus before what is above zero.
 func Signed(v float64, decimals int) string {
 	s := Number(v, decimals)

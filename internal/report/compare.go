@@ -92,7 +92,7 @@ func (s *sheet) add(c measurement.Change) {
 	write := func(v float64) string { return with(quantity.Number(v/scale.Factor, decimals), scale.Name) }
 	between := ""
 	if c.Low != nil && c.High != nil {
-		between = interval(*c.Low, *c.High, func(v float64) string { return quantity.Number(v, nearOneDecimals(v)) })
+		between = interval(*c.Low, *c.High, quantity.Ratio)
 	}
 	s.Changes = append(s.Changes, []string{line(c.Path), line(c.Test), metric.Label, write(c.ReferenceMedian), write(c.Median),
 		ratioText(c.Ratio), between, changeVerdict(c)})
@@ -150,7 +150,7 @@ func ComparisonTerminal(w io.Writer, c *measurement.Comparison, o Options) error
 		}
 		if len(s.Changes) > 0 {
 			fmt.Fprintln(&t.b)
-			t.grid(s.Changes, func(r []string) string {
+			t.grid(s.Changes, nil, func(r []string) string {
 				return fmt.Sprintf("%s, %s, %s: %s → %s, %s %s, %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7])
 			})
 		}
@@ -180,9 +180,9 @@ func ComparisonMarkdown(w io.Writer, c *measurement.Comparison) error {
 			fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
 		}
 		if len(s.Held) > 0 {
-			b.WriteString(markdownHead(publishedColumns(s.Held, s.Measured)))
+			b.WriteString(markdownHead(publishedColumns(s.Measured)))
 			for _, h := range s.Held {
-				b.WriteString(markdownRow(h.publishedCells(hasHeld(s.Held))))
+				b.WriteString(markdownRow(h.publishedCells()))
 			}
 		}
 		for i, row := range s.Changes {

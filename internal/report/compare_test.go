@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ func toleranced(t testing.TB, blocks int) *measurement.Result {
 			f.Tolerance = tolerance(0.01)
 		}
 	}
+	hold(r)
 	return r
 }
 
@@ -85,23 +87,41 @@ func TestComparisonJSON(t *testing.T) {
 	}
 }
 
-// The published table shows what is held against what, and whether it is within
-// the tolerance; a run without tolerances shows the ratios alone.
+// The published table shows what is held against what, whether it is within the
+// tolerance, and why; every way to show it has the same columns.
 func TestPublishedTableShowsJudgements(t *testing.T) {
 	page := string(htmlText(t, toleranced(t, 10)))
 	for _, want := range []string{
-		`<td role="cell" class="held v-fine">within` + nbsp + `10` + nbsp + `%</td>`, // the baseline, by value
-		"published 0.297×: within" + nbsp + "10" + nbsp + "%",                        // a ratio
-		"published 0.302×: not within" + nbsp + "1" + nbsp + "%",
+		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">−0.83` + nbsp + `% off</td>`, // the baseline, by value
+		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">0.298× the baseline [0.297, 0.300], published 0.297×`,
+		`<td role="cell" class="v-costs">not within` + nbsp + `1` + nbsp + `%</td><td role="cell" class="held">0.293× the baseline [0.291, 0.294], published 0.302×`,
+		`<td role="cell" class="v-open">not judged</td>`, "no tolerance is stated",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	r := fixture(t, 10)
-	r.Testbed.Relative = false
-	if strings.Contains(string(htmlText(t, r)), "held") && strings.Contains(string(htmlText(t, r)), `class="held`) {
-		t.Error("without tolerances and ratios there is a column for them")
+	index := string(indexPageText(t, indexFixture(t)))
+	head := regexp.MustCompile(`(?s)<table class="plain published".*?</thead>`)
+	if a, b := head.FindString(page), head.FindString(index); a == "" || a != b {
+		t.Errorf("the tables have other columns:\n%s\n%s", a, b)
+	}
+}
+
+// A run that brought nothing back says why, figure by figure.
+func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
+	r := toleranced(t, 1)
+	r.Cells, r.Costs = nil, nil
+	for i := range r.Trials {
+		r.Trials[i].Gate.Passed = r.Trials[i].Path != "direct"
+	}
+	r.Trials = slices.DeleteFunc(r.Trials, func(trial measurement.Trial) bool { return trial.Path == "two-appliances" })
+	hold(r)
+	page := string(htmlText(t, r))
+	for _, want := range []string{"No trial of it counts: gates excluded all 1", "No trial of it that counts brought this metric back", "No trial of it was done", `<td role="cell" class="v-open">not measured</td>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
 	}
 }
 

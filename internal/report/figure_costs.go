@@ -50,7 +50,7 @@ func (m *model) costRows() []costRow {
 // ratioDecimals gives a ratio three significant digits, three decimals near 1,
 // and one more where its interval is narrower than that.
 func ratioDecimals(c *measurement.Cost) int {
-	d := nearOneDecimals(c.Ratio)
+	d := quantity.RatioDecimals(c.Ratio)
 	if c.Low != nil && c.High != nil && *c.High-*c.Low < 2*math.Pow(10, -float64(d)) {
 		d++
 	}

@@ -213,7 +213,7 @@ func replaceTexts(r *measurement.Result) {
 	r.Environment = map[string]string{hostile: hostile}
 	for i := range r.Paths {
 		p := &r.Paths[i]
-		p.Title, p.Source, p.Dest = hostile, hostile, hostile
+		p.Title, p.Source, p.Dest, p.Tunnel = hostile, hostile, hostile, hostile
 		p.Hops = append(p.Hops, measurement.HopInfo{Type: hostile, Name: hostile, Parameters: map[string]string{hostile: hostile}})
 	}
 	for i := range r.Tests {
@@ -225,7 +225,7 @@ func replaceTexts(r *measurement.Result) {
 		t.ID = hostile
 		t.Facts = []string{hostile}
 		t.Gate = measurement.Gate{Passed: i%2 == 0, Checks: []measurement.Check{{Name: hostile, Reason: hostile, Fatal: i%2 == 1}}}
-		t.Fingerprint = &measurement.Fingerprint{Why: hostile, Hops: []measurement.TraceHop{{Address: hostile}}}
+		t.Fingerprint = &measurement.Fingerprint{Why: hostile, Hops: []measurement.TraceHop{{Address: hostile}}, OuterHops: []measurement.TraceHop{{Address: hostile}}}
 		t.Metrics[hostile] = 1
 	}
 	for i := range r.Costs {
@@ -233,6 +233,10 @@ func replaceTexts(r *measurement.Result) {
 	}
 	for i := range e.Published {
 		e.Published[i].ID, e.Published[i].Note = hostile, hostile
+	}
+	hold(r)
+	for i := range r.Held {
+		r.Held[i].Reason, r.Held[i].Sentence = hostile, hostile
 	}
 	r.Attributions = append(r.Attributions, measurement.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[measurement.Cause]float64{hostile: 0.5}})
 }

@@ -25,7 +25,7 @@ var pageCSS string
 // page is the template, parsed when the first page is rendered: other commands
 // start without it.
 var page = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("page").Parse(pageHTML))
+	return template.Must(template.Must(template.New("page").Parse(pageHTML)).Parse(publishedHTML))
 })
 
 // HTML writes the report as one self-contained page. It needs no network and
@@ -79,6 +79,9 @@ func newPageData(m *model) pageData {
 	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
 	return d
 }
+
+// PublishedTable is that of the page.
+func (d pageData) PublishedTable() publishedTable { return publishedTable{d.ScaleName, d.Published} }
 
 // VerdictClass is the style of a verdict.
 func (v verdict) VerdictClass() string { return verdictClass(v.Kind) }

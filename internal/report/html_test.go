@@ -146,6 +146,29 @@ func TestHTMLFragmentGolden(t *testing.T) {
 	}
 }
 
+// A path inside a tunnel is proved by what was seen inside of it and below it.
+func TestHTMLShowsHopsBelowATunnel(t *testing.T) {
+	r := fixture(t, 1)
+	r.Paths[1].Tunnel = "vxlan, id 7"
+	for i := range r.Trials {
+		if f := r.Trials[i].Fingerprint; r.Trials[i].Path == r.Paths[1].Name {
+			f.Hops, f.OuterHops = []measurement.TraceHop{{TTL: 1, Address: "10.255.1.2", Reached: true}}, []measurement.TraceHop{{TTL: 1}, {TTL: 2, Address: "10.1.0.2"}, {TTL: 3, Address: "10.1.9.2", Reached: true}}
+		}
+	}
+	page := string(htmlText(t, r))
+	start := strings.Index(page, `<section id="paths"`)
+	end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
+	golden(t, "section-paths-tunnel.html", []byte(page[start:end]))
+	for i := range r.Trials {
+		if f := r.Trials[i].Fingerprint; f != nil {
+			f.Hops = nil // as where the trace inside failed
+		}
+	}
+	if page = string(htmlText(t, r)); !strings.Contains(page, "saw * → 10.1.0.2 → 10.1.9.2 below the tunnel") {
+		t.Error("without hops inside, those below the tunnel are not shown")
+	}
+}
+
 // TestHTMLSize writes the page where HOPBENCH_REPORT_OUT says, to be looked
 // at, and holds its size under the limit.
 func TestHTMLSize(t *testing.T) {

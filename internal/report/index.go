@@ -11,14 +11,13 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 //go:embed index.html
 var indexHTML string
 
 var indexPage = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("index").Parse(indexHTML))
+	return template.Must(template.Must(template.New("index").Parse(indexHTML)).Parse(publishedHTML))
 })
 
 // Summarise fills in what an index shows of a run.
@@ -30,7 +29,7 @@ func Summarise(e *measurement.IndexEntry, r *measurement.Result) {
 	for _, v := range m.Verdicts {
 		e.Verdicts = append(e.Verdicts, measurement.IndexVerdict{Verdict: v.Kind, Sentence: v.Text})
 	}
-	e.Held = stats.HoldPublished(m.r, m.r.Experiment.Published)
+	e.Held = m.r.Held
 }
 
 // indexData is what the pages of an index show.
@@ -57,8 +56,8 @@ type card struct {
 	ScaleName   string
 }
 
-// HasHeld says that any of the card's figures is more than two numbers.
-func (c card) HasHeld() bool { return hasHeld(c.Published) }
+// PublishedTable is that of the card.
+func (c card) PublishedTable() publishedTable { return publishedTable{c.ScaleName, c.Published} }
 
 func newIndexData(x *measurement.Index) indexData {
 	d := indexData{CSS: template.CSS(pageCSS), Title: "Every experiment", Status: indexStatus(x)}
@@ -173,9 +172,9 @@ func IndexMarkdown(w io.Writer, x *measurement.Index) error {
 			fmt.Fprintf(&b, "\n[Report](%s)\n", c.Report)
 		}
 		if len(c.Published) > 0 {
-			b.WriteString("\n" + markdownHead(publishedColumns(c.Published, c.measuredHead())))
+			b.WriteString("\n" + markdownHead(publishedColumns(c.measuredHead())))
 			for _, p := range c.Published {
-				b.WriteString(markdownRow(p.publishedCells(c.HasHeld())))
+				b.WriteString(markdownRow(p.publishedCells()))
 			}
 		}
 	}

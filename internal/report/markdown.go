@@ -170,10 +170,10 @@ func markdownPublished(b *strings.Builder, m *model) {
 	if s, ok := m.scaled(); ok {
 		measured += " × " + scaleName(s)
 	}
-	columns := publishedColumns(m.Published, measured)
+	columns := publishedColumns(measured)
 	fmt.Fprintf(b, "\n## Published beside measured\n\n%s", markdownHead(columns))
 	for _, c := range m.Published {
-		b.WriteString(markdownRow(c.publishedCells(hasHeld(m.Published))))
+		b.WriteString(markdownRow(c.publishedCells()))
 	}
 	if m.Source != "" {
 		fmt.Fprintf(b, "\nSource of the published figures: %s.\n", markdownText(strings.TrimSuffix(m.Source, ".")))

@@ -1,30 +1,31 @@
 package report
 
 import (
+	_ "embed"
 	"math"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
-// comparison is a published figure beside what was measured.
+// comparison is a published figure beside what was measured: a row of the one
+// table that reports, comparisons and indexes show.
 type comparison struct {
 	ID, Path, Test, Metric string
 	Published              string
 	Measured               string // × scale where it scales
 	Interval               string
 	Ratio                  string // measured / published
-	Held                   string // the ratios to the baseline, and the judgement
-	Judgement              string // whether within the tolerance
-	HeldClass              string
+	Verdict                string // whether within the tolerance
+	VerdictClass           string
+	Reason                 string // what the verdict rests on
 	Note                   string
 }
 
 // comparisons lays every published figure beside the measurement.
 func (m *model) comparisons() []comparison {
 	var out []comparison
-	for _, h := range stats.HoldPublished(m.r, m.r.Experiment.Published) {
+	for _, h := range m.r.Held {
 		metric := metricOf(h.Metric)
 		c := heldComparison(h, m.comparisonScale(h, metric))
 		c.Path, c.Test = m.pathLabel(h.Path), m.testLabel(h.Test)
@@ -64,7 +65,9 @@ func heldScale(h measurement.Held, metric measurement.Metric) quantity.Scale {
 // heldComparison writes a published figure and what was measured in a unit.
 func heldComparison(h measurement.Held, s quantity.Scale) comparison {
 	c := comparison{ID: line(h.ID), Path: line(h.Path), Test: line(h.Test), Metric: metricOf(h.Metric).Label,
-		Published: with(publishedNumber(h.Value/s.Factor), s.Name), Measured: "not measured", Note: sentence(h.Note)}
+		Published: with(publishedNumber(h.Value/s.Factor), s.Name), Measured: "—",
+		Reason: upperFirst(sentence(h.Reason)), Note: sentence(h.Note)}
+	c.Verdict, c.VerdictClass = judgementText(h)
 	if h.N == 0 {
 		return c
 	}
@@ -78,66 +81,40 @@ func heldComparison(h measurement.Held, s quantity.Scale) comparison {
 		c.Interval = interval(*h.Low, *h.High, write)
 	}
 	c.Ratio = ratioText(h.Ratio)
-	c.Judgement, c.HeldClass = judgementText(h)
-	c.Held = heldText(h, c.Judgement)
 	return c
 }
 
-// heldText is what the judgement compares, and how it ends.
-func heldText(h measurement.Held, judgement string) string {
-	if h.Basis != measurement.BasisRatio {
-		return judgement
-	}
-	text := ratioText(h.MeasuredRatio) + " the baseline"
-	if h.RatioLow != nil && h.RatioHigh != nil {
-		text += " " + interval(*h.RatioLow, *h.RatioHigh, func(x float64) string { return quantity.Number(x, nearOneDecimals(x)) })
-	}
-	text += ", published " + ratioText(h.PublishedRatio)
-	if judgement != "" {
-		text += ": " + judgement
-	}
-	return text
-}
-
-// judgementText is a judgement in two words, and its style; empty for none.
+// judgementText is a judgement in two words, and its style.
 func judgementText(h measurement.Held) (text, class string) {
-	switch h.Judgement {
-	case measurement.Within:
+	switch {
+	case h.Judgement == measurement.NotMeasured:
+		return "not measured", "v-open"
+	case h.Judgement == measurement.Within && h.Tolerance != nil:
 		return "within" + nbsp + trimmedPercent(*h.Tolerance), "v-fine"
-	case measurement.Outside:
+	case h.Judgement == measurement.Outside && h.Tolerance != nil:
 		return "not within" + nbsp + trimmedPercent(*h.Tolerance), "v-costs"
 	}
-	return "", ""
-}
-
-// HasHeld says that any comparison is more than two numbers side by side.
-func (m *model) HasHeld() bool { return hasHeld(m.Published) }
-
-func hasHeld(all []comparison) bool {
-	for _, c := range all {
-		if c.Held != "" {
-			return true
-		}
-	}
-	return false
+	return "not judged", "v-open"
 }
 
 // publishedColumns are the heads of the table of published figures; measured is
-// that of the measured values. The ratio to the baseline and the judgement have
-// a column where any figure has them.
-func publishedColumns(all []comparison, measured string) []string {
-	columns := []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio"}
-	if hasHeld(all) {
-		columns = append(columns, "held")
-	}
-	return append(columns, "note")
+// that of the measured values.
+func publishedColumns(measured string) []string {
+	return []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio", "verdict", "reason", "note"}
 }
 
 // publishedCells are the cells of a comparison below publishedColumns.
-func (c comparison) publishedCells(held bool) []string {
-	cells := []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio}
-	if held {
-		cells = append(cells, c.Held)
-	}
-	return append(cells, c.Note)
+func (c comparison) publishedCells() []string {
+	return []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Verdict, c.Reason, c.Note}
+}
+
+// publishedHTML defines the template of that table, which both pages use.
+//
+//go:embed published.html
+var publishedHTML string
+
+// publishedTable is that table for a page.
+type publishedTable struct {
+	ScaleName string // "10", "" when not scaled
+	Rows      []comparison
 }

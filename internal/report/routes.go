@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ type route struct {
 	Label    string
 	Baseline bool
 	SameAs   string // on whose nodes it lies: "on the nodes of …"
+	Tunnel   string // over all hops: "inside vxlan, …"
 	Elements []routeElement
 	Proof    string // what a trial saw on the way
 	Missing  string // why there is no proof
@@ -41,6 +43,9 @@ func (m *model) routes() []route {
 		r := route{Index: min(i, pathColours-1), Label: p.Label, Baseline: p.Baseline}
 		if p.Info.SameAs != "" {
 			r.SameAs = "on the nodes and addresses of " + m.pathLabel(p.Info.SameAs)
+		}
+		if p.Info.Tunnel != "" {
+			r.Tunnel = "inside " + line(p.Info.Tunnel)
 		}
 		add := func(e routeElement) {
 			if n := len(r.Elements); n > 0 && r.Elements[n-1].Link == e.Link {
@@ -116,19 +121,26 @@ func (m *model) proof(p path) (proof, missing string) {
 	return fmt.Sprintf("Trial %s saw %s. %d of %s with a fingerprint matched the plan.", line(chosen.ID), track(chosen.Fingerprint), matched, quantity.Count(seen, "trial")), ""
 }
 
+// traced is what a trace saw, hop by hop; * is a silent one.
+func traced(hops []measurement.TraceHop) string {
+	addresses := make([]string, len(hops))
+	for i, h := range hops {
+		addresses[i] = cmp.Or(line(h.Address), "*")
+	}
+	return strings.Join(addresses, " → ")
+}
+
 // track is a fingerprint in a line.
 func track(f *measurement.Fingerprint) string {
-	var hops []string
-	for _, h := range f.Hops {
-		address := line(h.Address)
-		if address == "" {
-			address = "*"
-		}
-		hops = append(hops, address)
-	}
 	var parts []string
-	if len(hops) > 0 {
-		parts = append(parts, strings.Join(hops, " → "))
+	if len(f.Hops) > 0 {
+		parts = append(parts, traced(f.Hops))
+	}
+	if len(f.OuterHops) > 0 {
+		if len(parts) > 0 {
+			parts[0] += " inside the tunnel"
+		}
+		parts = append(parts, traced(f.OuterHops)+" below the tunnel")
 	}
 	if f.ReceivedTTL > 0 {
 		parts = append(parts, fmt.Sprintf("TTL %d on arrival", f.ReceivedTTL))

@@ -152,16 +152,7 @@ func ratioText(x float64) string {
 	if x <= 0 || !quantity.Finite(x) {
 		return ""
 	}
-	return quantity.Number(x, nearOneDecimals(x)) + "×"
-}
-
-// nearOneDecimals is how many decimals a ratio wants: three significant
-// digits, and as many decimals on either side of 1.
-func nearOneDecimals(x float64) int {
-	if x > 0.9 && x < 1.1 {
-		return 3
-	}
-	return quantity.Decimals(x, 3)
+	return quantity.Ratio(x) + "×"
 }
 
 // verdictText is the verdict in a few words.

@@ -386,26 +386,32 @@ func (t *terminal) published(m *model) {
 	}
 }
 
-// publishedGrid writes comparisons without their intervals, ratios to the
-// baseline and notes, for which a terminal has no room.
+// publishedGrid writes comparisons, each with its reason and note on a line of
+// their own below its row: a terminal has no room for these columns.
 func (t *terminal) publishedGrid(all []comparison) {
-	rows := [][]string{{"row", "path", "test", "metric", "published", "measured", "ratio", "held"}}
+	columns := publishedColumns("measured")
+	shown := len(columns) - 2
+	rows, below := [][]string{columns[:shown]}, []string{""}
 	for _, c := range all {
-		rows = append(rows, []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Ratio, c.Judgement})
+		rows = append(rows, c.publishedCells()[:shown])
+		below = append(below, strings.Trim(c.Reason+". "+c.Note, ". "))
 	}
-	t.grid(rows, func(r []string) string {
-		text := fmt.Sprintf("%s %s, %s, %s: published %s, measured %s %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6])
-		if r[7] != "" {
-			text += ", " + r[7]
+	t.grid(rows, below, func(r []string) string {
+		text := fmt.Sprintf("%s %s, %s, %s: published %s, measured %s", r[0], r[1], r[2], r[3], r[4], r[5])
+		for _, more := range []string{r[6], r[7]} {
+			if more != "" {
+				text += " " + more
+			}
 		}
-		return text
+		return text + ", " + r[8]
 	})
 }
 
 // grid writes rows in columns as wide as needed; when that is wider than the
 // terminal it writes each row as a paragraph instead. Columns of which only the
-// head says anything are left out.
-func (t *terminal) grid(rows [][]string, paragraph func([]string) string) {
+// head says anything are left out. What below says of a row, if it is not nil,
+// comes indented after it.
+func (t *terminal) grid(rows [][]string, below []string, paragraph func([]string) string) {
 	widths := make([]int, len(rows[0]))
 	total := -gap
 	for i := range widths {
@@ -421,7 +427,11 @@ func (t *terminal) grid(rows [][]string, paragraph func([]string) string) {
 	for n, r := range rows {
 		if total > t.width {
 			if n > 0 {
-				t.paragraph("- ", "", paragraph(r))
+				text := paragraph(r)
+				if below != nil && below[n] != "" {
+					text += ". " + below[n]
+				}
+				t.paragraph("- ", "", text)
 			}
 			continue
 		}
@@ -436,5 +446,8 @@ func (t *terminal) grid(rows [][]string, paragraph func([]string) string) {
 			style = styleDim
 		}
 		fmt.Fprintln(&t.b, t.style(style, strings.TrimRight(text, " ")))
+		if below != nil {
+			t.paragraph("    ", "", below[n])
+		}
 	}
 }

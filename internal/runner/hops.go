@@ -29,6 +29,7 @@ type readCounters func(ctx context.Context, nodes ...string) (lab.Counters, erro
 type hopWatch struct {
 	read     readCounters
 	hops     []lab.HopNode
+	host     string // the source; it is no hop, only its interface to one
 	nodes    []string
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -37,11 +38,11 @@ type hopWatch struct {
 }
 
 // watchHops takes the first reading at once and then one in every interval,
-// until ctx ends or the watch does. A path without such hops is not watched.
+// until ctx ends or the watch does. A path that is a plain link is not watched.
 func watchHops(ctx context.Context, read readCounters, path lab.Path, interval time.Duration) *hopWatch {
-	w := &hopWatch{read: read, hops: path.HopNodes}
-	for _, h := range path.HopNodes {
-		w.nodes = append(w.nodes, h.Node)
+	w := &hopWatch{read: read, hops: path.Watched(), host: path.SourceNode}
+	for _, h := range w.hops {
+		w.nodes = append(w.nodes, h.At(w.host)...)
 	}
 	ctx, w.stop = context.WithCancel(ctx)
 	if len(w.hops) == 0 {
@@ -102,7 +103,7 @@ func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
 		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance}
 		var first measurement.HopSample
 		for _, reading := range w.readings {
-			s, ok := hopSample(h, reading, started)
+			s, ok := hopSample(h, h.Node == w.host, reading, started)
 			if !ok {
 				continue
 			}
@@ -116,13 +117,17 @@ func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
 }
 
 // hopSample is what a reading says of one hop, in totals since the lab began.
-func hopSample(h lab.HopNode, reading lab.Counters, started time.Time) (s measurement.HopSample, ok bool) {
+// atHost says that the hop is a link that begins at the source.
+func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Time) (s measurement.HopSample, ok bool) {
 	for _, n := range reading.Nodes {
 		if n.Node != h.Node {
 			continue
 		}
 		ok = true
 		s.At = measurement.SecondsOf(n.Read.Sub(started))
+		if atHost {
+			n = lineOf(n, h)
+		}
 		addNode(&s, n, h.Leads)
 	}
 	for _, c := range reading.Cables {
@@ -131,6 +136,19 @@ func hopSample(h lab.HopNode, reading lab.Counters, started time.Time) (s measur
 		}
 	}
 	return s, ok
+}
+
+// lineOf leaves of a host's counters those of the interfaces that lead onto a
+// link. What the meter of its egress dropped is the host's loss, not the link's.
+func lineOf(host lab.NodeCounters, h lab.HopNode) lab.NodeCounters {
+	out := lab.NodeCounters{Node: host.Node, Read: host.Read}
+	for _, i := range host.Interfaces {
+		if h.Leads(i.Name) {
+			i.EgressDropped = 0
+			out.Interfaces = append(out.Interfaces, i)
+		}
+	}
+	return out
 }
 
 // addNode adds what the kernel counts of a node, some of whose interfaces lead

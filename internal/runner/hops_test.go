@@ -88,6 +88,42 @@ func TestWatchHops(t *testing.T) {
 	})
 }
 
+// The cables that a path begins with are at the source, of which only the
+// interfaces that lead onto them are theirs.
+func TestWatchLeadingCable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := lab.Path{Name: "p", SourceNode: "vm", Leading: &lab.HopNode{Hop: "peering", Node: "vm", Interface: "p", Bypasses: []string{"bypass-0-1"}}}
+		n := uint64(0)
+		read := func(_ context.Context, asked ...string) (lab.Counters, error) {
+			if got := strings.Join(asked, " "); got != "vm:p vm:bypass-0-1" {
+				t.Errorf("asked for %s", got)
+			}
+			n++
+			tracked := n
+			return lab.Counters{
+				Nodes: []lab.NodeCounters{{Node: "vm", Read: time.Now(), Connections: &tracked, FilterDropped: n, Interfaces: []lab.InterfaceCounters{
+					{Name: "other", SentBytes: 1e6 * n, SentDropped: n},
+					{Name: "p", SentBytes: 1000 * n, SentPackets: n, ReceivedBytes: 100 * n, ReceivedPackets: 2 * n, SentDropped: 3 * n, EgressDropped: n},
+					{Name: "bypass-0-1", SentBytes: 10 * n},
+				}}},
+				Cables: []lab.CableCounters{{A: lab.End{Node: "vm", Interface: "p"}, CPU: time.Duration(n) * time.Second,
+					Counters: cable.Counters{Forward: cable.DirectionCounters{QueueDroppedFrames: n}}}},
+			}, nil
+		}
+		o := measurement.Outcome{Started: time.Now()}
+		w := watchHops(t.Context(), read, path, 100*time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		w.end(t.Context(), &o)
+		if len(o.HopSeries) != 1 || o.HopSeries[0].Name != "peering" || len(o.HopSeries[0].Samples) != 2 {
+			t.Fatalf("%+v", o.HopSeries)
+		}
+		want := measurement.HopSample{At: 0.05, ForwardBytes: 1010, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 4, CPU: 1}
+		if got := o.HopSeries[0].Samples[1]; got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	})
+}
+
 // What ends a watch early leaves what was read, and says so.
 func TestWatchHopsFails(t *testing.T) {
 	gone := errors.New("the lab is closed")
@@ -130,7 +166,7 @@ func TestWatchHopsFails(t *testing.T) {
 	}
 }
 
-// A path without hops that forward is not watched, and a trial that was stopped
+// A path that is a plain link is not watched, and a trial that was stopped
 // has nothing to complain of.
 func TestWatchNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -58,6 +58,7 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 	a := stats.Analyse(trials, r.Tests, r.Paths, analysisOptions(e))
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
 	r.Notes = append(r.Notes, a.Notes...)
+	r.Held = stats.HoldPublished(r, r.Experiment.Published)
 	return r, nil
 }
 

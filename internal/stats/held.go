@@ -40,7 +40,8 @@ func (h *holding) hold() {
 	h.measure()
 	if h.N == 0 {
 		h.Judgement = measurement.NotMeasured
-		h.Sentence = h.what() + " was not measured"
+		h.Reason = h.whyNotMeasured()
+		h.Sentence = h.what() + " was not measured: " + h.Reason
 		return
 	}
 	measured, published := h.Measured, h.Value
@@ -58,6 +59,7 @@ func (h *holding) hold() {
 		h.Off = &off
 	}
 	h.judge(measured, published)
+	h.Reason = h.reason()
 	h.Sentence = h.sentence()
 }
 
@@ -158,6 +160,50 @@ func (h *holding) what() string {
 		}
 	}
 	return fmt.Sprintf("%s, %s, %s: %s", h.ID, path, test, h.metric.Label)
+}
+
+// reason says what the judgement compares, and how far apart the two are.
+func (h *holding) reason() string {
+	var parts []string
+	if h.Basis == measurement.BasisRatio {
+		ratio := quantity.Ratio(h.MeasuredRatio) + "× the baseline"
+		if h.RatioLow != nil && h.RatioHigh != nil {
+			ratio += fmt.Sprintf(" [%s, %s]", quantity.Ratio(*h.RatioLow), quantity.Ratio(*h.RatioHigh))
+		}
+		parts = append(parts, ratio, "published "+quantity.Ratio(h.PublishedRatio)+"×")
+	}
+	switch {
+	case h.Off != nil:
+		parts = append(parts, formatEffect(*h.Off, nil, measurement.Fraction, true)+" off")
+	case h.Measured == h.Value:
+		parts = append(parts, "as published")
+	default:
+		parts = append(parts, "no share of what was published can be given")
+	}
+	if h.Tolerance == nil {
+		parts = append(parts, "no tolerance is stated")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// whyNotMeasured says why no trial of the figure counts.
+func (h *holding) whyNotMeasured() string {
+	done, passed := 0, 0
+	for i := range h.result.Trials {
+		if t := &h.result.Trials[i]; t.Path == h.Path && t.Test == h.Test {
+			done++
+			if t.Gate.Passed {
+				passed++
+			}
+		}
+	}
+	switch {
+	case done == 0:
+		return "no trial of it was done"
+	case passed == 0:
+		return fmt.Sprintf("no trial of it counts: gates excluded all %d", done)
+	}
+	return "no trial of it that counts brought this metric back"
 }
 
 func (h *holding) sentence() string {

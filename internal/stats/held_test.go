@@ -91,6 +91,12 @@ func TestHoldPublished(t *testing.T) {
 		}
 	}
 	held := HoldPublished(heldRun(true), figures)
+	for i, why := range []string{"−0.050 % off", "0.300× the baseline [", "3.75× the baseline, published 4.06×", "no tolerance is stated", "0.0 % off",
+		"no trial of it that counts brought this metric back", "as published", "no trial of it was done", "50.0 % off"} {
+		if !strings.Contains(held[i].Reason, why) {
+			t.Errorf("figure %s: because %q, want %q", held[i].ID, held[i].Reason, why)
+		}
+	}
 	if h := held[1]; h.InInterval == nil || h.RatioLow == nil || h.Factor != 10 || h.N != 8 || math.Abs(h.Measured-3.6e9) > 0.05e9 {
 		t.Errorf("of a rate on a relative testbed: %+v", h)
 	}

@@ -1,0 +1,53 @@
+package runner
+
+import (
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+const wires = `
+  - name: delayed
+    hops:
+      - {type: cable, name: peering, delay: 1ms}
+  - name: behind
+    hops:
+      - {type: cable, name: access, delay: 1ms}
+      - {type: router, name: hop}
+`
+
+// A path of cables alone has counters, too: those of its link, and the time of
+// the process that the link is, if it does anything to frames.
+func TestCablesCount(t *testing.T) {
+	l := labOf(t, wires)
+	spec := measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.3, MaxWarmup: 0.05}
+	for path, hops := range map[string]map[string]bool{ // whether it is a process
+		"direct":  {"cable": false},
+		"delayed": {"peering": true},
+		"behind":  {"access": true, "hop": false},
+	} {
+		out := l.measure(t, path, spec)
+		if len(out.HopSeries) != len(hops) {
+			t.Errorf("%s: series %+v", path, out.HopSeries)
+		}
+		var received float64
+		for _, n := range out.Throughput.Bytes {
+			received += n
+		}
+		for _, s := range out.HopSeries {
+			last := s.Samples[len(s.Samples)-1]
+			process, known := hops[s.Name]
+			if !known || process != (last.CPU > 0) {
+				t.Errorf("%s: %s took %v s of a processor", path, s.Name, last.CPU)
+			}
+			// Every packet has 66 bytes of headers at least; what the receiver
+			// confirmed has passed before the last reading.
+			if payload := last.ForwardBytes - 66*last.ForwardPackets; payload < received || last.BackwardPackets == 0 {
+				t.Errorf("%s: %s counted %.0f bytes of payload and %.0f packets back, %.0f bytes were received", path, s.Name, payload, last.BackwardPackets, received)
+			}
+			if last.Connections != nil {
+				t.Errorf("%s: %s has a connection table", path, s.Name)
+			}
+		}
+	}
+}
