@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,6 +105,31 @@ func TestSendsFile(t *testing.T) {
 	} {
 		if got := sendsFile(c.spec, c.congestion); got != c.want {
 			t.Errorf("%+v with %q: sendfile %v, want %v", c.spec, c.congestion, got, c.want)
+		}
+	}
+}
+
+// A route's congestion control does not replace, on connecting, the one that
+// was asked for.
+func TestCongestionControlBeatsTheRoute(t *testing.T) { inNamespace(t, congestionBeatsRoute) }
+
+func congestionBeatsRoute(t *testing.T) {
+	raiseLoopback(t)
+	path, err := exec.LookPath("ip")
+	testutil.Need(t, err == nil, "ip of iproute2")
+	out, err := exec.Command(path, "route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local", "congctl", "cubic").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	target := serve(t, ServerOptions{})
+	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
+		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
+		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cc := got.Effective["congestion_control"]; cc != want {
+			t.Errorf("asked %q: %q, want %q", asked, cc, want)
 		}
 	}
 }
