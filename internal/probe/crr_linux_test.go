@@ -25,12 +25,15 @@ const childEnv = "HOPBENCH_TEST_IN_NAMESPACE"
 // A crr test makes many more connections than there are ports, and says what
 // is missing when none is free. It needs a network namespace, whose range of
 // ports it can make small.
-func TestCRRBeyondThePorts(t *testing.T) {
+func TestCRRBeyondThePorts(t *testing.T) { inNamespace(t, beyondThePorts) }
+
+// inNamespace runs the body of a test in a network namespace of its own.
+func inNamespace(t *testing.T, body func(*testing.T)) {
 	if os.Getenv(childEnv) != "" {
-		beyondThePorts(t)
+		body(t)
 		return
 	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestCRRBeyondThePorts$", "-test.v")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	if os.Geteuid() != 0 {
@@ -40,7 +43,7 @@ func TestCRRBeyondThePorts(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	testutil.Need(t, !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOSPC), "the right to make a network namespace")
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestCRRBeyondThePorts") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

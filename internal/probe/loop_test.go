@@ -127,7 +127,7 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 func TestStreamLoopsDoNotAllocate(t *testing.T) {
 	for name, connected := range map[string]func(*testing.T) (wire, wire){"thread": wires, "poller": attachedWires} {
 		for _, spec := range []measurement.Spec{
-			{Duration: 60},
+			{Duration: 60, SendMethod: measurement.SendCopy},
 			{Duration: 60, CopyPayload: true},
 			{Duration: 60, SendMethod: measurement.SendFile},
 		} {
@@ -136,11 +136,11 @@ func TestStreamLoopsDoNotAllocate(t *testing.T) {
 			}
 			near, far := connected(t)
 			shared := newBulk()
-			payload, err := shared.payloadOf(spec)
+			s, err := shared.newSender(near, spec, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &sender{wire: near, payload: payload, mustFinish: true}
+			s.mustFinish = true
 			r := newReceiver(far, spec, make([]byte, discardBytes))
 			r.start = time.Now()
 			done := make(chan struct{})

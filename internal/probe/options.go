@@ -80,6 +80,13 @@ func optionsOf(spec measurement.Spec, sends bool) sockets.Options {
 // prepare applies to one end of a connected flow what could not be set before.
 func prepare(conn *sockets.Conn, spec measurement.Spec, sends bool) error {
 	if sends {
+		if spec.CongestionControl != "" {
+			// On connecting, that of a route (congctl, ip-route(8)) replaces the
+			// one that the socket had been given.
+			if err := conn.SetOptions(sockets.Options{CongestionControl: spec.CongestionControl}); err != nil {
+				return err
+			}
+		}
 		if spec.PacingBitsPerSecond > 0 {
 			return conn.SetPacing(spec.PacingBitsPerSecond)
 		}

@@ -132,14 +132,13 @@ func (t *tcpTest) connect(ctx context.Context) error {
 // begin sends START on every flow and builds their two kinds of loop.
 func (t *tcpTest) begin() error {
 	spec := t.req.Spec
-	payload, err := t.bulk.payloadOf(spec)
-	if err != nil {
-		return err
-	}
 	for _, f := range t.flows {
 		w := wire{Conn: f.conn}
 		if t.sends(f) {
-			f.send = &sender{wire: w, payload: payload}
+			var err error
+			if f.send, err = t.bulk.newSender(w, spec, f.number); err != nil {
+				return err
+			}
 		} else {
 			f.receive = newReceiver(w, spec, t.bulk.buffer(f.conn, spec, f.number))
 		}
@@ -202,7 +201,7 @@ func (f *flow) transfer(spec measurement.Spec) error {
 			Bytes: f.send.sent.Load(), Final: info.final, Info: info.series,
 			Effective: senderEffective(f.send, spec), Facts: info.facts(),
 		}
-		f.facts = differences(f.conn, spec, true)
+		f.facts = senderFacts(f.send, spec)
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.
 		return errors.Join(err, f.conn.Abort())

@@ -5,11 +5,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -29,6 +31,9 @@ func TestOptionsTakeEffect(t *testing.T) {
 			map[string]string{"send_buffer_bytes": "200000", "receive_buffer_bytes": "180000"}},
 		{"DSCP", measurement.Spec{DSCP: 46}, map[string]string{"dscp": "46"}},
 		{"sendfile", measurement.Spec{SendMethod: measurement.SendFile}, map[string]string{"send_method": "sendfile from memory"}},
+		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": "sendfile from memory", "send_page_bytes": pageBytes(t)}},
+		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": "sendfile from memory"}},
+		{"the faster way with MPTCP", measurement.Spec{CongestionControl: "reno", MPTCP: true}, map[string]string{"send_method": "send from one buffer"}},
 		{"copy", measurement.Spec{SendMethod: measurement.SendCopy, CopyPayload: true},
 			map[string]string{"send_method": "send from one buffer", "receive_method": "copied to user space"}},
 		{"pacing", measurement.Spec{PacingBitsPerSecond: 80e6}, nil},
@@ -63,6 +68,68 @@ func TestOptionsTakeEffect(t *testing.T) {
 					t.Errorf("facts: %q", out.Facts)
 				}
 			})
+		}
+	}
+}
+
+// pageBytes is the page of a payload file: huge where the kernel can join small
+// ones, which it does for another file, too.
+func pageBytes(t *testing.T) string {
+	p, err := sockets.NewPayloadFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	return strconv.Itoa(p.PageBytes())
+}
+
+// Who chose no method gets the one that suits the congestion control in effect.
+func TestSendsFile(t *testing.T) {
+	for _, c := range []struct {
+		spec       measurement.Spec
+		congestion string
+		want       bool
+	}{
+		{measurement.Spec{}, "cubic", true},
+		{measurement.Spec{}, "reno", true},
+		{measurement.Spec{}, "", true}, // unknown
+		{measurement.Spec{}, "bbr", false},
+		{measurement.Spec{}, "bbr2", false},
+		{measurement.Spec{PacingBitsPerSecond: 1e9}, "cubic", true},
+		{measurement.Spec{MPTCP: true}, "cubic", false},
+		{measurement.Spec{CopyPayload: true}, "cubic", true}, // the receiver's end
+		{measurement.Spec{CongestionControl: "bbr"}, "cubic", true},
+		{measurement.Spec{SendMethod: measurement.SendFile}, "bbr", true},
+		{measurement.Spec{SendMethod: measurement.SendFile, MPTCP: true}, "cubic", true},
+		{measurement.Spec{SendMethod: measurement.SendCopy}, "cubic", false},
+	} {
+		if got := sendsFile(c.spec, c.congestion); got != c.want {
+			t.Errorf("%+v with %q: sendfile %v, want %v", c.spec, c.congestion, got, c.want)
+		}
+	}
+}
+
+// A route's congestion control does not replace, on connecting, the one that
+// was asked for.
+func TestCongestionControlBeatsTheRoute(t *testing.T) { inNamespace(t, congestionBeatsRoute) }
+
+func congestionBeatsRoute(t *testing.T) {
+	raiseLoopback(t)
+	path, err := exec.LookPath("ip")
+	testutil.Need(t, err == nil, "ip of iproute2")
+	out, err := exec.Command(path, "route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local", "congctl", "cubic").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	target := serve(t, ServerOptions{})
+	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
+		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
+		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cc := got.Effective["congestion_control"]; cc != want {
+			t.Errorf("asked %q: %q, want %q", asked, cc, want)
 		}
 	}
 }

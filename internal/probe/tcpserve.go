@@ -11,6 +11,16 @@ import (
 
 // serveStream is the server's end of one flow of a tcp test.
 func (s *Server) serveStream(w wire, open *opened, sends bool, ready *protocol.Ready) error {
+	var send *sender
+	if sends {
+		err := aside(func() (err error) {
+			send, err = s.bulk.newSender(w, open.Spec, open.flow)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	start, err := awaitStart(&w, ready)
 	if err != nil {
 		return err
@@ -22,7 +32,7 @@ func (s *Server) serveStream(w wire, open *opened, sends bool, ready *protocol.R
 		host = h.result
 	}
 	if sends {
-		return s.sendStream(w, open, start, host)
+		return sendStream(send, open, start, host)
 	}
 	return s.receiveStream(w, open, start, host)
 }
@@ -50,28 +60,19 @@ func (s *Server) receiveStream(w wire, open *opened, start time.Time, host func(
 	return err
 }
 
-func (s *Server) sendStream(w wire, open *opened, start time.Time, host func() *protocol.HostSeries) error {
-	var send *sender
-	err := aside(func() error {
-		w.deadline = start.Add(planned(open.Spec) + graceOf(open.Spec))
-		payload, err := s.bulk.payloadOf(open.Spec)
-		if err == nil {
-			send = &sender{wire: w, payload: payload, mustFinish: true, info: watchFlow(w.Conn, start, open.Spec, nil)}
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
+func sendStream(send *sender, open *opened, start time.Time, host func() *protocol.HostSeries) error {
+	send.deadline = start.Add(planned(open.Spec) + graceOf(open.Spec))
+	send.mustFinish = true
+	send.info = watchFlow(send.Conn, start, open.Spec, nil)
 	defer send.info.end()
 	if _, err := send.run(); err != nil {
 		return err
 	}
 	send.info.end()
-	err = aside(func() error {
+	err := aside(func() error {
 		return protocol.WriteFrame(&send.wire, protocol.TypeSent, protocol.Sent{
 			Bytes: send.sent.Load(), Final: send.info.final, Info: send.info.series,
-			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(differences(send.Conn, open.Spec, true), send.info.facts()...),
+			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.facts()...),
 		})
 	})
 	if err != nil {

@@ -21,6 +21,16 @@ const PrefaceBytes = 8
 // PrefaceMagic is the first byte of every native connection.
 const PrefaceMagic = 0xf0
 
+// ErrIPerf3 is what ReadPreface says of an end that answers as an iperf3 server:
+// with the state in which it asks for parameters or, when it is busy, denies
+// access (iperf_api.h). No client begins with either.
+var ErrIPerf3 = fmt.Errorf("%w: the other end looks like an iperf3 server, which needs --iperf3", ErrMalformed)
+
+const (
+	iperf3Parameters = 9    // PARAM_EXCHANGE
+	iperf3Denied     = 0xff // ACCESS_DENIED, -1
+)
+
 var preface = [PrefaceBytes]byte{PrefaceMagic, 'h', 'o', 'p', 'b', 'n', 'c', Version}
 
 // VersionError says that the other end speaks another version.
@@ -38,16 +48,19 @@ func WritePreface(w io.Writer) error {
 
 // ReadPreface reads and checks the other end's preface. It fails at the first
 // byte that cannot belong to one, without waiting for the rest; that of a
-// transaction is ErrTransaction.
+// transaction is ErrTransaction, that of an iperf3 server ErrIPerf3.
 func ReadPreface(r io.Reader) error {
 	var b [PrefaceBytes]byte
 	if _, err := io.ReadFull(r, b[:1]); err != nil {
 		return err
 	}
-	if b[0] == TransactionMagic {
+	switch b[0] {
+	case PrefaceMagic:
+	case TransactionMagic:
 		return ErrTransaction
-	}
-	if b[0] != PrefaceMagic {
+	case iperf3Parameters, iperf3Denied:
+		return ErrIPerf3
+	default:
 		return fmt.Errorf("%w: first byte is %#02x, not a hopbench connection", ErrMalformed, b[0])
 	}
 	if _, err := io.ReadFull(r, b[1:]); err != nil {

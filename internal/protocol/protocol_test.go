@@ -80,6 +80,19 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
+// A client that reached an iperf3 server says so.
+func TestClientMeetsIPerf3(t *testing.T) {
+	for _, answer := range []string{"\x09", "\xff"} {
+		client, server := pair(t)
+		go func() { _, _ = io.Copy(io.Discard, server) }()
+		go func() { _, _ = io.WriteString(server, answer) }()
+		err := ClientHandshake(client, "", testID)
+		if !errors.Is(err, ErrIPerf3) || !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "--iperf3") {
+			t.Errorf("%x: got %v", answer, err)
+		}
+	}
+}
+
 // A server that does not hold the token can do nothing but reflect what the
 // client sent, and the client notices.
 func TestClientRefusesReflectedProof(t *testing.T) {

@@ -285,7 +285,11 @@ func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	if c.offset >= payloadFileBytes {
 		c.offset = 0
 	}
-	c.call = call{file: p.fd, n: min(n, PayloadBytes), offset: c.offset}
+	most := sendFileBytes
+	if c.attached != nil {
+		most = turn
+	}
+	c.call = call{file: p.fd, n: min(n, most), offset: c.offset}
 	sent, err := c.complete()
 	c.offset += int64(sent)
 	return sent, err

@@ -10,16 +10,14 @@ import (
 // cache next to the receiver's.
 const PayloadBytes = 256 << 10
 
-// payloadFileBytes is the size of the file that bulk senders refer to instead
-// of copying. Nothing touches its bytes, so it need not fit a cache.
-const payloadFileBytes = 1 << 20
-
 // Payload is what bulk senders send. All flows of a test may share one.
 type Payload struct {
 	buf []byte
 	// file holds the payload instead of buf when it is sent by sendfile(2).
 	file *os.File
 	fd   int
+	// page is the size in bytes of the pages of memory that hold the file.
+	page int
 }
 
 // NewPayload fills a Payload with bytes that no link compresses. They are the
@@ -40,6 +38,9 @@ func (p *Payload) Method() string {
 	}
 	return "send from one buffer"
 }
+
+// PageBytes is the size of the pages to which sendfile(2) refers, 0 without it.
+func (p *Payload) PageBytes() int { return p.page }
 
 // Close gives back what the payload holds of the system. Nobody may be sending it.
 func (p *Payload) Close() error {

@@ -4,8 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+)
+
+const (
+	// hugePage is the size of the huge page that joins small ones on x86-64, and
+	// on arm64 whose small ones have 4 KB.
+	hugePage = 2 << 20
+	// payloadFileBytes is the size of the file that bulk senders refer to instead
+	// of copying: a huge page, so that it can be one.
+	payloadFileBytes = hugePage
+	// sendFileBytes is how much one call refers to. With 8 flows across one hop
+	// on 2 processors 1 MB took a tenth less processor time per byte than 256 KB;
+	// 2 MB were no better, and 64 KB took a third more.
+	sendFileBytes = 1 << 20
 )
 
 // NewPayloadFile is NewPayload for sendfile(2) from anonymous memory
@@ -14,11 +28,38 @@ import (
 func NewPayloadFile() (*Payload, error) {
 	fd, err := unix.MemfdCreate("payload", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("make a payload for sendfile: %w", err)
+		return nil, fmt.Errorf("make a payload for sendfile: memfd_create: %w", err)
 	}
 	p := &Payload{file: os.NewFile(uintptr(fd), "payload"), fd: fd}
 	if _, err := p.file.Write(noise(payloadFileBytes)); err != nil {
 		return nil, fmt.Errorf("make a payload for sendfile: %w", errors.Join(err, p.file.Close()))
 	}
+	p.page = os.Getpagesize()
+	if join(fd) == nil { // otherwise small pages have to do
+		p.page = hugePage
+	}
 	return p, nil
+}
+
+// join has the kernel gather a file of one huge page's size in one
+// (MADV_COLLAPSE, madvise(2); Linux 6.1). A socket buffer refers to what is
+// contiguous as one fragment (skb_can_coalesce, linux/skbuff.h): one for 64 KB
+// instead of 16, each with a reference to be taken and given back. With 8 flows
+// across one hop on 2 processors that is a quarter less processor time per byte.
+//
+// A file is also made of huge pages when the system's setting says so
+// (transparent_hugepage/shmem_enabled), which by default it does not.
+func join(fd int) error {
+	// The mapping must begin where a huge page can: it takes the aligned half of
+	// a range of addresses twice as large.
+	room, err := unix.MmapPtr(-1, 0, nil, 2*hugePage, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	at := unsafe.Add(room, (hugePage-uintptr(room)%hugePage)%hugePage)
+	_, err = unix.MmapPtr(fd, 0, at, hugePage, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	if err == nil {
+		err = unix.Madvise(unsafe.Slice((*byte)(at), hugePage), unix.MADV_COLLAPSE)
+	}
+	return errors.Join(err, unix.MunmapPtr(room, 2*hugePage))
 }
