@@ -61,15 +61,21 @@ func (s *Server) receiveStream(w wire, open *opened, start time.Time, host func(
 }
 
 func sendStream(send *sender, open *opened, start time.Time, host func() *protocol.HostSeries) error {
-	send.deadline = start.Add(planned(open.Spec) + graceOf(open.Spec))
-	send.mustFinish = true
-	send.info = watchFlow(send.Conn, start, open.Spec, nil)
+	err := aside(func() error {
+		send.deadline = start.Add(planned(open.Spec) + graceOf(open.Spec))
+		send.mustFinish = true
+		send.info = watchFlow(send.Conn, start, open.Spec, nil)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	defer send.info.end()
 	if _, err := send.run(); err != nil {
 		return err
 	}
 	send.info.end()
-	err := aside(func() error {
+	err = aside(func() error {
 		return protocol.WriteFrame(&send.wire, protocol.TypeSent, protocol.Sent{
 			Bytes: send.sent.Load(), Final: send.info.final, Info: send.info.series,
 			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.facts()...),
