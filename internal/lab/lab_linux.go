@@ -208,7 +208,9 @@ func (l *Lab) handle(m message, files []*os.File) {
 		default: // said twice
 		}
 	case opDied:
-		l.fail(errors.New(m.Error))
+		if m.Death != nil {
+			l.fail(m.Death)
+		}
 	case opHealth:
 		l.tookHealth(m.Health)
 	case opReply:

@@ -22,7 +22,7 @@ const (
 	opBuild      = "build"       // caller → supervisor: Topology; answered by ready or an error
 	opControl    = "control"     // supervisor → caller: Node, with its control socket
 	opReady      = "ready"       // supervisor → caller: the lab stands
-	opDied       = "died"        // supervisor → caller: Error says who and how
+	opDied       = "died"        // supervisor → caller: Death says who and how
 	opExec       = "exec"        // → Command, with 3 descriptors; answered by opReply with Exit
 	opSignal     = "signal"      // → Signal for the command that ID names; not answered
 	opProbe      = "probe"       // → try features in Node; answered by opReply with Environment, "" for each that works
@@ -60,6 +60,7 @@ type message struct {
 	Scale       *scale            `json:"scale,omitempty"`
 	Watch       *watch            `json:"watch,omitempty"`
 	Health      *health           `json:"health,omitempty"`
+	Death       *Death            `json:"death,omitempty"`
 
 	Mode   idps.Mode          `json:"mode,omitempty"`
 	Alerts []idps.AlertRecord `json:"alerts,omitempty"`

@@ -190,6 +190,9 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	watch.end(&outcome)
 	hops.end(ctx, &outcome)
 	growth.end()
+	if err != nil {
+		l.awaitDeath(ctx)
+	}
 	outcome.Facts = slices.Concat(outcome.Facts, growth.facts, l.backendFacts(path))
 	return outcome, withTunnel(path, outer, fingerprints(path, seen, each)), errors.Join(err, growth.err)
 }
@@ -291,7 +294,7 @@ func (l *Lab) Broken() error {
 	select {
 	case <-l.lab.Done():
 		if err := l.lab.Err(); err != nil {
-			return fmt.Errorf("the lab broke: %w", err)
+			return l.blame(err)
 		}
 		return errors.New("the lab has ended")
 	default:
