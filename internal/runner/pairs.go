@@ -27,7 +27,7 @@ func (l *Lab) traces(ctx context.Context, path lab.Path, trial experiment.Planne
 		one := path.Of(k)
 		request := l.request(one, trial)
 		request.ID += "-fingerprint"
-		request.Spec = measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()
+		request.Spec = fingerprintTrace()
 		group.Go(func() error {
 			outcome, err := l.agents[one.SourceNode].Run(ctx, request, nil)
 			if err != nil && len(seen) > 1 {

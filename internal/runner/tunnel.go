@@ -23,13 +23,19 @@ func (l *Lab) traceOuter(ctx context.Context, trial string, path lab.Path) ([]me
 	}
 	seen, err := l.agents[path.SourceNode].Run(ctx, probe.Request{
 		ID:     trial + "-outer-fingerprint",
-		Spec:   measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults(),
+		Spec:   fingerprintTrace(),
 		Target: netip.AddrPortFrom(path.Outer.Destination, agentPort), Source: path.Outer.Source, Token: l.token,
 	}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("trace the path below the tunnel: %w", err)
 	}
 	return seen.Hops, nil
+}
+
+// fingerprintTrace looks as far as packets get that start with a time to live
+// of lab.InitialTTL.
+func fingerprintTrace() measurement.Spec {
+	return measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: lab.InitialTTL}.Defaults()
 }
 
 // withTunnel adds to the fingerprint of what is inside a tunnel, if the path has
