@@ -46,6 +46,9 @@ func labUpCommand(s streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := lab.RuleFiles(e); err != nil {
+				return err
+			}
 			if name == "" {
 				name = e.Name
 			}

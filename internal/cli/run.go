@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -167,6 +168,9 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 	e, plan, err := runner.Prepare(head)
 	if err != nil {
 		return store.Head{}, nil, experiment.Plan{}, usageError{err}
+	}
+	if _, err := lab.RuleFiles(e); err != nil {
+		return store.Head{}, nil, experiment.Plan{}, err
 	}
 	head.Name, head.Planned = e.Name, len(plan.Trials)
 	return head, e, plan, nil

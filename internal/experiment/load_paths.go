@@ -250,6 +250,9 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 		Backends: f.Backends, FlowLimit: f.FlowLimit,
 		Parameters: l.parameters(f),
 	}
+	if node := l.at[&f.RuleFile]; node != nil {
+		h.RuleFileLine = node.Line
+	}
 	h.defaults()
 	if h.Type != Cable && h.Type != "" && !l.written(&f.Name) {
 		l.wrong(f, `add a name, as in name: appliance`, "%s is a %s and lacks \"name\"", what, h.Type)
