@@ -30,6 +30,7 @@ const (
 	opNodes      = "nodes"       // → answered by opReply with Nodes
 	opMode       = "mode"        // → Mode for the idps that is Node, also by a cable's process; answered by opReply
 	opAlerts     = "alerts"      // → of the idps that is Node, likewise; answered by opReply with Alerts
+	opPaths      = "paths"       // → answered by opReply with Switched
 	opReply      = "reply"       // the answer to ID
 	opScale      = "scale"       // → Scale; answered by opReply
 	opWatch      = "watch"       // → Watch; answered by opReply
@@ -65,6 +66,8 @@ type message struct {
 	Mode   idps.Mode          `json:"mode,omitempty"`
 	Alerts []idps.AlertRecord `json:"alerts,omitempty"`
 	Path   string             `json:"path,omitempty"`
+
+	Switched []SwitchedPath `json:"switched,omitempty"`
 }
 
 // build is what the supervisor needs to know.
