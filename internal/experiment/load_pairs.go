@@ -9,9 +9,6 @@ func (l *loader) pairs(e *Experiment) {
 	refused := make(map[any]bool) // fields of several paths once
 	for i := range l.file.Paths {
 		f := &l.file.Paths[i]
-		if f.Tunnel != nil {
-			l.wrong(f.Tunnel, "leave out the tunnel or the pairs", "a tunnel joins one source with one destination, and there are %d pairs", e.Pairs)
-		}
 		for _, end := range []string{e.Source, e.Destination} {
 			if field := l.softwareSwitch(f, end); field != nil && !refused[field] {
 				refused[field] = true

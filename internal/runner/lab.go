@@ -194,7 +194,7 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		l.awaitDeath(ctx)
 	}
 	outcome.Facts = slices.Concat(outcome.Facts, growth.facts, l.backendFacts(path))
-	return outcome, withTunnel(path, outer, fingerprints(path, seen, each)), errors.Join(err, growth.err)
+	return outcome, fingerprints(path, seen, outer, each), errors.Join(err, growth.err)
 }
 
 // switchTimeout bounds how long switching a path may take: a few routes.
