@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 )
 
 // Exit statuses.
@@ -116,6 +117,11 @@ func exitStatus(err error, stderr io.Writer) int {
 	var bad experiment.Errors
 	if errors.As(err, &bad) {
 		fmt.Fprintln(stderr, strings.TrimRight(bad.Error(), "\n"))
+		return exitUsage
+	}
+	var rules *lab.RuleFileError
+	if errors.As(err, &rules) {
+		fmt.Fprintln(stderr, err)
 		return exitUsage
 	}
 	fmt.Fprintf(stderr, "hopbench: %v\n", err)

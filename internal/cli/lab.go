@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -24,9 +25,12 @@ func labCommand(s streams) *cobra.Command {
 		Long: `A lab is the paths of an experiment built from network namespaces on this
 machine. It needs no root and leaves nothing behind, however it ends.`,
 		Example: `  hopbench lab up routing-appliance
-  hopbench lab exec vm1 -- ping -c 3 10.0.1.2`,
+  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
+
+  hopbench lab up fastpath
+  hopbench lab switch fast-path`,
 	}
-	c.AddCommand(labUpCommand(s), labExecCommand(s), labListCommand(s))
+	c.AddCommand(labUpCommand(s), labExecCommand(s), labSwitchCommand(s), labListCommand(s))
 	return c
 }
 
@@ -44,6 +48,9 @@ func labUpCommand(s streams) *cobra.Command {
 			}
 			e, err := experiment.Load(file, text)
 			if err != nil {
+				return err
+			}
+			if _, err := lab.RuleFiles(e); err != nil {
 				return err
 			}
 			if name == "" {
@@ -92,6 +99,9 @@ for example:
     hopbench lab exec %[2]s -- hopbench serve --open    and beside it
     hopbench lab exec %[1]s -- hopbench test %[3]v
 `, first.SourceNode, first.DestinationNode, first.Destination)
+	if i := slices.IndexFunc(testbed.Paths(), func(p lab.Path) bool { return p.SameAs != "" }); i >= 0 {
+		fmt.Fprintf(s.out, "    hopbench lab switch %s\n", testbed.Paths()[i].Name)
+	}
 	select {
 	case <-ctx.Done():
 		return nil
@@ -144,6 +154,9 @@ terminal's input and output. Its exit status is the program's.`,
 		},
 	}
 	c.Flags().StringVar(&name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
+	if err := c.RegisterFlagCompletionFunc("lab", completeLabs); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
 	c.Flags().SetInterspersed(false)
 	return c
 }

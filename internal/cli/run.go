@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -35,7 +36,14 @@ type runFlags struct {
 	quiet    bool
 	quick    bool
 	only     []string
+	onFault  string
 }
+
+// What a run does when a process of the lab dies.
+const (
+	onFaultContinue = "continue"
+	onFaultStop     = "stop"
+)
 
 func runCommand(s streams) *cobra.Command {
 	var f runFlags
@@ -51,7 +59,13 @@ the path of a file. The run folder gets report.html, report.md, result.json,
 trials.csv, and every raw trial in run.sqlite.
 
 "all" runs the bundled experiments one after the other into one folder with
-index.html, index.md and index.json. One that fails does not stop the others.`,
+index.html, index.md and index.json. One that fails does not stop the others.
+
+When a hop or an endpoint dies in the middle (a process of the lab is killed, or
+fails), the trial ends at once and is excluded with that reason. The lab is then
+built again and the run goes on, up to three times; with --on-fault stop the run
+(of "all", too) ends there instead, with exit status 1 and the report of what
+was measured.`,
 		Example: `  hopbench run routing-appliance
   hopbench run routing-appliance --blocks 20 --duration 5s
   hopbench run ./my.yaml --json > result.json
@@ -71,6 +85,9 @@ index.html, index.md and index.json. One that fails does not stop the others.`,
 			return exactly("EXPERIMENT")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.onFault != onFaultContinue && f.onFault != onFaultStop {
+				return usageError{fmt.Errorf("--on-fault %q: write %s or %s", f.onFault, onFaultContinue, onFaultStop)}
+			}
 			if f.resume != "" {
 				if f.quick || len(f.only) > 0 {
 					return usageError{errors.New("--quick and --only are for a new run; what is resumed knows its own")}
@@ -103,8 +120,11 @@ index.html, index.md and index.json. One that fails does not stop the others.`,
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	flags.BoolVar(&f.quick, "quick", false, "all: the fewest blocks that can claim something, trials of "+quickDuration.String())
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
-	if err := c.RegisterFlagCompletionFunc("only", completeOnly); err != nil {
-		panic(err) // there is no such flag: a mistake above
+	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
+	for flag, complete := range map[string]cobra.CompletionFunc{"only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
+		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // there is no such flag: a mistake above
+		}
 	}
 	c.MarkFlagsMutuallyExclusive("quick", "full")
 	c.MarkFlagsMutuallyExclusive("resume", "blocks")
@@ -148,6 +168,9 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 	e, plan, err := runner.Prepare(head)
 	if err != nil {
 		return store.Head{}, nil, experiment.Plan{}, usageError{err}
+	}
+	if _, err := lab.RuleFiles(e); err != nil {
+		return store.Head{}, nil, experiment.Plan{}, err
 	}
 	head.Name, head.Planned = e.Name, len(plan.Trials)
 	return head, e, plan, nil
@@ -211,6 +234,7 @@ func measureRun(ctx context.Context, s streams, f runFlags, st *store.Store, hea
 	}
 	runErr := runner.Run(ctx, runner.Options{
 		Experiment: e, Plan: plan, Testbed: testbed, Build: build, Keeper: st,
+		StopOnFault: f.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
 				note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
@@ -219,6 +243,9 @@ func measureRun(ctx context.Context, s streams, f runFlags, st *store.Store, hea
 		},
 	})
 	show.End()
+	if errors.Is(runErr, runner.ErrFault) {
+		note(fmt.Sprintf("The run %v.", runErr))
+	}
 	if err := st.SetHead(head); err != nil {
 		runErr = errors.Join(runErr, err)
 	}
@@ -237,6 +264,9 @@ func interrupted(ctx context.Context, st *store.Store, planned int, why error) e
 	kept, _, err := st.Count(ctx)
 	if err != nil {
 		return errors.Join(why, err)
+	}
+	if kept == planned {
+		return fmt.Errorf("%w; all %d trials are kept", why, kept)
 	}
 	resume := "hopbench run --resume " + shellQuote(st.Dir())
 	if errors.Is(why, context.Canceled) {

@@ -151,6 +151,9 @@ func (a *several) run(ctx context.Context) error {
 		if err := a.write(); err != nil {
 			return err
 		}
+		if errors.Is(err, runner.ErrFault) {
+			break
+		}
 	}
 	return a.finish(ctx)
 }

@@ -144,6 +144,8 @@ type Hop struct {
 
 	Mode     IDPSMode
 	RuleFile string // of an idps, empty for the built-in rules
+	// RuleFileLine is where the experiment file names RuleFile, counted from 1.
+	RuleFileLine int
 
 	Translate  Translation // of a nat
 	SilentHops int         // of a nat, itself the last of them

@@ -111,6 +111,7 @@ func (l *loader) experiment() *Experiment {
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
+	l.combinations(e)
 	l.names()
 	l.bothWays()
 	if f.Published != nil {

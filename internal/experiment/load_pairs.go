@@ -6,10 +6,14 @@ func (l *loader) pairs(e *Experiment) {
 	if e.Pairs <= 1 {
 		return
 	}
+	refused := make(map[any]bool) // fields of several paths once
 	for i := range l.file.Paths {
 		f := &l.file.Paths[i]
-		if f.Tunnel != nil {
-			l.wrong(f.Tunnel, "leave out the tunnel or the pairs", "a tunnel joins one source with one destination, and there are %d pairs", e.Pairs)
+		for _, end := range []string{e.Source, e.Destination} {
+			if field := l.softwareSwitch(f, end); field != nil && !refused[field] {
+				refused[field] = true
+				l.wrong(field, "write accelerated: true, or leave out the pairs", "a software switch stands between one host and its network, and there are %d pairs of hosts", e.Pairs)
+			}
 		}
 		for j := range f.Hops {
 			switch hop := &f.Hops[j]; {

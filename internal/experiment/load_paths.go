@@ -100,6 +100,10 @@ func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
 	}
 	p.Hops, p.Tunnel, p.SoftwareSwitch = paths[i].Hops, paths[i].Tunnel, paths[i].SoftwareSwitch
 	for j := range f.Off {
+		if f.Off[j] != "" && slices.Contains(p.Off, string(f.Off[j])) {
+			l.wrong(&f.Off[j], "name it once", "off names the hop %q twice", f.Off[j])
+			continue
+		}
 		p.Off = append(p.Off, string(f.Off[j]))
 		l.switchable(&f.Off[j], paths[i])
 	}
@@ -119,8 +123,12 @@ func (l *loader) switchable(name *NameText, p Path) {
 			known = append(known, h.Name)
 		}
 	}
-	if *name != "" && len(known) > 0 {
+	switch {
+	case *name == "":
+	case len(known) > 0:
 		l.wrong(name, instead(string(*name), known), "off: path %q has no hop %q", p.Name, *name)
+	case !slices.ContainsFunc(p.Hops, func(h Hop) bool { return h.Type != Cable }):
+		l.wrong(name, "give that path a router, firewall, idps or gateway", "off: path %q has only cables, no hop %q", p.Name, *name)
 	}
 }
 
@@ -241,6 +249,9 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 		Translate: Translation(f.Translate), SilentHops: f.SilentHops,
 		Backends: f.Backends, FlowLimit: f.FlowLimit,
 		Parameters: l.parameters(f),
+	}
+	if node := l.at[&f.RuleFile]; node != nil {
+		h.RuleFileLine = node.Line
 	}
 	h.defaults()
 	if h.Type != Cable && h.Type != "" && !l.written(&f.Name) {

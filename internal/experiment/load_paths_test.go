@@ -27,6 +27,10 @@ func TestEveryHop(t *testing.T) {
 			t.Errorf("hop %s has lost what was written", hops[i].Name)
 		}
 		hops[i].Parameters = nil
+		if named := hops[i].RuleFile != ""; named != (hops[i].RuleFileLine > 0) {
+			t.Errorf("hop %s names the rule file %q in line %d", hops[i].Name, hops[i].RuleFile, hops[i].RuleFileLine)
+		}
+		hops[i].RuleFileLine = 0
 	}
 	want := []Hop{
 		{Type: Router, Name: "r", Silent: true, OneWay: true},

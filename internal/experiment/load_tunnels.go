@@ -2,6 +2,9 @@ package experiment
 
 import "fmt"
 
+// agentPort is where the endpoints' agents listen, for UDP too.
+const agentPort = 5201
+
 // tunnels checks what the tunnels of all paths have in common. Those of a path
 // that is the same as another are the other's.
 func (l *loader) tunnels(files []FilePath, paths []Path) {
@@ -20,6 +23,9 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 				l.wrong(f, "leave out the tunnel or the hop",
 					"the tunnel of path %q cannot pass the %s %q, which changes the addresses that its ends send to", files[i].Name, h.Type, h.Name)
 			}
+		}
+		if t.Port == agentPort {
+			l.wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", agentPort)
 		}
 		// VXLAN's networks share a port, WireGuard's tunnels have one each.
 		same, mend := taken[socket{t.Port, t.ID}], fmt.Sprintf("give each an id of its own, as in id: %d", t.ID+1)

@@ -169,8 +169,8 @@ type walk struct {
 	names    map[string]int // of nodes, and how often
 	stations []station
 	backends int // of the path's load balancer
-	// inside are the addresses of the ends of the path's tunnel.
-	inside [2]netip.Addr
+	// inside are the addresses of the ends of the path's tunnel, for each pair.
+	inside [][2]netip.Addr
 	spans  []span // the hops so far
 }
 

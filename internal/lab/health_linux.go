@@ -179,7 +179,7 @@ func (s *supervisor) watch(request watch) error {
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	go s.report(c, "health check of node "+request.Node)
+	go s.report(c, Death{Process: "health check of node " + request.Node, Node: request.Node})
 	go s.passHealth(&wire{conn: conn})
 	return nil
 }

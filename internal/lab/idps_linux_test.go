@@ -92,7 +92,7 @@ func TestRuleFile(t *testing.T) {
 		}
 	}
 	const keys = "rule_file: my.rules"
-	if _, _, err := idpsTopology(t, dir, keys); err == nil || !strings.Contains(err.Error(), "hop idps: read rule file") {
+	if _, _, err := idpsTopology(t, dir, keys); err == nil || !strings.Contains(err.Error(), `test.yaml:15: the rule file of hop "idps" cannot be used: read rule file`) {
 		t.Errorf("a file that is missing: %v", err)
 	}
 	write("# fine so far\nalert tcp any any -> any 99999 (sid:1;)\nalert\n")

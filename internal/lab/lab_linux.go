@@ -46,6 +46,9 @@ type Lab struct {
 	stderr      tail
 	published   []*publication
 	health      map[string]backendHealth // of load balancers, by node
+	inForce     map[string]string        // path in force, by the one that has the nodes
+
+	switching sync.Mutex // one Switch at a time
 }
 
 // Start builds t and returns when every node is routed and every agent's
@@ -208,7 +211,9 @@ func (l *Lab) handle(m message, files []*os.File) {
 		default: // said twice
 		}
 	case opDied:
-		l.fail(errors.New(m.Error))
+		if m.Death != nil {
+			l.fail(m.Death)
+		}
 	case opHealth:
 		l.tookHealth(m.Health)
 	case opReply:

@@ -55,6 +55,15 @@ func (*Lab) Counters(context.Context, ...string) (Counters, error) { return Coun
 // Switch says that the lab needs Linux.
 func (*Lab) Switch(context.Context, string) error { return errNotLinux }
 
+// SwitchedPaths are none.
+func (*Lab) SwitchedPaths() []SwitchedPath { return nil }
+
+// SwitchedPathsOf says that the lab needs Linux.
+func SwitchedPathsOf(context.Context, string) ([]SwitchedPath, error) { return nil, errNotLinux }
+
+// SwitchIn says that the lab needs Linux.
+func SwitchIn(context.Context, string, string) error { return errNotLinux }
+
 // OuterPorts says that the lab needs Linux.
 func (*Lab) OuterPorts(context.Context, string, OuterPath) ([]uint16, error) { return nil, errNotLinux }
 

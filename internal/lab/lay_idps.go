@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ type IDPS struct {
 func (w *walk) idps(hop experiment.Hop) error {
 	rules, err := w.ruleFile(hop)
 	if err != nil {
-		return fmt.Errorf("hop %s: %w", hop.Name, err)
+		return err
 	}
 	if err := w.router(hop); err != nil {
 		return err
@@ -40,7 +41,7 @@ func (l *layout) ruleFile(hop experiment.Hop) (string, error) {
 	if _, known := l.topology.RuleFiles[path]; known {
 		return path, nil
 	}
-	set, text, err := idps.Load(path)
+	set, text, err := loadRules(l.e, hop)
 	if err != nil {
 		return "", err
 	}
@@ -62,9 +63,47 @@ func ruleFilePath(e *experiment.Experiment, hop experiment.Hop) string {
 	return filepath.Join(filepath.Dir(e.File), hop.RuleFile)
 }
 
-// RuleFiles reads and checks every rule file that e names, once each.
+// RuleFileError is what is wrong with a rule file that an experiment names.
+type RuleFileError struct {
+	File string // of the experiment
+	Line int    // of File, where it names the rule file
+	Hop  string
+	// Path of the rule file, and what is wrong with it: its mistakes have lines
+	// of their own.
+	Path  string
+	Wrong error
+}
+
+func (e *RuleFileError) Error() string {
+	text := fmt.Sprintf("%s:%d: the rule file of hop %q cannot be used", e.File, e.Line, e.Hop)
+	var mistake idps.Mistake
+	if errors.As(e.Wrong, &mistake) {
+		return fmt.Sprintf("%s; mend its mistakes:\n%v", text, e.Wrong)
+	}
+	return fmt.Sprintf("%s: %v; name another, relative to the experiment file, or leave rule_file out for the built-in rules", text, e.Wrong)
+}
+
+func (e *RuleFileError) Unwrap() error { return e.Wrong }
+
+// loadRules reads the rule file of a hop. A file without a single rule that can
+// be loaded is refused: the hop would inspect nothing.
+func loadRules(e *experiment.Experiment, hop experiment.Hop) (*idps.RuleSet, []byte, error) {
+	path := ruleFilePath(e, hop)
+	set, text, err := idps.Load(path)
+	if err == nil && len(set.Rules) == 0 {
+		err = errors.New(set.String())
+	}
+	if err != nil {
+		return nil, nil, &RuleFileError{File: e.File, Line: hop.RuleFileLine, Hop: hop.Name, Path: path, Wrong: err}
+	}
+	return set, text, nil
+}
+
+// RuleFiles reads and checks every rule file that e names, once each. The error
+// joins a *RuleFileError for each that cannot be used.
 func RuleFiles(e *experiment.Experiment) ([]*idps.RuleSet, error) {
 	var sets []*idps.RuleSet
+	var wrong []error
 	seen := make(map[string]bool)
 	for _, p := range e.Paths {
 		for _, hop := range p.Hops {
@@ -73,12 +112,16 @@ func RuleFiles(e *experiment.Experiment) ([]*idps.RuleSet, error) {
 				continue
 			}
 			seen[path] = true
-			set, _, err := idps.Load(path)
+			set, _, err := loadRules(e, hop)
 			if err != nil {
-				return nil, err
+				wrong = append(wrong, err)
+				continue
 			}
 			sets = append(sets, set)
 		}
+	}
+	if len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
 	}
 	return sets, nil
 }

@@ -17,6 +17,10 @@ type Pair struct {
 	DestinationNode string
 	Source          netip.Addr
 	Destination     netip.Addr
+	// OuterSource and OuterDestination are the addresses below a tunnel, invalid
+	// without one.
+	OuterSource      netip.Addr
+	OuterDestination netip.Addr
 	// Access is what a trace from the source shows first: the node that joins
 	// all sources to the path.
 	Access netip.Addr
@@ -30,10 +34,13 @@ func (p Path) Of(k int) Path {
 	}
 	pair := p.Pairs[k]
 	p.SourceNode, p.DestinationNode, p.Source, p.Destination = pair.SourceNode, pair.DestinationNode, pair.Source, pair.Destination
-	p.Listen = pair.Destination
+	p.Listen, p.Pairs = pair.Destination, nil
+	if p.Outer != nil && pair.OuterSource.IsValid() {
+		p.Outer, p.Hops = p.Outer.within(pair), []netip.Addr{pair.Destination}
+		return p
+	}
 	p.Hops = slices.Clone(p.Hops)
 	p.Hops[0], p.Hops[len(p.Hops)-1] = pair.Access, pair.Destination
-	p.Pairs = nil
 	return p
 }
 
@@ -62,9 +69,6 @@ func (l *layout) hosts(endpoint string) []string {
 func (l *layout) pairsFit(p experiment.Path) error {
 	if l.e.Pairs <= 1 {
 		return nil
-	}
-	if p.Tunnel != nil {
-		return fmt.Errorf("a tunnel joins one source with one destination, and there are %d pairs; leave out the tunnel or the pairs", l.e.Pairs)
 	}
 	for _, e := range l.e.Endpoints {
 		if e.SoftwareSwitch && p.SoftwareSwitch == nil || p.SoftwareSwitch != nil && *p.SoftwareSwitch {

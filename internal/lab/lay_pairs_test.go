@@ -49,8 +49,8 @@ func TestPlanOfPairs(t *testing.T) {
 		Name: "fleet", SourceNode: "client-1", DestinationNode: "server-1", Source: addr("10.1.254.3"), Destination: addr("10.1.255.3"),
 		Hops: hops("10.1.254.2", "10.1.0.2", "10.1.1.2", "10.1.255.3"), ReceivedTTL: 61, ReturnedTTL: 61, HopNodes: []HopNode{{Hop: "node", Node: "fleet/node", Interface: "to-destination"}}, Listen: addr("10.1.255.3"),
 		Pairs: []Pair{
-			{"client-1", "server-1", addr("10.1.254.3"), addr("10.1.255.3"), addr("10.1.254.2")},
-			{"client-2", "server-2", addr("10.1.254.5"), addr("10.1.255.5"), addr("10.1.254.4")},
+			{SourceNode: "client-1", DestinationNode: "server-1", Source: addr("10.1.254.3"), Destination: addr("10.1.255.3"), Access: addr("10.1.254.2")},
+			{SourceNode: "client-2", DestinationNode: "server-2", Source: addr("10.1.254.5"), Destination: addr("10.1.255.5"), Access: addr("10.1.254.4")},
 		},
 	}
 	if !reflect.DeepEqual(paths[1], want) {
@@ -78,12 +78,48 @@ func TestLargestPairsAreValid(t *testing.T) {
 	}
 }
 
+// Each pair has a tunnel of its own, between its two hosts alone.
+func TestPlanOfPairsWithTunnels(t *testing.T) {
+	topology, paths, err := FromExperiment(pairsInTunnels())
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddr
+	second := paths[1].Of(1)
+	if second.Source != addr("10.255.1.4") || second.Destination != addr("10.255.1.5") || second.Listen != second.Destination ||
+		!reflect.DeepEqual(second.Hops, []netip.Addr{second.Destination}) || second.ReceivedTTL != InitialTTL {
+		t.Errorf("inside, pair 2 takes %+v", second)
+	}
+	want := OuterPath{
+		Source: addr("10.1.254.5"), Destination: addr("10.1.255.5"), Interface: "fleet", Port: 4789, MTU: 1450,
+		Hops: []netip.Addr{addr("10.1.254.4"), addr("10.1.0.2"), addr("10.1.1.2"), addr("10.1.255.5")},
+	}
+	if !reflect.DeepEqual(*second.Outer, want) {
+		t.Errorf("outside, pair 2 takes %+v, want %+v", *second.Outer, want)
+	}
+	ends := make(map[string]Tunnel)
+	for _, n := range topology.Nodes {
+		for _, tunnel := range n.Tunnels {
+			ends[n.Name] = tunnel
+		}
+	}
+	if near, far := ends["client-2"], ends["server-2"]; len(ends) != 4 || near.Local != want.Source || near.Remote != far.Local || far.Remote != near.Local ||
+		near.Peer != far.Address.Addr() || far.Peer != near.Address.Addr() {
+		t.Errorf("the ends are %+v", ends)
+	}
+}
+
+func pairsInTunnels() *experiment.Experiment {
+	e := pairsOf(2)
+	e.Paths[1].Tunnel = &experiment.Tunnel{Type: experiment.VXLAN, ID: 7, Port: 4789, MTU: 1450}
+	return e
+}
+
 func TestPairsRefuse(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*experiment.Path)
 		want   string
 	}{
-		"tunnel":       {func(p *experiment.Path) { p.Tunnel = &experiment.Tunnel{Type: experiment.VXLAN} }, "a tunnel joins one source"},
 		"loadbalancer": {func(p *experiment.Path) { p.Hops[0].Type = experiment.LoadBalancer }, "stands for one destination"},
 		"nat": {func(p *experiment.Path) {
 			p.Hops[0].Type, p.Hops[0].Translate = experiment.NAT, experiment.TranslateBoth

@@ -251,7 +251,7 @@ func (all *lanes) route(routes map[string][]Route) {
 		return // it is never left
 	}
 	for i, s := range all.states {
-		is := State{Path: s.path.Name, Modes: s.modes()}
+		is := State{Path: s.path.Name, Of: all.walk.path.Name, Modes: s.modes()}
 		for _, r := range touched {
 			if instead, there := moved[i][r.key()]; there {
 				r.Route = instead

@@ -22,7 +22,7 @@ const (
 	opBuild      = "build"       // caller → supervisor: Topology; answered by ready or an error
 	opControl    = "control"     // supervisor → caller: Node, with its control socket
 	opReady      = "ready"       // supervisor → caller: the lab stands
-	opDied       = "died"        // supervisor → caller: Error says who and how
+	opDied       = "died"        // supervisor → caller: Death says who and how
 	opExec       = "exec"        // → Command, with 3 descriptors; answered by opReply with Exit
 	opSignal     = "signal"      // → Signal for the command that ID names; not answered
 	opProbe      = "probe"       // → try features in Node; answered by opReply with Environment, "" for each that works
@@ -30,6 +30,7 @@ const (
 	opNodes      = "nodes"       // → answered by opReply with Nodes
 	opMode       = "mode"        // → Mode for the idps that is Node, also by a cable's process; answered by opReply
 	opAlerts     = "alerts"      // → of the idps that is Node, likewise; answered by opReply with Alerts
+	opPaths      = "paths"       // → answered by opReply with Switched
 	opReply      = "reply"       // the answer to ID
 	opScale      = "scale"       // → Scale; answered by opReply
 	opWatch      = "watch"       // → Watch; answered by opReply
@@ -60,10 +61,13 @@ type message struct {
 	Scale       *scale            `json:"scale,omitempty"`
 	Watch       *watch            `json:"watch,omitempty"`
 	Health      *health           `json:"health,omitempty"`
+	Death       *Death            `json:"death,omitempty"`
 
 	Mode   idps.Mode          `json:"mode,omitempty"`
 	Alerts []idps.AlertRecord `json:"alerts,omitempty"`
 	Path   string             `json:"path,omitempty"`
+
+	Switched []SwitchedPath `json:"switched,omitempty"`
 }
 
 // build is what the supervisor needs to know.

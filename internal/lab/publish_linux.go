@@ -130,11 +130,30 @@ func (p *publication) serve(conn *net.UnixConn) {
 	switch {
 	case m.Op == opNodes:
 		_ = w.send(message{Op: opReply, Nodes: p.lab.Nodes()}) // as above
+	case m.Op == opPaths:
+		_ = w.send(message{Op: opReply, Switched: p.lab.SwitchedPaths()}) // as above
+	case m.Op == opSwitch:
+		if err := p.switchTo(m.Path); err != nil {
+			refuse(err)
+			return
+		}
+		_ = w.send(message{Op: opReply}) // as above
 	case m.Op == opExec && m.Exec != nil && len(m.Exec.Argv) > 0 && len(files) == 3:
 		p.exec(w, m, files)
 	default:
 		refuse(fmt.Errorf("the lab cannot do %q", m.Op))
 	}
+}
+
+// switchTimeout bounds how long a switch for a client may take: a few routes.
+const switchTimeout = 10 * time.Second
+
+// switchTo switches also when the client hangs up meanwhile, so that no path is
+// left half switched.
+func (p *publication) switchTo(path string) error {
+	ctx, cancel := context.WithTimeout(p.ctx, switchTimeout)
+	defer cancel()
+	return p.lab.Switch(ctx, path)
 }
 
 func (p *publication) exec(w *wire, m message, files []*os.File) {

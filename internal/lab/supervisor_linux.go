@@ -262,7 +262,7 @@ func (s *supervisor) runCable(o Operation) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o, err)
 	}
-	go s.report(c, "cable "+job.Link)
+	go s.report(c, Death{Process: "cable " + job.Link, Node: link.A.Node, Interface: link.A.Interface, Address: link.A.Address.Addr()})
 	return nil
 }
 
@@ -282,15 +282,16 @@ func (s *supervisor) runAgent(o Operation) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o, err)
 	}
-	go s.report(c, "node "+o.Node)
+	go s.report(c, Death{Process: "node " + o.Node, Node: o.Node})
 	s.reply(message{Op: opControl, Node: o.Node}, mine)
 	return nil
 }
 
 // report tells the caller when a process ends that should live as long as the lab.
-func (s *supervisor) report(c *child, name string) {
+func (s *supervisor) report(c *child, d Death) {
 	<-c.ended
-	s.reply(message{Op: opDied, Error: name + " " + describe(c.status)})
+	d.Status = describe(c.status)
+	s.reply(message{Op: opDied, Death: &d})
 }
 
 // exec runs a command and answers when it has ended.

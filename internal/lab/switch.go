@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // State is one state of a path whose hops are switched on and off in place.
@@ -10,6 +11,7 @@ import (
 // modes of the same hops, so that any may follow any other.
 type State struct {
 	Path   string      `json:"path"` // whose state it is
+	Of     string      `json:"of"`   // the path that has the nodes and addresses
 	Routes []NodeRoute `json:"routes,omitempty"`
 	// Modes are those of hops that stay in the way and change what they do.
 	Modes []HopMode `json:"modes,omitempty"`
@@ -94,5 +96,19 @@ func (t Topology) unknownState(path string) error {
 	if len(t.States) == 0 {
 		return fmt.Errorf("path %q: no path of this lab is switched in place", path)
 	}
-	return fmt.Errorf("path %q is none of those that this lab switches in place", path)
+	var names []string
+	for _, s := range t.States {
+		names = append(names, s.Path)
+	}
+	return fmt.Errorf("path %q is none of those that this lab switches in place: %s", path, strings.Join(names, ", "))
+}
+
+// SwitchedPath is a path that shares its nodes and addresses with others.
+type SwitchedPath struct {
+	Name string `json:"name"`
+	// Of is the path that has the nodes with all hops on, itself among them.
+	Of string `json:"of"`
+	// InForce says that the nodes are in this path's state. After a switch that
+	// failed, no path of those nodes may be.
+	InForce bool `json:"in_force,omitempty"`
 }

@@ -14,6 +14,9 @@ func (l *Lab) Switch(ctx context.Context, path string) error {
 	if state == nil {
 		return l.topology.unknownState(path)
 	}
+	l.switching.Lock()
+	defer l.switching.Unlock()
+	l.setInForce(state.Of, "")
 	if _, err := l.request(ctx, message{Op: opSwitch, Path: path}, nil, nil); err != nil {
 		return fmt.Errorf("switch to path %s: %w", path, err)
 	}
@@ -22,7 +25,54 @@ func (l *Lab) Switch(ctx context.Context, path string) error {
 			return fmt.Errorf("switch to path %s: %w", path, err)
 		}
 	}
+	l.setInForce(state.Of, path)
 	return nil
+}
+
+// setInForce notes which path the nodes of one are in the state of, empty for
+// none that is known.
+func (l *Lab) setInForce(of, path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inForce == nil {
+		l.inForce = make(map[string]string)
+	}
+	l.inForce[of] = path
+}
+
+// SwitchedPaths are the paths that Switch knows, in the order of the experiment.
+func (l *Lab) SwitchedPaths() []SwitchedPath {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var paths []SwitchedPath
+	for _, s := range l.topology.States {
+		now, switched := l.inForce[s.Of]
+		if !switched {
+			now = s.Of // as it is built
+		}
+		paths = append(paths, SwitchedPath{Name: s.Path, Of: s.Of, InForce: s.Path == now})
+	}
+	return paths
+}
+
+// SwitchedPathsOf lists the paths of a published lab that SwitchIn knows.
+func SwitchedPathsOf(ctx context.Context, name string) ([]SwitchedPath, error) {
+	w, err := join(name)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := w.ask(ctx, message{Op: opPaths}, nil, nil)
+	return answer.Switched, err
+}
+
+// SwitchIn is Switch in a lab that another process published.
+func SwitchIn(ctx context.Context, name, path string) error {
+	w, err := join(name)
+	if err != nil {
+		return err
+	}
+	_, err = w.ask(ctx, message{Op: opSwitch, Path: path}, nil, nil)
+	return err
 }
 
 func (s *supervisor) answerSwitch(m message) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -158,7 +159,7 @@ func TestKernelThatLacksALink(t *testing.T) {
 }
 
 func TestTunnelKeys(t *testing.T) {
-	first, second := insideAddress(1, 1).Addr(), insideAddress(1, 2).Addr()
+	first, second := netip.MustParseAddr("10.255.1.1"), netip.MustParseAddr("10.255.1.2")
 	keys, err := newTunnelKeys(first)
 	if err != nil {
 		t.Fatal(err)

@@ -190,8 +190,11 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 	watch.end(&outcome)
 	hops.end(ctx, &outcome)
 	growth.end()
+	if err != nil {
+		l.awaitDeath(ctx)
+	}
 	outcome.Facts = slices.Concat(outcome.Facts, growth.facts, l.backendFacts(path))
-	return outcome, withTunnel(path, outer, fingerprints(path, seen, each)), errors.Join(err, growth.err)
+	return outcome, fingerprints(path, seen, outer, each), errors.Join(err, growth.err)
 }
 
 // switchTimeout bounds how long switching a path may take: a few routes.
@@ -291,7 +294,7 @@ func (l *Lab) Broken() error {
 	select {
 	case <-l.lab.Done():
 		if err := l.lab.Err(); err != nil {
-			return fmt.Errorf("the lab broke: %w", err)
+			return l.blame(err)
 		}
 		return errors.New("the lab has ended")
 	default:

@@ -27,7 +27,7 @@ func (l *Lab) traces(ctx context.Context, path lab.Path, trial experiment.Planne
 		one := path.Of(k)
 		request := l.request(one, trial)
 		request.ID += "-fingerprint"
-		request.Spec = measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()
+		request.Spec = fingerprintTrace()
 		group.Go(func() error {
 			outcome, err := l.agents[one.SourceNode].Run(ctx, request, nil)
 			if err != nil && len(seen) > 1 {
@@ -41,12 +41,16 @@ func (l *Lab) traces(ctx context.Context, path lab.Path, trial experiment.Planne
 }
 
 // fingerprints holds what every pair saw against the path that was built for
-// it: the result is the first that does not match, or else the first.
-func fingerprints(path lab.Path, seen [][]measurement.TraceHop, each []measurement.Outcome) measurement.Fingerprint {
+// it, below a tunnel, too: the result is the first that does not match, or else
+// the first.
+func fingerprints(path lab.Path, seen, outer [][]measurement.TraceHop, each []measurement.Outcome) measurement.Fingerprint {
 	var first measurement.Fingerprint
 	for k := range seen {
 		one := path.Of(k)
 		f := fingerprint(one, seen[k], each[k])
+		if outer != nil {
+			f = withTunnel(one, outer[k], f)
+		}
 		if !f.Matches {
 			if len(seen) > 1 {
 				f.Why = nameOf(one) + ": " + f.Why

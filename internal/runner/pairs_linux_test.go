@@ -232,3 +232,52 @@ func TestKilledAgentOfAPair(t *testing.T) {
 		t.Errorf("the next trial: %+v, %d pairs", trials[1].Gate, len(p))
 	}
 }
+
+const pairsInTunnels = `format: hopbench.experiment/1
+name: pairs-in-tunnels
+endpoints:
+  - {name: client}
+  - {name: server}
+source: client
+destination: server
+pairs: 3
+baseline: native
+blocks: 1
+paths:
+  - name: native
+    hops: [{type: router, name: node}]
+  - name: inside
+    tunnel: {type: vxlan}
+    hops: [{type: firewall, name: fw, instances: 2}, {type: router, name: node}]
+  - name: short
+    same_as: inside
+    off: [fw]
+tests:
+  - {name: flows, kind: tcp, flows: 4, duration: 600ms, max_warmup: 400ms}
+`
+
+// Every pair is proved inside and outside of its own tunnel, whichever instance
+// its trace meets, and the outer flows of all are counted.
+func TestPairsInTunnels(t *testing.T) {
+	e, l := pairsLab(t, pairsInTunnels)
+	for path, hops := range map[string]int{"inside": 5, "short": 4} {
+		if _, err := l.Switch(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		o, f, err := l.Measure(t.Context(), plannedTrial(t, e, path, "flows"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !f.Matches || len(f.Hops) != 1 || len(f.OuterHops) != hops || f.PathMTU != 1450 {
+			t.Errorf("%s: %d hops outside, a path MTU of %d, %s", path, len(f.OuterHops), f.PathMTU, f.Why)
+		}
+		if n, err := strconv.Atoi(o.Effective["outer_flows_count"]); err != nil || n < 3 || len(o.Pairs) != 3 {
+			t.Errorf("%s: %q outer flows of %d pairs", path, o.Effective["outer_flows_count"], len(o.Pairs))
+		}
+		for _, p := range o.Pairs {
+			if p.Error != "" || p.Metrics["goodput_bits_per_second"] <= 0 {
+				t.Errorf("%s: %s brought %v, %s", path, p.Source, p.Metrics, p.Error)
+			}
+		}
+	}
+}

@@ -37,7 +37,7 @@ type Keeper interface {
 	Trials(ctx context.Context) ([]measurement.Trial, error)
 }
 
-// Options of a run. All fields but OnEvent are required.
+// Options of a run. All fields but StopOnFault and OnEvent are required.
 type Options struct {
 	// Experiment with its overrides, not scaled.
 	Experiment *experiment.Experiment
@@ -47,6 +47,9 @@ type Options struct {
 	Testbed Testbed
 	Build   func(context.Context) (Testbed, error)
 	Keeper  Keeper
+	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
+	// building it again.
+	StopOnFault bool
 	// OnEvent hears of the run's progress, from one goroutine at a time.
 	OnEvent func(Event)
 }
@@ -70,12 +73,16 @@ type Event struct {
 // that breaks more often than that will not give a result worth having.
 const maxRebuilds = 3
 
+// ErrFault says that a run was stopped because its testbed broke.
+var ErrFault = errors.New("stopped at a fault")
+
 // trialGrace is how much longer than expected a trial may take before it is
 // given up: connecting, tracing and collecting on a slow or lossy path.
 const trialGrace = 10 * time.Second
 
 // Run does the trials of the plan that the keeper does not have. It returns
-// ctx's error when stopped early; what was measured until then is kept.
+// ctx's error when stopped early, and ErrFault as the options say; what was
+// measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
 	r := &run{Options: o, done: map[string]bool{}}
 	if r.OnEvent == nil {
@@ -99,6 +106,14 @@ func Run(ctx context.Context, o Options) (err error) {
 		if err := r.trial(ctx, planned); err != nil {
 			return err
 		}
+	}
+	return r.fault()
+}
+
+// fault is why the run is to stop at a broken testbed, nil if it is not.
+func (r *run) fault() error {
+	if broken := r.Testbed.Broken(); broken != nil && r.StopOnFault {
+		return fmt.Errorf("%w: %w", ErrFault, broken)
 	}
 	return nil
 }
@@ -175,6 +190,9 @@ func (r *run) ensureTestbed(ctx context.Context) error {
 	broken := r.Testbed.Broken()
 	if broken == nil {
 		return nil
+	}
+	if err := r.fault(); err != nil {
+		return err
 	}
 	if r.rebuilds == maxRebuilds {
 		return fmt.Errorf("the testbed broke %d times, last because %w", maxRebuilds+1, broken)

@@ -202,3 +202,35 @@ func TestBrokenTestbed(t *testing.T) {
 		})
 	}
 }
+
+// By choice a run stops at the first break, with what was measured until then
+// and the trial in which it broke, also when that was the last one.
+func TestStopOnFault(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		e, plan, st := setUp(t)
+		breaking := plan.Trials[2].ID
+		if last {
+			breaking = plan.Trials[len(plan.Trials)-1].ID
+		}
+		b := &bench{}
+		b.measure = func(p experiment.PlannedTrial) error {
+			if p.ID == breaking {
+				b.broken = errors.New("hop fw died")
+				return errors.New("connection lost")
+			}
+			return nil
+		}
+		err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: b, Keeper: st, StopOnFault: true})
+		if !errors.Is(err, runner.ErrFault) || !strings.Contains(err.Error(), "hop fw died") {
+			t.Errorf("last %v: error %v", last, err)
+		}
+		trials, err := st.Trials(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		broke := trials[len(trials)-1]
+		if broke.ID != breaking || broke.Gate.Passed || broke.Gate.Checks[0].Reason != "hop fw died" || b.closed != 1 {
+			t.Errorf("last %v: %d trials, the last %s with %+v, closed %d times", last, len(trials), broke.ID, broke.Gate, b.closed)
+		}
+	}
+}

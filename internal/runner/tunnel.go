@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -16,20 +18,35 @@ import (
 // inside sees the other end of the tunnel as its only hop, whatever lies
 // between; so one outside must show that it is the path that was built. Nobody
 // listens outside: the destination's kernel refuses the connection, which ends
-// the trace as well as an answer would.
-func (l *Lab) traceOuter(ctx context.Context, trial string, path lab.Path) ([]measurement.TraceHop, error) {
+// the trace as well as an answer would. There is one for each pair.
+func (l *Lab) traceOuter(ctx context.Context, trial string, path lab.Path) ([][]measurement.TraceHop, error) {
 	if path.Outer == nil {
 		return nil, nil
 	}
-	seen, err := l.agents[path.SourceNode].Run(ctx, probe.Request{
-		ID:     trial + "-outer-fingerprint",
-		Spec:   measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults(),
-		Target: netip.AddrPortFrom(path.Outer.Destination, agentPort), Source: path.Outer.Source, Token: l.token,
-	}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("trace the path below the tunnel: %w", err)
+	seen := make([][]measurement.TraceHop, pairsOf(path))
+	group, ctx := errgroup.WithContext(ctx)
+	for k := range seen {
+		one := path.Of(k)
+		group.Go(func() error {
+			outcome, err := l.agents[one.SourceNode].Run(ctx, probe.Request{
+				ID:     trial + "-outer-fingerprint",
+				Spec:   fingerprintTrace(),
+				Target: netip.AddrPortFrom(one.Outer.Destination, agentPort), Source: one.Outer.Source, Token: l.token,
+			}, nil)
+			if err != nil {
+				return fmt.Errorf("trace the path below the tunnel of %s: %w", nameOf(one), err)
+			}
+			seen[k] = outcome.Hops
+			return nil
+		})
 	}
-	return seen.Hops, nil
+	return seen, group.Wait()
+}
+
+// fingerprintTrace looks as far as packets get that start with a time to live
+// of lab.InitialTTL.
+func fingerprintTrace() measurement.Spec {
+	return measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: lab.InitialTTL}.Defaults()
 }
 
 // withTunnel adds to the fingerprint of what is inside a tunnel, if the path has
@@ -40,7 +57,7 @@ func withTunnel(path lab.Path, outer []measurement.TraceHop, f measurement.Finge
 		return f
 	}
 	f.OuterHops = outer
-	below := fingerprint(lab.Path{Hops: path.Outer.Hops}, outer, measurement.Outcome{})
+	below := fingerprint(lab.Path{Hops: path.Outer.Hops, Others: path.Outer.Others}, outer, measurement.Outcome{})
 	switch {
 	case !f.Matches:
 	case !below.Matches:
@@ -55,14 +72,13 @@ func withTunnel(path lab.Path, outer []measurement.TraceHop, f measurement.Finge
 // takes 20 ms, so what it costs is paid a tenth of the time.
 const betweenLooks = 180 * time.Millisecond
 
-// tunnelWatch counts the outer flows of a tunnel during a test: how many a
-// balancer on the way could tell apart. It looks at samples, so a flow that is
-// seldom may be missed.
+// tunnelWatch counts the outer flows of a tunnel during a test, or of the
+// tunnels of all pairs together: how many a balancer on the way could tell
+// apart. It looks at samples, so a flow that is seldom may be missed.
 type tunnelWatch struct {
-	stop  context.CancelFunc
-	ended chan struct{}
-	ports map[uint16]bool
-	err   error
+	stop    context.CancelFunc
+	looking errgroup.Group
+	ports   []map[uint16]bool // by pair
 }
 
 // watchTunnel begins to watch, nil when the path has no tunnel.
@@ -71,15 +87,16 @@ func (l *Lab) watchTunnel(ctx context.Context, path lab.Path) *tunnelWatch {
 		return nil
 	}
 	ctx, stop := context.WithCancel(ctx)
-	w := &tunnelWatch{stop: stop, ended: make(chan struct{}), ports: make(map[uint16]bool)}
-	go func() {
-		defer close(w.ended)
-		w.err = w.look(ctx, l.lab, path)
-	}()
+	w := &tunnelWatch{stop: stop, ports: make([]map[uint16]bool, pairsOf(path))}
+	for k := range w.ports {
+		w.ports[k] = make(map[uint16]bool)
+		w.looking.Go(func() error { return look(ctx, l.lab, path.Of(k), w.ports[k]) })
+	}
 	return w
 }
 
-func (w *tunnelWatch) look(ctx context.Context, l *lab.Lab, path lab.Path) error {
+// look adds the ports that it sees until ctx ends.
+func look(ctx context.Context, l *lab.Lab, path lab.Path, seen map[uint16]bool) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -96,7 +113,7 @@ func (w *tunnelWatch) look(ctx context.Context, l *lab.Lab, path lab.Path) error
 			return err
 		}
 		for _, p := range ports {
-			w.ports[p] = true
+			seen[p] = true
 		}
 		next.Reset(betweenLooks)
 	}
@@ -108,14 +125,18 @@ func (w *tunnelWatch) end(o *measurement.Outcome) {
 		return
 	}
 	w.stop()
-	<-w.ended
-	switch {
-	case w.err != nil:
-		o.Facts = append(o.Facts, fmt.Sprintf("The tunnel's outer flows could not be counted: %v.", w.err))
-	case len(w.ports) > 0:
+	if err := w.looking.Wait(); err != nil {
+		o.Facts = append(o.Facts, fmt.Sprintf("The tunnel's outer flows could not be counted: %v.", err))
+		return
+	}
+	flows := 0
+	for _, ports := range w.ports {
+		flows += len(ports)
+	}
+	if flows > 0 {
 		if o.Effective == nil {
 			o.Effective = make(map[string]string)
 		}
-		o.Effective["outer_flows_count"] = strconv.Itoa(len(w.ports))
+		o.Effective["outer_flows_count"] = strconv.Itoa(flows)
 	}
 }

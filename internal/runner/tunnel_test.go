@@ -14,7 +14,8 @@ func TestFingerprintOfTunnels(t *testing.T) {
 	addr := netip.MustParseAddr
 	path := lab.Path{
 		Hops: []netip.Addr{addr("10.255.1.2")}, ReceivedTTL: 64,
-		Outer: &lab.OuterPath{Hops: []netip.Addr{addr("10.1.0.2"), addr("10.1.1.2")}, MTU: 1450},
+		Outer: &lab.OuterPath{Hops: []netip.Addr{addr("10.1.0.2"), addr("10.1.1.2")}, MTU: 1450,
+			Others: map[int][]netip.Addr{0: {addr("10.1.0.6")}}},
 	}
 	hops := func(addresses ...string) (hops []measurement.TraceHop) {
 		for i, a := range addresses {
@@ -28,6 +29,7 @@ func TestFingerprintOfTunnels(t *testing.T) {
 		why             string
 	}{
 		"as built":            {hops("10.255.1.2"), hops("10.1.0.2", "10.1.1.2"), 1450, ""},
+		"another instance":    {hops("10.255.1.2"), hops("10.1.0.6", "10.1.1.2"), 1450, ""},
 		"an unknown MTU":      {hops("10.255.1.2"), hops("10.1.0.2", "10.1.1.2"), 0, ""},
 		"another way below":   {hops("10.255.1.2"), hops("10.1.1.2"), 1450, "below the tunnel the trace saw [10.1.1.2]"},
 		"nothing seen below":  {hops("10.255.1.2"), nil, 1450, "below the tunnel the trace saw []"},

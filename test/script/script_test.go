@@ -45,8 +45,10 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: have,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"result":    result,
-			"wait-port": waitPort,
+			"result":       result,
+			"wait-port":    waitPort,
+			"kill-in-test": killInTest,
+			"cut-short":    cutShort,
 		},
 	})
 }

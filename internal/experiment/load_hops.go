@@ -1,0 +1,170 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// maxForwarders is how many hops of a path may forward a packet: it starts with
+// a time to live of 64 and must arrive with at least 1.
+const maxForwarders = 63
+
+// combinations refuses hops that cannot be together on a path, or that no
+// trial of a test could pass.
+func (l *loader) combinations(e *Experiment) {
+	for i := range l.file.Paths {
+		f := &l.file.Paths[i]
+		if e.Paths[i].SameAs != "" {
+			l.sameOff(i, e)
+			l.offBehind(f, e.Paths[i])
+			continue
+		}
+		l.lifetime(f, e)
+		l.balanced(f, e)
+		for j := range f.Hops {
+			l.flowLimit(&f.Hops[j], e)
+		}
+	}
+}
+
+// lifetime checks that packets arrive before their time to live is used up.
+func (l *loader) lifetime(f *FilePath, e *Experiment) {
+	n, most := 0, maxForwarders
+	if e.Pairs > 1 {
+		most -= 2 // the access nodes
+	}
+	for _, h := range f.Hops {
+		switch HopType(h.Type) {
+		case "", Cable:
+		case NAT:
+			n += max(h.SilentHops, 1)
+		default:
+			n++
+		}
+	}
+	if n > most {
+		l.wrong(&f.Hops, fmt.Sprintf("have at most %d, each of silent_hops counted", most),
+			"%d hops of path %q forward packets, more than a time to live of 64 allows", n, f.Name)
+	}
+}
+
+// balanced checks what stands with, and behind, the load balancer of a path.
+func (l *loader) balanced(f *FilePath, e *Experiment) {
+	front := slices.IndexFunc(f.Hops, func(h FileHop) bool { return h.Type == string(LoadBalancer) })
+	if front < 0 {
+		return
+	}
+	name := f.Hops[front].Name
+	for j := front + 1; j < len(f.Hops); j++ {
+		switch h := &f.Hops[j]; HopType(h.Type) {
+		case LoadBalancer:
+			l.wrong(&h.Type, "leave one of them out", "path %q has a second load balancer behind %q", f.Name, name)
+		case NAT:
+			if h.Translate == string(TranslateDestination) || h.Translate == string(TranslateBoth) {
+				l.wrong(&h.Translate, "put the nat before the load balancer, or translate the source",
+					"a nat behind the load balancer %q cannot translate the destination, which that has chosen", name)
+			}
+		case IDPS:
+			if j == lastForwarder(f.Hops) {
+				l.wrong(&h.Type, "put it before the load balancer", "an idps cannot stand between the load balancer %q and its back ends", name)
+			}
+		}
+		if h := &f.Hops[j]; h.OneWay && j == lastForwarder(f.Hops) {
+			l.wrong(&h.OneWay, "put the hop before the load balancer",
+				"hop %q, the last before the back ends of %q, cannot be passed by", h.Name, name)
+		}
+	}
+	if accelerated := l.softwareSwitch(f, e.Destination); accelerated != nil {
+		l.wrong(accelerated, "write accelerated: true for this path",
+			"the back ends of the load balancer %q are attached directly, without a software switch", name)
+	}
+}
+
+// lastForwarder is the index of the last hop that is more than a cable, -1 for none.
+func lastForwarder(hops []FileHop) int {
+	for j := len(hops) - 1; j >= 0; j-- {
+		if hops[j].Type != string(Cable) {
+			return j
+		}
+	}
+	return -1
+}
+
+// softwareSwitch is the field that puts a software switch between a path and an
+// endpoint, nil if none does.
+func (l *loader) softwareSwitch(f *FilePath, endpoint string) any {
+	if l.written(&f.Accelerated) {
+		if f.Accelerated {
+			return nil
+		}
+		return &f.Accelerated
+	}
+	for i := range l.file.Endpoints {
+		if end := &l.file.Endpoints[i]; string(end.Name) == endpoint && l.written(&end.Accelerated) && !end.Accelerated {
+			return &end.Accelerated
+		}
+	}
+	return nil
+}
+
+// offBehind refuses to switch off the hop whose links lead to several back ends.
+func (l *loader) offBehind(f *FilePath, p Path) {
+	balancer, last := -1, -1
+	for j, h := range p.Hops {
+		if h.Type == LoadBalancer {
+			balancer = j
+		}
+		if h.Type != Cable {
+			last = j
+		}
+	}
+	if balancer < 0 || last <= balancer {
+		return
+	}
+	for j := range f.Off {
+		if string(f.Off[j]) == p.Hops[last].Name {
+			l.wrong(&f.Off[j], "put the hop before the load balancer",
+				"hop %q, the last before the back ends of %q, cannot be passed by", f.Off[j], p.Hops[balancer].Name)
+		}
+	}
+}
+
+// sameOff refuses a path that switches off just what one before it does.
+func (l *loader) sameOff(i int, e *Experiment) {
+	p := e.Paths[i]
+	off := slices.Sorted(slices.Values(p.Off))
+	for _, other := range e.Paths[:i] {
+		if len(off) > 0 && other.SameAs == p.SameAs && slices.Equal(slices.Sorted(slices.Values(other.Off)), off) {
+			l.wrong(&l.file.Paths[i].Off, "switch other hops off, or leave one of the paths out",
+				"path %q switches off the same hops as path %q", p.Name, other.Name)
+			return
+		}
+	}
+}
+
+// flowLimit refuses tests of more flows than a gateway lets pass: some of them
+// would never be made. Of a crr test the failures are the result.
+func (l *loader) flowLimit(h *FileHop, e *Experiment) {
+	if h.FlowLimit == 0 {
+		return
+	}
+	for _, t := range e.Tests {
+		flows := t.Spec.Flows
+		switch t.Spec.Kind {
+		case measurement.TCP, measurement.Load:
+			if t.Spec.Direction == measurement.Both {
+				flows *= 2
+			}
+		case measurement.UDP, measurement.PPS, measurement.FTP:
+		default:
+			continue
+		}
+		if flows *= max(e.Pairs, 1); flows > h.FlowLimit {
+			l.wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
+				"gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
+			return
+		}
+	}
+}

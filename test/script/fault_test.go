@@ -1,0 +1,134 @@
+package script_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// killInTest FLOWS PATTERN: wait until a test of the latest background command
+// has that many connections with agents of its lab, then kill the one process
+// below that command whose command line matches PATTERN.
+func killInTest(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: kill-in-test FLOWS PATTERN")
+	}
+	flows, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	commands := ts.BackgroundCmds()
+	if len(commands) == 0 {
+		ts.Fatalf("nothing runs in the background")
+	}
+	root := commands[len(commands)-1].Process.Pid
+	waitUntil(ts, "a test is under way", func() bool {
+		connections := 0
+		for pid, line := range descendants(root) {
+			if strings.HasPrefix(line, "hopbench:") {
+				connections += served(pid)
+			}
+		}
+		return connections >= flows
+	})
+	var victims []int
+	for pid, line := range descendants(root) {
+		if pattern.MatchString(line) {
+			victims = append(victims, pid)
+		}
+	}
+	if len(victims) != 1 {
+		ts.Fatalf("%d processes match %s", len(victims), pattern)
+	}
+	ts.Check(syscall.Kill(victims[0], syscall.SIGKILL))
+}
+
+// descendants are the command lines of the processes below one.
+func descendants(root int) map[int]string {
+	parents := make(map[int]int)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name) state ppid …, where the name may hold anything: proc(5).
+		rest := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil || len(rest) < 2 {
+			continue
+		}
+		if parents[pid], err = strconv.Atoi(rest[1]); err != nil {
+			delete(parents, pid)
+		}
+	}
+	found := make(map[int]string)
+	for pid := range parents {
+		for above := parents[pid]; above > 1; above = parents[above] {
+			if above != root {
+				continue
+			}
+			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
+				found[pid] = strings.ReplaceAll(string(line), "\x00", " ")
+			}
+			break
+		}
+	}
+	return found
+}
+
+// served counts the established connections to the agent's port in the network
+// namespace of a process.
+func served(pid int) int {
+	connections := 0
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			const agentPort, established = ":1451", "01" // 5201
+			if len(fields) > 3 && strings.HasSuffix(fields[1], agentPort) && fields[3] == established {
+				connections++
+			}
+		}
+	}
+	return connections
+}
+
+// cutShort FILE TRIAL SECONDS PATTERN: the result says that the trial does not
+// count for a reason that matches, and that it ended before so many seconds.
+func cutShort(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: cut-short FILE TRIAL SECONDS PATTERN")
+	}
+	seconds, err := strconv.ParseFloat(args[2], 64)
+	ts.Check(err)
+	pattern, err := regexp.Compile(args[3])
+	ts.Check(err)
+	var r measurement.Result
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &r))
+	for _, t := range r.Trials {
+		if t.ID != args[1] {
+			continue
+		}
+		if t.Gate.Passed || len(t.Gate.Checks) == 0 || !pattern.MatchString(t.Gate.Checks[0].Reason) {
+			ts.Fatalf("trial %s: %+v", t.ID, t.Gate)
+		}
+		if float64(t.Elapsed) >= seconds {
+			ts.Fatalf("trial %s took %v s", t.ID, t.Elapsed)
+		}
+		return
+	}
+	ts.Fatalf("no trial %s", args[1])
+}
