@@ -33,7 +33,7 @@ type options struct {
 func main() {
 	o := options{}
 	flag.StringVar(&o.cache, "cache", "", "folder that keeps the unpacked kernel (default hopbench-vm in the user's cache)")
-	flag.DurationVar(&o.timeout, "timeout", 6*time.Minute, "how long the machine may run")
+	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long the machine may run")
 	flag.BoolVar(&o.console, "console", false, "print the kernel's messages though nothing failed")
 	only := flag.String("run", "", "run only tests whose names match this regular expression")
 	flag.Parse()

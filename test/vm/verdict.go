@@ -121,6 +121,11 @@ func (v *verdict) judgeOutput(s suite) {
 			v.problem("%s: does not say %q", s.name, want)
 		}
 	}
+	for _, bad := range s.never {
+		if strings.Contains(text, bad) {
+			v.problem("%s: says %q", s.name, bad)
+		}
+	}
 }
 
 func (v *verdict) quote(lines []string) {
