@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/hopbench/hopbench/test/vm/image"
-	"github.com/hopbench/hopbench/test/vm/report"
 )
 
 // suite is one job of the machine: a test binary, or a command of the product.
@@ -46,7 +42,10 @@ func allSuites() []suite {
 	return []suite{
 		{
 			name: "hopbench doctor", user: ordinary, argv: []string{"hopbench", "doctor"}, timeout: time.Minute,
-			says: []string{"ok       user namespaces", "ok       netem", "ok       wireguard", "ok       vxlan", "ok       TAP devices", "ok       connection counting"},
+			says: []string{
+				"ok       user namespaces", "ok       TAP devices", "ok       vxlan", "ok       connection counting",
+				"ok       netem", "ok       wireguard", // which many a build machine's kernel lacks
+			},
 		},
 		{
 			name: "the lab without root", pkg: "internal/lab", user: ordinary, timeout: 9 * time.Minute,
@@ -66,7 +65,7 @@ func allSuites() []suite {
 		{
 			// What depends on the kernel: devices and sockets.
 			name: "cables", pkg: "internal/cable", user: ordinary, timeout: 5 * time.Minute,
-			pattern: "^(TestFlowOf|TestPlantedShares|TestDelayIsNeverLess|TestPortHandedOver|TestPortFromWrongFile|TestPortClosedUnderIt|TestDeviceRemovedUnderIt|TestDeviceDownAndUp|TestEndsWithContextWhileBusy|TestInspectorDecides)$",
+			pattern: "^(TestPlantedShares|TestDelayIsNeverLess|TestPortHandedOver|TestPortFromWrongFile|TestPortClosedUnderIt|TestDeviceRemovedUnderIt|TestDeviceDownAndUp|TestEndsWithContextWhileBusy|TestInspectorDecides)$",
 		},
 		{
 			name: "a run with WireGuard", user: ordinary, timeout: 3 * time.Minute,
@@ -80,13 +79,6 @@ func allSuites() []suite {
 			pattern: "^TestScripts$", parts: []string{"lab"},
 		},
 	}
-}
-
-// programs are those that the tests and the kernel call.
-var programs = []string{
-	"sh", "cat", "echo", "env", "grep", "head", "id", "ls", "mkdir", "pwd", "seq", "sleep", "tr", "true", "mount",
-	"setpriv", "sysctl", "unshare", "modprobe",
-	"bridge", "ip", "iperf3", "nft", "ping", "ss", "tc", "traceroute", "tcptraceroute", "wg",
 }
 
 // prepare builds the binaries into the folder work and finds the tests that
@@ -155,128 +147,3 @@ func (s *suite) choose(ctx context.Context, binary string, only *regexp.Regexp) 
 }
 
 func binaryOf(pkg string) string { return strings.ReplaceAll(pkg, "/", "-") + ".test" }
-
-// buildImage writes the machine's file system.
-func buildImage(ctx context.Context, file, work string, k kernel, suites []suite) (err error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	a := image.NewArchive(f)
-	if err := a.MergeUsr(); err != nil {
-		return err
-	}
-	for _, name := range []string{"/proc", "/sys", "/dev", "/run", "/tmp"} {
-		if err := a.Directory(name, 0o755); err != nil {
-			return err
-		}
-	}
-	for _, name := range programs {
-		if err := a.Program(name); err != nil {
-			return fmt.Errorf("%s: %w; .ci/run names the packages that have what is needed", name, err)
-		}
-	}
-	var jobs []report.Job
-	for _, s := range suites {
-		jobs = append(jobs, report.Job{Name: s.name, Argv: s.argv, Dir: "/src/" + s.pkg, User: s.user, Timeout: s.timeout})
-		for _, file := range s.files {
-			if err := addFile(a, "/src/"+file, filepath.Join("test", "vm", file), 0o644); err != nil {
-				return err
-			}
-		}
-		if s.pkg == "" || a.Has("/tests/"+binaryOf(s.pkg)) {
-			continue
-		}
-		if err := addTests(a, work, s.pkg); err != nil {
-			return err
-		}
-	}
-	encoded, err := json.Marshal(jobs)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(
-		addFile(a, "/init", filepath.Join(work, "init"), 0o755),
-		addFile(a, "/usr/bin/hopbench", filepath.Join(work, "hopbench"), 0o755),
-		a.File("/jobs.json", 0o644, encoded),
-		a.File("/etc/passwd", 0o644, fmt.Appendf(nil, "root:x:0:0::/:/bin/sh\ntester:x:%d:%d::/tmp:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n", ordinary, ordinary)),
-		a.File("/etc/group", 0o644, fmt.Appendf(nil, "root:x:0:\ntester:x:%d:\nnogroup:x:65534:\n", ordinary)),
-		a.File("/etc/protocols", 0o644, []byte("ip 0 IP\nicmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\n")), // nft and traceroute say names
-		a.File("/etc/hosts", 0o644, []byte("127.0.0.1 localhost vm\n")),
-		addModules(a, k),
-	); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return a.Close()
-}
-
-// addTests adds a package's test binary, and its test data where it is run.
-func addTests(a *image.Archive, work, pkg string) error {
-	if err := addFile(a, "/tests/"+binaryOf(pkg), filepath.Join(work, binaryOf(pkg)), 0o755); err != nil {
-		return err
-	}
-	if err := a.Directory("/src/"+pkg, 0o755); err != nil {
-		return err
-	}
-	data := filepath.Join(pkg, "testdata")
-	if _, err := os.Stat(data); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return filepath.WalkDir(data, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		return addFile(a, "/src/"+filepath.ToSlash(name), name, 0o644)
-	})
-}
-
-func addFile(a *image.Archive, name, source string, permissions uint32) error {
-	content, err := os.ReadFile(source)
-	if err != nil {
-		return err
-	}
-	return a.File(name, permissions, content)
-}
-
-// moduleFolders are the modules that a lab can come to use, the kernel's whole
-// network but for the drivers of devices. Which of them are loaded is left to
-// the kernel, as on any machine.
-var moduleFolders = []string{"kernel/net/", "kernel/crypto/", "kernel/lib/", "kernel/arch/", "kernel/drivers/net/"}
-
-var moduleDrivers = []string{"kernel/drivers/net/ethernet/", "kernel/drivers/net/wwan/"}
-
-func addModules(a *image.Archive, k kernel) error {
-	f, err := os.Open(filepath.Join(k.modules, "modules.dep"))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	modules, err := image.ReadModules(f)
-	if err != nil {
-		return err
-	}
-	within := func(file string, folders []string) bool {
-		return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(file, folder) })
-	}
-	files, err := modules.Needed(func(file string) bool { return within(file, moduleFolders) && !within(file, moduleDrivers) })
-	if err != nil {
-		return err
-	}
-	lists, err := filepath.Glob(filepath.Join(k.modules, "modules.*"))
-	if err != nil {
-		return err
-	}
-	for _, list := range lists {
-		files = append(files, filepath.Base(list))
-	}
-	for _, file := range files {
-		if err := addFile(a, "/usr/lib/modules/"+k.release+"/"+file, filepath.Join(k.modules, file), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
