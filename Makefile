@@ -1,5 +1,6 @@
 # make            build ./hopbench
 # make test       run every test; uses iperf3, ip, tc, ping, … where they are
+# make test-vm    the lab's tests under Debian's stock kernel, in a virtual machine
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make bench-…    measurements; docs/benchmarks.md keeps their results
@@ -21,6 +22,12 @@ build:
 .PHONY: test
 test:
 	@test/run
+
+# Needs Debian, qemu-system-x86, kmod and what apt knows of the kernel; no root
+# and no KVM. VM="-run TestVXLAN -console" and the like narrow it.
+.PHONY: test-vm
+test-vm:
+	$(GO) run ./test/vm $(VM)
 
 # The race detector needs cgo. Packages that build namespaces re-execute
 # themselves and are left to `make test`.

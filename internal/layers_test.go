@@ -58,7 +58,7 @@ type listed struct {
 // forTests says whether a package only serves tests and the benchmark
 // programs.
 func forTests(pkg string) bool {
-	return strings.HasSuffix(pkg, "test") || pkg == "internal/testutil"
+	return strings.HasSuffix(pkg, "test") || strings.HasPrefix(pkg, "test/") || pkg == "internal/testutil"
 }
 
 // tool says whether p is a program beside the product: a benchmark or a

@@ -133,6 +133,7 @@ func TestIDPSSeesAndStops(t *testing.T) {
 			const half = len(idps.TestString) / 2
 			var flows, alerts, denied uint64
 			for _, mode := range []idps.Mode{idps.Off, idps.Alert, idps.Deny, idps.Off, idps.Deny} {
+				connectionsOver(t, l, "client", "server")
 				if err := l.SetMode(t.Context(), "inspected/idps", mode); err != nil {
 					t.Fatal(err)
 				}
@@ -175,6 +176,27 @@ func TestIDPSSeesAndStops(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// connectionsOver waits until the nodes have no TCP connections any more but in
+// TIME-WAIT. The last segments of one may be on their way after its programs
+// have ended, and an inspection that is switched on meanwhile takes them for a
+// flow of their own.
+func connectionsOver(t *testing.T, l *Lab, nodes ...string) {
+	t.Helper()
+	const timeWait = "06" // TCP_TIME_WAIT of net/tcp_states.h
+	for _, node := range nodes {
+		var open string
+		poll(t, func() bool {
+			open = ""
+			for line := range strings.Lines(must(t, l, node, "cat", "/proc/net/tcp", "/proc/net/tcp6")) {
+				if fields := strings.Fields(line); len(fields) > 3 && fields[3] != timeWait && fields[3] != "st" {
+					open += line
+				}
+			}
+			return open == ""
+		}, func() string { return fmt.Sprintf("%s has connections still:\n%s", node, open) })
 	}
 }
 

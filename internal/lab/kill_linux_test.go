@@ -145,6 +145,19 @@ func startHolder(t *testing.T, mark string) *holder {
 	if err := h.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if h.cmd.ProcessState == nil { // nobody waited for it: the test fails already
+			_ = h.cmd.Process.Kill()
+			_ = h.cmd.Wait()
+		}
+	})
+	// Start waits until execve has closed its descriptors, which the kernel does
+	// before it gives the process its new environment (begin_new_exec of
+	// fs/exec.c, create_elf_tables of fs/binfmt_elf.c).
+	poll(t, func() bool {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", h.cmd.Process.Pid))
+		return err != nil || bytes.Contains(environ, []byte(markName+mark+"\x00"))
+	}, func() string { return "the holder has no environment" })
 	go func() {
 		defer close(h.lines)
 		for s := bufio.NewScanner(stdout); s.Scan(); {
@@ -232,8 +245,10 @@ func TestKilledAnywhereLeavesNothing(t *testing.T) {
 	const rounds = 30
 	random := rand.New(rand.NewPCG(20, 26))
 	victims := make(map[string]int)
+	window := 30 * time.Millisecond // at least as long as a lab takes to come up
 	for round := range rounds {
 		before := machine(t)
+		start := time.Now()
 		h := startHolder(t, fmt.Sprintf("%d-%d", os.Getpid(), round))
 		// Every other round strikes while the lab comes up, the others after.
 		ready := round%2 == 1
@@ -241,8 +256,9 @@ func TestKilledAnywhereLeavesNothing(t *testing.T) {
 			if line := <-h.lines; line != "ready" {
 				t.Fatalf("round %d: the holder says %q", round, line)
 			}
+			window = max(window, time.Since(start))
 		}
-		wait := time.Duration(random.Int64N(int64(30 * time.Millisecond)))
+		wait := time.Duration(random.Int64N(int64(window)))
 		<-time.After(wait) // the random moment
 		all := h.look(t)
 		if len(all) == 0 {
@@ -335,9 +351,14 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 	needLab(t)
 	random := rand.New(rand.NewPCG(7, 7))
 	before := machine(t)
+	start := time.Now()
+	if err := startLab(t, chain(4, nil)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	window := max(40*time.Millisecond, time.Since(start)) // longer than a start takes
 	cancelled := 0
 	for round := range 30 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(40*time.Millisecond))))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(window))))
 		l, err := Start(ctx, chain(4, nil), Options{NodeCommand: []string{"echo-agent"}})
 		cancel()
 		switch {

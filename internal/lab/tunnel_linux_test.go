@@ -128,15 +128,59 @@ func TestWireGuard(t *testing.T) {
 		}
 		return
 	}
+	needProgram(t, "ip", "wg")
 	l := startLab(t, topology)
 	p := paths[1]
-	text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-28), "-I", p.Source.String(), p.Destination.String())
+	size := fmt.Sprint(p.Outer.MTU - 28)
+	before := counted(t, l, "vm2", p.Name)
+	text := must(t, l, "vm1", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "-M", "do", "-s", size, "-I", p.Source.String(), p.Destination.String())
 	if !strings.Contains(text, "ttl=64 ") {
 		t.Errorf("inside there is no hop, so a TTL of 64, but ping says:\n%s", text)
+	}
+	if text, code := output(t, l, "vm1", "ping", "-n", "-c", "1", "-W", "1", "-M", "do", "-s", fmt.Sprint(p.Outer.MTU-27), "-I", p.Source.String(), p.Destination.String()); code == 0 {
+		t.Errorf("a packet larger than the MTU of %d passed:\n%s", p.Outer.MTU, text)
+	}
+	// The protocol of WireGuard, "transport data": outer Ethernet, IPv4 and UDP
+	// headers, 16 bytes of its own and a tag of 16 around each packet.
+	if after, least := counted(t, l, "vm2", p.Name), before.ReceivedBytes+3*uint64(p.Outer.MTU+74); after.ReceivedBytes < least {
+		t.Errorf("below the tunnel %d bytes arrived, want at least %d", after.ReceivedBytes, least)
 	}
 	if shown := linksShown(t, l, "vm2")["wireguard-1"]; shown.MTU != 1420 || shown.LinkInfo.Kind != "wireguard" {
 		t.Errorf("ip shows %+v", shown)
 	}
+	near, far := wireGuardShown(t, l, "vm1"), wireGuardShown(t, l, "vm2")
+	for _, end := range []struct {
+		own, other wireGuardEnd
+		endpoint   string
+		peer       string
+	}{
+		{near, far, fmt.Sprintf("%s:51820", p.Outer.Destination), p.Destination.String() + "/32"},
+		{far, near, fmt.Sprintf("%s:51820", p.Outer.Source), p.Source.String() + "/32"},
+	} {
+		if end.own.port != "51820" || end.own.peerKey != end.other.publicKey || end.own.endpoint != end.endpoint || end.own.allowed != end.peer {
+			t.Errorf("wg shows %+v, want the key %s at %s for %s", end.own, end.other.publicKey, end.endpoint, end.peer)
+		}
+		if end.own.handshake == "0" {
+			t.Errorf("packets passed without a handshake: %+v", end.own)
+		}
+	}
+}
+
+// wireGuardEnd is what `wg show DEVICE dump` says of a tunnel with one peer.
+type wireGuardEnd struct {
+	publicKey, port                       string
+	peerKey, endpoint, allowed, handshake string // seconds since 1970, 0 for never
+}
+
+func wireGuardShown(t *testing.T, l *Lab, node string) wireGuardEnd {
+	t.Helper()
+	// private-key public-key listen-port fwmark, and for a peer: public-key
+	// preshared-key endpoint allowed-ips latest-handshake rx tx keepalive (wg(8)).
+	fields := strings.Fields(must(t, l, node, "wg", "show", "wireguard-1", "dump"))
+	if len(fields) != 12 {
+		t.Fatalf("%s: wg shows %d fields, not those of one peer: %q", node, len(fields), fields)
+	}
+	return wireGuardEnd{fields[1], fields[2], fields[4], fields[6], fields[7], fields[8]}
 }
 
 // kernelHas tries to make a kind of link in a namespace of its own.
