@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -49,7 +48,9 @@ func killInTest(ts *testscript.TestScript, _ bool, args []string) {
 	if len(victims) != 1 {
 		ts.Fatalf("%d processes match %s", len(victims), pattern)
 	}
-	ts.Check(syscall.Kill(victims[0], syscall.SIGKILL))
+	victim, err := os.FindProcess(victims[0])
+	ts.Check(err)
+	ts.Check(victim.Kill())
 }
 
 // descendants are the command lines of the processes below one.
