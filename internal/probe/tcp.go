@@ -56,8 +56,8 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 		return out, err
 	}
 	for _, f := range t.flows {
-		if err := prepare(f.conn, req.Spec, t.sends(f)); err != nil {
-			return out, &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+		if err := t.build(f); err != nil {
+			return out, err
 		}
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -129,20 +129,26 @@ func (t *tcpTest) connect(ctx context.Context) error {
 	return group.Wait()
 }
 
-// begin sends START on every flow and builds their two kinds of loop.
+// build prepares a flow's socket and its kind of loop. What takes time is done
+// here, before the start that many clients may have in common: to gather a huge
+// page, the kernel waits for every processor.
+func (t *tcpTest) build(f *flow) (err error) {
+	spec := t.req.Spec
+	if err := prepare(f.conn, spec, t.sends(f)); err != nil {
+		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+	}
+	w := wire{Conn: f.conn}
+	if t.sends(f) {
+		f.send, err = t.bulk.newSender(w, spec, f.number)
+		return err
+	}
+	f.receive = newReceiver(w, spec, t.bulk.buffer(f.conn, spec, f.number))
+	return nil
+}
+
+// begin sends START on every flow.
 func (t *tcpTest) begin() error {
 	spec := t.req.Spec
-	for _, f := range t.flows {
-		w := wire{Conn: f.conn}
-		if t.sends(f) {
-			var err error
-			if f.send, err = t.bulk.newSender(w, spec, f.number); err != nil {
-				return err
-			}
-		} else {
-			f.receive = newReceiver(w, spec, t.bulk.buffer(f.conn, spec, f.number))
-		}
-	}
 	t.start = time.Now()
 	if t.req.hooks != nil {
 		t.req.hooks.started(t.start)
