@@ -205,8 +205,8 @@ func TestEgressBucket(t *testing.T) {
 		bitsPerSecond float64
 		want          tokenBucket
 	}{
-		{1e6, tokenBucket{125000, 131584, 131584 + 1<<20}},
-		{1.25e9, tokenBucket{156250000, 781250, 781250 + 1562500}},
+		{1e6, tokenBucket{125000, 131584, 131584 + 16<<20}},
+		{1.25e9, tokenBucket{156250000, 781250, 781250 + 16<<20}},
 		{100e9, tokenBucket{12500000000, 62500000, 62500000 + 125000000}},
 	} {
 		if got := egressBucket(test.bitsPerSecond); got != test.want {
