@@ -374,6 +374,9 @@ func (d *direction) takeIn() (empty bool, err error) {
 // admit decides what becomes of the frame of n bytes that was just read.
 func (d *direction) admit(n int) {
 	now := d.clock.now()
+	if d.config.InspectRateBitsPerSecond > 0 {
+		d.line.pace(d.now())
+	}
 	copies := d.line.copies()
 	switch copies {
 	case 0:

@@ -59,6 +59,9 @@ type Direction struct {
 	// any frame. 0 means 50 ms at the rate, and at least 128 KiB, which is two
 	// super-packets.
 	QueueBytes int `json:"queue_bytes,omitempty"`
+	// InspectRateBitsPerSecond is the speed of the wire while the cable's
+	// inspector is active, where that is less; 0 is that of RateBitsPerSecond.
+	InspectRateBitsPerSecond float64 `json:"inspect_rate_bits_per_second,omitempty"`
 	// PerFlowRateBitsPerSecond is the speed of a wire that each flow (addresses,
 	// protocol and ports of the IP packet) has to itself before it comes to the
 	// common one; 0 is unlimited. Its queue is 50 ms at this rate, and at least
@@ -117,6 +120,7 @@ func (d Direction) validate(name string) error {
 		}
 	}
 	rate("rate", d.RateBitsPerSecond)
+	rate("rate while inspecting", d.InspectRateBitsPerSecond)
 	rate("per-flow rate", d.PerFlowRateBitsPerSecond)
 	if d.QueueBytes < 0 || d.QueueBytes > maxHeldBytes {
 		refuse("queue", d.QueueBytes, fmt.Sprintf("0 to %d bytes", maxHeldBytes))
@@ -132,7 +136,15 @@ func (d Direction) validate(name string) error {
 
 // direct reports whether frames need not wait, so that no queue is needed.
 func (d Direction) direct() bool {
-	return d.Delay == 0 && d.Jitter == 0 && d.RateBitsPerSecond == 0 && d.PerFlowRateBitsPerSecond == 0 && d.ReorderFraction == 0
+	return d.Delay == 0 && d.Jitter == 0 && d.RateBitsPerSecond == 0 && d.InspectRateBitsPerSecond == 0 && d.PerFlowRateBitsPerSecond == 0 && d.ReorderFraction == 0
+}
+
+// inspected is the direction while the inspector is active.
+func (d Direction) inspected() Direction {
+	if r := d.InspectRateBitsPerSecond; r > 0 && (d.RateBitsPerSecond == 0 || r < d.RateBitsPerSecond) {
+		d.RateBitsPerSecond = r
+	}
+	return d
 }
 
 // queueBytes is the limit in force.
@@ -161,7 +173,7 @@ func (d Direction) heldBytes() float64 {
 // affordable; memory that is never written to costs nothing.
 func (d Direction) slabChunks() int {
 	const least, usual = 32 << 20, 256 << 20
-	held := math.Min(d.heldBytes(), maxHeldBytes)
+	held := math.Min(max(d.heldBytes(), d.inspected().heldBytes()), maxHeldBytes)
 	size := min(4*held, usual)
 	if d.RateBitsPerSecond > 0 {
 		size = max(size, 1.25*held)

@@ -9,6 +9,14 @@ func (d *direction) inspects() bool {
 	return i != nil && i.Active()
 }
 
+// now is what the direction does now that its inspector is active, or is not.
+func (d *direction) now() Direction {
+	if d.inspects() {
+		return d.config.inspected()
+	}
+	return d.config
+}
+
 // inspect shows a frame to the inspector and sends what that wants sent back.
 // next is the frame to carry: this one, another in its place, or nil for none.
 func (d *direction) inspect(frame []byte) (next []byte, err error) {

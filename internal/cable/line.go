@@ -84,20 +84,25 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 		// of n frames n·q/(1+q) are: pick with the q that makes this the
 		// fraction asked for.
 		reorder:      newDraw(d.ReorderFraction/(1-d.ReorderFraction), seed, stream+streamReorder),
-		rate:         d.RateBitsPerSecond / 8 / 1e9,
-		queue:        d.queueBytes(),
 		delay:        float64(d.Delay),
 		jitter:       float64(d.Jitter),
 		jitterSource: rand.New(rand.NewPCG(seed, stream+streamJitter)),
 		busy:         math.Inf(-1),
 		lastDue:      math.MinInt64,
 	}
+	l.pace(d)
 	capacity := 1
 	for capacity < frames {
 		capacity *= 2
 	}
 	l.entries = make([]entry, capacity)
 	return l
+}
+
+// pace sets the speed of the wire and its queue to those of d. What was admitted
+// before keeps its place.
+func (l *line) pace(d Direction) {
+	l.rate, l.queue = d.RateBitsPerSecond/8/1e9, d.queueBytes()
 }
 
 // copies runs the stages of loss and duplication on the next frame.

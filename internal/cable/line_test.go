@@ -447,3 +447,51 @@ func BenchmarkLine(b *testing.B) {
 		}
 	}
 }
+
+// The speed of the wire changes while its inspector is active, and no frame
+// overtakes one that came before.
+func TestLineChangesItsPace(t *testing.T) {
+	d := Direction{InspectRateBitsPerSecond: 8e6, QueueBytes: 2000} // a byte in a microsecond
+	l := newLine(d, 1, 0, 8)
+	due := func(at time.Duration, wire int) time.Duration {
+		t.Helper()
+		if !l.offer(int64(at), 0, wire) {
+			t.Fatalf("a frame at %v was refused", at)
+		}
+		return time.Duration(l.lastDue)
+	}
+	if got := due(ms, 1000); got != ms {
+		t.Errorf("while it is not inspected: due at %v", got)
+	}
+	l.pace(d.inspected())
+	if got := due(2*ms, 1000); got != 3*ms {
+		t.Errorf("while it is: due at %v", got)
+	}
+	if got := due(2*ms, 1000); got != 4*ms {
+		t.Errorf("and the next: due at %v", got)
+	}
+	if l.offer(int64(2*ms), 0, 1000) {
+		t.Error("the queue took more than it holds")
+	}
+	l.pace(d)
+	if got := due(2*ms, 1000); got != 4*ms {
+		t.Errorf("no longer inspected: due at %v, want behind those before", got)
+	}
+	if got := due(5*ms, 1000); got != 5*ms {
+		t.Errorf("and when they have gone: due at %v", got)
+	}
+}
+
+func TestRateWhileInspecting(t *testing.T) {
+	for _, c := range []struct{ rate, inspect, want float64 }{
+		{0, 0, 0}, {1e6, 0, 1e6}, {0, 1e6, 1e6}, {2e6, 1e6, 1e6}, {1e6, 2e6, 1e6},
+	} {
+		d := Direction{RateBitsPerSecond: c.rate, InspectRateBitsPerSecond: c.inspect}
+		if got := d.inspected().RateBitsPerSecond; got != c.want {
+			t.Errorf("%+v: %g bit/s while inspecting, want %g", c, got, c.want)
+		}
+	}
+	if (Direction{InspectRateBitsPerSecond: 1e6}).direct() {
+		t.Error("a wire with a rate needs a queue")
+	}
+}

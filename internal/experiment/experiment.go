@@ -142,8 +142,11 @@ type Hop struct {
 	Instances int       // of a firewall; Impairment acts on each
 	ScaleOut  *ScaleOut // of a firewall, nil for none
 
-	Mode     IDPSMode
-	RuleFile string // of an idps, empty for the built-in rules
+	Mode IDPSMode
+	// InspectRateBitsPerSecond is the rate of an idps while it inspects, 0
+	// unlimited.
+	InspectRateBitsPerSecond float64
+	RuleFile                 string // of an idps, empty for the built-in rules
 	// RuleFileLine is where the experiment file names RuleFile, counted from 1.
 	RuleFileLine int
 

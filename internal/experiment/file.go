@@ -149,6 +149,9 @@ type FileHop struct {
 	// What an idps does with a flow that matches a rule: nothing (off), log it
 	// (alert), or drop and reset it (deny); alert when left out.
 	Mode string `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny"`
+	// Rate in each direction of an idps while it inspects, on top of what
+	// inspecting takes here; unlimited when left out.
+	InspectRate RateText `json:"inspect_rate,omitempty"`
 	// File of an idps's rules in Suricata's format, relative to the experiment
 	// file; the built-in rules when left out.
 	RuleFile LineText `json:"rule_file,omitempty"`

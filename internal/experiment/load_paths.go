@@ -37,7 +37,7 @@ func HopTypesOf(key string) []HopType {
 		return []HopType{Router, Firewall, IDPS, Gateway}
 	case "rules", "instances", "scale_out":
 		return []HopType{Firewall}
-	case "mode", "rule_file":
+	case "mode", "inspect_rate", "rule_file":
 		return []HopType{IDPS}
 	case "translate", "silent_hops":
 		return []HopType{NAT}
@@ -245,7 +245,7 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
 		Silent: f.Silent || f.Type == string(Gateway), OneWay: f.OneWay,
 		Rules: f.Rules, Instances: f.Instances, ScaleOut: l.scaleOut(f),
-		Mode: IDPSMode(f.Mode), RuleFile: string(f.RuleFile),
+		Mode: IDPSMode(f.Mode), InspectRateBitsPerSecond: l.rate(&f.InspectRate), RuleFile: string(f.RuleFile),
 		Translate: Translation(f.Translate), SilentHops: f.SilentHops,
 		Backends: f.Backends, FlowLimit: f.FlowLimit,
 		Parameters: l.parameters(f),

@@ -35,7 +35,7 @@ func TestEveryHop(t *testing.T) {
 	want := []Hop{
 		{Type: Router, Name: "r", Silent: true, OneWay: true},
 		{Type: Firewall, Name: "f", Rules: 1000, Instances: 4, ScaleOut: &ScaleOut{At: 3 * time.Second, Instances: 8}, Impairment: Impairment{RateBitsPerSecond: 1e8}},
-		{Type: IDPS, Name: "i", Mode: IDPSDeny, RuleFile: "my.rules"},
+		{Type: IDPS, Name: "i", Mode: IDPSDeny, InspectRateBitsPerSecond: 1e9, RuleFile: "my.rules"},
 		{Type: NAT, Name: "n", Translate: TranslateBoth, SilentHops: 7},
 		{Type: Gateway, Name: "g", FlowLimit: 1000, Silent: true, OneWay: true},
 		{Type: LoadBalancer, Name: "l", Backends: 3},

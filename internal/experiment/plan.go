@@ -76,6 +76,7 @@ func (e *Experiment) Scaled() *Experiment {
 		for j := range c.Paths[i].Hops {
 			c.Paths[i].Hops[j].RateBitsPerSecond /= c.Scale
 			c.Paths[i].Hops[j].PerFlowRateBitsPerSecond /= c.Scale
+			c.Paths[i].Hops[j].InspectRateBitsPerSecond /= c.Scale
 		}
 	}
 	for i := range c.Tests {

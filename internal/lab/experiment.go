@@ -165,10 +165,12 @@ type walk struct {
 	pending  []experiment.Impairment
 	mtu      int
 	inspect  *IDPS // of the link in the making
-	links    int
-	names    map[string]int // of nodes, and how often
-	stations []station
-	backends int // of the path's load balancer
+	// inspectRate is in bit/s, 0 unlimited.
+	inspectRate float64
+	links       int
+	names       map[string]int // of nodes, and how often
+	stations    []station
+	backends    int // of the path's load balancer
 	// inside are the addresses of the ends of the path's tunnel, for each pair.
 	inside [][2]netip.Addr
 	spans  []span // the hops so far

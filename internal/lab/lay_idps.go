@@ -27,6 +27,7 @@ func (w *walk) idps(hop experiment.Hop) error {
 	if err := w.router(hop); err != nil {
 		return err
 	}
+	w.inspectRate = hop.InspectRateBitsPerSecond
 	w.inspect = &IDPS{Mode: idps.Mode(hop.Mode), Rules: rules}
 	return nil
 }
@@ -136,6 +137,8 @@ func (w *walk) inspected(l *Link) {
 	if l.Cable == nil {
 		l.Cable = &cable.Config{}
 	}
+	l.Cable.Forward.InspectRateBitsPerSecond = w.inspectRate
+	l.Cable.Backward.InspectRateBitsPerSecond = w.inspectRate
 }
 
 // idps checks the inspection of a link.

@@ -30,6 +30,9 @@ func directionText(d cable.Direction) string {
 	if d.QueueBytes != 0 {
 		fmt.Fprintf(&b, " queue %dB", d.QueueBytes)
 	}
+	if d.InspectRateBitsPerSecond != 0 {
+		fmt.Fprintf(&b, " rate while inspecting %sbit", strconv.FormatFloat(d.InspectRateBitsPerSecond, 'f', -1, 64))
+	}
 	if d.PerFlowRateBitsPerSecond != 0 {
 		fmt.Fprintf(&b, " rate of each flow %sbit", strconv.FormatFloat(d.PerFlowRateBitsPerSecond, 'f', -1, 64))
 	}
