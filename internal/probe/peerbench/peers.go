@@ -252,6 +252,15 @@ func (k kit) udp(t *tool) []*variant {
 	return nil
 }
 
+// ppsGSO are datagrams of 64 bytes that may travel in super-packets.
+func (k kit) ppsGSO(t *tool) []*variant {
+	out := k.pps(t)
+	if t.name == "iperf3" && t.has(k.ctx, "--gsro") {
+		out = append(out, k.iperf3(t, parseIPerf3, "--gsro", "-u", "-b", "0", "-l", "64"))
+	}
+	return out
+}
+
 // pps are datagrams of 64 bytes, as fast as they go.
 func (k kit) pps(t *tool) []*variant {
 	switch t.name {

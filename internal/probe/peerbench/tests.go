@@ -95,10 +95,17 @@ func (b *bench) tests(k kit, tools []*tool, ownProgram string) []test {
 		metrics:  []metric{rate(goal{1.2, "iperf3 --gsro", withFlags("iperf3", "--gsro")}), processor()},
 	}, test{
 		name: "pps", title: "datagrams of 64 bytes", own: b.own(measurement.Spec{Kind: measurement.PPS, PacketBytes: 64, Duration: seconds}), peer: b.peer,
-		variants: gather(k.pps),
-		metrics:  []metric{{name: packets, label: "packets", unit: "10³/s", scale: 1e-3, targets: []goal{{3, "iperf3", the("iperf3")}}}},
+		variants: gather(k.pps), metrics: []metric{packetRate()},
+	}, test{
+		name: "pps-gso", title: "datagrams of 64 bytes in super-packets, GSO and GRO", peer: b.peer,
+		own:      b.own(measurement.Spec{Kind: measurement.UDP, PacketBytes: 64, Duration: seconds}),
+		variants: gather(k.ppsGSO), metrics: []metric{packetRate()},
 	})
 	return append(append(all, b.latencyTests(k, gather)...), b.memoryTests(k, gather, ownProgram)...)
+}
+
+func packetRate() metric {
+	return metric{name: packets, label: "packets", unit: "10³/s", scale: 1e-3, targets: []goal{{3, "iperf3", the("iperf3")}}}
 }
 
 func (b *bench) latencyTests(k kit, gather func(func(*tool) []*variant) []*variant) []test {
