@@ -375,7 +375,7 @@ func (d *direction) takeIn() (empty bool, err error) {
 func (d *direction) admit(n int) {
 	now := d.clock.now()
 	if d.config.InspectRateBitsPerSecond > 0 {
-		d.line.pace(d.now())
+		d.line.pace(d.rate())
 	}
 	copies := d.line.copies()
 	switch copies {

@@ -61,6 +61,7 @@ type Direction struct {
 	QueueBytes int `json:"queue_bytes,omitempty"`
 	// InspectRateBitsPerSecond is the speed of the wire while the cable's
 	// inspector is active, where that is less; 0 is that of RateBitsPerSecond.
+	// The queue keeps its size in bytes.
 	InspectRateBitsPerSecond float64 `json:"inspect_rate_bits_per_second,omitempty"`
 	// PerFlowRateBitsPerSecond is the speed of a wire that each flow (addresses,
 	// protocol and ports of the IP packet) has to itself before it comes to the
@@ -139,18 +140,21 @@ func (d Direction) direct() bool {
 	return d.Delay == 0 && d.Jitter == 0 && d.RateBitsPerSecond == 0 && d.InspectRateBitsPerSecond == 0 && d.PerFlowRateBitsPerSecond == 0 && d.ReorderFraction == 0
 }
 
-// inspected is the direction while the inspector is active.
-func (d Direction) inspected() Direction {
+// inspectedRate is the speed of the wire while the inspector is active, in bit/s.
+func (d Direction) inspectedRate() float64 {
 	if r := d.InspectRateBitsPerSecond; r > 0 && (d.RateBitsPerSecond == 0 || r < d.RateBitsPerSecond) {
-		d.RateBitsPerSecond = r
+		return r
 	}
-	return d
+	return d.RateBitsPerSecond
 }
 
 // queueBytes is the limit in force.
 func (d Direction) queueBytes() float64 {
 	if d.QueueBytes > 0 {
 		return float64(d.QueueBytes)
+	}
+	if d.RateBitsPerSecond == 0 {
+		return queueBytes(d.InspectRateBitsPerSecond)
 	}
 	return queueBytes(d.RateBitsPerSecond)
 }
@@ -163,7 +167,10 @@ func queueBytes(bitsPerSecond float64) float64 { return max(bitsPerSecond/8*0.05
 func (d Direction) heldBytes() float64 {
 	rate, queue := d.RateBitsPerSecond, d.queueBytes()
 	if rate == 0 {
-		rate, queue = assumedRate, 0
+		rate = assumedRate
+		if d.InspectRateBitsPerSecond == 0 {
+			queue = 0
+		}
 	}
 	return rate/8*(d.Delay+4*d.Jitter).Seconds() + queue
 }
@@ -173,7 +180,7 @@ func (d Direction) heldBytes() float64 {
 // affordable; memory that is never written to costs nothing.
 func (d Direction) slabChunks() int {
 	const least, usual = 32 << 20, 256 << 20
-	held := math.Min(max(d.heldBytes(), d.inspected().heldBytes()), maxHeldBytes)
+	held := math.Min(d.heldBytes(), maxHeldBytes)
 	size := min(4*held, usual)
 	if d.RateBitsPerSecond > 0 {
 		size = max(size, 1.25*held)

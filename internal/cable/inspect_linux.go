@@ -9,12 +9,13 @@ func (d *direction) inspects() bool {
 	return i != nil && i.Active()
 }
 
-// now is what the direction does now that its inspector is active, or is not.
-func (d *direction) now() Direction {
+// rate is the speed of the wire now that its inspector is active, or is not, in
+// bit/s.
+func (d *direction) rate() float64 {
 	if d.inspects() {
-		return d.config.inspected()
+		return d.config.inspectedRate()
 	}
-	return d.config
+	return d.config.RateBitsPerSecond
 }
 
 // inspect shows a frame to the inspector and sends what that wants sent back.

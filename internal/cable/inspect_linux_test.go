@@ -106,7 +106,10 @@ func TestInspectorDecides(t *testing.T) {
 					t.Errorf("forward %+v\nbackward %+v", forward, backward)
 				}
 				for _, d := range []cable.DirectionCounters{forward, backward} {
-					if d.ReceivedFrames+d.DuplicatedFrames+d.AddedFrames != d.Frames+d.LostFrames+d.QueueDroppedFrames+d.RefusedFrames+d.DeniedFrames {
+					came := d.ReceivedFrames + d.DuplicatedFrames + d.AddedFrames
+					went := d.Frames + d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames + d.DeniedFrames
+					// With a delay, some may still have been on the wire.
+					if went > came || went < came && delay == 0 {
 						t.Errorf("frames are not accounted for: %+v", d)
 					}
 				}

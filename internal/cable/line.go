@@ -84,13 +84,14 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 		// of n frames n·q/(1+q) are: pick with the q that makes this the
 		// fraction asked for.
 		reorder:      newDraw(d.ReorderFraction/(1-d.ReorderFraction), seed, stream+streamReorder),
+		queue:        d.queueBytes(),
 		delay:        float64(d.Delay),
 		jitter:       float64(d.Jitter),
 		jitterSource: rand.New(rand.NewPCG(seed, stream+streamJitter)),
 		busy:         math.Inf(-1),
 		lastDue:      math.MinInt64,
 	}
-	l.pace(d)
+	l.pace(d.RateBitsPerSecond)
 	capacity := 1
 	for capacity < frames {
 		capacity *= 2
@@ -99,11 +100,9 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 	return l
 }
 
-// pace sets the speed of the wire and its queue to those of d. What was admitted
-// before keeps its place.
-func (l *line) pace(d Direction) {
-	l.rate, l.queue = d.RateBitsPerSecond/8/1e9, d.queueBytes()
-}
+// pace sets the speed of the wire. What was admitted before keeps its place, and
+// the queue its size in bytes: a device does not lose memory by being slow.
+func (l *line) pace(bitsPerSecond float64) { l.rate = bitsPerSecond / 8 / 1e9 }
 
 // copies runs the stages of loss and duplication on the next frame.
 func (l *line) copies() int {

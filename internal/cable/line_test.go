@@ -463,7 +463,7 @@ func TestLineChangesItsPace(t *testing.T) {
 	if got := due(ms, 1000); got != ms {
 		t.Errorf("while it is not inspected: due at %v", got)
 	}
-	l.pace(d.inspected())
+	l.pace(d.inspectedRate())
 	if got := due(2*ms, 1000); got != 3*ms {
 		t.Errorf("while it is: due at %v", got)
 	}
@@ -473,7 +473,7 @@ func TestLineChangesItsPace(t *testing.T) {
 	if l.offer(int64(2*ms), 0, 1000) {
 		t.Error("the queue took more than it holds")
 	}
-	l.pace(d)
+	l.pace(d.RateBitsPerSecond)
 	if got := due(2*ms, 1000); got != 4*ms {
 		t.Errorf("no longer inspected: due at %v, want behind those before", got)
 	}
@@ -487,7 +487,7 @@ func TestRateWhileInspecting(t *testing.T) {
 		{0, 0, 0}, {1e6, 0, 1e6}, {0, 1e6, 1e6}, {2e6, 1e6, 1e6}, {1e6, 2e6, 1e6},
 	} {
 		d := Direction{RateBitsPerSecond: c.rate, InspectRateBitsPerSecond: c.inspect}
-		if got := d.inspected().RateBitsPerSecond; got != c.want {
+		if got := d.inspectedRate(); got != c.want {
 			t.Errorf("%+v: %g bit/s while inspecting, want %g", c, got, c.want)
 		}
 	}
