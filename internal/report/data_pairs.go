@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 
@@ -42,7 +43,12 @@ func PairsCSV(w io.Writer, r *measurement.Result) error {
 // pairRows are the rows of one pair; a bin's round-trip time is the mean of the
 // samples in it.
 func pairRows(head []string, p measurement.Pair) [][]string {
-	float := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	float := func(v float64) string {
+		if math.IsInf(v, 0) || math.IsNaN(v) { // what is computed here may overflow
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
 	if p.Throughput == nil || p.Throughput.Width <= 0 || len(p.Throughput.Bytes) == 0 {
 		return [][]string{slices.Concat(head, []string{"", "", ""})}
 	}

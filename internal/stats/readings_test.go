@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,6 +144,9 @@ func TestAutocorrelation(t *testing.T) {
 		moved := make([]float64, len(readings))
 		for i, v := range readings {
 			moved[i] = 1e3 + 7*v
+		}
+		if slices.Max(readings)-slices.Min(readings) < 1e-3 {
+			return // moved by 1000, they keep too few digits of what tells them apart
 		}
 		if s, same := Autocorrelation(moved); ok && same && math.Abs(r-s) > 1e-6 {
 			t.Fatalf("%v becomes %v when the readings are moved and stretched", r, s)

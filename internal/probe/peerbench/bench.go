@@ -114,6 +114,9 @@ func ownValues(kind measurement.Kind, out measurement.Outcome, busy float64) val
 			v[name] = x
 		}
 	}
+	if x, ok := out.Metrics["received_packets_per_second"]; ok && kind == measurement.UDP {
+		v[packets] = x
+	}
 	if out.Latency != nil {
 		for _, p := range out.Latency.Percentiles {
 			if p.Percent == 99.9 {
