@@ -98,6 +98,10 @@ func TestInspectorDecides(t *testing.T) {
 				exchange("stop it", [2]string{"stop it", "gone it"})
 				i.active.Store(false)
 				exchange("stop it", [2]string{"", "stop it"})
+				eventually(t, "no frame on the wire", func() bool {
+					c := r.Counters()
+					return unaccounted(c.Forward) == 0 && unaccounted(c.Backward) == 0
+				})
 				if err := r.stop(t); err != nil {
 					t.Error(err)
 				}
@@ -106,16 +110,21 @@ func TestInspectorDecides(t *testing.T) {
 					t.Errorf("forward %+v\nbackward %+v", forward, backward)
 				}
 				for _, d := range []cable.DirectionCounters{forward, backward} {
-					came := d.ReceivedFrames + d.DuplicatedFrames + d.AddedFrames
-					went := d.Frames + d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames + d.DeniedFrames
-					// With a delay, some may still have been on the wire.
-					if went > came || went < came && delay == 0 {
+					if unaccounted(d) != 0 {
 						t.Errorf("frames are not accounted for: %+v", d)
 					}
 				}
 			})
 		}
 	}
+}
+
+// unaccounted is how many frames came into a direction that have not been seen
+// to end: those on the wire.
+func unaccounted(d cable.DirectionCounters) int64 {
+	came := d.ReceivedFrames + d.DuplicatedFrames + d.AddedFrames
+	went := d.Frames + d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames + d.DeniedFrames
+	return int64(came - went)
 }
 
 // receives waits for a datagram and passes over those that passes() sent.
