@@ -84,6 +84,9 @@ func newStream(t *transfer, conn *sockets.Conn, index int, sender bool) *stream 
 func (s *stream) launch() {
 	s.workers.Go(func() {
 		defer sockets.Lock()()
+		if !s.udp {
+			defer s.conn.HoldProcessor()()
+		}
 		var err error
 		switch {
 		case s.sender && s.udp:

@@ -97,7 +97,7 @@ func (b *bulk) fileOf(flow int) (*sockets.Payload, error) {
 // per processor where there are many flows, since only so many system calls
 // that write to it can be in progress.
 func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byte {
-	size := copyBytes
+	size := max(copyBytes/connections(spec), leastCopyBytes)
 	discards := conn.DiscardsInKernel() && !spec.CopyPayload
 	switch {
 	case discards:
@@ -183,9 +183,6 @@ func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 	e := effectOf(r.Conn)
 	e["receive_method"] = r.method()
 	setBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
-	if r.highest > 1 {
-		setBytes(e, "receive_low_water_bytes", r.highest)
-	}
 	if spec.WindowBytes > 0 {
 		setBytes(e, "window_clamp_bytes", r.WindowClamp())
 	}

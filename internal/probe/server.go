@@ -501,7 +501,11 @@ func (s *Server) takeThread(conn *sockets.Conn, spec measurement.Spec) (release 
 		return func() {}, nil
 	}
 	unlock := sockets.Lock()
-	return func() { unlock(); s.threads.Add(-1) }, conn.Detach()
+	drop := func() {}
+	if err = conn.Detach(); err == nil && holdsProcessor(spec) {
+		drop = conn.HoldProcessor()
+	}
+	return func() { drop(); unlock(); s.threads.Add(-1) }, err
 }
 
 func unmapped(a net.Addr) string {

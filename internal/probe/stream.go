@@ -25,28 +25,15 @@ const (
 	gracePerFlow = 2 * time.Millisecond
 	// discardBytes is how much one call drops at most.
 	discardBytes = 1 << 20
-	// copyBytes is how much one call copies when the payload is asked for: what
-	// stays in a second-level cache with the other flows' buffers. With 1 and 8
-	// flows across one veth hop on 2 processors, as fast as 1 MB or a little
-	// faster, and a tenth less processor time per byte.
-	copyBytes = 128 << 10
+	// copyBytes is how much one call copies when the payload is asked for, of all
+	// flows together, but at least leastCopyBytes each: the longer a call copies,
+	// the rarer it waits, and with more flows the buffers leave the cache. Across
+	// one hop on 2 processors one flow was a tenth faster with 1 MB than with 256
+	// KB, and 8 as fast.
+	copyBytes      = 1 << 20
+	leastCopyBytes = 256 << 10
 	// fewBytes is that of each of many flows that cannot share a buffer.
 	fewBytes = 8 << 10
-)
-
-// A receiver that copies would wake for every super-packet of 64 KB. At high
-// rates it therefore sleeps for lowWaterTime worth of bytes, at most maxLowWater:
-// with one flow across one hop on 2 processors, 43 Gbit/s where waking at once
-// gave 31, and a tenth less processor time per byte. Below minLowWater, that is
-// at ordinary rates, it does not, nor one that discards in the kernel: what it
-// lets wait leaves the cache, and with 1 to 8 flows it took a tenth to a fifth
-// more processor time per byte. Copying flows share maxLowWater for the same
-// reason: 8 took 5 % less processor time with 64 KB each than with 512. A window
-// that was asked for is never held closed this way.
-const (
-	lowWaterTime = 200 * time.Microsecond
-	minLowWater  = 64 << 10
-	maxLowWater  = 512 << 10
 )
 
 // A sender's data frames are sized to take between minFrameTime and
@@ -152,10 +139,6 @@ type receiver struct {
 	width  time.Duration
 	copied bool
 	buf    []byte
-	// adapts says that the low-water mark may be raised; lowWater is what it
-	// is, highest what it was at most, mostLowWater what it may be.
-	adapts                          bool
-	lowWater, highest, mostLowWater int
 	// clamp is the window to be renewed with every bin, 0 none.
 	clamp int
 	grace time.Duration
@@ -169,16 +152,12 @@ type receiver struct {
 func newReceiver(conn wire, spec measurement.Spec, buf []byte) *receiver {
 	n, width := binsOf(spec)
 	r := &receiver{
-		wire:     conn,
-		bins:     make([]int64, n),
-		lowWater: 1,
-
-		mostLowWater: maxLowWater / connections(spec),
-		width:        width,
-		copied:       spec.CopyPayload || !conn.DiscardsInKernel(),
-		adapts:       spec.CopyPayload && spec.WindowBytes == 0 && conn.DiscardsInKernel() && !conn.Attached(),
-		buf:          buf,
-		grace:        graceOf(spec),
+		wire:   conn,
+		bins:   make([]int64, n),
+		width:  width,
+		copied: spec.CopyPayload || !conn.DiscardsInKernel(),
+		buf:    buf,
+		grace:  graceOf(spec),
 	}
 	if sharesPoller(spec) {
 		r.clamp = int(spec.WindowBytes)
@@ -245,7 +224,6 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		at := time.Since(r.start)
 		if !done && at >= end {
 			done = true
-			r.setLowWater(1)
 			if err := aside(r.finished); err != nil {
 				return nil, err
 			}
@@ -261,7 +239,6 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			left -= n
 			if bin := int(at / r.width); bin < len(r.bins) {
 				if bin != last {
-					r.adapt(r.bins[last])
 					r.renewClamp()
 					last = bin
 				}
@@ -297,35 +274,12 @@ func (r *receiver) run() (*protocol.Sent, error) {
 	}
 }
 
-// adapt sets the low-water mark to the rate of a bin that has passed.
-func (r *receiver) adapt(bytes int64) {
-	want := int(min(bytes*int64(lowWaterTime)/int64(r.width), int64(r.mostLowWater)))
-	if want < minLowWater {
-		want = 1
-	}
-	// Small changes are not worth a system call.
-	if r.adapts && (want < r.lowWater*3/4 || want > r.lowWater*5/4) {
-		r.setLowWater(want)
-	}
-}
-
 // renewClamp does for one of many flows what keepClamp does for one of few.
 func (r *receiver) renewClamp() {
 	if r.clamp > 0 {
 		// It worked once; it fails only when the connection has ended.
 		_ = r.RenewClamp(r.clamp)
 	}
-}
-
-func (r *receiver) setLowWater(bytes int) {
-	if !r.adapts || bytes == r.lowWater {
-		return
-	}
-	if err := r.SetLowWater(bytes); err != nil {
-		r.adapts = false // it only costs speed
-		return
-	}
-	r.lowWater, r.highest = bytes, max(r.highest, bytes)
 }
 
 // last reads the control frame that ends a flow.

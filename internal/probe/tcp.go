@@ -184,6 +184,9 @@ func (t *tcpTest) transfer() error {
 			if !f.conn.Attached() {
 				defer sockets.Lock()()
 			}
+			if holdsProcessor(t.req.Spec) {
+				defer f.conn.HoldProcessor()()
+			}
 			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {
 					first = failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)

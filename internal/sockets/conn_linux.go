@@ -237,6 +237,21 @@ func (c *Conn) KeepProcessor() (func(), error) {
 	return func() { c.cpu = processor{} }, nil
 }
 
+// HoldProcessor says that the calling goroutine, which called Lock, transfers in
+// bulk on this connection: until it calls the returned function, its thread keeps
+// a processor of its own, which the Go runtime is given for it, while it waits.
+// Where there would be too many of them, nothing changes.
+func (c *Conn) HoldProcessor() func() {
+	if c.attached != nil || !addProcessor() {
+		return func() {}
+	}
+	c.cpu = addedProcessor()
+	return func() {
+		c.cpu = processor{}
+		removeProcessor()
+	}
+}
+
 // Read reads into p as net.Conn would, or returns ErrTick.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {

@@ -81,6 +81,9 @@ func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
 // network poller.
 func (c *Conn) KeepProcessor() (func(), error) { return func() {}, nil }
 
+// HoldProcessor likewise.
+func (c *Conn) HoldProcessor() func() { return func() {} }
+
 // Discard reads into p; only Linux can drop bytes without copying them.
 func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }
 
@@ -176,9 +179,6 @@ func (c *Conn) NoDelay() error {
 
 // ClampWindow is not supported here.
 func (c *Conn) ClampWindow(int) error { return ErrUnsupported }
-
-// SetLowWater is not supported here.
-func (c *Conn) SetLowWater(int) error { return ErrUnsupported }
 
 // RenewClamp is not supported here.
 func (c *Conn) RenewClamp(int) error { return ErrUnsupported }

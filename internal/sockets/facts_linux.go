@@ -66,16 +66,6 @@ func (c *Conn) ClampWindow(bytes int) error {
 	return c.RenewClamp(bytes)
 }
 
-// SetLowWater lets a blocked transfer sleep until so many bytes have come
-// (SO_RCVLOWAT, socket(7)), or the window is used up, or a Tick has passed.
-func (c *Conn) SetLowWater(bytes int) error {
-	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, bytes) })
-	if err != nil {
-		return fmt.Errorf("set low-water mark to %d bytes: %w", bytes, err)
-	}
-	return nil
-}
-
 // RenewClamp bounds the window anew.
 func (c *Conn) RenewClamp(bytes int) error {
 	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes) })

@@ -1,23 +1,31 @@
 package sockets
 
 import (
+	"math"
+	"math/bits"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // A system call that the Go runtime knows of hands its processor to whoever
 // wants it and must get one back afterwards: about 2 µs per round trip on a
-// busy machine (measured on 2 processors, Go 1.26). A raw system call keeps
-// the processor, so that nothing else may run on it, not even the garbage
-// collector's stop of the world. So only exchanges of small messages may make
-// them, only while they answer each other within rawWait, and only while this
-// process has a processor left for everything else: it has fewer threads that
-// transfer than processors.
+// busy machine (measured on 2 processors, Go 1.26). While such calls wait, the
+// runtime's monitor also wakes up to 50 000 times a second to take processors
+// back. A raw system call keeps the processor, so that nothing else may run on
+// it, not even the garbage collector's stop of the world, until a signal of the
+// runtime interrupts the call.
+//
+// So raw calls are for exchanges of small messages, only while they answer each
+// other within rawWait, and only while this process has a processor left for
+// everything else: it has fewer threads that transfer than processors. And they
+// are for threads that transfer in bulk on a processor that was added for them
+// ([Conn.HoldProcessor]).
 type processor struct {
-	wanted bool  // this socket exchanges small messages
+	wanted bool  // raw calls are wanted on this socket
 	held   bool  // it keeps its processor
-	limit  int32 // processors of this process
+	limit  int32 // how many threads may transfer for that: processors of this process
 }
 
 // rawWait is how long a raw system call may block.
@@ -49,3 +57,49 @@ func (p *processor) busy() {
 
 // idle is called after a transfer that waited in vain or was interrupted.
 func (p *processor) idle() { p.held = false }
+
+// mostAdded bounds how many processors the Go runtime is given beyond its own
+// number: it interrupts each of them every 10 ms, which with 64 costs as much as
+// they save.
+const mostAdded = 64
+
+// added counts the processors that were added to the Go runtime for threads
+// that transfer. Processors are the process's, so the count is, too.
+var added struct {
+	sync.Mutex
+	own  int // how many there were before
+	used int // by how many threads
+	have int // how many were added: used at most, rounded up to a power of two
+}
+
+// addProcessor gives the Go runtime one processor more (GOMAXPROCS) for a thread
+// that will keep it while it waits in the kernel. It says no when there would be
+// too many of them.
+func addProcessor() bool {
+	added.Lock()
+	defer added.Unlock()
+	if added.used >= mostAdded {
+		return false
+	}
+	if added.used == 0 {
+		added.own = runtime.GOMAXPROCS(0)
+	}
+	if added.used++; added.used > added.have {
+		// Each change stops the world: few of them, while flows come one by one.
+		added.have = 1 << bits.Len(uint(added.used-1))
+		runtime.GOMAXPROCS(added.own + added.have)
+	}
+	return true
+}
+
+// removeProcessor takes back what addProcessor gave, with that of the last thread.
+func removeProcessor() {
+	added.Lock()
+	defer added.Unlock()
+	if added.used--; added.used == 0 {
+		added.have = 0
+		runtime.GOMAXPROCS(added.own)
+	}
+}
+
+func addedProcessor() processor { return processor{wanted: true, limit: math.MaxInt32} }
