@@ -34,6 +34,17 @@ type HopSample struct {
 	Denied float64 `json:"denied,omitempty"`
 }
 
+// CPUSample is a reading of what all processors of a machine together have spent
+// since the first reading.
+type CPUSample struct {
+	// At is on the axis of Outcome.Throughput, as that of a HopSample.
+	At Seconds `json:"at_seconds"`
+	// Busy is what was not idle; SoftIRQ the part of it in soft interrupts, where
+	// the kernel forwards packets and also receives them for the endpoints.
+	Busy    Seconds `json:"busy_seconds"`
+	SoftIRQ Seconds `json:"softirq_seconds"`
+}
+
 // Pair is what one pair of endpoints brought back of a test that several did
 // at the same time.
 type Pair struct {

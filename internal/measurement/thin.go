@@ -32,6 +32,7 @@ func (o *Outcome) ThinAmong(outcomes int) {
 		keep := max(hopSamples, hopSamplesInAll/len(o.HopSeries))
 		o.HopSeries[i].Samples = thinned(o.HopSeries[i].Samples, keep, o.Warmup, func(s HopSample) Seconds { return s.At })
 	}
+	o.LabCPU = thinned(o.LabCPU, hopSamplesInAll, o.Warmup, func(s CPUSample) Seconds { return s.At })
 	flows := len(o.Flows) * max(outcomes, 1)
 	if flows <= wholeSeries {
 		return

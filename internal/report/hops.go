@@ -122,6 +122,7 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 	return measurement.HopSample{
 		ForwardBytes: mix(a.ForwardBytes, b.ForwardBytes), ForwardPackets: mix(a.ForwardPackets, b.ForwardPackets),
 		BackwardBytes: mix(a.BackwardBytes, b.BackwardBytes), BackwardPackets: mix(a.BackwardPackets, b.BackwardPackets),
+		CPU: measurement.Seconds(mix(float64(a.CPU), float64(b.CPU))),
 	}
 }
 
@@ -312,6 +313,9 @@ func (m *model) hopSections() []hopSection {
 				continue
 			}
 			s := hopSection{Path: p.Label, Test: t.Label, Sentences: agreement(checkHops(trials, t.Spec, p.tunnel()))}
+			if said := m.processorSentence(p, t, trials); said != "" {
+				s.Sentences = append(s.Sentences, said)
+			}
 			s.Headers = headersOf(trials[0], t.Spec, p.tunnel())
 			s.Columns, s.Rows = hopRows(trials)
 			out = append(out, s)

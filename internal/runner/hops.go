@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Bounds of how often the counters of hops are read during a trial.
@@ -25,6 +26,15 @@ func hopInterval(spec measurement.Spec) time.Duration {
 // readCounters reads those of some nodes of a lab.
 type readCounters func(ctx context.Context, nodes ...string) (lab.Counters, error)
 
+// readCPU reads what the processors of this machine have spent.
+type readCPU func() (sockets.CPUTimes, error)
+
+// cpuReading is one of them and its time.
+type cpuReading struct {
+	at    time.Time
+	times sockets.CPUTimes
+}
+
 // hopWatch reads the counters of a path's hops until it is ended.
 type hopWatch struct {
 	read     readCounters
@@ -34,13 +44,15 @@ type hopWatch struct {
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 	readings []lab.Counters
+	cpu      readCPU
+	spent    []cpuReading
 	err      error // of the first reading that failed
 }
 
 // watchHops takes the first reading at once and then one in every interval,
 // until ctx ends or the watch does. A path that is a plain link is not watched.
-func watchHops(ctx context.Context, read readCounters, path lab.Path, interval time.Duration) *hopWatch {
-	w := &hopWatch{read: read, hops: path.Watched(), host: path.SourceNode}
+func watchHops(ctx context.Context, read readCounters, cpu readCPU, path lab.Path, interval time.Duration) *hopWatch {
+	w := &hopWatch{read: read, cpu: cpu, hops: path.Watched(), host: path.SourceNode}
 	for _, h := range w.hops {
 		w.nodes = append(w.nodes, h.At(w.host)...)
 	}
@@ -77,6 +89,9 @@ func (w *hopWatch) take(ctx context.Context) {
 		return
 	}
 	w.readings = append(w.readings, counters)
+	if times, err := w.cpu(); err == nil { // what a system cannot tell is absent
+		w.spent = append(w.spent, cpuReading{time.Now(), times})
+	}
 }
 
 // end ends the watch with a last reading and adds what it saw to the outcome.
@@ -93,6 +108,7 @@ func (w *hopWatch) end(ctx context.Context, o *measurement.Outcome) {
 	}
 	if len(w.readings) > 1 {
 		o.HopSeries = w.series(o.Started)
+		o.LabCPU = w.labCPU(o.Started)
 	}
 }
 
@@ -111,6 +127,20 @@ func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
 				first = s
 			}
 			out[i].Samples = append(out[i].Samples, since(first, s))
+		}
+	}
+	return out
+}
+
+// labCPU are the readings of the processors, as totals since the first.
+func (w *hopWatch) labCPU(started time.Time) []measurement.CPUSample {
+	out := make([]measurement.CPUSample, len(w.spent))
+	for i, r := range w.spent {
+		first := w.spent[0].times
+		out[i] = measurement.CPUSample{
+			At:      measurement.SecondsOf(r.at.Sub(started)),
+			Busy:    measurement.SecondsOf(r.times.Busy - first.Busy),
+			SoftIRQ: measurement.SecondsOf(r.times.SoftIRQ - first.SoftIRQ),
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 func watchedPath() lab.Path {
@@ -45,6 +47,9 @@ func counted(n uint64, nodes []string) lab.Counters {
 	return all
 }
 
+// idleCPU is a machine that cannot say what its processors do.
+func idleCPU() (sockets.CPUTimes, error) { return sockets.CPUTimes{}, sockets.ErrUnsupported }
+
 func TestWatchHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := uint64(5) // counted before the trial
@@ -52,7 +57,13 @@ func TestWatchHops(t *testing.T) {
 			defer func() { n++ }()
 			return counted(n, nodes), nil
 		}
-		w := watchHops(t.Context(), read, watchedPath(), 100*time.Millisecond)
+		// One of two processors is busy, a quarter of that time in softirq.
+		began := time.Now().Add(-time.Hour)
+		cpu := func() (sockets.CPUTimes, error) {
+			at := time.Since(began)
+			return sockets.CPUTimes{CPUs: 2, Total: 2 * at, Busy: at, SoftIRQ: at / 4}, nil
+		}
+		w := watchHops(t.Context(), read, cpu, watchedPath(), 100*time.Millisecond)
 		time.Sleep(30 * time.Millisecond)
 		o := measurement.Outcome{Started: time.Now()}
 		time.Sleep(250 * time.Millisecond)
@@ -81,6 +92,10 @@ func TestWatchHops(t *testing.T) {
 			if got != want[i] {
 				t.Errorf("sample %d\ngot  %+v\nwant %+v", i, got, want[i])
 			}
+		}
+		spent := []measurement.CPUSample{{At: -0.03}, {At: 0.07, Busy: 0.1, SoftIRQ: 0.025}, {At: 0.17, Busy: 0.2, SoftIRQ: 0.05}, {At: 0.25, Busy: 0.28, SoftIRQ: 0.07}}
+		if !slices.Equal(o.LabCPU, spent) {
+			t.Errorf("processors\ngot  %+v\nwant %+v", o.LabCPU, spent)
 		}
 		if s := o.HopSeries[0].Samples[3]; s.DroppedPackets != 15 || s.CPU != 6 || s.ForwardBytes != 4500 {
 			t.Errorf("the edge has a second way to the destination: %+v", s)
@@ -111,7 +126,7 @@ func TestWatchLeadingCable(t *testing.T) {
 			}, nil
 		}
 		o := measurement.Outcome{Started: time.Now()}
-		w := watchHops(t.Context(), read, path, 100*time.Millisecond)
+		w := watchHops(t.Context(), read, idleCPU, path, 100*time.Millisecond)
 		time.Sleep(50 * time.Millisecond)
 		w.end(t.Context(), &o)
 		if len(o.HopSeries) != 1 || o.HopSeries[0].Name != "peering" || len(o.HopSeries[0].Samples) != 2 {
@@ -146,7 +161,7 @@ func TestWatchHopsFails(t *testing.T) {
 				}
 				return counted(uint64(readings), nodes), nil
 			}
-			w := watchHops(t.Context(), read, watchedPath(), 100*time.Millisecond)
+			w := watchHops(t.Context(), read, idleCPU, watchedPath(), 100*time.Millisecond)
 			o := measurement.Outcome{}
 			if c.started {
 				o.Started = time.Now()
@@ -175,12 +190,12 @@ func TestWatchNothing(t *testing.T) {
 		w := watchHops(t.Context(), func(context.Context, ...string) (lab.Counters, error) {
 			t.Error("it was read")
 			return lab.Counters{}, nil
-		}, lab.Path{}, time.Millisecond)
+		}, idleCPU, lab.Path{}, time.Millisecond)
 		time.Sleep(time.Second)
 		w.end(t.Context(), &o)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		w = watchHops(ctx, read, watchedPath(), time.Millisecond)
+		w = watchHops(ctx, read, idleCPU, watchedPath(), time.Millisecond)
 		w.end(ctx, &o)
 		if len(o.HopSeries) > 0 || len(o.Facts) > 0 {
 			t.Errorf("series %v, facts %q", o.HopSeries, o.Facts)

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// spent is the processor time per byte of payload that the receivers confirmed
+// in the measured window of one trial.
+type spent struct {
+	machine, softirq, processes float64
+}
+
+// spentIn reads it off the series of a trial; ok is false when they do not cover
+// half of the measured window, or nothing arrived.
+func spentIn(t *measurement.Trial) (s spent, ok bool) {
+	samples := t.LabCPU
+	if len(samples) < 2 || !slices.IsSortedFunc(samples, func(a, b measurement.CPUSample) int { return cmp.Compare(a.At, b.At) }) {
+		return s, false
+	}
+	opens, ends := float64(t.Warmup), float64(t.Throughput.Width)*float64(len(t.Throughput.Bytes))
+	inside := slices.DeleteFunc(slices.Clone(samples), func(s measurement.CPUSample) bool {
+		return float64(s.At) < opens || float64(s.At) > ends
+	})
+	if len(inside) < 2 {
+		return s, false
+	}
+	first, last := inside[0], inside[len(inside)-1]
+	from, to := float64(first.At), float64(last.At)
+	bytes := confirmed(t.Throughput, from, to)
+	if to-from < (ends-opens)/2 || bytes <= 0 {
+		return s, false
+	}
+	s.machine = float64(last.Busy-first.Busy) / bytes
+	s.softirq = float64(last.SoftIRQ-first.SoftIRQ) / bytes
+	for _, w := range watchedHops(t) {
+		s.processes += float64(w.at(to).CPU-w.at(from).CPU) / bytes
+	}
+	return s, true
+}
+
+// processorSentence says what the processors of the lab's machine spent on a
+// path, and how much more that is than on the baseline: what its hops cost more,
+// those included that the kernel is and that have no time of their own. It is
+// empty when nothing is known.
+func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) string {
+	var machine, softirq, processes []float64
+	for _, trial := range trials {
+		if s, ok := spentIn(trial); ok {
+			machine, softirq, processes = append(machine, s.machine), append(softirq, s.softirq), append(processes, s.processes)
+		}
+	}
+	if len(machine) == 0 {
+		return ""
+	}
+	write := func(v []float64) string { return inBestUnit(median(v), measurement.SecondsPerByte) }
+	said := fmt.Sprintf("The lab's processors spent %s: %s in processes of these hops, %s in soft interrupts, where the kernel forwards for hops and receives for the ends.",
+		write(machine), write(processes), write(softirq))
+	c := m.cost(key{p.Name, t.Name, "cpu_seconds_per_byte"})
+	if p.Baseline || c == nil || c.N == 0 {
+		return said
+	}
+	s := quantity.ScaleFor(measurement.SecondsPerByte, c.Difference)
+	decimals := quantity.Decimals(c.Difference/s.Factor, 3)
+	signed := func(v float64) string { return quantity.Signed(v/s.Factor, decimals) }
+	more := with(signed(c.Difference), s.Name)
+	if c.DifferenceLow != nil && c.DifferenceHigh != nil {
+		more += " " + interval(*c.DifferenceLow, *c.DifferenceHigh, signed)
+	}
+	return said + fmt.Sprintf(" Against %s that is %s, block by block: what the hops of this path cost more, the kernel's share of them included.", m.pathLabel(c.Baseline), more)
+}

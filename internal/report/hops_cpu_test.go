@@ -1,0 +1,62 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// processorTrial is a second of 100 MB/s in which the lab's processors spend 20
+// ns for each byte, 5 of them in soft interrupts, and a hop's process 8.
+func processorTrial() *measurement.Trial {
+	bins := &measurement.Bins{Width: 0.01, Bytes: slices.Repeat([]float64{1e6}, 100)}
+	hop := counting("fw", 0, bins, 1)
+	for i := range hop.Samples {
+		hop.Samples[i].CPU = measurement.Seconds(float64(hop.Samples[i].At) * 1e8 * 8e-9)
+	}
+	t := &measurement.Trial{Outcome: measurement.Outcome{Throughput: bins, Warmup: 0.1, HopSeries: []measurement.HopSeries{hop}}}
+	for i := range 11 {
+		at := float64(i)*0.1 - 0.01 // not when the hop's counters were read
+		t.LabCPU = append(t.LabCPU, measurement.CPUSample{
+			At: measurement.Seconds(at), Busy: measurement.Seconds(at * 1e8 * 20e-9), SoftIRQ: measurement.Seconds(at * 1e8 * 5e-9),
+		})
+	}
+	return t
+}
+
+func TestProcessorSentence(t *testing.T) {
+	low, high := 3e-9, 7e-9
+	m := &model{
+		r:     &measurement.Result{Costs: []measurement.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
+		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
+	}
+	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in processes of these hops, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."
+	more := " Against no firewall that is +5.00 ns/B [+3.00, +7.00], block by block: what the hops of this path cost more, the kernel's share of them included."
+	flows := test{Name: "flows-1"}
+	plain := func(s string) string { return strings.ReplaceAll(s, nbsp, " ") }
+	for _, c := range []struct {
+		name   string
+		path   path
+		test   test
+		change func(*measurement.Trial)
+		want   string
+	}{
+		{"a path with a cost", m.Paths[1], flows, nil, spent + more},
+		{"the baseline", m.Paths[0], flows, nil, spent},
+		{"another test", m.Paths[1], test{Name: "flows-64"}, nil, spent},
+		{"no readings", m.Paths[1], flows, func(t *measurement.Trial) { t.LabCPU = nil }, ""},
+		{"readings of less than half of the time", m.Paths[1], flows, func(t *measurement.Trial) { t.LabCPU = t.LabCPU[:5] }, ""},
+		{"readings without order", m.Paths[1], flows, func(t *measurement.Trial) { slices.Reverse(t.LabCPU) }, ""},
+		{"nothing received", m.Paths[1], flows, func(t *measurement.Trial) { clear(t.Throughput.Bytes) }, ""},
+	} {
+		trial := processorTrial()
+		if c.change != nil {
+			c.change(trial)
+		}
+		if got := m.processorSentence(c.path, c.test, []*measurement.Trial{trial}); plain(got) != c.want {
+			t.Errorf("%s\ngot  %s\nwant %s", c.name, plain(got), c.want)
+		}
+	}
+}
