@@ -201,6 +201,38 @@ func backwardShare(t *measurement.Trial, spec measurement.Spec) float64 {
 	return 0
 }
 
+// underWay is by how many bytes the flows of one direction had more under way at
+// a moment than at an earlier one: sent, and not yet acknowledged. What waits in a
+// queue that grows has passed the hops before it and reached no receiver. It is 0
+// where a sender's series does not tell.
+func underWay(t *measurement.Trial, spec measurement.Spec, back bool, from, to float64) (sum float64) {
+	for _, f := range t.Flows {
+		if reverse := f.Reverse || spec.Direction == measurement.Receive; reverse != back || len(f.Info) < 2 {
+			continue
+		}
+		sum += inFlight(f.Info, to) - inFlight(f.Info, from)
+	}
+	return sum
+}
+
+// inFlight is what a flow had under way at a moment, between two samples by a
+// straight line.
+func inFlight(info []measurement.TCPInfo, x float64) float64 {
+	i := slices.IndexFunc(info, func(s measurement.TCPInfo) bool { return float64(s.At) >= x })
+	switch {
+	case i < 0:
+		return float64(info[len(info)-1].InFlight)
+	case i == 0:
+		return float64(info[0].InFlight)
+	}
+	a, b := info[i-1], info[i]
+	if b.At <= a.At {
+		return float64(b.InFlight)
+	}
+	part := (x - float64(a.At)) / float64(b.At-a.At)
+	return float64(a.InFlight) + float64(b.InFlight-a.InFlight)*part
+}
+
 // hopCheck is how much more one hop counted in one direction than the receivers
 // confirmed, as a fraction of that, trial by trial.
 type hopCheck struct {
@@ -233,10 +265,10 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 			forward, backward := w.payload(from, to, headersOf(t, spec, tunnel))
 			ends := confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
-				note(w.label(), false, forward/there-1)
+				note(w.label(), false, (forward-underWay(t, spec, false, from, to))/there-1)
 			}
 			if here := ends * back; here > 0 {
-				note(w.label(), true, backward/here-1)
+				note(w.label(), true, (backward-underWay(t, spec, true, from, to))/here-1)
 			}
 		}
 	}

@@ -104,6 +104,13 @@ func TestHopsAgreeBothWays(t *testing.T) {
 			}
 		}
 	}
+	// What waits in a queue behind the hop has reached nobody.
+	queued := *trial
+	queued.Flows = []measurement.Flow{{Info: []measurement.TCPInfo{{At: 0, InFlight: 1e6}, {At: 1, InFlight: 21e6}}}}
+	queued.HopSeries = []measurement.HopSeries{counting("r", 0, bins, 1.2)}
+	if got := checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, ""); len(got) != 1 || math.Abs(got[0].differences[0]) > 1e-9 {
+		t.Errorf("with what waits: %+v", got)
+	}
 	// Too little of the window is covered for a comparison.
 	short := *trial
 	short.HopSeries = []measurement.HopSeries{{Name: "r", Samples: there.Samples[:5]}}
