@@ -143,6 +143,7 @@ type direction struct {
 	buffer []byte // of the direct way
 	polled [2]unix.PollFd
 	spin   spin
+	meter  meter
 }
 
 func (d *direction) counters() DirectionCounters {
@@ -153,6 +154,7 @@ func (d *direction) counters() DirectionCounters {
 
 func (d *direction) prepare() error {
 	d.clock = clock{time.Now()}
+	d.meter = newMeter(d.seed, d.index)
 	d.polled = [2]unix.PollFd{{Fd: int32(d.from.fd), Events: unix.POLLIN}, {Fd: int32(d.cable.wake), Events: unix.POLLIN}}
 	d.buffer = make([]byte, maxFrameBytes)
 	if d.config.direct() {
@@ -250,7 +252,10 @@ func (d *direction) passOn(frame []byte) error {
 		d.tally.duplicated.Add(1)
 	}
 	for range copies {
-		if errno := d.to.write(frame); errno != 0 {
+		began := d.meter.begin()
+		errno := d.to.write(frame)
+		d.tally.handOver.Add(d.meter.end(began))
+		if errno != 0 {
 			if err := d.notSent(errno); err != nil {
 				return err
 			}
@@ -447,11 +452,13 @@ func (d *direction) releaseDue() error {
 		}
 		var errno unix.Errno
 		head, n := d.slab.header(frame)
+		began := d.meter.begin()
 		if n <= chunkBytes {
 			errno = d.to.write(head)
 		} else {
 			errno = d.to.writeVector(d.slab.vector(frame))
 		}
+		d.tally.handOver.Add(d.meter.end(began))
 		if errno == 0 {
 			d.sent(head, n)
 			if reordered {

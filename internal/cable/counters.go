@@ -1,6 +1,9 @@
 package cable
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // DirectionCounters count what happened to the frames of one direction. A
 // super-packet is one frame. Every frame ends in exactly one of Frames,
@@ -29,6 +32,12 @@ type DirectionCounters struct {
 	// DeniedFrames were dropped by the Inspector, AddedFrames sent by it.
 	DeniedFrames uint64 `json:"denied_frames,omitempty"`
 	AddedFrames  uint64 `json:"added_frames,omitempty"`
+	// HandOverCPU is the processor time that handing the frames over to the far
+	// device took, estimated from one frame in meterGap: all that the kernel does
+	// with them there before another thread takes over, such as filtering and
+	// forwarding in that device's namespace. It is 0 where the system does not
+	// tell a thread its time.
+	HandOverCPU time.Duration `json:"hand_over_cpu_nanoseconds,omitempty"`
 }
 
 // Counters are those of both directions.
@@ -40,8 +49,8 @@ type Counters struct {
 // tally is written by one thread, but for what an inspector sends back, and
 // read by any.
 type tally struct {
-	received, frames, bytes, lost, dropped, duplicated, reordered, refused, denied, added atomic.Uint64
-	_                                                                                     [64]byte // the other direction's thread writes elsewhere
+	received, frames, bytes, lost, dropped, duplicated, reordered, refused, denied, added, handOver atomic.Uint64
+	_                                                                                               [64]byte // the other direction's thread writes elsewhere
 }
 
 func (t *tally) read() DirectionCounters {
@@ -56,5 +65,6 @@ func (t *tally) read() DirectionCounters {
 		RefusedFrames:      t.refused.Load(),
 		DeniedFrames:       t.denied.Load(),
 		AddedFrames:        t.added.Load(),
+		HandOverCPU:        time.Duration(t.handOver.Load()),
 	}
 }

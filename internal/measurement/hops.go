@@ -23,9 +23,15 @@ type HopSample struct {
 	BackwardBytes   float64 `json:"backward_bytes"`
 	BackwardPackets float64 `json:"backward_packets"`
 	DroppedPackets  float64 `json:"dropped_packets,omitempty"`
-	// CPU is the processor time of the hop's own process, absent for hops that
-	// the kernel is.
+	// CPU is the processor time of the hop's own process, less what the kernel
+	// did meanwhile with the frames that it handed to the nodes at its ends;
+	// absent for hops without a process.
 	CPU Seconds `json:"cpu_seconds,omitempty"`
+	// KernelCPU is the processor time of the kernel's work on packets in the hop's
+	// node: filtering, translating, forwarding. It is known where every link of
+	// the node is a process, in whose time the kernel does that work; elsewhere it
+	// is done in the time of whatever runs, and absent.
+	KernelCPU Seconds `json:"kernel_cpu_seconds,omitempty"`
 	// Connections is the size of the connection table, nil where there is none.
 	Connections *float64 `json:"connections,omitempty"`
 	// Alerts are flows that matched a rule of an idps, Denied those that it

@@ -17,8 +17,11 @@ const (
 	// longer test counts in wider bins.
 	minBinWidth = 10 * time.Millisecond
 	maxBins     = 20_000
-	// maxTestBins bounds the bins of all connections of a test together.
-	maxTestBins = 2_000_000
+	// maxTestBins bounds the bins of all connections of a test together, but each
+	// may have leastBins: the hosts of a fleet all write and read theirs at the
+	// same moment, when the test ends, and have a few seconds for it.
+	maxTestBins = 200_000
+	leastBins   = 100
 	// grace is how long after its planned end a test may still deliver results.
 	grace = 5 * time.Second
 	// gracePerFlow is how much longer for each connection of a tcp test.
@@ -169,7 +172,7 @@ func newReceiver(conn wire, spec measurement.Spec, buf []byte) *receiver {
 // latest window. Both ends compute the same from the spec.
 func binsOf(spec measurement.Spec) (n int, width time.Duration) {
 	total := planned(spec)
-	most := minBinWidth * time.Duration(min(maxBins, maxTestBins/connections(spec)))
+	most := minBinWidth * time.Duration(min(maxBins, max(maxTestBins/connections(spec), leastBins)))
 	width = minBinWidth * max((total+most-1)/most, 1)
 	return int((total + width - 1) / width), width
 }

@@ -100,6 +100,7 @@ func add(sum *measurement.HopSample, s measurement.HopSample) {
 	sum.BackwardPackets += s.BackwardPackets
 	sum.DroppedPackets += s.DroppedPackets
 	sum.CPU += s.CPU
+	sum.KernelCPU += s.KernelCPU
 	sum.Alerts += s.Alerts
 	sum.Denied += s.Denied
 }
@@ -122,7 +123,7 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 	return measurement.HopSample{
 		ForwardBytes: mix(a.ForwardBytes, b.ForwardBytes), ForwardPackets: mix(a.ForwardPackets, b.ForwardPackets),
 		BackwardBytes: mix(a.BackwardBytes, b.BackwardBytes), BackwardPackets: mix(a.BackwardPackets, b.BackwardPackets),
-		CPU: measurement.Seconds(mix(float64(a.CPU), float64(b.CPU))),
+		CPU: measurement.Seconds(mix(float64(a.CPU), float64(b.CPU))), KernelCPU: measurement.Seconds(mix(float64(a.KernelCPU), float64(b.KernelCPU))),
 	}
 }
 
@@ -201,6 +202,18 @@ func backwardShare(t *measurement.Trial, spec measurement.Spec) float64 {
 	return 0
 }
 
+// unexplained is what remains of the bytes that a hop counted more than the
+// receivers confirmed, after those that queues behind it may have taken in; or of
+// those that it counted less, after what they may have given out. Whether the
+// queues are behind it or before, nobody knows, so they explain no more than
+// there is.
+func unexplained(more, queued float64) float64 {
+	if more > 0 {
+		return max(more-max(queued, 0), 0)
+	}
+	return min(more-min(queued, 0), 0)
+}
+
 // underWay is by how many bytes the flows of one direction had more under way at
 // a moment than at an earlier one: sent, and not yet acknowledged. What waits in a
 // queue that grows has passed the hops before it and reached no receiver. It is 0
@@ -265,10 +278,10 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 			forward, backward := w.payload(from, to, headersOf(t, spec, tunnel))
 			ends := confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
-				note(w.label(), false, (forward-underWay(t, spec, false, from, to))/there-1)
+				note(w.label(), false, unexplained(forward-there, underWay(t, spec, false, from, to))/there)
 			}
 			if here := ends * back; here > 0 {
-				note(w.label(), true, (backward-underWay(t, spec, true, from, to))/here-1)
+				note(w.label(), true, unexplained(backward-here, underWay(t, spec, true, from, to))/here)
 			}
 		}
 	}
@@ -400,7 +413,8 @@ var hopColumns = []hopColumn{
 	{"connections at most", measurement.Count, false, mostConnections},
 	{"alerts", measurement.Count, false, ofLast(func(s measurement.HopSample) float64 { return s.Alerts })},
 	{"flows denied", measurement.Count, false, ofLast(func(s measurement.HopSample) float64 { return s.Denied })},
-	{"CPU", measurement.SecondsUnit, false, ofLast(func(s measurement.HopSample) float64 { return float64(s.CPU) })},
+	{"CPU of its process", measurement.SecondsUnit, false, ofLast(func(s measurement.HopSample) float64 { return float64(s.CPU) })},
+	{"CPU of the kernel in it", measurement.SecondsUnit, false, ofLast(func(s measurement.HopSample) float64 { return float64(s.KernelCPU) })},
 }
 
 // mostConnections is the sum of the largest tables of the instances.

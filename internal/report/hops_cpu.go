@@ -12,7 +12,7 @@ import (
 // spent is the processor time per byte of payload that the receivers confirmed
 // in the measured window of one trial.
 type spent struct {
-	machine, softirq, processes float64
+	machine, softirq, hops float64
 }
 
 // spentIn reads it off the series of a trial; ok is false when they do not cover
@@ -38,7 +38,8 @@ func spentIn(t *measurement.Trial) (s spent, ok bool) {
 	s.machine = float64(last.Busy-first.Busy) / bytes
 	s.softirq = float64(last.SoftIRQ-first.SoftIRQ) / bytes
 	for _, w := range watchedHops(t) {
-		s.processes += float64(w.at(to).CPU-w.at(from).CPU) / bytes
+		a, b := w.at(from), w.at(to)
+		s.hops += float64(b.CPU-a.CPU+b.KernelCPU-a.KernelCPU) / bytes
 	}
 	return s, true
 }
@@ -48,18 +49,18 @@ func spentIn(t *measurement.Trial) (s spent, ok bool) {
 // those included that the kernel is and that have no time of their own. It is
 // empty when nothing is known.
 func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) string {
-	var machine, softirq, processes []float64
+	var machine, softirq, hops []float64
 	for _, trial := range trials {
 		if s, ok := spentIn(trial); ok {
-			machine, softirq, processes = append(machine, s.machine), append(softirq, s.softirq), append(processes, s.processes)
+			machine, softirq, hops = append(machine, s.machine), append(softirq, s.softirq), append(hops, s.hops)
 		}
 	}
 	if len(machine) == 0 {
 		return ""
 	}
 	write := func(v []float64) string { return inBestUnit(median(v), measurement.SecondsPerByte) }
-	said := fmt.Sprintf("The lab's processors spent %s: %s in processes of these hops, %s in soft interrupts, where the kernel forwards for hops and receives for the ends.",
-		write(machine), write(processes), write(softirq))
+	said := fmt.Sprintf("The lab's processors spent %s: %s in these hops as far as that is known, %s in soft interrupts, where the kernel forwards for the others and receives for the ends.",
+		write(machine), write(hops), write(softirq))
 	c := m.cost(key{p.Name, t.Name, "cpu_seconds_per_byte"})
 	if p.Baseline || c == nil || c.N == 0 {
 		return said

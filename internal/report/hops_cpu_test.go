@@ -9,12 +9,13 @@ import (
 )
 
 // processorTrial is a second of 100 MB/s in which the lab's processors spend 20
-// ns for each byte, 5 of them in soft interrupts, and a hop's process 8.
+// ns for each byte, 5 of them in soft interrupts, and a hop 8, 2 of them the kernel.
 func processorTrial() *measurement.Trial {
 	bins := &measurement.Bins{Width: 0.01, Bytes: slices.Repeat([]float64{1e6}, 100)}
 	hop := counting("fw", 0, bins, 1)
 	for i := range hop.Samples {
-		hop.Samples[i].CPU = measurement.Seconds(float64(hop.Samples[i].At) * 1e8 * 8e-9)
+		at := float64(hop.Samples[i].At)
+		hop.Samples[i].CPU, hop.Samples[i].KernelCPU = measurement.Seconds(at*1e8*6e-9), measurement.Seconds(at*1e8*2e-9)
 	}
 	t := &measurement.Trial{Outcome: measurement.Outcome{Throughput: bins, Warmup: 0.1, HopSeries: []measurement.HopSeries{hop}}}
 	for i := range 11 {
@@ -32,7 +33,7 @@ func TestProcessorSentence(t *testing.T) {
 		r:     &measurement.Result{Costs: []measurement.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
 		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
-	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in processes of these hops, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."
+	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for the others and receives for the ends."
 	more := " Against no firewall that is +5.00 ns/B [+3.00, +7.00], block by block: what the hops of this path cost more, the kernel's share of them included."
 	flows := test{Name: "flows-1"}
 	plain := func(s string) string { return strings.ReplaceAll(s, nbsp, " ") }

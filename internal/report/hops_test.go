@@ -104,12 +104,19 @@ func TestHopsAgreeBothWays(t *testing.T) {
 			}
 		}
 	}
-	// What waits in a queue behind the hop has reached nobody.
+	// What waits in a queue behind the hop has reached nobody; no more is explained.
 	queued := *trial
 	queued.Flows = []measurement.Flow{{Info: []measurement.TCPInfo{{At: 0, InFlight: 1e6}, {At: 1, InFlight: 21e6}}}}
 	queued.HopSeries = []measurement.HopSeries{counting("r", 0, bins, 1.2)}
 	if got := checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, ""); len(got) != 1 || math.Abs(got[0].differences[0]) > 1e-9 {
 		t.Errorf("with what waits: %+v", got)
+	}
+	for _, c := range []struct{ more, queued, want float64 }{
+		{5, 3, 2}, {5, 8, 0}, {5, -3, 5}, {-5, -3, -2}, {-5, -8, 0}, {-5, 3, -5}, {0, 3, 0}, {0, -3, 0},
+	} {
+		if got := unexplained(c.more, c.queued); got != c.want {
+			t.Errorf("unexplained(%v, %v) = %v, want %v", c.more, c.queued, got, c.want)
+		}
 	}
 	// Too little of the window is covered for a comparison.
 	short := *trial

@@ -159,6 +159,9 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 			n = lineOf(n, h)
 		}
 		addNode(&s, n, h.Leads)
+		if !atHost {
+			s.KernelCPU = kernelTime(n, reading.Cables)
+		}
 	}
 	for _, c := range reading.Cables {
 		if c.A.Node == h.Node && h.Leads(c.A.Interface) {
@@ -166,6 +169,29 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 		}
 	}
 	return s, ok
+}
+
+// kernelTime is what the kernel spent on packets in a node: a cable's thread that
+// hands a frame to a device of the node does it all, up to the node's other
+// device, where another cable takes the frame. It is 0, unknown, when a link of
+// the node is no such process, for the kernel then goes on into the next node, or
+// began in the one before.
+func kernelTime(n lab.NodeCounters, cables []lab.CableCounters) (sum measurement.Seconds) {
+	ends := 0
+	for _, c := range cables {
+		if c.B.Node == n.Node {
+			sum += measurement.SecondsOf(c.Forward.HandOverCPU)
+			ends++
+		}
+		if c.A.Node == n.Node {
+			sum += measurement.SecondsOf(c.Backward.HandOverCPU)
+			ends++
+		}
+	}
+	if ends == 0 || ends < len(n.Interfaces) {
+		return 0
+	}
+	return sum
 }
 
 // lineOf leaves of a host's counters those of the interfaces that lead onto a
@@ -202,7 +228,7 @@ func addNode(s *measurement.HopSample, n lab.NodeCounters, leads func(name strin
 
 // addCable adds what the process counts that is a link behind a node.
 func addCable(s *measurement.HopSample, c lab.CableCounters) {
-	s.CPU += measurement.SecondsOf(c.CPU)
+	s.CPU += measurement.SecondsOf(c.CPU - c.Forward.HandOverCPU - c.Backward.HandOverCPU)
 	for _, d := range []cable.DirectionCounters{c.Forward, c.Backward} {
 		s.DroppedPackets += float64(d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames)
 	}
@@ -219,7 +245,9 @@ func since(first, s measurement.HopSample) measurement.HopSample {
 	s.BackwardBytes -= first.BackwardBytes
 	s.BackwardPackets -= first.BackwardPackets
 	s.DroppedPackets -= first.DroppedPackets
-	s.CPU -= first.CPU
+	// Both are differences of estimates, which may overlap by a few readings.
+	s.CPU = max(s.CPU-first.CPU, 0)
+	s.KernelCPU = max(s.KernelCPU-first.KernelCPU, 0)
 	s.Alerts -= first.Alerts
 	s.Denied -= first.Denied
 	return s
