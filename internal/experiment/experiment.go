@@ -138,6 +138,10 @@ type Hop struct {
 	// OneWay hops are passed by on the way back.
 	OneWay bool
 
+	// AccountCPU makes the links at both sides of the hop processes, in whose time
+	// the kernel then does the hop's work.
+	AccountCPU bool
+
 	Rules     int       // of a firewall
 	Instances int       // of a firewall; Impairment acts on each
 	ScaleOut  *ScaleOut // of a firewall, nil for none

@@ -31,6 +31,8 @@ const (
 // not here applies to all.
 func HopTypesOf(key string) []HopType {
 	switch key {
+	case "account_cpu":
+		return HopTypes()[1:] // a cable is a process already
 	case "silent":
 		return []HopType{Router, Firewall, IDPS, NAT, LoadBalancer}
 	case "one_way":
@@ -242,8 +244,9 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			RateBitsPerSecond:        l.rate(&f.Rate),
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 		},
-		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
-		Silent: f.Silent || f.Type == string(Gateway), OneWay: f.OneWay,
+		MTU:        l.size(&f.MTU, minLinkMTU, maxLinkMTU),
+		AccountCPU: f.AccountCPU,
+		Silent:     f.Silent || f.Type == string(Gateway), OneWay: f.OneWay,
 		Rules: f.Rules, Instances: f.Instances, ScaleOut: l.scaleOut(f),
 		Mode: IDPSMode(f.Mode), InspectRateBitsPerSecond: l.rate(&f.InspectRate), RuleFile: string(f.RuleFile),
 		Translate: Translation(f.Translate), SilentHops: f.SilentHops,

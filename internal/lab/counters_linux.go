@@ -17,8 +17,7 @@ func (s *supervisor) answerCounters(m message) {
 	s.reply(answer)
 }
 
-// counters are those of the nodes that are asked for and of the cables that lead
-// from them towards the destination.
+// counters are those of the nodes that are asked for and of the cables at them.
 func (s *supervisor) counters(of wanted) (Counters, error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
@@ -43,7 +42,7 @@ func (s *supervisor) counters(of wanted) (Counters, error) {
 		s.mu.Lock()
 		w := s.cables[i]
 		s.mu.Unlock()
-		if w == nil || !of.end(l.A) {
+		if w == nil || !of.end(l.A) && !of.end(l.B) {
 			continue
 		}
 		counters, err := w.cableCounters(uint64(i))

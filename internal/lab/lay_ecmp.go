@@ -64,16 +64,21 @@ func (w *walk) instances(hop experiment.Hop) error {
 		table.Silent = hop.Silent
 		w.station(station{hop: len(w.path.Hops), table: &table})
 		in, out := w.pair(0, k), w.pair(1, k)
-		w.topology.Links = append(w.topology.Links,
-			Link{
+		links := []Link{
+			{
 				A: End{Node: before, Interface: fmt.Sprintf("to-%d", k), Address: in[0]},
 				B: End{Node: node, Interface: "to-source", Address: in[1]}, MTU: mtu,
 			},
-			Link{
+			{
 				A: End{Node: node, Interface: "to-destination", Address: out[0]},
 				B: End{Node: after, Interface: fmt.Sprintf("to-%d", k), Address: out[1]}, MTU: hop.MTU,
 				Cable: cableOf([]experiment.Impairment{hop.Impairment}, node, w.links+1),
-			})
+			},
+		}
+		for i := range links {
+			links[i].account(hop.AccountCPU)
+		}
+		w.topology.Links = append(w.topology.Links, links...)
 		there.Ways = append(there.Ways, filter.Way{Interface: fmt.Sprintf("to-%d", k), Via: in[1].Addr()})
 		back.Ways = append(back.Ways, filter.Way{Interface: fmt.Sprintf("to-%d", k), Via: out[0].Addr()})
 		w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: name, Instance: k, Node: node, Interface: "to-destination"})
@@ -160,9 +165,9 @@ func (w *walk) arrive(end End) error {
 		near, far := w.previous, end
 		near.Interface = fmt.Sprintf("to-backend-%d", k)
 		near.Address, far.Address = ends[0], ends[1]
-		w.topology.Links = append(w.topology.Links, Link{
-			A: near, B: far, MTU: w.mtu, Cable: cableOf(w.pending, near.Node+"/"+near.Interface, w.links),
-		})
+		link := Link{A: near, B: far, MTU: w.mtu, Cable: cableOf(w.pending, near.Node+"/"+near.Interface, w.links)}
+		link.account(w.accounted)
+		w.topology.Links = append(w.topology.Links, link)
 		addresses = append(addresses, far.Address.Addr())
 		w.path.Backends = append(w.path.Backends, Backend{Node: far.Node, Address: far.Address.Addr()})
 		if last >= 0 {

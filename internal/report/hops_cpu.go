@@ -59,8 +59,13 @@ func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) s
 		return ""
 	}
 	write := func(v []float64) string { return inBestUnit(median(v), measurement.SecondsPerByte) }
-	said := fmt.Sprintf("The lab's processors spent %s: %s in these hops as far as that is known, %s in soft interrupts, where the kernel forwards for the others and receives for the ends.",
-		write(machine), write(hops), write(softirq))
+	said := fmt.Sprintf("The lab's processors spent %s", write(machine))
+	separator := ": "
+	if median(hops) > 0 {
+		said += separator + write(hops) + " in these hops as far as that is known"
+		separator = ", "
+	}
+	said += separator + write(softirq) + " in soft interrupts, where the kernel forwards for other hops and receives for the ends."
 	c := m.cost(key{p.Name, t.Name, "cpu_seconds_per_byte"})
 	if p.Baseline || c == nil || c.N == 0 {
 		return said

@@ -33,7 +33,7 @@ func TestProcessorSentence(t *testing.T) {
 		r:     &measurement.Result{Costs: []measurement.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
 		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
-	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for the others and receives for the ends."
+	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for other hops and receives for the ends."
 	more := " Against no firewall that is +5.00 ns/B [+3.00, +7.00], block by block: what the hops of this path cost more, the kernel's share of them included."
 	flows := test{Name: "flows-1"}
 	plain := func(s string) string { return strings.ReplaceAll(s, nbsp, " ") }
@@ -47,6 +47,11 @@ func TestProcessorSentence(t *testing.T) {
 		{"a path with a cost", m.Paths[1], flows, nil, spent + more},
 		{"the baseline", m.Paths[0], flows, nil, spent},
 		{"another test", m.Paths[1], test{Name: "flows-64"}, nil, spent},
+		{"hops without a time of their own", m.Paths[0], flows, func(t *measurement.Trial) {
+			for i := range t.HopSeries[0].Samples {
+				t.HopSeries[0].Samples[i].CPU, t.HopSeries[0].Samples[i].KernelCPU = 0, 0
+			}
+		}, strings.Replace(spent, " 8.00 ns/B in these hops as far as that is known,", "", 1)},
 		{"no readings", m.Paths[1], flows, func(t *measurement.Trial) { t.LabCPU = nil }, ""},
 		{"readings of less than half of the time", m.Paths[1], flows, func(t *measurement.Trial) { t.LabCPU = t.LabCPU[:5] }, ""},
 		{"readings without order", m.Paths[1], flows, func(t *measurement.Trial) { slices.Reverse(t.LabCPU) }, ""},

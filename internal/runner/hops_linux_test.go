@@ -14,6 +14,9 @@ const wires = `
     hops:
       - {type: cable, name: access, delay: 1ms}
       - {type: router, name: hop}
+  - name: accounted
+    hops:
+      - {type: router, name: hop, account_cpu: true}
 `
 
 // A path of cables alone has counters, too: those of its link, and the time of
@@ -21,10 +24,12 @@ const wires = `
 func TestCablesCount(t *testing.T) {
 	l := labOf(t, wires)
 	spec := measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.3, MaxWarmup: 0.05}
-	for path, hops := range map[string]map[string]bool{ // whether it is a process
-		"direct":  {"cable": false},
-		"delayed": {"peering": true},
-		"behind":  {"access": true, "hop": false},
+	type processor struct{ process, kernel bool } // whose time is known
+	for path, hops := range map[string]map[string]processor{
+		"direct":    {"cable": {}},
+		"delayed":   {"peering": {process: true}},
+		"behind":    {"access": {process: true}, "hop": {}},
+		"accounted": {"hop": {process: true, kernel: true}},
 	} {
 		out := l.measure(t, path, spec)
 		if len(out.HopSeries) != len(hops) {
@@ -36,9 +41,12 @@ func TestCablesCount(t *testing.T) {
 		}
 		for _, s := range out.HopSeries {
 			last := s.Samples[len(s.Samples)-1]
-			process, known := hops[s.Name]
-			if !known || process != (last.CPU > 0) {
-				t.Errorf("%s: %s took %v s of a processor", path, s.Name, last.CPU)
+			want, known := hops[s.Name]
+			if !known || want != (processor{last.CPU > 0, last.KernelCPU > 0}) {
+				t.Errorf("%s: %s took %v s of a processor, the kernel in it %v s", path, s.Name, last.CPU, last.KernelCPU)
+			}
+			if all := out.LabCPU[len(out.LabCPU)-1].Busy; last.KernelCPU > all {
+				t.Errorf("%s: the kernel took %v s in %s, all processors %v s", path, last.KernelCPU, s.Name, all)
 			}
 			// Every packet has 66 bytes of headers at least; what the receiver
 			// confirmed has passed before the last reading.
