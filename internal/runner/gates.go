@@ -42,7 +42,7 @@ const (
 	// Of more than manyFlows, only as much as that many must carry is asked of
 	// all together: some starve, and that is a result.
 	minimumBytesPerFlow = 64 << 10
-	manyFlows           = 16
+	manyFlows           = 64
 	// minimumPackets below which a share of lost packets says nothing.
 	minimumPackets = 100
 	// headersBytes are those of IPv4 and UDP, the least that a packet has on the
