@@ -202,18 +202,6 @@ func backwardShare(t *measurement.Trial, spec measurement.Spec) float64 {
 	return 0
 }
 
-// unexplained is what remains of the bytes that a hop counted more than the
-// receivers confirmed, after those that queues behind it may have taken in; or of
-// those that it counted less, after what they may have given out. Whether the
-// queues are behind it or before, nobody knows, so they explain no more than
-// there is.
-func unexplained(more, queued float64) float64 {
-	if more > 0 {
-		return max(more-max(queued, 0), 0)
-	}
-	return min(more-min(queued, 0), 0)
-}
-
 // underWay is by how many bytes the flows of one direction had more under way at
 // a moment than at an earlier one: sent, and not yet acknowledged. What waits in a
 // queue that grows has passed the hops before it and reached no receiver. It is 0
@@ -247,26 +235,40 @@ func inFlight(info []measurement.TCPInfo, x float64) float64 {
 }
 
 // hopCheck is how much more one hop counted in one direction than the receivers
-// confirmed, as a fraction of that, trial by trial.
+// confirmed, as a fraction of that, trial by trial; and how much more the senders
+// had under way, which may be why and excuses nothing.
 type hopCheck struct {
 	hop         string
 	back        bool
 	differences []float64
+	queued      []float64
 }
 
-func (c hopCheck) agrees() bool {
-	return !slices.ContainsFunc(c.differences, func(d float64) bool { return d > hopsAgree || d < -hopsAgree })
+// apart is in how many trials the hop does not agree with the receivers, and in
+// how many of those a queue that grew or shrank would be reason enough.
+func (c hopCheck) apart() (trials, explained int) {
+	for i, d := range c.differences {
+		if math.Abs(d) <= hopsAgree {
+			continue
+		}
+		trials++
+		if q := c.queued[i]; d*q > 0 && math.Abs(d-q) <= hopsAgree {
+			explained++
+		}
+	}
+	return trials, explained
 }
 
 // checkHops holds what the hops counted against what the receivers confirmed.
 func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []hopCheck {
 	var out []hopCheck
-	note := func(hop string, back bool, difference float64) {
+	note := func(hop string, back bool, difference, queued float64) {
 		i := slices.IndexFunc(out, func(c hopCheck) bool { return c.hop == hop && c.back == back })
 		if i < 0 {
 			i, out = len(out), append(out, hopCheck{hop: hop, back: back})
 		}
 		out[i].differences = append(out[i].differences, difference)
+		out[i].queued = append(out[i].queued, queued)
 	}
 	for _, t := range trials {
 		back := backwardShare(t, spec)
@@ -278,10 +280,10 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 			forward, backward := w.payload(from, to, headersOf(t, spec, tunnel))
 			ends := confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
-				note(w.label(), false, unexplained(forward-there, underWay(t, spec, false, from, to))/there)
+				note(w.label(), false, forward/there-1, underWay(t, spec, false, from, to)/there)
 			}
 			if here := ends * back; here > 0 {
-				note(w.label(), true, unexplained(backward-here, underWay(t, spec, true, from, to))/here)
+				note(w.label(), true, backward/here-1, underWay(t, spec, true, from, to)/here)
 			}
 		}
 	}
@@ -304,15 +306,9 @@ func agreement(checks []hopCheck) []string {
 			if c.back != back {
 				continue
 			}
-			if !c.agrees() {
-				apart := 0
-				for _, d := range c.differences {
-					if d > hopsAgree || d < -hopsAgree {
-						apart++
-					}
-				}
-				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s).",
-					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), trimmedPercent(hopsAgree), signedRange(c.differences)))
+			if apart, explained := c.apart(); apart > 0 {
+				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
+					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), trimmedPercent(hopsAgree), signedRange(c.differences), queueReason(apart, explained)))
 				continue
 			}
 			agreeing = append(agreeing, c.hop)
@@ -326,6 +322,19 @@ func agreement(checks []hopCheck) []string {
 			way, conjoined(agreeing), trimmedPercent(hopsAgree), quantity.Count(trials, "trial"), signedRange(all)))
 	}
 	return out
+}
+
+// queueReason says in how many of the trials in which a hop does not agree the
+// queues may be why.
+func queueReason(apart, explained int) string {
+	const reason = "the senders had as much more or less under way when the window closed than when it opened, which waits in a queue that the hop has counted or has yet to count"
+	switch explained {
+	case 0:
+		return ""
+	case apart:
+		return "; " + reason
+	}
+	return fmt.Sprintf("; in %d of them %s", explained, reason)
 }
 
 // conjoined lists names: "a, b and c".

@@ -90,9 +90,9 @@ func TestHopsAgreeBothWays(t *testing.T) {
 	}
 	trial.HopSeries = []measurement.HopSeries{there}
 	for direction, want := range map[measurement.Direction][]hopCheck{
-		measurement.Both:    {{"r", false, []float64{0}}, {"r", true, []float64{-0.2}}},
-		measurement.Send:    {{"r", false, []float64{-0.25}}},
-		measurement.Receive: {{"r", true, []float64{-0.8}}},
+		measurement.Both:    {{"r", false, []float64{0}, nil}, {"r", true, []float64{-0.2}, nil}},
+		measurement.Send:    {{"r", false, []float64{-0.25}, nil}},
+		measurement.Receive: {{"r", true, []float64{-0.8}, nil}},
 	} {
 		got := checkHops([]*measurement.Trial{trial}, measurement.Spec{Kind: measurement.TCP, Direction: direction}, "")
 		if len(got) != len(want) {
@@ -104,25 +104,44 @@ func TestHopsAgreeBothWays(t *testing.T) {
 			}
 		}
 	}
-	// What waits in a queue behind the hop has reached nobody; no more is explained.
+	// What waits in a queue behind the hop has reached nobody: that is said, and
+	// the hop still does not agree.
 	queued := *trial
 	queued.Flows = []measurement.Flow{{Info: []measurement.TCPInfo{{At: 0, InFlight: 1e6}, {At: 1, InFlight: 21e6}}}}
 	queued.HopSeries = []measurement.HopSeries{counting("r", 0, bins, 1.2)}
-	if got := checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, ""); len(got) != 1 || math.Abs(got[0].differences[0]) > 1e-9 {
+	got := checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, "")
+	if len(got) != 1 || math.Abs(got[0].differences[0]-0.2) > 1e-9 || math.Abs(got[0].queued[0]-0.2) > 0.02 {
 		t.Errorf("with what waits: %+v", got)
 	}
-	for _, c := range []struct{ more, queued, want float64 }{
-		{5, 3, 2}, {5, 8, 0}, {5, -3, 5}, {-5, -3, -2}, {-5, -8, 0}, {-5, 3, -5}, {0, 3, 0}, {0, -3, 0},
-	} {
-		if got := unexplained(c.more, c.queued); got != c.want {
-			t.Errorf("unexplained(%v, %v) = %v, want %v", c.more, c.queued, got, c.want)
-		}
+	said := agreement(got)
+	if len(said) != 1 || !strings.Contains(said[0], "does not agree") || !strings.Contains(said[0], "waits in a queue") {
+		t.Errorf("with what waits, it says %q", said)
 	}
 	// Too little of the window is covered for a comparison.
 	short := *trial
 	short.HopSeries = []measurement.HopSeries{{Name: "r", Samples: there.Samples[:5]}}
 	if got := checkHops([]*measurement.Trial{&short}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, ""); got != nil {
 		t.Errorf("0.38 s of 0.9 s are compared: %+v", got)
+	}
+}
+
+// A queue is a reason for what it accounts for, no more, and in its direction.
+func TestQueueIsAReason(t *testing.T) {
+	for _, c := range []struct {
+		differences, queued []float64
+		apart, explained    int
+	}{
+		{[]float64{0.02, -0.03}, []float64{0, 0.5}, 0, 0},
+		{[]float64{0.05, -0.05}, []float64{0.05, -0.06}, 2, 2},
+		{[]float64{0.05, 0.05, 0.2}, []float64{-0.05, 0.001, 0.1}, 3, 0},
+		{[]float64{0.05, 0.05}, []float64{0.2, 0.03}, 2, 1},
+	} {
+		apart, explained := hopCheck{differences: c.differences, queued: c.queued}.apart()
+		reason := queueReason(apart, explained)
+		if apart != c.apart || explained != c.explained || (explained > 0) != strings.Contains(reason, "waits in a queue") ||
+			(explained > 0 && explained < apart) != strings.Contains(reason, "in 1 of them") {
+			t.Errorf("%v with %v: %d, %d %q; want %d, %d", c.differences, c.queued, apart, explained, reason, c.apart, c.explained)
+		}
 	}
 }
 
