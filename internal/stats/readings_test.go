@@ -2,7 +2,6 @@ package stats
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +114,14 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
+func wholeNumbers(values []int) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = float64(v)
+	}
+	return out
+}
+
 func TestAutocorrelation(t *testing.T) {
 	for _, c := range []struct {
 		readings []float64
@@ -141,15 +148,17 @@ func TestAutocorrelation(t *testing.T) {
 		if ok && (math.IsNaN(r) || math.Abs(r) > 1+1e-9) {
 			t.Fatalf("%v of %v", r, readings)
 		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		// Whole numbers, so that moving and stretching them loses no digits.
+		readings := wholeNumbers(rapid.SliceOfN(rapid.IntRange(-1e6, 1e6), 3, 40).Draw(t, "readings"))
 		moved := make([]float64, len(readings))
 		for i, v := range readings {
 			moved[i] = 1e3 + 7*v
 		}
-		if slices.Max(readings)-slices.Min(readings) < 1e-3 {
-			return // moved by 1000, they keep too few digits of what tells them apart
-		}
-		if s, same := Autocorrelation(moved); ok && same && math.Abs(r-s) > 1e-6 {
-			t.Fatalf("%v becomes %v when the readings are moved and stretched", r, s)
+		r, ok := Autocorrelation(readings)
+		if s, same := Autocorrelation(moved); same != ok || math.Abs(r-s) > 1e-9 {
+			t.Fatalf("%v (%v) becomes %v (%v) when the readings are moved and stretched", r, ok, s, same)
 		}
 	})
 	for i := range 3 {
