@@ -31,8 +31,8 @@ type Outcome struct {
 	// of the path.
 	HopSeries []HopSeries `json:"hop_series,omitempty"`
 	// LabCPU is the processor time of the machine that both endpoints and all hops
-	// of a lab share, read with the hops' counters: a hop that the kernel is has
-	// none of its own.
+	// of a lab share, read with the hops' counters: not every hop that the kernel
+	// is has a KernelCPU of its own.
 	LabCPU []CPUSample `json:"lab_cpu,omitempty"`
 	// Pairs are what each of several pairs of endpoints brought back that did
 	// the test at the same time; the Outcome itself is then all of them together.
