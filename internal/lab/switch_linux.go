@@ -83,9 +83,8 @@ func (s *supervisor) answerSwitch(m message) {
 	s.reply(answer)
 }
 
-// switchTo replaces the routes that the state of a path is about. The kernel
-// replaces each in one step, so that there is a route at any moment, and has
-// connections look for theirs again.
+// switchTo replaces the routes that the state of a path is about. There is a
+// route at any moment, and the kernel has connections look for theirs again.
 func (s *supervisor) switchTo(path string) error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
@@ -107,12 +106,26 @@ func (s *supervisor) switchTo(path string) error {
 	return nil
 }
 
-// replaceRoute adds a route in the place of the one to the same destination.
+// understudyMetric is that of a second route to a destination that is switched;
+// the first has 0, which the kernel prefers.
+const understudyMetric = 1 << 16
+
+// replaceRoute adds a route in the place of the one to the same destination,
+// and before that, one just like it with a larger metric. A packet whose lookup
+// has found a route that is replaced before it is read (fib_dead in
+// fib_table_lookup of net/ipv4/fib_trie.c) is passed on to the next in the
+// list, and would be answered "unreachable" if there were none.
 func (n *node) replaceRoute(r Route) error {
 	link, err := n.handle.LinkByName(r.Interface)
 	if err != nil {
 		return fmt.Errorf("find the interface: %w", err)
 	}
-	route := kernelRoute(r, n.spec.CongestionControl, link.Attrs().Index)
-	return n.handle.RouteReplace(&route)
+	for _, metric := range []int{understudyMetric, 0} {
+		route := kernelRoute(r, n.spec.CongestionControl, link.Attrs().Index)
+		route.Priority = metric
+		if err := n.handle.RouteReplace(&route); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -74,20 +75,33 @@ func TestSwitchInPlace(t *testing.T) {
 				switchTo(t, l, p.Name)
 				checkPath(t, l, p)
 			}
-			// The kernel has each of the routes once, however often they were replaced.
+			// The kernel has each of the routes once, and an understudy of those that
+			// are switched, however often they were replaced.
+			type place struct {
+				Dst    string `json:"dst"`
+				Metric int    `json:"metric"`
+			}
 			var routes []struct {
-				Dst string `json:"dst"`
+				place
 				Dev string `json:"dev"`
 			}
 			if err := json.Unmarshal([]byte(must(t, l, "gateway/edge", "ip", "-j", "route")), &routes); err != nil {
 				t.Fatal(err)
 			}
-			seen := map[string]string{}
+			seen := map[place]string{}
 			for _, r := range routes {
-				if other, twice := seen[r.Dst]; twice {
+				if other, twice := seen[r.place]; twice {
 					t.Errorf("two routes to %s, by %s and by %s", r.Dst, other, r.Dev)
 				}
-				seen[r.Dst] = r.Dev
+				seen[r.place] = r.Dev
+			}
+			for at, dev := range seen {
+				if first := seen[place{Dst: at.Dst}]; at.Metric != 0 && (at.Metric != understudyMetric || dev != first) {
+					t.Errorf("the route to %s by %s with metric %d is no understudy of that by %s", at.Dst, dev, at.Metric, first)
+				}
+			}
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(seen)), func(p place) bool { return p.Metric != 0 }) {
+				t.Error("no route has an understudy")
 			}
 		})
 	}
@@ -106,13 +120,13 @@ func TestSwitchLosesNothing(t *testing.T) {
 	p := paths[1]
 	done := make(chan string, 1)
 	go func() {
-		text, _ := output(t, l, p.SourceNode, "ping", "-n", "-c", "300", "-i", "0.002", "-W", "5", "-q", "-I", p.Source.String(), p.Destination.String())
+		text, _ := output(t, l, p.SourceNode, "ping", "-n", "-f", "-c", "10000", "-W", "5", "-q", "-I", p.Source.String(), p.Destination.String())
 		done <- text
 	}()
 	for i := 0; ; i++ {
 		select {
 		case text := <-done:
-			if !strings.Contains(text, "300 packets transmitted, 300 received, 0% packet loss") {
+			if !strings.Contains(text, "10000 packets transmitted, 10000 received, 0% packet loss") {
 				t.Errorf("after %d switches:\n%s", i, text)
 			}
 			if i < 3 {
