@@ -137,9 +137,7 @@ type Hop struct {
 	Silent bool
 	// OneWay hops are passed by on the way back.
 	OneWay bool
-
-	// AccountCPU makes the links at both sides of the hop processes, in whose time
-	// the kernel then does the hop's work.
+	// AccountCPU times the kernel's work on packets in the hop.
 	AccountCPU bool
 
 	Rules     int       // of a firewall

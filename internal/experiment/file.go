@@ -134,8 +134,8 @@ type FileHop struct {
 	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
 	// MTU of the link; 1500B when left out.
 	MTU SizeText `json:"mtu,omitempty"`
-	// Whether the kernel's work in the hop gets a processor time of its own, for
-	// which the links at both its sides become processes; false when left out.
+	// Whether the kernel's work in the hop is timed, which slows each packet by
+	// about 0.15 µs; false when left out.
 	AccountCPU bool `json:"account_cpu,omitempty"`
 	// Whether the hop never answers with ICMP, so that a trace shows a star;
 	// gateways never do. False when left out.

@@ -17,9 +17,6 @@ func (l *loader) pairs(e *Experiment) {
 		}
 		for j := range f.Hops {
 			hop := &f.Hops[j]
-			if hop.AccountCPU {
-				l.wrong(&hop.AccountCPU, "leave out account_cpu or the pairs", "processes for its links would wait for those of %d pairs of hosts", e.Pairs)
-			}
 			switch {
 			case hop.Type == string(LoadBalancer):
 				l.wrong(&hop.Type, "leave out the hop or the pairs", "back ends stand for one destination, and there are %d pairs", e.Pairs)

@@ -32,7 +32,7 @@ const (
 func HopTypesOf(key string) []HopType {
 	switch key {
 	case "account_cpu":
-		return HopTypes()[1:] // a cable is a process already
+		return HopTypes()[1:] // a cable has no node
 	case "silent":
 		return []HopType{Router, Firewall, IDPS, NAT, LoadBalancer}
 	case "one_way":
@@ -244,9 +244,8 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			RateBitsPerSecond:        l.rate(&f.Rate),
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 		},
-		MTU:        l.size(&f.MTU, minLinkMTU, maxLinkMTU),
-		AccountCPU: f.AccountCPU,
-		Silent:     f.Silent || f.Type == string(Gateway), OneWay: f.OneWay,
+		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
+		Silent: f.Silent || f.Type == string(Gateway), OneWay: f.OneWay, AccountCPU: f.AccountCPU,
 		Rules: f.Rules, Instances: f.Instances, ScaleOut: l.scaleOut(f),
 		Mode: IDPSMode(f.Mode), InspectRateBitsPerSecond: l.rate(&f.InspectRate), RuleFile: string(f.RuleFile),
 		Translate: Translation(f.Translate), SilentHops: f.SilentHops,

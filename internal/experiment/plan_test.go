@@ -64,7 +64,7 @@ func TestLoadRoutingAppliance(t *testing.T) {
 	}
 	want := Path{Name: "one-appliance", Title: "one appliance", Hops: []Hop{
 		{Type: Cable, Name: "peering", Impairment: Impairment{Delay: 334 * time.Microsecond}, Parameters: map[string]string{"delay": "334us"}},
-		{Type: Router, Name: "appliance", Impairment: Impairment{Delay: 1093 * time.Microsecond}, Parameters: map[string]string{"delay": "1093us"}},
+		{Type: Router, Name: "appliance", Impairment: Impairment{Delay: 1093 * time.Microsecond}, Parameters: map[string]string{"delay": "1093us", "account_cpu": "true"}, AccountCPU: true},
 	}}
 	if !reflect.DeepEqual(e.Paths[1], want) {
 		t.Errorf("got %+v, want %+v", e.Paths[1], want)

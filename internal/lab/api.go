@@ -63,6 +63,9 @@ type NodeCounters struct {
 	Connections *uint64 `json:"connections,omitempty"`
 	// FilterDropped is what the packet filter refused to forward.
 	FilterDropped uint64 `json:"filter_dropped_packets,omitempty"`
+	// KernelWork is the processor time that the kernel spent on packets in the
+	// node, nil where it is not timed.
+	KernelWork *time.Duration `json:"kernel_work_nanoseconds,omitempty"`
 }
 
 // InterfaceCounters are the kernel's counters of one interface since it was

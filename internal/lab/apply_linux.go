@@ -62,7 +62,7 @@ func parallel(n int, f func(i int) error) error {
 func (b *builder) network(plan Plan) error {
 	sysctls := make(map[string][]Operation)
 	configure := make(map[string][]Operation)
-	var meters, links, tunnels, filters, divisions []Operation
+	var meters, links, tunnels, filters, stopwatches, divisions []Operation
 	for _, o := range plan {
 		switch o.Verb {
 		case SetSysctl:
@@ -77,6 +77,8 @@ func (b *builder) network(plan Plan) error {
 			configure[o.Node] = append(configure[o.Node], o)
 		case SetFilter:
 			filters = append(filters, o)
+		case TimeWork:
+			stopwatches = append(stopwatches, o)
 		case SpreadFlow, Balance:
 			divisions = append(divisions, o)
 		}
@@ -132,6 +134,9 @@ func (b *builder) network(plan Plan) error {
 		return nil
 	})
 	if err != nil {
+		return err
+	}
+	if err := b.timeWork(stopwatches); err != nil {
 		return err
 	}
 	if err := b.enterNeighbours(); err != nil {

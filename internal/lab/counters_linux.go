@@ -104,17 +104,23 @@ func (n *node) counters() (NodeCounters, error) {
 			dropped[a.LinkIndex] += uint64(a.Statistics.Queue.Drops)
 		}
 	}
+	var received uint64
 	for _, l := range links {
 		a := l.Attrs()
-		if a.Name == "lo" || a.Statistics == nil {
+		if a.Name == "lo" || a.Name == stopwatchDevice || a.Name == stopwatchSink || a.Statistics == nil {
 			continue
 		}
+		received += a.Statistics.RxPackets
 		c.Interfaces = append(c.Interfaces, InterfaceCounters{
 			Name:          a.Name,
 			ReceivedBytes: a.Statistics.RxBytes, ReceivedPackets: a.Statistics.RxPackets, ReceivedDropped: a.Statistics.RxDropped,
 			SentBytes: a.Statistics.TxBytes, SentPackets: a.Statistics.TxPackets, SentDropped: a.Statistics.TxDropped,
 			EgressDropped: dropped[a.Index],
 		})
+	}
+	if n.stopwatch != nil {
+		spent := n.stopwatch.spent(received)
+		c.KernelWork = &spent
 	}
 	err = n.countFilter(&c)
 	return c, err

@@ -167,12 +167,10 @@ type walk struct {
 	inspect  *IDPS // of the link in the making
 	// inspectRate is in bit/s, 0 unlimited.
 	inspectRate float64
-	// accounted says that the link in the making is to be a process.
-	accounted bool
-	links     int
-	names     map[string]int // of nodes, and how often
-	stations  []station
-	backends  int // of the path's load balancer
+	links       int
+	names       map[string]int // of nodes, and how often
+	stations    []station
+	backends    int // of the path's load balancer
 	// inside are the addresses of the ends of the path's tunnel, for each pair.
 	inside [][2]netip.Addr
 	spans  []span // the hops so far
@@ -254,12 +252,11 @@ func (w *walk) hop(hop experiment.Hop) error {
 // the last of the topology's, and begins the next link there.
 func (w *walk) forwarder(hop experiment.Hop) error {
 	node := nodeFor(w.path.Name, cmp.Or(hop.Name, string(hop.Type)), w.names)
-	w.topology.Nodes = append(w.topology.Nodes, Node{Name: node, Forward: true})
-	w.accounted = w.accounted || hop.AccountCPU
+	w.topology.Nodes = append(w.topology.Nodes, Node{Name: node, Forward: true, Stopwatch: hop.AccountCPU})
 	if err := w.join(End{Node: node, Interface: "to-source"}); err != nil {
 		return err
 	}
-	w.previous, w.accounted = End{Node: node, Interface: "to-destination"}, hop.AccountCPU
+	w.previous = End{Node: node, Interface: "to-destination"}
 	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: cmp.Or(hop.Name, string(hop.Type)), Node: node, Interface: w.previous.Interface})
 	return nil
 }
@@ -290,18 +287,9 @@ func (w *walk) link(next End) (netip.Addr, error) {
 		Cable: cableOf(w.pending, w.path.Name, w.links),
 	}
 	w.inspected(&link)
-	link.account(w.accounted)
 	w.topology.Links = append(w.topology.Links, link)
-	w.pending, w.mtu, w.accounted, w.links = nil, 0, false, w.links+1
+	w.pending, w.mtu, w.links = nil, 0, w.links+1
 	return next.Address.Addr(), nil
-}
-
-// account makes a plain link a process, which does nothing to frames, if it is to
-// be one.
-func (l *Link) account(wanted bool) {
-	if wanted && l.Cable == nil {
-		l.Cable = &cable.Config{}
-	}
 }
 
 func address(path, link, host int) netip.Prefix {

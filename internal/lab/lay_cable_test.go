@@ -2,7 +2,6 @@ package lab
 
 import (
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -47,50 +46,6 @@ func TestLeadingCables(t *testing.T) {
 		watched := paths[0].Watched()
 		if test.want == nil && len(watched) != len(paths[0].HopNodes) || test.want != nil && (len(watched) != len(paths[0].HopNodes)+1 || watched[0].Hop != test.want.Hop) {
 			t.Errorf("%s: watched are %+v", name, watched)
-		}
-	}
-}
-
-// Every link of a hop whose processor time is wanted is a process, and no other.
-func TestAccountCPU(t *testing.T) {
-	hop := func(kind experiment.HopType, name string) experiment.Hop {
-		return experiment.Hop{Type: kind, Name: name, AccountCPU: true, Instances: 1, Rules: 1, Backends: 2}
-	}
-	nat := hop(experiment.NAT, "n")
-	nat.Translate = experiment.TranslateSource
-	fleet := hop(experiment.Firewall, "fw")
-	fleet.Instances = 3
-	plain := experiment.Hop{Type: experiment.Router, Name: "plain"}
-	for name, test := range map[string]struct {
-		hop   experiment.Hop
-		nodes []string
-	}{
-		"router":    {hop(experiment.Router, "r"), []string{"p/r"}},
-		"firewall":  {hop(experiment.Firewall, "fw"), []string{"p/fw"}},
-		"instances": {fleet, []string{"p/fw.1", "p/fw.2", "p/fw.3"}},
-		"nat":       {nat, []string{"p/n"}},
-		"gateway":   {hop(experiment.Gateway, "g"), []string{"p/g"}},
-		"balancer":  {hop(experiment.LoadBalancer, "lb"), []string{"p/lb"}},
-	} {
-		e := routingAppliance()
-		hops := []experiment.Hop{plain, {Type: experiment.Router, Name: "between"}, test.hop}
-		e.Paths = []experiment.Path{{Name: "p", Hops: hops}}
-		topology, _, err := FromExperiment(e)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		seen := 0
-		for _, l := range topology.Links {
-			at := slices.Contains(test.nodes, l.A.Node) || slices.Contains(test.nodes, l.B.Node)
-			if at {
-				seen++
-			}
-			if at != (l.Cable != nil) {
-				t.Errorf("%s: link %s is a process: %v", name, l.name(), l.Cable != nil)
-			}
-		}
-		if seen < 2*len(test.nodes) {
-			t.Errorf("%s: %d links at %v", name, seen, test.nodes)
 		}
 	}
 }

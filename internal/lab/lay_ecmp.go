@@ -59,7 +59,7 @@ func (w *walk) instances(hop experiment.Hop) error {
 	w.topology.Nodes = append(w.topology.Nodes, Node{Name: before, Forward: true, Spread: &there})
 	for k := 1; k <= n; k++ {
 		node := nodeFor(w.path.Name, fmt.Sprintf("%s.%d", name, k), w.names)
-		w.topology.Nodes = append(w.topology.Nodes, Node{Name: node, Forward: true})
+		w.topology.Nodes = append(w.topology.Nodes, Node{Name: node, Forward: true, Stopwatch: hop.AccountCPU})
 		table := firewallTable(hop)
 		table.Silent = hop.Silent
 		w.station(station{hop: len(w.path.Hops), table: &table})
@@ -74,9 +74,6 @@ func (w *walk) instances(hop experiment.Hop) error {
 				B: End{Node: after, Interface: fmt.Sprintf("to-%d", k), Address: out[1]}, MTU: hop.MTU,
 				Cable: cableOf([]experiment.Impairment{hop.Impairment}, node, w.links+1),
 			},
-		}
-		for i := range links {
-			links[i].account(hop.AccountCPU)
 		}
 		w.topology.Links = append(w.topology.Links, links...)
 		there.Ways = append(there.Ways, filter.Way{Interface: fmt.Sprintf("to-%d", k), Via: in[1].Addr()})
@@ -166,7 +163,6 @@ func (w *walk) arrive(end End) error {
 		near.Interface = fmt.Sprintf("to-backend-%d", k)
 		near.Address, far.Address = ends[0], ends[1]
 		link := Link{A: near, B: far, MTU: w.mtu, Cable: cableOf(w.pending, near.Node+"/"+near.Interface, w.links)}
-		link.account(w.accounted)
 		w.topology.Links = append(w.topology.Links, link)
 		addresses = append(addresses, far.Address.Addr())
 		w.path.Backends = append(w.path.Backends, Backend{Node: far.Node, Address: far.Address.Addr()})

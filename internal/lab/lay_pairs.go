@@ -76,9 +76,6 @@ func (l *layout) pairsFit(p experiment.Path) error {
 		}
 	}
 	for _, hop := range p.Hops {
-		if hop.AccountCPU {
-			return fmt.Errorf("the links of hop %s cannot be processes beside those of %d pairs of hosts; leave out account_cpu or the pairs", hop.Name, l.e.Pairs)
-		}
 		if hop.Type == experiment.LoadBalancer || hop.Type == experiment.NAT && hop.Translate != experiment.TranslateSource {
 			return fmt.Errorf("hop %s stands for one destination, and there are %d pairs; leave out the hop or the pairs", hop.Name, l.e.Pairs)
 		}

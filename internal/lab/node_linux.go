@@ -24,6 +24,8 @@ type node struct {
 	connections *os.File
 	// refused are the wished sysctls that could not be set, with the reason.
 	refused []string
+	// stopwatch times the kernel's work on packets; nil for none.
+	stopwatch *stopwatch
 	// sharing says that its interfaces have one meter (see egress_linux.go).
 	sharing bool
 }

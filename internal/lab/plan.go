@@ -30,6 +30,7 @@ const (
 	MeterRate   Verb = "egress"  // put a token bucket on an interface
 	AddRoute    Verb = "route"   // add a static route
 	SetFilter   Verb = "filter"  // put the node's packet filter in place
+	TimeWork    Verb = "time"    // stamp packets on entry and leaving, if possible
 	RunCable    Verb = "cable"   // start the process that carries a cable's frames
 	RunAgent    Verb = "agent"   // start the program of a node
 	SpreadFlow  Verb = "spread"  // spread flows over several ways
@@ -54,6 +55,8 @@ type Operation struct {
 	Key, Value string // SetSysctl
 	// Wish marks a sysctl that may be refused: it is recorded, not an error.
 	Wish bool
+
+	Interfaces []string // TimeWork
 
 	Filter  filter.Table    // SetFilter
 	Tunnel  Tunnel          // AddTunnel
@@ -92,6 +95,8 @@ func (o Operation) String() string {
 		return fmt.Sprintf("address %s:%s %s%s", o.Node, o.Interface, o.Address, flag)
 	case MeterRate:
 		return fmt.Sprintf("egress %s:%s %s", o.Node, o.Interface, o.bucket)
+	case TimeWork:
+		return fmt.Sprintf("time %s:%s if possible", o.Node, strings.Join(o.Interfaces, ","))
 	case SetFilter:
 		return fmt.Sprintf("filter %s %s", o.Node, o.Filter)
 	case ShareEgress:
@@ -215,6 +220,7 @@ func (t Topology) Plan() (Plan, error) {
 			plan = append(plan, Operation{Verb: SetFilter, Node: n.Name, Filter: *n.Filter})
 		}
 	}
+	plan = append(plan, stopwatches(t)...)
 	for i, l := range t.Links {
 		if l.Cable != nil {
 			plan = append(plan, Operation{Verb: RunCable, Link: i, text: l.name() + " " + cableText(l)})
@@ -226,6 +232,26 @@ func (t Topology) Plan() (Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// stopwatches are on every interface of the nodes that have one.
+func stopwatches(t Topology) []Operation {
+	var ops []Operation
+	for _, n := range t.Nodes {
+		if !n.Stopwatch {
+			continue
+		}
+		o := Operation{Verb: TimeWork, Node: n.Name}
+		for _, l := range t.Links {
+			for _, e := range []End{l.A, l.B} {
+				if e.Node == n.Name {
+					o.Interfaces = append(o.Interfaces, e.Interface)
+				}
+			}
+		}
+		ops = append(ops, o)
+	}
+	return ops
 }
 
 func nodeSysctls(n Node) []Operation {

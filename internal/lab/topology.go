@@ -54,6 +54,9 @@ type Node struct {
 	ShareEgress bool `json:"share_egress,omitempty"`
 	// Tunnels that end in this node.
 	Tunnels []Tunnel `json:"tunnels,omitempty"`
+	// Stopwatch says that the kernel's work on packets in the node is timed, where
+	// the kernel can.
+	Stopwatch bool `json:"stopwatch,omitempty"`
 	// Spread and Balance divide flows among ways and back ends; nil for none.
 	Spread  *filter.Spread  `json:"spread,omitempty"`
 	Balance *filter.Balance `json:"balance,omitempty"`

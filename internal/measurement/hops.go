@@ -28,9 +28,9 @@ type HopSample struct {
 	// absent for hops without a process.
 	CPU Seconds `json:"cpu_seconds,omitempty"`
 	// KernelCPU is the processor time of the kernel's work on packets in the hop's
-	// node: filtering, translating, forwarding. It is known where every link of
-	// the node is a process, in whose time the kernel does that work; elsewhere it
-	// is done in the time of whatever runs, and absent.
+	// node: filtering, tracking, translating, forwarding. It is estimated from a
+	// random sample of the packets, and absent where the kernel cannot tell; of the
+	// instances that one node is, the first has it.
 	KernelCPU Seconds `json:"kernel_cpu_seconds,omitempty"`
 	// Connections is the size of the connection table, nil where there is none.
 	Connections *float64 `json:"connections,omitempty"`

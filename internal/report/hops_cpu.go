@@ -46,7 +46,7 @@ func spentIn(t *measurement.Trial) (s spent, ok bool) {
 
 // processorSentence says what the processors of the lab's machine spent on a
 // path, and how much more that is than on the baseline: what its hops cost more,
-// those included that the kernel is and that have no time of their own. It is
+// those included whose work in the kernel is not timed. It is
 // empty when nothing is known.
 func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) string {
 	var machine, softirq, hops []float64
@@ -65,7 +65,7 @@ func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) s
 		said += separator + write(hops) + " in these hops as far as that is known"
 		separator = ", "
 	}
-	said += separator + write(softirq) + " in soft interrupts, where the kernel forwards for other hops and receives for the ends."
+	said += separator + write(softirq) + " in soft interrupts, where the kernel forwards for hops and receives for the ends."
 	c := m.cost(key{p.Name, t.Name, "cpu_seconds_per_byte"})
 	if p.Baseline || c == nil || c.N == 0 {
 		return said

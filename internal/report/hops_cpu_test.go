@@ -33,7 +33,7 @@ func TestProcessorSentence(t *testing.T) {
 		r:     &measurement.Result{Costs: []measurement.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
 		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
-	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for other hops and receives for the ends."
+	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."
 	more := " Against no firewall that is +5.00 ns/B [+3.00, +7.00], block by block: what the hops of this path cost more, the kernel's share of them included."
 	flows := test{Name: "flows-1"}
 	plain := func(s string) string { return strings.ReplaceAll(s, nbsp, " ") }

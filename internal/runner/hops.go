@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,11 +118,16 @@ func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
 	out := make([]measurement.HopSeries, len(w.hops))
 	for i, h := range w.hops {
 		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance}
+		// The back ends of a balancer are one node, whose work is told once.
+		again := slices.ContainsFunc(w.hops[:i], func(other lab.HopNode) bool { return other.Node == h.Node })
 		var first measurement.HopSample
 		for _, reading := range w.readings {
 			s, ok := hopSample(h, h.Node == w.host, reading, started)
 			if !ok {
 				continue
+			}
+			if again {
+				s.KernelCPU = 0
 			}
 			if len(out[i].Samples) == 0 {
 				first = s
@@ -159,8 +165,8 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 			n = lineOf(n, h)
 		}
 		addNode(&s, n, h.Leads)
-		if !atHost {
-			s.KernelCPU = kernelTime(n, reading.Cables)
+		if n.KernelWork != nil {
+			s.KernelCPU = measurement.SecondsOf(*n.KernelWork)
 		}
 	}
 	for _, c := range reading.Cables {
@@ -169,29 +175,6 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 		}
 	}
 	return s, ok
-}
-
-// kernelTime is what the kernel spent on packets in a node: a cable's thread that
-// hands a frame to a device of the node does it all, up to the node's other
-// device, where another cable takes the frame. It is 0, unknown, when a link of
-// the node is no such process, for the kernel then goes on into the next node, or
-// began in the one before.
-func kernelTime(n lab.NodeCounters, cables []lab.CableCounters) (sum measurement.Seconds) {
-	ends := 0
-	for _, c := range cables {
-		if c.B.Node == n.Node {
-			sum += measurement.SecondsOf(c.Forward.HandOverCPU)
-			ends++
-		}
-		if c.A.Node == n.Node {
-			sum += measurement.SecondsOf(c.Backward.HandOverCPU)
-			ends++
-		}
-	}
-	if ends == 0 || ends < len(n.Interfaces) {
-		return 0
-	}
-	return sum
 }
 
 // lineOf leaves of a host's counters those of the interfaces that lead onto a
@@ -245,9 +228,9 @@ func since(first, s measurement.HopSample) measurement.HopSample {
 	s.BackwardBytes -= first.BackwardBytes
 	s.BackwardPackets -= first.BackwardPackets
 	s.DroppedPackets -= first.DroppedPackets
-	// Both are differences of estimates, which may overlap by a few readings.
+	// It is a difference with an estimate, which may overlap by a few readings.
 	s.CPU = max(s.CPU-first.CPU, 0)
-	s.KernelCPU = max(s.KernelCPU-first.KernelCPU, 0)
+	s.KernelCPU -= first.KernelCPU
 	s.Alerts -= first.Alerts
 	s.Denied -= first.Denied
 	return s

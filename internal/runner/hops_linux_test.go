@@ -29,7 +29,7 @@ func TestCablesCount(t *testing.T) {
 		"direct":    {"cable": {}},
 		"delayed":   {"peering": {process: true}},
 		"behind":    {"access": {process: true}, "hop": {}},
-		"accounted": {"hop": {process: true, kernel: true}},
+		"accounted": {"hop": {kernel: true}},
 	} {
 		out := l.measure(t, path, spec)
 		if len(out.HopSeries) != len(hops) {
@@ -57,5 +57,31 @@ func TestCablesCount(t *testing.T) {
 				t.Errorf("%s: %s has a connection table", path, s.Name)
 			}
 		}
+	}
+}
+
+const ruleSets = `
+  - name: few-rules
+    hops:
+      - {type: firewall, name: fw, rules: 1, account_cpu: true}
+  - name: many-rules
+    hops:
+      - {type: firewall, name: fw, rules: 20000, account_cpu: true}
+`
+
+// A firewall holds every packet of a flow that nobody has answered yet against all
+// its rules, and that is what its processor time shows.
+func TestRulesCostProcessorTime(t *testing.T) {
+	l := labOf(t, ruleSets)
+	spec := measurement.Spec{Kind: measurement.UDP, Flows: 1, Duration: 1, MaxWarmup: 0.05, RateBitsPerSecond: 20e6, PacketBytes: 200}
+	each := make(map[string]float64) // seconds a packet
+	for _, path := range []string{"few-rules", "many-rules"} {
+		out := l.measure(t, path, spec)
+		samples := out.HopSeries[0].Samples
+		last := samples[len(samples)-1]
+		each[path] = float64(last.KernelCPU) / (last.ForwardPackets + last.BackwardPackets)
+	}
+	if few, many := each["few-rules"], each["many-rules"]; few <= 0 || many < 5*few {
+		t.Errorf("with one rule a packet takes %.3g s, with 20000 %.3g s", few, many)
 	}
 }

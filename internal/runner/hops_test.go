@@ -211,31 +211,3 @@ func TestHopInterval(t *testing.T) {
 		}
 	}
 }
-
-// The kernel's work in a node is done in the time of the cables that hand frames
-// to it, and is known only when all its links are cables.
-func TestKernelTime(t *testing.T) {
-	link := func(a, b lab.End, forward, backward time.Duration) lab.CableCounters {
-		return lab.CableCounters{A: a, B: b, Counters: cable.Counters{
-			Forward: cable.DirectionCounters{HandOverCPU: forward}, Backward: cable.DirectionCounters{HandOverCPU: backward},
-		}}
-	}
-	in := link(lab.End{Node: "vm"}, lab.End{Node: "fw", Interface: "to-source"}, 3*time.Second, 5*time.Second)
-	out := link(lab.End{Node: "fw", Interface: "to-destination"}, lab.End{Node: "server"}, 7*time.Second, 11*time.Second)
-	two := []lab.InterfaceCounters{{Name: "to-source"}, {Name: "to-destination"}}
-	for _, c := range []struct {
-		name       string
-		interfaces []lab.InterfaceCounters
-		cables     []lab.CableCounters
-		want       measurement.Seconds
-	}{
-		{"cables on both sides", two, []lab.CableCounters{in, out}, 3 + 11},
-		{"a plain link behind", two, []lab.CableCounters{in}, 0},
-		{"a way past the next hop", append(two, lab.InterfaceCounters{Name: "bypass-0-1"}), []lab.CableCounters{in, out}, 0},
-		{"no link", nil, []lab.CableCounters{link(lab.End{Node: "vm"}, lab.End{Node: "server"}, time.Second, time.Second)}, 0},
-	} {
-		if got := kernelTime(lab.NodeCounters{Node: "fw", Interfaces: c.interfaces}, c.cables); got != c.want {
-			t.Errorf("%s: %v s, want %v", c.name, got, c.want)
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -16,6 +17,7 @@ type Feature struct {
 	Config string // the kernel's build option
 	Module string // where it is not built in
 	needed func(Table) bool
+	family nftables.TableFamily // 0 for IPv4
 	add    func(*builder) error
 }
 
@@ -58,6 +60,15 @@ func Features() []Feature {
 				return nil
 			},
 		},
+		{
+			Name: "stamps on packets", Serves: "what the kernel spends on packets in a hop", Config: "CONFIG_NETFILTER_EGRESS and CONFIG_NFT_DUP_NETDEV, Linux 5.16", Module: "nft_dup_netdev",
+			needed: func(Table) bool { return false },
+			family: nftables.TableFamilyNetdev,
+			add: func(b *builder) error {
+				b.stamp(Stopwatch{Interfaces: []string{"lo"}, Device: 1, Sink: "lo"})
+				return nil
+			},
+		},
 	}
 }
 
@@ -71,7 +82,7 @@ func (f Feature) Try(netns int) error {
 		return err
 	}
 	defer conn.CloseLasting()
-	b := builder{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: "hopbench-probe"}}
+	b := builder{conn: conn, table: &nftables.Table{Family: cmp.Or(f.family, nftables.TableFamilyIPv4), Name: "hopbench-probe"}}
 	conn.AddTable(b.table)
 	if err := f.add(&b); err != nil {
 		return err

@@ -1,0 +1,150 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
+)
+
+// The interfaces of a stopwatch, which are no part of the topology: copies of
+// packets leave through one and end at the other.
+const (
+	stopwatchDevice = "stopwatch"
+	stopwatchSink   = "stopwatch-sink"
+)
+
+// The ring holds stamps between two readings of a node's counters: 256 packets.
+const (
+	stampSlotBytes  = 256
+	stampBlockBytes = 4096
+	stampBlocks     = 64
+	stampSlots      = stampBlocks * stampBlockBytes / stampSlotBytes
+)
+
+// stopwatch times the kernel's work on packets in one node. Stamps that the ring
+// has no room for are lost: the mean of the others stands for all.
+type stopwatch struct {
+	fd     int
+	memory []byte // the ring of the packet socket
+	slot   int    // the next to be filled by the kernel
+	work   kernelWork
+}
+
+// timeWork starts the stopwatches of a plan. Where the kernel has no way to stamp
+// packets, that is a fact and nodes go without.
+func (b *builder) timeWork(ops []Operation) error {
+	return parallel(len(ops), func(i int) error {
+		err := b.nodes[ops[i].Node].startStopwatch(ops[i].Interfaces)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if fact := "what the kernel spends in hops is not known: " + err.Error(); !slices.Contains(b.facts, fact) {
+				b.facts = append(b.facts, fact)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", ops[i], explainKernel(err))
+		}
+		return nil
+	})
+}
+
+// startStopwatch puts one on the node's interfaces.
+func (n *node) startStopwatch(interfaces []string) error {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = stopwatchDevice
+	pair := netlink.NewVeth(attributes)
+	pair.PeerName = stopwatchSink
+	if err := n.handle.LinkAdd(pair); err != nil {
+		return fmt.Errorf("make veth pair %s: %w", stopwatchDevice, err)
+	}
+	index := 0
+	for _, name := range []string{stopwatchSink, stopwatchDevice} {
+		link, err := n.handle.LinkByName(name)
+		if err == nil {
+			err = n.handle.LinkSetUp(link)
+		}
+		if err != nil {
+			return fmt.Errorf("bring %s up: %w", name, err)
+		}
+		index = link.Attrs().Index
+	}
+	var w *stopwatch
+	err := n.within(func() (err error) {
+		w, err = openStopwatch(index)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := (filter.Stopwatch{Interfaces: interfaces, Device: index, Sink: stopwatchSink}).Apply(int(n.ns.Fd())); err != nil {
+		return errors.Join(err, w.close())
+	}
+	n.stopwatch = w
+	return nil
+}
+
+// openStopwatch receives what is sent through a device of the calling thread's
+// namespace, in a ring in which the kernel writes when it was sent
+// (Documentation/networking/packet_mmap.rst).
+func openStopwatch(index int) (*stopwatch, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a packet socket: %w", err)
+	}
+	w := &stopwatch{fd: fd}
+	ring := unix.TpacketReq{Block_size: stampBlockBytes, Block_nr: stampBlocks, Frame_size: stampSlotBytes, Frame_nr: stampSlots}
+	err = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2)
+	if err == nil {
+		err = unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &ring)
+	}
+	if err == nil {
+		w.memory, err = unix.Mmap(fd, 0, stampBlockBytes*stampBlocks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: bits.ReverseBytes16(unix.ETH_P_ALL), Ifindex: index})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a receive ring of %d KiB: %w", stampBlockBytes*stampBlocks>>10, err), w.close())
+	}
+	return w, nil
+}
+
+func (w *stopwatch) close() error {
+	err := unix.Close(w.fd)
+	if w.memory != nil {
+		err = errors.Join(err, unix.Munmap(w.memory))
+	}
+	return err
+}
+
+// spent is what the kernel spent on packets in the node so far, of which it has
+// received so many.
+func (w *stopwatch) spent(packets uint64) time.Duration {
+	for range stampSlots {
+		slot := w.memory[w.slot*stampSlotBytes:][:stampSlotBytes]
+		h := (*unix.Tpacket2Hdr)(unsafe.Pointer(&slot[0]))
+		// The kernel fills the slot before it sets the status.
+		if atomic.LoadUint32(&h.Status)&unix.TP_STATUS_USER == 0 {
+			break
+		}
+		if start, end := int(h.Mac), int(h.Mac)+int(h.Snaplen); start >= int(unsafe.Sizeof(*h)) && end <= stampSlotBytes {
+			if s, ok := readStamp(slot[start:end], int64(h.Sec)*int64(time.Second)+int64(h.Nsec)); ok {
+				w.work.add(s)
+			}
+		}
+		atomic.StoreUint32(&h.Status, unix.TP_STATUS_KERNEL)
+		w.slot = (w.slot + 1) % stampSlots
+	}
+	return w.work.estimate(packets)
+}
