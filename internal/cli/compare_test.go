@@ -191,7 +191,7 @@ func TestRunAllUsage(t *testing.T) {
 		stderr string
 	}{
 		{"", []string{"all", "--only", "nope"}, 2, `no experiment "nope"`},
-		{"", []string{"aa-null", "--quick"}, 2, "--quick and --only are for"},
+		{"", []string{"aa-null", "--only", "fastpath"}, 2, "--only is for"},
 		{"", []string{"--resume", folder, "--quick"}, 2, "are for a new run"},
 		{"", []string{"all", "--quick", "--full"}, 2, "none of the others can be"},
 		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/1`},
@@ -248,24 +248,29 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestQuicken(t *testing.T) {
+// A quick run has blocks enough to claim something, and its tests the time that
+// their file gives them or half a second.
+func TestQuick(t *testing.T) {
 	for _, name := range experiments.Names() {
-		head, x, _, err := prepareRun(runFlags{seed: 1}, name)
+		head, x, plan, err := prepareRun(runFlags{seed: 1, quick: true}, name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		head, x, plan, err := quicken(head, x)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if head.Blocks < 6 || head.Blocks > 12 || x.Blocks != head.Blocks || head.Planned != len(plan.Trials) {
 			t.Errorf("%s: %d blocks, %d planned trials of %d", name, head.Blocks, head.Planned, len(plan.Trials))
 		}
-		for _, trial := range plan.Trials {
-			if trial.Spec.Kind == measurement.TCP && trial.Spec.Duration.Duration() != quickDuration {
-				t.Errorf("%s: %s takes %v", name, trial.ID, trial.Spec.Duration)
+		_, usual, _, err := prepareRun(runFlags{seed: 1}, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, test := range x.Tests {
+			if was := usual.Tests[i].Spec; test.Spec.ExpectedDuration() > was.ExpectedDuration() || test.Spec.Duration > was.Duration {
+				t.Errorf("%s: %s takes %v, %v when not quick", name, test.Name, test.Spec.ExpectedDuration(), was.ExpectedDuration())
 			}
+		}
+		if _, _, again, err := prepareRun(runFlags{seed: 1, quick: true, blocks: 2}, name); err != nil || len(again.Trials) != 2*len(x.Paths)*len(x.Tests) {
+			t.Errorf("%s: %d trials in 2 blocks, %v", name, len(again.Trials), err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -58,6 +59,10 @@ EXPERIMENT is the name of a bundled experiment (see hopbench experiments) or
 the path of a file. The run folder gets report.html, report.md, result.json,
 trials.csv, and every raw trial in run.sqlite.
 
+--quick takes the fewest blocks that can claim something of all comparisons, and
+trials of 500 ms or what the experiment's file says of each test. --full takes the
+published durations.
+
 "all" runs the bundled experiments one after the other into one folder with
 index.html, index.md and index.json. One that fails does not stop the others.
 
@@ -70,6 +75,7 @@ was measured.`,
   hopbench run routing-appliance --blocks 20 --duration 5s
   hopbench run ./my.yaml --json > result.json
   hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance
+  hopbench run fastpath --quick
   hopbench run all --quick`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			names, directive := completeExperiments(c, args, typed)
@@ -103,8 +109,8 @@ was measured.`,
 			if args[0] == everything {
 				return newAll(c.Context(), s, f)
 			}
-			if f.quick || len(f.only) > 0 {
-				return usageError{fmt.Errorf("--quick and --only are for %q; see %s --help", "run all", c.CommandPath())}
+			if len(f.only) > 0 {
+				return usageError{fmt.Errorf("--only is for %q; see %s --help", "run all", c.CommandPath())}
 			}
 			return newRun(c.Context(), s, f, args[0])
 		},
@@ -118,7 +124,7 @@ was measured.`,
 	flags.StringVarP(&f.out, "out", "o", "", "run folder (default "+runsFolder+"/TIME-EXPERIMENT)")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this folder where it stopped")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
-	flags.BoolVar(&f.quick, "quick", false, "all: the fewest blocks that can claim something, trials of "+quickDuration.String())
+	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
 	for flag, complete := range map[string]cobra.CompletionFunc{"only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
@@ -162,7 +168,7 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 	}
 	head := store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
-		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full,
+		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick,
 		Started: time.Now().Round(time.Millisecond),
 	}
 	e, plan, err := runner.Prepare(head)
@@ -171,6 +177,12 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 	}
 	if _, err := lab.RuleFiles(e); err != nil {
 		return store.Head{}, nil, experiment.Plan{}, err
+	}
+	if f.quick && f.blocks == 0 {
+		head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(e.Paths), e.TestInfos()))
+		if e, plan, err = runner.Prepare(head); err != nil {
+			return store.Head{}, nil, experiment.Plan{}, usageError{err}
+		}
 	}
 	head.Name, head.Planned = e.Name, len(plan.Trials)
 	return head, e, plan, nil

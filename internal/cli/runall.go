@@ -19,7 +19,6 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -30,8 +29,6 @@ const (
 	indexFile = "index.json"
 	// maxIndexBytes bounds an index that is read back.
 	maxIndexBytes = 64 << 20
-	// quickDuration is the measured time of throughput trials of --quick.
-	quickDuration = 500 * time.Millisecond
 )
 
 // several is `run all` under way.
@@ -188,11 +185,6 @@ func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error
 			return err
 		}
 		e.Title = x.Title
-		if a.index.Quick && a.index.Blocks == 0 {
-			if head, x, plan, err = quicken(head, x); err != nil {
-				return err
-			}
-		}
 		st, err = store.Create(dir, head)
 	case err == nil:
 		if head, err = st.Head(); err == nil {
@@ -211,18 +203,6 @@ func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error
 		report.Summarise(e, result)
 	}
 	return err
-}
-
-// quicken plans an experiment with the fewest blocks that can claim something
-// of all its primary comparisons, and short trials.
-func quicken(head store.Head, x *experiment.Experiment) (store.Head, *experiment.Experiment, experiment.Plan, error) {
-	head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(x.Paths), x.TestInfos()))
-	if head.Duration == 0 {
-		head.Duration = measurement.SecondsOf(quickDuration)
-	}
-	x, plan, err := runner.Prepare(head)
-	head.Planned = len(plan.Trials)
-	return head, x, plan, err
 }
 
 // write writes the index and its pages.

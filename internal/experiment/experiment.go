@@ -207,6 +207,8 @@ type Test struct {
 	Spec  measurement.Spec
 	// Full is the same test with the published durations, for --full.
 	Full measurement.Spec
+	// Quick is the same test as short as it can be, for --quick.
+	Quick measurement.Spec
 }
 
 // Published are the figures to hold the measurement against.
@@ -238,4 +240,5 @@ type Overrides struct {
 	Blocks   int           // 0 leaves the file's
 	Duration time.Duration // measured time of each tcp, udp, pps and load test, 0 leaves the file's
 	Full     bool          // published durations
+	Quick    bool          // the shortest durations
 }

@@ -283,11 +283,14 @@ type FileTest struct {
 	// 200ms for mtu; for rr over UDP too.
 	Timeout TimeText `json:"timeout,omitempty"`
 	// What differs when the run is asked for the published durations.
-	Full *FileFull `json:"full,omitempty"`
+	Full *FileLength `json:"full,omitempty"`
+	// What differs when the run is asked to be quick; 500 ms of measured time at
+	// most when left out.
+	Quick *FileLength `json:"quick,omitempty"`
 }
 
-// FileFull is what differs in a test at its published length.
-type FileFull struct {
+// FileLength is what differs in a test at another length.
+type FileLength struct {
 	// Measured time.
 	Duration TimeText `json:"duration,omitempty"`
 	// Discarded start.

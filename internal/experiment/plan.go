@@ -82,6 +82,7 @@ func (e *Experiment) Scaled() *Experiment {
 	for i := range c.Tests {
 		scaleSpec(&c.Tests[i].Spec, c.Scale)
 		scaleSpec(&c.Tests[i].Full, c.Scale)
+		scaleSpec(&c.Tests[i].Quick, c.Scale)
 	}
 	return c
 }
@@ -112,8 +113,11 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 		return nil, fmt.Errorf("%d blocks of this experiment are %d trials, more than %d; ask for fewer blocks", c.Blocks, n, maxTrials)
 	}
 	for i := range c.Tests {
-		if o.Full {
+		switch {
+		case o.Full:
 			c.Tests[i].Spec = c.Tests[i].Full
+		case o.Quick:
+			c.Tests[i].Spec = c.Tests[i].Quick
 		}
 		if o.Duration != 0 && isThroughput(c.Tests[i].Spec.Kind) {
 			c.Tests[i].Spec.Duration = measurement.SecondsOf(o.Duration)

@@ -46,7 +46,7 @@ const (
 	maxPort        = 65_535
 )
 
-// KindsOf says which kinds of test a key of FileTest or FileFull applies to;
+// KindsOf says which kinds of test a key of FileTest or FileLength applies to;
 // a key that is not here applies to all.
 func KindsOf(key string) []measurement.Kind {
 	const (
@@ -94,7 +94,7 @@ func KindsOf(key string) []measurement.Kind {
 		return []measurement.Kind{rr, mtu, ping, hops}
 	case "max_hops":
 		return []measurement.Kind{hops}
-	case "full":
+	case "full", "quick":
 		return []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, ping}
 	}
 	return measurement.Kinds()
@@ -105,12 +105,22 @@ func (l *loader) test(f *FileTest) Test {
 	l.applicable(reflect.ValueOf(f).Elem(), spec.Kind, f.Name)
 	l.consistent(f, spec)
 	l.pingsOpen(spec, &f.Interval, &f.Timeout)
-	full := spec
+	t := Test{Name: string(f.Name), Title: string(f.Title), Spec: spec.Defaults(), Full: spec.Defaults()}
 	if f.Full != nil {
-		full = l.full(f, spec)
+		t.Full = l.length(f, f.Full, "full", spec).Defaults()
 	}
-	return Test{Name: string(f.Name), Title: string(f.Title), Spec: spec.Defaults(), Full: full.Defaults()}
+	t.Quick = t.Spec
+	if f.Quick != nil {
+		t.Quick = l.length(f, f.Quick, "quick", spec).Defaults()
+	} else if t.Spec.Duration > 0 {
+		t.Quick.Duration = min(t.Spec.Duration, measurement.SecondsOf(quickDuration))
+	}
+	return t
 }
+
+// quickDuration is the most that a test of a quick run measures, where the file
+// does not say.
+const quickDuration = 500 * time.Millisecond
 
 // spec reads what a test says, each value by itself.
 func (l *loader) spec(f *FileTest) measurement.Spec {
@@ -149,22 +159,22 @@ func (l *loader) spec(f *FileTest) measurement.Spec {
 	}
 }
 
-// full is the spec of a test at its published length.
-func (l *loader) full(f *FileTest, spec measurement.Spec) measurement.Spec {
-	if slices.Contains(KindsOf("full"), spec.Kind) {
-		l.applicable(reflect.ValueOf(f.Full).Elem(), spec.Kind, f.Name)
+// length is the spec of a test at another length, which stands under the key.
+func (l *loader) length(f *FileTest, other *FileLength, key string, spec measurement.Spec) measurement.Spec {
+	if slices.Contains(KindsOf(key), spec.Kind) {
+		l.applicable(reflect.ValueOf(other).Elem(), spec.Kind, f.Name)
 	}
-	full := spec
-	replace(&full.Duration, l.between(&f.Full.Duration, minTestDuration, maxTestDuration))
-	replace(&full.MaxWarmup, l.between(&f.Full.MaxWarmup, minWarmup, maxWarmup))
-	replace(&full.IdleDuration, l.between(&f.Full.Idle, minTestDuration, maxTestDuration))
-	replace(&full.Count, f.Full.Count)
-	replace(&full.FileBytes, l.file64(&f.Full.File))
-	replace(&full.Interval, l.between(&f.Full.Interval, minPingInterval, maxPingInterval))
-	if full.Interval < spec.Interval {
-		l.pingsOpen(full, &f.Full.Interval, &f.Timeout)
+	out := spec
+	replace(&out.Duration, l.between(&other.Duration, minTestDuration, maxTestDuration))
+	replace(&out.MaxWarmup, l.between(&other.MaxWarmup, minWarmup, maxWarmup))
+	replace(&out.IdleDuration, l.between(&other.Idle, minTestDuration, maxTestDuration))
+	replace(&out.Count, other.Count)
+	replace(&out.FileBytes, l.file64(&other.File))
+	replace(&out.Interval, l.between(&other.Interval, minPingInterval, maxPingInterval))
+	if out.Interval < spec.Interval {
+		l.pingsOpen(out, &other.Interval, &f.Timeout)
 	}
-	return full
+	return out
 }
 
 // consistent checks the values of a test against each other.
@@ -244,8 +254,10 @@ func (l *loader) transfer(f *FileTest, spec measurement.Spec) {
 	} else {
 		enough(&f.Kind, spec.FileBytes)
 	}
-	if f.Full != nil {
-		enough(&f.Full.File, parsed(ParseBytes, f.Full.File))
+	for _, other := range []*FileLength{f.Full, f.Quick} {
+		if other != nil {
+			enough(&other.File, parsed(ParseBytes, other.File))
+		}
 	}
 }
 

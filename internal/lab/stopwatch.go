@@ -41,14 +41,17 @@ func readStamp(frame []byte, at int64) (stamp, bool) {
 	return s, true
 }
 
-// Bounds of what is taken for the stamps of one packet.
+// Bounds of what is taken for the stamps of one packet. They count in copies, of
+// some 0.5 µs, so that they suit slow machines, too.
 const (
-	// longestStay of a packet in a node: more is a queue, or the host's own
-	// hypervisor.
-	longestStay = int64(time.Millisecond)
-	// longestCopy takes a multiple of the time of a copy; beyond, an interrupt
-	// came between.
-	longestCopy = int64(20 * time.Microsecond)
+	// longestVisit is what may be of one packet at all.
+	longestVisit = int64(100 * time.Millisecond)
+	// longestStay of a packet in a node, in times of a copy: what takes longer was
+	// held up, by the machine's own hypervisor perhaps.
+	longestStay = 2000
+	// longestCopy, in times of the one before, which is slower, since its code is
+	// not in the caches yet: what takes longer was interrupted.
+	longestCopy = 3
 	// maxVisits that have begun: many copies were lost.
 	maxVisits = 1024
 )
@@ -82,15 +85,16 @@ func (w *kernelWork) add(s stamp) {
 	}
 	v := w.visits[s.key]
 	switch {
-	case v.n == len(v.at) && s.ttl == v.ttl-1 && s.at-v.at[0] <= longestStay:
+	case v.n == len(v.at) && s.ttl == v.ttl-1 && s.at-v.at[0] <= longestVisit:
 		delete(w.visits, s.key)
-		last, before := v.at[v.n-1], v.at[v.n-2]
-		if last-before <= longestCopy {
-			w.sum += (s.at - last) - (last - before)
+		last := v.at[v.n-1]
+		stay, copied, before := s.at-last, last-v.at[v.n-2], v.at[v.n-2]-v.at[v.n-3]
+		if copied <= longestCopy*before && stay <= longestStay*copied {
+			w.sum += stay - copied
 			w.n++
 		}
 		return
-	case v.n == 0 || v.n == len(v.at) || s.ttl != v.ttl || s.at-v.at[0] > longestStay:
+	case v.n == 0 || v.n == len(v.at) || s.ttl != v.ttl || s.at-v.at[0] > longestVisit:
 		v = visit{ttl: s.ttl} // another packet
 	}
 	v.at[v.n] = s.at

@@ -30,6 +30,14 @@ const (
 	stampSlots      = stampBlocks * stampBlockBytes / stampSlotBytes
 )
 
+// stopwatchGap is how many packets there are on average for each that is stamped,
+// which slows a node by 1 to 3 %; where more than manyStopwatches nodes may all be
+// in use, there are more between, so that they take no larger part of the processors.
+const (
+	stopwatchGap    = 64
+	manyStopwatches = 4
+)
+
 // stopwatch times the kernel's work on packets in one node. Stamps that the ring
 // has no room for are lost: the mean of the others stands for all.
 type stopwatch struct {
@@ -42,8 +50,9 @@ type stopwatch struct {
 // timeWork starts the stopwatches of a plan. Where the kernel has no way to stamp
 // packets, that is a fact and nodes go without.
 func (b *builder) timeWork(ops []Operation) error {
+	gap := stopwatchGap * max(1, len(ops)/manyStopwatches)
 	return parallel(len(ops), func(i int) error {
-		err := b.nodes[ops[i].Node].startStopwatch(ops[i].Interfaces)
+		err := b.nodes[ops[i].Node].startStopwatch(ops[i].Interfaces, gap)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -60,7 +69,7 @@ func (b *builder) timeWork(ops []Operation) error {
 }
 
 // startStopwatch puts one on the node's interfaces.
-func (n *node) startStopwatch(interfaces []string) error {
+func (n *node) startStopwatch(interfaces []string, gap int) error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = stopwatchDevice
 	pair := netlink.NewVeth(attributes)
@@ -87,7 +96,7 @@ func (n *node) startStopwatch(interfaces []string) error {
 	if err != nil {
 		return err
 	}
-	if err := (filter.Stopwatch{Interfaces: interfaces, Device: index, Sink: stopwatchSink}).Apply(int(n.ns.Fd())); err != nil {
+	if err := (filter.Stopwatch{Interfaces: interfaces, Gap: gap, Device: index, Sink: stopwatchSink}).Apply(int(n.ns.Fd())); err != nil {
 		return errors.Join(err, w.close())
 	}
 	n.stopwatch = w

@@ -3,11 +3,13 @@ package lab
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
@@ -105,8 +107,10 @@ func TestKernelWorkRefuses(t *testing.T) {
 		"whole":                         {[4]int64{0, 1000, 2000, 4000}, 63, 1},
 		"never leaves":                  {[4]int64{0, 1000, 2000, 4000}, 64, 0},
 		"leaves by another hop":         {[4]int64{0, 1000, 2000, 4000}, 62, 0},
-		"held up":                       {[4]int64{0, 1000, 2000, 2_000_000}, 63, 0},
+		"held up":                       {[4]int64{0, 1000, 2000, 2_100_000}, 63, 0},
 		"interrupted as it was stamped": {[4]int64{0, 1000, 51_000, 53_000}, 63, 0},
+		"on a slow machine":             {[4]int64{0, 90_000, 160_000, 2_000_000}, 63, 1},
+		"another packet, much later":    {[4]int64{0, 1000, 2000, 200_000_000}, 63, 0},
 	} {
 		var w kernelWork
 		for i, at := range c.at {
@@ -151,5 +155,34 @@ func TestKernelWorkEstimate(t *testing.T) {
 		if got := w.estimate(step.packets); got != step.want {
 			t.Errorf("at %d packets %v, want %v", step.packets, got, step.want)
 		}
+	}
+}
+
+// Every hop that asks for it, and every instance of one, has a stopwatch on all
+// its interfaces; the nodes beside them have none.
+func TestStopwatchesOfHops(t *testing.T) {
+	e := routingAppliance()
+	e.Paths = []experiment.Path{{Name: "p", Hops: []experiment.Hop{
+		{Type: experiment.Router, Name: "plain"},
+		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, AccountCPU: true},
+		{Type: experiment.NAT, Name: "n", Translate: experiment.TranslateSource, SilentHops: 3, AccountCPU: true},
+		{Type: experiment.LoadBalancer, Name: "lb", Backends: 2, AccountCPU: true},
+	}}}
+	topology, _, err := FromExperiment(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range stopwatches(topology) {
+		got = append(got, o.String())
+	}
+	want := []string{
+		"time p/fw.1:to-source,to-destination if possible",
+		"time p/fw.2:to-source,to-destination if possible",
+		"time p/n:to-source,to-destination if possible",
+		"time p/lb:to-source,to-backend-1,to-backend-2 if possible",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -35,3 +35,35 @@ func TestFingerprintOfSilentHops(t *testing.T) {
 		})
 	}
 }
+
+// A trace that lacks an answer is worth another; one that shows another path is
+// not, nor one that is as it should be.
+func TestLacksAnswers(t *testing.T) {
+	addr := netip.MustParseAddr
+	path := lab.Path{
+		Hops:   []netip.Addr{addr("10.0.0.2"), {}, addr("10.0.2.2")},
+		Others: map[int][]netip.Addr{0: {addr("10.0.0.6")}},
+	}
+	for _, test := range []struct {
+		name string
+		seen []string
+		want bool
+	}{
+		{"as built", []string{"10.0.0.2", "", "10.0.2.2"}, false},
+		{"by another instance", []string{"10.0.0.6", "", "10.0.2.2"}, false},
+		{"the first is missing", []string{"", "", "10.0.2.2"}, true},
+		{"the last came late", []string{"10.0.0.6", "", "", "", "10.0.2.2"}, true},
+		{"nothing answered", nil, true},
+		{"the silent hop answered, and the last is missing", []string{"10.0.0.2", "10.0.1.2", ""}, false},
+		{"the silent hop was passed by", []string{"10.0.0.2", "10.0.2.2"}, false},
+		{"another path, and one is missing", []string{"10.9.9.9", "", ""}, false},
+	} {
+		var hops []measurement.TraceHop
+		for i, address := range test.seen {
+			hops = append(hops, measurement.TraceHop{TTL: i + 1, Address: address})
+		}
+		if got := lacksAnswers(path, hops); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}

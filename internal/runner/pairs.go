@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +21,12 @@ func pairsOf(p lab.Path) int { return max(len(p.Pairs), 1) }
 // nameOf names a pair for people.
 func nameOf(p lab.Path) string { return p.SourceNode + " to " + p.DestinationNode }
 
+// mostTraces is how often a path is traced until every hop that answers has.
+const mostTraces = 3
+
 // traces has the source of every pair trace its path, and returns what each saw.
+// Queues that a trial before has left can be longer than a trace waits: one that
+// lacks an answer is done again. One that has a wrong answer is not.
 func (l *Lab) traces(ctx context.Context, path lab.Path, trial experiment.PlannedTrial) ([][]measurement.TraceHop, error) {
 	seen := make([][]measurement.TraceHop, pairsOf(path))
 	group, ctx := errgroup.WithContext(ctx)
@@ -29,15 +36,35 @@ func (l *Lab) traces(ctx context.Context, path lab.Path, trial experiment.Planne
 		request.ID += "-fingerprint"
 		request.Spec = fingerprintTrace()
 		group.Go(func() error {
-			outcome, err := l.agents[one.SourceNode].Run(ctx, request, nil)
-			if err != nil && len(seen) > 1 {
-				err = fmt.Errorf("%s: %w", nameOf(one), err)
+			for range mostTraces {
+				outcome, err := l.agents[one.SourceNode].Run(ctx, request, nil)
+				if err != nil && len(seen) > 1 {
+					err = fmt.Errorf("%s: %w", nameOf(one), err)
+				}
+				seen[k] = outcome.Hops
+				if err != nil || !lacksAnswers(one, outcome.Hops) {
+					return err
+				}
 			}
-			seen[k] = outcome.Hops
-			return err
+			return nil
 		})
 	}
 	return seen, group.Wait()
+}
+
+// lacksAnswers says that a hop of the path that answers did not, and that nothing
+// else speaks against the path.
+func lacksAnswers(path lab.Path, seen []measurement.TraceHop) bool {
+	lacks := false
+	for i, hop := range path.Hops {
+		switch {
+		case i >= len(seen) || seen[i].Address == "":
+			lacks = lacks || hop.IsValid()
+		case !slices.ContainsFunc(path.Answers(i), func(a netip.Addr) bool { return a.IsValid() && a.String() == seen[i].Address }):
+			return false
+		}
+	}
+	return lacks
 }
 
 // fingerprints holds what every pair saw against the path that was built for

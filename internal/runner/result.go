@@ -20,7 +20,7 @@ func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
-	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full})
+	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick})
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
@@ -84,6 +84,9 @@ func command(head store.Head, e *experiment.Experiment) []string {
 	}
 	if head.Full {
 		words = append(words, "--full")
+	}
+	if head.Quick {
+		words = append(words, "--quick")
 	}
 	return words
 }

@@ -41,10 +41,11 @@ type Head struct {
 	// Name is the experiment's name, for listings.
 	Name string `json:"name"`
 	Seed uint64 `json:"seed"`
-	// Blocks, Duration and Full are the command line's overrides.
+	// Blocks, Duration, Full and Quick are the command line's overrides.
 	Blocks   int                 `json:"blocks,omitempty"`
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
 	Full     bool                `json:"full,omitempty"`
+	Quick    bool                `json:"quick,omitempty"`
 
 	Planned     int                 `json:"planned_trials"`
 	Testbed     measurement.Testbed `json:"testbed"`

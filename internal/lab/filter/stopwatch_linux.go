@@ -12,9 +12,6 @@ import (
 
 const (
 	stopwatchTable = "hopbench-stopwatch"
-	// stopwatchGap is how many packets there are on average for each that is
-	// stamped. The stamps of one cost some 2 µs, so they slow a node by about 1 %.
-	stopwatchGap = 64
 	// stopwatchMark is on packets between their stamps. It lasts until they leave
 	// the namespace; nodes that give packets marks of their own have no stopwatch.
 	stopwatchMark = 0x686f7062
@@ -31,8 +28,11 @@ const StampsOnEntry = 3
 // interface with the index Device, at the other end of which is Sink.
 type Stopwatch struct {
 	Interfaces []string
-	Device     int
-	Sink       string
+	// Gap is how many packets there are on average for each that is stamped. The
+	// stamps of one cost some 2 µs.
+	Gap    int
+	Device int
+	Sink   string
 }
 
 // Apply puts the stamping into the network namespace that the descriptor netns
@@ -71,7 +71,7 @@ func (b *builder) stamp(s Stopwatch) {
 	b.rule(b.device(s.Sink, nftables.ChainHookIngress, nftables.ChainPolicyDrop), drop)
 	for _, name := range s.Interfaces {
 		b.rule(b.device(name, nftables.ChainHookIngress, nftables.ChainPolicyAccept),
-			&expr.Numgen{Register: register, Modulus: stopwatchGap, Type: unix.NFT_NG_RANDOM}, equal(number(0)),
+			&expr.Numgen{Register: register, Modulus: uint32(s.Gap), Type: unix.NFT_NG_RANDOM}, equal(number(0)),
 			&expr.Verdict{Kind: expr.VerdictGoto, Chain: stamped.Name},
 		)
 		leaving := []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: register}, equal(mark)}
