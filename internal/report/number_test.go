@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -205,5 +206,13 @@ func TestWholeCountsAreWrittenWhole(t *testing.T) {
 	}
 	if d := columnDecimals([]float64{1, 2.5}, []float64{0, 1}, plain); d == 0 {
 		t.Error("2.5 hops get no decimal")
+	}
+}
+
+// A drawing shows what a hop is, not how its processor time is measured.
+func TestParametersOfADrawing(t *testing.T) {
+	got := parameters(map[string]string{"rate": "1Gbit", "account_cpu": "true", "delay": "2us"})
+	if want := []pair{{"delay", "2" + nbsp + "µs"}, {"rate", "1" + nbsp + "Gbit/s"}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

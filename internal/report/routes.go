@@ -72,10 +72,13 @@ func plainElement(link bool) routeElement {
 	return routeElement{Kind: "joint"}
 }
 
-// parameters lists a hop's parameters by name.
+// parameters lists a hop's parameters by name, but not what says how it is measured.
 func parameters(p map[string]string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(p)) {
+		if k == "account_cpu" {
+			continue
+		}
 		out = append(out, pair{line(k), readable(line(p[k]))})
 	}
 	return out
