@@ -17,24 +17,6 @@ const (
 	stopwatchMark = 0x686f7062
 )
 
-// StampsOnEntry is how many copies of a packet that it stamps a stopwatch sends
-// as the packet comes in. The first of them brings the code for it into the
-// processor's caches, the next two say how long a copy takes. One more is sent
-// as the packet leaves.
-const StampsOnEntry = 3
-
-// Stopwatch is where packets are stamped: a copy of some that come in through
-// Interfaces, and of the same as they leave through one of them, goes out of the
-// interface with the index Device, at the other end of which is Sink.
-type Stopwatch struct {
-	Interfaces []string
-	// Gap is how many packets there are on average for each that is stamped. The
-	// stamps of one cost some 2 µs.
-	Gap    int
-	Device int
-	Sink   string
-}
-
 // Apply puts the stamping into the network namespace that the descriptor netns
 // refers to. The first thing that happens to a packet there is the stamp (ingress
 // hook of the interface), the last before its queue the other (egress hook, Linux
