@@ -92,7 +92,7 @@ func TestComparisonJSON(t *testing.T) {
 func TestPublishedTableShowsJudgements(t *testing.T) {
 	page := string(htmlText(t, toleranced(t, 10)))
 	for _, want := range []string{
-		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">−0.83` + nbsp + `% off</td>`, // the baseline, by value
+		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">−0.83` + nbsp + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
 		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">0.298× the baseline [0.297, 0.300], published 0.297×`,
 		`<td role="cell" class="v-costs">not within` + nbsp + `1` + nbsp + `%</td><td role="cell" class="held">0.293× the baseline [0.291, 0.294], published 0.302×`,
 		`<td role="cell" class="v-open">not judged</td>`, "no tolerance is stated",
