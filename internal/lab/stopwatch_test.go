@@ -71,7 +71,7 @@ func TestKernelWork(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(t, "packets") {
 			began := rapid.Int64Range(0, 1_000_000).Draw(t, "began")
 			one := rapid.Int64Range(100, 5_000).Draw(t, "copy")
-			work := rapid.Int64Range(0, 200_000).Draw(t, "work")
+			work := rapid.Int64Range(0, (longestStay-1)*one).Draw(t, "work")
 			keep := rapid.IntRange(0, filter.StampsOnEntry+3).Draw(t, "stamps") // more than there are: all
 			s, _ := readStamp(copied(uint16(i), 64, 1, 0), began)
 			for k := range filter.StampsOnEntry {
