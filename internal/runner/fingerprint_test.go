@@ -8,6 +8,15 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
+// traced is a trace that saw these addresses, empty for none.
+func traced(seen []string) []measurement.TraceHop {
+	hops := make([]measurement.TraceHop, len(seen))
+	for i, address := range seen {
+		hops[i] = measurement.TraceHop{TTL: i + 1, Address: address}
+	}
+	return hops
+}
+
 // A hop that is silent must be, and no other may be.
 func TestFingerprintOfSilentHops(t *testing.T) {
 	addr := netip.MustParseAddr
@@ -24,10 +33,7 @@ func TestFingerprintOfSilentHops(t *testing.T) {
 		{"nothing answered", []string{"", "", ""}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var hops []measurement.TraceHop
-			for i, address := range test.seen {
-				hops = append(hops, measurement.TraceHop{TTL: i + 1, Address: address})
-			}
+			hops := traced(test.seen)
 			o := measurement.Outcome{Destination: measurement.End{ReceivedTTL: 62}}
 			if f := fingerprint(path, hops, o); f.Matches != test.ok || (f.Why == "") != test.ok {
 				t.Errorf("matches: %v, because %q", f.Matches, f.Why)
@@ -58,11 +64,7 @@ func TestLacksAnswers(t *testing.T) {
 		{"the silent hop was passed by", []string{"10.0.0.2", "10.0.2.2"}, false},
 		{"another path, and one is missing", []string{"10.9.9.9", "", ""}, false},
 	} {
-		var hops []measurement.TraceHop
-		for i, address := range test.seen {
-			hops = append(hops, measurement.TraceHop{TTL: i + 1, Address: address})
-		}
-		if got := lacksAnswers(path, hops); got != test.want {
+		if got := lacksAnswers(path, traced(test.seen)); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}
