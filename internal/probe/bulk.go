@@ -17,7 +17,7 @@ import (
 // for every flow leaves the cache. With 8 and 64 flows across one hop on 2
 // processors, a tenth less processor time per byte than one file, and with 64
 // flows than 64.
-const payloadFiles = 8
+const payloadFiles = 32
 
 // bulk is what the flows of tcp tests at one end share: the payload they send
 // and, where they are many, the buffers they receive into.

@@ -36,6 +36,7 @@ type Conn struct {
 	// call and cpu belong to the goroutine that transfers.
 	call call
 	cpu  processor
+	nap  nap
 	// offset is where in its file the next payload begins.
 	offset int64
 	// stamps is nil unless time stamps were asked for.
@@ -185,11 +186,11 @@ func (c *Conn) complete() (int, error) {
 			c.cpu.busy()
 			return int(c.call.got), nil
 		case unix.EINTR:
-			// The runtime's signal to make way, for one: a raw call would wait
-			// again, and be interrupted again, for as long as nothing comes.
-			c.cpu.idle()
+			c.cpu.interrupted()
 		case unix.EAGAIN:
-			c.cpu.idle()
+			if c.call.flags&unix.MSG_DONTWAIT == 0 {
+				c.cpu.idle()
+			}
 			return 0, ErrTick
 		default:
 			return 0, c.call.errno
@@ -239,15 +240,19 @@ func (c *Conn) KeepProcessor() (func(), error) {
 
 // HoldProcessor says that the calling goroutine, which called Lock, transfers in
 // bulk on this connection: until it calls the returned function, its thread keeps
-// a processor of its own, which the Go runtime is given for it, while it waits.
-// Where there would be too many of them, nothing changes.
+// a processor of its own, which the Go runtime is given for it, while it waits,
+// and naps before it waits for more of what comes fast. Where there would be too
+// many of them, nothing changes.
 func (c *Conn) HoldProcessor() func() {
 	if c.attached != nil || !addProcessor() {
 		return func() {}
 	}
 	c.cpu = addedProcessor()
+	// A thread whose timers are late waits for each packet instead of napping.
+	c.nap = nap{wanted: punctual(timerSlack) == nil}
 	return func() {
-		c.cpu = processor{}
+		_ = punctual(0) // it worked once
+		c.cpu, c.nap = processor{}, nap{}
 		removeProcessor()
 	}
 }
@@ -257,7 +262,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), 0)
+	n, err := c.receive(p, 0)
 	if n == 0 && err == nil {
 		return 0, io.EOF
 	}
@@ -267,10 +272,26 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Discard drops up to len(p) received bytes inside the kernel, without
 // copying them to p (MSG_TRUNC, tcp(7)), and returns how many.
 func (c *Conn) Discard(p []byte) (int, error) {
-	n, err := c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), unix.MSG_TRUNC)
+	n, err := c.receive(p, unix.MSG_TRUNC)
 	if n == 0 && err == nil {
 		return 0, io.EOF
 	}
+	return n, err
+}
+
+// receive is one recv. An end that naps does so when it would have to wait.
+func (c *Conn) receive(p []byte, flags int) (int, error) {
+	n, err := 0, error(ErrTick)
+	if c.nap.length > 0 && c.cpu.held {
+		n, err = c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags|unix.MSG_DONTWAIT)
+		if err == ErrTick {
+			c.nap.take()
+		}
+	}
+	if err == ErrTick {
+		n, err = c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags)
+	}
+	c.nap.took(n)
 	return n, err
 }
 

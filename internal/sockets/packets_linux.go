@@ -43,10 +43,6 @@ func DetachPackets(c *net.UDPConn) (*Packets, error) {
 		return nil, err
 	}
 	p := &Packets{fd: conn.fd, cpu: newProcessor()}
-	wait := unix.NsecToTimeval(rawWait.Nanoseconds())
-	if err := unix.SetsockoptTimeval(p.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, conn.Close()))
-	}
 	name, err := unix.Getsockname(p.fd)
 	if err != nil {
 		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, conn.Close()))
@@ -83,7 +79,7 @@ func (p *Packets) prepare(b []byte) {
 }
 
 // Receive waits for a packet and returns its length and sender, or ErrTick
-// when none came for a Tick, or net.ErrClosed after Interrupt. It does not
+// when packets come no more, or net.ErrClosed after Interrupt. It does not
 // allocate.
 func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 	p.prepare(b)
@@ -181,11 +177,19 @@ func (p *Packets) Reply(b []byte) error {
 	}
 }
 
+// count says whether packets come, n being 1, or not. Only while they do need a
+// Receive end soon (rawWait): one that waits 10 ms again and again has the
+// runtime's monitor look thousands of times a second, on an idle server, whether
+// it still waits.
 func (p *Packets) count(n int32) {
-	if n != p.counted {
-		transferring.Add(n - p.counted)
-		p.counted = n
+	if n == p.counted {
+		return
 	}
+	transferring.Add(n - p.counted)
+	p.counted = n
+	wait := unix.NsecToTimeval(int64(n) * rawWait.Nanoseconds()) // 0 is for ever
+	// It fails only for a time that cannot be one.
+	_ = unix.SetsockoptTimeval(p.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)
 }
 
 func (p *Packets) call(trap, flags uintptr) (uintptr, syscall.Errno) {

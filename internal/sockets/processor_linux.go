@@ -25,6 +25,7 @@ import (
 type processor struct {
 	wanted bool  // raw calls are wanted on this socket
 	held   bool  // it keeps its processor
+	own    bool  // the processor was added for it, nobody waits for it
 	limit  int32 // how many threads may transfer for that: processors of this process
 }
 
@@ -55,8 +56,15 @@ func (p *processor) busy() {
 	p.held = p.wanted && transferring.Load() < p.limit
 }
 
-// idle is called after a transfer that waited in vain or was interrupted.
+// idle is called after a transfer that waited in vain.
 func (p *processor) idle() { p.held = false }
+
+// interrupted is called after a transfer that the runtime's signal to make way
+// ended: a raw call would wait again, and be interrupted again, for as long as
+// nothing comes. The runtime's monitor sends one every 10 ms to whoever keeps
+// his processor. Once one goes to sleep without, that monitor wakes up every 20 µs
+// to take it from him, so the owner of an added one keeps it.
+func (p *processor) interrupted() { p.held = p.held && p.own }
 
 // mostAdded bounds how many processors the Go runtime is given beyond its own
 // number: it interrupts each of them every 10 ms, which with 64 costs as much as
@@ -102,4 +110,6 @@ func removeProcessor() {
 	}
 }
 
-func addedProcessor() processor { return processor{wanted: true, limit: math.MaxInt32} }
+func addedProcessor() processor {
+	return processor{wanted: true, held: true, own: true, limit: math.MaxInt32}
+}
