@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -203,6 +204,9 @@ func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 	}
 	setBytes(e, "send_buffer_bytes", s.SendBuffer())
 	setBytes(e, "mss_bytes", s.MSS())
+	if s.behind {
+		e["send_nice"] = strconv.Itoa(sockets.SendersNice)
+	}
 	if spec.MPTCP {
 		e["transport"] = "tcp"
 		if s.MultipathTCP() {

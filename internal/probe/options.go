@@ -45,15 +45,18 @@ func sharesPoller(spec measurement.Spec) bool {
 	return spec.Kind == measurement.TCP && (spec.ShareThreads || connections(spec) > threadConnections)
 }
 
-// processorFlows is up to how many flows of a test each have a processor of the
-// Go runtime that they keep while they wait. Across one hop on 2 processors, 1
-// flow that copies was a fifth faster with it and 8 were twice as fast; with 64,
-// what the runtime does to interrupt so many processors took that back.
-const processorFlows = 16
-
-// holdsProcessor says whether a flow of the test is to keep a processor.
+// holdsProcessor says whether a flow of the test is to keep a processor of the Go
+// runtime while it waits, which needs a thread for the flow. Across one hop on 2
+// processors, 64 flows were a fifth faster with it.
 func holdsProcessor(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && connections(spec) <= processorFlows
+	return spec.Kind == measurement.TCP && !sharesPoller(spec)
+}
+
+// sendsBehind says whether an end that sends lets the receiver go first, which
+// needs a thread for the flow: on the same machine, they want the same
+// processors.
+func sendsBehind(spec measurement.Spec, host, peer string) bool {
+	return spec.Kind == measurement.TCP && !sharesPoller(spec) && sockets.SendersNice > 0 && host != "" && host == peer
 }
 
 // connectTime bounds the time from the first connection of a test to its START.

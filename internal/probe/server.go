@@ -446,13 +446,14 @@ func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open 
 
 	w := wire{Conn: conn, deadline: time.Now().Add(handshakeTimeout)}
 	w.began = func() (err error) {
-		release, err = s.takeThread(conn, open.Spec)
+		release, err = s.takeThread(w, open.Spec)
 		return err
 	}
 	var sends bool
 	err = aside(func() (err error) {
 		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(open.Spec)
 		sends, err = open.prepare(conn)
+		w.behind = sends && sendsBehind(open.Spec, open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
 		return err
 	})
@@ -471,7 +472,7 @@ func (s *Server) enter(c *net.TCPConn, id protocol.Identity, open *opened) (*ses
 	}
 	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:],
+		Server: unmapped(c.LocalAddr()), HostID: sockets.HostID(), Cookie: t.cookie[:],
 	}, nil
 }
 
@@ -489,10 +490,10 @@ type opened struct {
 	flow int
 }
 
-// takeThread gives the calling goroutine, which is about to transfer on conn,
-// a thread of its own until the returned function is called, unless there are
-// too many of them.
-func (s *Server) takeThread(conn *sockets.Conn, spec measurement.Spec) (release func(), err error) {
+// takeThread gives the calling goroutine, which is about to transfer on a
+// connection, a thread of its own until the returned function is called, unless
+// there are too many of them.
+func (s *Server) takeThread(w wire, spec measurement.Spec) (release func(), err error) {
 	if sharesPoller(spec) {
 		return func() {}, nil
 	}
@@ -500,10 +501,10 @@ func (s *Server) takeThread(conn *sockets.Conn, spec measurement.Spec) (release 
 		s.threads.Add(-1)
 		return func() {}, nil
 	}
-	unlock := sockets.Lock()
+	unlock := w.lock()
 	drop := func() {}
-	if err = conn.Detach(); err == nil && holdsProcessor(spec) {
-		drop = conn.HoldProcessor()
+	if err = w.Detach(); err == nil && holdsProcessor(spec) {
+		drop = w.HoldProcessor()
 	}
 	return func() { drop(); unlock(); s.threads.Add(-1) }, err
 }

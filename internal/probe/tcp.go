@@ -139,6 +139,7 @@ func (t *tcpTest) build(f *flow) (err error) {
 	}
 	w := wire{Conn: f.conn}
 	if t.sends(f) {
+		w.behind = sendsBehind(spec, sockets.HostID(), f.ready.HostID)
 		f.send, err = t.bulk.newSender(w, spec, f.number)
 		return err
 	}
@@ -182,7 +183,7 @@ func (t *tcpTest) transfer() error {
 	for i, f := range t.flows {
 		group.Go(func() {
 			if !f.conn.Attached() {
-				defer sockets.Lock()()
+				defer f.wire().lock()()
 			}
 			if holdsProcessor(t.req.Spec) {
 				defer f.conn.HoldProcessor()()
@@ -199,6 +200,14 @@ func (t *tcpTest) transfer() error {
 	}
 	group.Wait()
 	return first
+}
+
+// wire is that of the end that this flow has here.
+func (f *flow) wire() *wire {
+	if f.send != nil {
+		return &f.send.wire
+	}
+	return &f.receive.wire
 }
 
 func (f *flow) transfer(spec measurement.Spec) error {

@@ -18,6 +18,18 @@ type wire struct {
 	// began, unless nil, is called when START has come: a connection that
 	// waits for it has no thread of its own yet.
 	began func() error
+	// behind says that this end sends in bulk to a receiver on this same machine,
+	// which is to go first when both want a processor.
+	behind bool
+}
+
+// lock ties the calling goroutine, which is about to transfer on the connection
+// and to end soon after, to its thread.
+func (w *wire) lock() (unlock func()) {
+	if w.behind {
+		return sockets.LockBehind()
+	}
+	return sockets.Lock()
 }
 
 func (w *wire) late() bool { return time.Now().After(w.deadline) }

@@ -244,12 +244,16 @@ func (c *Conn) KeepProcessor() (func(), error) {
 // and naps before it waits for more of what comes fast. Where there would be too
 // many of them, nothing changes.
 func (c *Conn) HoldProcessor() func() {
-	if c.attached != nil || !addProcessor() {
+	if c.attached != nil {
+		return func() {}
+	}
+	own, added := addProcessor()
+	if !added {
 		return func() {}
 	}
 	c.cpu = addedProcessor()
 	// A thread whose timers are late waits for each packet instead of napping.
-	c.nap = nap{wanted: punctual(timerSlack) == nil}
+	c.nap = nap{wanted: punctual(timerSlack) == nil, limit: int32(own)}
 	return func() {
 		_ = punctual(0) // it worked once
 		c.cpu, c.nap = processor{}, nap{}

@@ -152,7 +152,10 @@ func (c *Conn) Abort() error {
 func Lock() func() { return func() {} }
 
 // LockBehind likewise.
-func LockBehind() (func(), error) { return func() {}, nil }
+func LockBehind() func() { return func() {} }
+
+// SendersNice is 0: senders keep their priority here.
+const SendersNice = 0
 
 // ask runs f on the descriptor while it is sure to be open.
 func (c *Conn) ask(f func(fd uintptr) error) error {

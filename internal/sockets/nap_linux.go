@@ -1,7 +1,6 @@
 package sockets
 
 import (
-	"fmt"
 	"syscall"
 	"time"
 	"unsafe"
@@ -18,11 +17,14 @@ import (
 // (ethtool(8), --coalesce) is the same idea, one layer below. That flow was 1.3
 // times as fast, with the same processor time a second.
 //
-// What a nap is worth depends on the window, the rate and the machine, so the
+// It needs a processor with nothing else to do: 8 flows on 2 processors lost an
+// eighth by it. So a process naps only while it has more processors than threads
+// that transfer. And what a nap is worth depends on the window, the rate and the machine, so the
 // receiver tries: it receives a stretch awake, one with naps, and goes on with
 // whichever was not slower.
 type nap struct {
 	wanted  bool
+	limit   int32         // how many threads may transfer for it to nap
 	length  time.Duration // of a nap, 0 while it stays awake
 	stretch int           // number of this one, of stretches
 	bytes   int           // received in it
@@ -71,7 +73,8 @@ func (p *nap) choose(rate float64) {
 	switch {
 	case p.stretch == 0:
 		p.awake = rate
-		if p.length = napAt(rate); p.length == 0 {
+		if p.length = napAt(rate); p.length == 0 || transferring.Load() >= p.limit {
+			p.length = 0
 			return // and look again after the next
 		}
 	case p.stretch == 2 && rate < notSlower*p.awake:
@@ -93,28 +96,3 @@ func napAt(rate float64) time.Duration {
 
 // punctual lets the calling thread's timers be as late as slack says.
 func punctual(slack uintptr) error { return unix.Prctl(unix.PR_SET_TIMERSLACK, slack, 0, 0, 0) }
-
-// sendersNice is how much later in line than others a thread is that sends to a
-// receiver on this machine: enough for the kernel to let the receiver go first
-// whenever it can run. With 5, 64 flows that copy across one hop on 2 processors
-// carried 100 Gbit/s instead of 55, since what was sent was still in the
-// processor's cache when it was read, and flows that do not copy a tenth more; 19
-// gained no more.
-const sendersNice = 5
-
-// LockBehind is Lock for a goroutine that sends in bulk to a receiver on this
-// same machine: the receiver goes first when both want a processor. An
-// unprivileged thread cannot take such a step back (setpriority(2)), so the
-// goroutine keeps its thread until it ends, and the thread ends with it.
-func LockBehind() (unlock func(), err error) {
-	unlock = Lock()
-	tid := unix.Gettid()
-	kernel, err := unix.Getpriority(unix.PRIO_PROCESS, tid) // 20 less the nice value
-	if err == nil {
-		err = unix.Setpriority(unix.PRIO_PROCESS, tid, 20-kernel+sendersNice)
-	}
-	if err != nil {
-		return unlock, fmt.Errorf("let receivers on this machine go first: %w", err)
-	}
-	return func() { transferring.Add(-1) }, nil
-}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A system call that the Go runtime knows of hands its processor to whoever
@@ -47,6 +49,28 @@ func Lock() func() {
 	}
 }
 
+// SendersNice is how far behind others in line ([LockBehind]) a thread is that
+// sends to a receiver on this machine: enough for the kernel's scheduler to let
+// the receiver go first whenever it can run. With it, 64 flows that copy across
+// one hop on 2 processors carried 100 Gbit/s instead of 55, since what was sent
+// was still in the processor's cache when it was read, and 64 that do not copy a
+// tenth more; 19 gained no more.
+const SendersNice = 5
+
+// LockBehind is Lock for a goroutine that sends in bulk to a receiver on this
+// same machine: the receiver goes first when both want a processor. A thread may
+// step back but not, without privileges, forward again (setpriority(2)), so the
+// goroutine keeps it until it ends, and the thread ends with it.
+func LockBehind() (unlock func()) {
+	Lock()
+	tid := unix.Gettid()
+	if kernel, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil { // 20 less the nice value
+		// Stepping back is refused to nobody.
+		_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 20-kernel+SendersNice)
+	}
+	return func() { transferring.Add(-1) }
+}
+
 func newProcessor() processor {
 	return processor{wanted: true, limit: int32(runtime.GOMAXPROCS(0))}
 }
@@ -67,8 +91,7 @@ func (p *processor) idle() { p.held = false }
 func (p *processor) interrupted() { p.held = p.held && p.own }
 
 // mostAdded bounds how many processors the Go runtime is given beyond its own
-// number: it interrupts each of them every 10 ms, which with 64 costs as much as
-// they save.
+// number: it interrupts each of them every 10 ms.
 const mostAdded = 64
 
 // added counts the processors that were added to the Go runtime for threads
@@ -81,13 +104,13 @@ var added struct {
 }
 
 // addProcessor gives the Go runtime one processor more (GOMAXPROCS) for a thread
-// that will keep it while it waits in the kernel. It says no when there would be
-// too many of them.
-func addProcessor() bool {
+// that will keep it while it waits in the kernel, and says how many it had of its
+// own. It does not when there would be too many of them.
+func addProcessor() (own int, ok bool) {
 	added.Lock()
 	defer added.Unlock()
 	if added.used >= mostAdded {
-		return false
+		return added.own, false
 	}
 	if added.used == 0 {
 		added.own = runtime.GOMAXPROCS(0)
@@ -97,7 +120,7 @@ func addProcessor() bool {
 		added.have = 1 << bits.Len(uint(added.used-1))
 		runtime.GOMAXPROCS(added.own + added.have)
 	}
-	return true
+	return added.own, true
 }
 
 // removeProcessor takes back what addProcessor gave, with that of the last thread.
