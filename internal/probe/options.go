@@ -52,11 +52,21 @@ func holdsProcessor(spec measurement.Spec) bool {
 	return spec.Kind == measurement.TCP && !sharesPoller(spec)
 }
 
+// hostID is what one end of a connection tells the other of its machine. With
+// thousands of flows nothing depends on it, and reading it for each would take
+// many threads.
+func hostID(spec measurement.Spec) string {
+	if sharesPoller(spec) {
+		return ""
+	}
+	return sockets.HostID()
+}
+
 // sendsBehind says whether an end that sends lets the receiver go first, which
 // needs a thread for the flow: on the same machine, they want the same
 // processors.
 func sendsBehind(spec measurement.Spec, host, peer string) bool {
-	return spec.Kind == measurement.TCP && !sharesPoller(spec) && sockets.SendersNice > 0 && host != "" && host == peer
+	return spec.Kind == measurement.TCP && sockets.SendersNice > 0 && host != "" && host == peer
 }
 
 // connectTime bounds the time from the first connection of a test to its START.

@@ -472,7 +472,7 @@ func (s *Server) enter(c *net.TCPConn, id protocol.Identity, open *opened) (*ses
 	}
 	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: sockets.HostID(), Cookie: t.cookie[:],
+		Server: unmapped(c.LocalAddr()), HostID: hostID(open.Spec), Cookie: t.cookie[:],
 	}, nil
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // progressInterval is how often a running test shows a sign of life.
@@ -139,7 +138,7 @@ func (t *tcpTest) build(f *flow) (err error) {
 	}
 	w := wire{Conn: f.conn}
 	if t.sends(f) {
-		w.behind = sendsBehind(spec, sockets.HostID(), f.ready.HostID)
+		w.behind = sendsBehind(spec, hostID(spec), f.ready.HostID)
 		f.send, err = t.bulk.newSender(w, spec, f.number)
 		return err
 	}

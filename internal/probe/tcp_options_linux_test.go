@@ -31,7 +31,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 			map[string]string{"send_buffer_bytes": "200000", "receive_buffer_bytes": "180000"}},
 		{"DSCP", measurement.Spec{DSCP: 46}, map[string]string{"dscp": "46"}},
 		{"sendfile", measurement.Spec{SendMethod: measurement.SendFile}, map[string]string{"send_method": "sendfile from memory"}},
-		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": "sendfile from memory", "send_page_bytes": pageBytes(t)}},
+		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": "sendfile from memory", "send_page_bytes": pageBytes(t), "send_nice": strconv.Itoa(sockets.SendersNice)}},
 		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": "sendfile from memory"}},
 		{"the faster way with MPTCP", measurement.Spec{CongestionControl: "reno", MPTCP: true}, map[string]string{"send_method": "send from one buffer"}},
 		{"copy", measurement.Spec{SendMethod: measurement.SendCopy, CopyPayload: true},
@@ -81,6 +81,34 @@ func pageBytes(t *testing.T) string {
 	}
 	defer p.Close()
 	return strconv.Itoa(p.PageBytes())
+}
+
+// A sender lets the receiver go first on its own machine, where a thread can.
+func TestSendsBehind(t *testing.T) {
+	for _, c := range []struct {
+		spec       measurement.Spec
+		host, peer string
+		want       bool
+	}{
+		{measurement.Spec{Kind: measurement.TCP}, "a", "a", true},
+		{measurement.Spec{Kind: measurement.TCP}, "a", "b", false},
+		{measurement.Spec{Kind: measurement.TCP}, "", "", false}, // unknown
+		{measurement.Spec{Kind: measurement.UDP}, "a", "a", false},
+	} {
+		if got := sendsBehind(c.spec, c.host, c.peer); got != c.want {
+			t.Errorf("%+v from %q to %q: behind %v, want %v", c.spec, c.host, c.peer, got, c.want)
+		}
+	}
+}
+
+// Thousands of flows share few threads, which keep their priority.
+func TestManyFlowsDoNotTellTheirHost(t *testing.T) {
+	if got := hostID(measurement.Spec{Kind: measurement.TCP, Flows: threadConnections}); got == "" {
+		t.Error("the host of flows with threads is not told")
+	}
+	if got := hostID(measurement.Spec{Kind: measurement.TCP, Flows: threadConnections + 1}); got != "" {
+		t.Errorf("the host of flows without threads is told: %q", got)
+	}
 }
 
 // Who chose no method gets the one that suits the congestion control in effect.

@@ -186,7 +186,9 @@ func (c *Conn) complete() (int, error) {
 			c.cpu.busy()
 			return int(c.call.got), nil
 		case unix.EINTR:
-			c.cpu.interrupted()
+			if c.cpu.interrupted() {
+				return 0, ErrTick // the call would wait its Tick from the start
+			}
 		case unix.EAGAIN:
 			if c.call.flags&unix.MSG_DONTWAIT == 0 {
 				c.cpu.idle()

@@ -18,7 +18,7 @@ const Tick = 100 * time.Millisecond
 // AttachedTick is the Tick of an attached Conn: there may be thousands of them.
 const AttachedTick = 500 * time.Millisecond
 
-// ErrTick says that nothing could be transferred for a Tick.
+// ErrTick says that nothing could be transferred for a Tick, or until a signal.
 var ErrTick = errors.New("nothing transferred for a tick")
 
 // ErrUnsupported says that this operating system lacks what was asked.

@@ -84,11 +84,15 @@ func (p *processor) busy() {
 func (p *processor) idle() { p.held = false }
 
 // interrupted is called after a transfer that the runtime's signal to make way
-// ended: a raw call would wait again, and be interrupted again, for as long as
-// nothing comes. The runtime's monitor sends one every 10 ms to whoever keeps
-// his processor. Once one goes to sleep without, that monitor wakes up every 20 µs
-// to take it from him, so the owner of an added one keeps it.
-func (p *processor) interrupted() { p.held = p.held && p.own }
+// ended, and says whether the processor is kept: a raw call would wait again, and
+// be interrupted again, for as long as nothing comes. The runtime's monitor sends
+// one every 10 ms to whoever keeps his processor. Once one goes to sleep without,
+// that monitor wakes up every 20 µs to take it from him, so the owner of an added
+// one keeps it.
+func (p *processor) interrupted() (kept bool) {
+	p.held = p.held && p.own
+	return p.held
+}
 
 // mostAdded bounds how many processors the Go runtime is given beyond its own
 // number: it interrupts each of them every 10 ms.

@@ -42,8 +42,10 @@ func TestHoldProcessor(t *testing.T) {
 func TestAddProcessorIsBounded(t *testing.T) {
 	own := runtime.GOMAXPROCS(0)
 	n := 0
-	for added := true; added; {
-		if _, added = addProcessor(); !added {
+	for {
+		if had, ok := addProcessor(); had != own {
+			t.Fatalf("the runtime had %d processors, is said to have had %d", own, had)
+		} else if !ok {
 			break
 		}
 		if n++; n > mostAdded {
