@@ -201,27 +201,32 @@ func TestPipelineOverBadUDP(t *testing.T) {
 	defer far.Close()
 	conn := connected(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
 	const rate, length = 1000, 500 * time.Millisecond
-	loop := &rrLoop{recorder: latency.New(), length: length}
-	c := &udpCarrier{Conn: conn, request: make([]byte, datagramBytes), in: make([]byte, 2000)}
-	p := newPipeline(c, loop, rate, 1, time.Second)
-	p.samples = make([]sample, 0, 1000)
-	if _, err := onThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
-		t.Fatal(err)
-	}
-	// A busy machine may leave the last ones no time to be sent.
-	lost := 0
-	sent := 500 - int(p.unsent)
-	for sequence := range sent {
-		if sequence%10 == 3 {
-			lost++
+	// A busy machine may leave the last request no time to be sent; not always.
+	for range 5 {
+		loop := &rrLoop{recorder: latency.New(), length: length}
+		c := &udpCarrier{Conn: conn, request: make([]byte, datagramBytes), in: make([]byte, 2000)}
+		p := newPipeline(c, loop, rate, 1, time.Second)
+		p.samples = make([]sample, 0, 1000)
+		if _, err := onThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+			t.Fatal(err)
+		}
+		sent, lost := 500-int(p.unsent), 0
+		for sequence := range sent {
+			if sequence%10 == 3 {
+				lost++
+			}
+		}
+		if n := loop.recorder.Samples(); int(loop.lost) != lost || int(n) != sent-lost {
+			t.Errorf("%d answered, %d lost of %d requests, of which every tenth is lost", n, loop.lost, sent)
+		}
+		if rtts, gone := within(p.samples, 0, length); len(rtts) != sent-lost || int(gone) != lost {
+			t.Errorf("kept %d and %d of %d", len(rtts), gone, sent)
+		}
+		if p.unsent == 0 {
+			return
 		}
 	}
-	if n := loop.recorder.Samples(); sent == 0 || int(loop.lost) != lost || int(n) != sent-lost {
-		t.Errorf("%d answered, %d lost of %d requests, of which every tenth is lost", n, loop.lost, sent)
-	}
-	if rtts, gone := within(p.samples, 0, length); len(rtts) != sent-lost || int(gone) != lost {
-		t.Errorf("kept %d and %d of %d", len(rtts), gone, sent)
-	}
+	t.Error("all 500 requests were never sent")
 }
 
 // More than the far end can do is said, and does not hang.
