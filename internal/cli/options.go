@@ -44,8 +44,8 @@ func options() []option {
 		{"window", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.WindowBytes = int64(f.window) }},
 		{"mss", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.MSSBytes = f.mss }},
 		{"congestion", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.CongestionControl = f.congestion }},
-		{"zerocopy", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.SendMethod = measurement.SendFile }},
-		{"copy", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) {
+		{"zerocopy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) { s.SendMethod = measurement.SendFile }},
+		{"copy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) {
 			s.CopyPayload, s.SendMethod = true, measurement.SendCopy
 		}},
 		{"mptcp", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.MPTCP = true }},

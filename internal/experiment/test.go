@@ -70,8 +70,10 @@ func KindsOf(key string) []measurement.Kind {
 		return []measurement.Kind{ftp}
 	case "send_buffer", "receive_buffer":
 		return []measurement.Kind{tcp, udp, pps, load}
-	case "mss", "pacing", "send_method", "copy_payload", "mptcp":
+	case "mss", "pacing", "mptcp":
 		return []measurement.Kind{tcp, load}
+	case "send_method", "copy_payload":
+		return []measurement.Kind{tcp, udp, load}
 	case "dscp":
 		return []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, mtu}
 	case "source_port":

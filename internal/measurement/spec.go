@@ -39,7 +39,7 @@ const (
 	IPerf3 Tool = "iperf3-wire" // iperf3's; the destination may be a stock server
 )
 
-// SendMethod is how the sender of a tcp test hands bytes to the kernel.
+// SendMethod is how the sender of a tcp or udp test hands bytes to the kernel.
 type SendMethod string
 
 // The send methods.
@@ -121,7 +121,8 @@ type Spec struct {
 	// CopyPayload makes the receiver copy the bytes to user space, as an
 	// application would; otherwise it may discard them in the kernel.
 	CopyPayload bool `json:"copy_payload,omitempty"`
-	// SendMethod of a tcp or load test.
+	// SendMethod of a tcp, udp or load test; packets can be sent by sendfile only
+	// as fast as they go.
 	SendMethod SendMethod `json:"send_method,omitempty"`
 	// ShareThreads has the flows of a tcp test share the threads of each end,
 	// however few they are, as very many do by themselves: where many tests run

@@ -154,6 +154,10 @@ func (c *specCheck) packets() {
 	if s.PacketBytes != 0 || s.Kind == measurement.PPS {
 		c.between("packet in bytes", float64(s.PacketBytes), dataBytes, maxDatagram)
 	}
+	c.oneOf("send method", string(s.SendMethod), "", "copy", "sendfile")
+	if s.SendMethod == measurement.SendFile && (s.RateBitsPerSecond > 0 || s.LossBound > 0 || s.Kind == measurement.PPS) {
+		c.fail("packets are sent by sendfile in full buffers, as fast as they go: not at a rate, and not one by one")
+	}
 	c.oneOf("gso", string(s.GSO), "", "on", "off")
 	c.oneOf("gro", string(s.GRO), "", "on", "off")
 }

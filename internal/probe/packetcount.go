@@ -45,6 +45,11 @@ func (c *packetCount) arrive(sequence uint64, measured bool) bool {
 	return true
 }
 
+// came says whether the packet with a number came, as far as that is still known.
+func (c *packetCount) came(sequence uint64) bool {
+	return sequence < c.next && c.next-sequence <= seenWindow && c.seen[sequence%seenWindow/64]&(1<<(sequence%64)) != 0
+}
+
 // mark notes that a packet came, and says whether it is the first.
 func (c *packetCount) mark(sequence uint64) bool {
 	word, bit := &c.seen[sequence%seenWindow/64], uint64(1)<<(sequence%64)

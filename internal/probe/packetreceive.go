@@ -36,6 +36,7 @@ type packetReceiver struct {
 
 	bytes, packets []int64 // distinct packets in bins
 	count          packetCount
+	followers      followers
 	delays         delays
 	// runDelay and runLength are packets of one delay that are not yet in delays.
 	runDelay, runLength int64
@@ -162,15 +163,19 @@ func (r *packetReceiver) drain() (protocol.Sent, error) {
 		case told < 0 && r.control.late():
 			return sent, errSilent
 		case told >= 0 && (r.count.received >= sent.MeasuredPackets || at-max(r.last, told) > drainQuiet || at-told > drainLongest):
+			r.settleLast()
 			r.flushDelays()
 			return sent, nil
 		}
 	}
 }
 
+// arrivals are distinct packets that came.
+type arrivals struct{ bytes, packets int64 }
+
 // take counts the messages of one Receive.
 func (r *packetReceiver) take(n int, at time.Duration) {
-	var bytes, packets int64
+	var sum arrivals
 	for i := range n {
 		m := r.in.Message(i)
 		arrival := int64(at)
@@ -182,29 +187,109 @@ func (r *packetReceiver) take(n int, at time.Duration) {
 		for offset := 0; offset < m.Length && offset < len(m.Data); offset += m.Segment {
 			length := min(m.Segment, m.Length-offset)
 			data := m.Data[offset:]
-			phase, sequence, sentAt, ok := parseData(data[:min(length, len(data))], r.cookie)
-			if !ok {
-				continue // a stray packet, or a copy of the first
-			}
-			measured := phase == phaseMeasured
-			if !r.count.arrive(sequence, measured) {
-				continue
-			}
-			bytes, packets = bytes+int64(length), packets+1
-			if measured {
-				r.delay(arrival - sentAt)
+			r.packet(&sum, data[:min(length, len(data))], length, arrival)
+		}
+	}
+	r.add(sum, at)
+}
+
+// packet counts one packet of which b was kept.
+func (r *packetReceiver) packet(sum *arrivals, b []byte, length int, arrival int64) {
+	if phase, sequence, sentAt, ok := parseData(b, r.cookie); ok {
+		l := leader{sequence, sentAt}
+		if r.followers.waits > 0 {
+			r.settle(sum, &l)
+		}
+		r.followers.lead(l)
+		if r.arrive(sum, phase, sequence, length) && phase == phaseMeasured {
+			r.delay(arrival - sentAt)
+		}
+		return
+	}
+	f, ok := parseFollower(b, r.cookie)
+	if !ok {
+		return // a stray packet, or a copy of the first
+	}
+	if r.followers.follows(f) {
+		if r.arrive(sum, f.phase, r.followers.next-1, length) && f.phase == phaseMeasured {
+			r.delay(arrival - r.followers.leader.sentAt)
+		}
+		return
+	}
+	w := waiter{f, arrival, length}
+	if !r.followers.wait(w) {
+		r.settle(sum, nil)
+		r.followers.wait(w)
+	}
+}
+
+// settle counts the packets that wait, in the order in which they came, now that
+// the next leader has come, or nil when none does. Without its leader, when a packet
+// was sent is not known, and it has no delay.
+func (r *packetReceiver) settle(sum *arrivals, next *leader) {
+	latest := &r.followers.leader
+	for _, w := range r.followers.waiting[:r.followers.waits] {
+		sequence := r.numberOf(w.follower, next)
+		if !r.arrive(sum, w.phase, sequence, w.bytes) || w.phase != phaseMeasured {
+			continue
+		}
+		for _, l := range [...]*leader{latest, next} {
+			if l != nil && sequence == l.sequence+uint64(w.index) {
+				r.delay(w.arrival - l.sentAt)
+				break
 			}
 		}
 	}
-	if packets == 0 {
+	r.followers.waits = 0
+}
+
+// numberOf is the sequence number of a packet that waited: soon after all that
+// came, or behind the next leader if that was late, or else the last at its place
+// before that leader. Without one, it is a late packet, or one after a gap.
+func (r *packetReceiver) numberOf(f follower, next *leader) uint64 {
+	lap := uint64(f.lap)
+	ahead := f.last(r.count.next + lap - 1)
+	if ahead-r.count.next <= lap/8 {
+		return ahead
+	}
+	if next == nil {
+		if behind := f.last(r.count.next); r.count.next-behind <= lap/2 && !r.count.came(behind) {
+			return behind
+		}
+		return ahead
+	}
+	if own := next.sequence + uint64(f.index); f.at(own) && own < r.count.next {
+		return own
+	}
+	return f.last(next.sequence)
+}
+
+// settleLast counts those for which no leader will come.
+func (r *packetReceiver) settleLast() {
+	var sum arrivals
+	r.settle(&sum, nil)
+	r.add(sum, r.last)
+}
+
+// arrive says whether a packet is the first with its number.
+func (r *packetReceiver) arrive(sum *arrivals, phase byte, sequence uint64, length int) bool {
+	if !r.count.arrive(sequence, phase == phaseMeasured) {
+		return false
+	}
+	sum.bytes, sum.packets = sum.bytes+int64(length), sum.packets+1
+	return true
+}
+
+func (r *packetReceiver) add(sum arrivals, at time.Duration) {
+	if sum.packets == 0 {
 		return
 	}
 	r.last = at
 	if bin := int(at / r.width); bin < len(r.bytes) {
-		r.bytes[bin] += bytes
-		r.packets[bin] += packets
+		r.bytes[bin] += sum.bytes
+		r.packets[bin] += sum.packets
 	}
-	r.arrived.Add(bytes)
+	r.arrived.Add(sum.bytes)
 }
 
 func (r *packetReceiver) delay(nanoseconds int64) {

@@ -30,6 +30,7 @@ type packetFlow struct {
 type packetTest struct {
 	req   Request
 	flows []*packetFlow
+	pages packetPages
 	start time.Time
 	facts []string
 }
@@ -87,6 +88,7 @@ func (t *packetTest) close() {
 		// Nothing of interest is left to be delivered, and nobody to tell.
 		_ = f.conn.Abort()
 	}
+	_ = t.pages.close() // memory without a name: nothing is lost with it
 }
 
 // connect opens every flow, TCP first, and prepares its loop.
@@ -123,7 +125,8 @@ func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err err
 	}
 	w := wire{Conn: f.conn, deadline: time.Now().Add(startTimeout)}
 	if t.sends() {
-		f.send, err = newPacketSender(w, f.udp, spec, f.ready.Cookie)
+		w.behind = sendsBehind(spec, hostID(spec), f.ready.HostID)
+		f.send, err = newPacketSender(w, f.udp, spec, f.ready.Cookie, &t.pages)
 	} else {
 		f.receive, err = newPacketReceiver(w, f.udp, spec, f.ready.Cookie)
 	}
@@ -135,14 +138,15 @@ func (t *packetTest) begin() error {
 	t.start = time.Now()
 	deadline := t.start.Add(planned(t.req.Spec) + grace)
 	for _, f := range t.flows {
-		w := wire{Conn: f.conn, deadline: deadline}
-		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
+		w := f.control()
+		w.deadline = deadline
+		if err := protocol.WriteFrame(w, protocol.TypeStart, nil); err != nil {
 			return failure("start flow", err)
 		}
 		if f.send != nil {
-			f.send.start, f.send.control.deadline = t.start, deadline
+			f.send.start = t.start
 		} else {
-			f.receive.start, f.receive.control.deadline = t.start, deadline
+			f.receive.start = t.start
 		}
 	}
 	return nil
@@ -155,7 +159,7 @@ func (t *packetTest) transfer() error {
 	var once sync.Once
 	for i, f := range t.flows {
 		group.Go(func() error {
-			defer sockets.Lock()()
+			defer f.control().lock()()
 			err := f.transfer()
 			if err != nil {
 				once.Do(t.interrupt)
@@ -164,6 +168,13 @@ func (t *packetTest) transfer() error {
 		})
 	}
 	return group.Wait()
+}
+
+func (f *packetFlow) control() *wire {
+	if f.receive != nil {
+		return &f.receive.control
+	}
+	return &f.send.control
 }
 
 func (f *packetFlow) transfer() (err error) {

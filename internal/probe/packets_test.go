@@ -32,7 +32,8 @@ func TestRunPackets(t *testing.T) {
 		{Kind: measurement.UDP, Direction: measurement.Receive},
 		{Kind: measurement.UDP, PacketBytes: 1400, GSO: on, GRO: on},
 		{Kind: measurement.UDP, PacketBytes: 1400, GSO: off, GRO: off, Direction: measurement.Receive},
-		{Kind: measurement.UDP, PacketBytes: 1400, GSO: on, GRO: off, CopyPayload: true},
+		{Kind: measurement.UDP, PacketBytes: 1400, GSO: on, GRO: off, CopyPayload: true, SendMethod: measurement.SendCopy},
+		{Kind: measurement.UDP, PacketBytes: 1400, GSO: on, GRO: off, Flows: 2, Direction: measurement.Receive},
 		{Kind: measurement.UDP, PacketBytes: 500, RateBitsPerSecond: 2e7, Flows: 3, Direction: measurement.Receive},
 		{Kind: measurement.UDP, PacketBytes: 500, RateBitsPerSecond: 2e7, Flows: 2, DSCP: 46},
 		{Kind: measurement.UDP, PacketBytes: dataBytes, RateBitsPerSecond: 1e6},
@@ -303,6 +304,31 @@ func FuzzCheckPackets(f *testing.F) {
 	})
 }
 
+func FuzzParseFollower(f *testing.F) {
+	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
+	packet := make([]byte, 40)
+	putFollower(packet, cookie, follower{phase: phaseMeasured, lap: 1408, place: 47, index: 3})
+	f.Add(packet, uint64(1<<40))
+	f.Add(packet[:dataBytes-1], uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, near uint64) {
+		got, ok := parseFollower(b, cookie)
+		if !ok {
+			return
+		}
+		again := slices.Clone(b)
+		putFollower(again, cookie, got)
+		clear(again[dataSequence:followLap]) // which nobody reads
+		clear(b[dataSequence:followLap])
+		if !bytes.Equal(again, b) {
+			t.Fatalf("% x is read as %+v", b, got)
+		}
+		near &= maxSequence
+		if s := got.last(near); !got.at(s) || s > near && s != uint64(got.place) || near >= s && near-s >= uint64(got.lap) {
+			t.Fatalf("%+v is at %d, the last before %d", got, s, near)
+		}
+	})
+}
+
 func FuzzParseData(f *testing.F) {
 	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
 	packet := make([]byte, 40)
@@ -385,6 +411,8 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 	round := func() {
 		for _, spec := range []measurement.Spec{
 			{Kind: measurement.UDP, Flows: 2, RateBitsPerSecond: 1e7},
+			{Kind: measurement.UDP, Flows: 2, PacketBytes: 1400},
+			{Kind: measurement.UDP, Direction: measurement.Receive, PacketBytes: 1400},
 			{Kind: measurement.PPS, Direction: measurement.Receive, RateBitsPerSecond: 1e6},
 			{Kind: measurement.MTU},
 		} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -31,9 +32,13 @@ type packetSender struct {
 	control wire
 	conn    *sockets.Conn
 	out     *sockets.PacketSender
-	size    int
-	pace    pacer
-	start   time.Time
+	// pages hold the packets that are sent by reference, behind head; nil when
+	// all are copied.
+	pages *sockets.PacketPages
+	head  []byte
+	size  int
+	pace  pacer
+	start time.Time
 	// warmup and end bound the measured time.
 	warmup, end time.Duration
 
@@ -46,7 +51,7 @@ type packetSender struct {
 }
 
 // newPacketSender prepares the socket as the spec asks.
-func newPacketSender(control wire, conn *sockets.Conn, spec measurement.Spec, cookie []byte) (*packetSender, error) {
+func newPacketSender(control wire, conn *sockets.Conn, spec measurement.Spec, cookie []byte, pages *packetPages) (*packetSender, error) {
 	s := &packetSender{
 		control: control, conn: conn, size: spec.PacketBytes,
 		warmup: spec.MaxWarmup.Duration(), end: planned(spec),
@@ -68,11 +73,18 @@ func newPacketSender(control wire, conn *sockets.Conn, spec measurement.Spec, co
 	if err := s.open(spec, room); err != nil {
 		return nil, err
 	}
+	if err := s.refer(spec, cookie, pages); err != nil {
+		return nil, err
+	}
 	for i := range s.out.Most() {
 		copy(s.out.Packet(i), cookie)
 	}
+	s.head = s.out.Packet(0)[:dataBytes]
 	s.pace = newPacer(spec, s.size, s.out.Most())
 	s.effective["packet_bytes"] = fmt.Sprint(s.size)
+	if control.behind {
+		s.effective["send_nice"] = strconv.Itoa(sockets.SendersNice)
+	}
 	return s, nil
 }
 
@@ -111,6 +123,35 @@ func (s *packetSender) open(spec measurement.Spec, room int) (err error) {
 	return err
 }
 
+// refer decides whether large buffers are sent by reference.
+func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
+	most := s.out.Most()
+	s.effective["send_method"] = sockets.SentFromBuffer
+	if spec.SendMethod == measurement.SendCopy {
+		return nil
+	}
+	switch {
+	case !s.out.Segments():
+		err = errors.New("the kernel does not cut the packets (GSO)")
+	case spec.SendMethod != measurement.SendFile && (spec.RateBitsPerSecond > 0 || most*s.size < leastReferenced):
+		return nil // buffers are not full, or so small that it takes more time
+	default:
+		s.pages, err = pages.of(cookie, most, s.size)
+	}
+	if err != nil {
+		if spec.SendMethod == measurement.SendFile {
+			return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("sendfile of packets was asked for: %v", err)}
+		}
+		if s.out.Segments() && !errors.Is(err, sockets.ErrUnsupported) { // a system without it has lost nothing
+			s.facts = append(s.facts, fmt.Sprintf("the sender copied the payload: %v", err))
+		}
+		return nil
+	}
+	s.effective["send_method"] = sockets.SentFromFile
+	setBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
+	return nil
+}
+
 // run sends until the receiver has something to say, or until a second after
 // the measured time. It neither allocates nor logs.
 func (s *packetSender) run() error {
@@ -145,15 +186,19 @@ func (s *packetSender) phase(now time.Duration) byte {
 	return phaseAfter
 }
 
-// burst sends n packets, and says whether it was told to stop in between.
+// burst sends n packets, of pages a whole buffer, and says whether it was told to stop in between.
 func (s *packetSender) burst(n int, now time.Duration) (stop bool, err error) {
 	phase := s.phase(now)
-	for i := range n {
-		putData(s.out.Packet(i), phase, s.sequence+uint64(i), int64(now))
+	if s.pages != nil {
+		putData(s.head, phase, s.sequence, int64(now))
+	} else {
+		for i := range n {
+			putData(s.out.Packet(i), phase, s.sequence+uint64(i), int64(now))
+		}
 	}
 	done := 0
 	for done < n {
-		sent, err := s.out.Send(done, n)
+		sent, err := s.hand(done, n, phase)
 		done += sent
 		if err == nil || err == sockets.ErrPeerGone { //nolint:errorlint // the very value, in a hot loop
 			continue
@@ -169,6 +214,17 @@ func (s *packetSender) burst(n int, now time.Duration) (stop bool, err error) {
 	s.sent.Add(int64(done))
 	s.pace.sent += float64(done)
 	return stop, err
+}
+
+// hand hands packets of a burst to the kernel, and says how many it took.
+func (s *packetSender) hand(from, to int, phase byte) (int, error) {
+	if s.pages == nil {
+		return s.out.Send(from, to)
+	}
+	if err := s.out.SendPages(s.pages, bufferOf(s.sequence, to, phase), s.head); err != nil {
+		return 0, err
+	}
+	return to, nil
 }
 
 // retry waits for a full queue, and says whether sending has to end.

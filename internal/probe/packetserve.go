@@ -20,7 +20,7 @@ func (s *Server) servePackets(w wire, open protocol.Open, ready *protocol.Ready)
 		return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
 	}
 	if spec.Direction == measurement.Receive {
-		return sendPackets(w, conn, open, ready.Cookie)
+		return s.sendPackets(w, conn, open, ready.Cookie)
 	}
 	r, err := newPacketReceiver(w, conn, spec, ready.Cookie)
 	if err != nil {
@@ -43,27 +43,28 @@ func (s *Server) servePackets(w wire, open protocol.Open, ready *protocol.Ready)
 	return drained(&r.control)
 }
 
-func sendPackets(w wire, conn *sockets.Conn, open protocol.Open, cookie []byte) error {
+func (s *Server) sendPackets(w wire, conn *sockets.Conn, open protocol.Open, cookie []byte) error {
 	if open.Spec.PacketBytes == 0 {
 		learnMTU(conn, cookie)
 	}
-	s, err := newPacketSender(w, conn, open.Spec, cookie)
+	// The session lasts at least as long as this connection of it.
+	sender, err := newPacketSender(w, conn, open.Spec, cookie, &s.sessionOf([protocol.CookieBytes]byte(cookie)).pages)
 	if err != nil {
 		return err
 	}
-	if s.start, err = readStart(&s.control, open.Spec); err != nil {
+	if sender.start, err = readStart(&sender.control, open.Spec); err != nil {
 		return err
 	}
-	host := startHost(open, s.start)
+	host := startHost(open, sender.start)
 	defer host.end()
-	if err := s.run(); err != nil {
+	if err := sender.run(); err != nil {
 		return err
 	}
-	if _, err := s.finish(host.result); err != nil {
+	if _, err := sender.finish(host.result); err != nil {
 		return err
 	}
 	// The client closes when the last packets have come.
-	return drained(&s.control)
+	return drained(&sender.control)
 }
 
 // learnMTU sends the peer one packet as large as packets are to be, so that a
@@ -76,7 +77,7 @@ func learnMTU(conn *sockets.Conn, cookie []byte) {
 }
 
 // readStart waits for START, for as long as the client may need to connect its
-// other flows, and gives the test its deadline.
+// other flows, and gives the test its deadline and the flow its thread.
 func readStart(w *wire, spec measurement.Spec) (time.Time, error) {
 	w.deadline = time.Now().Add(startTimeout)
 	if err := protocol.Expect(w, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
@@ -84,6 +85,9 @@ func readStart(w *wire, spec measurement.Spec) (time.Time, error) {
 	}
 	start := time.Now()
 	w.deadline = start.Add(planned(spec) + grace)
+	if w.began != nil {
+		return start, w.began()
+	}
 	return start, nil
 }
 

@@ -124,6 +124,9 @@ type session struct {
 	hellos    map[uint32]chan netip.AddrPort
 	lastHello uint32
 
+	// pages are what its flows of packets send by reference.
+	pages packetPages
+
 	// peer gets the address from which the first request over UDP came.
 	peer chan netip.AddrPort
 	// transactions counts those that were answered.
@@ -410,6 +413,9 @@ func (s *Server) leave(t *session) {
 	}
 	s.mu.Unlock()
 	if last {
+		if err := t.pages.close(); err != nil {
+			s.log.Info("give back packets", "error", err)
+		}
 		s.tell(TestEvent{Client: t.client, Spec: t.spec, Ended: true, Elapsed: time.Since(t.began), Err: t.err, Vanished: isLost(t.err)})
 	}
 }

@@ -32,6 +32,8 @@ const (
 	datagramData    = 3 // of a udp or pps test; see packetdata.go
 	datagramProbe   = 4 // of an mtu test, answered with its first 24 bytes
 	datagramMirror  = 5 // of an mtu test, answered with as many bytes
+	// datagramFollower is of a udp test, behind a datagramData in a large buffer.
+	datagramFollower = 6
 )
 
 func putDatagram(b, cookie []byte, kind byte) {

@@ -38,7 +38,7 @@ func NewPacketSender(c *Conn, size int, segments bool) (*PacketSender, error) {
 		s.most, headers = min(MaxSegments, maxUDPPayload/size), 1
 	}
 	s.most = max(min(s.most, 1<<20/size), 1)
-	s.buf = make([]byte, s.most*size)
+	s.buf = noise(s.most * size)
 	s.headers, s.vectors = make([]unix.Mmsghdr, headers), make([]unix.Iovec, headers)
 	for i := range s.headers {
 		if !segments && i < s.most {
@@ -58,6 +58,9 @@ func (c *Conn) cutInto(size int) error {
 
 // Most is how many packets one Send takes.
 func (s *PacketSender) Most() int { return s.most }
+
+// Segments says whether the kernel cuts the packets from large buffers.
+func (s *PacketSender) Segments() bool { return s.segments }
 
 // Packet is the i-th packet, for the caller to write to.
 func (s *PacketSender) Packet(i int) []byte { return s.buf[i*s.size : (i+1)*s.size : (i+1)*s.size] }
@@ -85,20 +88,27 @@ func (c *Conn) messages(trap uintptr, first *unix.Mmsghdr, n, flags int) (int, e
 		case 0:
 			return int(got), nil
 		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, ErrTick
-		case unix.ENOBUFS:
-			return 0, ErrNoBuffers
-		case unix.EMSGSIZE:
-			return 0, ErrTooBig
-		case unix.ECONNREFUSED:
-			return 0, ErrPeerGone
-		case unix.EPIPE:
-			return 0, net.ErrClosed
 		default:
-			return 0, errno
+			return 0, packetErrno(errno)
 		}
 	}
+}
+
+// packetErrno is what a system call that sends or receives packets failed with.
+func packetErrno(errno syscall.Errno) error {
+	switch errno {
+	case unix.EAGAIN:
+		return ErrTick
+	case unix.ENOBUFS:
+		return ErrNoBuffers
+	case unix.EMSGSIZE:
+		return ErrTooBig
+	case unix.ECONNREFUSED:
+		return ErrPeerGone
+	case unix.EPIPE:
+		return net.ErrClosed
+	}
+	return errno
 }
 
 const (

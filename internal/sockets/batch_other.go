@@ -27,12 +27,15 @@ func NewPacketSender(c *Conn, size int, segments bool) (*PacketSender, error) {
 		return nil, ErrUnsupported
 	}
 	s := &PacketSender{conn: c, size: size, most: packetsAtOnce}
-	s.buf = make([]byte, s.most*size)
+	s.buf = noise(s.most * size)
 	return s, nil
 }
 
 // Most is how many packets one Send takes.
 func (s *PacketSender) Most() int { return s.most }
+
+// Segments says that the system does not cut packets from large buffers.
+func (s *PacketSender) Segments() bool { return false }
 
 // Packet is the i-th packet, for the caller to write to.
 func (s *PacketSender) Packet(i int) []byte { return s.buf[i*s.size : (i+1)*s.size : (i+1)*s.size] }
@@ -50,6 +53,24 @@ func (s *PacketSender) Send(from, to int) (int, error) {
 	}
 	return to - from, nil
 }
+
+// PacketPages is memory that packets are sent from by reference, which this
+// system cannot do.
+type PacketPages struct{}
+
+// NewPacketPages is not supported here.
+func NewPacketPages(int, int, int, func(buffer, packet int, b []byte)) (*PacketPages, error) {
+	return nil, ErrUnsupported
+}
+
+// PageBytes is 0 here.
+func (p *PacketPages) PageBytes() int { return 0 }
+
+// Close has nothing to give back here.
+func (p *PacketPages) Close() error { return nil }
+
+// SendPages is not supported here.
+func (s *PacketSender) SendPages(*PacketPages, int, []byte) error { return ErrUnsupported }
 
 // PacketReceiver receives packets over a connected socket, one by one.
 type PacketReceiver struct {

@@ -31,12 +31,18 @@ func noise(n int) []byte {
 	return b
 }
 
-// Method names how SendPayload sends, for the record.
+// How bytes were handed to the kernel, for the record.
+const (
+	SentFromFile   = "sendfile from memory"
+	SentFromBuffer = "send from one buffer"
+)
+
+// Method names how SendPayload sends.
 func (p *Payload) Method() string {
 	if p.file != nil {
-		return "sendfile from memory"
+		return SentFromFile
 	}
-	return "send from one buffer"
+	return SentFromBuffer
 }
 
 // PageBytes is the size of the pages to which sendfile(2) refers, 0 without it.

@@ -26,22 +26,33 @@ const (
 // (memfd_create(2)): the kernel queues references to the file's pages and
 // copies nothing.
 func NewPayloadFile() (*Payload, error) {
-	fd, err := unix.MemfdCreate("payload", unix.MFD_CLOEXEC)
+	file, page, err := memoryFile(noise(payloadFileBytes))
 	if err != nil {
-		return nil, fmt.Errorf("make a payload for sendfile: memfd_create: %w", err)
+		return nil, fmt.Errorf("make a payload for sendfile: %w", err)
 	}
-	p := &Payload{file: os.NewFile(uintptr(fd), "payload"), fd: fd}
-	if _, err := p.file.Write(noise(payloadFileBytes)); err != nil {
-		return nil, fmt.Errorf("make a payload for sendfile: %w", errors.Join(err, p.file.Close()))
-	}
-	p.page = os.Getpagesize()
-	if join(fd) == nil { // otherwise small pages have to do
-		p.page = hugePage
-	}
-	return p, nil
+	return &Payload{file: file, fd: int(file.Fd()), page: page}, nil
 }
 
-// join has the kernel gather a file of one huge page's size in one
+// memoryFile is a file of anonymous memory that holds content, in huge pages if
+// it is a multiple of one and the kernel has them; page is their size in bytes.
+func memoryFile(content []byte) (file *os.File, page int, err error) {
+	fd, err := unix.MemfdCreate("payload", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, 0, fmt.Errorf("memfd_create: %w", err)
+	}
+	file = os.NewFile(uintptr(fd), "payload")
+	if _, err := file.Write(content); err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	for at := 0; at < len(content); at += hugePage {
+		if len(content)%hugePage != 0 || join(fd, int64(at)) != nil {
+			return file, os.Getpagesize(), nil // small pages have to do
+		}
+	}
+	return file, hugePage, nil
+}
+
+// join has the kernel gather what a file holds from an offset on in one huge page
 // (MADV_COLLAPSE, madvise(2); Linux 6.1). A socket buffer refers to what is
 // contiguous as one fragment (skb_can_coalesce, linux/skbuff.h): one for 64 KB
 // instead of 16, each with a reference to be taken and given back. With 8 flows
@@ -49,7 +60,7 @@ func NewPayloadFile() (*Payload, error) {
 //
 // A file is also made of huge pages when the system's setting says so
 // (transparent_hugepage/shmem_enabled), which by default it does not.
-func join(fd int) error {
+func join(fd int, from int64) error {
 	// The mapping must begin where a huge page can: it takes the aligned half of
 	// a range of addresses twice as large.
 	room, err := unix.MmapPtr(-1, 0, nil, 2*hugePage, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -57,7 +68,7 @@ func join(fd int) error {
 		return err
 	}
 	at := unsafe.Add(room, (hugePage-uintptr(room)%hugePage)%hugePage)
-	_, err = unix.MmapPtr(fd, 0, at, hugePage, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	_, err = unix.MmapPtr(fd, from, at, hugePage, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
 	if err == nil {
 		err = unix.Madvise(unsafe.Slice((*byte)(at), hugePage), unix.MADV_COLLAPSE)
 	}
