@@ -85,7 +85,7 @@ func (s *stream) launch() {
 	s.workers.Go(func() {
 		defer sockets.Lock()()
 		if !s.udp {
-			defer s.conn.HoldProcessor()()
+			defer s.conn.HoldProcessor(false)()
 		}
 		var err error
 		switch {

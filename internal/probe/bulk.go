@@ -182,7 +182,7 @@ func effectOf(conn *sockets.Conn) map[string]string {
 
 func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 	e := effectOf(r.Conn)
-	e["receive_method"] = r.method()
+	e["receive_method"], e["receive_wait"] = r.method(), r.ReceiveWait()
 	setBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
 	if spec.WindowBytes > 0 {
 		setBytes(e, "window_clamp_bytes", r.WindowClamp())

@@ -62,15 +62,6 @@ func hostID(spec measurement.Spec) string {
 	return sockets.HostID()
 }
 
-// sendsBehind says whether an end that sends lets the receiver go first, which
-// needs a thread for the flow: on the same machine, they want the same
-// processors. A sender of packets at a rate keeps to its times instead.
-func sendsBehind(spec measurement.Spec, host, peer string) bool {
-	packets := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
-	bulk := spec.Kind == measurement.TCP || packets && spec.RateBitsPerSecond == 0
-	return bulk && sockets.SendersNice > 0 && host != "" && host == peer
-}
-
 // connectTime bounds the time from the first connection of a test to its START.
 func connectTime(spec measurement.Spec) time.Duration {
 	return startTimeout + time.Duration(connections(spec))*startTimePerFlow

@@ -125,7 +125,7 @@ func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err err
 	}
 	w := wire{Conn: f.conn, deadline: time.Now().Add(startTimeout)}
 	if t.sends() {
-		w.behind = sendsBehind(spec, hostID(spec), f.ready.HostID)
+		w.onHosts(spec, true, hostID(spec), f.ready.HostID)
 		f.send, err = newPacketSender(w, f.udp, spec, f.ready.Cookie, &t.pages)
 	} else {
 		f.receive, err = newPacketReceiver(w, f.udp, spec, f.ready.Cookie)

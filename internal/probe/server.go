@@ -459,7 +459,7 @@ func (s *Server) serveTest(c *net.TCPConn, g *guard, id protocol.Identity, open 
 	err = aside(func() (err error) {
 		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(open.Spec)
 		sends, err = open.prepare(conn)
-		w.behind = sends && sendsBehind(open.Spec, open.HostID, ready.HostID)
+		w.onHosts(open.Spec, sends, open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
 		return err
 	})
@@ -510,7 +510,7 @@ func (s *Server) takeThread(w wire, spec measurement.Spec) (release func(), err 
 	unlock := w.lock()
 	drop := func() {}
 	if err = w.Detach(); err == nil && holdsProcessor(spec) {
-		drop = w.HoldProcessor()
+		drop = w.HoldProcessor(w.beside)
 	}
 	return func() { drop(); unlock(); s.threads.Add(-1) }, err
 }

@@ -137,8 +137,8 @@ func (t *tcpTest) build(f *flow) (err error) {
 		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
 	}
 	w := wire{Conn: f.conn}
+	w.onHosts(spec, t.sends(f), hostID(spec), f.ready.HostID)
 	if t.sends(f) {
-		w.behind = sendsBehind(spec, hostID(spec), f.ready.HostID)
 		f.send, err = t.bulk.newSender(w, spec, f.number)
 		return err
 	}
@@ -185,7 +185,7 @@ func (t *tcpTest) transfer() error {
 				defer f.wire().lock()()
 			}
 			if holdsProcessor(t.req.Spec) {
-				defer f.conn.HoldProcessor()()
+				defer f.conn.HoldProcessor(f.wire().beside)()
 			}
 			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {

@@ -83,20 +83,28 @@ func pageBytes(t *testing.T) string {
 	return strconv.Itoa(p.PageBytes())
 }
 
-// A sender lets the receiver go first on its own machine, where a thread can.
-func TestSendsBehind(t *testing.T) {
+// On its own machine a sender lets the receiver go first, and the two ends of a flow
+// that is alone may share a processor.
+func TestEndsOnOneHost(t *testing.T) {
 	for _, c := range []struct {
-		spec       measurement.Spec
-		host, peer string
-		want       bool
+		spec           measurement.Spec
+		sends          bool
+		host, peer     string
+		behind, beside bool
 	}{
-		{measurement.Spec{Kind: measurement.TCP}, "a", "a", true},
-		{measurement.Spec{Kind: measurement.TCP}, "a", "b", false},
-		{measurement.Spec{Kind: measurement.TCP}, "", "", false}, // unknown
-		{measurement.Spec{Kind: measurement.UDP}, "a", "a", false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, true, "a", "a", true, true},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, false, "a", "a", false, true},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 2}, true, "a", "a", true, false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Both}, true, "a", "a", true, false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, true, "a", "b", false, false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, true, "", "", false, false}, // unknown
+		{measurement.Spec{Kind: measurement.UDP, Flows: 1}, true, "a", "a", true, false},
+		{measurement.Spec{Kind: measurement.UDP, Flows: 1, RateBitsPerSecond: 1e6}, true, "a", "a", false, false},
+		{measurement.Spec{Kind: measurement.PPS, Flows: 1}, false, "a", "a", false, false},
 	} {
-		if got := sendsBehind(c.spec, c.host, c.peer); got != c.want {
-			t.Errorf("%+v from %q to %q: behind %v, want %v", c.spec, c.host, c.peer, got, c.want)
+		var w wire
+		if w.onHosts(c.spec, c.sends, c.host, c.peer); w.behind != c.behind || w.beside != c.beside {
+			t.Errorf("%+v, sends %v, from %q to %q: behind %v, beside %v", c.spec, c.sends, c.host, c.peer, w.behind, w.beside)
 		}
 	}
 }

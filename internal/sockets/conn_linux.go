@@ -36,7 +36,9 @@ type Conn struct {
 	// call and cpu belong to the goroutine that transfers.
 	call call
 	cpu  processor
-	nap  nap
+	// waits is of who receives in bulk, stay of who sends.
+	waits waits
+	stay  stay
 	// offset is where in its file the next payload begins.
 	offset int64
 	// stamps is nil unless time stamps were asked for.
@@ -243,9 +245,11 @@ func (c *Conn) KeepProcessor() (func(), error) {
 // HoldProcessor says that the calling goroutine, which called Lock, transfers in
 // bulk on this connection: until it calls the returned function, its thread keeps
 // a processor of its own, which the Go runtime is given for it, while it waits,
-// and naps before it waits for more of what comes fast. Where there would be too
-// many of them, nothing changes.
-func (c *Conn) HoldProcessor() func() {
+// and may nap before it waits for more of what comes fast. With beside, the other
+// end is on this machine, says the same, and nothing else is transferred: then both
+// may share a processor of the machine. Where there would be too many threads,
+// nothing changes.
+func (c *Conn) HoldProcessor(beside bool) func() {
 	if c.attached != nil {
 		return func() {}
 	}
@@ -255,13 +259,23 @@ func (c *Conn) HoldProcessor() func() {
 	}
 	c.cpu = addedProcessor()
 	// A thread whose timers are late waits for each packet instead of napping.
-	c.nap = nap{wanted: punctual(timerSlack) == nil, limit: int32(own)}
+	c.waits, c.stay = waits{wanted: punctual(timerSlack) == nil, limit: int32(own), fd: c.fd}, stay{}
+	thread := newPin()
+	if beside {
+		c.waits.pin, c.stay.pin = thread, thread
+	}
 	return func() {
 		_ = punctual(0) // it worked once
-		c.cpu, c.nap = processor{}, nap{}
+		if thread != nil {
+			thread.release()
+		}
+		c.cpu, c.waits, c.stay = processor{}, waits{kept: c.waits.kept}, stay{}
 		removeProcessor()
 	}
 }
+
+// ReceiveWait says how a receiver of bulk last chose to wait for more.
+func (c *Conn) ReceiveWait() string { return c.waits.kept.String() }
 
 // Read reads into p as net.Conn would, or returns ErrTick.
 func (c *Conn) Read(p []byte) (int, error) {
@@ -288,16 +302,16 @@ func (c *Conn) Discard(p []byte) (int, error) {
 // receive is one recv. An end that naps does so when it would have to wait.
 func (c *Conn) receive(p []byte, flags int) (int, error) {
 	n, err := 0, error(ErrTick)
-	if c.nap.length > 0 && c.cpu.held {
+	if c.waits.way == napping && c.cpu.held {
 		n, err = c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags|unix.MSG_DONTWAIT)
 		if err == ErrTick {
-			c.nap.take()
+			c.waits.nap()
 		}
 	}
 	if err == ErrTick {
 		n, err = c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags)
 	}
-	c.nap.took(n)
+	c.waits.took(n)
 	return n, err
 }
 
@@ -322,7 +336,9 @@ func (c *Conn) WriteMore(p []byte) (int, error) {
 // SendPayload sends up to n bytes of payload, as Write does.
 func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	if p.file == nil {
-		return c.Write(p.buf[:min(n, len(p.buf))])
+		sent, err := c.Write(p.buf[:min(n, len(p.buf))])
+		c.stay.sent(sent)
+		return sent, err
 	}
 	if c.offset >= payloadFileBytes {
 		c.offset = 0
@@ -334,6 +350,7 @@ func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	c.call = call{file: p.fd, n: min(n, most), offset: c.offset}
 	sent, err := c.complete()
 	c.offset += int64(sent)
+	c.stay.sent(sent)
 	return sent, err
 }
 

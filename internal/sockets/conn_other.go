@@ -82,7 +82,10 @@ func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
 func (c *Conn) KeepProcessor() (func(), error) { return func() {}, nil }
 
 // HoldProcessor likewise.
-func (c *Conn) HoldProcessor() func() { return func() {} }
+func (c *Conn) HoldProcessor(bool) func() { return func() {} }
+
+// ReceiveWait says how a receiver waits for more.
+func (c *Conn) ReceiveWait() string { return "until woken" }
 
 // Discard reads into p; only Linux can drop bytes without copying them.
 func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }

@@ -1,6 +1,11 @@
 package sockets
 
-import "golang.org/x/sys/unix"
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Follower keeps the calling thread, which must be locked, on the processor on
 // which the kernel receives its packets (SO_INCOMING_CPU, socket(7)). Waking a
@@ -10,10 +15,8 @@ import "golang.org/x/sys/unix"
 // itself prefers the idle processor.
 type Follower struct {
 	// left is how many messages pass before the next look.
-	left     int
-	original unix.CPUSet
-	at       int // the processor it keeps to, -1 none
-	off      bool
+	left int
+	pin  *pin
 }
 
 // followEvery is how many messages pass between two looks.
@@ -22,11 +25,7 @@ const followEvery = 4096
 // NewFollower returns a Follower that looks first after so many messages. Two
 // ends on one host must not look at the same time, or each would move to where
 // the other was.
-func NewFollower(first int) *Follower {
-	f := &Follower{left: first, at: -1}
-	f.off = unix.SchedGetaffinity(0, &f.original) != nil || f.original.Count() < 2
-	return f
-}
+func NewFollower(first int) *Follower { return &Follower{left: first, pin: newPin()} }
 
 // Received is called after each message that c received.
 func (f *Follower) Received(c *Conn) { f.message(c.fd) }
@@ -35,31 +34,76 @@ func (f *Follower) Received(c *Conn) { f.message(c.fd) }
 func (f *Follower) Accepted(in Incoming) { f.message(in.fd) }
 
 func (f *Follower) message(fd int) {
-	if f.left--; f.left > 0 || f.off {
+	if f.left--; f.left > 0 || f.pin == nil {
 		return
 	}
 	f.left = followEvery
-	cpu, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_INCOMING_CPU)
-	if err != nil || cpu == f.at || cpu < 0 || !f.original.IsSet(cpu) {
+	f.pin.to(incomingProcessor(fd))
+}
+
+// Following says whether the thread keeps to a processor.
+func (f *Follower) Following() bool { return f.pin != nil && f.pin.at >= 0 }
+
+// Release lets the thread run anywhere again.
+func (f *Follower) Release() {
+	if f.pin != nil {
+		f.pin.release()
+	}
+}
+
+// pin keeps the calling thread, which must be locked, on one processor.
+type pin struct {
+	original unix.CPUSet
+	at       int // the processor it keeps to, -1 none
+}
+
+// newPin is nil where the thread has no choice of processors.
+func newPin() *pin {
+	p := &pin{at: -1}
+	if unix.SchedGetaffinity(0, &p.original) != nil || p.original.Count() < 2 {
+		return nil
+	}
+	return p
+}
+
+// to keeps the thread on a processor, unless it may not run there.
+func (p *pin) to(cpu int) {
+	if cpu < 0 || cpu == p.at || !p.original.IsSet(cpu) {
 		return
 	}
 	var only unix.CPUSet
 	only.Set(cpu)
 	if unix.SchedSetaffinity(0, &only) == nil {
-		f.at = cpu
+		p.at = cpu
 	}
 }
 
-// Following says whether the thread keeps to a processor.
-func (f *Follower) Following() bool { return f.at >= 0 }
-
-// Release lets the thread run anywhere again.
-func (f *Follower) Release() {
-	if f.at < 0 {
+// release lets the thread run anywhere again.
+func (p *pin) release() {
+	if p.at < 0 {
 		return
 	}
 	// The set was valid; should processors have gone since, the kernel has
 	// already let the thread go.
-	_ = unix.SchedSetaffinity(0, &f.original)
-	f.at = -1
+	_ = unix.SchedSetaffinity(0, &p.original)
+	p.at = -1
+}
+
+// incomingProcessor is where the kernel received the socket's latest packet, -1 if
+// it does not say.
+func incomingProcessor(fd int) int {
+	cpu, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_INCOMING_CPU)
+	if err != nil {
+		return -1
+	}
+	return cpu
+}
+
+// currentProcessor is where the thread runs, -1 if the kernel does not say.
+func currentProcessor() int {
+	var cpu uint32
+	if _, _, errno := syscall.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), 0, 0); errno != 0 {
+		return -1
+	}
+	return int(cpu)
 }

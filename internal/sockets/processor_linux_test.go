@@ -12,7 +12,7 @@ func TestHoldProcessor(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		defer Lock()()
-		defer server.HoldProcessor()()
+		defer server.HoldProcessor(false)()
 		if got := runtime.GOMAXPROCS(0); got != own+1 {
 			t.Errorf("the runtime has %d processors while a thread holds one, want %d", got, own+1)
 		}

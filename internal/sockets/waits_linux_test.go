@@ -29,36 +29,91 @@ func TestNapAt(t *testing.T) {
 	}
 }
 
-// A receiver goes on with whichever was not slower, awake or with naps, and
-// tries again now and then.
-func TestNapKeepsWhatIsFaster(t *testing.T) {
+// A receiver goes on with the last way that was not slower, and tries again now and
+// then.
+func TestWaitsKeepsWhatIsFaster(t *testing.T) {
 	const fast = 10e9
 	for name, c := range map[string]struct {
-		limit       int32
-		awake, naps float64
-		want        int // of how many stretches it napped
+		limit  int32
+		alone  bool // it cannot share a processor
+		rates  [ways]float64
+		tries  int
+		chosen way
 	}{
-		"faster with naps":        {limit: 1000, awake: fast, naps: 1.2 * fast, want: stretches - 1},
-		"as fast":                 {limit: 1000, awake: fast, naps: fast, want: stretches - 1},
-		"slower with naps":        {limit: 1000, awake: fast, naps: fast / 2, want: 2},
-		"too slow for naps":       {limit: 1000, awake: 1e9, naps: fast, want: 0},
-		"no processor to be idle": {limit: 0, awake: fast, naps: 2 * fast, want: 0},
+		"faster with naps":          {1000, true, [ways]float64{fast, 1.2 * fast, 0}, 1, napping},
+		"as fast with naps":         {1000, true, [ways]float64{fast, fast, 0}, 1, napping},
+		"slower with naps":          {1000, true, [ways]float64{fast, fast / 2, 0}, 1, blocking},
+		"too slow for anything":     {1000, false, [ways]float64{1e9, fast, fast}, 0, blocking},
+		"no processor to be idle":   {0, true, [ways]float64{fast, 2 * fast, 0}, 0, blocking},
+		"faster on one processor":   {1000, false, [ways]float64{fast, 1.2 * fast, 1.3 * fast}, 2, sharing},
+		"hardly slower on one":      {1000, false, [ways]float64{fast, 1.2 * fast, 1.1 * fast}, 2, sharing},
+		"slower on one":             {1000, false, [ways]float64{fast, 1.2 * fast, fast}, 2, napping},
+		"slower than with wake-ups": {1000, false, [ways]float64{1.2 * fast, fast, fast}, 2, blocking},
+		"busy, one processor":       {0, false, [ways]float64{fast, 0, fast}, 1, sharing},
 	} {
-		p := nap{wanted: true, limit: c.limit}
+		w := waits{wanted: true, limit: c.limit}
+		if !c.alone {
+			w.pin = &pin{at: -1}
+		}
 		for cycle := range 3 {
-			napped := 0
+			var spent [ways]int
 			for range stretches {
-				rate := c.awake
-				if p.length > 0 {
-					napped++
-					rate = c.naps
-				}
-				p.choose(rate)
+				spent[w.way]++
+				w.choose(c.rates[w.way])
 			}
-			if napped != c.want {
-				t.Errorf("%s: napped in %d of %d stretches of cycle %d, want %d", name, napped, stretches, cycle, c.want)
+			want := [ways]int{blocking: 1}
+			for _, tried := range w.trying[:w.tries] {
+				want[tried] = 2
+			}
+			want[c.chosen] += stretches - 1 - 2*c.tries
+			if spent != want || c.tries > 0 && w.kept != c.chosen {
+				t.Errorf("%s: %d stretches each way in cycle %d, want %d", name, spent, cycle, want)
 			}
 		}
+	}
+}
+
+// The thread of a fast sender keeps to one processor, leaves it now and then, and is
+// as free as before in the end; that of a slow one stays free.
+func TestStayKeepsToAProcessor(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	allowed := func() int {
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &set); err != nil {
+			t.Fatal(err)
+		}
+		return set.Count()
+	}
+	before := allowed()
+	if before < 2 {
+		if newPin() != nil {
+			t.Error("a thread that may run on one processor has a choice")
+		}
+		return
+	}
+	s := stay{pin: newPin()}
+	s.since = time.Now().Add(-time.Hour)
+	if s.sent(stretchBytes); allowed() != before {
+		t.Error("a slow sender lost the choice of processors")
+	}
+	for range 2 {
+		// A stretch of no time; a busy host may make it a long one.
+		for n := 0; allowed() != 1; n++ {
+			if s.sent(stretchBytes); n == 1000 {
+				t.Fatalf("a fast sender may run on %d processors", allowed())
+			}
+		}
+		for n := 0; allowed() == 1; n++ { // the scheduler chooses again
+			if s.sent(stretchBytes); n == stretches {
+				t.Fatal("the sender keeps to one processor for good")
+			}
+		}
+	}
+	s.pin.to(currentProcessor())
+	s.pin.release()
+	if allowed() != before {
+		t.Errorf("in the end it may run on %d processors", allowed())
 	}
 }
 
@@ -90,8 +145,8 @@ func TestNapsChangeNothing(t *testing.T) {
 	}()
 
 	defer Lock()()
-	defer server.HoldProcessor()()
-	server.nap.length = longestNap / 2
+	defer server.HoldProcessor(true)()
+	server.waits.way, server.waits.length = napping, longestNap/2
 	var got bytes.Buffer
 	buf := make([]byte, 4000)
 	for got.Len() < len(payload) {
