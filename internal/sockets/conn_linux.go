@@ -41,6 +41,8 @@ type Conn struct {
 	stay  stay
 	// offset is where in its file the next payload begins.
 	offset int64
+	// pipe, unless nil, holds the payload that is sent.
+	pipe *payloadPipe
 	// stamps is nil unless time stamps were asked for.
 	stamps *stamps
 }
@@ -128,7 +130,8 @@ func (c *Conn) block() error {
 }
 
 // call is one system call that transfers: send or recv of n bytes at p or,
-// with a file, sendfile(2) of n of its bytes from offset on.
+// with a file, sendfile(2) of n of its bytes from offset on or, when trap is
+// that of splice(2), of n bytes that come from a pipe.
 type call struct {
 	trap     uintptr
 	p        unsafe.Pointer
@@ -148,6 +151,10 @@ func (c *Conn) attempt(fd uintptr) bool {
 
 // raw does the call without telling the runtime's scheduler.
 func (k *call) raw(fd uintptr) {
+	if k.trap == unix.SYS_SPLICE {
+		k.got, _, k.errno = syscall.RawSyscall6(k.trap, uintptr(k.file), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
+		return
+	}
 	if k.file > 0 {
 		k.got, _, k.errno = syscall.RawSyscall6(unix.SYS_SENDFILE, fd, uintptr(k.file), uintptr(unsafe.Pointer(&k.offset)), uintptr(k.n), 0, 0)
 		return
@@ -157,6 +164,10 @@ func (k *call) raw(fd uintptr) {
 
 // told does the call so that the scheduler may use the processor meanwhile.
 func (k *call) told(fd uintptr) {
+	if k.trap == unix.SYS_SPLICE {
+		k.got, _, k.errno = syscall.Syscall6(k.trap, uintptr(k.file), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
+		return
+	}
 	if k.file > 0 {
 		k.got, _, k.errno = syscall.Syscall6(unix.SYS_SENDFILE, fd, uintptr(k.file), uintptr(unsafe.Pointer(&k.offset)), uintptr(k.n), 0, 0)
 		return
@@ -340,6 +351,9 @@ func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 		c.stay.sent(sent)
 		return sent, err
 	}
+	if c.pipe != nil && c.attached == nil {
+		return c.sendPiped(n)
+	}
 	if c.offset >= payloadFileBytes {
 		c.offset = 0
 	}
@@ -350,6 +364,34 @@ func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	c.call = call{file: p.fd, n: min(n, most), offset: c.offset}
 	sent, err := c.complete()
 	c.offset += int64(sent)
+	c.stay.sent(sent)
+	return sent, err
+}
+
+// PipePayload has SendPayload send p, which must have huge pages, through a pipe of
+// its own, once the Conn is detached. Where that cannot be, it sends as before.
+func (c *Conn) PipePayload(p *Payload) error {
+	if p.page < hugePage || c.pipe != nil {
+		return nil
+	}
+	pipe, err := newPayloadPipe(p)
+	if err != nil {
+		return err
+	}
+	c.pipe = pipe
+	return nil
+}
+
+func (c *Conn) sendPiped(n int) (int, error) {
+	if err := c.pipe.refill(); err != nil {
+		return 0, err
+	}
+	c.call = call{trap: unix.SYS_SPLICE, file: c.pipe.work[0], n: min(n, c.pipe.left)}
+	if n > c.pipe.left {
+		c.call.flags = unix.SPLICE_F_MORE // as sendfile says within a call
+	}
+	sent, err := c.complete()
+	c.pipe.left -= sent
 	c.stay.sent(sent)
 	return sent, err
 }
@@ -383,10 +425,14 @@ func (c *Conn) Close() error {
 		return nil
 	}
 	c.closed = true
-	if c.attached != nil {
-		return c.attached.Close()
+	var err error
+	if c.pipe != nil {
+		err = c.pipe.Close()
 	}
-	return unix.Close(c.fd)
+	if c.attached != nil {
+		return errors.Join(err, c.attached.Close())
+	}
+	return errors.Join(err, unix.Close(c.fd))
 }
 
 // Attached says whether the runtime's poller knows the socket.

@@ -9,3 +9,6 @@ func NewPayloadFile() (*Payload, error) { return nil, ErrUnsupported }
 func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	return c.Write(p.buf[:min(n, len(p.buf))])
 }
+
+// PipePayload changes nothing here.
+func (c *Conn) PipePayload(*Payload) error { return nil }

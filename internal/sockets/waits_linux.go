@@ -70,7 +70,7 @@ const (
 	// stretchBytes is how much is transferred before what it took is looked at.
 	stretchBytes = 32 << 20
 	// stretches is after how many it tries again.
-	stretches = 128
+	stretches = 512
 	// notSlower is how much of the rate of another way must remain.
 	notSlower = 0.9
 	// timerSlack is how late a timer of the thread may be, in nanoseconds, where
