@@ -210,7 +210,7 @@ func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 	}
 	setBytes(e, "send_buffer_bytes", s.SendBuffer())
 	setBytes(e, "mss_bytes", s.MSS())
-	if s.behind {
+	if s.behind && !s.Attached() { // a server may have had no thread for it
 		e["send_nice"] = strconv.Itoa(sockets.SendersNice)
 	}
 	if spec.MPTCP {

@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"errors"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -94,5 +96,54 @@ func TestPacketLoopsDoNotAllocate(t *testing.T) {
 				t.Errorf("%d bytes", r.arrived.Load())
 			}
 		})
+	}
+}
+
+// Packets that were cut from large buffers, and of which a socket that is full
+// drops stretches of many laps, are counted as often as they were read.
+func TestCutPacketsThatAreDroppedAreCounted(t *testing.T) {
+	near, far := packetConns(t)
+	one, two := wires(t)
+	cookie := make([]byte, protocol.CookieBytes)
+	spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.Off, ReceiveBufferBytes: 100_000}.Defaults()
+	s, err := newPacketSender(one, near, spec, cookie, new(packetPages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newPacketReceiver(two, far, spec, cookie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.warmup = 0
+	s.start, r.start = time.Now(), time.Now()
+	random := rand.New(rand.NewPCG(3, 4))
+	read := int64(0)
+	receive := func() {
+		n, err := r.in.Receive()
+		if err != nil && !errors.Is(err, sockets.ErrTick) {
+			t.Fatal(err)
+		}
+		read += int64(n)
+		r.take(n, time.Since(r.start))
+	}
+	for range 100 {
+		for range 1 + random.IntN(3*lapBuffers) {
+			if _, err := s.burst(s.out.Most(), time.Since(s.start)); err != nil {
+				t.Fatal(err)
+			}
+			if random.IntN(4) == 0 && far.Readable() {
+				receive()
+			}
+		}
+	}
+	for far.Readable() {
+		receive()
+	}
+	r.settleLast()
+	if c := &r.count; c.received != read || c.duplicated+c.reordered != 0 {
+		t.Errorf("%d packets were read, %d counted, %d twice, %d late", read, c.received, c.duplicated, c.reordered)
+	}
+	if drops := far.ReceiveDrops(); drops != s.measured-read || drops < 10*lapBuffers*int64(s.out.Most()) {
+		t.Errorf("%d of %d packets were dropped and %d read", drops, s.measured, read)
 	}
 }

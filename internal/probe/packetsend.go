@@ -125,30 +125,27 @@ func (s *packetSender) open(spec measurement.Spec, room int) (err error) {
 
 // refer decides whether large buffers are sent by reference.
 func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
-	most := s.out.Most()
 	s.effective["send_method"] = sockets.SentFromBuffer
-	if spec.SendMethod == measurement.SendCopy {
-		return nil
-	}
+	most, asked := s.out.Most(), spec.SendMethod == measurement.SendFile
+	// At a rate, buffers are not full; copying small ones takes less time.
+	useful := s.out.Segments() && spec.RateBitsPerSecond == 0 && most*s.size >= leastReferenced
 	switch {
+	case spec.SendMethod == measurement.SendCopy, !asked && !useful:
+		return nil
 	case !s.out.Segments():
 		err = errors.New("the kernel does not cut the packets (GSO)")
-	case spec.SendMethod != measurement.SendFile && (spec.RateBitsPerSecond > 0 || most*s.size < leastReferenced):
-		return nil // buffers are not full, or so small that it takes more time
 	default:
 		s.pages, err = pages.of(cookie, most, s.size)
 	}
-	if err != nil {
-		if spec.SendMethod == measurement.SendFile {
-			return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("sendfile of packets was asked for: %v", err)}
-		}
-		if s.out.Segments() && !errors.Is(err, sockets.ErrUnsupported) { // a system without it has lost nothing
-			s.facts = append(s.facts, fmt.Sprintf("the sender copied the payload: %v", err))
-		}
-		return nil
+	switch {
+	case err == nil:
+		s.effective["send_method"] = sockets.SentFromFile
+		setBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
+	case asked:
+		return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("sendfile of packets was asked for: %v", err)}
+	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
+		s.facts = append(s.facts, fmt.Sprintf("the sender copied the payload: %v", err))
 	}
-	s.effective["send_method"] = sockets.SentFromFile
-	setBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
 	return nil
 }
 
@@ -186,7 +183,8 @@ func (s *packetSender) phase(now time.Duration) byte {
 	return phaseAfter
 }
 
-// burst sends n packets, of pages a whole buffer, and says whether it was told to stop in between.
+// burst sends n packets, of pages a whole buffer, and says whether it was told to
+// stop in between.
 func (s *packetSender) burst(n int, now time.Duration) (stop bool, err error) {
 	phase := s.phase(now)
 	if s.pages != nil {

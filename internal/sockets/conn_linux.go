@@ -271,8 +271,9 @@ func (c *Conn) HoldProcessor(beside bool) func() {
 	c.cpu = addedProcessor()
 	// A thread whose timers are late waits for each packet instead of napping.
 	c.waits, c.stay = waits{wanted: punctual(timerSlack) == nil, limit: int32(own), fd: c.fd}, stay{}
-	thread := newPin()
+	var thread *pin
 	if beside {
+		thread = newPin()
 		c.waits.pin, c.stay.pin = thread, thread
 	}
 	return func() {
