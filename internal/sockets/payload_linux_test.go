@@ -19,36 +19,10 @@ func TestSendPayloadFile(t *testing.T) {
 	t.Logf("in pages of %d bytes", p.PageBytes())
 	near, far := conns(t, "127.0.0.1:0")
 	const total = payloadFileBytes*5/2 + 77
-	done := make(chan error, 1)
-	go func() {
-		for sent := 0; sent < total; {
-			n, err := near.SendPayload(p, min(total-sent, 300_001))
-			if err != nil && !errors.Is(err, ErrTick) {
-				done <- err
-				return
-			}
-			sent += n
-		}
-		done <- near.CloseWrite()
-	}()
-	var got bytes.Buffer
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := far.Read(buf)
-		got.Write(buf[:n])
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil && !errors.Is(err, ErrTick) {
-			t.Fatal(err)
-		}
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	got := sendPayload(t, near, far, p, total)
 	want := bytes.Repeat(noise(payloadFileBytes), 3)[:total]
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("received %d bytes, not the %d of the payload", got.Len(), total)
+	if !bytes.Equal(got, want) {
+		t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
 	}
 }
 
@@ -68,6 +42,34 @@ func TestSendPipedPayload(t *testing.T) {
 		t.Fatalf("piped: %v, with pages of %d bytes", piped, p.PageBytes())
 	}
 	const total = pipedBytes*5/2 + 77
+	got := sendPayload(t, near, far, p, total)
+	lap := pipedBytes
+	if near.pipe == nil {
+		lap = payloadFileBytes
+	}
+	if want := bytes.Repeat(noise(payloadFileBytes)[:lap], 3)[:total]; !bytes.Equal(got, want) {
+		t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
+	}
+	if err := errors.Join(p.Close(), near.Close(), far.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if after := openDescriptors(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// sendPayload sends so many bytes of p from near in pieces, and is what far received.
+func sendPayload(t *testing.T, near, far *Conn, p *Payload, total int) []byte {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() {
 		for sent := 0; sent < total; {
@@ -95,26 +97,5 @@ func TestSendPipedPayload(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	lap := pipedBytes
-	if near.pipe == nil {
-		lap = payloadFileBytes
-	}
-	if want := bytes.Repeat(noise(payloadFileBytes)[:lap], 3)[:total]; !bytes.Equal(got, want) {
-		t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
-	}
-	if err := errors.Join(p.Close(), near.Close(), far.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if after := openDescriptors(t); after > before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
-}
-
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(list)
+	return got
 }
