@@ -179,12 +179,13 @@ func (s *stay) sent(n int) {
 	}
 	now := time.Now()
 	rate := float64(s.bytes) / now.Sub(s.since).Seconds()
+	fast := napAt(rate) > 0
 	s.bytes, s.since = 0, now
 	s.stretch++
 	switch kept := s.pin.at >= 0; {
-	case kept && s.stretch >= stretches:
+	case kept && (!fast || s.stretch >= stretches):
 		s.pin.release()
-	case !kept && napAt(rate) > 0:
+	case !kept && fast:
 		s.pin.to(currentProcessor())
 		s.stretch = 0
 	}
