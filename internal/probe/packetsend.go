@@ -142,7 +142,7 @@ func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packet
 		s.effective["send_method"] = sockets.SentFromFile
 		setBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
 	case asked:
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("sendfile of packets was asked for: %v", err)}
+		return &Error{Op: "prepare sendfile of packets", Reason: Unsupported, Err: err}
 	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
 		s.facts = append(s.facts, fmt.Sprintf("the sender copied the payload: %v", err))
 	}
