@@ -18,8 +18,8 @@ const (
 	// processors, 32 buffers in one huge page carried 110 Gbit/s, in two 140, in
 	// four 150; 64 in two, which leave the receiver's cache, 125.
 	packetHugePages = 4
-	// MaxPacketBuffers is how many buffers PacketPages have at most.
-	MaxPacketBuffers = packetHugePages * hugePage / slotBytes
+	// maxPacketBuffers is how many buffers PacketPages have at most.
+	maxPacketBuffers = packetHugePages * hugePage / slotBytes
 )
 
 // PacketPages is memory that large buffers of packets are sent from by reference
@@ -39,16 +39,16 @@ func slotOf(buffer int) int {
 	return buffer%packetHugePages*hugePage + buffer/packetHugePages*slotBytes
 }
 
-// NewPacketPages makes so many buffers, MaxPacketBuffers at most, each of packets packets of size bytes, and
-// has write fill in what is to be in each packet beside noise. Its error is
-// ErrUnsupported where the system would copy all the same.
+// NewPacketPages makes so many buffers, 128 at most, each of so many packets of size
+// bytes, and has write fill in what is to be in each packet beside noise. Its error
+// is ErrUnsupported where the system would copy all the same.
 func NewPacketPages(buffers, packets, size int, write func(buffer, packet int, b []byte)) (*PacketPages, error) {
 	if !kernelSince(6, 5) {
 		return nil, ErrUnsupported
 	}
-	if packets*size > maxUDPPayload || buffers > MaxPacketBuffers {
+	if packets*size > maxUDPPayload || buffers > maxPacketBuffers {
 		return nil, fmt.Errorf("make packets for sendfile: %d buffers of %d packets of %d bytes are more than %d of %d bytes",
-			buffers, packets, size, MaxPacketBuffers, maxUDPPayload)
+			buffers, packets, size, maxPacketBuffers, maxUDPPayload)
 	}
 	content, filler := make([]byte, packetHugePages*hugePage), noise(packets*size)
 	for i := range buffers {

@@ -71,7 +71,7 @@ func TestPacketPagesAreBounded(t *testing.T) {
 	if !kernelSince(6, 5) {
 		return // TestSendPages
 	}
-	for _, c := range []struct{ buffers, packets, size int }{{1, 64, 1024}, {MaxPacketBuffers + 1, 2, 100}} {
+	for _, c := range []struct{ buffers, packets, size int }{{1, 64, 1024}, {maxPacketBuffers + 1, 2, 100}} {
 		if p, err := NewPacketPages(c.buffers, c.packets, c.size, func(int, int, []byte) {}); err == nil {
 			t.Errorf("%+v: made, %v", c, errors.Join(p.Close()))
 		}
