@@ -56,6 +56,7 @@ func failure(op string, err error) error {
 }
 
 func reasonOf(err error) Reason {
+	var known *Error
 	var remote *protocol.RemoteError
 	var version *protocol.VersionError
 	var network net.Error
@@ -68,6 +69,8 @@ func reasonOf(err error) Reason {
 		return false
 	}
 	switch {
+	case errors.As(err, &known):
+		return known.Reason
 	case errors.As(err, &remote):
 		switch r := Reason(remote.Reason); r {
 		case Unauthorized, Limit, Protocol, TimedOut, Unsupported:

@@ -132,10 +132,11 @@ func (r *packetReceiver) run() (protocol.Sent, error) {
 
 // explain reads the frame that ends a flow too early.
 func (r *packetReceiver) explain() error {
-	if err := protocol.Expect(&r.control, protocol.TypeError, protocol.MaxControl, nil); err != nil {
+	remote := new(protocol.RemoteError)
+	if err := protocol.Expect(&r.control, protocol.TypeError, protocol.MaxControl, remote); err != nil {
 		return err
 	}
-	return errors.New("the other end gave up")
+	return remote
 }
 
 // drain receives what is under way until the sender has said what it sent.
