@@ -44,7 +44,7 @@ func options() []option {
 		{"window", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.WindowBytes = int64(f.window) }},
 		{"mss", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.MSSBytes = f.mss }},
 		{"congestion", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.CongestionControl = f.congestion }},
-		{"zerocopy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) { s.SendMethod = measurement.SendFile }},
+		{"zerocopy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) { s.SendMethod = measurement.SendZerocopy }},
 		{"copy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) {
 			s.CopyPayload, s.SendMethod = true, measurement.SendCopy
 		}},

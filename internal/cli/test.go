@@ -174,7 +174,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.VarP(&f.window, "window", "w", "clamp the receive window of each flow, such as 1.33MB")
 	flags.IntVarP(&f.mss, "mss", "M", 0, "largest TCP segment in bytes")
 	flags.StringVarP(&f.congestion, "congestion", "C", "", "TCP congestion control algorithm")
-	flags.BoolVarP(&f.zerocopy, "zerocopy", "Z", false, "send with sendfile(2), which refers to pages")
+	flags.BoolVarP(&f.zerocopy, "zerocopy", "Z", false, "send by reference (splice(2), sendfile(2)): the kernel copies nothing")
 	flags.BoolVar(&f.copy, "copy", false, "copy the payload at both ends, as an application does")
 	flags.BoolVarP(&f.mptcp, "mptcp", "m", false, "use Multipath TCP where both ends have it")
 	flags.Uint16Var(&f.cport, "cport", 0, "port to send from; each further flow takes the next")

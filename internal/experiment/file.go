@@ -224,9 +224,9 @@ type FileTest struct {
 	MSS SizeText `json:"mss,omitempty"`
 	// Rate at which the kernel paces each TCP flow; not paced when left out.
 	Pacing RateText `json:"pacing,omitempty"`
-	// How the sender hands bytes to the kernel: copy is send(2), sendfile
-	// refers to pages; whichever is faster when left out.
-	SendMethod string `json:"send_method,omitempty" jsonschema:"enum=copy,enum=sendfile"`
+	// How the sender hands bytes to the kernel: copy is send(2), with zerocopy it
+	// refers to them (splice(2), sendfile(2)); whichever is faster when left out.
+	SendMethod string `json:"send_method,omitempty" jsonschema:"enum=copy,enum=zerocopy"`
 	// Whether the receiver copies the payload to user space, as an application
 	// would; false when left out.
 	CopyPayload bool `json:"copy_payload,omitempty"`

@@ -265,7 +265,7 @@ func (c *Client) join(size int64, parts []part) Result {
 func (c *Client) fetch(i int, p *part) error {
 	response, err := c.sessions[i].RetrFrom(c.o.Path, uint64(p.Offset))
 	if err != nil {
-		return fmt.Errorf("fetch from byte %d on: %w", p.Offset, err)
+		return fmt.Errorf("fetch from byte %d on: %w", p.Offset, c.orEnded(i, err))
 	}
 	p.Local, p.Remote = c.data[i].local, c.data[i].remote
 	err = c.receive(response, p)
@@ -281,6 +281,22 @@ func (c *Client) fetch(i int, p *part) error {
 	}
 	// A server from which the rest of the file was not taken complains of it.
 	return nil
+}
+
+// orEnded is why session number i could not begin a transfer: the server's end, where
+// it is that. It refuses data connections a moment before its sessions end, or says
+// that it closes them (reply 421, RFC 959, 5.4).
+func (c *Client) orEnded(i int, err error) error {
+	dial, reply := new(net.OpError), new(textproto.Error)
+	if errors.As(err, &reply) && reply.Code == library.StatusNotAvailable {
+		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		if ended := c.sessions[i].NoOp(); ended != nil {
+			return fmt.Errorf("%w after %s", ended, err.Error())
+		}
+	}
+	return err
 }
 
 // receive reads what belongs to a segment.

@@ -81,7 +81,8 @@ func (f *files) GetHandle(name string, flags int, offset int64) (library.FileTra
 	case offset < 0 || offset > size || store && (offset != 0 || flags&os.O_APPEND != 0):
 		return nil, fmt.Errorf("%s cannot begin at byte %d", name, offset)
 	case !s.enter():
-		return nil, os.ErrClosed
+		// The server ends: closed at once, or the client is told that the file is to blame.
+		return nil, errors.Join(os.ErrClosed, f.x.Close())
 	}
 	f.x.active.Add(1)
 	h := &handle{

@@ -44,9 +44,9 @@ type SendMethod string
 
 // The send methods.
 const (
-	SendFast SendMethod = ""         // whichever of the others is faster here
-	SendCopy SendMethod = "copy"     // send(2): the kernel copies
-	SendFile SendMethod = "sendfile" // sendfile(2) from memory: the kernel refers to pages
+	SendFast     SendMethod = ""         // whichever of the others is faster here
+	SendCopy     SendMethod = "copy"     // send(2): the kernel copies
+	SendZerocopy SendMethod = "zerocopy" // splice(2) or sendfile(2): the kernel refers to memory
 )
 
 // Switch turns an offload on or off.
@@ -121,7 +121,7 @@ type Spec struct {
 	// CopyPayload makes the receiver copy the bytes to user space, as an
 	// application would; otherwise it may discard them in the kernel.
 	CopyPayload bool `json:"copy_payload,omitempty"`
-	// SendMethod of a tcp, udp or load test; packets can be sent by sendfile only
+	// SendMethod of a tcp, udp or load test; packets can be sent without a copy only
 	// as fast as they go.
 	SendMethod SendMethod `json:"send_method,omitempty"`
 	// ShareThreads has the flows of a tcp test share the threads of each end,

@@ -13,21 +13,14 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// payloadFiles is how many files the flows that send by sendfile(2) share: the
-// processors take turns at the reference counts of a file's pages, and a file
-// for every flow leaves the cache. With 8 and 64 flows across one hop on 2
-// processors, a tenth less processor time per byte than one file, and with 64
-// flows than 64.
-const payloadFiles = 32
-
 // bulk is what the flows of tcp tests at one end share: the payload they send
 // and, where they are many, the buffers they receive into.
 type bulk struct {
-	payload *sockets.Payload
+	payload *sockets.Payload // that is copied
 
 	mu    sync.Mutex
-	files [payloadFiles]*sockets.Payload // made when first sent
-	sinks [][]byte                       // likewise
+	piped *sockets.Payload // that is not, made when first sent
+	sinks [][]byte         // likewise
 }
 
 func newBulk() *bulk { return &bulk{payload: sockets.NewPayload()} }
@@ -36,67 +29,59 @@ func newBulk() *bulk { return &bulk{payload: sockets.NewPayload()} }
 func (b *bulk) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var errs []error
-	for i, file := range b.files {
-		if file != nil {
-			errs = append(errs, file.Close())
-			b.files[i] = nil
-		}
+	if b.piped == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return b.piped.Close()
 }
 
 // newSender makes the sending side of flow number flow on a socket that is
 // prepared, for how the payload is sent may depend on its congestion control.
 func (b *bulk) newSender(w wire, spec measurement.Spec, flow int) (*sender, error) {
 	s := &sender{wire: w, payload: b.payload}
-	if !sendsFile(spec, w.CongestionControl()) {
+	if !sendsPiped(spec, w.CongestionControl()) {
 		return s, nil
 	}
-	file, err := b.fileOf(flow)
+	piped, err := b.pipe(w.Conn, spec, flow)
 	switch {
 	case err == nil:
-		s.payload = file
-		// One flow across one hop was a tenth faster by it, 8 and more no faster.
-		if connections(spec) == 1 {
-			if err := w.PipePayload(file); err != nil {
-				s.facts = []string{fmt.Sprintf("the payload is sent page by page: %v", err)}
-			}
-		}
-	case spec.SendMethod == measurement.SendFile:
-		return nil, &Error{Op: "prepare sendfile", Reason: Unsupported, Err: err}
+		s.payload = piped
+	case spec.SendMethod == measurement.SendZerocopy:
+		return nil, &Error{Op: "prepare to send without a copy", Reason: Unsupported, Err: err}
 	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
 		s.facts = []string{fmt.Sprintf("the sender copied the payload: %v", err)}
 	}
 	return s, nil
 }
 
-// sendsFile says whether a flow under a congestion control is to send by
-// sendfile(2). Where nobody chose, it does so unless the congestion control
-// paces: on loopback with 4 flows, bbr carried 42 to 50 Gbit/s by send(2) and 19
-// to 39 by sendfile, cubic 64 to 117 and 190 to 210. A pacing rate that was asked
-// for is no reason to copy: at 10 Gbit/s the sender took half the processor time
-// by sendfile. MPTCP copies the pages of a file, so there nothing is saved.
-func sendsFile(spec measurement.Spec, congestion string) bool {
+// sendsPiped says whether a flow under a congestion control is to send by reference.
+// Where nobody chose, it does so unless the congestion control paces: on loopback
+// with 4 flows, bbr carried 62 Gbit/s by send(2) and 30 by reference, cubic 64 to 117
+// and 190 to 210. A pacing rate that was asked for is no reason to copy: at 10 Gbit/s
+// the sender took half the processor time by reference. MPTCP copies all the same.
+func sendsPiped(spec measurement.Spec, congestion string) bool {
 	if spec.SendMethod != measurement.SendFast {
-		return spec.SendMethod == measurement.SendFile
+		return spec.SendMethod == measurement.SendZerocopy
 	}
 	return !strings.HasPrefix(congestion, "bbr") && !spec.MPTCP
 }
 
-// fileOf is the file that flow number flow sends.
-func (b *bulk) fileOf(flow int) (*sockets.Payload, error) {
+// pipe has the connection of flow number flow send from a pipe, and is the payload
+// that comes from there.
+func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*sockets.Payload, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	file := &b.files[flow%len(b.files)]
-	if *file == nil {
-		made, err := sockets.NewPayloadFile()
+	if b.piped == nil {
+		made, err := sockets.NewPipedPayload()
 		if err != nil {
 			return nil, err
 		}
-		*file = made
+		b.piped = made
 	}
-	return *file, nil
+	if sharesPoller(spec) {
+		return b.piped, conn.SharePipe(b.piped, flow)
+	}
+	return b.piped, conn.TakePipe(b.piped, flow, connections(spec))
 }
 
 // buffer is what flow number flow receives into. Nobody reads it. Bytes that

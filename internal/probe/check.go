@@ -140,7 +140,7 @@ func (c *specCheck) stream() {
 	if s.MSSBytes != 0 {
 		c.between("MSS in bytes", float64(s.MSSBytes), 88, 32767) // TCP_MIN_MSS, MAX_TCP_WINDOW of Linux
 	}
-	c.oneOf("send method", string(s.SendMethod), "", "copy", "sendfile")
+	c.oneOf("send method", string(s.SendMethod), "", "copy", "zerocopy")
 }
 
 func (c *specCheck) packets() {
@@ -154,9 +154,9 @@ func (c *specCheck) packets() {
 	if s.PacketBytes != 0 || s.Kind == measurement.PPS {
 		c.between("packet in bytes", float64(s.PacketBytes), dataBytes, maxDatagram)
 	}
-	c.oneOf("send method", string(s.SendMethod), "", "copy", "sendfile")
-	if s.SendMethod == measurement.SendFile && (s.RateBitsPerSecond > 0 || s.LossBound > 0 || s.Kind == measurement.PPS) {
-		c.fail("packets are sent by sendfile in full buffers, as fast as they go: not at a rate, and not one by one")
+	c.oneOf("send method", string(s.SendMethod), "", "copy", "zerocopy")
+	if s.SendMethod == measurement.SendZerocopy && (s.RateBitsPerSecond > 0 || s.LossBound > 0 || s.Kind == measurement.PPS) {
+		c.fail("packets are sent without a copy in full buffers, as fast as they go: not at a rate, and not one by one")
 	}
 	c.oneOf("gso", string(s.GSO), "", "on", "off")
 	c.oneOf("gro", string(s.GRO), "", "on", "off")

@@ -88,7 +88,7 @@ func iperf3Can(s measurement.Spec) error {
 	refuse(s.GRO == measurement.On, "gro: on")
 	refuse(s.MPTCP, "Multipath TCP")
 	refuse(s.CopyPayload, "copying the payload")
-	refuse(s.SendMethod == measurement.SendFile, "sendfile")
+	refuse(s.SendMethod == measurement.SendZerocopy, "sending without a copy")
 	return errors.Join(errs...)
 }
 

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -88,6 +89,36 @@ func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A loop that begins when its time is over, on a busy host, still measures a round
+// trip; one that was told to stop does not.
+func TestLateLoopMeasuresOnce(t *testing.T) {
+	for _, c := range []struct {
+		warmup time.Duration
+		stop   bool
+		want   int64
+	}{
+		{0, false, 1}, {time.Second, false, 1}, {0, true, 0},
+	} {
+		near, far := wires(t)
+		done := make(chan error, 1)
+		go func() {
+			_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
+			done <- err
+		}()
+		l := &rrLoop{
+			exchanger: &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)},
+			recorder:  latency.New(), warmup: c.warmup, length: time.Second,
+		}
+		l.stop.Store(c.stop)
+		if err := errors.Join(l.run(time.Now().Add(-time.Hour)), <-done); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.recorder.Samples(); got != c.want {
+			t.Errorf("warm-up %v, stopped %v: %d round trips measured, want %d", c.warmup, c.stop, got, c.want)
+		}
+	}
+}
+
 // A thread that keeps its processor while it waits makes way for the garbage
 // collector, even when nothing ever comes.
 func TestWaitingLetsTheWorldStop(t *testing.T) {
@@ -129,9 +160,9 @@ func TestStreamLoopsDoNotAllocate(t *testing.T) {
 		for _, spec := range []measurement.Spec{
 			{Duration: 60, SendMethod: measurement.SendCopy},
 			{Duration: 60, CopyPayload: true},
-			{Duration: 60, SendMethod: measurement.SendFile},
+			{Duration: 60, SendMethod: measurement.SendZerocopy},
 		} {
-			if runtime.GOOS != "linux" && spec.SendMethod == measurement.SendFile {
+			if runtime.GOOS != "linux" && spec.SendMethod == measurement.SendZerocopy {
 				continue
 			}
 			near, far := connected(t)

@@ -126,7 +126,7 @@ func (s *packetSender) open(spec measurement.Spec, room int) (err error) {
 // refer decides whether large buffers are sent by reference.
 func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
 	s.effective["send_method"] = sockets.SentFromBuffer
-	most, asked := s.out.Most(), spec.SendMethod == measurement.SendFile
+	most, asked := s.out.Most(), spec.SendMethod == measurement.SendZerocopy
 	// At a rate, buffers are not full; copying small ones takes less time.
 	useful := s.out.Segments() && spec.RateBitsPerSecond == 0 && most*s.size >= leastReferenced
 	switch {

@@ -239,7 +239,7 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	l.recorder.FillMetrics(out.Metrics, measurement.RR)
 	out.Metrics["loss_fraction"] = float64(l.lost) / float64(l.lost+n)
 	out.Metrics["transactions_per_second"] = float64(n) / l.measured.Seconds()
-	t.addWakeup(out.Metrics)
+	t.addWakeup(&out)
 	for k, v := range t.report.Effective {
 		out.Effective[k] = v
 	}
@@ -259,14 +259,19 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 
 // addWakeup fills in how the round trip divides, where the kernel's time stamps
 // told it of round trips enough for a median.
-func (t *rrTest) addWakeup(m measurement.Metrics) {
-	for name, r := range map[string]*latency.Recorder{"path_rtt_p50_seconds": t.loop.path, "wakeup_p50_seconds": t.loop.wakeup} {
+func (t *rrTest) addWakeup(out *measurement.Outcome) {
+	l := &t.loop
+	for name, r := range map[string]*latency.Recorder{"path_rtt_p50_seconds": l.path, "wakeup_p50_seconds": l.wakeup} {
 		if r == nil {
 			continue
 		}
 		if v, ok := percentile(r.Distribution(), 50); ok {
-			m[name] = v
+			out.Metrics[name] = v
 		}
+	}
+	if _, ok := out.Metrics["wakeup_p50_seconds"]; !ok && l.wakeup != nil {
+		out.Facts = append(out.Facts, fmt.Sprintf("the wake-up is not told from the path: only %d round trips were divided; %d had no time stamp of the kernel, %d an impossible one",
+			l.wakeup.Samples(), l.unstamped, l.impossible))
 	}
 }
 

@@ -94,7 +94,7 @@ func TestRRTimeStamps(t *testing.T) {
 		}
 		path, wakeup := out.Metrics["path_rtt_p50_seconds"], out.Metrics["wakeup_p50_seconds"]
 		if path <= 0 || wakeup <= 0 || path > float64(out.Latency.Max) && path > 0.1 {
-			t.Errorf("%+v: path %v, wake-up %v of round trips of %v to %v", spec, path, wakeup, out.Latency.Min, out.Latency.Max)
+			t.Errorf("%+v: path %v, wake-up %v of round trips of %v to %v; facts %q", spec, path, wakeup, out.Latency.Min, out.Latency.Max, out.Facts)
 		}
 	}
 }

@@ -184,16 +184,20 @@ type rrLoop struct {
 	// wakeup and path divide the round trips of a short time after the measured
 	// one; both are nil where the kernel gives no time stamps.
 	wakeup, path *latency.Recorder
+	// unstamped and impossible count round trips that were not divided: without a
+	// stamp, and with one outside the round trip.
+	unstamped, impossible int
 }
 
 func (l *rrLoop) run(start time.Time) error {
-	counting := l.warmup == 0
+	// Where the host is so busy that the loop begins late, it still measures one.
+	counting, measured := l.warmup == 0, false
 	began := time.Since(start)
 	follower := sockets.NewFollower(followAtClient)
 	defer follower.Release()
 	for {
 		sent := time.Since(start)
-		if sent >= l.warmup+l.length || l.stop.Load() {
+		if sent >= l.warmup+l.length && measured || l.stop.Load() {
 			l.measured, l.followed = sent-began, follower.Following()
 			break
 		}
@@ -208,8 +212,10 @@ func (l *rrLoop) run(start time.Time) error {
 				counting, began = true, back
 			}
 		case err != nil:
+			measured = true
 			l.lost++
 		default:
+			measured = true
 			l.recorder.Record(back - sent)
 			l.lastRTT.Store(int64(back - sent))
 		}
@@ -232,6 +238,11 @@ func unlessLost(err error) error {
 // is why they are not asked for earlier.
 const stampTime = 100 * time.Millisecond
 
+// firstStamp bounds how long it may take until there are stamps: a worker of the
+// kernel's turns them on for the host (net_enable_timestamp), which took up to 40 ms
+// on a busy one. Seldom, none came in a second, for a reason that is not known.
+const firstStamp = time.Second
+
 // divide takes more round trips, with the time at which the kernel received
 // each response, and divides them into what came before and what after that.
 func (l *rrLoop) divide() error {
@@ -239,10 +250,10 @@ func (l *rrLoop) divide() error {
 		return nil
 	}
 	l.wakeup, l.path = latency.New(), latency.New()
-	began := time.Now()
-	for {
+	end := time.Now().Add(firstStamp)
+	for stamped := false; ; {
 		sent := time.Now()
-		if sent.Sub(began) >= min(l.length/10, stampTime) || l.stop.Load() {
+		if !sent.Before(end) || l.stop.Load() {
 			return nil
 		}
 		err := l.exchange(false)
@@ -255,14 +266,20 @@ func (l *rrLoop) divide() error {
 		back := time.Now()
 		at := l.received()
 		if at.IsZero() {
+			l.unstamped++
 			continue
+		}
+		if !stamped {
+			stamped, end = true, back.Add(min(l.length/10, stampTime))
 		}
 		// The stamp is of the clock that people set: what a step of it makes
 		// impossible is left out.
 		rtt, wakeup := back.Sub(sent), time.Duration(back.UnixNano()-at.UnixNano())
-		if wakeup >= 0 && wakeup <= rtt {
-			l.wakeup.Record(wakeup)
-			l.path.Record(rtt - wakeup)
+		if wakeup < 0 || wakeup > rtt {
+			l.impossible++
+			continue
 		}
+		l.wakeup.Record(wakeup)
+		l.path.Record(rtt - wakeup)
 	}
 }

@@ -30,9 +30,9 @@ func TestOptionsTakeEffect(t *testing.T) {
 		{"buffers", measurement.Spec{SendBufferBytes: 100_000, ReceiveBufferBytes: 90_000},
 			map[string]string{"send_buffer_bytes": "200000", "receive_buffer_bytes": "180000"}},
 		{"DSCP", measurement.Spec{DSCP: 46}, map[string]string{"dscp": "46"}},
-		{"sendfile", measurement.Spec{SendMethod: measurement.SendFile}, map[string]string{"send_method": "sendfile from memory"}},
-		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": "sendfile from memory", "send_page_bytes": pageBytes(t), "send_nice": strconv.Itoa(sockets.SendersNice)}},
-		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": "sendfile from memory"}},
+		{"zerocopy", measurement.Spec{SendMethod: measurement.SendZerocopy}, map[string]string{"send_method": "splice from a pipe"}},
+		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": "splice from a pipe", "send_page_bytes": pageBytes(t), "send_nice": strconv.Itoa(sockets.SendersNice)}},
+		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": "splice from a pipe"}},
 		{"the faster way with MPTCP", measurement.Spec{CongestionControl: "reno", MPTCP: true}, map[string]string{"send_method": "send from one buffer"}},
 		{"copy", measurement.Spec{SendMethod: measurement.SendCopy, CopyPayload: true},
 			map[string]string{"send_method": "send from one buffer", "receive_method": "copied to user space"}},
@@ -72,10 +72,10 @@ func TestOptionsTakeEffect(t *testing.T) {
 	}
 }
 
-// pageBytes is the page of a payload file: huge where the kernel can join small
-// ones, which it does for another file, too.
+// pageBytes is what is behind a reference of a piped payload, which is the same for
+// the next one as long as the kernel has compound pages.
 func pageBytes(t *testing.T) string {
-	p, err := sockets.NewPayloadFile()
+	p, err := sockets.NewPipedPayload()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,12 +135,12 @@ func TestSendsFile(t *testing.T) {
 		{measurement.Spec{MPTCP: true}, "cubic", false},
 		{measurement.Spec{CopyPayload: true}, "cubic", true}, // the receiver's end
 		{measurement.Spec{CongestionControl: "bbr"}, "cubic", true},
-		{measurement.Spec{SendMethod: measurement.SendFile}, "bbr", true},
-		{measurement.Spec{SendMethod: measurement.SendFile, MPTCP: true}, "cubic", true},
+		{measurement.Spec{SendMethod: measurement.SendZerocopy}, "bbr", true},
+		{measurement.Spec{SendMethod: measurement.SendZerocopy, MPTCP: true}, "cubic", true},
 		{measurement.Spec{SendMethod: measurement.SendCopy}, "cubic", false},
 	} {
-		if got := sendsFile(c.spec, c.congestion); got != c.want {
-			t.Errorf("%+v with %q: sendfile %v, want %v", c.spec, c.congestion, got, c.want)
+		if got := sendsPiped(c.spec, c.congestion); got != c.want {
+			t.Errorf("%+v with %q: piped %v, want %v", c.spec, c.congestion, got, c.want)
 		}
 	}
 }

@@ -39,9 +39,7 @@ type Conn struct {
 	// waits is of who receives in bulk, stay of who sends.
 	waits waits
 	stay  stay
-	// offset is where in its file the next payload begins.
-	offset int64
-	// pipe, unless nil, holds the payload that is sent.
+	// pipe, unless nil, is what a payload is sent from that is not copied.
 	pipe *payloadPipe
 	// stamps is nil unless time stamps were asked for.
 	stamps *stamps
@@ -129,15 +127,13 @@ func (c *Conn) block() error {
 	)
 }
 
-// call is one system call that transfers: send or recv of n bytes at p or,
-// with a file, sendfile(2) of n of its bytes from offset on or, when trap is
-// that of splice(2), of n bytes that come from a pipe.
+// call is one system call that transfers: send or recv of n bytes at p or, when trap
+// is that of splice(2), of n bytes that come from a pipe.
 type call struct {
 	trap     uintptr
 	p        unsafe.Pointer
 	n, flags int
-	file     int // 0 is none: it is standard input
-	offset   int64
+	pipe     int
 
 	got   uintptr
 	errno syscall.Errno
@@ -145,18 +141,18 @@ type call struct {
 
 // attempt is the poller's callback: it says whether the call came to an end.
 func (c *Conn) attempt(fd uintptr) bool {
-	c.call.raw(fd)
+	if c.call.trap == unix.SYS_SPLICE {
+		c.attemptPayload(fd)
+	} else {
+		c.call.raw(fd)
+	}
 	return c.call.errno != unix.EAGAIN
 }
 
 // raw does the call without telling the runtime's scheduler.
 func (k *call) raw(fd uintptr) {
 	if k.trap == unix.SYS_SPLICE {
-		k.got, _, k.errno = syscall.RawSyscall6(k.trap, uintptr(k.file), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
-		return
-	}
-	if k.file > 0 {
-		k.got, _, k.errno = syscall.RawSyscall6(unix.SYS_SENDFILE, fd, uintptr(k.file), uintptr(unsafe.Pointer(&k.offset)), uintptr(k.n), 0, 0)
+		k.got, _, k.errno = syscall.RawSyscall6(k.trap, uintptr(k.pipe), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
 		return
 	}
 	k.got, _, k.errno = syscall.RawSyscall6(k.trap, fd, uintptr(k.p), uintptr(k.n), uintptr(k.flags), 0, 0)
@@ -165,11 +161,7 @@ func (k *call) raw(fd uintptr) {
 // told does the call so that the scheduler may use the processor meanwhile.
 func (k *call) told(fd uintptr) {
 	if k.trap == unix.SYS_SPLICE {
-		k.got, _, k.errno = syscall.Syscall6(k.trap, uintptr(k.file), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
-		return
-	}
-	if k.file > 0 {
-		k.got, _, k.errno = syscall.Syscall6(unix.SYS_SENDFILE, fd, uintptr(k.file), uintptr(unsafe.Pointer(&k.offset)), uintptr(k.n), 0, 0)
+		k.got, _, k.errno = syscall.Syscall6(k.trap, uintptr(k.pipe), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
 		return
 	}
 	k.got, _, k.errno = syscall.Syscall6(k.trap, fd, uintptr(k.p), uintptr(k.n), uintptr(k.flags), 0, 0)
@@ -346,53 +338,12 @@ func (c *Conn) WriteMore(p []byte) (int, error) {
 }
 
 // SendPayload sends up to n bytes of payload, as Write does.
-func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
-	if p.file == nil {
-		sent, err := c.Write(p.buf[:min(n, len(p.buf))])
-		c.stay.sent(sent)
-		return sent, err
+func (c *Conn) SendPayload(p *Payload, n int) (sent int, err error) {
+	if p.pipes == nil {
+		sent, err = c.Write(p.buf[:min(n, len(p.buf))])
+	} else {
+		sent, err = c.sendPiped(n)
 	}
-	if c.pipe != nil && c.attached == nil {
-		return c.sendPiped(n)
-	}
-	if c.offset >= payloadFileBytes {
-		c.offset = 0
-	}
-	most := sendFileBytes
-	if c.attached != nil {
-		most = turn
-	}
-	c.call = call{file: p.fd, n: min(n, most), offset: c.offset}
-	sent, err := c.complete()
-	c.offset += int64(sent)
-	c.stay.sent(sent)
-	return sent, err
-}
-
-// PipePayload has SendPayload send p, which must have huge pages, through a pipe of
-// its own, once the Conn is detached. Where that cannot be, it sends as before.
-func (c *Conn) PipePayload(p *Payload) error {
-	if p.page < hugePage || c.pipe != nil {
-		return nil
-	}
-	pipe, err := newPayloadPipe(p)
-	if err != nil {
-		return err
-	}
-	c.pipe = pipe
-	return nil
-}
-
-func (c *Conn) sendPiped(n int) (int, error) {
-	if err := c.pipe.refill(); err != nil {
-		return 0, err
-	}
-	c.call = call{trap: unix.SYS_SPLICE, file: c.pipe.work[0], n: min(n, c.pipe.left)}
-	if n > c.pipe.left {
-		c.call.flags = unix.SPLICE_F_MORE // as sendfile says within a call
-	}
-	sent, err := c.complete()
-	c.pipe.left -= sent
 	c.stay.sent(sent)
 	return sent, err
 }
@@ -427,8 +378,8 @@ func (c *Conn) Close() error {
 	}
 	c.closed = true
 	var err error
-	if c.pipe != nil {
-		err = c.pipe.Close()
+	if c.pipe != nil && !c.pipe.shared {
+		err = c.pipe.close()
 	}
 	if c.attached != nil {
 		return errors.Join(err, c.attached.Close())

@@ -1,9 +1,6 @@
 package sockets
 
-import (
-	"math/rand/v2"
-	"os"
-)
+import "math/rand/v2"
 
 // PayloadBytes is the size of the buffer that bulk senders send over and
 // over: large enough to make system calls rare, small enough to stay in the
@@ -13,11 +10,8 @@ const PayloadBytes = 256 << 10
 // Payload is what bulk senders send. All flows of a test may share one.
 type Payload struct {
 	buf []byte
-	// file holds the payload instead of buf when it is sent by sendfile(2).
-	file *os.File
-	fd   int
-	// page is the size in bytes of the pages of memory that hold the file.
-	page int
+	// pipes, unless nil, hold the payload instead of buf.
+	pipes *payloadPipes
 }
 
 // NewPayload fills a Payload with bytes that no link compresses. They are the
@@ -33,25 +27,32 @@ func noise(n int) []byte {
 
 // How bytes were handed to the kernel, for the record.
 const (
+	SentFromPipe   = "splice from a pipe"
 	SentFromFile   = "sendfile from memory"
 	SentFromBuffer = "send from one buffer"
 )
 
 // Method names how SendPayload sends.
 func (p *Payload) Method() string {
-	if p.file != nil {
-		return SentFromFile
+	if p.pipes != nil {
+		return SentFromPipe
 	}
 	return SentFromBuffer
 }
 
-// PageBytes is the size of the pages to which sendfile(2) refers, 0 without it.
-func (p *Payload) PageBytes() int { return p.page }
+// PageBytes is how many bytes of memory are behind each reference where the kernel
+// refers to the payload, in the mean, and 0 where it copies.
+func (p *Payload) PageBytes() int {
+	if p.pipes == nil {
+		return 0
+	}
+	return p.pipes.pageBytes()
+}
 
 // Close gives back what the payload holds of the system. Nobody may be sending it.
 func (p *Payload) Close() error {
-	if p.file == nil {
+	if p.pipes == nil {
 		return nil
 	}
-	return p.file.Close()
+	return p.pipes.close()
 }

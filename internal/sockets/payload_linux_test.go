@@ -8,53 +8,42 @@ import (
 	"testing"
 )
 
-// What sendfile sends is the payload, over and over, whichever pages hold it
-// and wherever a call ends.
-func TestSendPayloadFile(t *testing.T) {
-	p, err := NewPayloadFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	t.Logf("in pages of %d bytes", p.PageBytes())
-	near, far := conns(t, "127.0.0.1:0")
-	const total = payloadFileBytes*5/2 + 77
-	got := sendPayload(t, near, far, p, total)
-	want := bytes.Repeat(noise(payloadFileBytes), 3)[:total]
-	if !bytes.Equal(got, want) {
-		t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
-	}
-}
-
-// What goes through a pipe is the beginning of the payload, over and over, wherever
-// a call ends, and nothing of it is left open.
+// What goes through pipes is the payload, over and over, whichever pipe it is and
+// wherever a call ends, and nothing of them is left open.
 func TestSendPipedPayload(t *testing.T) {
-	before := openDescriptors(t)
-	p, err := NewPayloadFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, far := conns(t, "127.0.0.1:0")
-	if err := near.PipePayload(p); err != nil {
-		t.Fatal(err)
-	}
-	if piped := near.pipe != nil; piped != (p.PageBytes() == hugePage) {
-		t.Fatalf("piped: %v, with pages of %d bytes", piped, p.PageBytes())
-	}
-	const total = pipedBytes*5/2 + 77
-	got := sendPayload(t, near, far, p, total)
-	lap := pipedBytes
-	if near.pipe == nil {
-		lap = payloadFileBytes
-	}
-	if want := bytes.Repeat(noise(payloadFileBytes)[:lap], 3)[:total]; !bytes.Equal(got, want) {
-		t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
-	}
-	if err := errors.Join(p.Close(), near.Close(), far.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if after := openDescriptors(t); after > before {
-		t.Errorf("%d descriptors before, %d after", before, after)
+	for name, take := range map[string]func(c *Conn, p *Payload) error{
+		"alone":     func(c *Conn, p *Payload) error { return c.TakePipe(p, 3, 1) },
+		"one of 8":  func(c *Conn, p *Payload) error { return c.TakePipe(p, 3, 8) },
+		"one of 64": func(c *Conn, p *Payload) error { return c.TakePipe(p, 3, 64) },
+		"shared":    func(c *Conn, p *Payload) error { return c.SharePipe(p, 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := openDescriptors(t)
+			p, err := NewPipedPayload()
+			if err != nil {
+				t.Fatal(err)
+			}
+			near, far := conns(t, "127.0.0.1:0")
+			if err := take(near, p); err != nil {
+				t.Fatal(err)
+			}
+			lap := p.pipes.sources[3].bytes
+			t.Logf("%d bytes by references to %d", lap, p.PageBytes())
+			if p.PageBytes() < os.Getpagesize() || p.PageBytes() > pipePiece || lap > pipeSlots*pipePiece {
+				t.Errorf("%d bytes in pages of %d", lap, p.PageBytes())
+			}
+			total := 10*pipeSlots*pipePiece + 77
+			got := sendPayload(t, near, far, p, total)
+			if want := bytes.Repeat(noise(pipeSlots * pipePiece)[:lap], total/lap+1)[:total]; !bytes.Equal(got, want) {
+				t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
+			}
+			if err := errors.Join(near.Close(), far.Close(), p.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if after := openDescriptors(t); after > before {
+				t.Errorf("%d descriptors before, %d after", before, after)
+			}
+		})
 	}
 }
 

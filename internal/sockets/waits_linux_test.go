@@ -55,9 +55,12 @@ func TestWaitsKeepsWhatIsFaster(t *testing.T) {
 		if !c.alone {
 			w.pin = &pin{at: -1}
 		}
-		for cycle := range 3 {
+		for cycle, length := range []int{firstStretches, 2 * firstStretches, 4 * firstStretches, 8 * firstStretches, stretches, stretches} {
+			if c.tries == 0 {
+				length = 1 // it looks again after each stretch
+			}
 			var spent [ways]int
-			for range stretches {
+			for range length {
 				spent[w.way]++
 				w.choose(c.rates[w.way])
 			}
@@ -65,7 +68,7 @@ func TestWaitsKeepsWhatIsFaster(t *testing.T) {
 			for _, tried := range w.trying[:w.tries] {
 				want[tried] = 2
 			}
-			want[c.chosen] += stretches - 1 - 2*c.tries
+			want[c.chosen] += length - 1 - 2*c.tries
 			if spent != want || c.tries > 0 && w.kept != c.chosen {
 				t.Errorf("%s: %d stretches each way in cycle %d, want %d", name, spent, cycle, want)
 			}

@@ -9,38 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// hugePage is the size of the huge page that joins small ones on x86-64, and
-	// on arm64 whose small ones have 4 KB.
-	hugePage = 2 << 20
-	// payloadFileBytes is the size of the file that bulk senders refer to instead
-	// of copying: a huge page, so that it can be one.
-	payloadFileBytes = hugePage
-	// sendFileBytes is how much one call refers to. With 8 flows across one hop
-	// on 2 processors 1 MB took a tenth less processor time per byte than 256 KB;
-	// 2 MB were no better, and 64 KB took a third more.
-	sendFileBytes = 1 << 20
-)
-
-// NewPayloadFile is NewPayload for sendfile(2) from anonymous memory
-// (memfd_create(2)): the kernel queues references to the file's pages and
-// copies nothing.
-func NewPayloadFile() (*Payload, error) {
-	file, page, err := memoryFile(noise(payloadFileBytes))
-	if err != nil {
-		return nil, fmt.Errorf("make a payload for sendfile: %w", err)
-	}
-	return &Payload{file: file, fd: int(file.Fd()), page: page}, nil
-}
+// hugePage is the size of the huge page that joins small ones on x86-64, and on
+// arm64 whose small ones have 4 KB.
+const hugePage = 2 << 20
 
 // memoryFile is a file of anonymous memory that holds content, in huge pages if
 // it is a multiple of one and the kernel has them; page is their size in bytes.
 func memoryFile(content []byte) (file *os.File, page int, err error) {
-	fd, err := unix.MemfdCreate("payload", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("packets", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, 0, fmt.Errorf("memfd_create: %w", err)
 	}
-	file = os.NewFile(uintptr(fd), "payload")
+	file = os.NewFile(uintptr(fd), "packets")
 	if _, err := file.Write(content); err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
@@ -55,8 +35,7 @@ func memoryFile(content []byte) (file *os.File, page int, err error) {
 // join has the kernel gather what a file holds from an offset on in one huge page
 // (MADV_COLLAPSE, madvise(2); Linux 6.1). Whatever a socket buffer refers to takes a
 // reference and gives it back: those to a huge page are on one count, which stays
-// in the cache. With 8 flows across one hop on 2 processors that is a quarter less
-// processor time per byte.
+// in the cache.
 //
 // A file is also made of huge pages when the system's setting says so
 // (transparent_hugepage/shmem_enabled), which by default it does not.
