@@ -120,6 +120,7 @@ func sysctl(t *testing.T, name, value string) {
 // still takes bytes and connections, ends the test with a reason, and serves
 // again once it goes on.
 func TestStoppedServer(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	server, target := startServer(t, 0)
 	specs := []measurement.Spec{
 		{Kind: measurement.RR},

@@ -167,6 +167,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 
 // A server that goes away ends the test soon, not after its whole time.
 func TestCRRServerVanishes(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{Token: testToken})
 	for _, stall := range []bool{false, true} {
 		// The second response already is more than passes.

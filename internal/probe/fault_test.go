@@ -156,6 +156,7 @@ func TestPeerVanishesAtEveryByte(t *testing.T) {
 // An end that stops in the middle, and stays connected, ends the test by its
 // own deadline.
 func TestPeerStalls(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{Token: testToken})
 	var group errgroup.Group // all at once: each takes as long as its deadline
 	for _, spec := range shortSpecs {
@@ -192,18 +193,21 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	}
 	target := serve(t, ServerOptions{Token: testToken})
 	round := func() {
+		var wg sync.WaitGroup // all at once: what is cut may take as long as its deadline
 		for _, spec := range append(shortSpecs, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.02}) {
-			if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
-				t.Fatal(err)
-			}
-			p, addr := startProxy(t, target, 700, false)
-			_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
-			p.close()
-			if err == nil {
-				t.Fatal("a test over a cut connection succeeded")
-			}
-			_, _ = Run(testContext(t), Request{Spec: spec, Target: target, Token: "wrong"}, nil) // an error, tested elsewhere
+			wg.Go(func() {
+				if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+					t.Error(err)
+				}
+				p, addr := startProxy(t, target, 700, false)
+				defer p.close()
+				if _, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil); err == nil {
+					t.Error("a test over a cut connection succeeded")
+				}
+				_, _ = Run(testContext(t), Request{Spec: spec, Target: target, Token: "wrong"}, nil) // an error, tested elsewhere
+			})
 		}
+		wg.Wait()
 	}
 	round()
 	before := descriptors(t)

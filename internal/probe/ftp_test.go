@@ -82,6 +82,7 @@ func TestFTPKnowsTheSendersTCP(t *testing.T) {
 }
 
 func TestFTPIsRefused(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2})
 	for name, c := range map[string]struct {
 		req  Request

@@ -66,6 +66,7 @@ func TestRunLoad(t *testing.T) {
 
 // A firewall that lets only TCP pass is named, with the way around it.
 func TestLoadWithoutUDP(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	p, addr := startProxy(t, target, 1<<60, false)
 	defer p.close()

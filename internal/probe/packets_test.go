@@ -151,6 +151,7 @@ func serveOn(t *testing.T, ln net.Listener) {
 
 // A server that only TCP reaches ends the test with the reason and the advice.
 func TestUDPIsBlackholed(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	p, addr := startProxy(t, target, 1<<60, false) // nobody has its UDP port
 	defer p.close()

@@ -386,6 +386,7 @@ func TestSpinningEndsByDeadline(t *testing.T) {
 
 // A far end that vanishes, or falls silent, ends every mode with a reason.
 func TestRRModesFaults(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{Token: testToken})
 	var wg sync.WaitGroup
 	for _, spec := range []measurement.Spec{

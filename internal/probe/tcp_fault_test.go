@@ -101,6 +101,7 @@ func handshaken(t *testing.T, then func(net.Conn, protocol.Open)) netip.AddrPort
 // Peers that stop in any way end a test by its own deadline, with a reason,
 // whether its flows have threads or share the poller.
 func TestBulkPeerFails(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	over := testContext(t).Done()
 	reset := handshaken(t, func(c net.Conn, _ protocol.Open) {
 		_, _ = io.CopyN(io.Discard, c, 1000) // a receiving client sends nothing: it times out
@@ -142,6 +143,7 @@ func TestBulkPeerFails(t *testing.T) {
 // server that is left with the dead end: both give up, and the next client is
 // served.
 func TestBulkPathSwallowsOneFlow(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	var group errgroup.Group
 	for _, flows := range fewAndMany {

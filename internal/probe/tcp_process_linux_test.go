@@ -13,6 +13,7 @@ import (
 
 // A server process that is stopped keeps its sockets open and answers nothing.
 func TestServerIsSuspended(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	for _, flows := range fewAndMany {
 		server, target := startServer(t, 0)
 		spec := shortTCP(flows, measurement.Send)

@@ -142,6 +142,10 @@ type ttlProbe struct {
 const (
 	ttlTries = 3
 	ttlWait  = 100 * time.Millisecond
+	// ttlSearch bounds the search for a port from which a translated server is
+	// reached: the time to live is not worth the time that a test over UDP takes
+	// for it. One of 16 back ends is missed in 3 of 10⁵ searches.
+	ttlSearch = time.Second
 )
 
 func startTTLProbe(ctx context.Context, req Request, ready protocol.Ready) *ttlProbe {
@@ -156,14 +160,16 @@ func (p *ttlProbe) end() {
 	p.done.Wait()
 }
 
-// result waits for the answer, which takes ttlTries × ttlWait at most.
+// result waits for the answer, which takes ttlSearch + ttlTries × ttlWait at most.
 func (p *ttlProbe) result() int {
 	p.done.Wait()
 	return p.ttl
 }
 
 func probeTTL(ctx context.Context, req Request, ready protocol.Ready) int {
-	c, err := dialUDP(ctx, req, ready)
+	searching, stop := context.WithTimeout(ctx, ttlSearch)
+	defer stop()
+	c, err := dialUDP(searching, req, ready)
 	if err != nil {
 		return 0
 	}
