@@ -61,11 +61,16 @@ func newAll(ctx context.Context, s streams, f runFlags) error {
 	if dir == "" {
 		dir = filepath.Join(runsFolder, now.Format(folderTime)+"-"+everything)
 	}
-	if isIndex(dir) {
-		return fmt.Errorf("%s already holds runs; continue them with --resume %s or choose another folder with --out", dir, shellQuote(dir))
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create the folder of the runs: %w; choose another with --out", err)
+	}
+	lock, err := store.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if isIndex(dir) {
+		return fmt.Errorf("%s already holds runs; continue them with --resume %s or choose another folder with --out", dir, shellQuote(dir))
 	}
 	return (&several{s: s, flags: f, dir: dir, index: index}).run(ctx)
 }
@@ -79,6 +84,11 @@ func isIndex(dir string) bool {
 // resumeAll does what an earlier `run all` has not done, failed experiments
 // included.
 func resumeAll(ctx context.Context, s streams, f runFlags) error {
+	lock, err := store.Lock(f.resume)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	index, err := readIndex(f.resume)
 	if err != nil {
 		return usageError{err}

@@ -5,14 +5,16 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockFolder takes an advisory lock on the folder itself, which leaves no file
-// behind and ends with the process however it ends.
-func lockFolder(dir string) (*os.File, error) {
+// Lock keeps other processes from writing in a folder until what it returns is
+// closed; it is ErrBusy if another one does. The advisory lock is on the folder
+// itself, leaves no file behind, and ends with the process however it ends.
+func Lock(dir string) (io.Closer, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the run folder: %w", err)

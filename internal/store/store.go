@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -59,7 +60,7 @@ type Head struct {
 // Store is an open run.
 type Store struct {
 	db   *sql.DB
-	lock *os.File // nil when opened for reading
+	lock io.Closer // nil when opened for reading
 	dir  string
 }
 
@@ -146,7 +147,7 @@ func exists(dir string) error {
 func open(dir string, write bool) (*Store, error) {
 	s := &Store{dir: dir}
 	if write {
-		lock, err := lockFolder(dir)
+		lock, err := Lock(dir)
 		if err != nil {
 			return nil, err
 		}
