@@ -33,7 +33,7 @@ test-vm:
 # themselves and are left to `make test`.
 .PHONY: race
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -count=1 -parallel 8 $$(test/packages-without-lab)
+	CGO_ENABLED=1 $(GO) test -race -short -count=1 $$(test/packages-without-lab)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross

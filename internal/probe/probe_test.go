@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -19,7 +20,15 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Parallel tests of this package wait for most of their time; there may be
+	// more of them than processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const testToken = "a shared secret"
 
