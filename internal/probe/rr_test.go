@@ -146,6 +146,35 @@ func (s *stepper) pause() {
 // closed loop would have one slow round trip among thousands.
 func TestOpenLoopHidesNoStall(t *testing.T) {
 	const stall, length, rate = 300 * time.Millisecond, time.Second, 1000
+	due := int64(rate * length.Seconds())
+	var d measurement.Distribution
+	for try := 1; ; try++ {
+		loop, p := pastStall(t, stall, length, rate)
+		n := loop.recorder.Samples()
+		if n+p.unsent != due {
+			t.Fatalf("%d round trips of %d requests, %d unsent", n, due, p.unsent)
+		}
+		if d = loop.recorder.Distribution(); p.unsent == 0 {
+			break
+		}
+		// On a busy host, the last ones may not leave in time.
+		if try == 5 {
+			t.Fatalf("%d requests were never all sent", due)
+		}
+	}
+	// Of the requests, 300 were due in the stall, and the median of those waited
+	// for at least half of it: 15 % of all were slower than that.
+	if v, ok := percentile(d, 90); !ok || v < (stall/2).Seconds() {
+		t.Errorf("p90 is %v s after a stall of %v: %+v", v, stall, d.Percentiles)
+	}
+	if d.Max < measurement.SecondsOf(stall)*9/10 {
+		t.Errorf("the slowest took %v s, the stall %v", d.Max, stall)
+	}
+}
+
+// pastStall runs an open loop towards a far end that stalls.
+func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*rrLoop, *pipeline) {
+	t.Helper()
 	near, far := wires(t)
 	s := &stepper{stallAt: 300 * time.Millisecond, stall: stall}
 	done := make(chan error, 1)
@@ -170,20 +199,7 @@ func TestOpenLoopHidesNoStall(t *testing.T) {
 	}
 	near.Interrupt()
 	<-done
-	due := int64(rate * length.Seconds())
-	if n := loop.recorder.Samples(); n+p.unsent != due || n < due/2 {
-		t.Fatalf("%d round trips of %d requests, %d unsent", n, due, p.unsent)
-	}
-	// Of the requests, 300 were due in the stall, and the median of those waited
-	// for at least half of it: 15 % of all were slower than that. What a busy host
-	// leaves unsent was due after it.
-	d := loop.recorder.Distribution()
-	if v, ok := percentile(d, 90); !ok || v < (stall/2).Seconds() {
-		t.Errorf("p90 is %v s after a stall of %v: %+v", v, stall, d.Percentiles)
-	}
-	if d.Max < measurement.SecondsOf(stall)*9/10 {
-		t.Errorf("the slowest took %v s, the stall %v", d.Max, stall)
-	}
+	return loop, p
 }
 
 // A request that is lost costs itself and no other; responses that come late,
