@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -214,20 +213,20 @@ func (c *Client) receive() error {
 		switch t {
 		case protocol.TypeAgentProgress:
 			var p progress
-			if err := json.Unmarshal(payload, &p); err != nil {
-				return fmt.Errorf("%w: progress: %w", protocol.ErrMalformed, err)
+			if err := protocol.DecodeAgent(payload, &p); err != nil {
+				return fmt.Errorf("progress: %w", err)
 			}
 			c.report(p)
 		case protocol.TypeAgentPrepared:
 			var a about
-			if err := json.Unmarshal(payload, &a); err != nil {
-				return fmt.Errorf("%w: prepared: %w", protocol.ErrMalformed, err)
+			if err := protocol.DecodeAgent(payload, &a); err != nil {
+				return fmt.Errorf("prepared: %w", err)
 			}
 			c.prepared(a.ID)
 		case protocol.TypeAgentReply:
 			var r reply
-			if err := json.Unmarshal(payload, &r); err != nil {
-				return fmt.Errorf("%w: reply: %w", protocol.ErrMalformed, err)
+			if err := protocol.DecodeAgent(payload, &r); err != nil {
+				return fmt.Errorf("reply: %w", err)
 			}
 			c.mu.Lock()
 			if p := c.pending[r.ID]; p != nil {

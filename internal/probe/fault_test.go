@@ -287,7 +287,7 @@ func lyingServer(t *testing.T, report func(bins int, width time.Duration) measur
 		if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxControl, &open); err != nil {
 			return err
 		}
-		if err := protocol.WriteFrame(c, protocol.TypeReady, protocol.Ready{Cookie: make([]byte, protocol.CookieBytes)}); err != nil {
+		if err := protocol.WriteFrame(c, protocol.TypeReady, readyOn(c)); err != nil {
 			return err
 		}
 		if err := protocol.Expect(c, protocol.TypeStart, protocol.MaxControl, nil); err != nil {

@@ -80,9 +80,6 @@ func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
 	if err := Expect(rw, TypeChallenge, MaxUnauthenticated, &challenge); err != nil {
 		return err
 	}
-	if len(challenge.Nonce) != NonceBytes {
-		return fmt.Errorf("%w: nonce of %d bytes, want %d", ErrMalformed, len(challenge.Nonce), NonceBytes)
-	}
 	payload := hello[HeaderBytes:]
 	proof := Proof{MAC: mac(token, clientLabel, nonce, challenge.Nonce, payload)}
 	if err := WriteFrame(rw, TypeProof, proof); err != nil {
@@ -108,12 +105,6 @@ func ServerHandshake(rw io.ReadWriter, token string) (Identity, error) {
 	}
 	var hello Hello
 	if err := Decode(t, payload, TypeHello, &hello); err != nil {
-		return Identity{}, err
-	}
-	if len(hello.Nonce) != NonceBytes {
-		return Identity{}, fmt.Errorf("%w: nonce of %d bytes, want %d", ErrMalformed, len(hello.Nonce), NonceBytes)
-	}
-	if err := hello.Identity.check(); err != nil {
 		return Identity{}, err
 	}
 	nonce, err := newNonce()

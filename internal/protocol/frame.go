@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // Type says what a frame's payload is.
@@ -186,11 +188,11 @@ func Expect(r io.Reader, t Type, limit int, v any) error {
 }
 
 // Decode checks that a frame of type got is the wanted one and decodes its
-// payload into v.
+// payload into v: its texts are then safe to show, and its numbers possible.
 func Decode(got Type, payload []byte, want Type, v any) error {
 	if got == TypeError && want != TypeError {
 		remote := new(RemoteError)
-		if err := json.Unmarshal(payload, remote); err != nil {
+		if err := unmarshal(payload, remote, errorBounds); err != nil {
 			return fmt.Errorf("%w: error frame: %w", ErrMalformed, err)
 		}
 		return remote
@@ -201,8 +203,33 @@ func Decode(got Type, payload []byte, want Type, v any) error {
 	if v == nil {
 		return nil
 	}
-	if err := json.Unmarshal(payload, v); err != nil {
+	bounds := textBounds
+	if want == TypeError {
+		bounds = errorBounds
+	}
+	if err := unmarshal(payload, v, bounds); err != nil {
 		return fmt.Errorf("%w: payload of type %#x: %w", ErrMalformed, byte(got), err)
+	}
+	if message, ok := v.(checker); ok {
+		return message.Check()
+	}
+	return nil
+}
+
+// unmarshal decodes a peer's JSON, texts cleaned. So is the error: it quotes what
+// it did not understand.
+func unmarshal(payload []byte, v any, bounds printable.Bounds) error {
+	if err := json.Unmarshal(payload, v); err != nil {
+		return errors.New(printable.Line(err.Error(), maxExplained))
+	}
+	printable.Fields(v, bounds)
+	return nil
+}
+
+// DecodeAgent decodes what an agent wrote into v: its texts are then safe to show.
+func DecodeAgent(payload []byte, v any) error {
+	if err := unmarshal(payload, v, agentBounds); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return nil
 }
