@@ -125,6 +125,9 @@ func (s *portSearch) answered(echo []byte) *sockets.Conn {
 	return nil
 }
 
+// maxNamed bounds how many back ends are named.
+const maxNamed = 64
+
 // destinations says where the flows towards an address ended, if not there.
 func destinations(remote string, servers []string) []string {
 	count := map[string]int{}
@@ -144,9 +147,12 @@ func destinations(remote string, servers []string) []string {
 	names := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
 		return cmp.Or(count[b]-count[a], strings.Compare(a, b))
 	})
-	parts := make([]string, len(names))
-	for i, name := range names {
-		parts[i] = fmt.Sprintf("%d to %s", count[name], name)
+	var parts []string
+	for _, name := range names[:min(len(names), maxNamed)] {
+		parts = append(parts, fmt.Sprintf("%d to %s", count[name], name))
+	}
+	if len(names) > maxNamed {
+		parts = append(parts, "…")
 	}
 	return []string{
 		fmt.Sprintf("%d flows towards %s went to %d back ends: %s", len(servers), remote, len(names), strings.Join(parts, ", ")),

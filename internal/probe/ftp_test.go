@@ -204,10 +204,12 @@ func TestFTPReportsAreChecked(t *testing.T) {
 		"no bins":    {[]protocol.Transfer{{Bytes: 5, Took: 1}}, false},
 		"no time":    {[]protocol.Transfer{{Bytes: 5, Bins: bins}}, false},
 		"from where": {[]protocol.Transfer{{Offset: 1, Bytes: 5, Bins: bins, Took: 1}}, false},
-		"bad bins":   {[]protocol.Transfer{{Bytes: 5, Bins: &measurement.Bins{Width: 0.01, Bytes: []float64{-1}}, Took: 1}}, false},
+		"bad bins":   {[]protocol.Transfer{{Bytes: 5, Bins: &measurement.Bins{Width: 0.01, Bytes: []float64{4}}, Took: 1}}, false},
+		"no width":   {[]protocol.Transfer{{Bytes: 5, Bins: &measurement.Bins{Bytes: []float64{5}}, Took: 1}}, false},
+		"too slow":   {[]protocol.Transfer{{Bytes: 5, Bins: bins, Took: 3}}, false},
 	} {
 		test := &ftpTest{client: &ftp.Client{}, report: protocol.Report{Transfers: c.transfers}}
-		if _, err := test.stored(); (err == nil) != c.ok {
+		if _, err := test.stored(2 * time.Second); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -207,36 +207,12 @@ func (t *packetTest) moved() (sum int64) {
 	return sum
 }
 
-// checkPackets refuses a count that cannot be one; it came over the wire.
-func checkPackets(p *protocol.Packets, bins int) error {
-	if p == nil || len(p.Bins) != bins {
-		return fmt.Errorf("%w: no count of packets in %d bins", protocol.ErrMalformed, bins)
-	}
-	for _, n := range p.Bins {
-		if !(n >= 0 && n < 1e15) {
-			return fmt.Errorf("%w: a bin of %v packets", protocol.ErrMalformed, n)
-		}
-	}
-	for _, n := range []int64{p.Sent, p.Received, p.Duplicated, p.Reordered, p.BufferDrops} {
-		if n < 0 {
-			return fmt.Errorf("%w: a negative count of packets", protocol.ErrMalformed)
-		}
-	}
-	for _, s := range []measurement.Seconds{p.Jitter, p.DelayVariation} {
-		if !(s >= 0 && s < 1e6) {
-			return fmt.Errorf("%w: a delay of %v s", protocol.ErrMalformed, s)
-		}
-	}
-	return nil
-}
-
 // outcome turns what the receivers counted into metrics.
 func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
 	spec := t.req.Spec
 	bins, width := binsOf(spec)
 	for i, f := range t.flows {
-		err := errors.Join(checkBins(f.received.Bins, bins, width), checkPackets(f.received.Packets, bins))
-		if err != nil {
+		if err := checkPackets(f, bins, width); err != nil {
 			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
 		}
 	}

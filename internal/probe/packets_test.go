@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -256,53 +255,6 @@ func TestGreetUDP(t *testing.T) {
 	if came() {
 		t.Error("a flow that no longer waits was greeted")
 	}
-}
-
-// An impossible count of packets is refused.
-func TestImpossiblePackets(t *testing.T) {
-	good := func() *protocol.Packets { return &protocol.Packets{Bins: []float64{1, 2}, Sent: 4, Received: 3} }
-	for name, change := range map[string]func(*protocol.Packets){
-		"bins":      func(p *protocol.Packets) { p.Bins = p.Bins[:1] },
-		"a bin":     func(p *protocol.Packets) { p.Bins[0] = math.NaN() },
-		"received":  func(p *protocol.Packets) { p.Received = -1 },
-		"jitter":    func(p *protocol.Packets) { p.Jitter = measurement.Seconds(math.Inf(1)) },
-		"variation": func(p *protocol.Packets) { p.DelayVariation = -1 },
-	} {
-		p := good()
-		if err := checkPackets(p, 2); err != nil {
-			t.Fatal(err)
-		}
-		change(p)
-		if err := checkPackets(p, 2); !errors.Is(err, protocol.ErrMalformed) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if checkPackets(nil, 2) == nil {
-		t.Error("no count at all is taken")
-	}
-}
-
-func FuzzCheckPackets(f *testing.F) {
-	f.Add([]byte(`{"bins":[1,2],"sent":4,"received":3}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var p protocol.Packets
-		if json.Unmarshal(b, &p) != nil || checkPackets(&p, 2) != nil {
-			return
-		}
-		flow := &packetFlow{received: protocol.Received{Packets: &p, Bins: measurement.Bins{Bytes: []float64{1, 1}}}}
-		sum := new(packetSum)
-		sum.add(flow, 0, 2)
-		if sum.possible(Request{}) != nil {
-			return
-		}
-		out := measurement.Outcome{Metrics: measurement.Metrics{}}
-		sum.fill(&out, measurement.Spec{Kind: measurement.UDP, Duration: 1}, 1)
-		for k, v := range out.Metrics {
-			if !(v >= 0) || math.IsInf(v, 0) {
-				t.Errorf("%s is %v", k, v)
-			}
-		}
-	})
 }
 
 func FuzzParseFollower(f *testing.F) {

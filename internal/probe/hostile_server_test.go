@@ -1,0 +1,368 @@
+package probe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// forged is what no terminal, log or report may get to see.
+const forged = "\x1b]0;owned\x07\x1b[2J\r\n09:00:00 10.0.0.1: done\u202e\u0085\u2028\x00"
+
+// hostileSpecs are tests of every kind that need a server, as short as they may be.
+func hostileSpecs() map[string]measurement.Spec {
+	short := measurement.Spec{Duration: 0.05, MaxWarmup: 0.02}
+	with := func(kind measurement.Kind, change func(*measurement.Spec)) measurement.Spec {
+		s := short
+		s.Kind = kind
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	toward := func(d measurement.Direction) func(*measurement.Spec) {
+		return func(s *measurement.Spec) { s.Direction = d }
+	}
+	return map[string]measurement.Spec{
+		"tcp send":    with(measurement.TCP, toward(measurement.Send)),
+		"tcp receive": with(measurement.TCP, toward(measurement.Receive)),
+		"tcp both":    with(measurement.TCP, toward(measurement.Both)),
+		"udp send": with(measurement.UDP, func(s *measurement.Spec) {
+			s.Direction, s.RateBitsPerSecond, s.PacketBytes = measurement.Send, 1e7, 500
+		}),
+		"udp receive": with(measurement.UDP, func(s *measurement.Spec) {
+			s.Direction, s.RateBitsPerSecond, s.PacketBytes = measurement.Receive, 1e7, 500
+		}),
+		"pps": with(measurement.PPS, func(s *measurement.Spec) {
+			s.Direction, s.RateBitsPerSecond, s.PacketBytes = measurement.Send, 1e7, 64
+		}),
+		"rr tcp":      with(measurement.RR, nil),
+		"rr udp":      with(measurement.RR, func(s *measurement.Spec) { s.Protocol = measurement.OverUDP }),
+		"crr":         with(measurement.CRR, func(s *measurement.Spec) { s.Flows = 2 }),
+		"load":        with(measurement.Load, func(s *measurement.Spec) { s.IdleDuration, s.RequestsPerSecond = 0.05, 500 }),
+		"mtu":         {Kind: measurement.MTU, Timeout: 0.02},
+		"ftp receive": {Kind: measurement.FTP, Direction: measurement.Receive, FileBytes: 1 << 20, Flows: 2},
+		"ftp send":    {Kind: measurement.FTP, Direction: measurement.Send, FileBytes: 1 << 20},
+	}
+}
+
+// lieIn replaces the value at a path of one type of frame.
+type lieIn struct {
+	frame protocol.Type
+	path  string
+	value any
+}
+
+// lies are what a server may say, in every frame that it sends.
+func serverLies() []lieIn {
+	long := strings.Repeat("A\u202e\x1b", 100_000)
+	all := []lieIn{
+		{protocol.TypeChallenge, "nonce", "AAAA"},
+		{protocol.TypeChallenge, "nonce", 5},
+		{protocol.TypeAccept, "mac", "AAAA"},
+		{protocol.TypeReady, "", []int{1}},
+		{protocol.TypeReady, "client", forged},
+		{protocol.TypeReady, "server", forged},
+		{protocol.TypeReady, "server", "192.0.2.1:1"}, // a lie that could be true
+		{protocol.TypeReady, "cookie", "AAAA"},
+		{protocol.TypeReady, "cookie", nil},
+		{protocol.TypeReady, "host_id", long},
+		{protocol.TypeReady, "mss_bytes", -1},
+		{protocol.TypeReady, "received_ttl", 1 << 40},
+		{protocol.TypeReady, "ftp.port", 0},
+		{protocol.TypeReady, "ftp.port", 99999},
+		{protocol.TypeReady, "ftp.user", forged},
+		{protocol.TypeReady, "ftp.path", "/x\r\nDELE /y"},
+		{protocol.TypeReached, "client", forged},
+		{protocol.TypeReached, "client", 7},
+		{protocol.TypeReceived, "bins.width_seconds", 0},
+		{protocol.TypeReceived, "bins.bytes", []int{1}},
+		{protocol.TypeReceived, "bins.bytes.0", 1e14},
+		{protocol.TypeReceived, "bins.bytes.1", -5},
+		{protocol.TypeReceived, "bins", nil},
+		{protocol.TypeReceived, "packets", nil},
+		{protocol.TypeReceived, "packets.sent", 1 << 50},
+		{protocol.TypeReceived, "packets.received", 1 << 50},
+		{protocol.TypeReceived, "packets.received", -1},
+		{protocol.TypeReceived, "packets.bins.0", 1e12},
+		{protocol.TypeSent, "bytes", 0},
+		{protocol.TypeSent, "bytes", -1},
+		{protocol.TypeSent, "measured_packets", 0},
+		{protocol.TypeSent, "measured_packets", 1 << 62},
+		{protocol.TypeSent, "packet_bytes", 0},
+		{protocol.TypeSent, "final.rtt_seconds", -1},
+		{protocol.TypeSent, "final.sent_bytes", -1},
+		{protocol.TypeSent, "info.0.at_seconds", 1e6},
+		{protocol.TypeSent, "info.0.congestion_window_bytes", "wide"},
+		{protocol.TypeReport, "answered", 1 << 49},
+		{protocol.TypeReport, "answered", -1},
+		{protocol.TypeReport, "answered", "all"},
+		{protocol.TypeReport, "transfers", []int{}},
+		{protocol.TypeReport, "transfers.0.offset", 1 << 40},
+		{protocol.TypeReport, "transfers.0.bytes", 1},
+		{protocol.TypeReport, "transfers.0.bytes", 1 << 49},
+		{protocol.TypeReport, "transfers.0.took_seconds", 1e6},
+		{protocol.TypeReport, "transfers.0.took_seconds", -1},
+		{protocol.TypeReport, "transfers.0.crc32", 1},
+		{protocol.TypeReport, "transfers.0.bins.bytes.0", 1e12},
+		{protocol.TypeReport, "transfers.0.client", forged},
+		{protocol.TypeReport, "effective.request_bytes", "none"},
+	}
+	for _, f := range []protocol.Type{protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport} {
+		all = append(all,
+			lieIn{f, "host.at_seconds", []float64{3, 2, 1}},
+			lieIn{f, "host.at_seconds.0", 1e300},
+			lieIn{f, "host.busy_seconds", []float64{1}},
+			lieIn{f, "host.total_seconds.0", 1e300},
+			lieIn{f, "host.cpus", -1},
+			lieIn{f, "host.host", long},
+			lieIn{f, "host.host_id", forged},
+			lieIn{f, "host.drops", []measurement.Drop{{Place: forged, Packets: 5}, {Place: "x", Packets: 1e300}}},
+			lieIn{f, "host.drops", []measurement.Drop{{Place: forged, Packets: 5}}},
+			lieIn{f, "facts", []string{forged, long, forged}},
+			lieIn{f, "facts", slices.Repeat([]string{"so it is"}, 10_000)},
+			lieIn{f, "facts", forged},
+			lieIn{f, "effective", map[string]string{forged: long, "congestion_control": forged}},
+		)
+	}
+	return all
+}
+
+// possible holds that an outcome could be that of a test: its numbers are finite,
+// its fractions are, and no more came than was sent; its texts can be shown.
+func possible(t testing.TB, what string, out measurement.Outcome) {
+	t.Helper()
+	for name, v := range out.Metrics {
+		signed := name == "rtt_increase_seconds"
+		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 && !signed || strings.HasSuffix(name, "_fraction") && v > 1 && name != "duplicated_fraction" && name != "buffer_delay_fraction" {
+			t.Errorf("%s: %s is %v", what, name, v)
+		}
+	}
+	untold := slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
+	for _, f := range out.Flows {
+		if f.ReceivedBytes < 0 || f.SentBytes < f.ReceivedBytes && !untold {
+			t.Errorf("%s: %d bytes came of %d", what, f.ReceivedBytes, f.SentBytes)
+		}
+	}
+	for _, e := range []measurement.End{out.Source, out.Destination} {
+		for _, f := range []float64{e.CPUBusy, e.SoftIRQ, e.BusiestCPU} {
+			if !(f >= 0 && f <= 1) {
+				t.Errorf("%s: a processor busy to %v", what, f)
+			}
+		}
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	if len(text) > 4<<20 {
+		t.Errorf("%s: an outcome of %d bytes", what, len(text))
+	}
+	var all any
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	printed(t, what, all)
+}
+
+// printed holds that every text below v can be shown.
+func printed(t testing.TB, what string, v any) {
+	t.Helper()
+	switch v := v.(type) {
+	case string:
+		if utf8.RuneCountInString(v) > 8000 || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%s: the text %.60q", what, v)
+		}
+	case []any:
+		for _, e := range v {
+			printed(t, what, e)
+		}
+	case map[string]any:
+		for k, e := range v {
+			printed(t, what, k)
+			if k != "hdr_v2" {
+				printed(t, what, e)
+			}
+		}
+	}
+}
+
+// ended holds that a test against a liar gave an error with a reason or an outcome
+// that can be.
+func ended(t testing.TB, what string, out measurement.Outcome, err error) {
+	t.Helper()
+	if err == nil {
+		possible(t, what, out)
+		return
+	}
+	known, ok := errors.AsType[*Error](err)
+	if !ok || known.Reason == "" || known.Reason == Cancelled {
+		t.Errorf("%s: %v", what, err)
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") { // errors.Join makes lines
+		printed(t, what, line)
+	}
+}
+
+// Whatever a server says in whatever frame, the client's test ends in its time, with
+// a reason, or with an outcome that can be.
+func TestServersThatLie(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	var group errgroup.Group
+	group.SetLimit(8)
+	for _, lie := range serverLies() {
+		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
+			frame(to, lie.frame, changed(payload, lie.path, lie.value))
+			return false
+		})
+		for name, spec := range hostileSpecs() {
+			if !sends(lie.frame, spec) || strings.HasPrefix(lie.path, "ftp") && spec.Kind != measurement.FTP ||
+				strings.HasPrefix(lie.path, "transfers") && spec.Kind != measurement.FTP ||
+				strings.HasPrefix(lie.path, "packets") && spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
+				continue
+			}
+			group.Go(func() error {
+				out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
+				ended(t, fmt.Sprintf("%s, %#x %s = %.40v", name, byte(lie.frame), lie.path, lie.value), out, err)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // failures were reported
+}
+
+// sends says whether a server sends a type of frame in a test.
+func sends(kind protocol.Type, spec measurement.Spec) bool {
+	udp := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
+	bulk := udp || spec.Kind == measurement.TCP || spec.Kind == measurement.Load
+	switch kind {
+	case protocol.TypeReached:
+		return udp || spec.Kind == measurement.MTU
+	case protocol.TypeReceived:
+		return bulk && spec.Direction != measurement.Receive
+	case protocol.TypeSent:
+		return bulk && (spec.Direction == measurement.Receive || spec.Direction == measurement.Both)
+	case protocol.TypeReport:
+		return !bulk || spec.Kind == measurement.Load
+	}
+	return true
+}
+
+// A lie that no test could be ends it as a breach of the protocol.
+func TestLiesAreToldAsSuch(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	specs := hostileSpecs()
+	for name, lie := range map[string]lieIn{
+		"tcp send":    {protocol.TypeReceived, "bins.bytes.0", 1e14},
+		"tcp receive": {protocol.TypeSent, "bytes", 1},
+		"tcp both":    {protocol.TypeSent, "final.rtt_seconds", -1},
+		"udp send":    {protocol.TypeReceived, "packets.sent", 1 << 50},
+		"udp receive": {protocol.TypeSent, "measured_packets", 1},
+		"pps":         {protocol.TypeReceived, "packets.bins.0", 1e12},
+		"rr tcp":      {protocol.TypeReport, "host.at_seconds.0", 1e6},
+		"crr":         {protocol.TypeReport, "answered", 1 << 49},
+		"load":        {protocol.TypeReady, "server", "nowhere"},
+		"mtu":         {protocol.TypeReached, "client", "nowhere"},
+		"ftp receive": {protocol.TypeReport, "transfers.0.bytes", 1},
+		"ftp send":    {protocol.TypeReport, "transfers.0.took_seconds", 1e6},
+	} {
+		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
+			frame(to, lie.frame, changed(payload, lie.path, lie.value))
+			return false
+		})
+		_, err := Run(testContext(t), Request{Spec: specs[name], Target: liar}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+			t.Errorf("%s, %#x %s = %v: %v", name, byte(lie.frame), lie.path, lie.value, err)
+		}
+	}
+}
+
+// Frames that are none, come twice or never end do no more than end the test.
+func TestServersOfWrongFrames(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	target := serve(t, ServerOptions{})
+	huge, err := json.Marshal(protocol.RemoteError{Reason: forged, Message: strings.Repeat(forged, 10_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := testContext(t).Done()
+	ways := map[string]func(to net.Conn, kind protocol.Type, payload []byte) bool{
+		"an error with escapes": func(to net.Conn, _ protocol.Type, _ []byte) bool { frame(to, protocol.TypeError, huge); return true },
+		"another frame": func(to net.Conn, _ protocol.Type, payload []byte) bool {
+			frame(to, protocol.TypeHello, payload)
+			return false
+		},
+		"no JSON": func(to net.Conn, kind protocol.Type, _ []byte) bool { frame(to, kind, []byte(forged)); return false },
+		"more than may be": func(to net.Conn, kind protocol.Type, _ []byte) bool {
+			_, _ = to.Write([]byte{byte(kind), 0, 0, 0, 0xff, 0, 0, 0})
+			return true
+		},
+		"twice": func(to net.Conn, kind protocol.Type, payload []byte) bool {
+			frame(to, kind, payload)
+			frame(to, kind, payload)
+			return false
+		},
+		"data without end": func(to net.Conn, kind protocol.Type, payload []byte) bool {
+			frame(to, kind, payload)
+			block := make([]byte, 64<<10)
+			for {
+				var header [protocol.HeaderBytes]byte
+				protocol.PutHeader(header[:], protocol.TypeData, len(block))
+				if _, err := to.Write(append(header[:], block...)); err != nil {
+					return true
+				}
+			}
+		},
+		"a trickle": func(to net.Conn, kind protocol.Type, _ []byte) bool {
+			_, _ = to.Write([]byte{byte(kind), 0, 0, 0, 0, 0x0f, 0, 0})
+			for tick := time.NewTicker(50 * time.Millisecond); ; {
+				select {
+				case <-tick.C:
+				case <-over:
+					return true
+				}
+				if _, err := to.Write([]byte{' '}); err != nil {
+					tick.Stop()
+					return true
+				}
+			}
+		},
+	}
+	frames := []protocol.Type{
+		protocol.TypeChallenge, protocol.TypeAccept, protocol.TypeReady, protocol.TypeReached,
+		protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport, protocol.TypeStop,
+	}
+	var group errgroup.Group
+	group.SetLimit(48) // most wait
+	for way, lie := range ways {
+		for _, kind := range frames {
+			liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool { return lie(to, kind, payload) })
+			for name, spec := range hostileSpecs() {
+				if !sends(kind, spec) {
+					continue
+				}
+				group.Go(func() error {
+					start := time.Now()
+					out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
+					ended(t, fmt.Sprintf("%s, %#x %s", name, byte(kind), way), out, err)
+					t.Logf("%s, %#x %s: %v %.200v", name, byte(kind), way, time.Since(start).Round(time.Millisecond), err)
+					return nil
+				})
+			}
+		}
+	}
+	_ = group.Wait() // failures were reported
+}

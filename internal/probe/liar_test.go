@@ -1,0 +1,298 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// liar stands between a client and an honest server, and lies in the server's name:
+// it passes on everything, and changes the frames of one type as it is told.
+type liar struct {
+	ln     net.Listener
+	udp    *net.UDPConn
+	target netip.AddrPort
+	lies   protocol.Type
+	// lie makes of an honest frame's payload the frames that the client gets, and
+	// then says whether the connection is to end.
+	lie func(to net.Conn, payload []byte) (end bool)
+
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	conns []io.Closer
+	peers map[netip.AddrPort]*net.UDPConn
+}
+
+// readyOn is what a server may say of a connection.
+func readyOn(c net.Conn) protocol.Ready {
+	return protocol.Ready{
+		Client: c.RemoteAddr().String(), Server: c.LocalAddr().String(), Cookie: make([]byte, protocol.CookieBytes),
+	}
+}
+
+// startLiar lies in the frames of one type, for the length of the test.
+func startLiar(t testing.TB, target netip.AddrPort, lies protocol.Type, lie func(to net.Conn, payload []byte) bool) netip.AddrPort {
+	t.Helper()
+	l := &liar{target: target, lies: lies, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
+	var err error
+	for range 100 { // a port that is free for both
+		if l.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		if l.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(l.address())); err == nil {
+			break
+		}
+		_ = l.ln.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wg.Go(l.accept)
+	l.wg.Go(l.relay)
+	t.Cleanup(l.close)
+	return l.address()
+}
+
+func (l *liar) address() netip.AddrPort { return l.ln.Addr().(*net.TCPAddr).AddrPort() }
+
+func (l *liar) close() {
+	_, _ = l.ln.Close(), l.udp.Close()
+	l.mu.Lock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+func (l *liar) keep(all ...io.Closer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, all...)
+}
+
+// relay passes packets on, each client's from a port of its own.
+func (l *liar) relay() {
+	in := make([]byte, 1<<16)
+	for {
+		n, from, err := l.udp.ReadFromUDPAddrPort(in)
+		if err != nil {
+			return
+		}
+		peer := l.peers[from]
+		if peer == nil {
+			if peer, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(l.target)); err != nil {
+				continue
+			}
+			l.peers[from] = peer
+			l.keep(peer)
+			l.wg.Go(func() {
+				back := make([]byte, 1<<16)
+				for {
+					n, err := peer.Read(back)
+					if err != nil {
+						return
+					}
+					_, _ = l.udp.WriteToUDPAddrPort(back[:n], from) // what is lost is lost
+				}
+			})
+		}
+		_, _ = peer.Write(in[:n])
+	}
+}
+
+func (l *liar) accept() {
+	for {
+		client, err := l.ln.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", l.target.String())
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		l.keep(client, server)
+		c := &lyingConn{liar: l, client: client, server: server}
+		// An end that goes takes the other with it, but for what is under way.
+		l.wg.Go(func() { c.there(); _ = server.(*net.TCPConn).CloseWrite() })
+		l.wg.Go(func() { c.back(); _ = client.(*net.TCPConn).CloseWrite() })
+	}
+}
+
+// lyingConn is one connection through a liar.
+type lyingConn struct {
+	*liar
+	client, server net.Conn
+	// messages, of an rr test over TCP, says that messages and not frames follow the
+	// client's START and the server's READY; requests is how many there were, once
+	// the client has sent its last.
+	messages atomic.Pointer[measurement.Spec]
+	requests atomic.Int64
+}
+
+// there passes on what the client says, and learns what test it is.
+func (c *lyingConn) there() {
+	preface := make([]byte, protocol.PrefaceBytes)
+	if _, err := io.ReadFull(c.client, preface[:1]); err != nil {
+		return
+	}
+	_, _ = c.server.Write(preface[:1])
+	if preface[0] != protocol.PrefaceMagic { // a transaction
+		_, _ = io.Copy(c.server, c.client)
+		return
+	}
+	if _, err := io.ReadFull(c.client, preface[1:]); err != nil {
+		return
+	}
+	_, _ = c.server.Write(preface[1:])
+	var open protocol.Open
+	for {
+		h, err := protocol.ReadHeader(c.client)
+		if err != nil {
+			return
+		}
+		if h.Type == protocol.TypeData {
+			c.pass(c.server, c.client, h)
+			continue
+		}
+		payload, err := protocol.ReadPayload(c.client, h, protocol.MaxControl)
+		if err != nil {
+			return
+		}
+		if h.Type == protocol.TypeOpen {
+			_ = json.Unmarshal(payload, &open)
+			if open.Spec.Kind == measurement.RR && open.Spec.Protocol == measurement.OverTCP {
+				c.messages.Store(&open.Spec)
+			}
+		}
+		frame(c.server, h.Type, payload)
+		if h.Type == protocol.TypeStart && c.messages.Load() != nil {
+			break
+		}
+	}
+	request := make([]byte, open.Spec.RequestBytes)
+	for n := int64(1); ; n++ {
+		if _, err := io.ReadFull(c.client, request); err != nil {
+			return
+		}
+		if request[0] == lastRequest {
+			c.requests.Store(n)
+		}
+		_, _ = c.server.Write(request)
+	}
+}
+
+func (c *lyingConn) pass(to io.Writer, from io.Reader, h protocol.Header) {
+	var header [protocol.HeaderBytes]byte
+	protocol.PutHeader(header[:], h.Type, h.Length)
+	_, _ = to.Write(header[:])
+	_, _ = io.CopyN(to, from, int64(h.Length)) // an end that is gone shows at the next read
+}
+
+// frame writes one that need not be right.
+func frame(to io.Writer, kind protocol.Type, payload []byte) {
+	b := make([]byte, protocol.HeaderBytes, protocol.HeaderBytes+len(payload))
+	protocol.PutHeader(b, kind, len(payload))
+	_, _ = to.Write(append(b, payload...)) // an end that is gone shows at the next read
+}
+
+// back passes on what the server says, and lies.
+func (c *lyingConn) back() {
+	preface := make([]byte, protocol.PrefaceBytes)
+	if _, err := io.ReadFull(c.server, preface[:1]); err != nil {
+		return
+	}
+	_, _ = c.client.Write(preface[:1])
+	if preface[0] != protocol.PrefaceMagic {
+		_, _ = io.Copy(c.client, c.server)
+		return
+	}
+	if _, err := io.ReadFull(c.server, preface[1:]); err != nil {
+		return
+	}
+	_, _ = c.client.Write(preface[1:])
+	const frames = -1
+	for answered := int64(frames); ; {
+		if spec := c.messages.Load(); answered != frames {
+			response := make([]byte, spec.ResponseBytes)
+			if _, err := io.ReadFull(c.server, response); err != nil {
+				return
+			}
+			_, _ = c.client.Write(response)
+			if answered++; answered == c.requests.Load() {
+				answered = frames // REPORT
+			}
+			continue
+		}
+		h, err := protocol.ReadHeader(c.server)
+		if err != nil {
+			return
+		}
+		if h.Type == protocol.TypeData {
+			c.pass(c.client, c.server, h)
+			continue
+		}
+		payload, err := protocol.ReadPayload(c.server, h, protocol.MaxControl)
+		if err != nil {
+			return
+		}
+		if h.Type == protocol.TypeReady {
+			// What is in between shall not show.
+			payload = changed(payload, "server", c.client.LocalAddr().String())
+		}
+		if h.Type == protocol.TypeReady && c.messages.Load() != nil {
+			answered = 0
+		}
+		if h.Type != c.lies {
+			frame(c.client, h.Type, payload)
+		} else if c.lie(c.client, payload) {
+			return
+		}
+	}
+}
+
+// changed is a JSON object in which one value is another; its path has dots, and
+// numbers for what is in a list.
+func changed(payload []byte, path string, value any) []byte {
+	var object any
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil {
+		return payload
+	}
+	text, err := json.Marshal(set(object, path, value))
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", path, err))
+	}
+	return text
+}
+
+func set(object any, path string, value any) any {
+	if path == "" {
+		return value
+	}
+	first, rest, _ := bytes.Cut([]byte(path), []byte("."))
+	switch o := object.(type) {
+	case []any:
+		var i int
+		if _, err := fmt.Sscan(string(first), &i); err == nil && i < len(o) {
+			o[i] = set(o[i], string(rest), value)
+		}
+		return o
+	case map[string]any:
+		o[string(first)] = set(o[string(first)], string(rest), value)
+		return o
+	}
+	return map[string]any{string(first): set(nil, string(rest), value)}
+}
