@@ -163,10 +163,7 @@ func (i *flowInfo) end() {
 
 // effectOf describes how an end moved the bytes of a flow.
 func effectOf(conn *sockets.Conn) map[string]string {
-	e := map[string]string{"flow_scheduling": "a thread per flow"}
-	if conn.Attached() {
-		e["flow_scheduling"] = "the runtime's poller, shared by all flows"
-	}
+	e := map[string]string{"flow_scheduling": scheduling(!conn.Attached())}
 	setBytes(e, "dscp", conn.DSCP())
 	return e
 }

@@ -188,9 +188,9 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	}
 	target := serve(t, ServerOptions{Token: testToken})
 	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
-	test := &crrTest{req: Request{Spec: spec, Target: target}, controls: []*crrControl{{link: transactionOf(t, target, spec)}}}
+	test := &crrTest{req: Request{Spec: spec, Target: target}, threads: true, controls: []*crrControl{{link: transactionOf(t, target, spec)}}}
 	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
-	c, err := test.newCaller()
+	c, err := test.newCaller(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

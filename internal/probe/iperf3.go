@@ -55,6 +55,11 @@ func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progr
 	if err := iperf3Can(req.Spec); err != nil {
 		return measurement.Outcome{}, &Error{Op: op, Reason: Unsupported, Err: err}
 	}
+	giveBack, err := needThreads(connections(req.Spec))
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer giveBack()
 	r, facts := iperf3Request(req)
 	var host *hostSampler
 	var started time.Time

@@ -147,14 +147,28 @@ func differences(conn *sockets.Conn, spec measurement.Spec, sends bool) []string
 	return facts
 }
 
+// filesNeeded is how many open files the connections of a test take of this end. A
+// flow of few may have a pipe as well, but does without.
+func filesNeeded(spec measurement.Spec) int {
+	switch spec.Kind {
+	case measurement.UDP, measurement.PPS, measurement.FTP:
+		return 2 * spec.Flows // a control connection beside each
+	case measurement.CRR:
+		return spec.Flows
+	case measurement.TCP, measurement.Load:
+		return connections(spec)
+	}
+	return 0
+}
+
 // enoughDescriptors says beforehand that a test needs more open files than
 // this process may have.
 func enoughDescriptors(spec measurement.Spec) error {
 	const others = 64 // standard files, control sockets, samplers
 	limit := sockets.MaxDescriptors()
-	if need := connections(spec) + others; limit > 0 && need > limit {
+	if need := filesNeeded(spec) + others; limit > 0 && need > limit {
 		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
-			"%d connections need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", connections(spec), need, limit)}
+			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
 	}
 	return nil
 }

@@ -44,6 +44,11 @@ func runPackets(ctx context.Context, req Request, progress func(measurement.Prog
 
 // measurePackets does one test at one rate.
 func measurePackets(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	giveBack, err := needThreads(req.Spec.Flows)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer giveBack()
 	t := &packetTest{req: req, flows: make([]*packetFlow, req.Spec.Flows)}
 	defer t.close()
 	if err := t.connect(ctx); err != nil {
@@ -60,7 +65,7 @@ func measurePackets(ctx context.Context, req Request, progress func(measurement.
 	defer host.end()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
 	signs := startSampler(progressInterval, throughputProgress(t.start, t.moved, progress))
-	err := t.transfer()
+	err = t.transfer()
 	signs.end()
 	if err != nil {
 		return measurement.Outcome{}, err

@@ -77,6 +77,9 @@ func (r Request) prepared(ctx context.Context) error {
 
 // runWithServer does a test of a kind that has its other end in a server.
 func runWithServer(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	if err := enoughDescriptors(req.Spec); err != nil {
+		return measurement.Outcome{}, err
+	}
 	if req.Spec.Tool == measurement.IPerf3 {
 		return runIPerf3(ctx, req, progress)
 	}

@@ -46,11 +46,14 @@ type tcpTest struct {
 }
 
 func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
+	if !sharesPoller(req.Spec) {
+		// Both ends know it from the spec.
+		threads, giveBack := takeThreads(connections(req.Spec))
+		defer giveBack()
+		req.Spec.ShareThreads = !threads
+	}
 	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec)), rtts: newRTTMeter(req)}
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := enoughDescriptors(req.Spec); err != nil {
-		return out, err
-	}
 	if err := t.connect(ctx); err != nil {
 		return out, err
 	}
