@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // ClientOptions say what a Client transfers. All but Watch are required.
@@ -182,13 +183,7 @@ const maxGreeting = 100
 func greetingText(b []byte) string {
 	line, _, _ := strings.Cut(string(b), "\n")
 	line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "220"), "-")
-	line = strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return -1
-		}
-		return r
-	}, line)
-	return strings.TrimSpace(line[:min(len(line), maxGreeting)])
+	return printable.Line(strings.TrimSpace(line), maxGreeting)
 }
 
 // Greeting is what the server says of itself.
@@ -204,7 +199,7 @@ func (c *Client) Moved() int64 { return c.moved.Load() }
 func (c *Client) Size() (int64, error) {
 	n, err := c.sessions[0].FileSize(c.o.Path)
 	if err != nil {
-		return 0, fmt.Errorf("ask for the size of %s: %w", c.o.Path, err)
+		return 0, &told{fmt.Errorf("ask for the size of %s: %w", c.o.Path, err)}
 	}
 	if n < 1 || n > MaxFileBytes {
 		return 0, fmt.Errorf("%w: %s has %d bytes, must be 1 to %d", ErrMalformed, c.o.Path, n, int64(MaxFileBytes))
@@ -346,8 +341,19 @@ func (c *Client) cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return err
+	return &told{err}
 }
+
+// told is an error that may quote the server: its text is one line that can be shown,
+// whatever the library or what it rests on made of a reply.
+type told struct{ err error }
+
+// maxTold bounds that line, in runes.
+const maxTold = 1000
+
+func (t *told) Error() string { return printable.Line(t.err.Error(), maxTold) }
+
+func (t *told) Unwrap() error { return t.err }
 
 // abort ends everything at once.
 func (c *Client) abort() {

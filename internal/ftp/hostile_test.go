@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 // badServer speaks FTP as answers say, by the first word of the command, and
@@ -142,4 +144,41 @@ func FuzzClient(f *testing.F) {
 			t.Errorf("%d bytes of %d", r.Bytes, n)
 		}
 	})
+}
+
+// Whatever a server says wrongly, what is told of it is one short line.
+func TestTextsOfServers(t *testing.T) {
+	const forged = "\x1b]0;owned\x07\x1b[2J\u202e\u0085"
+	long := strings.Repeat(forged, 1000)
+	for name, answers := range map[string]map[string]string{
+		"a reply":               {"PASS": "530 " + forged + "\r\n"},
+		"of several lines":      {"PASS": "530-" + forged + "\r\n09:00:00 all is well\r\n530 end\r\n"},
+		"a long one":            {"PASS": "530 " + long + "\r\n"},
+		"no reply":              {"PASS": forged + "\r\n"},
+		"to the first":          {"": long + "\r\n"},
+		"to the size":           {"SIZE": "213 " + forged + "\r\n"},
+		"a size that is none":   {"SIZE": "550 " + forged + "\r\n"},
+		"to the file":           {"RETR": "550 " + forged + "\r\n"},
+		"an end":                {"RETR": "150 here\r\n451 " + long + "\r\n"},
+		"an address":            {"EPSV": "229 (|||" + forged + "|)\r\n"},
+		"an address that fails": {"EPSV": "229 (|||" + long + "\r\n", "PASV": "227 " + forged + "\r\n"},
+	} {
+		_, err := download(t, badServer(t, "1234", answersOf(answers)))
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		text := err.Error()
+		if utf8.RuneCountInString(text) > 1100 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%s: %.300q", name, text)
+		}
+	}
+	c, err := Open(testContext(t), badServer(t, "", answersOf(map[string]string{"": "220 " + long + "\r\n"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if g := c.Greeting(); utf8.RuneCountInString(g) > maxGreeting || strings.ContainsFunc(g, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("greeting %q", g)
+	}
 }

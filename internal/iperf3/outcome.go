@@ -1,6 +1,45 @@
 package iperf3
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"fmt"
+	"math"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+const (
+	// maxPercent bounds the processor time of the server, in percent of one.
+	maxPercent = 1e6
+	// slack is how much longer than the test the server may say that it took.
+	slack = 60 // seconds
+)
+
+// believe holds what the server counted against what this end did: nobody receives
+// more than was sent, or in no time.
+func (t *client) believe(theirs results, far []streamResult) error {
+	took := (t.until - t.omit).Seconds()
+	if !(theirs.CPUTotal >= 0 && theirs.CPUTotal <= maxPercent) {
+		return fmt.Errorf("%w: %g %% of a processor", ErrMalformed, theirs.CPUTotal)
+	}
+	for i, s := range t.streams {
+		r, moved := far[i], float64(s.bytes.Load())
+		omitted, omittedLost := valueOf(r.OmittedPackets), valueOf(r.OmittedLost)
+		seconds := r.seconds()
+		switch {
+		case seconds != 0 && !(seconds >= took/2 && seconds <= 2*took+slack):
+			return fmt.Errorf("%w: stream %d took %g s of %g s", ErrMalformed, i+1, seconds, took)
+		case s.sender && r.Bytes > moved:
+			return fmt.Errorf("%w: %.0f bytes were received of stream %d, of which %.0f were sent", ErrMalformed, r.Bytes, i+1, moved)
+		case !s.sender && t.omit == 0 && moved > r.Bytes: // else those sent before count, too
+			return fmt.Errorf("%w: %.0f bytes of stream %d came, and %.0f were sent", ErrMalformed, moved, i+1, r.Bytes)
+		case t.udp && s.sender && r.Packets > float64(s.packets):
+			return fmt.Errorf("%w: %.0f packets were received of stream %d, of which %d were sent", ErrMalformed, r.Packets, i+1, s.packets)
+		case t.udp && !(math.Abs(r.Lost) <= r.Packets && math.Abs(omittedLost) <= r.Packets && omitted >= 0 && omitted <= r.Packets):
+			return fmt.Errorf("%w: %.0f of %.0f packets of stream %d were lost", ErrMalformed, r.Lost, r.Packets, i+1)
+		}
+	}
+	return nil
+}
 
 // result joins the two ends' results: of each stream the receiver's count is
 // what was received, the sender's what was sent.

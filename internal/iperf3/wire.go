@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // state is a message of one byte on the control connection.
@@ -173,7 +175,11 @@ func writeMessage(w io.Writer, v any) error {
 	return err
 }
 
-// readMessage reads a JSON value of at most limit bytes into v.
+// maxText bounds a text of the other end, in runes.
+const maxText = 200
+
+// readMessage reads a JSON value of at most limit bytes into v, whose texts are then
+// safe to show.
 func readMessage(r io.Reader, limit int, v any) error {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -188,8 +194,10 @@ func readMessage(r io.Reader, limit int, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
+		// It quotes what it did not understand.
+		return fmt.Errorf("%w: %s", ErrMalformed, printable.Line(err.Error(), maxText))
 	}
+	printable.Fields(v, printable.Bounds{Text: maxText, Item: maxText, Key: maxText, Value: maxText, Items: maxText})
 	return nil
 }
 

@@ -190,7 +190,7 @@ func addIPerf3Packets(m measurement.Metrics, result iperf3.Result) {
 			sent += float64(s.Sent) * 8 / s.SentSeconds
 		}
 		if s.ReceivedSeconds > 0 {
-			rate += float64(s.Packets-s.Lost) / s.ReceivedSeconds
+			rate += float64(min(s.Packets-s.Lost, s.Packets)) / s.ReceivedSeconds
 		}
 	}
 	m["jitter_seconds"] = jitter / float64(len(result.Streams))
