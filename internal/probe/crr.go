@@ -278,7 +278,7 @@ func (c *caller) dialogue() error {
 	c.connected = time.Since(c.start)
 	for done := 0; done < len(c.request); {
 		n, err := c.Write(c.request[done:])
-		if done += n; err != nil {
+		if done += n; err != nil || done < len(c.request) {
 			if err := c.wait(err); err != nil {
 				return err
 			}
@@ -296,7 +296,7 @@ func (c *caller) dialogue() error {
 			return nil
 		case err == io.EOF: //nolint:errorlint // as above
 			return io.ErrUnexpectedEOF
-		case err != nil:
+		default: // nothing yet, or a part: a trickle must not be waited for
 			if err := c.wait(err); err != nil {
 				return err
 			}
@@ -304,9 +304,10 @@ func (c *caller) dialogue() error {
 	}
 }
 
-// wait lets a tick pass, up to the deadline, and returns every other error.
+// wait lets a tick or a part of a message pass, up to the deadline, and returns every
+// other error.
 func (c *caller) wait(err error) error {
-	if err != sockets.ErrTick { //nolint:errorlint // the sockets' very value, in a hot loop
+	if err != nil && err != sockets.ErrTick { //nolint:errorlint // the sockets' very value, in a hot loop
 		return err
 	}
 	if time.Since(c.start) > c.deadline || c.stop.Load() {

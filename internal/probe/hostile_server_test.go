@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -365,4 +367,95 @@ func TestServersOfWrongFrames(t *testing.T) {
 		}
 	}
 	_ = group.Wait() // failures were reported
+}
+
+// More answers than requests end an rr test, whether its loop is closed or open.
+func TestAnswersToNobody(t *testing.T) {
+	for name, spec := range map[string]measurement.Spec{
+		"one at a time": {},
+		"several":       {InFlight: 4},
+		"open loop":     {RequestsPerSecond: 500},
+	} {
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.RR, 0.1, 0.01
+		twice := handshaken(t, func(c net.Conn, open protocol.Open) {
+			request := make([]byte, open.Spec.RequestBytes)
+			for {
+				if _, err := io.ReadFull(c, request); err != nil {
+					return
+				}
+				if _, err := c.Write(make([]byte, 2*open.Spec.ResponseBytes)); err != nil {
+					return
+				}
+			}
+		})
+		_, err := Run(testContext(t), Request{Spec: spec, Target: twice}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A server that trickles a response holds no caller of a crr test for longer than a
+// transaction may take, nor longer than the test.
+func TestTrickledTransactions(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	over := testContext(t).Done()
+	honest := serve(t, ServerOptions{})
+	for _, threads := range []bool{true, false} {
+		spec := measurement.Spec{Kind: measurement.CRR, Flows: 4, Duration: 0.2, MaxWarmup: 0.05, ResponseBytes: 1 << 20}
+		if !threads {
+			spec.Flows = threadCallers + 1
+		}
+		// Everything is true but for the transactions, which come to a server of its own.
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		one := func(c net.Conn) {
+			defer c.Close()
+			first := make([]byte, 1)
+			if _, err := io.ReadFull(c, first); err != nil {
+				return
+			}
+			if first[0] == protocol.PrefaceMagic {
+				server, err := net.Dial("tcp", honest.String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer server.Close()
+				_, _ = server.Write(first)
+				wg.Go(func() { _, _ = io.Copy(server, c); _ = server.(*net.TCPConn).CloseWrite() })
+				_, _ = io.Copy(c, server)
+				return
+			}
+			for tick := time.NewTicker(2 * time.Millisecond); ; {
+				select {
+				case <-tick.C:
+				case <-over:
+					return
+				}
+				if _, err := c.Write([]byte{0}); err != nil {
+					tick.Stop()
+					return
+				}
+			}
+		}
+		wg.Go(func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				wg.Go(func() { one(c) })
+			}
+		})
+		out, err := Run(testContext(t), Request{Spec: spec, Target: ln.Addr().(*net.TCPAddr).AddrPort()}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+			t.Errorf("%d flows: %+v, %v", spec.Flows, out.Metrics, err)
+		}
+		_ = ln.Close()
+		wg.Wait()
+	}
 }

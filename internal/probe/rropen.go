@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -186,6 +187,9 @@ func (p *pipeline) take(start time.Time, wait time.Duration) error {
 	now := time.Since(start)
 	for i := range n {
 		sequence := first + uint32(i)
+		if p.timeout == 0 && int32(sequence-p.next) >= 0 {
+			return fmt.Errorf("%w: an answer to a request that was not made", protocol.ErrMalformed)
+		}
 		s := &p.slots[sequence&uint32(len(p.slots)-1)]
 		if !s.pending || s.sequence != sequence {
 			continue // a duplicate, or after its timeout
