@@ -1,0 +1,122 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// Ten thousand connections at a time take a few threads, and are made.
+func TestTenThousandCallers(t *testing.T) {
+	flows := MaxFlows
+	if raceEnabled { // the detector bounds goroutines at 8128
+		flows = threadCallers + 1
+	}
+	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
+	_, target := startServer(t, 0)
+	a := runClient(t, Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}})
+	if a.Outcome.Latency.Samples == 0 || a.Outcome.Effective["flow_scheduling"] != scheduling(false) {
+		t.Errorf("%d connections, %v", a.Outcome.Latency.Samples, a.Outcome.Effective)
+	}
+	if a.Usage.Threads > 40 {
+		t.Errorf("%d threads", a.Usage.Threads)
+	}
+}
+
+// A client that may have few threads does what it can with fewer, refuses the rest
+// before it begins, and says which limit it is; it never dies of it.
+func TestClientOfFewThreads(t *testing.T) {
+	testutil.Need(t, os.Geteuid() == 0, "root, to become a user whose threads are counted")
+	const nobody, threads = 64_321, 60
+	target := serve(t, ServerOptions{})
+	for _, c := range []struct {
+		spec    measurement.Spec
+		refused bool
+	}{
+		{measurement.Spec{Kind: measurement.TCP, Flows: 20}, false},
+		{measurement.Spec{Kind: measurement.TCP, Flows: 64}, false},
+		{measurement.Spec{Kind: measurement.CRR, Flows: 20}, false},
+		{measurement.Spec{Kind: measurement.CRR, Flows: 400}, false},
+		{measurement.Spec{Kind: measurement.RR, InFlight: maxInFlight}, false},
+		{measurement.Spec{Kind: measurement.UDP, Flows: 20, RateBitsPerSecond: 1e7, PacketBytes: 500}, false},
+		{measurement.Spec{Kind: measurement.UDP, Flows: 64, RateBitsPerSecond: 1e7, PacketBytes: 500}, true},
+		{measurement.Spec{Kind: measurement.UDP, Flows: 1024, RateBitsPerSecond: 1e7, PacketBytes: 500}, true},
+		{measurement.Spec{Kind: measurement.Load, Flows: 100, IdleDuration: 0.1, RequestsPerSecond: 500}, false},
+	} {
+		c.spec.Duration, c.spec.MaxWarmup = 0.3, 0.05
+		printed, err := runFewThreads(t, nobody, threads, Request{Target: target, Spec: c.spec})
+		refused := err != nil && containsAll(printed, "unsupported", "ulimit -u", "pids.max")
+		if refused != c.refused || err != nil && !refused {
+			t.Errorf("%s of %d flows: %v, %s", c.spec.Kind, c.spec.Flows, err, printed)
+		}
+	}
+}
+
+// runFewThreads does a request in a process of a user of its own that may have so
+// many threads, and returns what it prints as errors.
+func runFewThreads(t *testing.T, user uint32, threads uint64, req Request) (string, error) {
+	t.Helper()
+	text, err := json.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed bytes.Buffer
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), processEnv+"=client")
+	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	// A child inherits it, and root's own threads are not counted.
+	few := unix.Rlimit{Cur: threads, Max: old.Max}
+	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	err = c.Start()
+	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, &old, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil {
+		err = c.Wait()
+	}
+	return strings.TrimSpace(printed.String()), err
+}
+
+// One bound is for all flows of a process.
+func TestTakeThreads(t *testing.T) {
+	most := allowedThreads()
+	ok, giveBack := takeThreads(most)
+	if !ok {
+		t.Fatalf("%d of %d threads were not given", most, most)
+	}
+	if again, _ := takeThreads(1); again {
+		t.Error("one more was")
+	}
+	if _, err := needThreads(1); err == nil {
+		t.Error("one that is needed was")
+	}
+	// A tcp test does without: its flows share the poller, at both ends.
+	target := serve(t, ServerOptions{})
+	out, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil)
+	if err != nil || out.Effective["flow_scheduling"] != scheduling(false) {
+		t.Errorf("%v, %v", out.Effective, err)
+	}
+	giveBack()
+	if ok, giveBack := takeThreads(most); !ok {
+		t.Error("they were not given back")
+	} else {
+		giveBack()
+	}
+}
