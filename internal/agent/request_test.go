@@ -3,12 +3,17 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"unicode"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -92,5 +97,49 @@ func TestReplyOfManyFlowsFitsAFrame(t *testing.T) {
 	}
 	if len(frame) > protocol.HeaderBytes+maxReply {
 		t.Errorf("the reply has %d bytes, more than the %d of a frame", len(frame), maxReply)
+	}
+}
+
+// What an agent writes is one line for people, whatever its tests' peers had it say.
+func TestRepliesCanBeShown(t *testing.T) {
+	const forged = "\x1b]0;owned\x07\r\n09:00:00 all is well\u202e\u0085"
+	near, far := net.Pipe()
+	c := NewClient(near)
+	var answered sync.WaitGroup
+	answer := func(r reply) {
+		answered.Go(func() {
+			var asked request
+			if err := protocol.Expect(far, protocol.TypeAgentRequest, maxRequest, &asked); err != nil {
+				t.Error(err)
+				return
+			}
+			r.ID = asked.ID
+			if err := protocol.WriteFrame(far, protocol.TypeAgentReply, r); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	answer(reply{Outcome: &measurement.Outcome{
+		Metrics: measurement.Metrics{forged: 1}, Facts: []string{forged}, Effective: map[string]string{forged: forged},
+		Flows: []measurement.Flow{{Source: forged}}, Source: measurement.End{Host: forged, Drops: []measurement.Drop{{Place: forged}}},
+	}})
+	out, err := c.Run(t.Context(), probe.Request{}, nil)
+	text := fmt.Sprintf("%+v", out)
+	if err != nil || !strings.Contains(text, "all is well") || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("%q, %v", text, err)
+	}
+	answer(reply{Error: &replyError{Op: forged, Reason: forged, Message: forged}})
+	_, err = c.Run(t.Context(), probe.Request{}, nil)
+	if err == nil || strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("%q", err)
+	}
+	answer(reply{Environment: map[string]string{"kernel": forged}})
+	env, err := c.Environment(t.Context())
+	if err != nil || strings.ContainsFunc(env["kernel"], func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Errorf("%q, %v", env, err)
+	}
+	answered.Wait()
+	if err := errors.Join(c.Close(), far.Close()); err != nil {
+		t.Error(err)
 	}
 }
