@@ -459,3 +459,25 @@ func TestTrickledTransactions(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// Many flows that end with frames as large as any may be are not kept in memory.
+func TestLargestReports(t *testing.T) {
+	large := make([]byte, protocol.MaxControl)
+	for i := range large {
+		large[i] = ' '
+	}
+	target := serve(t, ServerOptions{})
+	for kind, direction := range map[protocol.Type]measurement.Direction{protocol.TypeReceived: measurement.Send, protocol.TypeSent: measurement.Receive} {
+		liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool {
+			frame(to, kind, append(payload, large[len(payload):]...)) // white space is JSON
+			return false
+		})
+		for _, flows := range fewAndMany {
+			_, err := Run(testContext(t), Request{Spec: shortTCP(flows, direction), Target: liar}, nil)
+			e, ok := errors.AsType[*Error](err)
+			if many := flows > threadConnections; many != (ok && e.Reason == Protocol) || !many && err != nil {
+				t.Errorf("%d flows %s: %v", flows, direction, err)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -60,6 +61,8 @@ type sender struct {
 	// mustFinish makes it complete a data frame that the receiver's stop
 	// interrupts, because a frame follows it.
 	mustFinish bool
+	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
+	most int
 	// info is asked for samples where no goroutine of its own takes them.
 	info   *flowInfo
 	sent   atomic.Int64
@@ -87,7 +90,9 @@ func (s *sender) run() (protocol.Received, error) {
 		}
 	}
 	var received protocol.Received
-	err := aside(func() error { return protocol.Expect(&s.wire, protocol.TypeReceived, protocol.MaxControl, &received) })
+	err := aside(func() error {
+		return protocol.Expect(&s.wire, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
+	})
 	return received, err
 }
 
@@ -148,6 +153,8 @@ type receiver struct {
 	grace time.Duration
 	// count is all that was received so far, for progress.
 	count atomic.Int64
+	// most is how many bytes of SENT are read, 0 for what any frame may have.
+	most int
 	// finished is called once, when the last bin has passed.
 	finished func() error
 }
@@ -288,7 +295,7 @@ func (r *receiver) renewClamp() {
 
 // last reads the control frame that ends a flow.
 func (r *receiver) last(h protocol.Header, done bool) (*protocol.Sent, error) {
-	payload, err := protocol.ReadPayload(&r.wire, h, protocol.MaxControl)
+	payload, err := protocol.ReadPayload(&r.wire, h, cmp.Or(r.most, protocol.MaxControl))
 	if err != nil {
 		return nil, err
 	}
