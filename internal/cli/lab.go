@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -117,7 +118,9 @@ func labExecCommand(s streams) *cobra.Command {
 		Short: "Run a program in a node of a lab that is up",
 		Long: `exec runs any program of this machine in the network namespace of a node of a
 lab that another terminal holds open with "hopbench lab up", with this
-terminal's input and output. Its exit status is the program's.`,
+terminal's input and output. Its exit status is the program's.
+
+Only the user who holds a lab can do this, and not from inside a container.`,
 		Example: `  hopbench lab exec vm1 -- ping -c 3 10.0.1.2
   hopbench lab exec --lab my-lab vm2 -- tcpdump -ni any`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -217,19 +220,32 @@ func labListCommand(s streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var broken []error
 			for _, name := range up {
-				nodes, err := lab.NodesOf(c.Context(), name)
+				nodes, err := nodesOf(c.Context(), name)
 				if err != nil {
-					return err
+					broken = append(broken, err)
+					continue
 				}
 				fmt.Fprintf(s.out, "%s: %s\n", name, strings.Join(nodes, " "))
 			}
 			if len(up) == 0 {
 				fmt.Fprintln(s.err, "no lab is up")
 			}
-			return nil
+			return errors.Join(broken...)
 		},
 	}
+}
+
+// nodesOf asks a lab, but not for longer than one takes that is not stopped.
+func nodesOf(ctx context.Context, name string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	nodes, err := lab.NodesOf(ctx, name)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("lab %s does not answer: its process may be stopped", name)
+	}
+	return nodes, err
 }
 
 func orNone(names []string) string {

@@ -20,7 +20,8 @@
 // plain router costs no process. A node that runs an agent has one child
 // process; each cable (a link with delay, loss or a rate) has one. The caller
 // stays where it is, outside of all of them, and talks to an agent over the
-// connection that Control returns.
+// connection that Control returns. Publish has it answer other processes, of the
+// same user and in the caller's own namespaces.
 //
 // The main function of a program that uses this package must call Main before
 // it does anything else.

@@ -7,17 +7,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestExec(t *testing.T) {
@@ -155,127 +150,6 @@ func TestExec(t *testing.T) {
 		t.Errorf("closed again: %v", err)
 	}
 	<-l.Done()
-}
-
-func TestPublishedLab(t *testing.T) {
-	needProgram(t, "sh", "cat")
-	l := startLab(t, chain(0, nil))
-	name := fmt.Sprintf("test-%d", os.Getpid())
-	if err := l.Publish(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Publish(name); !errors.Is(err, unix.EADDRINUSE) {
-		t.Errorf("the same name again: %v", err)
-	}
-	if err := l.Publish("with space"); err == nil {
-		t.Error("a name with a space was accepted")
-	}
-	names, err := Published()
-	if err != nil || !slices.Contains(names, name) {
-		t.Errorf("published are %q, %v", names, err)
-	}
-	nodes, err := NodesOf(t.Context(), name)
-	if want := []string{"source", "destination"}; err != nil || !slices.Equal(nodes, want) {
-		t.Errorf("nodes are %q, %v", nodes, err)
-	}
-
-	out, err := os.CreateTemp(t.TempDir(), "out")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	code, err := ExecIn(t.Context(), name, "source", Command{Argv: []string{"sh", "-c", "ls /sys/class/net; exit 3"}, Stdout: out})
-	text, readErr := os.ReadFile(out.Name())
-	if err != nil || readErr != nil || code != 3 || string(text) != "lo\nright\n" {
-		t.Errorf("got %q, %d, %v, %v", text, code, err, readErr)
-	}
-	if _, err := ExecIn(t.Context(), name, "nowhere", Command{Argv: []string{"true"}}); err == nil || !strings.Contains(err.Error(), `no node "nowhere"`) {
-		t.Errorf("an unknown node: %v", err)
-	}
-
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := ExecIn(ctx, name, "source", Command{Argv: []string{"sh", "-c", "echo runs; exec sleep 1000"}, Stdout: w})
-		w.Close()
-		ended <- err
-	}()
-	if _, err := r.Read(make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled command says %v", err)
-	}
-	if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("the program runs on after its caller hung up: %v", err)
-	}
-
-	// Garbage must not disturb the others.
-	conn, err := net.Dial("unix", "@"+publishedPrefix(os.Geteuid())+name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write([]byte("\x00\x00\x00\x04oops")); err != nil {
-		t.Error(err)
-	}
-	conn.Close()
-	if _, err := NodesOf(t.Context(), name); err != nil {
-		t.Errorf("after garbage: %v", err)
-	}
-
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NodesOf(t.Context(), name); err == nil || !strings.Contains(err.Error(), "no lab") {
-		t.Errorf("a lab that is down: %v", err)
-	}
-}
-
-func TestPublishedLabIsPrivate(t *testing.T) {
-	testutil.Need(t, os.Geteuid() == 0, "root, to become someone else")
-	needProgram(t, "setpriv")
-	l := startLab(t, Topology{Nodes: []Node{{Name: "a"}}})
-	name := fmt.Sprintf("private-%d", os.Getpid())
-	if err := l.Publish(name); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", readableSelf(t), "-test.run=^TestIntruder$", "-test.v")
-	cmd.Env, cmd.Dir = append(os.Environ(), "HOPBENCH_LAB_TEST_INTRUDE="+name), "/"
-	text, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(text), "--- PASS: TestIntruder") {
-		t.Errorf("%v\n%s", err, text)
-	}
-}
-
-// TestIntruder is run by TestPublishedLabIsPrivate as another user.
-func TestIntruder(t *testing.T) {
-	name := os.Getenv("HOPBENCH_LAB_TEST_INTRUDE")
-	if name == "" {
-		return // nothing to do in the ordinary run
-	}
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: "@" + publishedPrefix(0) + name, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := samePeer(conn); err == nil {
-		t.Error("a client takes root's lab for its own")
-	}
-	w := &wire{conn: conn}
-	answer, files, err := w.receive()
-	closeAll(files)
-	if err != nil || !strings.Contains(answer.Error, "user 65534") {
-		t.Errorf("another user is answered %+v, %v", answer, err)
-	}
 }
 
 func TestEgressIsMetered(t *testing.T) {

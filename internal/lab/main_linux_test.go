@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 			os.Exit(holdLab())
 		case "traffic":
 			os.Exit(traffic(os.Args[2:]))
+		case "intrude":
+			os.Exit(intrude(os.Args[2:]))
 		case "greet", "ask", "stay":
 			os.Exit(backendRole(os.Args[1:]))
 		}

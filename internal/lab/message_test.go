@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -68,38 +67,6 @@ func FuzzFrame(f *testing.F) {
 		// A topology from outside must be refused or planned, never crash.
 		if m.Build != nil {
 			_, _ = m.Build.Topology.Plan() // only a panic counts
-		}
-	})
-}
-
-const unixTable = `Num       RefCount Protocol Flags    Type St Inode Path
-0000000000000000: 00000002 00000000 00010000 0001 01 100 @hopbench-lab/1000/demo
-0000000000000000: 00000002 00000000 00010000 0001 01 101 @hopbench-lab/0/other
-0000000000000000: 00000003 00000000 00000000 0001 03 102 @hopbench-lab/1000/demo
-0000000000000000: 00000002 00000000 00010000 0001 01 103 @hopbench-lab/1000/a.b-c
-0000000000000000: 00000002 00000000 00010000 0001 01 104 @hopbench-lab/1000/../x
-0000000000000000: 00000002 00000000 00010000 0001 01 105 /run/hopbench-lab/1000/file
-0000000000000000: 00000003 00000000 00000000 0001 03 106
-`
-
-func TestListening(t *testing.T) {
-	got, err := listening(strings.NewReader(unixTable), 1000)
-	if want := []string{"a.b-c", "demo"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
-}
-
-func FuzzListening(f *testing.F) {
-	f.Add([]byte(unixTable), 1000)
-	f.Fuzz(func(t *testing.T, table []byte, uid int) {
-		names, err := listening(bytes.NewReader(table), uid)
-		if err != nil {
-			return
-		}
-		for _, name := range names {
-			if _, err := publishedAddress(uid, name); err != nil {
-				t.Errorf("found the name %q, which is not possible: %v", name, err)
-			}
 		}
 	})
 }

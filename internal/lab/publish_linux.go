@@ -7,15 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// publication answers other processes of the same user.
+// publication answers other processes of the same user in the same namespaces.
 type publication struct {
 	lab      *Lab
 	listener *net.UnixListener
@@ -28,20 +25,17 @@ type publication struct {
 	closed  bool
 }
 
-// Publish makes the lab known under a name to other processes of this user on
-// this machine (Published, NodesOf, ExecIn) until it is closed.
+// Publish makes the lab known under a name to other processes of this user in the
+// namespaces of this process (Published, NodesOf, ExecIn) until it is closed.
 func (l *Lab) Publish(name string) error {
-	address, err := publishedAddress(os.Geteuid(), name)
-	if err != nil {
-		return err
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: address, Net: "unix"})
-	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("publish lab %s: another lab has that name: %w", name, err)
-	}
+	listener, err := listen(name)
 	if err != nil {
 		return fmt.Errorf("publish lab %s: %w", name, err)
 	}
+	return l.publish(listener)
+}
+
+func (l *Lab) publish(listener *net.UnixListener) error {
 	p := &publication{lab: l, listener: listener, clients: make(map[*net.UnixConn]bool)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	l.mu.Lock()
@@ -112,7 +106,7 @@ func (p *publication) serve(conn *net.UnixConn) {
 		// A client that does not wait for the reason needs none.
 		_ = w.send(message{Op: opReply, Error: err.Error()})
 	}
-	if err := samePeer(conn); err != nil {
+	if err := ownPeer(conn); err != nil {
 		refuse(err)
 		return
 	}
@@ -188,64 +182,6 @@ func (p *publication) exec(w *wire, m message, files []*os.File) {
 	reading.Wait()
 }
 
-// samePeer checks that the other end runs as the same user: anyone may connect
-// to an abstract socket.
-func samePeer(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	var peerErr error
-	if err := raw.Control(func(fd uintptr) {
-		peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return err
-	}
-	if peerErr != nil {
-		return fmt.Errorf("ask who is at the other end: %w", peerErr)
-	}
-	if int(peer.Uid) != os.Geteuid() {
-		return fmt.Errorf("the other end is user %d, not %d", peer.Uid, os.Geteuid())
-	}
-	return nil
-}
-
-// Published lists the names of this user's published labs on this machine.
-func Published() ([]string, error) {
-	f, err := os.Open("/proc/net/unix")
-	if err != nil {
-		return nil, fmt.Errorf("look for labs: %w", err)
-	}
-	defer f.Close()
-	names, err := listening(f, os.Geteuid())
-	if err != nil {
-		return nil, fmt.Errorf("look for labs in %s: %w", f.Name(), err)
-	}
-	return names, nil
-}
-
-// join connects to a published lab.
-func join(name string) (*wire, error) {
-	address, err := publishedAddress(os.Geteuid(), name)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: address, Net: "unix"})
-	if err != nil {
-		there := "none is up"
-		if names, listErr := Published(); listErr == nil && len(names) > 0 {
-			there = "there is " + strings.Join(names, ", ")
-		}
-		return nil, fmt.Errorf("no lab %q is up here (%s): %w", name, there, err)
-	}
-	// A name is first come, first served: do not hand descriptors to another user.
-	if err := samePeer(conn); err != nil {
-		return nil, errors.Join(fmt.Errorf("join lab %s: %w", name, err), conn.Close())
-	}
-	return &wire{conn: conn}, nil
-}
-
 // NodesOf lists the nodes of a published lab.
 func NodesOf(ctx context.Context, name string) ([]string, error) {
 	w, err := join(name)
@@ -253,7 +189,10 @@ func NodesOf(ctx context.Context, name string) ([]string, error) {
 		return nil, err
 	}
 	answer, err := w.ask(ctx, message{Op: opNodes}, nil, nil)
-	return answer.Nodes, err
+	if err != nil {
+		return nil, fmt.Errorf("lab %s: %w", name, err)
+	}
+	return answer.Nodes, nil
 }
 
 // ExecIn is Exec in a lab that another process published.

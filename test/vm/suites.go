@@ -57,7 +57,7 @@ func allSuites() []suite {
 		},
 		{
 			name: "the lab as root", pkg: "internal/lab", user: root, timeout: time.Minute,
-			pattern: "^(TestPublishedLabIsPrivate|TestReachesThroughRouters|TestEgressIsMetered|TestWireGuard|TestCloseLeavesNothing)$",
+			pattern: "^(TestPublishedLabIsPrivate|TestPublishedLabIsForItsNamespaces|TestReachesThroughRouters|TestEgressIsMetered|TestWireGuard|TestCloseLeavesNothing)$",
 		},
 		{
 			name: "packet filters", pkg: "internal/lab/filter", user: root, timeout: time.Minute,

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// One lab that is broken does not hide the others.
+func TestLabListGoesOn(t *testing.T) {
+	session, err := os.MkdirTemp("/tmp", "hopbench") // short, as the path of a socket must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(session, "hopbench")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", session)
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		serving.Wait()
+		if err := os.RemoveAll(session); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, serve := range map[string]func(net.Conn){
+		"a-hangs-up": func(net.Conn) {},
+		"b-stopped":  func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, // until the client gives up
+		"c-good": func(c net.Conn) {
+			const reply = `{"op":"reply","nodes":["vm1","vm2"]}`
+			if _, err := io.ReadFull(c, make([]byte, len("0000"+`{"op":"nodes"}`))); err == nil {
+				_, _ = c.Write([]byte("\x00\x00\x00" + string(rune(len(reply))) + reply)) // the client says what it got
+			}
+		},
+	} {
+		ln, err := net.Listen("unix", filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ln.Close() })
+		serving.Go(func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				serve(c)
+				_ = c.Close() // it may be closed
+			}
+		})
+	}
+	var out, said bytes.Buffer
+	if status := Main([]string{"lab", "list"}, os.Stdin, &out, &said); status != exitFailed {
+		t.Errorf("status %d", status)
+	}
+	if !strings.Contains(out.String(), "c-good: vm1 vm2\n") {
+		t.Errorf("the good lab is not in %q, but: %s", out.String(), said.String())
+	}
+	for _, want := range []string{"lab a-hangs-up: ", "lab b-stopped does not answer"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in %s", want, said.String())
+		}
+	}
+}
