@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,8 +64,8 @@ func (p *pool) close() {
 	}
 }
 
-// dataConn is a data connection that may not stand still. It hides what else
-// its connection can do, so that every byte passes here.
+// dataConn is a data connection that may neither stand still nor trickle. It hides
+// what else its connection can do, so that every byte passes here.
 type dataConn struct {
 	net.Conn
 	pool    *pool
@@ -72,59 +73,90 @@ type dataConn struct {
 	unwatch func()
 	closing sync.Once
 	closed  error
-	// renewed is when the deadline was last moved; it belongs to the goroutine
-	// that transfers.
-	renewed time.Time
+	// sent is how much the system has sent so far, or 0; may be nil.
+	sent func() int64
+
+	// What follows belongs to the goroutine that transfers.
+	window               time.Duration
+	ends                 time.Time // of the window
+	inWindow, sentBefore int64     // what moved in it, and was sent before it
 }
 
 // newDataConn takes c over; watch, which may be nil, is called with it, and what
 // it returns before the connection is closed.
 func newDataConn(c net.Conn, p *pool, moved *atomic.Int64, watch func(net.Conn) func()) (*dataConn, error) {
-	d := &dataConn{Conn: c, pool: p, moved: moved, unwatch: func() {}}
+	d := &dataConn{Conn: c, pool: p, moved: moved, unwatch: func() {}, window: stallTimeout}
+	if err := p.add(d); err != nil {
+		return nil, err
+	}
 	if watch != nil {
 		d.unwatch = watch(c)
 	}
-	return d, p.add(d)
+	return d, nil
 }
 
 func (d *dataConn) Read(p []byte) (int, error) {
-	if err := d.renew(); err != nil {
-		return 0, err
+	for {
+		if err := d.renew(); err != nil {
+			return 0, err
+		}
+		n, err := d.Conn.Read(p)
+		d.count(n)
+		if err = d.judge(err); n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
 	}
-	n, err := d.Conn.Read(p)
-	d.count(n)
-	return n, err
 }
 
 func (d *dataConn) Write(p []byte) (int, error) {
-	done := 0
-	for done < len(p) || done == 0 {
+	for done := 0; ; {
 		if err := d.renew(); err != nil {
 			return done, err
 		}
 		n, err := d.Conn.Write(p[done:min(done+chunkBytes, len(p))])
 		d.count(n)
-		if done += n; err != nil || len(p) == 0 {
+		done += n
+		if err = d.judge(err); done == len(p) || err != nil {
 			return done, err
 		}
 	}
-	return done, nil
 }
 
 func (d *dataConn) count(n int) {
+	d.inWindow += int64(n)
 	if d.moved != nil {
 		d.moved.Add(int64(n))
 	}
 }
 
-// renew moves the deadline, now and then.
+// renew begins a window after the one before.
 func (d *dataConn) renew() error {
 	now := time.Now()
-	if now.Sub(d.renewed) < stallTimeout/10 {
+	if now.Before(d.ends) {
 		return nil
 	}
-	d.renewed = now
-	return d.SetDeadline(now.Add(stallTimeout))
+	d.ends, d.inWindow, d.sentBefore = now.Add(d.window), 0, d.sentSoFar()
+	return d.SetDeadline(d.ends)
+}
+
+// judge is what err comes to: where it is the end of the window, and enough moved in
+// that, nothing. What the system sent counts too: on a slow path its buffer takes
+// more from time to time only.
+func (d *dataConn) judge(err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	if moved := max(d.inWindow, d.sentSoFar()-d.sentBefore); moved < leastBytes {
+		return fmt.Errorf("the data connection moved %d bytes in %v, it must be %d: %w", moved, d.window, leastBytes, err)
+	}
+	return nil
+}
+
+func (d *dataConn) sentSoFar() int64 {
+	if d.sent == nil {
+		return 0
+	}
+	return d.sent()
 }
 
 // Close may be called again.

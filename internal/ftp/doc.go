@@ -17,10 +17,18 @@ const (
 	dialTimeout = 5 * time.Second
 	// replyTimeout bounds the wait for the reply to a command.
 	replyTimeout = 10 * time.Second
-	// stallTimeout is how long a data connection may move nothing.
+	// A data connection that moves fewer than leastBytes in a window of
+	// stallTimeout has come to a stop, or is made to trickle so that it holds the
+	// session. 200 B/s is little enough for 40 sessions that share 64 kbit/s.
 	stallTimeout = 10 * time.Second
-	// idleTimeout is how long a session may neither ask nor transfer anything.
-	idleTimeout = 30 * time.Second
+	leastBytes   = 2000
+	// loginTimeout is how long a client may take to log in, a person at a prompt
+	// included, whatever it sends meanwhile.
+	loginTimeout = 20 * time.Second
+	// commandTimeout is how long the rest of a command may take to arrive.
+	commandTimeout = 10 * time.Second
+	// quietTimeout is how long a session may move no data, whatever it asks.
+	quietTimeout = 60 * time.Second
 	// maxReplyBytes bounds the lines of a reply together.
 	maxReplyBytes = 64 << 10
 	// chunkBytes is how much one call reads or writes at most.

@@ -84,11 +84,11 @@ func (f *files) GetHandle(name string, flags int, offset int64) (library.FileTra
 		// The server ends: closed at once, or the client is told that the file is to blame.
 		return nil, errors.Join(os.ErrClosed, f.x.Close())
 	}
-	f.x.active.Add(1)
 	h := &handle{
 		x: f.x, source: source{content: s.o.Content, offset: offset, size: size}, began: time.Now(),
 		t: Transfer{Client: f.x.client, Store: store, Size: size, Offset: offset},
 	}
+	f.x.began(h)
 	h.tell()
 	return h, nil
 }
@@ -104,6 +104,7 @@ type handle struct {
 }
 
 func (h *handle) tell() {
+	defer h.x.guard(new(error)) // which would not be counted as ended
 	if h.x.s.o.OnTransfer != nil {
 		h.x.s.o.OnTransfer(h.t)
 	}
@@ -186,7 +187,7 @@ func (h *handle) Close() error {
 	}
 	h.t.Ended, h.t.Elapsed, h.t.Bins = true, time.Since(h.began), sum(&h.series)
 	h.tell()
-	h.x.active.Add(-1)
+	h.x.ended(h.t.Bytes)
 	h.x.s.busy.Done()
 	if h.t.Store {
 		return h.t.Err

@@ -59,9 +59,12 @@ type ServerOptions struct {
 	Ports Ports
 	// DSCP marks the packets (RFC 2474).
 	DSCP int
-	// MaxSessions at the same time; MaxDuration of each.
-	MaxSessions int
-	MaxDuration time.Duration
+	// MaxSessions at the same time, MaxSessionsPerClient of one address (of IPv6,
+	// of a /64, which is what one host has); 0 is no bound of its own. MaxDuration
+	// of each session, whatever it does.
+	MaxSessions          int
+	MaxSessionsPerClient int
+	MaxDuration          time.Duration
 	// Watch is told of each data connection, and what it returns is called
 	// before that is closed; it may be nil.
 	Watch func(net.Conn) func()
@@ -98,50 +101,64 @@ type Transfer struct {
 
 // Server is an FTP server whose files are made as they are read.
 type Server struct {
-	o       ServerOptions
-	log     *slog.Logger
-	library *library.FtpServer
-	pool    pool
+	o      ServerOptions
+	log    *slog.Logger
+	bounds bounds
+	pool   pool // of the listener and the sessions
+	door   net.Listener
+	done   chan struct{} // closed by Close
 	// busy are the sessions and transfers in progress.
 	busy sync.WaitGroup
 
 	mu       sync.Mutex
-	sessions map[string]*session // by the client's address and port
+	sessions int
+	clients  map[netip.Prefix]int // sessions of each
 	closed   bool
 }
 
 // NewServer takes the listener over, also when it fails.
 func NewServer(ln net.Listener, o ServerOptions) (*Server, error) {
-	s := &Server{o: o, log: o.Log, sessions: map[string]*session{}}
+	s := &Server{
+		o: o, log: o.Log, door: ln, done: make(chan struct{}), clients: map[netip.Prefix]int{},
+		bounds: bounds{login: loginTimeout, command: commandTimeout, quiet: quietTimeout, window: stallTimeout},
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	d := &door{Listener: ln, s: s}
-	if err := s.pool.add(d); err != nil {
-		return nil, err
-	}
-	s.library = library.NewFtpServer(&driver{s: s, listener: d})
-	if err := s.library.Listen(); err != nil {
-		return nil, errors.Join(fmt.Errorf("set up the FTP server: %w", err), d.Close())
-	}
-	return s, nil
+	return s, s.pool.add(ln)
 }
+
+// acceptPause is how long a server waits that could not accept a connection, as
+// without descriptors or memory.
+const acceptPause = 100 * time.Millisecond
 
 // Serve serves until Close.
 func (s *Server) Serve() error {
-	err := s.library.Serve()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
+	for {
+		c, err := s.door.Accept()
+		if err == nil {
+			s.receive(c)
+			continue
+		}
+		select {
+		case <-s.done:
+			return nil
+		case <-time.After(acceptPause):
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("accept FTP sessions: %w", err)
+		}
+		s.log.Warn("accept an FTP session", "error", err)
 	}
-	return err
 }
 
 // Close ends every session and transfer and waits for them. It may be called
 // again.
 func (s *Server) Close() {
 	s.mu.Lock()
+	if !s.closed {
+		close(s.done)
+	}
 	s.closed = true
 	s.mu.Unlock()
 	s.pool.close()
@@ -167,141 +184,141 @@ func addressOf(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-// welcome says why a connection's client is not served.
-func (s *Server) welcome(c net.Conn) error {
-	if s.o.Client.IsValid() && addressOf(c) != s.o.Client {
-		return errors.New("this server is there for another client")
+// clientOf is what counts as one client: an address, or the /64 of an IPv6 one.
+func clientOf(a netip.Addr) netip.Prefix {
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
 	}
-	return nil
+	client, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // no address: all such are one
+	}
+	return client
+}
+
+// receive begins the session of a connection, or tells it why not.
+func (s *Server) receive(c net.Conn) {
+	x, err := s.admit(c)
+	if err != nil {
+		s.log.Warn("FTP session refused", "client", c.RemoteAddr().String(), "error", err)
+		sayGoodbye(c, err.Error())
+		_ = c.Close() // it was told
+		return
+	}
+	// A server of the library's for each session: so all that it asks, of which
+	// half does not name the session, is about this one.
+	l := library.NewFtpServer(&driver{x: x, settings: &library.Settings{
+		Listener: &once{Conn: x}, Banner: "hopbench",
+		// The session itself watches over its time: the library's bounds do
+		// not hold while a transfer is in progress.
+		IdleTimeout: int(s.o.MaxDuration/time.Second) + 1, ConnectionTimeout: int(dataWait / time.Second),
+		DisableActiveMode: true, DisableSite: true, DisableMFMT: true, EnableHASH: true,
+		PasvConnectionsCheck: library.IPMatchDisabled, // dataListener does that
+		DefaultTransferType:  library.TransferTypeBinary, DisableASCIIConversion: true,
+	}})
+	l.Logger = slog.New(faults{slog.DiscardHandler, x})
+	err = s.pool.add(x)
+	if err == nil {
+		err = l.Listen()
+	}
+	if err == nil {
+		err = l.Serve() // which has begun the session and accepted no other
+	}
+	if err != nil {
+		s.log.Warn("FTP session refused", "client", c.RemoteAddr().String(), "error", err)
+		s.depart(x)
+	}
 }
 
 // admit makes a session of a connection, or says why not.
 func (s *Server) admit(c net.Conn) (*session, error) {
-	if err := s.welcome(c); err != nil {
-		return nil, err
+	from := addressOf(c)
+	if s.o.Client.IsValid() && from != s.o.Client {
+		return nil, errors.New("this server is there for another client")
 	}
+	client := clientOf(from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, net.ErrClosed
 	}
-	if len(s.sessions) >= s.o.MaxSessions {
-		return nil, fmt.Errorf("there are %d sessions already", len(s.sessions))
+	if s.sessions >= s.o.MaxSessions {
+		return nil, fmt.Errorf("there are %d sessions already, as many as this server has", s.sessions)
 	}
-	x := &session{Conn: c, s: s, client: addressOf(c), ends: time.Now().Add(s.o.MaxDuration)}
-	s.sessions[c.RemoteAddr().String()] = x
+	if most := s.o.MaxSessionsPerClient; most > 0 && s.clients[client] >= most {
+		return nil, fmt.Errorf("there are %d sessions of %v already, as many as one client may have", most, client)
+	}
+	s.sessions++
+	s.clients[client]++
 	s.busy.Add(1)
-	return x, nil
-}
-
-// of finds the session of a connection that the library speaks of.
-func (s *Server) of(cc library.ClientContext) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[cc.RemoteAddr().String()]
-}
-
-// door is the listener at which sessions begin.
-type door struct {
-	net.Listener
-	s       *Server
-	closing sync.Once
-	closed  error
-}
-
-// Accept returns the next client that is served.
-func (d *door) Accept() (net.Conn, error) {
-	for {
-		c, err := d.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		x, err := d.s.admit(c)
-		if err == nil {
-			if err = d.s.pool.add(x); err == nil {
-				return x, nil
-			}
-			d.s.depart(x)
-			continue
-		}
-		d.s.log.Warn("FTP session refused", "client", c.RemoteAddr().String(), "error", err)
-		_ = c.Close() // it was not even greeted
-	}
-}
-
-// Close may be called again.
-func (d *door) Close() error {
-	d.closing.Do(func() {
-		d.s.pool.remove(d)
-		d.closed = d.Listener.Close()
-	})
-	return d.closed
+	return newSession(c, s), nil
 }
 
 // depart forgets a session that has ended.
 func (s *Server) depart(x *session) {
 	_ = x.Close() // the library does not always
+	client := clientOf(x.client)
 	s.mu.Lock()
-	key := x.RemoteAddr().String()
-	known := s.sessions[key] == x
-	if known {
-		delete(s.sessions, key)
+	s.sessions--
+	if s.clients[client]--; s.clients[client] == 0 {
+		delete(s.clients, client)
 	}
 	s.mu.Unlock()
-	if known {
-		s.busy.Done()
-	}
+	s.busy.Done()
 }
 
-// driver is what the library asks.
+// once is a listener at which one session arrives.
+type once struct {
+	net.Conn
+	arrived bool
+}
+
+func (o *once) Accept() (net.Conn, error) {
+	if o.arrived {
+		return nil, &net.OpError{Op: "accept", Err: net.ErrClosed} // by which the library knows the end
+	}
+	o.arrived = true
+	return o.Conn, nil
+}
+
+func (o *once) Addr() net.Addr { return o.LocalAddr() }
+
+// Close leaves the session open.
+func (o *once) Close() error { return nil }
+
+// driver is what the library asks about a session.
 type driver struct {
-	s        *Server
-	listener net.Listener
+	x        *session
+	settings *library.Settings
 }
 
 // dataWait is how long a client may take to open the data connection of a
 // transfer that it asked for.
 const dataWait = 10 * time.Second
 
-// GetSettings tells the library what to do by itself. How long a session may
-// last and idle is the session's own to watch over, since the library knows
-// nothing of transfers in progress there.
-func (d *driver) GetSettings() (*library.Settings, error) {
-	settings := &library.Settings{
-		Listener: d.listener, Banner: "hopbench",
-		IdleTimeout: int(d.s.o.MaxDuration/time.Second) + 1, ConnectionTimeout: int(dataWait / time.Second),
-		DisableActiveMode: true, DisableSite: true, DisableMFMT: true, EnableHASH: true,
-		DefaultTransferType: library.TransferTypeBinary, DisableASCIIConversion: true,
-	}
-	return settings, nil
-}
+// GetSettings tells the library what to do by itself.
+func (d *driver) GetSettings() (*library.Settings, error) { return d.settings, nil }
 
 // ClientConnected greets.
 func (d *driver) ClientConnected(library.ClientContext) (string, error) {
 	return "hopbench: files are made as they are read", nil
 }
 
-// ClientDisconnected is told of the end of every session.
-func (d *driver) ClientDisconnected(cc library.ClientContext) {
-	if x := d.s.of(cc); x != nil {
-		d.s.depart(x)
-	}
-}
+// ClientDisconnected is told of the end of the session.
+func (d *driver) ClientDisconnected(library.ClientContext) { d.x.s.depart(d.x) }
 
 // AuthUser lets a client in.
-func (d *driver) AuthUser(cc library.ClientContext, user, password string) (library.ClientDriver, error) {
-	x := d.s.of(cc)
-	if x == nil {
-		return nil, net.ErrClosed
-	}
-	o := d.s.o
+func (d *driver) AuthUser(_ library.ClientContext, user, password string) (library.ClientDriver, error) {
+	o := d.x.s.o
 	switch {
 	case o.User == "" && user != "anonymous" && user != "ftp":
 		return nil, errors.New("log in as anonymous")
 	case o.User != "" && subtle.ConstantTimeCompare([]byte(user+"\x00"+password), []byte(o.User+"\x00"+o.Password)) != 1:
 		return nil, errors.New("wrong user or password")
 	}
-	return newFiles(x), nil
+	d.x.loggedIn()
+	return newFiles(d.x), nil
 }
 
 // GetTLSConfig says that there is none.
@@ -309,29 +326,32 @@ func (d *driver) GetTLSConfig() (*tls.Config, error) { return nil, errors.New("n
 
 // WrapPassiveListener takes over the listener of a data connection.
 func (d *driver) WrapPassiveListener(ln net.Listener) (net.Listener, error) {
-	w := &dataListener{Listener: ln, s: d.s, unused: func() error { return nil }}
-	if d.s.o.Ports != (Ports{}) {
-		// The library's own range of ports is for IPv4 alone. Its listener, on
-		// which it sets a deadline, stays open for that, and nobody is told of it.
-		ours, err := Listen(context.Background(), netip.Addr{}, d.s.o.Ports)
-		if err != nil {
-			return nil, errors.Join(err, ln.Close())
+	return d.x.listen(func() (net.Listener, error) {
+		w := &dataListener{Listener: ln, x: d.x, unused: func() error { return nil }}
+		if d.x.s.o.Ports != (Ports{}) {
+			// The library's own range of ports is for IPv4 alone. Its listener, on
+			// which it sets a deadline, stays open for that, and nobody is told of it.
+			ours, err := Listen(context.Background(), netip.Addr{}, d.x.s.o.Ports)
+			if err != nil {
+				return nil, errors.Join(err, ln.Close())
+			}
+			w.Listener, w.unused = ours, ln.Close
 		}
-		w.Listener, w.unused = ours, ln.Close
-	}
-	return w, d.s.pool.add(w)
+		return w, nil
+	})
 }
 
-// dataListener waits for one data connection. That it comes from the client of
-// the session is the library's to see.
+// dataListener waits for one data connection of a session.
 type dataListener struct {
 	net.Listener
-	s       *Server
+	x       *session
 	unused  func() error // closes what was replaced
 	closing sync.Once
 	closed  error
 }
 
+// Accept returns the connection of the session's client, and waits on after one of
+// anybody else, who may have guessed the port.
 func (l *dataListener) Accept() (net.Conn, error) {
 	if tcp, ok := l.Listener.(*net.TCPListener); ok {
 		if err := tcp.SetDeadline(time.Now().Add(dataWait)); err != nil {
@@ -343,34 +363,59 @@ func (l *dataListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := l.s.welcome(c); err != nil {
-			l.s.log.Warn("FTP data connection refused", "client", c.RemoteAddr().String(), "error", err)
-			_ = c.Close() // nothing was said
-			continue
+		if addressOf(c) == l.x.client {
+			return l.x.data(c)
 		}
-		l.s.mark(c)
-		return newDataConn(c, &l.s.pool, nil, l.s.o.Watch)
+		l.x.s.log.Warn("FTP data connection refused: it is of another client", "client", c.RemoteAddr().String())
+		_ = c.Close() // nothing was said
 	}
 }
 
-// mark sets the DSCP of a connection.
-func (s *Server) mark(c net.Conn) {
+// data makes a connection the session's data connection.
+func (x *session) data(c net.Conn) (net.Conn, error) {
+	d, err := newDataConn(c, &x.pool, nil, x.watch)
+	if err != nil {
+		return nil, err
+	}
+	d.window = x.s.bounds.window
 	tcp, ok := c.(*net.TCPConn)
-	if !ok || s.o.DSCP == 0 {
-		return
+	if !ok {
+		return d, nil
 	}
 	conn, err := sockets.Attach(tcp)
-	if err == nil {
-		err = conn.SetOptions(sockets.Options{DSCP: s.o.DSCP})
+	if err == nil && x.s.o.DSCP != 0 {
+		err = conn.SetOptions(sockets.Options{DSCP: x.s.o.DSCP})
 	}
 	if err != nil {
-		s.log.Warn("mark the packets of a data connection", "error", err)
+		x.s.log.Warn("mark the packets of an FTP data connection", "error", err)
+		return d, nil
+	}
+	d.sent = func() int64 {
+		info, err := conn.TCPInfo(0)
+		if err != nil {
+			return 0
+		}
+		return info.SentBytes - info.RetransmittedBytes
+	}
+	return d, nil
+}
+
+// watch has the server's owner watch a data connection. Its end is also the
+// library's, which does not expect a panic there.
+func (x *session) watch(c net.Conn) func() {
+	if x.s.o.Watch == nil {
+		return func() {}
+	}
+	stop := x.s.o.Watch(c)
+	return func() {
+		defer x.guard(new(error))
+		stop()
 	}
 }
 
 func (l *dataListener) Close() error {
 	l.closing.Do(func() {
-		l.s.pool.remove(l)
+		l.x.pool.remove(l)
 		l.closed = errors.Join(l.Listener.Close(), l.unused())
 	})
 	return l.closed

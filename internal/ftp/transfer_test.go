@@ -25,7 +25,13 @@ func testContext(t testing.TB) context.Context {
 // that it leaves nothing.
 func serve(t *testing.T, size int64, change func(*ServerOptions)) netip.AddrPort {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return serveAt(t, "127.0.0.1:0", size, change, nil)
+}
+
+// serveAt is serve at an address, with bounds that prepare may change.
+func serveAt(t *testing.T, address string, size int64, change func(*ServerOptions), prepare func(*Server)) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,6 +45,9 @@ func serve(t *testing.T, size int64, change func(*ServerOptions)) netip.AddrPort
 	s, err := NewServer(ln, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if prepare != nil {
+		prepare(s)
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve() }()
@@ -147,12 +156,12 @@ func TestWhomTheServerServes(t *testing.T) {
 		client func(*ClientOptions)
 		want   string
 	}{
-		"another address": {func(o *ServerOptions) { o.Client = other }, nil, "EOF"},
+		"another address": {func(o *ServerOptions) { o.Client = other }, nil, "421 \"this server is there for another client"},
 		"wrong password":  {func(o *ServerOptions) { o.User, o.Password = "anonymous", "y" }, nil, "wrong user or password"},
 		"wrong user":      {func(o *ServerOptions) { o.User, o.Password = "u", "x" }, nil, "wrong user or password"},
 		"not anonymous":   {nil, func(o *ClientOptions) { o.User = "root" }, "log in as anonymous"},
 		"no such file":    {nil, func(o *ClientOptions) { o.Path = "/../etc/passwd" }, "does not exist"},
-		"sessions":        {func(o *ServerOptions) { o.MaxSessions = 2 }, func(o *ClientOptions) { o.Segments = 3 }, "EOF"},
+		"sessions":        {func(o *ServerOptions) { o.MaxSessions = 2 }, func(o *ClientOptions) { o.Segments = 3 }, "421 \"there are 2 sessions already"},
 		"two lines":       {nil, func(o *ClientOptions) { o.Path = "/small.bin\r\nDELE x" }, "one line"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,48 @@
+package ftp
+
+import (
+	"errors"
+	"io"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a slow path brings about is served: the sender's buffer takes nothing for
+// longer than a window, while the receiver goes on.
+func TestSlowTransferIsServed(t *testing.T) {
+	const window = 2 * time.Second
+	ended := make(chan error, 1)
+	at := serveAt(t, "127.0.0.1:0", 1_000_000_000, func(o *ServerOptions) {
+		o.OnTransfer = func(x Transfer) {
+			if x.Ended {
+				ended <- x.Err
+			}
+		}
+	}, func(s *Server) { s.bounds.window = window })
+	c := call(t, at)
+	c.logIn()
+	// Segments as on a path, and a window that opens one by one: those of loopback
+	// and a large buffer open it in steps that take a slow reader longer than this.
+	c.dialer.Control = func(_, _ string, raw syscall.RawConn) error {
+		var refused error
+		err := raw.Control(func(fd uintptr) {
+			refused = errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, 1400),
+				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 16384))
+		})
+		return errors.Join(err, refused)
+	}
+	d := c.data("RETR small.bin")
+	for begun := time.Now(); time.Since(begun) < 4*window; {
+		if _, err := io.CopyN(io.Discard, d, 1024); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended: // the client has bytes to read for long after
+			t.Fatalf("after %v the server gave up: %v", time.Since(begun), err)
+		case <-time.After(window / 20):
+		}
+	}
+}
