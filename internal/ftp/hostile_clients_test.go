@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -355,5 +356,48 @@ func TestStockClientsOverIPv6(t *testing.T) {
 				t.Errorf("%d bytes, %v", len(text), err)
 			}
 		})
+	}
+}
+
+// tired fails to accept at first, as a host without memory does.
+type tired struct {
+	net.Listener
+	failed bool
+}
+
+func (l *tired) Accept() (net.Conn, error) {
+	if !l.failed {
+		l.failed = true
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.ENOMEM}
+	}
+	return l.Listener.Accept()
+}
+
+func TestAcceptGoesOn(t *testing.T) {
+	at := serveAt(t, "127.0.0.1:0", 1000, nil, func(s *Server) { s.door = &tired{Listener: s.door} })
+	call(t, at).logIn()
+}
+
+// Whoever finds the port of a data connection first neither gets the data nor keeps
+// the client from it.
+func TestStrangersDataConnection(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux", "all of 127.0.0.0/8 on loopback")
+	at := serve(t, 1000, nil)
+	c := call(t, at)
+	c.logIn()
+	var stranger net.Conn
+	c.dialer.Control = func(_, address string, _ syscall.RawConn) error {
+		var err error
+		other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+		stranger, err = other.Dial("tcp", address)
+		return err
+	}
+	d := c.data("RETR small.bin")
+	defer func() { _ = stranger.Close() }()
+	if data, err := io.ReadAll(d); err != nil || len(data) != 1000 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+	if data, err := io.ReadAll(stranger); len(data) > 0 {
+		t.Errorf("a stranger got %d bytes, %v", len(data), err)
 	}
 }
