@@ -11,13 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
-	"os"
-	"path/filepath"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver named "sqlite"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -57,13 +51,6 @@ type Head struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Store is an open run.
-type Store struct {
-	db   *sql.DB
-	lock io.Closer // nil when opened for reading
-	dir  string
-}
-
 // schema is applied in order; user_version counts what has been applied.
 var schema = []string{
 	`CREATE TABLE head (
@@ -88,110 +75,22 @@ var schema = []string{
 	) STRICT, WITHOUT ROWID;`,
 }
 
-// Create makes the folder dir and an empty run in it. It fails if dir already
-// holds a run.
-func Create(dir string, head Head) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("create the run folder: %w; choose another with --out", err)
-	}
-	path := filepath.Join(dir, FileName)
-	if _, err := os.Stat(path); err == nil {
-		return nil, fmt.Errorf("%s already holds a run; continue it with --resume %s or choose another folder with --out", dir, dir)
-	}
-	s, err := open(dir, true)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.migrate(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	if err := s.SetHead(head); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
-// Resume opens an existing run for writing.
-func Resume(dir string) (*Store, error) {
-	if err := exists(dir); err != nil {
-		return nil, err
-	}
-	s, err := open(dir, true)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.migrate(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
-// Open opens an existing run for reading, also while another process writes it.
-func Open(dir string) (*Store, error) {
-	if err := exists(dir); err != nil {
-		return nil, err
-	}
-	return open(dir, false)
-}
-
-func exists(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s: %w (no %s there)", dir, ErrNoRun, FileName)
-		}
-		return fmt.Errorf("open the run: %w", err)
-	}
-	return nil
-}
-
-func open(dir string, write bool) (*Store, error) {
-	s := &Store{dir: dir}
-	if write {
-		lock, err := Lock(dir)
-		if err != nil {
-			return nil, err
-		}
-		s.lock = lock
-	}
-	// One connection: there is one writer, and readers are other processes.
-	// FULL, because a trial costs a second to measure and a sync a millisecond.
-	query := url.Values{"_pragma": {"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(FULL)"}}
-	if !write {
-		query = url.Values{"_pragma": {"busy_timeout(5000)", "query_only(1)"}}
-	}
-	name := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, FileName)}).EscapedPath(), RawQuery: query.Encode()}).String()
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", FileName, err), s.Close())
-	}
-	db.SetMaxOpenConns(1)
-	s.db = db
-	if err := db.Ping(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w; is the disk full or the folder read-only?", filepath.Join(dir, FileName), err), s.Close())
-	}
-	return s, nil
-}
-
-func (s *Store) migrate() error {
+// migrate brings the tables to the newest version.
+func migrate(tx *sql.Tx) error {
 	var have int
-	if err := s.db.QueryRow("PRAGMA user_version").Scan(&have); err != nil {
-		return fmt.Errorf("read the store's version: %w", err)
+	if err := tx.QueryRow("PRAGMA user_version").Scan(&have); err != nil {
+		return err
 	}
-	if have > len(schema) {
-		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", s.dir, have, len(schema))
+	if have == len(schema) {
+		return nil
 	}
-	for version := have; version < len(schema); version++ {
-		if err := s.inTransaction(func(tx *sql.Tx) error {
-			if _, err := tx.Exec(schema[version]); err != nil {
-				return err
-			}
-			_, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", version+1))
+	for _, step := range schema[have:] {
+		if _, err := tx.Exec(step); err != nil {
 			return err
-		}); err != nil {
-			return fmt.Errorf("bring the store to version %d: %w", version+1, err)
 		}
 	}
-	return nil
+	_, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", len(schema)))
+	return err
 }
 
 func (s *Store) inTransaction(do func(*sql.Tx) error) error {
@@ -223,15 +122,19 @@ func (s *Store) Head() (Head, error) {
 
 // SetHead replaces what is known of the run.
 func (s *Store) SetHead(head Head) error {
+	if err := s.inTransaction(func(tx *sql.Tx) error { return setHead(tx, head) }); err != nil {
+		return fmt.Errorf("write the head of %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+func setHead(tx *sql.Tx, head Head) error {
 	text, err := json.Marshal(head)
 	if err != nil {
 		return fmt.Errorf("encode the head: %w", err)
 	}
-	_, err = s.db.Exec("INSERT INTO head (id, json) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET json = excluded.json", string(text))
-	if err != nil {
-		return fmt.Errorf("write the head of %s: %w", s.dir, err)
-	}
-	return nil
+	_, err = tx.Exec("INSERT INTO head (id, json) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET json = excluded.json", string(text))
+	return err
 }
 
 // Put keeps a trial. A trial's id is written once: a second Put of the same
@@ -292,16 +195,4 @@ func (s *Store) Count(ctx context.Context) (trials int, last time.Time, err erro
 		last, err = time.Parse(time.RFC3339Nano, text.String)
 	}
 	return trials, last, err
-}
-
-// Close releases the run.
-func (s *Store) Close() error {
-	var err error
-	if s.db != nil {
-		err = s.db.Close()
-	}
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-	}
-	return err
 }

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +15,8 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/store"
 )
+
+var background = context.Background()
 
 func head() store.Head {
 	return store.Head{
@@ -125,14 +129,111 @@ func TestRefusals(t *testing.T) {
 	if _, err := store.Create(filepath.Join(file, "run"), head()); err == nil || !strings.Contains(err.Error(), "--out") {
 		t.Errorf("create below a file: %v, want a hint at --out", err)
 	}
+	unreadable := t.TempDir()
+	if err := os.Mkdir(filepath.Join(unreadable, store.FileName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Create(unreadable, head()); err == nil || !strings.Contains(err.Error(), "--out") {
+		t.Errorf("create over what cannot be read: %v, want a hint at --out", err)
+	}
+	if _, err := os.Stat(filepath.Join(unreadable, store.FileName)); err != nil {
+		t.Errorf("what could not be read was removed: %v", err)
+	}
 	garbage := t.TempDir()
 	if err := os.WriteFile(filepath.Join(garbage, store.FileName), []byte(strings.Repeat("not a database ", 300)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := store.Open(garbage); err == nil {
-		if _, err := s.Head(); err == nil {
-			t.Error("garbage was read as a run")
+	if _, err := store.Open(garbage); err == nil || errors.Is(err, store.ErrNoRun) {
+		t.Errorf("open garbage: %v, want another error than ErrNoRun", err)
+	}
+}
+
+// database makes the store's file in a new folder with SQL of the test's own.
+func database(t *testing.T, statements ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatal(err)
 		}
-		s.Close()
+	}
+	return dir
+}
+
+// A file that a run never got into is no run, and a new one may begin there.
+func TestLeftovers(t *testing.T) {
+	const (
+		wal    = "PRAGMA journal_mode = WAL"
+		tables = "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL) STRICT;" +
+			"CREATE TABLE trial (id TEXT PRIMARY KEY, order_index INTEGER NOT NULL, block INTEGER NOT NULL, path TEXT NOT NULL, test TEXT NOT NULL," +
+			"passed INTEGER NOT NULL, start_utc TEXT NOT NULL, json TEXT NOT NULL) STRICT;" +
+			"CREATE TABLE metric (trial_id TEXT NOT NULL REFERENCES trial(id), name TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (trial_id, name)) STRICT, WITHOUT ROWID;" +
+			"PRAGMA user_version = 1"
+	)
+	empty := t.TempDir()
+	if err := os.WriteFile(filepath.Join(empty, store.FileName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, dir := range map[string]string{
+		"no byte":     empty,
+		"no table":    database(t, wal),
+		"only tables": database(t, wal, tables),
+	} {
+		for what, open := range map[string]func(string) (*store.Store, error){"open": store.Open, "resume": store.Resume} {
+			if _, err := open(dir); !errors.Is(err, store.ErrNoRun) || !strings.Contains(err.Error(), "--out") {
+				t.Errorf("%s: %s: %v, want ErrNoRun and a hint at --out", name, what, err)
+			}
+		}
+		s, err := store.Create(dir, head())
+		if err != nil {
+			t.Errorf("%s: begin anew: %v", name, err)
+			continue
+		}
+		if err := errors.Join(s.Put(t.Context(), trial(1)), s.Close()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, dir := range map[string]string{
+		"another program's":   database(t, "CREATE TABLE theirs (x)"),
+		"a newer hopbench's":  database(t, tables, "PRAGMA user_version = 1000"),
+		"trials, but no head": database(t, tables, "INSERT INTO trial VALUES ('a', 1, 1, 'p', 't', 1, '', '{}')"),
+	} {
+		before, err := os.ReadFile(filepath.Join(dir, store.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, open := range map[string]func(string) (*store.Store, error){
+			"open": store.Open, "resume": store.Resume,
+			"create": func(dir string) (*store.Store, error) { return store.Create(dir, head()) },
+		} {
+			if _, err := open(dir); err == nil || errors.Is(err, store.ErrNoRun) {
+				t.Errorf("%s: %s: %v, want another error than ErrNoRun", name, what, err)
+			}
+		}
+		if after, err := os.ReadFile(filepath.Join(dir, store.FileName)); err != nil || string(after) != string(before) {
+			t.Errorf("%s: the file was changed (%v)", name, err)
+		}
+	}
+}
+
+func TestDiscardLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs", "run")
+	s, err := store.Create(dir, head())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close what was discarded: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there (%v)", err)
 	}
 }

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"modernc.org/sqlite" // the driver named "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Store is an open run.
+type Store struct {
+	db   *sql.DB
+	lock io.Closer // nil when opened for reading
+	dir  string
+	// copied is a folder of our own with what could not be read in dir, empty
+	// usually.
+	copied string
+}
+
+// suffixes are what SQLite adds to the name of a file for those beside it.
+var suffixes = []string{"", "-wal", "-shm", "-journal"}
+
+// Create makes the folder dir and a run without trials in it. It fails if dir
+// already holds a run; what was begun there and has no head yet is none. When it
+// fails it leaves nothing behind.
+func Create(dir string, head Head) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create the run folder: %w; choose another with --out", err)
+	}
+	s, err := open(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, FileName)); !errors.Is(err, os.ErrNotExist) {
+		// What is there is somebody's, unless it says that it is nothing.
+		switch err := s.check(); {
+		case err == nil:
+			return nil, errors.Join(fmt.Errorf("%s already holds a run; continue it with --resume %s or choose another folder with --out", dir, dir), s.Close())
+		case !errors.Is(err, ErrNoRun):
+			return nil, errors.Join(fmt.Errorf("%w; choose another folder with --out", err), s.Close())
+		}
+	}
+	if err := s.begin(head); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin a run in %s: %w; is the disk full or the folder read-only?", dir, err), s.Discard())
+	}
+	return s, nil
+}
+
+// begin puts the tables and the head into the file, or nothing.
+func (s *Store) begin(head Head) error {
+	if err := s.logAhead(); err != nil {
+		return err
+	}
+	return s.inTransaction(func(tx *sql.Tx) error {
+		if err := migrate(tx); err != nil {
+			return err
+		}
+		return setHead(tx, head)
+	})
+}
+
+// Resume opens an existing run for writing.
+func Resume(dir string) (*Store, error) {
+	if err := exists(dir); err != nil {
+		return nil, err
+	}
+	s, err := open(dir, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.logAhead(); err != nil {
+		return nil, errors.Join(fmt.Errorf("write to %s: %w; is the disk full or the folder read-only?", dir, err), s.Close())
+	}
+	if err := s.inTransaction(migrate); err != nil {
+		return nil, errors.Join(fmt.Errorf("bring %s to version %d: %w", dir, len(schema), err), s.Close())
+	}
+	return s, nil
+}
+
+// Open opens an existing run for reading, also while another process writes it,
+// and where nothing can be written.
+func Open(dir string) (*Store, error) {
+	if err := exists(dir); err != nil {
+		return nil, err
+	}
+	s, err := open(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	err = s.check()
+	if cannotOpen(err) {
+		// SQLite wants to write beside a file whose writer was killed, or whose
+		// disk is full (sqlite.org/wal.html, "Read-Only Databases").
+		if copyErr := s.copyOut(); copyErr != nil {
+			return nil, errors.Join(fmt.Errorf("%w; it has to be copied to be read: %w", err, copyErr), s.Close())
+		}
+		err = s.check()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func exists(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s: %w (no %s there)", dir, ErrNoRun, FileName)
+		}
+		return fmt.Errorf("open the run: %w", err)
+	}
+	return nil
+}
+
+func open(dir string, write bool) (*Store, error) {
+	s := &Store{dir: dir}
+	if write {
+		lock, err := Lock(dir)
+		if err != nil {
+			return nil, err
+		}
+		s.lock = lock
+	}
+	if err := s.connect(dir); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// connect prepares to use the file in dir. It is opened at the first use.
+func (s *Store) connect(dir string) error {
+	// FULL, because a trial costs a second to measure and a sync a millisecond.
+	pragmas := []string{"busy_timeout(5000)", "foreign_keys(1)", "synchronous(FULL)"}
+	if s.lock == nil {
+		pragmas = []string{"busy_timeout(5000)", "query_only(1)"}
+	}
+	name := &url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, FileName)}).EscapedPath(), RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	db, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return fmt.Errorf("open %s: %w", FileName, err)
+	}
+	// One connection: there is one writer, and readers are other processes.
+	db.SetMaxOpenConns(1)
+	s.db = db
+	return nil
+}
+
+// logAhead lets readers read while trials are written.
+func (s *Store) logAhead() error {
+	_, err := s.db.Exec("PRAGMA journal_mode = WAL")
+	return err
+}
+
+// check says what is wrong with the file, ErrNoRun when nothing was ever kept
+// in it. It changes nothing: the file may be anybody's.
+func (s *Store) check() error {
+	file := filepath.Join(s.dir, FileName)
+	var version, tables, heads, trials int
+	var ours bool
+	err := s.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'head'), 0) FROM sqlite_schema WHERE type = 'table'").
+		Scan(&version, &tables, &ours)
+	if err == nil && ours && version == len(schema) {
+		err = s.db.QueryRow("SELECT (SELECT count(*) FROM head), EXISTS (SELECT 1 FROM trial)").Scan(&heads, &trials)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("open %s: %w", file, err)
+	case tables > 0 && !ours:
+		return fmt.Errorf("%s is a database, but not one of hopbench", file)
+	case version > len(schema):
+		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, version, len(schema))
+	case heads == 0 && trials > 0:
+		return fmt.Errorf("%s has trials and no head, which hopbench never leaves: it was changed by something else", file)
+	case heads == 0:
+		return fmt.Errorf("%s: %w (%s was begun there and stopped before anything was kept; start anew with --out %s)", s.dir, ErrNoRun, FileName, s.dir)
+	}
+	return nil
+}
+
+// cannotOpen says that err is not about what is in the file: SQLite cannot open
+// it or what it needs beside it.
+func cannotOpen(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && slices.Contains([]int{sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}, e.Code()&0xff)
+}
+
+// copyOut goes on with a copy of the file, in a folder that can be written.
+func (s *Store) copyOut() error {
+	var err error
+	if s.copied, err = os.MkdirTemp("", "hopbench-read-"); err != nil {
+		return err
+	}
+	for _, suffix := range suffixes {
+		if suffix == "-shm" { // made from the others
+			continue
+		}
+		if err := copyFile(filepath.Join(s.copied, FileName+suffix), filepath.Join(s.dir, FileName+suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := s.db.Close(); err != nil {
+		return err
+	}
+	return s.connect(s.copied)
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// Discard closes a run that is not worth keeping and removes it, and its folder
+// if nothing else is there.
+func (s *Store) Discard() error {
+	err := s.db.Close()
+	s.db = nil
+	for _, suffix := range suffixes {
+		if gone := os.Remove(filepath.Join(s.dir, FileName+suffix)); !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	// Only what is empty now goes: the folder may have been the user's own.
+	if os.Remove(s.dir) == nil {
+		_ = os.Remove(filepath.Dir(s.dir))
+	}
+	return errors.Join(err, s.Close())
+}
+
+// Close releases the run. A second Close does nothing.
+func (s *Store) Close() error {
+	var err error
+	if s.db != nil {
+		if s.lock != nil {
+			// Nobody needs the log now, and without one the file can be read
+			// where nothing can be written. A reader or a full disk may prevent
+			// that: it stays then, and Open knows what to do.
+			_, _ = s.db.Exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE")
+		}
+		err = s.db.Close()
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	if s.copied != "" {
+		err = errors.Join(err, os.RemoveAll(s.copied))
+	}
+	s.db, s.lock, s.copied = nil, nil, ""
+	return err
+}
