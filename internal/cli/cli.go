@@ -114,17 +114,18 @@ func exitStatus(err error, stderr io.Writer) int {
 	if errors.As(err, &status) {
 		return int(status)
 	}
+	// What is wrong with a file is said with its name and line, as compilers do.
 	var bad experiment.Errors
 	if errors.As(err, &bad) {
-		fmt.Fprintln(stderr, strings.TrimRight(bad.Error(), "\n"))
+		fmt.Fprintln(stderr, shownLines(bad.Error(), ""))
 		return exitUsage
 	}
 	var rules *lab.RuleFileError
 	if errors.As(err, &rules) {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, shownLines(err.Error(), "  "))
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "hopbench: %v\n", err)
+	fmt.Fprintf(stderr, "hopbench: %s\n", shownLines(err.Error(), "  "))
 	var usage usageError
 	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") || strings.HasPrefix(err.Error(), "if any flags in the group") {
 		return exitUsage

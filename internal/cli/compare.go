@@ -179,7 +179,7 @@ func (f compareFlags) verdict(s streams, c *measurement.Comparison) error {
 		}
 	}
 	for _, text := range found {
-		fmt.Fprintf(s.err, "hopbench: %s\n", text)
+		fmt.Fprintf(s.err, "hopbench: %s\n", shown(text))
 	}
 	if len(found) > 0 {
 		return statusError(exitFound)

@@ -53,10 +53,10 @@ func (p *progress) Event(e runner.Event) {
 	switch {
 	case p.quiet:
 	case e.Rebuilt != nil:
-		p.lasting("the lab broke and was built again: %v", e.Rebuilt)
+		p.lasting("the lab broke and was built again: %s", shown(e.Rebuilt.Error()))
 	case e.Finished != nil:
 		if !e.Finished.Gate.Passed {
-			p.lasting("trial %s does not count: %s", e.Finished.ID, e.Finished.Gate.Checks[0].Reason)
+			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(e.Finished.Gate.Checks[0].Reason))
 		}
 		if !p.live.shown && (e.Done == e.Planned || e.Finished.Block != p.block) {
 			p.block = e.Finished.Block

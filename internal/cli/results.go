@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 )
 
-// runSummary is a line of `hopbench results`.
+// runSummary is a line of `hopbench results`. Of a run that cannot be read only
+// Folder and Error are set.
 type runSummary struct {
 	Folder     string    `json:"folder"`
 	Experiment string    `json:"experiment"`
@@ -24,6 +26,7 @@ type runSummary struct {
 	Trials     int       `json:"trials"`
 	Planned    int       `json:"planned_trials"`
 	Complete   bool      `json:"complete"`
+	Error      string    `json:"error,omitempty"`
 }
 
 func resultsCommand(s streams) *cobra.Command {
@@ -64,12 +67,19 @@ func listRuns(ctx context.Context, folder string) ([]runSummary, error) {
 	runs := []runSummary{}
 	for _, entry := range entries {
 		dir := filepath.Join(folder, entry.Name())
-		if _, err := os.Stat(filepath.Join(dir, store.FileName)); err != nil {
+		_, err := os.Stat(filepath.Join(dir, store.FileName))
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			continue
 		}
-		run, err := summarise(ctx, dir)
-		if err != nil {
-			return nil, err
+		var run runSummary
+		if err == nil {
+			run, err = summarise(ctx, dir)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil { // the others are there all the same
+			run = runSummary{Folder: dir, Error: err.Error()}
 		}
 		runs = append(runs, run)
 	}
@@ -101,11 +111,15 @@ func printRuns(s streams, folder string, runs []runSummary) error {
 	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "STARTED\tEXPERIMENT\tTRIALS\tSEED\tFOLDER")
 	for _, r := range runs {
+		if r.Error != "" {
+			fmt.Fprintf(table, "-\t-\t-\t-\t%s\n", shown(r.Error))
+			continue
+		}
 		trials := fmt.Sprintf("%d", r.Trials)
 		if !r.Complete {
 			trials = fmt.Sprintf("%d of %d", r.Trials, r.Planned)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", r.Started.Local().Format(time.DateTime), r.Experiment, trials, r.Seed, r.Folder)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", r.Started.Local().Format(time.DateTime), shown(r.Experiment), trials, r.Seed, shown(r.Folder))
 	}
 	return table.Flush()
 }

@@ -294,16 +294,7 @@ func discardEmpty(st *store.Store) error {
 	if err != nil || n > 0 {
 		return err
 	}
-	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Remove(filepath.Join(st.Dir(), store.FileName+suffix)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	// Only what is empty now goes: the folder may have been the user's own.
-	if err := os.Remove(st.Dir()); err == nil {
-		os.Remove(filepath.Dir(st.Dir()))
-	}
-	return nil
+	return st.Discard()
 }
 
 // writeAtomically replaces a file only once its new text is whole.

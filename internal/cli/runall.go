@@ -148,7 +148,7 @@ func (a *several) run(ctx context.Context) error {
 			break
 		}
 		if !a.flags.quiet {
-			fmt.Fprintf(a.s.err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), e.Name)
+			fmt.Fprintf(a.s.err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), shown(e.Name))
 		}
 		start := time.Now()
 		err := a.one(ctx, e)
@@ -178,7 +178,7 @@ func (a *several) settle(ctx context.Context, e *measurement.IndexEntry, err err
 	}
 	e.Reason = err.Error()
 	if !a.flags.quiet {
-		fmt.Fprintf(a.s.err, "%s: %s: %v\n", e.Name, e.State, err)
+		fmt.Fprintf(a.s.err, "%s: %s: %s\n", shown(e.Name), e.State, shown(err.Error()))
 	}
 }
 

@@ -399,7 +399,7 @@ func checkProse(text string, longest int, lines, isString bool) *UnitError {
 		if r == '\n' && !lines {
 			return &UnitError{"the text has more than one line", "write it on one line"}
 		}
-		if !printable(r) && r != '\n' {
+		if !showable(r) && r != '\n' {
 			return &UnitError{fmt.Sprintf("the text has the character %U, which cannot be printed", r), "leave it out"}
 		}
 	}
@@ -411,8 +411,8 @@ func notText(text string) *UnitError {
 	return &UnitError{fmt.Sprintf("%s is not text to YAML", clip(text)), fmt.Sprintf("write it in quotes: %q", clip(text))}
 }
 
-// printable reports whether a terminal shows r rather than acts on it.
-func printable(r rune) bool { return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) }
+// showable reports whether a terminal shows r rather than acts on it.
+func showable(r rune) bool { return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) }
 
 func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
 	if !d.scalar(node, what) {

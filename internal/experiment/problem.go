@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // Problem is one thing that is wrong with an experiment file.
@@ -19,7 +21,7 @@ type Problem struct {
 }
 
 func (p Problem) String() string {
-	text := fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
+	text := fmt.Sprintf("%s:%d:%d: %s", printable.Line(p.File, 1000), p.Line, p.Column, p.Message)
 	if p.Mend != "" {
 		text += "; " + p.Mend
 	}
@@ -118,7 +120,7 @@ func (p *problems) snippet(line, column int) string {
 		if text[i] == '\t' {
 			text[i] = ' '
 		}
-		if !printable(text[i]) {
+		if !showable(text[i]) {
 			text[i] = utf8.RuneError
 		}
 	}

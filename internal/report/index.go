@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -105,7 +106,8 @@ func newCard(e *measurement.IndexEntry) card {
 		c.State, c.StateClass = "not run", "v-open"
 	}
 	if e.Trials > 0 {
-		c.Report = line(e.Folder) + "/report.html"
+		// A colon would make a scheme of what is before it.
+		c.Report = strings.ReplaceAll(url.PathEscape(e.Folder), ":", "%3A") + "/report.html"
 		c.Status = quantity.Count(e.Trials, "trial")
 		if e.Planned > e.Trials {
 			c.Status = fmt.Sprintf("%d of %d trials", e.Trials, e.Planned)

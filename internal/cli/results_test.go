@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+const hostile = "a\x1b]0;owned\x07\r\nhopbench: all is well\u202e\u009b31m"
+
+// onlyPrintable holds that nothing of hostile reaches a terminal.
+func onlyPrintable(t *testing.T, text string) {
+	t.Helper()
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) && r != '\u00a0' }); i >= 0 {
+		t.Errorf("what is no text is printed: %q", text[max(0, i-40):])
+	}
+	if strings.Contains(text, "\nhopbench: all is well") {
+		t.Errorf("a line is forged:\n%s", text)
+	}
+}
+
+// makeRun makes a run folder with a head and no trials.
+func makeRun(t *testing.T, dir string, head store.Head) {
+	t.Helper()
+	st, err := store.Create(dir, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One folder that cannot be read does not hide the others.
+func TestResultsNameWhatCannotBeRead(t *testing.T) {
+	folder := t.TempDir()
+	makeRun(t, filepath.Join(folder, "a-good"), store.Head{Name: hostile, Planned: 7, Seed: 42})
+	for name, text := range map[string]string{"b-leftover": "", "c-garbage": strings.Repeat("no database ", 500)} {
+		dir := filepath.Join(folder, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, store.FileName), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(folder, "a-file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	makeRun(t, filepath.Join(folder, "z-good"), store.Head{Name: "last", Planned: 7})
+
+	status, stdout, stderr := command(t, "results", folder)
+	if status != 0 {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	onlyPrintable(t, stdout)
+	lines := strings.Split(strings.TrimRight(stdout, "\n"), "\n")
+	if len(lines) != 5 {
+		t.Fatalf("want a head and a line for each of four runs:\n%s", stdout)
+	}
+	for i, want := range []string{"a-good", "b-leftover: no run in this folder", "c-garbage", "last"} {
+		if !strings.Contains(lines[i+1], want) {
+			t.Errorf("line %q does not say %q", lines[i+1], want)
+		}
+	}
+	status, stdout, _ = command(t, "results", folder, "--json")
+	var runs []runSummary
+	if err := json.Unmarshal([]byte(stdout), &runs); err != nil || status != 0 || len(runs) != 4 {
+		t.Fatalf("status %d, %v: %s", status, err, stdout)
+	}
+	for i, wrong := range []bool{false, true, true, false} {
+		if (runs[i].Error != "") != wrong || runs[i].Folder == "" {
+			t.Errorf("%+v", runs[i])
+		}
+	}
+}
+
+// A run that never got as far as its first entry is said to be none, with what
+// to do, and a new one may begin there.
+func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, store.FileName), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"run", "--resume", dir}, {"report", dir}, {"compare", dir}} {
+		if status, _, stderr := command(t, args...); status != exitUsage || !strings.Contains(stderr, "no run in this folder") || !strings.Contains(stderr, "--out") {
+			t.Errorf("%q: status %d: %s", args, status, stderr)
+		}
+	}
+	makeRun(t, dir, store.Head{Name: "anew"})
+	// In a folder of several runs that entry is done anew.
+	several := t.TempDir()
+	entry := filepath.Join(several, "not-bundled")
+	if err := os.Mkdir(entry, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(entry, store.FileName), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	index, err := json.Marshal(measurement.Index{Format: measurement.IndexFormat, Entries: []measurement.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: measurement.EntryFailed}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(several, indexFile), index, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// There is no such experiment: it got as far as reading it.
+	if status, _, stderr := command(t, "run", "--resume", several); status != exitFailed || !strings.Contains(stderr, `there is no experiment "not-bundled"`) {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
+// What a stranger's result says does not steer the terminal, wherever it is
+// printed.
+func TestTextsOfAStrangersRun(t *testing.T) {
+	edit := func(dir string, change func(*measurement.Result)) string {
+		path := filepath.Join(dir, "result.json")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r measurement.Result
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
+		}
+		change(&r)
+		if text, err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	rename := func(r *measurement.Result) {
+		r.Experiment.Name, r.Experiment.Title, r.Paths[1].Title, r.Tests[0].Title = hostile, hostile, hostile, hostile
+		r.Environment = map[string]string{"hopbench": hostile, "kernel": hostile}
+		for i := range r.Experiment.Published {
+			r.Experiment.Published[i].ID, r.Experiment.Published[i].Note = hostile, hostile
+		}
+	}
+	good, slow := edit(writeRun(t, 0.356e9), rename), edit(writeRun(t, 0.2e9), rename)
+	for _, args := range [][]string{
+		{good, slow, "--fail-on", "cost"}, {slow, "--fail-on", "published"}, {good, "--markdown"}, {good, "--published", "E1.1=x/y"},
+		{edit(writeRun(t, 1e9), func(r *measurement.Result) { r.Format = hostile })},
+		{edit(writeRun(t, 1e9), func(r *measurement.Result) {
+			r.Paths, r.Trials, r.Tests = []measurement.PathInfo{{Name: hostile}}, nil, []measurement.TestInfo{{Name: hostile}}
+		}), "--published", "E1.1=x/y"},
+	} {
+		_, stdout, stderr := command(t, append([]string{"compare"}, args...)...)
+		if stdout+stderr == "" {
+			t.Errorf("%q printed nothing", args)
+		}
+		onlyPrintable(t, stdout)
+		onlyPrintable(t, stderr)
+	}
+	// A run whose experiment is not one.
+	dir := filepath.Join(t.TempDir(), "run")
+	makeRun(t, dir, store.Head{File: hostile, Experiment: "format: hopbench.experiment/1\nname: \"" + hostile + "\"\n\x1b[31mx: y\n"})
+	for _, args := range [][]string{{"report", dir}, {"run", "--resume", dir}, {"compare", dir}} {
+		status, stdout, stderr := command(t, args...)
+		if status == 0 || stderr == "" {
+			t.Errorf("%q: status %d: %s", args, status, stderr)
+		}
+		onlyPrintable(t, stdout+stderr)
+	}
+}
