@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -295,22 +292,6 @@ func discardEmpty(st *store.Store) error {
 		return err
 	}
 	return st.Discard()
-}
-
-// writeAtomically replaces a file only once its new text is whole.
-func writeAtomically(path string, write func(io.Writer) error) error {
-	var text bytes.Buffer
-	if err := write(&text); err != nil {
-		return fmt.Errorf("render %s: %w", filepath.Base(path), err)
-	}
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, text.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w; is the disk full or the folder read-only?", filepath.Base(path), err)
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	return nil
 }
 
 // shellQuote quotes a path for a shell if it needs that.
