@@ -210,7 +210,7 @@ func (s *server) handle(ctx context.Context, r request) reply {
 			run.Prepared = func(ctx context.Context) error { return s.hold(ctx, r.ID) }
 		}
 		out, err := probe.Run(ctx, run, func(p measurement.Progress) {
-			s.write(protocol.TypeAgentProgress, progress{ID: r.ID, Progress: p})
+			s.progress(r.ID, p)
 		})
 		if err != nil {
 			return reply{Error: errorOf(r.Op, err)}
@@ -291,7 +291,19 @@ func (s *server) listen(r listenRequest) error {
 	return nil
 }
 
-func (s *server) reply(r reply) { s.write(protocol.TypeAgentReply, r) }
+// reply ends a request. A number that JSON cannot carry must not take the
+// connection with it, nor one in a sign of life.
+func (s *server) reply(r reply) {
+	if r.Outcome != nil {
+		r.Outcome.KeepFinite()
+	}
+	s.write(protocol.TypeAgentReply, r)
+}
+
+func (s *server) progress(id uint64, p measurement.Progress) {
+	p, _ = measurement.OnlyFinite(p)
+	s.write(protocol.TypeAgentProgress, progress{ID: id, Progress: p})
+}
 
 // write sends one frame. A coordinator that no longer reads ends the agent:
 // the connection is closed, and the reading side notices.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -98,6 +100,30 @@ func TestRunBetweenTwoAgents(t *testing.T) {
 	env, err := near.Environment(testContext(t))
 	if err != nil || env["processors"] == "" {
 		t.Errorf("environment %v, %v", env, err)
+	}
+}
+
+// A number that is none does not end the control connection.
+func TestNumbersThatJSONCannotCarry(t *testing.T) {
+	near, far := net.Pipe()
+	s := &server{control: far, ctx: t.Context(), opts: Options{Log: slog.New(slog.DiscardHandler)}}
+	signs, answers := make(chan measurement.Progress, 1), make(chan reply, 1)
+	c := NewClient(near)
+	defer c.Close()
+	c.mu.Lock()
+	c.pending[1] = &call{progress: func(p measurement.Progress) { signs <- p }, reply: answers}
+	c.mu.Unlock()
+	s.progress(1, measurement.Progress{Elapsed: 1, Throughput: math.NaN(), RTT: measurement.Seconds(math.Inf(1))})
+	s.reply(reply{ID: 1, Outcome: &measurement.Outcome{Metrics: measurement.Metrics{"a": math.Inf(1), "b": 2}}})
+	answer, ok := <-answers
+	if !ok || answer.Outcome == nil {
+		t.Fatalf("the connection ended: %v", c.failure())
+	}
+	if sign := <-signs; sign != (measurement.Progress{Elapsed: 1}) {
+		t.Errorf("sign of life %+v", sign)
+	}
+	if m := answer.Outcome.Metrics; len(m) != 1 || m["b"] != 2 || len(answer.Outcome.Facts) != 1 {
+		t.Errorf("metrics %v, facts %q", m, answer.Outcome.Facts)
 	}
 }
 

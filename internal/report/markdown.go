@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// markdownEscaper keeps a text from being read as Markdown or HTML.
+var markdownEscaper = strings.NewReplacer(
+	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`,
+	"<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "~", `\~`,
+)
+
 // markdownText escapes a text for a paragraph, a list item or a table cell.
 func markdownText(s string) string { return markdownEscaper.Replace(line(s)) }
 

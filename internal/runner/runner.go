@@ -165,6 +165,9 @@ func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, start t
 	if broken := r.Testbed.Broken(); broken != nil {
 		err = broken
 	}
+	// What is no number can be neither judged nor stored.
+	outcome.KeepFinite()
+	fingerprint, _ = measurement.OnlyFinite(fingerprint)
 	elapsed := time.Since(start)
 	trial := measurement.Trial{
 		ID: planned.ID, Block: planned.Block, Order: planned.Order,

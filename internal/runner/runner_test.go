@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 // bench is a testbed whose trials do as the test says; it measures nothing.
 type bench struct {
 	measure func(experiment.PlannedTrial) error
+	change  func(*measurement.Outcome, *measurement.Fingerprint) // nil for none
 	broken  error
 	closed  int
 }
@@ -38,7 +40,11 @@ func (b *bench) Measure(_ context.Context, p experiment.PlannedTrial, _ func(mea
 		o.Flows[i].ReceivedBytes = 1e6
 	}
 	o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-3, Max: 2e-3}
-	return o, measurement.Fingerprint{Matches: true}, nil
+	f := measurement.Fingerprint{Matches: true}
+	if b.change != nil {
+		b.change(&o, &f)
+	}
+	return o, f, nil
 }
 
 func setUp(t *testing.T) (*experiment.Experiment, experiment.Plan, *store.Store) {
@@ -114,6 +120,28 @@ func TestStopAndResume(t *testing.T) {
 	}
 	if !slices.Equal(ids(trials), planned(plan)) {
 		t.Errorf("stored  %v\nplanned %v", ids(trials), planned(plan))
+	}
+}
+
+// A number that is none is left out of its trial, which says so; the run goes on.
+func TestNumbersThatAreNone(t *testing.T) {
+	e, plan, st := setUp(t)
+	testbed := &bench{measure: func(experiment.PlannedTrial) error { return nil }, change: func(o *measurement.Outcome, f *measurement.Fingerprint) {
+		o.Metrics["rtt_p50_seconds"] = math.NaN()
+		o.Source.CPUBusy = math.Inf(1)
+		f.Hops = []measurement.TraceHop{{TTL: 1, RTT: measurement.Seconds(math.NaN())}}
+	}}
+	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+		t.Fatal(err)
+	}
+	trials, err := st.Trials(t.Context())
+	if err != nil || len(trials) != len(plan.Trials) {
+		t.Fatalf("%d trials, %v", len(trials), err)
+	}
+	for _, trial := range trials {
+		if _, there := trial.Metrics["rtt_p50_seconds"]; there || trial.Source.CPUBusy != 0 || !slices.Contains(trial.Facts, "2 values of this trial were not finite numbers and are left out.") {
+			t.Errorf("trial %s: %v, busy %v, facts %q", trial.ID, trial.Metrics, trial.Source.CPUBusy, trial.Facts)
+		}
 	}
 }
 
