@@ -59,7 +59,7 @@ func experimentsCommand(s streams) *cobra.Command {
 			plan := e.Plan(1)
 			fmt.Fprintf(s.out, "%s: %s, %s, %s: %s, about %s\n", file,
 				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), about(plan.ExpectedDuration()))
-			for _, set := range rules {
+			for _, set := range rules.Sets {
 				fmt.Fprintln(s.out, set)
 			}
 			return nil

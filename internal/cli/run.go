@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -138,6 +139,14 @@ was measured.`,
 	return c
 }
 
+// session is a run under way.
+type session struct {
+	store *store.Store
+	head  store.Head
+	e     *experiment.Experiment
+	plan  experiment.Plan
+}
+
 func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
 	head, e, plan, err := prepareRun(f, arg)
 	if err != nil {
@@ -151,7 +160,7 @@ func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	return carryOut(ctx, s, f, st, head, e, plan)
+	return carryOut(ctx, s, f, &session{st, head, e, plan})
 }
 
 // folderTime begins the names of run folders.
@@ -172,7 +181,8 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 	if err != nil {
 		return store.Head{}, nil, experiment.Plan{}, usageError{err}
 	}
-	if _, err := lab.RuleFiles(e); err != nil {
+	rules, err := lab.RuleFiles(e)
+	if err != nil {
 		return store.Head{}, nil, experiment.Plan{}, err
 	}
 	if f.quick && f.blocks == 0 {
@@ -181,91 +191,109 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 			return store.Head{}, nil, experiment.Plan{}, usageError{err}
 		}
 	}
-	head.Name, head.Planned = e.Name, len(plan.Trials)
+	head.Name, head.Planned, head.RuleFiles = e.Name, len(plan.Trials), rules.Digests
+	if file == arg { // not a bundled one, which is nowhere
+		if head.File, err = filepath.Abs(file); err != nil {
+			return store.Head{}, nil, experiment.Plan{}, fmt.Errorf("find the experiment again: %w", err)
+		}
+	}
 	return head, e, plan, nil
-}
-
-func resumeRun(ctx context.Context, s streams, f runFlags) error {
-	st, err := store.Resume(f.resume)
-	if err != nil {
-		return usageError{err}
-	}
-	head, err := st.Head()
-	if err != nil {
-		return errors.Join(err, st.Close())
-	}
-	e, plan, err := runner.Prepare(head)
-	if err != nil {
-		return errors.Join(usageError{err}, st.Close())
-	}
-	return carryOut(ctx, s, f, st, head, e, plan)
 }
 
 // carryOut does a run and prints whatever there is of it then, also after an
 // interruption.
-func carryOut(ctx context.Context, s streams, f runFlags, st *store.Store, head store.Head, e *experiment.Experiment, plan experiment.Plan) (err error) {
-	defer func() { err = errors.Join(err, st.Close()) }()
-	result, err := measureRun(ctx, s, f, st, head, e, plan)
+func carryOut(ctx context.Context, s streams, f runFlags, r *session) (err error) {
+	defer func() { err = errors.Join(err, r.store.Close()) }()
+	result, err := r.measure(ctx, s, f)
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, printResult(s, result, st.Dir(), f.json))
+	return errors.Join(err, printResult(s, result, r.store.Dir(), f.json))
 }
 
-// measureRun measures what the store lacks of the plan, and writes the report
+// note keeps a sentence about the run, once.
+func (r *session) note(sentence string) {
+	if !slices.Contains(r.head.Notes, sentence) {
+		r.head.Notes = append(r.head.Notes, sentence)
+	}
+}
+
+// build builds the paths of the run, by the same rules every time.
+func (r *session) build(ctx context.Context) (runner.Testbed, error) {
+	testbed, err := runner.NewLab(ctx, r.e)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameRules(r.head.RuleFiles, testbed.RuleDigests()); err != nil {
+		return nil, errors.Join(err, testbed.Close())
+	}
+	return testbed, nil
+}
+
+// measure measures what the store lacks of the plan, and writes the report
 // of whatever there is then. The result is nil where there is nothing to
 // report; it is valid beside the error of a run that ended early.
-func measureRun(ctx context.Context, s streams, f runFlags, st *store.Store, head store.Head, e *experiment.Experiment, plan experiment.Plan) (*measurement.Result, error) {
-	build := func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) }
-	show := newProgress(s.err, f.quiet, plan)
-	show.Begin(e, plan, st.Dir())
-	testbed, err := build(ctx)
+func (r *session) measure(ctx context.Context, s streams, f runFlags) (*measurement.Result, error) {
+	show := newProgress(s.err, f.quiet, r.plan)
+	show.Begin(r.e, r.plan, r.store.Dir())
+	testbed, err := r.build(ctx)
 	if err != nil {
-		return nil, errors.Join(err, discardEmpty(st))
+		return nil, errors.Join(err, discardEmpty(r.store))
 	}
-	head.Testbed = testbed.Info()
-	head.Environment = runner.HostEnvironment()
-	for name, value := range testbed.Environment() {
-		head.Environment[name] = value
-	}
-	note := func(sentence string) {
-		if !slices.Contains(head.Notes, sentence) {
-			head.Notes = append(head.Notes, sentence)
-		}
-	}
-	facts := testbed.Facts()
-	show.Facts(facts)
-	for _, fact := range facts {
-		note(fact)
-	}
-	if err := st.SetHead(head); err != nil {
+	if err := r.enter(ctx, testbed, show); err != nil {
 		return nil, errors.Join(err, testbed.Close())
 	}
 	runErr := runner.Run(ctx, runner.Options{
-		Experiment: e, Plan: plan, Testbed: testbed, Build: build, Keeper: st,
+		Experiment: r.e, Plan: r.plan, Testbed: testbed, Build: r.build, Keeper: r.store,
 		StopOnFault: f.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
-				note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
+				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
 			}
 			show.Event(event)
 		},
 	})
 	show.End()
 	if errors.Is(runErr, runner.ErrFault) {
-		note(fmt.Sprintf("The run %v.", runErr))
+		r.note(fmt.Sprintf("The run %v.", runErr))
 	}
-	if err := st.SetHead(head); err != nil {
+	if err := r.store.SetHead(r.head); err != nil {
 		runErr = errors.Join(runErr, err)
 	}
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
-	result, err := render(ctx, st)
+	result, err := render(ctx, r.store)
 	if runErr != nil {
-		err = errors.Join(interrupted(ctx, st, len(plan.Trials), runErr), err)
+		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
 	return result, err
+}
+
+// enter keeps and tells where the run is measured, as far as that is known
+// before its first trial.
+func (r *session) enter(ctx context.Context, testbed runner.Testbed, show *progress) error {
+	environment := runner.HostEnvironment()
+	maps.Copy(environment, testbed.Environment())
+	kept, _, err := r.store.Count(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case kept == 0:
+		r.head.Environment, r.head.Resumed = environment, nil
+	case kept < len(r.plan.Trials):
+		now := measurement.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
+		r.head.Resumed = append(r.head.Resumed, now)
+		show.Facts(stats.SessionDifferences(r.head.Environment, now))
+	}
+	r.head.Testbed = testbed.Info()
+	facts := testbed.Facts()
+	show.Facts(facts)
+	for _, fact := range facts {
+		r.note(fact)
+	}
+	return r.store.SetHead(r.head)
 }
 
 // interrupted says why a run ended early, what is kept of it, and how to go on.

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
@@ -185,30 +184,20 @@ func (a *several) settle(ctx context.Context, e *measurement.IndexEntry, err err
 // one does one experiment, or the rest of it, and summarises what there is.
 func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error) {
 	dir := filepath.Join(a.dir, e.Folder)
-	st, err := store.Resume(dir)
-	var head store.Head
-	var x *experiment.Experiment
-	var plan experiment.Plan
-	switch {
-	case errors.Is(err, store.ErrNoRun):
-		if head, x, plan, err = prepareRun(a.flags, e.Name); err != nil {
+	r, err := reopen(ctx, dir)
+	if errors.Is(err, store.ErrNoRun) {
+		r = &session{}
+		if r.head, r.e, r.plan, err = prepareRun(a.flags, e.Name); err != nil {
 			return err
 		}
-		e.Title = x.Title
-		st, err = store.Create(dir, head)
-	case err == nil:
-		if head, err = st.Head(); err == nil {
-			x, plan, err = runner.Prepare(head)
-		}
-		if err != nil {
-			err = errors.Join(err, st.Close())
-		}
+		e.Title = r.e.Title
+		r.store, err = store.Create(dir, r.head)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	result, err := measureRun(ctx, a.s, a.flags, st, head, x, plan)
+	defer func() { err = errors.Join(err, r.store.Close()) }()
+	result, err := r.measure(ctx, a.s, a.flags)
 	if result != nil {
 		report.Summarise(e, result)
 	}

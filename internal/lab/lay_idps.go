@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -38,9 +40,8 @@ func (l *layout) ruleFile(hop experiment.Hop) (string, error) {
 	if hop.RuleFile == "" {
 		return "", nil
 	}
-	path := ruleFilePath(l.e, hop)
-	if _, known := l.topology.RuleFiles[path]; known {
-		return path, nil
+	if _, known := l.topology.RuleFiles[hop.RuleFile]; known {
+		return hop.RuleFile, nil
 	}
 	set, text, err := loadRules(l.e, hop)
 	if err != nil {
@@ -52,8 +53,23 @@ func (l *layout) ruleFile(hop experiment.Hop) (string, error) {
 	if l.topology.RuleFiles == nil {
 		l.topology.RuleFiles = make(map[string]string)
 	}
-	l.topology.RuleFiles[path] = string(text)
-	return path, nil
+	l.topology.RuleFiles[hop.RuleFile] = string(text)
+	return hop.RuleFile, nil
+}
+
+// RuleDigests are the SHA-256 digests, in hexadecimal, of the rule files of the
+// topology, by the names that the experiment gives them.
+func (t Topology) RuleDigests() map[string]string {
+	digests := make(map[string]string)
+	for name, text := range t.RuleFiles {
+		digests[name] = digest([]byte(text))
+	}
+	return digests
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // ruleFilePath takes a rule file as relative to the experiment file.
@@ -100,31 +116,34 @@ func loadRules(e *experiment.Experiment, hop experiment.Hop) (*idps.RuleSet, []b
 	return set, text, nil
 }
 
-// RuleFiles reads and checks every rule file that e names, once each. The error
-// joins a *RuleFileError for each that cannot be used.
-func RuleFiles(e *experiment.Experiment) ([]*idps.RuleSet, error) {
-	var sets []*idps.RuleSet
+// Rules are the rule files that an experiment names, once each.
+type Rules struct {
+	Sets    []*idps.RuleSet
+	Digests map[string]string // as of Topology.RuleDigests
+}
+
+// RuleFiles reads and checks every rule file that e names. The error joins a
+// *RuleFileError for each that cannot be used.
+func RuleFiles(e *experiment.Experiment) (Rules, error) {
+	rules := Rules{Digests: make(map[string]string)}
 	var wrong []error
 	seen := make(map[string]bool)
 	for _, p := range e.Paths {
 		for _, hop := range p.Hops {
-			path := ruleFilePath(e, hop)
-			if hop.RuleFile == "" || seen[path] {
+			if hop.RuleFile == "" || seen[hop.RuleFile] {
 				continue
 			}
-			seen[path] = true
-			set, _, err := loadRules(e, hop)
+			seen[hop.RuleFile] = true
+			set, text, err := loadRules(e, hop)
 			if err != nil {
 				wrong = append(wrong, err)
 				continue
 			}
-			sets = append(sets, set)
+			rules.Sets = append(rules.Sets, set)
+			rules.Digests[hop.RuleFile] = digest(text)
 		}
 	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
-	}
-	return sets, nil
+	return rules, errors.Join(wrong...)
 }
 
 // inspected gives the link that follows an idps its inspection, and the cable

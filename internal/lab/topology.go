@@ -21,7 +21,8 @@ const maxInterfaceName = 15
 type Topology struct {
 	Nodes []Node `json:"nodes"`
 	Links []Link `json:"links"`
-	// RuleFiles are the texts of the rule files that an IDPS may name.
+	// RuleFiles are the texts of the rule files that an IDPS may name, by their
+	// names in the experiment.
 	RuleFiles map[string]string `json:"rule_files,omitempty"`
 	// Notes are sentences on what the topology leaves out.
 	Notes []string `json:"notes,omitempty"`

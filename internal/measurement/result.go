@@ -16,7 +16,10 @@ type Result struct {
 	Testbed Testbed  `json:"testbed"`
 	// Environment is the machine and its settings: kernel, processors,
 	// sysctls, congestion control, versions.
+	// Of a run that was resumed they are those of its first part, and Resumed are
+	// the further ones.
 	Environment map[string]string `json:"environment"`
+	Resumed     []Session         `json:"resumed,omitempty"`
 	Started     time.Time         `json:"started"`
 	Ended       time.Time         `json:"ended"`
 	// Complete is false when the run was stopped before its last trial.
@@ -37,6 +40,15 @@ type Result struct {
 	// Notes are sentences for the whole run: drift, excluded trials, what the
 	// published study left open.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Session is a further part of a run that was stopped and resumed.
+type Session struct {
+	Started time.Time `json:"started"`
+	// Trials is how many were stored before it.
+	Trials int `json:"trials_before"`
+	// Environment is as that of Result.
+	Environment map[string]string `json:"environment"`
 }
 
 // ExperimentInfo identifies the experiment and says what its figures mean.

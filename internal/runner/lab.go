@@ -37,6 +37,7 @@ type Lab struct {
 	paths  map[string]lab.Path      // by name
 	agents map[string]*agent.Client // by node
 	token  string
+	rules  map[string]string
 	// iperf3 says that some test speaks iperf3's protocol.
 	iperf3 bool
 	// inForce is which of the paths that share their nodes is in force, by the
@@ -64,7 +65,7 @@ func HoldLab(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, iperf3: speaksIPerf3(e), inForce: map[string]string{}}
+	l := &Lab{order: paths, paths: map[string]lab.Path{}, agents: map[string]*agent.Client{}, rules: topology.RuleDigests(), iperf3: speaksIPerf3(e), inForce: map[string]string{}}
 	for _, p := range paths {
 		l.paths[p.Name] = p
 		l.inForce[nodesOf(p)] = nodesOf(p) // as it is built
@@ -144,6 +145,9 @@ func (l *Lab) Info() measurement.Testbed {
 
 // Paths are the lab's paths with their nodes and addresses.
 func (l *Lab) Paths() []lab.Path { return l.order }
+
+// RuleDigests are those of the rule files that the lab was built with.
+func (l *Lab) RuleDigests() map[string]string { return l.rules }
 
 // Publish lets other processes of this user run programs in the lab's nodes.
 func (l *Lab) Publish(name string) error { return l.lab.Publish(name) }

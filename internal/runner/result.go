@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -41,6 +40,7 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Command:     command(head, e),
 		Testbed:     head.Testbed,
 		Environment: maps.Clone(head.Environment),
+		Resumed:     head.Resumed,
 		Started:     head.Started,
 		Ended:       head.Started,
 		Complete:    len(trials) == len(plan.Trials),
@@ -48,7 +48,7 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Paths:       e.PathInfos(),
 		Tests:       e.Scaled().TestInfos(),
 		Trials:      trials,
-		Notes:       slices.Clone(head.Notes),
+		Notes:       append(stats.SessionDifferences(head.Environment, head.Resumed...), head.Notes...),
 	}
 	for _, t := range trials {
 		if end := t.Start.Add(t.Elapsed.Duration()); end.After(r.Ended) {
@@ -74,6 +74,20 @@ func analysisOptions(e *experiment.Experiment) stats.Options {
 		}
 	}
 	return o
+}
+
+// Fits says whether trials that are stored are those of a plan.
+func Fits(plan experiment.Plan, stored []measurement.Trial) error {
+	planned := make(map[string]experiment.PlannedTrial, len(plan.Trials))
+	for _, p := range plan.Trials {
+		planned[p.ID] = p
+	}
+	for _, t := range stored {
+		if p, ok := planned[t.ID]; !ok || p.Order != t.Order || p.Block != t.Block || p.Path != t.Path || p.Test != t.Test {
+			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; go on with the hopbench that began the run, or start a new one", t.ID, t.Order, Version())
+		}
+	}
+	return nil
 }
 
 // command is the command line that repeats a run.

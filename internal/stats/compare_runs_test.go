@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -211,6 +212,27 @@ func TestDifferences(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
+	}
+}
+
+func TestSessionDifferences(t *testing.T) {
+	first := map[string]string{"host": "x", "kernel": "1", "gone": "g", "host_load_average": "0.1"}
+	again := map[string]string{"host": "x", "kernel": "2", "new": "n", "host_load_average": "7"}
+	if d := SessionDifferences(first, measurement.Session{Trials: 3, Environment: first}); len(d) > 0 {
+		t.Errorf("of equal sessions: %q", d)
+	}
+	started := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	got := SessionDifferences(first, measurement.Session{Environment: first}, measurement.Session{Started: started, Trials: 12, Environment: again})
+	want := []string{
+		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another gone: unknown, at first g.",
+		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
+		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another new: n, at first unknown.",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if first["new"] != "" || again["gone"] != "" {
+		t.Error("what was given was changed")
 	}
 }
 

@@ -3,7 +3,10 @@ package stats
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
@@ -42,6 +45,25 @@ func Differences(reference, run LabelledRun) []string {
 	}
 	if hosts := a.Environment["host"] != b.Environment["host"] || a.Environment["cpu_model"] != b.Environment["cpu_model"]; hosts && (a.Testbed.Relative || b.Testbed.Relative) {
 		out = append(out, "Figures of such a testbed measure its machine as much as the path: between two machines only costs, the ratio of a path to the baseline, can be compared, and not these changes.")
+	}
+	return out
+}
+
+// SessionDifferences says in what the environments of a run's further sessions
+// differ from that of its first: each may be why trials differ.
+func SessionDifferences(first map[string]string, sessions ...measurement.Session) []string {
+	var out []string
+	for _, s := range sessions {
+		both := make(map[string]string)
+		maps.Copy(both, first)
+		maps.Copy(both, s.Environment)
+		delete(both, "host_load_average") // it is never the same
+		for _, name := range slices.Sorted(maps.Keys(both)) {
+			if was, is := first[name], s.Environment[name]; was != is {
+				out = append(out, fmt.Sprintf("After %s the run was resumed (%s) with another %s: %s, at first %s.", quantity.Count(s.Trials, "trial"),
+					s.Started.UTC().Format("2006-01-02 15:04 UTC"), name, cmp.Or(is, "unknown"), cmp.Or(was, "unknown")))
+			}
+		}
 	}
 	return out
 }

@@ -28,7 +28,8 @@ var ErrBusy = errors.New("another hopbench is writing this run")
 // Head is what is known of a run before its first trial: enough to plan it
 // again, and to resume it.
 type Head struct {
-	// Experiment is the file's text, File where it came from.
+	// Experiment is the file's text, File where it came from: absolute, because
+	// the names of rule files are relative to it.
 	Experiment string `json:"experiment"`
 	File       string `json:"file"`
 	// Argument is what the user named it by: a bundled name or a path.
@@ -42,10 +43,16 @@ type Head struct {
 	Full     bool                `json:"full,omitempty"`
 	Quick    bool                `json:"quick,omitempty"`
 
-	Planned     int                 `json:"planned_trials"`
-	Testbed     measurement.Testbed `json:"testbed"`
-	Environment map[string]string   `json:"environment"`
-	Started     time.Time           `json:"started"`
+	Planned int `json:"planned_trials"`
+	// RuleFiles are the SHA-256 digests, in hexadecimal, of the rule files that the
+	// experiment names, by their names there; nil in a run of a hopbench that did
+	// not keep them.
+	RuleFiles map[string]string   `json:"rule_files_sha256"`
+	Testbed   measurement.Testbed `json:"testbed"`
+	// Environment is that of the first session, Resumed are the others.
+	Environment map[string]string     `json:"environment"`
+	Resumed     []measurement.Session `json:"resumed,omitempty"`
+	Started     time.Time             `json:"started"`
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`

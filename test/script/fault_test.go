@@ -14,22 +14,15 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// killInTest FLOWS PATTERN: wait until a test of the latest background command
-// has that many connections with agents of its lab, then kill the one process
-// below that command whose command line matches PATTERN.
-func killInTest(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: kill-in-test FLOWS PATTERN")
+// inTest FLOWS: wait until a test of the latest background command has that many
+// connections with agents of its lab.
+func inTest(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: in-test FLOWS")
 	}
 	flows, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	pattern, err := regexp.Compile(args[1])
-	ts.Check(err)
-	commands := ts.BackgroundCmds()
-	if len(commands) == 0 {
-		ts.Fatalf("nothing runs in the background")
-	}
-	root := commands[len(commands)-1].Process.Pid
+	root := background(ts)
 	waitUntil(ts, "a test is under way", func() bool {
 		connections := 0
 		for pid, line := range descendants(root) {
@@ -39,6 +32,27 @@ func killInTest(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return connections >= flows
 	})
+}
+
+// background is the latest background command.
+func background(ts *testscript.TestScript) (pid int) {
+	commands := ts.BackgroundCmds()
+	if len(commands) == 0 {
+		ts.Fatalf("nothing runs in the background")
+	}
+	return commands[len(commands)-1].Process.Pid
+}
+
+// killInTest FLOWS PATTERN: do as in-test FLOWS, then kill the one process below
+// that command whose command line matches PATTERN.
+func killInTest(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: kill-in-test FLOWS PATTERN")
+	}
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	inTest(ts, false, args[:1])
+	root := background(ts)
 	var victims []int
 	for pid, line := range descendants(root) {
 		if pattern.MatchString(line) {

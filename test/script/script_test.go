@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"result":       result,
 			"wait-port":    waitPort,
+			"in-test":      inTest,
 			"kill-in-test": killInTest,
 			"cut-short":    cutShort,
 		},

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+func resumeRun(ctx context.Context, s streams, f runFlags) error {
+	r, err := reopen(ctx, f.resume)
+	if err != nil {
+		return usageError{err}
+	}
+	return carryOut(ctx, s, f, r)
+}
+
+// reopen opens a run to go on with it. It refuses one whose further trials would
+// not be of what the stored ones are; what else is different is noted later.
+func reopen(ctx context.Context, dir string) (_ *session, err error) {
+	st, err := store.Resume(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, st.Close())
+		}
+	}()
+	r := &session{store: st}
+	if r.head, err = st.Head(); err != nil {
+		return nil, err
+	}
+	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
+		return nil, err
+	}
+	stored, err := st.Trials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := runner.Fits(r.plan, stored); err != nil {
+		return nil, fmt.Errorf("go on with %s: %w", dir, err)
+	}
+	rules, err := lab.RuleFiles(r.e)
+	if err != nil {
+		return nil, fmt.Errorf("go on with %s: its rule files have to be as they were when it began: %w", dir, err)
+	}
+	if r.head.RuleFiles == nil {
+		if len(rules.Digests) > 0 {
+			r.note("The run was begun by a hopbench that did not record the texts of its rule files: whether they have changed until it was resumed is not known.")
+		}
+		r.head.RuleFiles = rules.Digests
+	}
+	if err := sameRules(r.head.RuleFiles, rules.Digests); err != nil {
+		return nil, fmt.Errorf("go on with %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+// sameRules says which rule file is not as it was when the run began.
+func sameRules(began, now map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if began[name] != now[name] {
+			return fmt.Errorf("the rule file %s has changed since the run began (SHA-256 %.12s…, now %.12s…), and trials by other rules are of another hop; put it back as it was, or start a new run",
+				name, began[name], now[name])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+const inspected = `format: hopbench.experiment/1
+name: inspected
+endpoints:
+  - {name: a}
+  - {name: b}
+source: a
+destination: b
+baseline: direct
+blocks: 2
+paths:
+  - name: direct
+    hops:
+      - {type: cable, name: wire, delay: 1ms}
+  - name: inspected
+    hops:
+      - {type: idps, name: inspector, rule_file: rules/my.rules}
+tests:
+  - {name: latency, kind: rr, protocol: tcp, duration: 100ms}
+`
+
+const rule = `alert tcp any any -> any any (msg:"one"; content:"x"; sid:1;)` + "\n"
+
+// begun is the folder of a run that was begun in the current folder, which has
+// its experiment, and has a trial of it; change may change its head.
+func begun(t *testing.T, change func(*store.Head, *measurement.Trial)) string {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"mine/inspected.yaml": inspected, "mine/rules/my.rules": rule} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head, _, plan, err := prepareRun(runFlags{seed: 7}, "mine/inspected.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.Environment = map[string]string{"kernel": "2.6.32", "hopbench": "v0.0.1", "host_load_average": "9"}
+	p := plan.Trials[0]
+	trial := measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test}
+	if change != nil {
+		change(&head, &trial)
+	}
+	st, err := store.Create("run", head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Put(t.Context(), trial); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := filepath.Abs("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A run is gone on with from any folder, by the rules that it began with only.
+func TestResumeByTheSameRules(t *testing.T) {
+	dir := begun(t, nil)
+	rules := filepath.Join(filepath.Dir(dir), "mine", "rules", "my.rules")
+	t.Chdir(t.TempDir())
+	r, err := reopen(t.Context(), dir)
+	if err != nil {
+		t.Fatalf("nothing has changed: %v", err)
+	}
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(want ...string) {
+		t.Helper()
+		status, _, stderr := command(t, "run", "--resume", dir)
+		for _, words := range append(want, "rules", "run") {
+			if status != exitUsage || !strings.Contains(stderr, words) {
+				t.Errorf("status %d, and not %q: %s", status, words, stderr)
+			}
+		}
+	}
+	if err := os.WriteFile(rules, []byte("# another\n"+rule), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused("the rule file rules/my.rules has changed", "put it back", "or start a new run")
+	if err := os.Remove(rules); err != nil {
+		t.Fatal(err)
+	}
+	refused(rules, "no such file", "as they were when it began")
+	if err := os.WriteFile(rules, []byte(rule), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = reopen(t.Context(), dir); err != nil {
+		t.Errorf("the rules are back: %v", err)
+	} else if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
+	for name, change := range map[string]func(*store.Head, *measurement.Trial){
+		"another order": func(_ *store.Head, trial *measurement.Trial) { trial.Order++ },
+		"another trial": func(_ *store.Head, trial *measurement.Trial) { trial.ID = "b07-x" },
+		"another path":  func(_ *store.Head, trial *measurement.Trial) { trial.Path = "x" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := reopen(t.Context(), begun(t, change))
+			if err == nil {
+				r.store.Close()
+				t.Fatal("trials of another plan are gone on with")
+			}
+			if !strings.Contains(err.Error(), "plans otherwise") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// stand is a testbed as far as a session knows it before the first trial.
+type stand struct{ runner.Testbed }
+
+func (stand) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
+func (stand) Environment() map[string]string { return map[string]string{"setting": "new"} }
+func (stand) Facts() []string                { return nil }
+
+// What is different when a run goes on is told, kept and reported.
+func TestResumeNamesWhatIsDifferent(t *testing.T) {
+	dir := begun(t, func(head *store.Head, _ *measurement.Trial) { head.RuleFiles = nil })
+	r, err := reopen(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.store.Close()
+	var told strings.Builder
+	if err := r.enter(t.Context(), stand{}, newProgress(&told, false, experiment.Plan{})); err != nil {
+		t.Fatal(err)
+	}
+	result, err := storedResult(context.WithoutCancel(t.Context()), r.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 1 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
+		t.Errorf("environment %v, resumed %+v", result.Environment, result.Resumed)
+	}
+	notes := strings.Join(result.Notes, "\n")
+	for _, text := range []string{notes, told.String()} {
+		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + runner.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
+			if !strings.Contains(text, want) {
+				t.Errorf("it is not said that %q:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "load_average") {
+			t.Errorf("the load, which always differs, is named:\n%s", text)
+		}
+	}
+	if !strings.Contains(notes, "did not record the texts of its rule files") {
+		t.Errorf("the notes do not say that the rules are not known:\n%s", notes)
+	}
+	// The rules are from here on those of the run.
+	if err := os.WriteFile("mine/rules/my.rules", []byte("# another\n"+rule), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reopen(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "has changed") {
+		t.Errorf("%v", err)
+	}
+}
