@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/lab", "internal/agent", "internal/store"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
-	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/idps"},
+	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/idps", "internal/neighbour"},
 	{"internal/measurement"},
 }
 

@@ -211,11 +211,13 @@ func carryOut(ctx context.Context, s streams, f runFlags, r *session) (err error
 	return errors.Join(err, printResult(s, result, r.store.Dir(), f.json))
 }
 
-// note keeps a sentence about the run, once.
-func (r *session) note(sentence string) {
-	if !slices.Contains(r.head.Notes, sentence) {
-		r.head.Notes = append(r.head.Notes, sentence)
+// note keeps a sentence about the run, once, and says whether it is new.
+func (r *session) note(sentence string) bool {
+	if slices.Contains(r.head.Notes, sentence) {
+		return false
 	}
+	r.head.Notes = append(r.head.Notes, sentence)
+	return true
 }
 
 // build builds the paths of the run, by the same rules every time.
@@ -236,6 +238,8 @@ func (r *session) build(ctx context.Context) (runner.Testbed, error) {
 func (r *session) measure(ctx context.Context, s streams, f runFlags) (*measurement.Result, error) {
 	show := newProgress(s.err, f.quiet, r.plan)
 	show.Begin(r.e, r.plan, r.store.Dir())
+	others := joinCompany(r, show)
+	defer others.leave()
 	testbed, err := r.build(ctx)
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))
@@ -251,9 +255,14 @@ func (r *session) measure(ctx context.Context, s streams, f runFlags) (*measurem
 				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
 			}
 			show.Event(event)
+			if event.Finished != nil && others.look() {
+				// At once, should this run be killed; an error is told at the end.
+				_ = r.store.SetHead(r.head)
+			}
 		},
 	})
 	show.End()
+	others.leave()
 	if errors.Is(runErr, runner.ErrFault) {
 		r.note(fmt.Sprintf("The run %v.", runErr))
 	}

@@ -1,0 +1,189 @@
+package neighbour
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// folderName is below the folder for temporary files.
+	folderName = "hopbench-running"
+	// patience is how long a neighbour may take to say who it is. One that was
+	// stopped (SIGSTOP) answers later, and then knows of us.
+	patience = time.Second
+	// staleAfter is how old a socket must be at which nobody listens before it is
+	// removed: one that is younger may be about to be listened at.
+	staleAfter = time.Minute
+	// maxCalled, maxMet and maxBytes bound what others can make of the folder.
+	maxCalled = 1000
+	maxMet    = 100
+	maxBytes  = 4096
+)
+
+// Presence is a run that others can find.
+type Presence struct {
+	self     []byte
+	folder   *os.File
+	name     string // of the socket
+	listener *net.UnixListener
+	done     sync.WaitGroup
+
+	mu  sync.Mutex
+	met []Run
+}
+
+// Join makes a run known to those that are under way on this machine, and to
+// those that begin until Leave. When it returns, Met has the former.
+func Join(self Run) (*Presence, error) {
+	p := &Presence{name: fmt.Sprintf("%016x", rand.Uint64())}
+	var err error
+	if p.self, err = json.Marshal(self); err != nil {
+		return nil, fmt.Errorf("say what this run is: %w", err)
+	}
+	if p.folder, err = openFolder(filepath.Join(os.TempDir(), folderName)); err != nil {
+		return nil, err
+	}
+	if err := p.listen(); err != nil {
+		return nil, errors.Join(fmt.Errorf("be found in %s: %w", p.folder.Name(), err), p.Leave())
+	}
+	p.callAll()
+	return p, nil
+}
+
+// openFolder opens the folder that all users share, and makes it if need be.
+func openFolder(path string) (*os.File, error) {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the folder of running measurements: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of running measurements: %w; remove it if it is no folder", err)
+	}
+	// As /tmp: everybody may put a socket there, and nobody take another's away.
+	// It is asked of the open folder, which no other can have taken the place of.
+	const shared = fs.ModeSticky | 0o777
+	info, err := f.Stat()
+	if err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid()) && info.Mode()&(fs.ModeSticky|fs.ModePerm) != shared {
+		err = f.Chmod(shared)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("share the folder of running measurements: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// path leads to an entry of the folder, however long the folder's own path is:
+// a socket's address has 108 bytes (unix(7)).
+func (p *Presence) path(name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", p.folder.Fd(), name)
+}
+
+func (p *Presence) listen() error {
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: p.path(p.name)})
+	if err != nil {
+		return err
+	}
+	p.listener = listener
+	p.done.Go(func() {
+		for {
+			conn, err := p.listener.AcceptUnix()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil { // such as no descriptor left: a neighbour is missed
+				time.Sleep(patience / 10)
+				continue
+			}
+			// One after the other: what a caller says waits for us in its socket.
+			p.greet(conn)
+		}
+	})
+	return os.Chmod(p.path(p.name), 0o666) // other users, too
+}
+
+// callAll tells those who are there already.
+func (p *Presence) callAll() {
+	entries, _ := p.folder.ReadDir(maxCalled) // what cannot be read is not seen
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for _, entry := range entries {
+		if entry.Name() == p.name || entry.Type() != fs.ModeSocket {
+			continue
+		}
+		calls.Go(func() {
+			conn, err := net.DialTimeout("unix", p.path(entry.Name()), patience)
+			if errors.Is(err, unix.ECONNREFUSED) {
+				if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
+					_ = os.Remove(p.path(entry.Name())) // it may be another user's, who may do it
+				}
+			}
+			if err == nil {
+				p.greet(conn.(*net.UnixConn))
+			}
+		})
+	}
+}
+
+// greet meets whoever is at the other end. Who says nothing is somebody, too.
+func (p *Presence) greet(conn *net.UnixConn) {
+	if run, err := p.exchange(conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		p.meet(run)
+	}
+}
+
+// exchange says who this is and hears who that is.
+func (p *Presence) exchange(conn *net.UnixConn) (run Run, err error) {
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return run, err
+	}
+	// Who has left meanwhile cannot hear it, but has said who it was.
+	if _, err := conn.Write(p.self); err == nil {
+		_ = conn.CloseWrite()
+	}
+	text, err := io.ReadAll(io.LimitReader(conn, maxBytes))
+	if err != nil {
+		return run, err
+	}
+	return run, json.Unmarshal(text, &run)
+}
+
+func (p *Presence) meet(run Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := func(other Run) bool { return other.Experiment == run.Experiment && other.Started.Equal(run.Started) }
+	if len(p.met) < maxMet && !slices.ContainsFunc(p.met, known) {
+		p.met = append(p.met, run)
+	}
+}
+
+// Met are the runs that were under way at the same time so far, those of the
+// same experiment and start once. What one did not say is empty.
+func (p *Presence) Met() []Run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.met)
+}
+
+// Leave ends the presence.
+func (p *Presence) Leave() error {
+	var err error
+	if p.listener != nil {
+		err = p.listener.Close() // removes the socket
+		p.done.Wait()
+	}
+	return errors.Join(err, p.folder.Close())
+}
