@@ -21,7 +21,7 @@ import (
 type runSummary struct {
 	Folder     string    `json:"folder"`
 	Experiment string    `json:"experiment"`
-	Started    time.Time `json:"started"`
+	Started    time.Time `json:"started,omitzero"`
 	Seed       uint64    `json:"seed"`
 	Trials     int       `json:"trials"`
 	Planned    int       `json:"planned_trials"`

@@ -106,7 +106,8 @@ func (s *Store) inTransaction(do func(*sql.Tx) error) error {
 		return err
 	}
 	if err := do(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
+		_ = tx.Rollback() // which a full disk has done already, and calls a mistake then
+		return err
 	}
 	return tx.Commit()
 }
