@@ -43,7 +43,7 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 func (p *progress) Facts(facts []string) {
 	for _, fact := range facts {
 		if !p.quiet {
-			p.lasting("note: %s", fact)
+			p.lasting("note: %s", shown(fact))
 		}
 	}
 }

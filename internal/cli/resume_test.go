@@ -142,7 +142,10 @@ func (stand) Facts() []string                { return nil }
 
 // What is different when a run goes on is told, kept and reported.
 func TestResumeNamesWhatIsDifferent(t *testing.T) {
-	dir := begun(t, func(head *store.Head, _ *measurement.Trial) { head.RuleFiles = nil })
+	dir := begun(t, func(head *store.Head, _ *measurement.Trial) {
+		head.RuleFiles = nil
+		head.Environment["host"] = hostile // it may be a stranger's run
+	})
 	r, err := reopen(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +155,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	if err := r.enter(t.Context(), stand{}, newProgress(&told, false, experiment.Plan{})); err != nil {
 		t.Fatal(err)
 	}
+	onlyPrintable(t, told.String())
 	result, err := storedResult(context.WithoutCancel(t.Context()), r.store)
 	if err != nil {
 		t.Fatal(err)
