@@ -89,10 +89,14 @@ func TestResumeByTheSameRules(t *testing.T) {
 	}
 	refused := func(want ...string) {
 		t.Helper()
-		status, _, stderr := command(t, "run", "--resume", dir)
-		for _, words := range append(want, "rules", "run") {
-			if status != exitUsage || !strings.Contains(stderr, words) {
-				t.Errorf("status %d, and not %q: %s", status, words, stderr)
+		r, err := reopen(t.Context(), dir)
+		if err == nil {
+			r.store.Close()
+			t.Fatal("other rules are gone on with")
+		}
+		for _, words := range append(want, "rule", dir) {
+			if !strings.Contains(err.Error(), words) {
+				t.Errorf("it is not said that %q: %v", words, err)
 			}
 		}
 	}

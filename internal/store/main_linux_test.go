@@ -295,7 +295,15 @@ func readOnly(dir string) error {
 			wrong = append(wrong, fmt.Errorf("%s: %w", entry.Name(), err))
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "*"))
+	// What was finished is read as it is: nothing is copied for it.
+	temporary := os.TempDir()
+	if err := os.Setenv("TMPDIR", filepath.Join(temporary, "nowhere")); err != nil {
+		return err
+	}
+	if err := holds(filepath.Join(dir, "finished"), written); err != nil {
+		wrong = append(wrong, fmt.Errorf("without a folder for temporary files: %w", err))
+	}
+	left, err := filepath.Glob(filepath.Join(temporary, "*"))
 	if len(left) > 0 {
 		wrong = append(wrong, fmt.Errorf("left behind: %v", left))
 	}
