@@ -2,54 +2,57 @@ package soak
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os/exec"
-	"strconv"
-	"strings"
+	"regexp"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // mix is the clients of a soak.
 type mix struct {
 	tally
-	addr    netip.AddrPort
-	program string // hopbench, for clients that are killed or stopped
-	iperf3  string // "" when there is none, or the server does not speak its protocol
-	seed    uint64
+	*server
+	honest       honest
+	iperf3, curl string  // "" when there is none
+	loads        starter // of processes whose work is not to take the server's processors
+	fair         starter // of the others
+	seed         uint64
+	deeds        []deed       // of bad clients
+	dealt        atomic.Int64 // how many of them began
 }
 
-func newMix(t *testing.T, addr netip.AddrPort, program string, seed uint64) *mix {
-	return &mix{tally: tally{n: map[string]int{}}, addr: addr, program: program, seed: seed, iperf3: findIPerf3(t, addr)}
-}
+// loadNice leaves the server its processors: its clients would be elsewhere.
+const loadNice = 10
 
-func findIPerf3(t *testing.T, addr netip.AddrPort) string {
-	path, err := exec.LookPath("iperf3")
-	if err != nil {
-		t.Log("no iperf3 clients: it is not installed")
-		return ""
+func newMix(t *testing.T, s *server, seed uint64) *mix {
+	m := &mix{tally: newTally(), server: s, seed: seed, loads: newStarter(t, loadNice), fair: newStarter(t, 0)}
+	m.iperf3, m.curl = find(t, "iperf3"), find(t, "curl")
+	wanted := regexp.MustCompile(*only)
+	m.deeds = slices.DeleteFunc(slices.Clone(badDeeds), func(d deed) bool { return !wanted.MatchString(d.name) })
+	if len(m.deeds) == 0 {
+		t.Fatalf("no bad client is %q", *only)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, path, iperf3Args(addr)...).CombinedOutput(); err != nil {
-		t.Logf("no iperf3 clients: the server does not serve them: %v: %s", err, strings.TrimSpace(string(out)))
-		return ""
+	return m
+}
+
+func find(t *testing.T, name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Logf("no %s: it is not installed", name)
 	}
 	return path
-}
-
-func iperf3Args(addr netip.AddrPort, more ...string) []string {
-	return append([]string{"-c", addr.Addr().String(), "-p", strconv.Itoa(int(addr.Port())), "-t", "1"}, more...)
 }
 
 // specs are short tests of every kind that a server takes part in.
@@ -66,15 +69,19 @@ var specs = []measurement.Spec{
 	{Kind: measurement.RR, RequestsPerSecond: 500},
 	{Kind: measurement.CRR, Flows: 2},
 	{Kind: measurement.Load, Flows: 2, IdleDuration: 0.1},
+	{Kind: measurement.FTP, Flows: 2, FileBytes: 10e6},
 	{Kind: measurement.MTU},
 }
 
+// shortTest is the measured time of those that have one, without warm-up.
+const shortTest = 300 * time.Millisecond
+
 // measure does one native test.
-func (m *mix) measure(ctx context.Context, spec measurement.Spec) error {
-	if spec.Kind != measurement.MTU {
-		spec.Duration, spec.MaxWarmup = 0.3, 0.05
+func (m *mix) measure(ctx context.Context, from netip.Addr, spec measurement.Spec) error {
+	if spec.Kind != measurement.MTU && spec.Kind != measurement.FTP {
+		spec.Duration, spec.MaxWarmup = measurement.Seconds(shortTest.Seconds()), 0.05
 	}
-	_, err := probe.Run(ctx, probe.Request{ID: "soak", Spec: spec, Target: m.addr}, nil)
+	_, err := probe.Run(ctx, probe.Request{ID: "soak", Spec: spec, Target: m.of(from), Source: from}, nil)
 	return err
 }
 
@@ -82,9 +89,9 @@ func (m *mix) measure(ctx context.Context, spec measurement.Spec) error {
 // good is there before it is counted.
 func (m *mix) warmUp(t *testing.T) {
 	for _, spec := range specs {
-		err := m.measure(t.Context(), spec)
+		err := m.measure(t.Context(), m.v4.Addr(), spec)
 		switch {
-		case unsupported(err):
+		case outcome(err) == string(probe.Unsupported):
 			t.Logf("no clients of this kind: %v", err)
 		case err != nil:
 			t.Errorf("the only client of an idle server is not served: %s %s: %v", spec.Kind, spec.Direction, err)
@@ -92,127 +99,129 @@ func (m *mix) warmUp(t *testing.T) {
 	}
 }
 
-func unsupported(err error) bool {
-	if errors.Is(err, sockets.ErrUnsupported) {
-		return true
-	}
-	known, ok := errors.AsType[*probe.Error](err)
-	return ok && known.Reason == probe.Unsupported
+// client does one deed after the other.
+type client struct {
+	*mix
+	from netip.Addr
+	r    *rand.Rand
+}
+
+// deed is what a client does, with the name under which it is counted.
+type deed struct {
+	name string
+	do   func(*client, context.Context, string)
 }
 
 // run has the workers do one thing after the other until ctx ends.
 func (m *mix) run(ctx context.Context) {
-	deeds := []func(context.Context, *rand.Rand){m.native, m.native, m.native, m.stock, m.garbage, m.datagrams, m.hold, m.kill, m.stop}
+	ordinary := []deed{
+		{"native", (*client).native}, {"native", (*client).native}, {"native", (*client).native},
+		{"iperf3", (*client).stock}, {"ftp fetch", (*client).fetch},
+		{"garbage over TCP", (*client).garbage}, {"garbage over UDP", (*client).datagrams}, {"held open", (*client).hold},
+		{"killed", (*client).kill}, {"suspended", (*client).suspend},
+	}
 	var all sync.WaitGroup
 	for i := range workers {
+		c := &client{mix: m, from: ordinaryAddress(i), r: rand.New(rand.NewPCG(m.seed, uint64(i)))}
 		all.Go(func() {
-			r := rand.New(rand.NewPCG(m.seed, uint64(i)))
 			for ctx.Err() == nil {
-				deeds[r.IntN(len(deeds))](ctx, r)
+				one := ordinary[c.r.IntN(len(ordinary))]
+				one.do(c, ctx, one.name)
 			}
 		})
 	}
+	deal := deck(rand.New(rand.NewPCG(m.seed, 1<<32)), m.deeds, &m.dealt)
+	for i := range badWorkers {
+		r := rand.New(rand.NewPCG(m.seed, 1<<33+uint64(i)))
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c := &client{mix: m, from: badAddress(i, m.v6.IsValid() && r.IntN(3) == 0), r: r}
+				one := deal()
+				one.do(c, ctx, one.name)
+			}
+		})
+	}
+	all.Go(func() { m.watchHonest(ctx) })
 	all.Wait()
 }
 
-func (m *mix) native(ctx context.Context, r *rand.Rand) {
-	spec := specs[r.IntN(len(specs))]
-	err := m.measure(ctx, spec)
+// deck deals cards in a random order, each once before any is dealt again.
+func deck(r *rand.Rand, cards []deed, dealt *atomic.Int64) (deal func() deed) {
+	var mu sync.Mutex
+	var left []deed
+	return func() deed {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(left) == 0 {
+			left = slices.Clone(cards)
+			r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		}
+		dealt.Add(1)
+		card := left[0]
+		left = left[1:]
+		return card
+	}
+}
+
+// note counts what became of a client, unless the soak ended it.
+func (c *client) note(ctx context.Context, name string, err error) {
 	if ctx.Err() != nil {
+		c.add(name, "cut short")
 		return
 	}
-	outcome := "served"
-	if known, ok := errors.AsType[*probe.Error](err); ok {
-		outcome = string(known.Reason)
-	}
-	if unsupported(err) {
-		outcome = "not supported"
-	}
-	m.add(fmt.Sprintf("native %s: %s", spec.Kind, outcome))
+	c.add(name, outcome(err))
 }
 
-// stock is an iperf3 client, which may be killed at any time.
-func (m *mix) stock(ctx context.Context, r *rand.Rand) {
-	if m.iperf3 == "" {
-		return
-	}
-	variants := [][]string{{"-P", "2"}, {"-R"}, {"-u", "-b", "50M"}, {"-P", "4", "-R"}}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	if r.IntN(3) == 0 {
-		time.AfterFunc(time.Duration(r.IntN(1500))*time.Millisecond, cancel)
-	}
-	err := exec.CommandContext(ctx, m.iperf3, iperf3Args(m.addr, variants[r.IntN(len(variants))]...)...).Run()
-	switch {
-	case ctx.Err() != nil:
-		m.add("iperf3: killed")
-	case err != nil:
-		m.add("iperf3: failed")
-	default:
-		m.add("iperf3: served")
-	}
+// patience is how long a client is at anything; no deadline of a server is
+// longer for a client that does not do a test.
+const patience = time.Minute
+
+// conn is a connection that ends with the soak, and all of whose operations end
+// in time.
+type conn struct {
+	net.Conn
+	release func() bool
 }
 
-// dial connects; a server that is full refuses.
-func (m *mix) dial(ctx context.Context, network string) net.Conn {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, m.addr.String())
+func (c *conn) Close() error {
+	c.release()
+	return c.Conn.Close()
+}
+
+// dial connects to the server.
+func (c *client) dial(ctx context.Context, network string) (*conn, error) {
+	return c.dialPort(ctx, network, c.of(c.from).Port(), 0)
+}
+
+// dialPort connects to a port of the server, with a receive buffer of so many
+// bytes if not 0.
+func (c *client) dialPort(ctx context.Context, network string, port uint16, buffer int) (*conn, error) {
+	d := net.Dialer{Timeout: patience, Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		outer := raw.Control(func(fd uintptr) {
+			// Else an address has 28 000 ports, those in TIME_WAIT included.
+			err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+			if buffer > 0 && err == nil {
+				err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
+			}
+		})
+		if outer != nil {
+			return outer
+		}
+		return err
+	}}
+	d.LocalAddr = &net.TCPAddr{IP: c.from.AsSlice()}
+	if network == "udp" {
+		d.LocalAddr = &net.UDPAddr{IP: c.from.AsSlice()}
+	}
+	raw, err := d.DialContext(ctx, network, netip.AddrPortFrom(c.of(c.from).Addr(), port).String())
 	if err != nil {
-		m.add(network + " connection: refused")
-		return nil
+		return nil, err
 	}
-	return c
-}
-
-// beginnings are what garbage hides behind: nothing, the native preface, a
-// frame after it, and an iperf3 cookie.
-var beginnings = []string{"", "\xf0hopbnc\x01", "\xf0hopbnc\x01\x01\x00\x00\x00\x00\x00\x00\x10", "4vu74r65ppha3gibjwvkt3z42qjljbf5pqjz\x00"}
-
-func (m *mix) garbage(ctx context.Context, r *rand.Rand) {
-	c := m.dial(ctx, "tcp")
-	if c == nil {
-		return
+	if err := raw.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		raw.Close()
+		return nil, err
 	}
-	defer c.Close()
-	if c.SetDeadline(time.Now().Add(2*time.Second)) != nil {
-		return
-	}
-	text := append([]byte(beginnings[r.IntN(len(beginnings))]), randomBytes(r, r.IntN(64<<10))...)
-	_, _ = c.Write(text)            // the server may have hung up
-	_, _ = c.Read(make([]byte, 64)) // it may answer, too
-	m.add("garbage over TCP")
-}
-
-func randomBytes(r *rand.Rand, n int) []byte {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = byte(r.Uint32())
-	}
-	return out
-}
-
-func (m *mix) datagrams(ctx context.Context, r *rand.Rand) {
-	c := m.dial(ctx, "udp")
-	if c == nil {
-		return
-	}
-	defer c.Close()
-	for range 100 {
-		_, _ = c.Write(randomBytes(r, 1+r.IntN(1400))) // may be refused by ICMP
-	}
-	m.add("garbage over UDP")
-}
-
-// hold keeps a connection open and silent, before or after a beginning.
-func (m *mix) hold(ctx context.Context, r *rand.Rand) {
-	c := m.dial(ctx, "tcp")
-	if c == nil {
-		return
-	}
-	defer c.Close()
-	_, _ = c.Write([]byte(beginnings[r.IntN(len(beginnings))]))
-	pause(ctx, time.Duration(r.IntN(7000))*time.Millisecond)
-	m.add("held open")
+	return &conn{raw, context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })}, nil
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -222,50 +231,20 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// client starts hopbench test as a process.
-func (m *mix) client(r *rand.Rand) *exec.Cmd {
-	kinds := [][]string{{"--only", "tcp", "--flows", "4"}, {"--only", "tcp", "--reverse"}, {"--only", "rr"}, {"--only", "rr", "--udp"}}
-	c := exec.Command(m.program, append([]string{"test", m.addr.String(), "--quiet", "--duration", "3s"}, kinds[r.IntN(len(kinds))]...)...)
-	if err := c.Start(); err != nil {
-		m.add("hopbench test: not started")
-		return nil
+// stay is how long a bad client holds what it got: some seconds, and now and
+// then half a minute.
+func (c *client) stay(ctx context.Context) {
+	most := 5 * time.Second
+	if c.r.IntN(8) == 0 {
+		most = 30 * time.Second
 	}
-	return c
+	pause(ctx, 500*time.Millisecond+time.Duration(c.r.Int64N(int64(most))))
 }
 
-// kill ends a client without a word.
-func (m *mix) kill(ctx context.Context, r *rand.Rand) {
-	c := m.client(r)
-	if c == nil {
-		return
+func randomBytes(r *rand.Rand, n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(r.Uint32())
 	}
-	pause(ctx, time.Duration(r.IntN(2500))*time.Millisecond)
-	m.end(c, "killed")
-}
-
-// stop suspends a client in the middle of its test; some go on after a while.
-func (m *mix) stop(ctx context.Context, r *rand.Rand) {
-	c := m.client(r)
-	if c == nil {
-		return
-	}
-	pause(ctx, time.Duration(200+r.IntN(1500))*time.Millisecond)
-	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
-		m.end(c, "done before it was stopped")
-		return
-	}
-	pause(ctx, time.Duration(1000+r.IntN(9000))*time.Millisecond)
-	if r.IntN(2) == 0 {
-		_ = c.Process.Signal(syscall.SIGCONT) // it exists until it is waited for
-		pause(ctx, 2*time.Second)
-		m.end(c, "stopped, continued")
-		return
-	}
-	m.end(c, "stopped, killed")
-}
-
-func (m *mix) end(c *exec.Cmd, how string) {
-	_ = c.Process.Kill() // it may have ended
-	_ = c.Wait()         // by the signal
-	m.add("hopbench test: " + how)
+	return out
 }

@@ -1,0 +1,164 @@
+package soak
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// Crowds ask for more than their share of what a server has.
+
+const tenMinutes = 600
+
+// silent connects and says nothing, and comes back when the server hangs up.
+func (c *client) silent(ctx context.Context, name string) {
+	held := crowd(ctx, c, name, 400, func(int) (*conn, error) { return c.dial(ctx, "tcp") })
+	c.stay(ctx)
+	closeAll(held)
+}
+
+// alike opens connections of one session with one spec.
+func (c *client) alike(ctx context.Context, name string, n int, spec measurement.Spec, flow func(i int) int) []*bench {
+	session := c.session()
+	return crowd(ctx, c, name, n, func(i int) (*bench, error) {
+		b, err := c.join(ctx, protocol.Identity{Session: session, Flow: flow(i)}, protocol.Open{Spec: spec})
+		if err != nil {
+			return nil, err
+		}
+		if err := b.start(ctx, c); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		return b, nil
+	})
+}
+
+func each(i int) int { return i }
+func zero(int) int   { return 0 }
+
+// threads is one rr test with a thread of the server's for each connection.
+func (c *client) threads(ctx context.Context, name string) {
+	spec := shortRR
+	spec.Duration, spec.Flows = tenMinutes, 10_000
+	held := c.alike(ctx, name, 400, spec, each)
+	c.stay(ctx)
+	closeAll(held)
+}
+
+// samplers are rr tests that ask to sample the server's host, and are idle.
+func (c *client) samplers(ctx context.Context, name string) {
+	spec := shortRR
+	spec.Duration = tenMinutes
+	held := crowd(ctx, c, name, 300, func(int) (*bench, error) {
+		b, err := c.join(ctx, protocol.Identity{Session: c.session()}, protocol.Open{Spec: spec, HostSeries: true})
+		if err != nil {
+			return nil, err
+		}
+		if err := b.start(ctx, c); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		return b, nil
+	})
+	c.stay(ctx)
+	closeAll(held)
+}
+
+// spin has the server poll for requests that do not come.
+func (c *client) spin(ctx context.Context, name string) {
+	spec := shortRR
+	spec.Duration, spec.Spin = tenMinutes, true
+	held := crowd(ctx, c, name, 4, func(int) (*bench, error) { return c.start(ctx, spec) })
+	c.stay(ctx)
+	closeAll(held)
+}
+
+// mixed is one session with an FTP server in every connection, all the same flow.
+func (c *client) mixed(ctx context.Context, name string) {
+	spec := measurement.Spec{Kind: measurement.FTP, Flows: 1, Direction: measurement.Receive, FileBytes: 1 << 30}
+	session := c.session()
+	held := crowd(ctx, c, name, 200, func(int) (*bench, error) {
+		return c.join(ctx, protocol.Identity{Session: session}, protocol.Open{Spec: spec})
+	})
+	if len(held) > 1 && ctx.Err() == nil {
+		c.finding("a session has the same flow more than once")
+	}
+	c.stay(ctx)
+	closeAll(held)
+}
+
+// otherAddress joins the session of another address. It must not learn the
+// cookie with which that is answered over UDP.
+func (c *client) otherAddress(ctx context.Context, name string) {
+	spec := shortRR
+	spec.Protocol, spec.ResponseBytes, spec.Duration = measurement.OverUDP, largestPacket, tenMinutes
+	id := protocol.Identity{Session: c.session()}
+	first, err := c.join(ctx, id, protocol.Open{Spec: spec})
+	c.note(ctx, name, err)
+	if err != nil {
+		return
+	}
+	defer first.Close()
+	other := *c
+	other.from = badAddress((int(c.r.Uint32N(badAddresses-1))+1+c.index())%badAddresses, c.from.Is6())
+	second, err := other.join(ctx, id, protocol.Open{Spec: spec})
+	c.note(ctx, name+", second", err)
+	if err != nil {
+		return
+	}
+	defer second.Close()
+	if bytes.Equal(first.ready.Cookie, second.ready.Cookie) {
+		c.finding("who joins a session from another address gets its cookie")
+	}
+	// A packet from an address that has a connection, with the cookie of another's.
+	udp, err := c.dial(ctx, "udp")
+	if err != nil {
+		return
+	}
+	defer udp.Close()
+	if udp.SetReadDeadline(time.Now().Add(time.Second)) != nil {
+		return
+	}
+	_, _ = udp.Write(packet(second.ready.Cookie, kindRequest, 1)) // no answer is what is expected
+	if n, err := udp.Read(make([]byte, largestPacket)); err == nil {
+		c.finding("a packet of %d bytes with another address's cookie is answered with %d", packetBytes, n)
+	}
+}
+
+// index is the number of a bad client's address.
+func (c *client) index() int {
+	for i := range badAddresses {
+		if c.from == badAddress(i, c.from.Is6()) {
+			return i
+		}
+	}
+	return 0
+}
+
+// transactions are those of one crr test, each of which asks for 1 MiB and
+// reads nothing.
+func (c *client) transactions(ctx context.Context, name string) {
+	spec := measurement.Spec{Kind: measurement.CRR, Flows: 1, RequestBytes: 1, ResponseBytes: manyBytes, Duration: tenMinutes}
+	b, err := c.start(ctx, spec)
+	c.note(ctx, name, err)
+	if err != nil {
+		return
+	}
+	defer b.Close()
+	head := make([]byte, protocol.TransactionBytes, protocol.TransactionBytes+1)
+	protocol.PutTransaction(head, b.ready.Cookie)
+	held := crowd(ctx, c, name+", each", 1000, func(int) (*conn, error) {
+		to, err := c.dialPort(ctx, "tcp", c.of(c.from).Port(), 2048)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := to.Write(append(head, 'x')); err != nil {
+			return nil, errors.Join(err, to.Close())
+		}
+		return to, nil
+	})
+	c.stay(ctx)
+	closeAll(held)
+}
