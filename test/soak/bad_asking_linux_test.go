@@ -121,8 +121,8 @@ func (c *client) forge(ctx context.Context, name string) {
 		b, err := c.join(ctx, id, protocol.Open{Spec: spec, HostID: long})
 		c.note(ctx, name, err)
 		if err == nil {
-			err = b.start(ctx, c)
-			_ = b.Close() // it began; that it is cut off is told, too
+			_ = b.start(ctx, c) // that it began is told,
+			_ = b.Close()       // and that it is cut off
 		}
 	}
 	to, err := c.greeted(ctx, protocol.Identity{Session: c.session(), Test: steering}, 0)

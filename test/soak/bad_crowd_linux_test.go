@@ -21,29 +21,14 @@ func (c *client) silent(ctx context.Context, name string) {
 	closeAll(held)
 }
 
-// alike opens connections of one session with one spec.
-func (c *client) alike(ctx context.Context, name string, n int, spec measurement.Spec, flow func(i int) int) []*bench {
-	session := c.session()
-	return crowd(ctx, c, name, n, func(i int) (*bench, error) {
-		b, err := c.join(ctx, protocol.Identity{Session: session, Flow: flow(i)}, protocol.Open{Spec: spec})
-		if err != nil {
-			return nil, err
-		}
-		if err := b.start(ctx, c); err != nil {
-			return nil, errors.Join(err, b.Close())
-		}
-		return b, nil
-	})
-}
-
-func each(i int) int { return i }
-func zero(int) int   { return 0 }
-
 // threads is one rr test with a thread of the server's for each connection.
 func (c *client) threads(ctx context.Context, name string) {
 	spec := shortRR
 	spec.Duration, spec.Flows = tenMinutes, 10_000
-	held := c.alike(ctx, name, 400, spec, each)
+	session := c.session()
+	held := crowd(ctx, c, name, 400, func(i int) (*bench, error) {
+		return c.startJoined(ctx, protocol.Identity{Session: session, Flow: i}, protocol.Open{Spec: spec})
+	})
 	c.stay(ctx)
 	closeAll(held)
 }
@@ -53,14 +38,7 @@ func (c *client) samplers(ctx context.Context, name string) {
 	spec := shortRR
 	spec.Duration = tenMinutes
 	held := crowd(ctx, c, name, 300, func(int) (*bench, error) {
-		b, err := c.join(ctx, protocol.Identity{Session: c.session()}, protocol.Open{Spec: spec, HostSeries: true})
-		if err != nil {
-			return nil, err
-		}
-		if err := b.start(ctx, c); err != nil {
-			return nil, errors.Join(err, b.Close())
-		}
-		return b, nil
+		return c.startJoined(ctx, protocol.Identity{Session: c.session()}, protocol.Open{Spec: spec, HostSeries: true})
 	})
 	c.stay(ctx)
 	closeAll(held)
@@ -82,7 +60,7 @@ func (c *client) mixed(ctx context.Context, name string) {
 	held := crowd(ctx, c, name, 200, func(int) (*bench, error) {
 		return c.join(ctx, protocol.Identity{Session: session}, protocol.Open{Spec: spec})
 	})
-	if len(held) > 1 && ctx.Err() == nil {
+	if len(held) > 1 {
 		c.finding("a session has the same flow more than once")
 	}
 	c.stay(ctx)

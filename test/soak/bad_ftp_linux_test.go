@@ -25,16 +25,14 @@ const (
 func (c *client) fetch(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	one := *c
-	if c.v6.IsValid() && c.r.IntN(2) == 0 {
-		one.from = c.v6.Addr()
+	if c.from.Is6() {
 		name += " over IPv6"
 	}
 	if c.curl != "" && c.r.IntN(2) == 0 {
-		one.fetchByCurl(ctx, name)
+		c.fetchByCurl(ctx, name)
 		return
 	}
-	one.note(ctx, name, one.fetchByLibrary(ctx))
+	c.note(ctx, name, c.fetchByLibrary(ctx))
 }
 
 func (c *client) fetchByCurl(ctx context.Context, name string) {

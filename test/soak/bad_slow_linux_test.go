@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -211,7 +212,7 @@ func (c *client) deaf(ctx context.Context, name string) {
 	back, large := shortTCP, shortRR
 	back.Direction, large.ResponseBytes, large.InFlight = measurement.Receive, manyBytes, 8
 	var held []*bench
-	for _, spec := range []measurement.Spec{back, back, large, shortRR} {
+	for _, spec := range slices.Repeat([]measurement.Spec{back, large, back, shortRR}, 4) {
 		to, err := c.greeted(ctx, protocol.Identity{Session: c.session()}, buffer)
 		b := &bench{conn: to, spec: spec}
 		if err == nil {

@@ -63,9 +63,14 @@ func (c *client) greeted(ctx context.Context, id protocol.Identity, buffer int) 
 	return to, nil
 }
 
-// start opens a test and starts it.
+// start opens a test of its own and starts it.
 func (c *client) start(ctx context.Context, spec measurement.Spec) (*bench, error) {
-	b, err := c.open(ctx, spec)
+	return c.startJoined(ctx, protocol.Identity{Session: c.session()}, protocol.Open{Spec: spec})
+}
+
+// startJoined takes a connection of a test beyond START.
+func (c *client) startJoined(ctx context.Context, id protocol.Identity, open protocol.Open) (*bench, error) {
+	b, err := c.join(ctx, id, open)
 	if err != nil {
 		return nil, err
 	}

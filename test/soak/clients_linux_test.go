@@ -106,6 +106,9 @@ type client struct {
 	r    *rand.Rand
 }
 
+// betweenDeeds is the longest pause of a bad client.
+const betweenDeeds = 500 * time.Millisecond
+
 // deed is what a client does, with the name under which it is counted.
 type deed struct {
 	name string
@@ -122,10 +125,11 @@ func (m *mix) run(ctx context.Context) {
 	}
 	var all sync.WaitGroup
 	for i := range workers {
-		c := &client{mix: m, from: ordinaryAddress(i), r: rand.New(rand.NewPCG(m.seed, uint64(i)))}
+		r := rand.New(rand.NewPCG(m.seed, uint64(i)))
 		all.Go(func() {
 			for ctx.Err() == nil {
-				one := ordinary[c.r.IntN(len(ordinary))]
+				c := &client{mix: m, from: ordinaryAddress(i, m.v6.IsValid() && r.IntN(3) == 0), r: r}
+				one := ordinary[r.IntN(len(ordinary))]
 				one.do(c, ctx, one.name)
 			}
 		})
@@ -138,6 +142,7 @@ func (m *mix) run(ctx context.Context) {
 				c := &client{mix: m, from: badAddress(i, m.v6.IsValid() && r.IntN(3) == 0), r: r}
 				one := deal()
 				one.do(c, ctx, one.name)
+				pause(ctx, time.Duration(r.Int64N(int64(betweenDeeds))))
 			}
 		})
 	}
@@ -169,7 +174,9 @@ func (c *client) note(ctx context.Context, name string, err error) {
 		c.add(name, "cut short")
 		return
 	}
-	c.add(name, outcome(err))
+	became := outcome(err)
+	c.add(name, became)
+	c.example(name, became, err)
 }
 
 // patience is how long a client is at anything; no deadline of a server is

@@ -3,7 +3,6 @@ package soak
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +20,7 @@ type serverLog struct {
 	bytes   int
 	lines   int
 	longest int
-	unsafe  string // the first line that could steer a terminal
+	unsafe  string   // the first line that could steer a terminal
 	tail    []string // lines, or, once it is dying, what it said first of that
 	dying   bool
 }
@@ -40,13 +39,12 @@ func (l *serverLog) follow(lines *bufio.Reader) {
 	defer close(l.ended)
 	for {
 		line, err := lines.ReadString('\n')
+		l.reading.Lock()
 		l.add(line)
-		if err != nil {
-			_, _ = io.Copy(io.Discard, lines) // it has ended
-			return
-		}
-		l.reading.Lock() // and on, unless somebody holds it
 		l.reading.Unlock()
+		if err != nil {
+			return // it has ended
+		}
 	}
 }
 
@@ -61,7 +59,7 @@ func (l *serverLog) add(line string) {
 	if l.unsafe == "" && (!utf8.ValidString(text) || strings.IndexFunc(text, unsafe) >= 0) {
 		l.unsafe = text[:min(len(text), maxLine)]
 	}
-	if !l.dying && (strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ")) {
+	if !l.dying && (strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") || strings.HasPrefix(text, "runtime: ")) {
 		l.dying, l.tail = true, nil
 	}
 	if l.dying && len(l.tail) == tailLines {

@@ -22,17 +22,18 @@ const insideEnv = "HOPBENCH_SOAK_INSIDE"
 // badAddresses is how many addresses bad clients have, each of IPv4 and IPv6.
 const badAddresses = 8
 
-// badAddress is where bad client number i connects from; the honest ones do from
-// 127.0.0.1 and ::1, the ordinary ones from ordinaryAddress. IPv6 clients are
-// told apart by their /64.
-func badAddress(i int, v6 bool) netip.Addr {
-	if v6 {
-		return netip.MustParseAddr(fmt.Sprintf("fd00:0:0:%d::1", 2+i))
-	}
-	return netip.AddrFrom4([4]byte{127, 0, 0, byte(2 + i)})
-}
+// badAddress is where bad client number i connects from, ordinaryAddress where
+// an ordinary one does; the honest ones do from 127.0.0.1 and ::1. Those of IPv6
+// have a /64 each.
+func badAddress(i int, v6 bool) netip.Addr      { return addressOf(0, 2+i, v6) }
+func ordinaryAddress(i int, v6 bool) netip.Addr { return addressOf(1, 2+i, v6) }
 
-func ordinaryAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}) }
+func addressOf(group, i int, v6 bool) netip.Addr {
+	if v6 {
+		return netip.MustParseAddr(fmt.Sprintf("fd00:0:%d:%d::1", group, i))
+	}
+	return netip.AddrFrom4([4]byte{127, 0, byte(group), byte(i)})
+}
 
 // TestMain runs the tests in a network namespace in which all addresses are
 // loopback's, so that an open server there is reached by nobody else and
@@ -94,8 +95,12 @@ func network(t *testing.T) (v6 bool) {
 	if err != nil {
 		t.Fatalf("set up the loopback interface: %v", err)
 	}
-	for i := range badAddresses {
-		address := &netlink.Addr{IPNet: &net.IPNet{IP: badAddress(i, true).AsSlice(), Mask: net.CIDRMask(128, 128)}, Flags: unix.IFA_F_NODAD}
+	for i := range badAddresses + workers {
+		ip := badAddress(i, true)
+		if i >= badAddresses {
+			ip = ordinaryAddress(i-badAddresses, true)
+		}
+		address := &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(128, 128)}, Flags: unix.IFA_F_NODAD}
 		if err := netlink.AddrAdd(lo, address); err != nil && !errors.Is(err, unix.EEXIST) {
 			t.Logf("over IPv4 alone: %v", err)
 			return false

@@ -73,7 +73,7 @@ func ended(ctx, run context.Context, said string, err error) string {
 			return string(reason)
 		}
 	}
-	return "failed"
+	return failed
 }
 
 // beginnings are what garbage hides behind: nothing, the native preface, a

@@ -51,9 +51,13 @@ func build(t *testing.T) (program string) {
 	return program
 }
 
-func startServer(t *testing.T) *server {
+// startServer starts a program, or that of this source.
+func startServer(t *testing.T, program string) *server {
 	t.Helper()
-	s := &server{program: build(t), log: &serverLog{ended: make(chan struct{})}}
+	if program == "" {
+		program = build(t)
+	}
+	s := &server{program: program, log: &serverLog{ended: make(chan struct{})}}
 	v6 := network(t)
 	var err error
 	if s.group, err = newGroup(t); err != nil {

@@ -16,6 +16,7 @@ const shortLength = 15 * time.Second
 var (
 	length = flag.Duration("soak", shortLength, "how long the mixed clients run")
 	seed   = flag.Uint64("seed", 1, "of what the clients do")
+	path   = flag.String("hopbench", "", "program to hold against the clients; empty builds it")
 	only   = flag.String("only", "", "expression that the names of bad clients match; others do not come")
 )
 
@@ -39,7 +40,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a soak takes its time")
 	}
-	s := startServer(t)
+	s := startServer(t, *path)
 	m := newMix(t, s, *seed)
 	m.warmUp(t)
 	idle := s.idle(t)
@@ -83,6 +84,9 @@ func judgeSamples(t *testing.T, samples []sample, idle, end sample) {
 		{"memory of the control group", func(s sample) float64 { return s.group }},
 	} {
 		before, after := median(first, of.bytes), median(last, of.bytes)
+		if after == 0 {
+			continue // it has none
+		}
 		bound := memoryFactor*before + memorySlack
 		t.Logf("%s: %.1f MB in the first third, %.1f MB in the last, bound %.1f MB; peak %.1f MB", of.what, before/1e6, after/1e6, bound/1e6, peak(samples, of.bytes)/1e6)
 		if after > bound {

@@ -22,11 +22,12 @@ import (
 type tally struct {
 	mu       sync.Mutex
 	n        map[string]map[string]int // by the kind of client and what became of it
+	examples map[string]error          // of outcomes that are to be looked at
 	findings map[string]int
 }
 
 func newTally() tally {
-	return tally{n: map[string]map[string]int{}, findings: map[string]int{}}
+	return tally{n: map[string]map[string]int{}, examples: map[string]error{}, findings: map[string]int{}}
 }
 
 func (c *tally) add(kind, outcome string) {
@@ -42,6 +43,16 @@ func (c *tally) count(kind, outcome string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.n[kind][outcome]
+}
+
+// example keeps an error that is neither a refusal nor an end.
+func (c *tally) example(kind, outcome string, err error) {
+	if outcome != failed && outcome != timedOut {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.examples[kind+", "+outcome] = err
 }
 
 // finding tells of what a server must not do.
@@ -67,12 +78,19 @@ func (c *tally) report(t *testing.T) {
 		fmt.Fprintf(&out, "\n  %-24s %7d   %s", kind, all, strings.Join(parts, ", "))
 	}
 	t.Logf("clients:%s", out.String())
+	for _, what := range slices.Sorted(maps.Keys(c.examples)) {
+		t.Logf("one of %s: %.300v", what, c.examples[what])
+	}
 	for _, what := range slices.Sorted(maps.Keys(c.findings)) {
 		t.Errorf("%d times: %s", c.findings[what], what)
 	}
 }
 
-const served = "served"
+const (
+	served   = "served"
+	failed   = "failed"
+	timedOut = string(probe.TimedOut)
+)
 
 // outcome is what an error of a client says of the server, in a few words.
 func outcome(err error) string {
@@ -89,11 +107,11 @@ func outcome(err error) string {
 	case ours:
 		return string(known.Reason)
 	case errors.Is(err, os.ErrDeadlineExceeded), network != nil && network.Timeout():
-		return "timeout"
+		return timedOut
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "closed by the server"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
 	}
-	return "failed"
+	return failed
 }
