@@ -91,6 +91,7 @@ func userNamespace() bool {
 type group struct {
 	dir          string
 	usage        string // the file with the bytes of all kinds
+	events       string // the file that counts the processes that were killed
 	cache, shmem *regexp.Regexp
 }
 
@@ -117,10 +118,12 @@ func newGroup(t *testing.T) (*group, error) {
 		}
 	}
 	g := &group{dir: filepath.Join(parent, groupPrefix+strconv.Itoa(os.Getpid()))}
+	g.events = "memory.oom_control"
 	g.usage, g.cache, g.shmem = "memory.usage_in_bytes", regexp.MustCompile(`(?m)^cache ([0-9]+)$`), regexp.MustCompile(`(?m)^shmem ([0-9]+)$`)
 	limit, swap := "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 	swapped := strconv.Itoa(maxMemory) // memory included
 	if v2 {
+		g.events = "memory.events"
 		g.usage, g.cache = "memory.current", regexp.MustCompile(`(?m)^file ([0-9]+)$`)
 		limit, swap, swapped = "memory.max", "memory.swap.max", "0"
 	}
@@ -182,6 +185,14 @@ func (g *group) remove(t *testing.T) {
 			return
 		}
 	}
+}
+
+var killLine = regexp.MustCompile(`(?m)^oom_kill [1-9]`)
+
+// killed says whether the kernel has ended a process for its memory.
+func (g *group) killed() bool {
+	text, err := os.ReadFile(filepath.Join(g.dir, g.events))
+	return err == nil && killLine.Match(text)
 }
 
 // used is the bytes that the group holds and the kernel cannot take back by

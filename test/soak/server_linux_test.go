@@ -148,6 +148,9 @@ func (s *server) sample(t *testing.T) sample {
 		case <-s.log.ended:
 		case <-time.After(5 * time.Second):
 		}
+		if s.group != nil && s.group.killed() {
+			err = fmt.Errorf("the kernel has killed it for more than %d MB", maxMemory>>20)
+		}
 		t.Fatalf("the server is gone: %v; it said\n%s", err, s.log.last())
 	}
 	return now

@@ -46,8 +46,10 @@ func TestSoak(t *testing.T) {
 	idle := s.idle(t)
 	t.Logf("idle: %v; %v of %d ordinary and %d bad clients at a time, seed %d", idle, *length, workers, badWorkers, *seed)
 
-	samples := s.watchWhile(t, *length, m.run)
-	m.report(t)
+	samples := func() []sample {
+		defer m.report(t) // also when the server is gone
+		return s.watchWhile(t, *length, m.run)
+	}()
 	if n := int(m.dealt.Load()); n < len(m.deeds) {
 		t.Logf("%d of %d kinds of bad clients came", n, len(m.deeds))
 		if *length > time.Minute {
