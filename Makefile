@@ -4,7 +4,7 @@
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make bench-…    measurements; docs/benchmarks.md keeps their results
-# make soak       good and bad clients at one server (SOAK=10m)
+# make soak       honest and bad clients at one server with little to spend (SOAK=10m)
 
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -81,11 +81,13 @@ bench-idps:
 bench-peers: build
 	$(GO) run ./internal/probe/peerbench $(PEERS)
 
-# One server against good and bad clients for a long while.
+# One server, with few processes, descriptors and little memory, against honest
+# and bad clients for a long while. As root it has all its limits. SOAKFLAGS="-seed
+# 2 -only FTP" and the like narrow it.
 SOAK ?= 10m
 .PHONY: soak
 soak:
-	$(GO) test ./test/soak -count=1 -v -timeout 0 -args -soak $(SOAK)
+	$(GO) test ./test/soak -count=1 -v -timeout 0 -args -soak $(SOAK) $(SOAKFLAGS)
 
 .PHONY: generate
 generate:

@@ -95,7 +95,7 @@ func (c *client) wildTest(ctx context.Context, open any) error {
 	}
 	err = protocol.WriteFrame(to, protocol.TypeStart, nil)
 	if err == nil {
-		err = to.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+		err = to.within(ctx, 300*time.Millisecond)
 	}
 	if err == nil {
 		_, _ = to.Write(randomBytes(c.r, c.r.IntN(1<<16))) // the server may have hung up

@@ -21,13 +21,21 @@ func (c *client) silent(ctx context.Context, name string) {
 	closeAll(held)
 }
 
-// threads is one rr test with a thread of the server's for each connection.
+// threads are connections with a thread of the server's each: of one rr test that
+// claims to have many flows, of many rr tests, or of one udp test.
 func (c *client) threads(ctx context.Context, name string) {
-	spec := shortRR
-	spec.Duration, spec.Flows = tenMinutes, 10_000
+	claiming, udp := shortRR, shortTCP
+	claiming.Flows = 10_000
+	udp.Kind, udp.Flows, udp.PacketBytes = measurement.UDP, 400, 1000
+	spec := pick(c, claiming, shortRR, udp)
+	spec.Duration = tenMinutes
 	session := c.session()
 	held := crowd(ctx, c, name, 400, func(i int) (*bench, error) {
-		return c.startJoined(ctx, protocol.Identity{Session: session, Flow: i}, protocol.Open{Spec: spec})
+		id := protocol.Identity{Session: session, Flow: i}
+		if spec.Flows == 0 {
+			id = protocol.Identity{Session: c.session()}
+		}
+		return c.startJoined(ctx, id, protocol.Open{Spec: spec})
 	})
 	c.stay(ctx)
 	closeAll(held)
@@ -96,7 +104,7 @@ func (c *client) otherAddress(ctx context.Context, name string) {
 		return
 	}
 	defer udp.Close()
-	if udp.SetReadDeadline(time.Now().Add(time.Second)) != nil {
+	if udp.within(ctx, time.Second) != nil {
 		return
 	}
 	_, _ = udp.Write(packet(second.ready.Cookie, kindRequest, 1)) // no answer is what is expected

@@ -79,6 +79,10 @@ func (s *iperf3Session) send(v any) error {
 	return err
 }
 
+// iperf3Turn is how long a client waits for its turn, of which a server may make
+// it wait for a minute.
+const iperf3Turn = 5 * time.Second
+
 // iperf3Open connects and sends the cookie, and returns when it is the client's turn.
 func (c *client) iperf3Open(ctx context.Context) (*iperf3Session, error) {
 	to, err := c.dial(ctx, "tcp")
@@ -92,7 +96,13 @@ func (c *client) iperf3Open(ctx context.Context) (*iperf3Session, error) {
 	}
 	_, err = s.Write(s.cookie)
 	if err == nil {
+		err = s.within(ctx, iperf3Turn)
+	}
+	if err == nil {
 		err = s.expect(iperf3Parameters)
+	}
+	if err == nil {
+		err = s.within(ctx, 2*patience)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -138,17 +148,19 @@ func (c *client) noteIPerf3(ctx context.Context, name string, err error) {
 	c.note(ctx, name, err)
 }
 
-// iperf3Streams holds tests with the most streams that there may be.
+// iperf3Streams holds tests with the most streams that there may be, and with
+// fewer where those are refused.
 func (c *client) iperf3Streams(ctx context.Context, name string) {
-	const parallel = 128
 	var held []*iperf3Session
-	for range 4 {
+	for parallel := 128; parallel > 0 && len(held) < 4 && ctx.Err() == nil; {
 		s, err := c.iperf3Start(ctx, map[string]any{"tcp": true, "omit": 0, "time": 300, "parallel": parallel,
 			"bidirectional": true, "len": 131072, "pacing_timer": 1000, "client_version": "3.16"}, 2*parallel)
 		c.noteIPerf3(ctx, name, err)
-		if err == nil {
-			held = append(held, s)
+		if err != nil {
+			parallel /= 2
+			continue
 		}
+		held = append(held, s)
 	}
 	c.stay(ctx)
 	closeAll(held)
@@ -156,13 +168,9 @@ func (c *client) iperf3Streams(ctx context.Context, name string) {
 
 // iperf3Hogs take turns and send next to nothing, for as long as they can.
 func (c *client) iperf3Hogs(ctx context.Context, name string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	var held []*iperf3Session
 	for range 64 {
-		turn, done := context.WithTimeout(ctx, 2*time.Second) // else it waits for a minute
-		s, err := c.iperf3Start(turn, map[string]any{"tcp": true, "omit": 0, "time": 0, "num": 1 << 40, "parallel": 1, "len": 1, "client_version": "3.16"}, 1)
-		done()
+		s, err := c.iperf3Start(ctx, map[string]any{"tcp": true, "omit": 0, "time": 0, "num": 1 << 40, "parallel": 1, "len": 1, "client_version": "3.16"}, 1)
 		c.noteIPerf3(ctx, name, err)
 		if err != nil {
 			break
@@ -193,7 +201,7 @@ func (c *client) iperf3Lies(ctx context.Context, name string) {
 		if err == nil {
 			err = s.send(parameters)
 			if err == nil {
-				_ = s.SetReadDeadline(time.Now().Add(2 * time.Second))
+				_ = s.within(ctx, 2*time.Second) // else it has the longer time
 				err = s.expect(iperf3Streams)
 			}
 			_ = s.Close()

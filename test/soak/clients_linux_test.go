@@ -195,6 +195,14 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// within bounds what is done with the connection from now on.
+func (c *conn) within(ctx context.Context, d time.Duration) error {
+	if err := c.SetDeadline(time.Now().Add(d)); err != nil {
+		return err
+	}
+	return ctx.Err() // its end may have set the deadline just before
+}
+
 // dial connects to the server.
 func (c *client) dial(ctx context.Context, network string) (*conn, error) {
 	return c.dialPort(ctx, network, c.of(c.from).Port(), 0)

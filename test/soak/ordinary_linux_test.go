@@ -87,7 +87,7 @@ func (c *client) garbage(ctx context.Context, name string) {
 		return
 	}
 	defer to.Close()
-	if to.SetDeadline(time.Now().Add(2*time.Second)) != nil {
+	if to.within(ctx, 2*time.Second) != nil {
 		return
 	}
 	text := append([]byte(beginnings[c.r.IntN(len(beginnings))]), randomBytes(c.r, c.r.IntN(64<<10))...)
