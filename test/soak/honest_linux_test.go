@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os/exec"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -29,23 +31,26 @@ const (
 
 // honest is what became of the honest clients.
 type honest struct {
-	mu      sync.Mutex
-	waits   map[string][]time.Duration // from connecting to being served, by kind
-	refused []string
+	mu    sync.Mutex
+	waits map[string][]time.Duration // from connecting to being served, by kind
+	fails map[string][]time.Duration // from connecting to the end of those that were not, by kind and reason
 }
 
 func (h *honest) add(kind string, wait time.Duration, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil {
-		h.refused = append(h.refused, fmt.Sprintf("%s after %v: %v", kind, wait.Round(time.Millisecond), err))
-		return
-	}
 	if h.waits == nil {
-		h.waits = map[string][]time.Duration{}
+		h.waits, h.fails = map[string][]time.Duration{}, map[string][]time.Duration{}
+	}
+	if err != nil {
+		reason := kind + ": " + somePort.ReplaceAllString(err.Error(), ":…")
+		h.fails[reason] = append(h.fails[reason], wait)
+		return
 	}
 	h.waits[kind] = append(h.waits[kind], wait)
 }
+
+var somePort = regexp.MustCompile(`(:| port )[0-9]{4,5}\b`)
 
 // visit is one kind of an honest client's tests: it returns how long it took
 // until the server did what it was asked for.
@@ -167,11 +172,7 @@ func (h *honest) judge(t *testing.T, bounded bool) {
 			t.Errorf("an honest client waited for %v: %s", at(1), kind)
 		}
 	}
-	for i, why := range h.refused {
-		if i == 20 {
-			t.Errorf("and %d more", len(h.refused)-i)
-			break
-		}
-		t.Errorf("an honest client was not served: %s", why)
+	for _, why := range slices.Sorted(maps.Keys(h.fails)) {
+		t.Errorf("%d honest clients were not served, the slowest after %v: %s", len(h.fails[why]), slices.Max(h.fails[why]).Round(time.Millisecond), why)
 	}
 }
