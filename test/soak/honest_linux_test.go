@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -96,21 +97,31 @@ func (c *client) visitRR(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	defer b.Close()
-	answer := make([]byte, 1)
-	if _, err = b.Write([]byte{0}); err == nil {
-		_, err = io.ReadFull(b, answer)
-	}
+	err = b.exchange(0)
 	wait := time.Since(began)
 	if err == nil {
-		_, err = b.Write([]byte{1}) // the last request
-	}
-	if err == nil {
-		_, err = io.ReadFull(b, answer)
+		err = b.exchange(1) // the last request
 	}
 	if err == nil {
 		err = protocol.Expect(b, protocol.TypeReport, protocol.MaxControl, nil)
 	}
 	return wait, err
+}
+
+// exchange sends an rr test's request of one byte and reads the answer, in whose
+// place the server may say why there is none.
+func (b *bench) exchange(request byte) error {
+	if _, err := b.Write([]byte{request}); err != nil {
+		return err
+	}
+	answer := make([]byte, 1)
+	if _, err := io.ReadFull(b, answer); err != nil {
+		return err
+	}
+	if answer[0] == byte(protocol.TypeError) {
+		return protocol.Expect(io.MultiReader(bytes.NewReader(answer), b), protocol.TypeReport, protocol.MaxControl, nil)
+	}
+	return nil
 }
 
 // visitTCP is served by the first bytes.
