@@ -1,5 +1,11 @@
 package measurement
 
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
 // Kind names what a test measures.
 type Kind string
 
@@ -71,116 +77,147 @@ const (
 
 // Spec is what one test asks of the two ends of a path. A zero field means
 // "the default of that kind"; Defaults fills it in, so that what is stored is
-// what was done.
+// what was done. The tag kinds names the kinds of test that use a field; in those of
+// other kinds it is zero.
 type Spec struct {
 	Kind Kind `json:"kind"`
 
 	// Tool of a tcp or udp test.
-	Tool Tool `json:"tool,omitempty"`
+	Tool Tool `json:"tool,omitempty" kinds:"tcp udp"`
 
 	// Duration is the measured time of every kind but ftp, ping, trace and mtu; of
 	// load, that under load. Warm-up comes before it and is not part of it.
-	Duration Seconds `json:"duration_seconds,omitempty"`
+	Duration Seconds `json:"duration_seconds,omitempty" kinds:"tcp udp pps rr crr load"`
 	// MaxWarmup bounds the discarded start of a tcp or load test (the
 	// steadiness test decides within it) and is the fixed discarded start of
 	// the other kinds.
-	MaxWarmup Seconds `json:"max_warmup_seconds,omitempty"`
+	MaxWarmup Seconds `json:"max_warmup_seconds,omitempty" kinds:"tcp udp pps rr crr load"`
 	// IdleDuration is the time before the load of a load test in which the
 	// latency of the idle path is taken.
-	IdleDuration Seconds `json:"idle_duration_seconds,omitempty"`
+	IdleDuration Seconds `json:"idle_duration_seconds,omitempty" kinds:"load"`
 
 	// Flows is the number of parallel connections of a tcp or load test, each
 	// way when the direction is both, of UDP 5-tuples of a udp or pps test,
 	// of connections in progress at a time in a crr test, and of segments of the
 	// file in an ftp test.
-	Flows     int       `json:"flows,omitempty"`
-	Direction Direction `json:"direction,omitempty"` // of tcp, udp, pps and ftp (not both), and load
+	Flows     int       `json:"flows,omitempty" kinds:"tcp udp pps crr load ftp"`
+	Direction Direction `json:"direction,omitempty" kinds:"tcp udp pps load ftp"` // of tcp, udp, pps and ftp (not both), and load
 
 	// FileBytes is the size of an ftp test's file.
-	FileBytes int64 `json:"file_bytes,omitempty"`
+	FileBytes int64 `json:"file_bytes,omitempty" kinds:"ftp"`
 	// FilePath names a file on a stock FTP server, which is then the target of
 	// an ftp test, and has the file's size to say. FileCRC32 is the CRC-32 that
 	// it must have, in eight hexadecimal digits; empty if unknown.
-	FilePath  string `json:"file_path,omitempty"`
-	FileCRC32 string `json:"file_crc32,omitempty"`
+	FilePath  string `json:"file_path,omitempty" kinds:"ftp"`
+	FileCRC32 string `json:"file_crc32,omitempty" kinds:"ftp"`
 
 	// CongestionControl is the algorithm's kernel name; empty leaves the host's.
-	CongestionControl string `json:"congestion_control,omitempty"`
+	CongestionControl string `json:"congestion_control,omitempty" kinds:"tcp load"`
 	// WindowBytes clamps the receive window each TCP flow may advertise
 	// (TCP_WINDOW_CLAMP); 0 leaves autotuning alone.
-	WindowBytes int64 `json:"window_bytes,omitempty"`
+	WindowBytes int64 `json:"window_bytes,omitempty" kinds:"tcp load"`
 	// SendBufferBytes and ReceiveBufferBytes fix the socket buffers (SO_SNDBUF,
 	// SO_RCVBUF, as asked: the kernel doubles them) of tcp, udp, pps and load
 	// tests; 0 leaves autotuning alone (for UDP, the largest buffer allowed).
-	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty"`
-	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty"`
+	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty" kinds:"tcp udp pps load"`
+	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty" kinds:"tcp udp pps load"`
 	// MSSBytes bounds the segments of both ends (TCP_MAXSEG); 0 leaves them.
-	MSSBytes int `json:"mss_bytes,omitempty"`
+	MSSBytes int `json:"mss_bytes,omitempty" kinds:"tcp load"`
 	// PacingBitsPerSecond bounds each TCP flow (SO_MAX_PACING_RATE); 0 does not.
-	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty"`
+	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty" kinds:"tcp load"`
 	// CopyPayload makes the receiver copy the bytes to user space, as an
 	// application would; otherwise it may discard them in the kernel.
-	CopyPayload bool `json:"copy_payload,omitempty"`
+	CopyPayload bool `json:"copy_payload,omitempty" kinds:"tcp udp load"`
 	// SendMethod of a tcp, udp or load test; packets can be sent without a copy only
 	// as fast as they go.
-	SendMethod SendMethod `json:"send_method,omitempty"`
+	SendMethod SendMethod `json:"send_method,omitempty" kinds:"tcp udp load"`
 	// ShareThreads has the flows of a tcp test share the threads of each end,
 	// however few they are, as very many do by themselves: where many tests run
 	// on one host at the same time.
-	ShareThreads bool `json:"share_threads,omitempty"`
+	ShareThreads bool `json:"share_threads,omitempty" kinds:"tcp load"`
 	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
-	MPTCP bool `json:"mptcp,omitempty"`
+	MPTCP bool `json:"mptcp,omitempty" kinds:"tcp load"`
 
 	// DSCP marks the packets of both ends (RFC 2474), 0 to 63; of every kind
 	// but ping and trace.
-	DSCP int `json:"dscp,omitempty"`
+	DSCP int `json:"dscp,omitempty" kinds:"tcp udp pps rr crr load ftp mtu"`
 	// SourcePort is the source's port of the first flow, each further flow
 	// takes the next; 0 leaves the choice to the kernel.
-	SourcePort int `json:"source_port,omitempty"`
+	SourcePort int `json:"source_port,omitempty" kinds:"tcp udp pps rr crr load"`
 	// Device is the source's network interface (SO_BINDTODEVICE).
-	Device string `json:"device,omitempty"`
+	Device string `json:"device,omitempty" kinds:"tcp udp pps rr crr load ftp mtu"`
 
 	// RateBitsPerSecond of the UDP payload of all flows together; 0 is as fast
 	// as the sender can.
-	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
+	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty" kinds:"udp pps"`
 	// PacketBytes is the UDP payload of a udp or pps test; 0 in a udp test is
 	// what fits the path's MTU.
-	PacketBytes int `json:"packet_bytes,omitempty"`
+	PacketBytes int `json:"packet_bytes,omitempty" kinds:"udp pps"`
 	// GSO has the kernel or the network interface cut a large buffer into the
 	// packets (UDP_SEGMENT), GRO has the receiving one join them (UDP_GRO).
-	GSO Switch `json:"gso,omitempty"`
-	GRO Switch `json:"gro,omitempty"`
+	GSO Switch `json:"gso,omitempty" kinds:"udp pps"`
+	GRO Switch `json:"gro,omitempty" kinds:"udp pps"`
 	// LossBound, when above 0, has a udp or pps test search for the highest
 	// rate (up to RateBitsPerSecond, if given) of which no larger fraction is lost.
-	LossBound float64 `json:"loss_bound_fraction,omitempty"`
+	LossBound float64 `json:"loss_bound_fraction,omitempty" kinds:"udp pps"`
 
 	// Protocol of rr and load's latency (tcp or udp), trace (tcp, udp or icmp).
-	Protocol Protocol `json:"protocol,omitempty"`
+	Protocol Protocol `json:"protocol,omitempty" kinds:"rr load trace"`
 	// RequestBytes and ResponseBytes of rr, crr and load's latency.
-	RequestBytes  int `json:"request_bytes,omitempty"`
-	ResponseBytes int `json:"response_bytes,omitempty"`
+	RequestBytes  int `json:"request_bytes,omitempty" kinds:"rr crr load"`
+	ResponseBytes int `json:"response_bytes,omitempty" kinds:"rr crr load"`
 	// RequestsPerSecond makes rr (and load's latency) open-loop: requests leave
 	// at their intended times, whether or not answers came, and latency counts
 	// from the intended time. 0 is closed-loop: an answer releases the next.
-	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
+	RequestsPerSecond float64 `json:"requests_per_second,omitempty" kinds:"rr load"`
 	// InFlight is how many requests of a closed-loop rr test are unanswered at
 	// a time.
-	InFlight int `json:"in_flight,omitempty"`
+	InFlight int `json:"in_flight,omitempty" kinds:"rr"`
 	// Spin has both ends of an rr test poll instead of sleeping until a
 	// message comes: the path without the wake-up, for two whole processors.
-	Spin bool `json:"spin,omitempty"`
+	Spin bool `json:"spin,omitempty" kinds:"rr load"`
 
 	// Count and Interval of ping's echo requests.
-	Count    int     `json:"count,omitempty"`
-	Interval Seconds `json:"interval_seconds,omitempty"`
+	Count    int     `json:"count,omitempty" kinds:"ping"`
+	Interval Seconds `json:"interval_seconds,omitempty" kinds:"ping"`
 	// PayloadBytes is the ICMP payload of ping (default 56, as ping(8)).
-	PayloadBytes int `json:"payload_bytes,omitempty"`
+	PayloadBytes int `json:"payload_bytes,omitempty" kinds:"ping"`
 
 	// MaxHops bounds a trace.
-	MaxHops int `json:"max_hops,omitempty"`
+	MaxHops int `json:"max_hops,omitempty" kinds:"trace"`
 	// Timeout is how long a single ping, trace or mtu probe, or a response of
 	// rr over UDP, is waited for.
-	Timeout Seconds `json:"timeout_seconds,omitempty"`
+	Timeout Seconds `json:"timeout_seconds,omitempty" kinds:"rr load mtu ping trace"`
+}
+
+// fields are those of a Spec, each with the kinds that use it.
+var fields = func() (all []field) {
+	t := reflect.TypeFor[Spec]()
+	for i := range t.NumField() {
+		if kinds, ok := t.Field(i).Tag.Lookup("kinds"); ok {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			all = append(all, field{i, name, strings.Fields(kinds)})
+		}
+	}
+	return all
+}()
+
+type field struct {
+	index int
+	name  string
+	kinds []string
+}
+
+// Foreign names the fields that are set although the test's kind has no use for
+// them, as JSON does.
+func (s Spec) Foreign() (names []string) {
+	v := reflect.ValueOf(s)
+	for _, f := range fields {
+		if !v.Field(f.index).IsZero() && !slices.Contains(f.kinds, string(s.Kind)) {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // Defaults returns s with the zero fields of its kind filled in.

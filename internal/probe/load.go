@@ -107,6 +107,7 @@ func (t *loadTest) measureLoaded(ctx context.Context) error {
 	load := t.req
 	load.Spec.Kind, load.Spec.IdleDuration = measurement.TCP, 0
 	load.Spec.Protocol, load.Spec.RequestBytes, load.Spec.ResponseBytes, load.Spec.RequestsPerSecond = "", 0, 0, 0
+	load.Spec.Timeout, load.Spec.Spin = 0, false
 	load.hooks = &hooks{started: t.loadStarted}
 	group.Go(func() (err error) {
 		defer loadEnded()
