@@ -19,10 +19,10 @@ var layers = [][]string{
 	{"cmd/hopbench"},
 	{"internal/cli"},
 	{"internal/runner", "internal/report"},
-	{"internal/lab", "internal/agent", "internal/store"},
+	{"internal/lab", "internal/agent", "internal/store", "internal/metrics"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
-	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/idps", "internal/neighbour"},
+	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
 	{"internal/measurement"},
 }
 
@@ -42,7 +42,8 @@ var homes = map[string][]string{
 	"github.com/fclairamb/ftpserverlib":        {"internal/ftp"},
 	"github.com/jlaffaye/ftp":                  {"internal/ftp"},
 	"github.com/spf13/afero":                   {"internal/ftp"},
-	"golang.org/x/net":                         {"internal/probe/icmp", "internal/probe/trace", "internal/lab"},
+	"golang.org/x/net":                         {"internal/probe/icmp", "internal/probe/trace", "internal/lab", "internal/metrics"},
+	"github.com/prometheus/client_golang":      {"internal/metrics"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {},
 	"github.com/rogpeppe/go-internal":          {},
 	"pgregory.net/rapid":                       {},

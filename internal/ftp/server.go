@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	library "github.com/fclairamb/ftpserverlib"
@@ -65,6 +66,9 @@ type ServerOptions struct {
 	MaxSessions          int
 	MaxSessionsPerClient int
 	MaxDuration          time.Duration
+	// Admit lets a session of a client begin, until what it returns is called, or says
+	// why not; it may be nil.
+	Admit func(client netip.Addr) (giveBack func(), err error)
 	// Watch is told of each data connection, and what it returns is called
 	// before that is closed; it may be nil.
 	Watch func(net.Conn) func()
@@ -108,7 +112,8 @@ type Server struct {
 	door   net.Listener
 	done   chan struct{} // closed by Close
 	// busy are the sessions and transfers in progress.
-	busy sync.WaitGroup
+	busy  sync.WaitGroup
+	moved atomic.Int64
 
 	mu       sync.Mutex
 	sessions int
@@ -151,6 +156,9 @@ func (s *Server) Serve() error {
 		s.log.Warn("accept an FTP session", "error", err)
 	}
 }
+
+// Moved is how many bytes of files were sent and received so far.
+func (s *Server) Moved() int64 { return s.moved.Load() }
 
 // Close ends every session and transfer and waits for them. It may be called
 // again.
@@ -249,10 +257,19 @@ func (s *Server) admit(c net.Conn) (*session, error) {
 	if most := s.o.MaxSessionsPerClient; most > 0 && s.clients[client] >= most {
 		return nil, fmt.Errorf("there are %d sessions of %v already, as many as one client may have", most, client)
 	}
+	giveBack := func() {}
+	if s.o.Admit != nil {
+		var err error
+		if giveBack, err = s.o.Admit(from); err != nil {
+			return nil, err
+		}
+	}
 	s.sessions++
 	s.clients[client]++
 	s.busy.Add(1)
-	return newSession(c, s), nil
+	x := newSession(c, s)
+	x.giveBack = giveBack
+	return x, nil
 }
 
 // depart forgets a session that has ended.
@@ -265,6 +282,7 @@ func (s *Server) depart(x *session) {
 		delete(s.clients, client)
 	}
 	s.mu.Unlock()
+	x.giveBack()
 	s.busy.Done()
 }
 
@@ -373,7 +391,7 @@ func (l *dataListener) Accept() (net.Conn, error) {
 
 // data makes a connection the session's data connection.
 func (x *session) data(c net.Conn) (net.Conn, error) {
-	d, err := newDataConn(c, &x.pool, nil, x.watch)
+	d, err := newDataConn(c, &x.pool, &x.s.moved, x.watch)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,9 @@ type session struct {
 	net.Conn
 	s      *Server
 	client netip.Addr
-	pool   pool // of the data connection and its listener
+	// giveBack ends what was taken for the session.
+	giveBack func()
+	pool     pool // of the data connection and its listener
 
 	writing sync.Mutex
 	closing sync.Once

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/admission"
 )
 
 // Bounds of iperf3 (src/iperf.h).
@@ -77,6 +79,21 @@ func (p params) omit() time.Duration { return time.Duration(p.Omit) * time.Secon
 
 // length is how long the test is by the clock; 0 when bytes or blocks end it.
 func (p params) length() time.Duration { return time.Duration(p.Time) * time.Second }
+
+// cost is what a server's end takes of its budget, beside the control connection: a
+// thread and a socket for each stream, and its buffer.
+func (p params) cost() admission.Cost {
+	n := int64(p.streams())
+	return admission.Cost{admission.Descriptors: n, admission.Threads: n, admission.Bytes: n * (discardBytes + maxDatagram)}
+}
+
+// leastRate is how many bytes per second have to move lest the test is ended.
+func (p params) leastRate() float64 {
+	if asked := max(p.Rate, p.FQRate) / 8 * float64(p.streams()); asked > 0 {
+		return min(leastRate, asked/ratePart)
+	}
+	return leastRate
+}
 
 // knows says whether the client has at least version 3.minor.
 func (p params) knows(minor int) bool {

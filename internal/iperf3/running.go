@@ -117,8 +117,10 @@ func streamLost(err error) error {
 // watch holds a running test against the limits.
 type watch struct {
 	*session
-	sums  []int64 // of the last ticks
-	still int     // ticks in which nothing moved
+	sums []int64 // of the last ticks
+	// looks counts them; marked is what had moved at the last idleTimeout.
+	looks  int
+	marked int64
 }
 
 func (w *watch) look() error {
@@ -131,11 +133,11 @@ func (w *watch) look() error {
 	if w.params.ServerOutput && len(w.rows)*len(r.bytes) < maxCells {
 		w.rows = append(w.rows, r)
 	}
-	if w.still++; len(w.sums) > 0 && sum != w.sums[len(w.sums)-1] {
-		w.still = 0
-	}
-	if time.Duration(w.still)*tick >= idleTimeout {
-		return refuse(codeNoMessage, "nothing moved for %v", idleTimeout)
+	if w.looks++; time.Duration(w.looks)*tick%idleTimeout == 0 {
+		if least := w.params.leastRate() * idleTimeout.Seconds(); float64(sum-w.marked) < least {
+			return refuse(codeNoMessage, "%d bytes moved in %v, less than the %.0f that keep a test going", sum-w.marked, idleTimeout, least)
+		}
+		w.marked = sum
 	}
 	if w.sums = append(w.sums, sum); len(w.sums) > rateTicks+1 {
 		w.sums = w.sums[1:]

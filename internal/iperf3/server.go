@@ -10,8 +10,10 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -26,8 +28,14 @@ const (
 	turnTimeout = time.Minute
 	// endTimeout is how long after its planned end a test may still end itself.
 	endTimeout = 10 * time.Second
-	// idleTimeout ends a test in which nothing moves, as iperf3 does.
+	// idleTimeout ends a test in which less than leastRate moves, in bytes per second,
+	// or a part of what its client asked for where that is less.
 	idleTimeout = 2 * time.Minute
+	leastRate   = 1000
+	ratePart    = 16
+	// Grace is how long a connection may last beyond MaxDuration: the times above
+	// together.
+	Grace = 2*turnTimeout + 2*streamsTimeout + 8*messageTimeout
 )
 
 // Options configure a Server.
@@ -35,7 +43,10 @@ type Options struct {
 	// Denied, when not empty, says why no client is served.
 	Denied string
 
-	MaxTests    int // at the same time; more wait for their turn
+	// Budget is what tests take from while they last. Those that it has nothing left
+	// for wait for their turn.
+	Budget *admission.Budget
+
 	MaxStreams  int // of one test, each way
 	MaxDuration time.Duration
 	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
@@ -44,6 +55,10 @@ type Options struct {
 	// OnTest is told of the beginning and the end of each test, from several
 	// goroutines at a time; it may be nil.
 	OnTest func(Event)
+
+	// Count is told of each stream, which has moved so many bytes of payload so far,
+	// until what it returns is called.
+	Count func(sends bool, moved func() int64) (done func())
 
 	// Log gets a line per refused or failed test, and at debug level one per
 	// finished test; nil discards them.
@@ -56,7 +71,7 @@ type Server struct {
 	opts    Options
 	log     *slog.Logger
 	payload *sockets.Payload
-	turns   chan struct{} // one element per test in progress
+	ending  atomic.Bool
 
 	mu       sync.Mutex
 	sessions map[cookie]*session
@@ -66,9 +81,9 @@ type Server struct {
 // gate lets one test at a time open UDP streams from an address: a datagram
 // names no test, so its address must.
 type gate struct {
-	turn   chan struct{} // holds one element while a test has it
-	waits  int           // tests that hold it or want it
+	waits  int // tests that hold it or want it
 	holder *session
+	free   chan struct{} // closed, and made anew, when the holder leaves
 }
 
 // NewServer returns a server. Its limits must be positive.
@@ -77,46 +92,60 @@ func NewServer(o Options) *Server {
 	return &Server{
 		opts: o, log: o.Log,
 		payload:  sockets.NewPayload(),
-		turns:    make(chan struct{}, max(o.MaxTests, 1)),
 		sessions: map[cookie]*session{},
 		gates:    map[netip.Addr]*gate{},
 	}
 }
 
-// ServeConn serves one connection, whose first byte was read, until its test
-// has ended; it closes c. Connections are numbered in the order in which they
-// were accepted, because streams have no other order. hold is told what ends
-// the connection from outside.
-func (s *Server) ServeConn(c *net.TCPConn, first byte, order uint64, hold func(stop func())) {
+// Conn is a connection of an iperf3 client whose first byte was read.
+type Conn struct {
+	*net.TCPConn
+	First byte
+	// Order numbers connections as they were accepted, because streams have no other
+	// order.
+	Order uint64
+	// Hold is told what ends the connection from outside, Settle that it is part of a
+	// test that the budget knows.
+	Hold   func(stop func())
+	Settle func()
+}
+
+// Drain has the server begin no more tests.
+func (s *Server) Drain() { s.ending.Store(true) }
+
+// ServeConn serves one connection until its test has ended; it closes c. The error is
+// why the client was refused or its test failed; it is logged already unless it is an
+// *admission.Panic.
+func (s *Server) ServeConn(c *Conn) error {
 	log := s.log.With("client", c.RemoteAddr().String())
 	defer func() {
 		if err := c.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			log.Info("close", "error", err)
 		}
 	}()
-	id, err := readCookie(c, first)
+	id, err := readCookie(c.TCPConn, c.First)
 	if err != nil {
 		log.Warn("iperf3 client refused", "error", err)
-		return
+		return err
 	}
 	if s.opts.Denied != "" {
 		log.Warn("iperf3 client refused", "error", s.opts.Denied)
-		s.deny(c)
-		return
+		s.deny(c.TCPConn)
+		return ErrBusy
 	}
 	t, known := s.sessionOf(id, c, log)
-	if !known {
-		err = t.serve()
-		s.forget(t)
-		if err != nil {
-			log.Warn("iperf3 test failed", "error", err)
+	if known {
+		if err = t.join(c); err != nil {
+			log.Warn("iperf3 stream refused", "error", err)
+			s.deny(c.TCPConn)
 		}
-		return
+		return err
 	}
-	if err := t.join(c, order, hold); err != nil {
-		log.Warn("iperf3 stream refused", "error", err)
-		s.deny(c)
+	defer s.forget(t)
+	if err = admission.Contain(t.serve); err != nil {
+		log.Warn("iperf3 test failed", "error", err)
 	}
+	return err
 }
 
 func readCookie(c *net.TCPConn, first byte) (cookie, error) {
@@ -141,7 +170,7 @@ func (s *Server) deny(c *net.TCPConn) {
 
 // sessionOf finds the test of a cookie, or begins it with c as its control
 // connection.
-func (s *Server) sessionOf(id cookie, c *net.TCPConn, log *slog.Logger) (t *session, known bool) {
+func (s *Server) sessionOf(id cookie, c *Conn, log *slog.Logger) (t *session, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.sessions[id]; t != nil {
@@ -185,7 +214,7 @@ func (s *Server) enter(t *session) (leave func(), err error) {
 	s.mu.Lock()
 	g := s.gates[address]
 	if g == nil {
-		g = &gate{turn: make(chan struct{}, 1)}
+		g = &gate{free: make(chan struct{})}
 		s.gates[address] = g
 	}
 	g.waits++
@@ -195,19 +224,26 @@ func (s *Server) enter(t *session) (leave func(), err error) {
 		defer s.mu.Unlock()
 		if g.holder == t {
 			g.holder = nil
-			<-g.turn
+			close(g.free)
+			g.free = make(chan struct{})
 		}
 		if g.waits--; g.waits == 0 {
 			delete(s.gates, address)
 		}
 	}
-	if err := t.waitTurn(g.turn); err != nil {
+	err = t.await(func() (again <-chan struct{}, err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if g.holder != nil {
+			return g.free, nil
+		}
+		g.holder = t
+		return nil, nil
+	})
+	if err != nil {
 		leave()
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.holder = t
 	return leave, nil
 }
 

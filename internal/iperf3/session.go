@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -25,6 +26,7 @@ type session struct {
 	cookie cookie
 	// control is the control connection, client and local its addresses.
 	control       *net.TCPConn
+	settle        func()
 	client, local netip.AddrPort
 	log           *slog.Logger
 	params        params
@@ -33,6 +35,7 @@ type session struct {
 	facts         []string
 	usage         usage
 	rows          []row
+	counted       []func()
 	ended         time.Duration    // when TEST_END came, since the start
 	remotes       []netip.AddrPort // of UDP streams
 	done          chan struct{}    // closed when the sockets of the streams are
@@ -59,9 +62,9 @@ type hello struct {
 // errVanished says that the client closed its control connection.
 var errVanished = errors.New("the client vanished")
 
-func newSession(s *Server, id cookie, c *net.TCPConn, log *slog.Logger) *session {
+func newSession(s *Server, id cookie, c *Conn, log *slog.Logger) *session {
 	return &session{
-		server: s, cookie: id, control: c, log: log,
+		server: s, cookie: id, control: c.TCPConn, settle: c.Settle, log: log,
 		client: c.RemoteAddr().(*net.TCPAddr).AddrPort(),
 		local:  c.LocalAddr().(*net.TCPAddr).AddrPort(),
 		done:   make(chan struct{}), full: make(chan struct{}),
@@ -71,15 +74,18 @@ func newSession(s *Server, id cookie, c *net.TCPConn, log *slog.Logger) *session
 // serve runs the test from the cookie to its end.
 func (t *session) serve() error {
 	defer t.close()
-	if err := t.waitTurn(t.server.turns); err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.server.deny(t.control)
-			return fmt.Errorf("no turn for a client within %v: this server runs %d tests at the same time", turnTimeout, cap(t.server.turns))
-		}
+	if t.server.ending.Load() {
+		t.server.deny(t.control)
+		return errors.New("this server is ending: no new tests")
+	}
+	giveBack, err := t.take(admission.Cost{admission.Tests: 1, admission.Descriptors: 1})
+	if err != nil {
+		t.server.deny(t.control)
 		return err
 	}
-	defer func() { <-t.server.turns }()
-	err := t.phases()
+	defer giveBack()
+	t.settle()
+	err = t.phases()
 	if r := new(refusal); errors.As(err, &r) {
 		return errors.Join(err, t.refuse(r))
 	}
@@ -90,6 +96,14 @@ func (t *session) phases() (err error) {
 	if err := t.exchangeParams(); err != nil {
 		return err
 	}
+	giveBack, err := t.take(t.params.cost())
+	if err != nil {
+		if r, ok := errors.AsType[*admission.Refusal](err); ok {
+			return refuse(codeStreams, "%v", r)
+		}
+		return err
+	}
+	defer giveBack()
 	ended := t.announce()
 	defer func() { ended(err) }()
 	if err := t.open(); err != nil {
@@ -133,28 +147,53 @@ func (t *session) refuse(r *refusal) error {
 	return nil
 }
 
-// waitTurn puts an element into turns as soon as there is room, unless the
-// client vanishes or turnTimeout passes before.
-func (t *session) waitTurn(turns chan struct{}) error {
-	select {
-	case turns <- struct{}{}:
-		return nil
-	default:
+// take takes from the server's budget, for which it waits if it must. The error is an
+// *admission.Refusal where the budget has nothing left, or never had so much.
+func (t *session) take(c admission.Cost) (giveBack func(), err error) {
+	var refused error
+	budget := t.server.opts.Budget
+	err = t.await(func() (<-chan struct{}, error) {
+		again := budget.Freed()
+		giveBack, refused = budget.Take(t.client.Addr(), false, c)
+		r, _ := errors.AsType[*admission.Refusal](refused)
+		switch {
+		case refused == nil:
+			return nil, nil
+		case r != nil && r.Ever():
+			return nil, refused
+		}
+		return again, nil
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("no turn for a client within %v: %w", turnTimeout, refused)
+	}
+	if err != nil && giveBack != nil {
+		giveBack()
+	}
+	return giveBack, err
+}
+
+// await tries until that needs not be done again, whenever the returned channel is
+// closed, unless the client vanishes or turnTimeout passes before.
+func (t *session) await(try func() (again <-chan struct{}, err error)) error {
+	again, err := try()
+	if again == nil || err != nil {
+		return err
 	}
 	l := listen(t.control)
 	timer := time.NewTimer(turnTimeout)
 	defer timer.Stop()
-	select {
-	case turns <- struct{}{}:
-		err := l.end()
-		if err != nil {
-			<-turns
+	for {
+		select {
+		case <-again:
+			if again, err = try(); again == nil || err != nil {
+				return errors.Join(err, l.end())
+			}
+		case m := <-l.message:
+			return m.unexpected()
+		case <-timer.C:
+			return errors.Join(os.ErrDeadlineExceeded, l.end())
 		}
-		return err
-	case m := <-l.message:
-		return m.unexpected()
-	case <-timer.C:
-		return errors.Join(os.ErrDeadlineExceeded, l.end())
 	}
 }
 
@@ -260,28 +299,29 @@ func (t *session) have() int {
 
 // join adds a TCP stream to the test and returns when the test has ended. An
 // error leaves c as it was.
-func (t *session) join(c *net.TCPConn, order uint64, hold func(stop func())) error {
+func (t *session) join(c *Conn) error {
 	t.mu.Lock()
 	open := t.creating && len(t.joined) < t.params.streams()
 	if !open {
 		t.mu.Unlock()
 		return errors.New("the test with this cookie takes no more streams")
 	}
-	conn, err := t.prepare(c)
+	conn, err := t.prepare(c.TCPConn)
 	if err != nil {
 		t.mu.Unlock()
 		t.fail(err)
 		return err
 	}
-	t.joined = append(t.joined, joined{conn, order})
+	t.joined = append(t.joined, joined{conn, c.Order})
 	if len(t.joined) == t.params.streams() {
 		t.creating = false
 		close(t.full)
 	}
 	t.mu.Unlock()
-	hold(conn.Interrupt)
+	c.Settle()
+	c.Hold(conn.Interrupt)
 	<-t.done
-	hold(nil)
+	c.Hold(nil)
 	return nil
 }
 
@@ -315,7 +355,7 @@ func (t *session) adopt() {
 	defer t.mu.Unlock()
 	slices.SortFunc(t.joined, func(a, b joined) int { return cmp.Compare(a.order, b.order) })
 	for i, j := range t.joined {
-		t.streams = append(t.streams, newStream(t.transfer, j.conn, i, !t.params.receives(i)))
+		t.streams = append(t.streams, t.newStream(j.conn, i))
 	}
 	t.joined = nil
 }
@@ -341,9 +381,15 @@ func (t *session) answer(h hello) error {
 	if err != nil {
 		return errors.Join(err, c.Close())
 	}
-	i := len(t.streams)
-	t.streams = append(t.streams, newStream(t.transfer, conn, i, !t.params.receives(i)))
+	t.streams = append(t.streams, t.newStream(conn, len(t.streams)))
 	return nil
+}
+
+// newStream is stream number i of the test.
+func (t *session) newStream(conn *sockets.Conn, i int) *stream {
+	s := newStream(t.transfer, conn, i, !t.params.receives(i))
+	t.counted = append(t.counted, t.server.opts.Count(s.sender, s.bytes.Load))
+	return s
 }
 
 // close ends whatever of the test is left.
@@ -360,6 +406,9 @@ func (t *session) close() {
 	}
 	for _, s := range t.streams {
 		t.discard(s.conn)
+	}
+	for _, done := range t.counted {
+		done()
 	}
 	close(t.done)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -87,17 +88,17 @@ func (s *stream) launch() {
 		if !s.udp {
 			defer s.conn.HoldProcessor(false)()
 		}
-		var err error
-		switch {
-		case s.sender && s.udp:
-			err = s.sendPackets()
-		case s.sender:
-			err = s.send()
-		case s.udp:
-			err = s.receivePackets()
-		default:
-			err = s.receive()
-		}
+		err := admission.Contain(func() error {
+			switch {
+			case s.sender && s.udp:
+				return s.sendPackets()
+			case s.sender:
+				return s.send()
+			case s.udp:
+				return s.receivePackets()
+			}
+			return s.receive()
+		})
 		if err != nil && !s.stopped.Load() {
 			select {
 			case s.failed <- err:

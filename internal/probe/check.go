@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // Bounds of what a spec may ask at all; a server's own limits may be tighter.
@@ -26,6 +27,7 @@ const (
 	maxRate         = 1e13 // bit/s, far beyond any link
 	maxRequests     = 1e7  // per second
 	maxFilePath     = 1024
+	maxKernelName   = 15
 )
 
 // planned is the longest a test sends: the window always fits.
@@ -43,6 +45,9 @@ func planned(spec measurement.Spec) time.Duration {
 // is applied to what came from the wire, too.
 func checkSpec(s measurement.Spec) error {
 	c := &specCheck{spec: s}
+	for _, field := range s.Foreign() {
+		c.fail("a test of kind %.20q has no %s", s.Kind, field)
+	}
 	c.common()
 	switch s.Kind {
 	case measurement.TCP:
@@ -71,7 +76,7 @@ func checkSpec(s measurement.Spec) error {
 	case measurement.Ping, measurement.Trace:
 		// Their packages check what they alone understand.
 	default:
-		c.fail("unknown kind of test %q", s.Kind)
+		c.fail("unknown kind of test %.20q", s.Kind)
 	}
 	return errors.Join(c.errs...)
 }
@@ -98,7 +103,14 @@ func (c *specCheck) oneOf(what, v string, known ...string) {
 			return
 		}
 	}
-	c.fail("%s is %q, must be one of %q", what, v, known)
+	c.fail("%s is %.20q, must be one of %q", what, v, known)
+}
+
+// name bounds a name of the kernel's.
+func (c *specCheck) name(what, v string) {
+	if len(v) > maxKernelName || printable.Line(v, maxKernelName) != v || strings.ContainsAny(v, "/ ") {
+		c.fail("%.20q is not the name of a %s", v, what)
+	}
 }
 
 func (c *specCheck) common() {
@@ -108,9 +120,9 @@ func (c *specCheck) common() {
 	if s.SourcePort > 0 {
 		c.between("last source port", float64(s.SourcePort+max(s.Flows, 1)-1), 1, 65535)
 	}
-	if len(s.Device) > 15 { // IFNAMSIZ with its closing zero
-		c.fail("%q is not the name of a network interface", s.Device)
-	}
+	// IFNAMSIZ and TCP_CA_NAME_MAX with their closing zeros
+	c.name("network interface", s.Device)
+	c.name("congestion control", s.CongestionControl)
 	c.oneOf("tool", string(s.Tool), string(measurement.Native), string(measurement.IPerf3))
 	if s.Tool == measurement.IPerf3 && s.Kind != measurement.TCP && s.Kind != measurement.UDP {
 		c.fail("iperf3 has no test of kind %q", s.Kind)
@@ -186,7 +198,7 @@ func (c *specCheck) transfer() {
 		c.fail("the path of a file is one line of at most %d bytes", maxFilePath)
 	}
 	if _, err := strconv.ParseUint(s.FileCRC32, 16, 32); s.FileCRC32 != "" && (err != nil || len(s.FileCRC32) != 8) {
-		c.fail("CRC-32 %q is not eight hexadecimal digits", s.FileCRC32)
+		c.fail("CRC-32 %.20q is not eight hexadecimal digits", s.FileCRC32)
 	}
 }
 
@@ -198,7 +210,7 @@ func (c *specCheck) exchange() {
 	case measurement.OverUDP:
 		largest = maxDatagram
 	default:
-		c.fail("protocol of %s is %q, must be tcp or udp", s.Kind, s.Protocol)
+		c.fail("protocol of %s is %.20q, must be tcp or udp", s.Kind, s.Protocol)
 	}
 	c.between("request in bytes", float64(s.RequestBytes), 1, largest)
 	c.between("response in bytes", float64(s.ResponseBytes), 1, largest)

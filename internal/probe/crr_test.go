@@ -119,7 +119,7 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	test, err := s.join(protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.CRR})
+	test, err := s.enter(nil, protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.CRR})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 	if s.transaction(test.cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
 		t.Error("the right cookie from the right address is not served")
 	}
-	s.leave(test)
+	s.leave(test, 0, nil)
 	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.1")) != nil {
 		t.Error("the cookie of a test that has ended is served")
 	}

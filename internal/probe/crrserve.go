@@ -16,25 +16,22 @@ import (
 
 // serveCRR is the server's end of a crr test's control connection. The
 // transactions come on connections of their own, see answering.
-func (s *Server) serveCRR(w wire, open protocol.Open, ready *protocol.Ready) error {
-	t := s.sessionOf([protocol.CookieBytes]byte(ready.Cookie))
+func (s *Server) serveCRR(w *wire, open *opened, ready *protocol.Ready) error {
+	t := open.session
 	s.transacting.Add(1)
 	defer s.transacting.Add(-1)
-	start, err := awaitStart(&w, ready)
+	start, err := awaitStart(w, ready)
 	if err != nil {
 		return err
 	}
-	w.deadline = start.Add(planned(open.Spec) + grace)
-	host := startHostSampler(start)
+	w.until(start.Add(planned(open.Spec) + grace))
+	host := s.startHost(open, start)
 	defer host.end()
-	working := sockets.Waiting()
-	err = protocol.Expect(&w, protocol.TypeReceived, protocol.MaxControl, nil)
-	working()
-	if err != nil {
+	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
 	report := protocol.Report{Answered: t.transactions.Load(), Host: host.result()}
-	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
 	return w.CloseWrite()
@@ -43,17 +40,16 @@ func (s *Server) serveCRR(w wire, open protocol.Open, ready *protocol.Ready) err
 // transaction returns the crr test to which a connection from an address with
 // a cookie belongs, nil if none.
 func (s *Server) transaction(cookie [protocol.CookieBytes]byte, from netip.Addr) *session {
-	t := s.sessionOf(cookie)
-	if t == nil || t.spec.Kind != measurement.CRR || t.client != from.Unmap().WithZone("") {
-		return nil
+	if t := s.sessionOf(cookie[:], from); t != nil && t.spec.Kind == measurement.CRR {
+		return t
 	}
-	return t
+	return nil
 }
 
 // serveTransaction answers a transaction whose first byte was read. Connections
 // come here that the accepting thread could not answer at once: a request in
 // several packets, a large one or a large response, or another system than Linux.
-func (s *Server) serveTransaction(c net.Conn) error {
+func (s *Server) serveTransaction(c *connection) error {
 	cookie, err := protocol.ReadCookie(c)
 	if err != nil {
 		return err
@@ -62,10 +58,16 @@ func (s *Server) serveTransaction(c net.Conn) error {
 	if t == nil {
 		return fmt.Errorf("%w: a transaction of no crr test in progress", protocol.ErrMalformed)
 	}
+	// Those of a client in step are as many as its test asked for; a client that has
+	// given one up opens the next before this end has noticed.
+	defer t.slow.Add(-1)
+	if n := t.slow.Add(1); n > 2*int64(t.spec.Flows) {
+		return fmt.Errorf("%w: more than %d transactions at a time in a test of %d", protocol.ErrMalformed, n-1, t.spec.Flows)
+	}
 	if _, err := io.CopyN(io.Discard, c, int64(t.spec.RequestBytes)); err != nil {
 		return err
 	}
-	if _, err := c.Write(make([]byte, t.spec.ResponseBytes)); err != nil {
+	if _, err := c.Write(s.zeros[:t.spec.ResponseBytes]); err != nil {
 		return err
 	}
 	t.transactions.Add(1)
@@ -119,7 +121,7 @@ func (a *answerer) Accept() (net.Conn, error) {
 	for {
 		if a.anyWaiting {
 			c, err := a.waiting.Conn()
-			if temporary(err) && !a.s.full() {
+			if sockets.OutOfDescriptors(err) && !a.s.isClosing() {
 				return nil, err
 			}
 			a.anyWaiting = false
@@ -165,7 +167,7 @@ func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool 
 		return false
 	}
 	t := a.s.transaction(cookie, in.From)
-	if t == nil || a.s.full() {
+	if t == nil || a.s.isClosing() {
 		in.Close()
 		return true
 	}
@@ -182,9 +184,8 @@ func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool 
 	return true
 }
 
-// full says that no more connections are to be served.
-func (s *Server) full() bool {
+func (s *Server) isClosing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closing || len(s.conns) >= s.opts.MaxConnections
+	return s.closing
 }

@@ -21,6 +21,9 @@ type TestEvent struct {
 }
 
 func (s *Server) tell(e TestEvent) {
+	if !e.Ended {
+		s.counts.begin(e.Spec.Kind)
+	}
 	if s.opts.OnTest != nil {
 		s.opts.OnTest(e)
 	}

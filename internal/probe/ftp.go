@@ -131,7 +131,7 @@ func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) 
 		defer ttl.end()
 	}
 	t.started = time.Now()
-	t.watch.begin(t.started, t.spec.Flows)
+	t.watch.begin(t.started, t.spec.Flows, t.maxRate())
 	if t.link != nil {
 		if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
 			return measurement.Outcome{}, failure("start", err)
@@ -362,15 +362,24 @@ type ftpWatch struct {
 	mu       sync.Mutex
 	start    time.Time
 	flows    int
+	pacing   float64                 // of each connection, in bit/s; 0 none
 	samplers map[string]*infoSampler // by the address of the other end
 }
 
-// begin sets the time from which samples count, and among how many flows they
-// are shared.
-func (w *ftpWatch) begin(start time.Time, flows int) {
+// maxRate is what the server lets the test move, in bit/s; 0 is any.
+func (t *ftpTest) maxRate() float64 {
+	if t.link == nil {
+		return 0
+	}
+	return t.link.ready.MaxRateBitsPerSecond
+}
+
+// begin sets the time from which samples count, and among how many flows they, and
+// the most that a server lets a test move in bit/s, are shared.
+func (w *ftpWatch) begin(start time.Time, flows int, maxRate float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.start, w.flows = start, flows
+	w.start, w.flows, w.pacing = start, flows, maxRate/float64(max(flows, 1))
 }
 
 // add watches a connection until the returned function is called.
@@ -385,6 +394,10 @@ func (w *ftpWatch) add(c net.Conn) func() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.pacing > 0 {
+		// Where the system cannot, the server ends what is too fast.
+		_ = conn.SetPacing(w.pacing)
+	}
 	s := startInfoSampler(conn, w.start, max(w.flows, 1), nil)
 	if w.samplers == nil {
 		w.samplers = map[string]*infoSampler{}

@@ -13,7 +13,6 @@ import (
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // testFile is the name of the file of an ftp test at this project's server.
@@ -31,7 +30,7 @@ type ftpServe struct {
 
 // serveFTP is the server's end of an ftp test's own connection. It lasts as long
 // as the FTP server beside it, which serves that client alone.
-func (s *Server) serveFTP(w wire, open protocol.Open, ready *protocol.Ready) error {
+func (s *Server) serveFTP(w *wire, open *opened, ready *protocol.Ready) error {
 	if open.Spec.FilePath != "" {
 		return &protocol.RemoteError{Reason: string(Unsupported), Message: "this server has no files but those that it makes"}
 	}
@@ -41,30 +40,28 @@ func (s *Server) serveFTP(w wire, open protocol.Open, ready *protocol.Ready) err
 	}
 	f := &ftpServe{}
 	credentials := protocol.FTP{User: "test-" + rand.Text(), Password: rand.Text(), Path: "/" + testFile}
-	if credentials.Port, err = f.start(s, open.Spec, at.Addr(), s.sessionOf([protocol.CookieBytes]byte(ready.Cookie)).client, credentials); err != nil {
+	if credentials.Port, err = f.start(s, open.Spec, at.Addr(), open.session.key.client, credentials); err != nil {
 		return err
 	}
 	defer f.end()
 	ready.FTP = &credentials
-	start, err := awaitStart(&w, ready)
+	start, err := awaitStart(w, ready)
 	if err != nil {
 		return err
 	}
-	w.deadline = start.Add(s.opts.MaxDuration)
-	f.watch.begin(start, open.Spec.Flows)
-	host := startHostSampler(start)
+	w.until(start.Add(s.opts.MaxDuration))
+	f.watch.begin(start, open.Spec.Flows, s.opts.MaxRateBitsPerSecond)
+	defer open.session.meter.add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
+	host := s.startHost(open, start)
 	defer host.end()
-	working := sockets.Waiting()
-	err = protocol.Expect(&w, protocol.TypeReceived, protocol.MaxControl, nil)
-	working()
-	if err != nil {
+	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
 	report := protocol.Report{Host: host.result()}
 	f.end()
 	report.Transfers = f.report()
-	w.deadline = time.Now().Add(grace)
-	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+	w.until(time.Now().Add(grace))
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
 	return w.CloseWrite()

@@ -8,26 +8,41 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // newIPerf3Server is the part of a server that iperf3 clients talk to.
-func newIPerf3Server(o ServerOptions) *iperf3.Server {
-	denied := ""
+func (s *Server) newIPerf3Server() *iperf3.Server {
+	denied, o := "", s.opts
 	if o.Token != "" && !o.IPerf3Open {
 		denied = "this server demands a token, which iperf3 cannot prove; --iperf3-open lets iperf3 clients in all the same"
 	}
 	return iperf3.NewServer(iperf3.Options{
-		Denied:   denied,
-		MaxTests: o.MaxTests, MaxStreams: min(o.MaxFlows, iperf3.MaxStreams), MaxDuration: o.MaxDuration,
+		Denied: denied,
+		Budget: s.budget, MaxStreams: min(o.MaxFlows, iperf3.MaxStreams), MaxDuration: o.MaxDuration,
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
-		OnTest: func(e iperf3.Event) {
-			if o.OnTest != nil {
-				o.OnTest(iperf3Event(e))
-			}
+		OnTest: func(e iperf3.Event) { s.tell(iperf3Event(e)) },
+		Count: func(sends bool, moved func() int64) func() {
+			return (&meter{counts: s.counts}).add(sends, moved)
 		},
 	})
+}
+
+// serveIPerf3 serves a connection of an iperf3 client, whose first byte was read.
+func (s *Server) serveIPerf3(c *connection, first byte) error {
+	c.guard.until(time.Now().Add(s.opts.MaxDuration + iperf3.Grace))
+	err := s.iperf3.ServeConn(&iperf3.Conn{
+		TCPConn: c.TCPConn, First: first, Order: c.order, Hold: c.guard.hold, Settle: c.guest.Leave,
+	})
+	if _, panicked := errors.AsType[*admission.Panic](err); panicked {
+		return err
+	}
+	if err != nil {
+		s.counts.refuse("iperf3")
+	}
+	return nil
 }
 
 func iperf3Event(e iperf3.Event) TestEvent {

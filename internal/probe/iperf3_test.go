@@ -348,7 +348,12 @@ func iperf3Specs() []measurement.Spec {
 		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Send, 4 },
 		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Receive, 4 },
 		func(s *measurement.Spec) { s.Direction, s.Flows = measurement.Both, 2 },
-		func(s *measurement.Spec) { s.CongestionControl, s.DSCP, s.MSSBytes = "cubic", 8, 1000 },
+		func(s *measurement.Spec) {
+			s.DSCP = 8
+			if s.Kind == measurement.TCP {
+				s.CongestionControl, s.MSSBytes = "cubic", 1000
+			}
+		},
 	} {
 		for _, spec := range []measurement.Spec{tcp, udp} {
 			if change(&spec); spec.Kind == measurement.UDP && spec.Direction == measurement.Both {

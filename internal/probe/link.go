@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -19,32 +18,6 @@ const (
 	// handshakeTimeout bounds everything from the first byte to READY.
 	handshakeTimeout = 5 * time.Second
 )
-
-// guard ends something from another goroutine: whatever stop function it
-// holds, now or when it is given one.
-type guard struct {
-	mu      sync.Mutex
-	stop    func()
-	stopped bool
-}
-
-func (g *guard) hold(stop func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stop = stop
-	if g.stopped && stop != nil {
-		stop()
-	}
-}
-
-func (g *guard) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.stopped && g.stop != nil {
-		g.stop()
-	}
-	g.stopped = true
-}
 
 // link is the client's end of one prepared connection of a test.
 type link struct {

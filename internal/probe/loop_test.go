@@ -66,7 +66,7 @@ func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
 	near, far := wires(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
+		err := oneByteEnd(&far, false)
 		done <- err
 	}()
 	x := &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)}
@@ -102,7 +102,7 @@ func TestLateLoopMeasuresOnce(t *testing.T) {
 		near, far := wires(t)
 		done := make(chan error, 1)
 		go func() {
-			_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
+			err := oneByteEnd(&far, false)
 			done <- err
 		}()
 		l := &rrLoop{
@@ -125,7 +125,7 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 	near, far := wires(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
+		err := oneByteEnd(&far, false)
 		done <- err
 	}()
 	x := &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)}

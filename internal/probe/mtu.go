@@ -315,8 +315,8 @@ func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
 
 // serveMTU is the server's end of an mtu test: it answers probes, never with
 // more than came, until the client ends the test.
-func (s *Server) serveMTU(w wire, open protocol.Open, ready *protocol.Ready) error {
-	conn, err := s.meet(&w, ready)
+func (s *Server) serveMTU(w *wire, open *opened, ready *protocol.Ready) error {
+	conn, err := s.meet(w, open, ready)
 	if err != nil {
 		return err
 	}
@@ -329,7 +329,7 @@ func (s *Server) serveMTU(w wire, open protocol.Open, ready *protocol.Ready) err
 	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(drainTick)); err != nil {
 		return err
 	}
-	if _, err := readStart(&w, open.Spec); err != nil {
+	if _, err := readStart(w, open.Spec); err != nil {
 		return err
 	}
 	packet := make([]byte, maxDatagram+1)
@@ -346,17 +346,17 @@ func (s *Server) serveMTU(w wire, open protocol.Open, ready *protocol.Ready) err
 			_, _ = conn.Write(packet[:size])
 		}
 	}
-	if err := protocol.Expect(&w, protocol.TypeReceived, protocol.MaxControl, nil); err != nil {
+	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
 	var report protocol.Report
 	for _, e := range conn.PathErrors() {
 		report.Facts = appendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
 	}
-	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
-	return drained(&w)
+	return drained(w)
 }
 
 // probeAnswer is how many bytes answer a packet of an mtu test, 0 for none.

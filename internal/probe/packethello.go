@@ -27,10 +27,9 @@ const (
 
 // expectHello gives a flow of a session the number by which greetUDP finds it,
 // until forget is called.
-func (s *Server) expectHello(cookie []byte) (number uint32, from <-chan netip.AddrPort, forget func()) {
+func (s *Server) expectHello(t *session) (number uint32, from <-chan netip.AddrPort, forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.cookies[[protocol.CookieBytes]byte(cookie)]
 	if t.hellos == nil {
 		t.hellos = map[uint32]chan netip.AddrPort{}
 	}
@@ -48,11 +47,11 @@ func (s *Server) expectHello(cookie []byte) (number uint32, from <-chan netip.Ad
 // meet sends READY, waits for the flow's first UDP packet, connects a socket
 // to where it came from and says so. Whoever cannot receive at that address
 // never learns the cookie, so nothing is ever sent to others.
-func (s *Server) meet(w *wire, ready *protocol.Ready) (*sockets.Conn, error) {
-	number, from, forget := s.expectHello(ready.Cookie)
+func (s *Server) meet(w *wire, open *opened, ready *protocol.Ready) (*sockets.Conn, error) {
+	number, from, forget := s.expectHello(open.session)
 	defer forget()
 	ready.UDPFlow = number
-	w.deadline = time.Now().Add(startTimeout)
+	w.until(time.Now().Add(startTimeout))
 	if err := protocol.WriteFrame(w, protocol.TypeReady, ready); err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
 			return netip.AddrPort{}, &protocol.RemoteError{Reason: string(TimedOut), Message: "no UDP packet of the client came: a firewall may drop UDP"}
 		}
 		if w.Readable() {
-			if _, _, err := protocol.ReadFrame(w, protocol.MaxControl); err != nil {
+			if _, _, err := protocol.ReadFrame(w, protocol.MaxUnauthenticated); err != nil {
 				return netip.AddrPort{}, err
 			}
 			return netip.AddrPort{}, fmt.Errorf("%w: a frame before the first UDP packet", protocol.ErrMalformed)

@@ -119,6 +119,9 @@ func (r *packetReceiver) run() (protocol.Sent, error) {
 		}
 		if at-checked >= stopCheck {
 			checked = at
+			if err := r.control.guard.halted(); err != nil {
+				return protocol.Sent{}, err
+			}
 			if r.control.Readable() {
 				return protocol.Sent{}, r.explain()
 			}
@@ -133,7 +136,7 @@ func (r *packetReceiver) run() (protocol.Sent, error) {
 // explain reads the frame that ends a flow too early.
 func (r *packetReceiver) explain() error {
 	remote := new(protocol.RemoteError)
-	if err := protocol.Expect(&r.control, protocol.TypeError, protocol.MaxControl, remote); err != nil {
+	if err := protocol.Expect(&r.control, protocol.TypeError, protocol.MaxOpen, remote); err != nil {
 		return err
 	}
 	return remote
@@ -157,7 +160,7 @@ func (r *packetReceiver) drain() (protocol.Sent, error) {
 		}
 		switch {
 		case told < 0 && r.control.Readable():
-			if err := protocol.Expect(&r.control, protocol.TypeSent, protocol.MaxControl, &sent); err != nil {
+			if err := r.readSent(&sent); err != nil {
 				return sent, err
 			}
 			told = time.Since(r.start)
@@ -169,6 +172,19 @@ func (r *packetReceiver) drain() (protocol.Sent, error) {
 			return sent, nil
 		}
 	}
+}
+
+// readSent reads the sender's last word, of which a server wants one number.
+func (r *packetReceiver) readSent(sent *protocol.Sent) error {
+	if !r.control.served() {
+		return protocol.Expect(&r.control, protocol.TypeSent, protocol.MaxControl, sent)
+	}
+	var said struct {
+		MeasuredPackets int64 `json:"measured_packets"`
+	}
+	err := protocol.Expect(&r.control, protocol.TypeSent, protocol.MaxSentPackets, &said)
+	sent.MeasuredPackets = said.MeasuredPackets
+	return err
 }
 
 // arrivals are distinct packets that came.

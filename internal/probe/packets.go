@@ -119,7 +119,7 @@ func (t *packetTest) connect(ctx context.Context) error {
 }
 
 func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err error) {
-	spec := t.req.Spec
+	spec := paced(t.req.Spec, f.ready.MaxRateBitsPerSecond)
 	size := func(*sockets.Conn) int { return 0 }
 	if t.sends() && spec.PacketBytes == 0 {
 		size = largestPacket
@@ -253,7 +253,7 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
 	sum.fill(&out, spec, to-from)
 	t.facts = appendNew(t.facts, sum.facts()...)
-	out.Facts = t.facts
+	out.Facts = append(t.facts, pacedBy(t.req.Spec, t.flows[0].ready)...)
 	return out, nil
 }
 

@@ -120,7 +120,9 @@ func TestPacketsOverIPv6(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			spec.DSCP = 0
 		}
-		spec.Duration, spec.MaxWarmup = 0.3, 0.02
+		if spec.Kind != measurement.MTU {
+			spec.Duration, spec.MaxWarmup = 0.3, 0.02
+		}
 		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatalf("%+v: %v", spec, err)
@@ -155,7 +157,7 @@ func TestUDPIsBlackholed(t *testing.T) {
 	p, addr := startProxy(t, target, 1<<60, false) // nobody has its UDP port
 	defer p.close()
 	for _, kind := range []measurement.Kind{measurement.UDP, measurement.MTU} {
-		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind, Duration: 0.1}, Target: addr}, nil)
+		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -220,11 +222,11 @@ func TestGreetUDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := netip.MustParseAddrPort("192.0.2.1:1000")
-	test, err := s.join(protocol.Identity{Session: "x"}, client.Addr(), measurement.Spec{})
+	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client.Addr(), measurement.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	number, from, forget := s.expectHello(test.cookie[:])
+	number, from, forget := s.expectHello(test)
 	hello := func(cookie []byte, number uint32) []byte {
 		p := make([]byte, datagramBytes)
 		putDatagram(p, cookie, datagramHello)
@@ -382,7 +384,9 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 			{Kind: measurement.PPS, Direction: measurement.Receive, RateBitsPerSecond: 1e6},
 			{Kind: measurement.MTU},
 		} {
-			spec.Duration, spec.MaxWarmup = 0.3, 0.01
+			if spec.Kind != measurement.MTU {
+				spec.Duration, spec.MaxWarmup = 0.3, 0.01
+			}
 			if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
 				t.Fatal(err)
 			}

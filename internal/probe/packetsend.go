@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -158,6 +159,9 @@ func (s *packetSender) run() error {
 		now := time.Since(s.start)
 		if now-checked >= stopCheck {
 			checked = now
+			if err := s.control.guard.halted(); err != nil {
+				return err
+			}
 			if now > s.end+stopGrace || s.control.Readable() {
 				return nil
 			}
@@ -242,7 +246,7 @@ func (s *packetSender) retry(err error) (stop bool, _ error) {
 
 // finish waits to be told to stop and says what was sent.
 func (s *packetSender) finish(host func() *protocol.HostSeries) (protocol.Sent, error) {
-	if err := protocol.Expect(&s.control, protocol.TypeStop, protocol.MaxControl, nil); err != nil {
+	if err := protocol.Expect(&s.control, protocol.TypeStop, protocol.Empty, nil); err != nil {
 		return protocol.Sent{}, err
 	}
 	facts := s.facts
@@ -296,13 +300,10 @@ func drained(w *wire) error {
 	if err := w.CloseWrite(); err != nil {
 		return err
 	}
+	// Nothing more is due; whoever sends all the same is not waited for.
 	var b [64]byte
-	for {
-		if _, err := w.Read(b[:]); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				return err
-			}
-			return nil //nolint:nilerr // the end, however it came
-		}
+	if n, err := w.Read(b[:]); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		return cmp.Or(err, fmt.Errorf("%w: %d bytes after the end of the test", protocol.ErrMalformed, n))
 	}
+	return nil
 }

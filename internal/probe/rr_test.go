@@ -314,7 +314,7 @@ func TestPipelinesDoNotAllocate(t *testing.T) {
 	near, far := wires(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := answer(&far, make([]byte, 1), make([]byte, 1), false, nil)
+		err := oneByteEnd(&far, false)
 		done <- err
 	}()
 	loop := &rrLoop{recorder: latency.New(), length: time.Hour}
@@ -349,7 +349,7 @@ func TestSpinningDoesNotAllocate(t *testing.T) {
 	near, far := wires(t)
 	done := make(chan error, 1)
 	go func() {
-		_, err := answer(&far, make([]byte, 1), make([]byte, 1), true, nil)
+		err := oneByteEnd(&far, true)
 		done <- err
 	}()
 	x := &tcpExchange{endpoint: endpoint{wire: near, spin: true}, request: make([]byte, 1), response: make([]byte, 1)}
@@ -442,4 +442,10 @@ func TestRRModesCancelled(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// oneByteEnd answers requests of a byte with one, without a follower.
+func oneByteEnd(w *wire, spin bool) error {
+	end := &rrEnd{spec: measurement.Spec{RequestBytes: 1, ResponseBytes: 1, InFlight: 2}, zeros: []byte{0}}
+	return end.answer(w, spin)
 }

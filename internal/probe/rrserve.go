@@ -6,46 +6,48 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // serveRR is the server's end of an rr test.
-func (s *Server) serveRR(w wire, open protocol.Open, ready *protocol.Ready) error {
+func (s *Server) serveRR(w *wire, open *opened, ready *protocol.Ready) error {
 	spec := open.Spec
 	if err := w.NoDelay(); err != nil {
 		return err
 	}
-	end := &rrEnd{spec: spec, ready: ready}
-	if spec.Protocol == measurement.OverUDP {
-		end.peer = s.sessionOf([protocol.CookieBytes]byte(ready.Cookie)).peer
+	end := &rrEnd{spec: spec, ready: ready, peer: open.session.peer, zeros: s.zeros}
+	if spec.Spin && !s.opts.Spin {
+		end.spec.Spin = false
+		end.facts = append(end.facts, "the destination slept instead of spinning: its server lets nobody have whole processors (serve --spin does)")
 	}
-	start, err := awaitStart(&w, ready)
+	start, err := awaitStart(w, ready)
 	if err != nil {
 		return err
 	}
-	w.deadline = start.Add(planned(spec) + grace)
-	host := startHostSampler(start)
+	w.until(start.Add(planned(spec) + grace))
+	host := s.startHost(open, start)
 	defer host.end()
+	size := func(bytes int) func() int64 { return func() int64 { return end.answered.Load() * int64(bytes) } }
+	defer open.session.meter.add(false, size(spec.RequestBytes))()
+	defer open.session.meter.add(true, size(spec.ResponseBytes))()
 	// Another goroutine transfers; this one waits for the end.
-	working := sockets.Waiting()
 	if spec.Protocol == measurement.OverUDP {
-		err = end.serveUDP(&w)
+		err = end.serveUDP(w)
 	} else {
-		err = end.serveTCP(&w)
+		err = end.serveTCP(w)
 	}
-	working()
 	if err != nil {
 		return err
 	}
 	report := protocol.Report{Answered: end.answered.Load(), Host: host.result(), Facts: end.facts,
 		Effective: map[string]string{"destination_wait": waiting(end.spin)}}
-	if err := protocol.WriteFrame(&w, protocol.TypeReport, report); err != nil {
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
 	return w.CloseWrite()
@@ -56,6 +58,7 @@ type rrEnd struct {
 	spec     measurement.Spec
 	ready    *protocol.Ready
 	peer     <-chan netip.AddrPort // who sent the first request over UDP
+	zeros    []byte
 	answered atomic.Int64
 	spin     bool
 	facts    []string
@@ -82,12 +85,7 @@ func (e *rrEnd) run(conn *sockets.Conn, f func(spin bool) error) error {
 }
 
 func (e *rrEnd) serveTCP(w *wire) error {
-	request, response := make([]byte, e.spec.RequestBytes), make([]byte, e.spec.ResponseBytes)
-	return e.run(w.Conn, func(spin bool) error {
-		n, err := answer(w, request, response, spin, e.follower(spin))
-		e.answered.Store(n)
-		return err
-	})
+	return e.run(w.Conn, func(spin bool) error { return e.answer(w, spin) })
 }
 
 // follower is nil where a thread is not to follow its packets: a spinning one
@@ -100,37 +98,49 @@ func (e *rrEnd) follower(spin bool) *sockets.Follower {
 	return sockets.NewFollower(followAtServer)
 }
 
-// answer responds to every request up to the last one, and says to how many.
-func answer(w *wire, request, response []byte, spin bool, follower *sockets.Follower) (int64, error) {
+// requestPiece is how much of a request is read at a time, in bytes.
+const requestPiece = 64 << 10
+
+// answer responds to every request up to the last one. Of a request it looks at the
+// first byte.
+func (e *rrEnd) answer(w *wire, spin bool) error {
 	read, write := w.Read, w.Write
 	if spin {
 		read, write = w.spinRead, w.spinWrite
 	}
+	follower := e.follower(spin)
 	if follower != nil {
 		defer follower.Release()
 	}
-	var n int64
+	size, response := e.spec.RequestBytes, e.zeros[:e.spec.ResponseBytes]
+	piece := make([]byte, min(size, requestPiece))
 	for {
-		for done := 0; done < len(request); {
-			got, err := read(request[done:])
+		var first byte
+		for done := 0; done < size; {
+			got, err := read(piece[:min(size-done, len(piece))])
 			if err != nil {
-				return n, err
+				return err
+			}
+			if done == 0 {
+				first = piece[0]
 			}
 			done += got
 		}
 		if _, err := write(response); err != nil {
-			return n, err
+			return err
 		}
-		n++
+		n := e.answered.Add(1)
 		if follower != nil {
 			follower.Received(w.Conn)
 		}
-		if request[0] != moreRequests {
-			return n, nil
+		if first != moreRequests {
+			return nil
 		}
-		// A client that never ends is bounded too; the clock is read rarely.
-		if n%1024 == 0 && w.late() {
-			return n, os.ErrDeadlineExceeded
+		// A client that never pauses is bounded too; the clock is read rarely.
+		if n%1024 == 0 {
+			if err := w.over(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -147,13 +157,13 @@ func (e *rrEnd) serveUDP(w *wire) error {
 	wg.Go(func() {
 		select {
 		case peer := <-e.peer:
-			if err := e.answerPeer(ctx, peer); ctx.Err() == nil {
+			if err := admission.Contain(func() error { return e.answerPeer(ctx, peer) }); ctx.Err() == nil {
 				failed = err
 			}
 		case <-ctx.Done():
 		}
 	})
-	err := protocol.Expect(w, protocol.TypeReceived, protocol.MaxControl, nil)
+	err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil)
 	cancel()
 	wg.Wait()
 	if failed != nil {
@@ -237,7 +247,7 @@ func (s *Server) tellPeer(packet []byte, from netip.AddrPort) {
 	if packet[datagramKind] != datagramRequest {
 		return
 	}
-	if t := s.sessionOf([protocol.CookieBytes]byte(packet[:protocol.CookieBytes])); t != nil {
+	if t := s.sessionOf(packet[:protocol.CookieBytes], from.Addr()); t != nil {
 		select {
 		case t.peer <- from:
 		default: // told already

@@ -21,21 +21,17 @@ const (
 // on a thread of its own, and where says in the returned fact why. A spinning
 // goroutine is not tied to a thread: yielding would change threads each time.
 func onThread(spin bool, where string, f func(spin bool) error) (fact string, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	err = aside(func() error {
 		if spin {
 			if release, ok := sockets.Spin(); ok {
 				defer release()
-				err = f(true)
-				return
+				return f(true)
 			}
 			fact = "the " + where + " slept instead of spinning: it has no processor to spare, or its system cannot poll"
 		}
 		defer sockets.Lock()()
-		err = f(false)
-	}()
-	<-done
+		return f(false)
+	})
 	return fact, err
 }
 

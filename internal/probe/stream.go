@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,9 @@ func (s *sender) run() (protocol.Received, error) {
 	}
 	var received protocol.Received
 	err := aside(func() error {
+		if s.served() { // the client has its result
+			return protocol.Expect(&s.wire, protocol.TypeReceived, protocol.MaxUnauthenticated, nil)
+		}
 		return protocol.Expect(&s.wire, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
 	})
 	return received, err
@@ -130,8 +134,8 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 		}
 		*checked = now
 		s.info.due(now)
-		if now.After(s.deadline) {
-			return stop, os.ErrDeadlineExceeded
+		if err := s.over(); err != nil {
+			return stop, err
 		}
 		if stop = stop || s.Readable(); stop && !s.mustFinish {
 			return true, nil
@@ -257,6 +261,9 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			}
 			r.count.Add(int64(n))
 		}
+		if err := r.guard.halted(); err != nil {
+			return nil, err
+		}
 		// The clock was read already; reading the deadline costs nothing more.
 		if at > end+r.grace {
 			if alive {
@@ -295,6 +302,11 @@ func (r *receiver) renewClamp() {
 
 // last reads the control frame that ends a flow.
 func (r *receiver) last(h protocol.Header, done bool) (*protocol.Sent, error) {
+	if r.served() && h.Type == protocol.TypeSent && done {
+		// What the client says of its own sending is not wanted here.
+		_, err := io.CopyN(io.Discard, &r.wire, int64(h.Length))
+		return new(protocol.Sent), err
+	}
 	payload, err := protocol.ReadPayload(&r.wire, h, cmp.Or(r.most, protocol.MaxControl))
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func (t *tcpTest) connect(ctx context.Context) error {
 // page, the kernel waits for every processor.
 func (t *tcpTest) build(f *flow) (err error) {
 	spec := t.req.Spec
-	if err := prepare(f.conn, spec, t.sends(f)); err != nil {
+	if err := prepare(f.conn, paced(spec, f.ready.MaxRateBitsPerSecond), t.sends(f)); err != nil {
 		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
 	}
 	w := wire{Conn: f.conn}
@@ -325,7 +325,7 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 		out.Pairs = []measurement.Pair{{RTT: t.rtts.series(out.Flows)}}
 	}
 	thinFlows(out.Flows, t.req.Pairs)
-	out.Facts = t.facts
+	out.Facts = append(t.facts, pacedBy(spec, t.flows[0].ready)...)
 	return out, nil
 }
 

@@ -10,24 +10,26 @@ import (
 )
 
 // serveStream is the server's end of one flow of a tcp test.
-func (s *Server) serveStream(w wire, open *opened, sends bool, ready *protocol.Ready) error {
+func (s *Server) serveStream(w *wire, open *opened, sends bool, ready *protocol.Ready) error {
 	var send *sender
 	if sends {
 		err := aside(func() (err error) {
-			send, err = s.bulk.newSender(w, open.Spec, open.flow)
+			send, err = s.bulk.newSender(*w, open.Spec, open.id.Flow)
 			return err
 		})
 		if err != nil {
 			return err
 		}
+		defer open.session.meter.add(true, send.sent.Load)()
 	}
-	start, err := awaitStart(&w, ready)
+	start, err := awaitStart(w, ready)
 	if err != nil {
 		return err
 	}
 	host := func() *protocol.HostSeries { return nil }
-	if open.HostSeries {
+	if s.takeSampling(open) {
 		h := startHostSampler(start)
+		defer s.leaveSampling(open)
 		defer h.end()
 		host = h.result
 	}
@@ -37,15 +39,16 @@ func (s *Server) serveStream(w wire, open *opened, sends bool, ready *protocol.R
 	return s.receiveStream(w, open, start, host)
 }
 
-func (s *Server) receiveStream(w wire, open *opened, start time.Time, host func() *protocol.HostSeries) error {
+func (s *Server) receiveStream(w *wire, open *opened, start time.Time, host func() *protocol.HostSeries) error {
 	var r *receiver
-	unclamp := func() {}
+	unclamp, counted := func() {}, func() {}
 	err := aside(func() error {
 		spec := open.Spec
-		w.deadline = start.Add(planned(spec) + graceOf(spec))
-		r = newReceiver(w, spec, s.bulk.buffer(w.Conn, spec, open.flow))
+		w.until(start.Add(planned(spec) + graceOf(spec)))
+		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.id.Flow))
 		r.start = start
 		unclamp = keepClamp(w.Conn, spec)
+		counted = open.session.meter.add(false, r.count.Load)
 		r.finished = func() error {
 			return protocol.WriteFrame(&r.wire, protocol.TypeReceived, protocol.Received{
 				Bins: r.counted(), Host: host(), Effective: receiverEffective(r, spec), Facts: receiverFacts(r, spec),
@@ -57,12 +60,13 @@ func (s *Server) receiveStream(w wire, open *opened, start time.Time, host func(
 		_, err = r.run()
 	}
 	unclamp()
+	counted()
 	return err
 }
 
 func sendStream(send *sender, open *opened, start time.Time, host func() *protocol.HostSeries) error {
 	err := aside(func() error {
-		send.deadline = start.Add(planned(open.Spec) + graceOf(open.Spec))
+		send.until(start.Add(planned(open.Spec) + graceOf(open.Spec)))
 		send.mustFinish = true
 		send.info = watchFlow(send.Conn, start, open.Spec, nil)
 		return nil

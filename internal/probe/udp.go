@@ -90,8 +90,8 @@ func (s *Server) answerUDP(p *sockets.Packets, packet, out []byte, from netip.Ad
 func (s *Server) greetUDP(packet []byte, from netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.cookies[[protocol.CookieBytes]byte(packet[:protocol.CookieBytes])]
-	if t == nil || t.client != from.Addr().WithZone("") {
+	t := s.cookies[cookieKey{[protocol.CookieBytes]byte(packet[:protocol.CookieBytes]), plainAddr(from.Addr())}]
+	if t == nil {
 		return
 	}
 	waiting, ok := t.hellos[binary.BigEndian.Uint32(packet[datagramSequence:])]
@@ -109,8 +109,8 @@ func (s *Server) answerSize(packet []byte, from netip.Addr) int {
 	if len(packet) < datagramBytes {
 		return 0
 	}
-	t := s.sessionOf([protocol.CookieBytes]byte(packet[:protocol.CookieBytes]))
-	if t == nil || t.client != from.WithZone("") {
+	t := s.sessionOf(packet[:protocol.CookieBytes], from)
+	if t == nil {
 		return 0
 	}
 	switch packet[datagramKind] {
@@ -122,12 +122,6 @@ func (s *Server) answerSize(packet []byte, from netip.Addr) int {
 		}
 	}
 	return 0
-}
-
-func (s *Server) sessionOf(cookie [protocol.CookieBytes]byte) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cookies[cookie]
 }
 
 // ttlProbe learns the time to live that packets from the server arrive with,

@@ -91,7 +91,7 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := protocol.Identity{Session: "x"}
-	test, err := s.join(id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{})
+	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) == 0 {
 		t.Error("the right cookie from the right address is not answered")
 	}
-	s.leave(test)
+	s.leave(test, 0, nil)
 	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) != 0 {
 		t.Error("the cookie of a test that has ended is answered")
 	}
@@ -114,7 +114,7 @@ func FuzzAnswerSize(f *testing.F) {
 		f.Fatal(err)
 	}
 	client := netip.MustParseAddr("192.0.2.1")
-	test, err := s.join(protocol.Identity{Session: "x"}, client, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100})
+	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100})
 	if err != nil {
 		f.Fatal(err)
 	}

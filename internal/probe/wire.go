@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -14,6 +15,9 @@ import (
 type wire struct {
 	*sockets.Conn
 	deadline time.Time
+	// guard, nil at a client, ends the connection should a loop forget the deadline, and
+	// may order it to end.
+	guard *guard
 	// untilStart is how long START may take to come.
 	untilStart time.Duration
 	// began, unless nil, is called when START has come: a connection that
@@ -51,6 +55,28 @@ func (w *wire) lock() (unlock func()) {
 
 func (w *wire) late() bool { return time.Now().After(w.deadline) }
 
+// until moves the deadline.
+func (w *wire) until(t time.Time) {
+	w.deadline = t
+	if w.guard != nil {
+		w.guard.until(t)
+	}
+}
+
+// served says that this is a server's end.
+func (w *wire) served() bool { return w.guard != nil }
+
+// over is why nothing more is to be waited for, if nothing is.
+func (w *wire) over() error {
+	if err := w.guard.halted(); err != nil {
+		return err
+	}
+	if w.late() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
 // Read blocks for at least one byte, until the deadline.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
@@ -58,8 +84,8 @@ func (w *wire) Read(p []byte) (int, error) {
 		if !errors.Is(err, sockets.ErrTick) {
 			return n, err
 		}
-		if w.late() {
-			return 0, os.ErrDeadlineExceeded
+		if err := w.over(); err != nil {
+			return 0, err
 		}
 	}
 }
@@ -78,8 +104,8 @@ func (w *wire) writeAll(p []byte, write func([]byte) (int, error)) (int, error) 
 		if !errors.Is(err, sockets.ErrTick) {
 			return done, err
 		}
-		if w.late() {
-			return done, os.ErrDeadlineExceeded
+		if err := w.over(); err != nil {
+			return done, err
 		}
 	}
 	return done, nil
@@ -92,6 +118,6 @@ func (w *wire) writeAll(p []byte, write func([]byte) (int, error)) (int, error) 
 // a function below which it waits copies no Spec.
 func aside(f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- f() }()
+	go func() { done <- admission.Contain(f) }()
 	return <-done
 }

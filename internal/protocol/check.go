@@ -117,6 +117,7 @@ func (r *Ready) Check() error {
 	c.address("the server's address", r.Server, false)
 	c.between("time to live", float64(r.ReceivedTTL), 0, 255)
 	c.between("MSS", float64(r.MSS), 0, maxMTU)
+	c.between("rate that a server allows in bit/s", r.MaxRateBitsPerSecond, 0, maxRate)
 	if len(r.Cookie) != CookieBytes {
 		c.fail("cookie of %d bytes, want %d", len(r.Cookie), CookieBytes)
 	}

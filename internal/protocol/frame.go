@@ -54,6 +54,12 @@ const (
 	MaxUnauthenticated = 1 << 10
 	// MaxControl bounds every control payload after that.
 	MaxControl = 1 << 20
+	// Empty is the bound of a frame that carries nothing but its type.
+	Empty = 0
+	// MaxOpen bounds what a client may ask in one frame.
+	MaxOpen = 16 << 10
+	// MaxSentPackets bounds what a client says of the packets that it sent.
+	MaxSentPackets = 64 << 10
 	// MaxAgentReply bounds an agent's reply to its coordinator.
 	MaxAgentReply = 16 << 20
 	// MaxData bounds the payload of a DATA frame, which nobody stores.

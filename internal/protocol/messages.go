@@ -96,6 +96,9 @@ type Ready struct {
 	UDPFlow uint32 `json:"udp_flow,omitempty"`
 	// MSS of the connection at the server's end.
 	MSS int `json:"mss_bytes,omitempty"`
+	// MaxRateBitsPerSecond is the most payload that the server lets the whole test
+	// move; absent if it does not bound it. A test that asked for no rate is paced so.
+	MaxRateBitsPerSecond float64 `json:"max_rate_bits_per_second,omitempty"`
 	// FTP is where the file of an ftp test is.
 	FTP *FTP `json:"ftp,omitempty"`
 }

@@ -29,8 +29,8 @@ func PreciseWaits() func() { return func() {} }
 // Spin is refused here: sockets are read through the runtime's network poller.
 func Spin() (release func(), ok bool) { return nil, false }
 
-// Waiting changes nothing here.
-func Waiting() func() { return func() {} }
+// MostAddedProcessors is how many processors flows add to the runtime: none here.
+const MostAddedProcessors = 0
 
 // EnableReceiveStamps is not supported here.
 func (c *Conn) EnableReceiveStamps() error { return ErrUnsupported }

@@ -94,9 +94,9 @@ func (p *processor) interrupted() (kept bool) {
 	return p.held
 }
 
-// mostAdded bounds how many processors the Go runtime is given beyond its own
+// MostAddedProcessors bounds how many processors the Go runtime is given beyond its own
 // number: it interrupts each of them every 10 ms.
-const mostAdded = 64
+const MostAddedProcessors = 64
 
 // added counts the processors that were added to the Go runtime for threads
 // that transfer. Processors are the process's, so the count is, too.
@@ -113,7 +113,7 @@ var added struct {
 func addProcessor() (own int, ok bool) {
 	added.Lock()
 	defer added.Unlock()
-	if added.used >= mostAdded {
+	if added.used >= MostAddedProcessors {
 		return added.own, false
 	}
 	if added.used == 0 {

@@ -48,15 +48,15 @@ func TestAddProcessorIsBounded(t *testing.T) {
 		} else if !ok {
 			break
 		}
-		if n++; n > mostAdded {
-			t.Fatalf("more than %d processors were added", mostAdded)
+		if n++; n > MostAddedProcessors {
+			t.Fatalf("more than %d processors were added", MostAddedProcessors)
 		}
 		if got := runtime.GOMAXPROCS(0); got < own+n {
 			t.Fatalf("the runtime has %d processors with %d added to its %d", got, n, own)
 		}
 	}
-	if n != mostAdded {
-		t.Errorf("%d processors were added, want %d", n, mostAdded)
+	if n != MostAddedProcessors {
+		t.Errorf("%d processors were added, want %d", n, MostAddedProcessors)
 	}
 	for range n {
 		removeProcessor()

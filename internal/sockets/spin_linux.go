@@ -23,11 +23,3 @@ func Spin() (release func(), ok bool) {
 		spinning.Add(-1)
 	}, true
 }
-
-// Waiting says that the calling goroutine, which called Lock, will for a while
-// only wait for the end of a test whose bytes another one transfers. The
-// returned function ends that.
-func Waiting() func() {
-	transferring.Add(-1)
-	return func() { transferring.Add(1) }
-}

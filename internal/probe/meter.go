@@ -1,0 +1,187 @@
+package probe
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Stats is what a server has done since it began, and does.
+type Stats struct {
+	// Used of Limits is what the tests in progress take at most, of so many Clients.
+	Used, Limits admission.Cost
+	Clients      int
+	// Waiting are the connections that have not said yet what they want; PushedOut
+	// were ended because too many did.
+	Waiting   int
+	PushedOut uint64
+	// Began counts tests by their kind, Refused what was refused or failed, by its
+	// reason.
+	Began   map[measurement.Kind]uint64
+	Refused map[string]uint64
+	// ReceivedBytes and SentBytes are payload of tests.
+	ReceivedBytes, SentBytes int64
+}
+
+// Stats may be called at any time.
+func (s *Server) Stats() Stats {
+	out := s.counts.stats()
+	out.Limits = s.budget.Limits()
+	out.Used, out.Clients = s.budget.Used()
+	out.Waiting, out.PushedOut = s.door.Waiting()
+	return out
+}
+
+// counts are those of a server. The lock is that of all its meters too, so that the
+// bytes of a connection that ends are counted once at any moment.
+type counts struct {
+	mu             sync.Mutex
+	began          map[measurement.Kind]uint64
+	refused        map[string]uint64
+	running        map[*gauge]struct{}
+	received, sent int64 // of connections that have ended
+}
+
+func newCounts() *counts {
+	return &counts{began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{}}
+}
+
+func (c *counts) begin(kind measurement.Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began[kind]++
+}
+
+func (c *counts) refuse(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[reason]++
+}
+
+func (c *counts) stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := Stats{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
+	for g := range c.running {
+		n := g.moved()
+		if g.sends {
+			out.SentBytes += n
+		} else {
+			out.ReceivedBytes += n
+		}
+	}
+	return out
+}
+
+// gauge tells how many bytes of payload a connection has moved so far, one way.
+type gauge struct {
+	meter *meter
+	sends bool
+	moved func() int64
+}
+
+const (
+	// meterTick is how often a server that bounds the rate looks at a test, meterTicks
+	// over how many of them the rate must stay below the bound, and meterTolerance
+	// what a client's own pacing may exceed it by, beside meterBurst, in bytes, with
+	// which flows begin: their first windows are not paced.
+	meterTick      = time.Second
+	meterTicks     = 5
+	meterTolerance = 1.05
+	meterBurst     = 1 << 20
+)
+
+// meter counts the bytes of payload that a test moves at the server. Those of its
+// connections that have ended are in ended.
+type meter struct {
+	counts *counts
+	ended  int64
+
+	// limit in bit/s; exceed ends the test.
+	limit  float64
+	exceed func(error)
+	timer  *time.Timer
+	sums   []int64 // of the last ticks
+}
+
+// add counts a connection's bytes until the returned function is called.
+func (m *meter) add(sends bool, of func() int64) (remove func()) {
+	c := m.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := &gauge{m, sends, of}
+	c.running[g] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := of()
+		delete(c.running, g)
+		m.ended += n
+		if sends {
+			c.sent += n
+		} else {
+			c.received += n
+		}
+	}
+}
+
+// watch begins to hold the test against a limit in bit/s; it may be called again.
+func (m *meter) watch(limit float64, exceed func(error)) {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	if limit <= 0 || m.timer != nil {
+		return
+	}
+	m.limit, m.exceed, m.sums = limit, exceed, []int64{m.sum()}
+	m.timer = time.AfterFunc(meterTick, m.look)
+}
+
+func (m *meter) sum() int64 {
+	sum := m.ended
+	for g := range m.counts.running {
+		if g.meter == m {
+			sum += g.moved()
+		}
+	}
+	return sum
+}
+
+func (m *meter) look() {
+	if err := m.tooFast(); err != nil {
+		m.exceed(err)
+	}
+}
+
+// tooFast is the error of a test that moves more than it may.
+func (m *meter) tooFast() error {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	if m.timer == nil {
+		return nil
+	}
+	if m.sums = append(m.sums, m.sum()); len(m.sums) > meterTicks+1 {
+		m.sums = m.sums[1:]
+	}
+	ticks := len(m.sums) - 1
+	over := time.Duration(ticks) * meterTick
+	bytes := m.sums[ticks] - m.sums[0]
+	if rate := float64(bytes) * 8 / over.Seconds(); ticks >= 2 && float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
+		return fmt.Errorf("the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate", bitRate(rate), over, bitRate(m.limit))
+	}
+	m.timer.Reset(meterTick)
+	return nil
+}
+
+// end stops watching.
+func (m *meter) end() {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
+	}
+}

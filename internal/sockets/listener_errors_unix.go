@@ -1,0 +1,25 @@
+//go:build unix
+
+package sockets
+
+import (
+	"errors"
+	"syscall"
+)
+
+// ListenerBroken says that an error of accept(2) is one of the listener, which will
+// accept nothing more. The others are those of one connection, which accept(2) has a
+// list of, or of a moment in which the system lacks something.
+func ListenerBroken(err error) bool {
+	for _, broken := range []error{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EFAULT} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
+}
+
+// OutOfDescriptors says that there are none left, in this process or the system.
+func OutOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
