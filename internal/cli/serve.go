@@ -9,20 +9,26 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/metrics"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 type serveFlags struct {
@@ -37,6 +43,9 @@ type serveFlags struct {
 	maxFlows    int
 	maxRate     rateValue
 	maxDuration time.Duration
+	maxMemory   sizeValue
+	spin        bool
+	metrics     string
 	oneOff      bool
 	quiet       bool
 }
@@ -50,10 +59,14 @@ func serveCommand(s streams) *cobra.Command {
 traffic generator is a weapon if anyone may aim it, so without a token it listens
 on loopback only, unless --open says that anyone who reaches the port may use it.
 
+Nobody can take all of it: tests have a bounded length and number, one client
+address has a share of what this process may have, and who asks for more is told
+which limit forbids it. SIGTERM lets running tests end and begins no more.
+
 iperf3 clients cannot prove a token. A server that wants one serves them only
 with --iperf3-open. Nor can FTP clients: --ftp PORT lets those on this machine
 fetch files of any size, and with --open anyone who reaches the port.`,
-		Example: `  head -c 24 /dev/urandom | base64 > token
+		Example: `  (umask 077; head -c 24 /dev/urandom | base64 > token)
   hopbench serve --token-file token      and: hopbench test HOST --token-file token
   hopbench serve --open                  on a network you trust
   hopbench serve --open -1               until one client is done`,
@@ -70,10 +83,13 @@ fetch files of any size, and with --open anyone who reaches the port.`,
 	flags.BoolVar(&f.iperf3Open, "iperf3-open", false, "serve iperf3 clients although there is a token, which they cannot prove")
 	flags.Uint16Var(&f.ftp, "ftp", 0, "port for stock FTP clients, who fetch files named by their size, such as 1GB.bin (default: none)")
 	flags.Var(&f.ftpPorts, "ftp-ports", "LOW-HIGH: ports for sessions and data of ftp tests, and data of --ftp (default: any)")
-	flags.IntVar(&f.maxClients, "max-clients", 64, "tests at the same time")
+	flags.IntVar(&f.maxClients, "max-clients", 64, "tests at the same time, iperf3's included")
 	flags.IntVar(&f.maxFlows, "max-flows", probe.MaxFlows, "flows of one test")
-	flags.Var(&f.maxRate, "max-rate", "highest rate that a UDP or iperf3 test may ask for, such as 1G (default: any)")
-	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test")
+	flags.Var(&f.maxRate, "max-rate", "highest rate of one test of any kind, all its flows together, such as 1G (default: any)")
+	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test, all its parts together")
+	flags.Var(&f.maxMemory, "max-memory", "most memory for tests, such as 2GB (default: half of what this process may have)")
+	flags.BoolVar(&f.spin, "spin", false, "let rr tests have this end poll, which takes whole processors from all others")
+	flags.StringVar(&f.metrics, "metrics", "", "ADDRESS:PORT at which Prometheus finds /metrics (default: none)")
 	flags.BoolVarP(&f.oneOff, "one-off", "1", false, "end once the first client is done")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no line for each test")
 	return c
@@ -94,9 +110,12 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 			return usageError{fmt.Errorf("--bind: %w", err)}
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
+	warnOfToken(s.err, f.tokenFile, token)
+	lines := newLineWriter(s.err)
+	defer lines.close()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	log := &serveLog{w: s.err, quiet: f.quiet}
+	log := &serveLog{w: lines, quiet: f.quiet}
 	if f.oneOff {
 		log.idle = stop
 	}
@@ -104,40 +123,125 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	options := probe.ServerOptions{
 		Token: token, Open: f.open, IPerf3Open: f.iperf3Open,
 		MaxTests: f.maxClients, MaxFlows: f.maxFlows, MaxDuration: f.maxDuration, MaxRateBitsPerSecond: float64(f.maxRate),
-		// A test of both directions has twice its flows, and each test one
-		// connection beside its flows.
-		MaxConnections: 2*f.maxFlows + f.maxClients,
-		FTPPorts:       ftp.Ports(f.ftpPorts),
-		OnTest:         log.event,
+		MaxMemoryBytes: int64(f.maxMemory), Spin: f.spin,
+		FTPPorts: ftp.Ports(f.ftpPorts),
+		OnTest:   log.event,
 	}
 	if !f.quiet {
-		options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		options.Log = slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	server, err := probe.NewServer(options)
 	if err != nil {
 		return usageError{err}
 	}
+	keepBelow(sockets.MaxMemoryBytes())
 	var config net.ListenConfig
 	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(f.port))))
 	if err != nil {
 		return fmt.Errorf("%w; another server may be on port %d, choose one with --port", err, f.port)
 	}
-	files, who, err := newFTPServer(ctx, f, log, options.Log)
+	files, who, err := newFTPServer(ctx, f, log, options.Log, server.AdmitFTP)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s", listener.Addr(), whoIsServed(token != "", f), who)
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(serving)
+	metricsAt := ""
+	if f.metrics != "" {
+		at, err := metrics.Listen(groupCtx, f.metrics)
+		if err != nil {
+			return errors.Join(usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}, listener.Close())
+		}
+		metricsAt = fmt.Sprintf("  metrics:  http://%v/metrics\n", at.Addr())
+		group.Go(func() error { return metrics.Serve(groupCtx, at, server.Stats) })
+	}
+	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s%s%s", listener.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
 	if files != nil {
-		defer context.AfterFunc(ctx, files.Close)()
+		defer context.AfterFunc(groupCtx, files.Close)()
 		group.Go(files.Serve)
 	}
-	group.Go(func() error { return server.Serve(ctx, listener) })
+	group.Go(func() error {
+		defer stop() // whatever ends it, ends the others
+		return server.Serve(groupCtx, listener)
+	})
+	defer endWith(ctx, stop, func() <-chan struct{} {
+		fmt.Fprintf(lines, "ending: no new tests; %s in progress (a second signal ends at once)\n", quantity.Count(int(server.Stats().Used[admission.Tests]), "test"))
+		return server.Drain()
+	})()
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil
+}
+
+// endWith ends a server when ctx does: at once, or after SIGTERM when drain has
+// brought the running tests to their end. The returned function forgets it.
+func endWith(ctx context.Context, stop func(), drain func() <-chan struct{}) (forget func()) {
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	over, end := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer stop()
+		select {
+		case <-ctx.Done():
+		case <-over.Done():
+			return
+		}
+		signal.Stop(terminated) // what was sent has come, then
+		select {
+		case <-terminated:
+		default:
+			return
+		}
+		select {
+		case <-drain():
+		case <-over.Done():
+		}
+	})
+	return func() {
+		end()
+		done.Wait()
+		signal.Stop(terminated)
+	}
+}
+
+// keepBelow has the collector work harder before this process is killed for the
+// memory that it may have, in bytes; 0 is unknown.
+func keepBelow(most int64) {
+	const part = 0.8
+	if most > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(part * float64(most)))
+	}
+}
+
+// leastToken is how many bytes a token should have that nobody is to guess from a
+// proof that he has seen.
+const leastToken = 16
+
+// warnOfToken says what is wrong with a token that works all the same.
+func warnOfToken(w io.Writer, file, token string) {
+	if token == "" {
+		return
+	}
+	if len(token) < leastToken {
+		fmt.Fprintf(w, "warning: the token has %d bytes, and who sees one proof of it can try them all: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), shellQuote(file))
+	}
+	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", shellQuote(file))
+	}
+}
+
+// whatIsAllowed says what one test and all together may take.
+func whatIsAllowed(f serveFlags, limits admission.Cost) string {
+	rate := "any rate"
+	if f.maxRate > 0 {
+		rate = f.maxRate.String()
+	}
+	return fmt.Sprintf("  one test: %s, %s, %s\n  together: %s, %d connections, %d threads, %s of memory; one client address: three quarters of that, or a quarter of what others leave\n",
+		quantity.Count(f.maxFlows, "flow"), experiment.FormatDuration(f.maxDuration), rate,
+		quantity.Count(int(limits[admission.Tests]), "test"), limits[admission.Descriptors], limits[admission.Threads],
+		quantity.Format(float64(limits[admission.Bytes]), measurement.Bytes))
 }
 
 // whoIsServed says which languages the server speaks, and with whom.
@@ -155,122 +259,4 @@ func whoIsServed(token bool, f serveFlags) string {
 	}
 	fmt.Fprintf(&b, "  hopbench: %s\n  iperf3:   %s\n", who, iperf3)
 	return b.String()
-}
-
-// oneOffGrace is how long a server that serves one client waits for that
-// client's next test: a profile has several, and latency under load is two.
-const oneOffGrace = 2 * time.Second
-
-// serveLog writes a line for the beginning and the end of each test, and knows
-// when the server has nothing to do any more.
-type serveLog struct {
-	w     io.Writer
-	quiet bool
-	// idle, when set, is called once no test has run for oneOffGrace after the
-	// first one.
-	idle func()
-
-	mu      sync.Mutex
-	running int
-	timer   *time.Timer
-}
-
-// Write lets a handler of slog share the lines.
-func (l *serveLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
-
-func (l *serveLog) event(e probe.TestEvent) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.quiet {
-		fmt.Fprintf(l.w, "%s  %v  %s\n", time.Now().Format(time.TimeOnly), e.Client, eventText(e))
-	}
-	if !e.Ended {
-		l.running++
-		if l.timer != nil {
-			l.timer.Stop()
-		}
-		return
-	}
-	if l.running--; l.running == 0 && l.idle != nil {
-		l.timer = time.AfterFunc(oneOffGrace, l.done)
-	}
-}
-
-// done ends a server whose client did not come back.
-func (l *serveLog) done() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == 0 {
-		l.idle()
-	}
-}
-
-func (l *serveLog) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-}
-
-// eventText is a test's beginning or end in a few words.
-func eventText(e probe.TestEvent) string {
-	text := describe(e.Spec)
-	switch {
-	case !e.Ended:
-		return text + ": began"
-	case e.Vanished:
-		return fmt.Sprintf("%s: closed by the client after %.1f s", text, e.Elapsed.Seconds())
-	case e.Err != nil:
-		return fmt.Sprintf("%s: failed after %.1f s: %s", text, e.Elapsed.Seconds(), printable(e.Err.Error()))
-	}
-	return fmt.Sprintf("%s: done in %.1f s", text, e.Elapsed.Seconds())
-}
-
-// printable keeps what a client wrote from steering the terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-// describe names what a test does.
-func describe(spec measurement.Spec) string {
-	parts := []string{string(spec.Kind)}
-	if spec.Tool == measurement.IPerf3 {
-		parts[0] += " (iperf3)"
-	}
-	if spec.Protocol != "" {
-		parts = append(parts, "over "+string(spec.Protocol))
-	}
-	switch {
-	case spec.FileBytes > 0 && spec.Flows > 1:
-		parts = append(parts, fmt.Sprintf("%s in %s", quantity.Format(float64(spec.FileBytes), measurement.Bytes), quantity.Count(spec.Flows, "segment")))
-	case spec.FileBytes > 0:
-		parts = append(parts, quantity.Format(float64(spec.FileBytes), measurement.Bytes))
-	case spec.Flows > 0:
-		parts = append(parts, quantity.Count(spec.Flows, "flow"))
-	}
-	switch spec.Direction {
-	case measurement.Send:
-		parts = append(parts, "to here")
-	case measurement.Receive:
-		parts = append(parts, "from here")
-	case measurement.Both:
-		parts = append(parts, "both ways")
-	}
-	if spec.RateBitsPerSecond > 0 {
-		parts = append(parts, "at "+quantity.Format(spec.RateBitsPerSecond, measurement.BitsPerSecond))
-	}
-	if spec.Duration > 0 {
-		parts = append(parts, experiment.FormatDuration(spec.Duration.Duration()))
-	}
-	return strings.Join(parts, ", ")
 }

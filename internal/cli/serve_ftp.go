@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // portsValue is a range of ports, LOW-HIGH.
@@ -54,7 +56,7 @@ func fileNamed(name string) (bytes int64, ok bool) {
 // newFTPServer is a server for stock FTP clients, nil where none was asked for.
 // They cannot prove a token, so that others get at it only if serving anyone was
 // asked for.
-func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog.Logger) (*ftp.Server, string, error) {
+func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog.Logger, admit func(netip.Addr) (func(), error)) (*ftp.Server, string, error) {
 	if f.ftp == 0 {
 		return nil, "", nil
 	}
@@ -78,12 +80,28 @@ func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog
 	server, err := ftp.NewServer(ln, ftp.ServerOptions{
 		File: fileNamed, Content: ftp.NewContent(), Ports: ftp.Ports(f.ftpPorts),
 		MaxSessions: ftp.MaxSegments + f.maxClients, MaxDuration: f.maxDuration, Log: logger,
+		Admit: admit, Watch: pacedTo(float64(f.maxRate)),
 		OnTransfer: func(t ftp.Transfer) { log.event(ftpEvent(t)) },
 	})
 	if err != nil {
 		return nil, "", errors.Join(err, ln.Close())
 	}
 	return server, fmt.Sprintf("  ftp:      files such as 1GB%s at %v, for %s\n", fileSuffix, ln.Addr(), ftpClients(f.open)), nil
+}
+
+// pacedTo has each data connection send no faster than a rate in bit/s, if there is one.
+func pacedTo(rate float64) func(net.Conn) func() {
+	if rate == 0 {
+		return nil
+	}
+	return func(c net.Conn) func() {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			if conn, err := sockets.Attach(tcp); err == nil {
+				_ = conn.SetPacing(rate) // where the system cannot, its sender is as fast as it is
+			}
+		}
+		return func() {}
+	}
 }
 
 func ftpClients(open bool) string {

@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	safe "github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // maxShown bounds, in characters, a text that somebody else wrote.
@@ -11,7 +11,7 @@ const maxShown = 1000
 
 // shown is a line that may come from a file of a stranger, a peer or a lab,
 // made safe for a terminal.
-func shown(text string) string { return safe.Line(text, maxShown) }
+func shown(text string) string { return printable.Line(text, maxShown) }
 
 // shownLines is shown of a text of several lines. What follows the first begins
 // with indent, so that a line of somebody else's does not look like one of ours.

@@ -1,0 +1,71 @@
+package metrics
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMetrics(t *testing.T) {
+	stats := probe.Stats{
+		Used:    admission.Cost{admission.Tests: 2, admission.Threads: 7},
+		Limits:  admission.Cost{admission.Tests: 64, admission.Bytes: 1e9},
+		Clients: 1, Waiting: 3, PushedOut: 4,
+		Began:         map[measurement.Kind]uint64{measurement.TCP: 5},
+		Refused:       map[string]uint64{"threads": 6},
+		ReceivedBytes: 1e10, SentBytes: 8,
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ln, err := Listen(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, ln, func() probe.Stats { return stats }) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) (int, string) {
+		t.Helper()
+		response, err := client.Get("http://" + ln.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
+	}
+	status, text := get("/metrics")
+	if status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	for _, want := range []string{
+		`hopbench_clients 1`, `hopbench_waiting_connections 3`, `hopbench_pushed_out_connections_total 4`,
+		`hopbench_used{resource="tests"} 2`, `hopbench_used{resource="threads"} 7`, `hopbench_limit{resource="bytes"} 1e+09`,
+		`hopbench_tests_total{kind="tcp"} 5`, `hopbench_refusals_total{reason="threads"} 6`,
+		`hopbench_payload_bytes_total{direction="received"} 1e+10`, `hopbench_payload_bytes_total{direction="sent"} 8`,
+		"go_threads ",
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if status, _ := get("/"); status != http.StatusNotFound {
+		t.Errorf("/ has status %d", status)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
