@@ -77,16 +77,19 @@ bench-cable:
 bench-idps:
 	$(GO) run ./internal/idps/idpsbench $(IDPS)
 	$(GO) test ./internal/idps -run '^$$' -bench Inspect
-# Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it.
+# Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it,
+# PEERS="-old PROGRAM" holds this version against an older one instead.
 bench-peers: build
 	$(GO) run ./internal/probe/peerbench $(PEERS)
 
 # One server, with few processes, descriptors and little memory, against honest
 # and bad clients for a long while. As root it has all its limits. SOAKFLAGS="-seed
-# 2 -only FTP" and the like narrow it.
+# 2 -only FTP" and the like narrow it. Before that, FUZZSPEC of random specs.
 SOAK ?= 10m
+FUZZSPEC ?= 10m
 .PHONY: soak
 soak:
+	$(GO) test ./internal/probe -run '^$$' -fuzz '^FuzzSpec$$' -fuzztime $(FUZZSPEC)
 	$(GO) test ./test/soak -count=1 -v -timeout 0 -args -soak $(SOAK) $(SOAKFLAGS)
 
 .PHONY: generate

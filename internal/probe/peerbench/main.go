@@ -32,6 +32,7 @@ type options struct {
 	json       string
 	markdown   bool
 	program    string
+	old        string
 }
 
 func main() {
@@ -55,7 +56,8 @@ func main() {
 	flag.StringVar(&peers, "peers", "", "only these peers, separated by commas")
 	flag.StringVar(&o.json, "json", "", "write every pair to this file")
 	flag.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
-	flag.StringVar(&o.program, "hopbench", "./hopbench", "the program whose memory is compared")
+	flag.StringVar(&o.program, "hopbench", "./hopbench", "the program whose memory is compared, or all with --old")
+	flag.StringVar(&o.old, "old", "", "an older version of the program to hold it against, in place of peers")
 	flag.Parse()
 	o.only, o.peers = list(only), list(peers)
 	if flag.NArg() > 0 || o.pairs < 1 || o.duration < 100*time.Millisecond {
@@ -100,7 +102,15 @@ func run(ctx context.Context, o options) error {
 	}
 	k := kit{ctx: ctx, seconds: b.wholeSeconds(), congestion: o.congestion}
 	k.duration = number(k.seconds)
-	tests := chosen(b.tests(k, tools, program), o.only)
+	all := b.tests(k, tools, program)
+	if o.old != "" {
+		old, err := filepath.Abs(o.old)
+		if err != nil {
+			return errors.Join(err, b.close())
+		}
+		all = b.versions(k, all, program, old)
+	}
+	tests := chosen(all, o.only)
 	record := newRecord(o, tools, missing)
 	p := newProgress(os.Stderr, tests, o)
 	var failed error
