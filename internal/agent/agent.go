@@ -270,6 +270,7 @@ func (s *server) listen(r listenRequest) error {
 	server, err := probe.NewServer(probe.ServerOptions{
 		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open,
 		MaxConnections: 4 * probe.MaxFlows, MaxFlows: maxTestFlows, MaxDuration: 3 * probe.MaxDuration,
+		Unshared: true, Spin: true,
 	})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 )
 
 func TestRRModes(t *testing.T) {
-	target := serve(t, ServerOptions{Token: testToken})
+	target := serve(t, ServerOptions{Token: testToken, Spin: true})
 	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
 		for name, spec := range map[string]measurement.Spec{
 			"spinning":               {Spin: true},
@@ -56,6 +56,20 @@ func TestRRModes(t *testing.T) {
 				}
 				checkWaits(t, out, spec)
 			})
+		}
+	}
+}
+
+// A server that was not told that it may spin does not, and says so.
+func TestSpinningIsTheServersToAllow(t *testing.T) {
+	target := serve(t, ServerOptions{})
+	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
+		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wait := out.Effective["destination_wait"]; wait != "sleeping" || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
+			t.Errorf("%s: the destination was %q, facts %q", protocol, wait, out.Facts)
 		}
 	}
 }
@@ -106,7 +120,7 @@ func TestRRTimeStamps(t *testing.T) {
 		t.Skipf("only Linux gives time stamps; this is %s", runtime.GOOS)
 	}
 	stampAll(t)
-	target := serve(t, ServerOptions{})
+	target := serve(t, ServerOptions{Spin: true})
 	for _, spec := range []measurement.Spec{
 		{Protocol: measurement.OverTCP},
 		{Protocol: measurement.OverUDP},
@@ -403,7 +417,7 @@ func TestSpinningEndsByDeadline(t *testing.T) {
 // A far end that vanishes, or falls silent, ends every mode with a reason.
 func TestRRModesFaults(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	target := serve(t, ServerOptions{Token: testToken})
+	target := serve(t, ServerOptions{Token: testToken, Spin: true})
 	var wg sync.WaitGroup
 	for _, spec := range []measurement.Spec{
 		{Spin: true}, {InFlight: 8}, {RequestsPerSecond: 1000}, {InFlight: 4, RequestBytes: 100_000, ResponseBytes: 100_000},
@@ -426,7 +440,7 @@ func TestRRModesFaults(t *testing.T) {
 }
 
 func TestRRModesCancelled(t *testing.T) {
-	target := serve(t, ServerOptions{})
+	target := serve(t, ServerOptions{Spin: true})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.RR, Spin: true},
 		{Kind: measurement.RR, InFlight: 8},

@@ -107,7 +107,9 @@ func (l *Lab) test(ctx context.Context, path lab.Path, trial experiment.PlannedT
 		one := path.Of(k)
 		request := l.request(one, trial)
 		request.Pairs = len(path.Pairs)
-		request.Spec.ShareThreads = true // with a thread per flow, 1920 flows are 3840 threads
+		if kind := request.Spec.Kind; kind == measurement.TCP || kind == measurement.Load {
+			request.Spec.ShareThreads = true // with a thread per flow, 1920 flows are 3840 threads
+		}
 		group.Go(func() {
 			arrive := sync.OnceFunc(common.arrived.Done)
 			defer arrive() // nobody waits for one that failed before its start
