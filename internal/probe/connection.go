@@ -238,7 +238,7 @@ func (s *Server) serveTest(open *opened) (err error) {
 	w := &wire{Conn: conn, guard: c.guard}
 	w.until(time.Now().Add(handshakeTimeout))
 	w.began = func() (err error) {
-		t.meter.watch(s.opts.MaxRateBitsPerSecond, func(err error) { s.halt(t, refusal(Limit, "%v", err)) })
+		t.meter.watch(s.opts.MaxRateBitsPerSecond, leastOf(t.spec), func(err error) { s.halt(t, err) })
 		release, err = takeThread(w, open)
 		return err
 	}

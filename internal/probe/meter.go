@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -93,7 +92,30 @@ const (
 	meterTicks     = 5
 	meterTolerance = 1.05
 	meterBurst     = 1 << 20
+	// stillTime is how long a test may move less than leastRate, in bytes per second, or
+	// than a part of what it asked for where that is less.
+	stillTime = 2 * time.Minute
+	leastRate = 1000
+	leastPart = 16
 )
+
+// leastOf is how many bytes of payload the server's end of a test moves in stillTime,
+// lest it is ended. Exchanges need one; mtu and ftp tests bound themselves.
+func leastOf(spec measurement.Spec) int64 {
+	rate := float64(leastRate)
+	switch spec.Kind {
+	case measurement.TCP, measurement.UDP, measurement.PPS:
+		if asked := askedRate(spec) / 8; asked > 0 {
+			rate = min(rate, asked/leastPart)
+		}
+		return int64(rate * stillTime.Seconds())
+	case measurement.RR, measurement.CRR:
+		if every := spec.RequestsPerSecond; every == 0 || every*stillTime.Seconds() >= leastPart {
+			return 1
+		}
+	}
+	return 0
+}
 
 // meter counts the bytes of payload that a test moves at the server. Those of its
 // connections that have ended are in ended.
@@ -101,11 +123,17 @@ type meter struct {
 	counts *counts
 	ended  int64
 
-	// limit in bit/s; exceed ends the test.
-	limit  float64
-	exceed func(error)
-	timer  *time.Timer
-	sums   []int64 // of the last ticks
+	// limit in bit/s and least in bytes per stillTime, of which 0 is none; halt ends the
+	// test.
+	limit float64
+	least int64
+	halt  func(error)
+	tick  time.Duration
+	timer *time.Timer
+	sums  []int64 // of the last ticks
+	// marked had moved at the last stillTime.
+	marked   int64
+	markedAt time.Time
 }
 
 // add counts a connection's bytes until the returned function is called.
@@ -129,15 +157,21 @@ func (m *meter) add(sends bool, of func() int64) (remove func()) {
 	}
 }
 
-// watch begins to hold the test against a limit in bit/s; it may be called again.
-func (m *meter) watch(limit float64, exceed func(error)) {
+// watch begins to hold the test against a limit in bit/s and to what it must move at
+// least; it may be called again.
+func (m *meter) watch(limit float64, least int64, halt func(error)) {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
-	if limit <= 0 || m.timer != nil {
+	if m.timer != nil || limit <= 0 && least <= 0 {
 		return
 	}
-	m.limit, m.exceed, m.sums = limit, exceed, []int64{m.sum()}
-	m.timer = time.AfterFunc(meterTick, m.look)
+	m.limit, m.least, m.halt, m.sums = limit, least, halt, []int64{m.sum()}
+	m.marked, m.markedAt = m.sums[0], time.Now()
+	m.tick = stillTime
+	if limit > 0 {
+		m.tick = meterTick
+	}
+	m.timer = time.AfterFunc(m.tick, m.look)
 }
 
 func (m *meter) sum() int64 {
@@ -151,13 +185,13 @@ func (m *meter) sum() int64 {
 }
 
 func (m *meter) look() {
-	if err := m.tooFast(); err != nil {
-		m.exceed(err)
+	if err := m.wrong(); err != nil {
+		m.halt(err)
 	}
 }
 
-// tooFast is the error of a test that moves more than it may.
-func (m *meter) tooFast() error {
+// wrong is why a test that moves too much or too little has to end.
+func (m *meter) wrong() error {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
 	if m.timer == nil {
@@ -167,12 +201,20 @@ func (m *meter) tooFast() error {
 		m.sums = m.sums[1:]
 	}
 	ticks := len(m.sums) - 1
-	over := time.Duration(ticks) * meterTick
-	bytes := m.sums[ticks] - m.sums[0]
-	if rate := float64(bytes) * 8 / over.Seconds(); ticks >= 2 && float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
-		return fmt.Errorf("the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate", bitRate(rate), over, bitRate(m.limit))
+	if over := time.Duration(ticks) * m.tick; m.limit > 0 && ticks >= 2 {
+		bytes := m.sums[ticks] - m.sums[0]
+		if float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
+			return refusal(Limit, "the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate",
+				bitRate(float64(bytes)*8/over.Seconds()), over, bitRate(m.limit))
+		}
 	}
-	m.timer.Reset(meterTick)
+	if now := time.Now(); now.Sub(m.markedAt) >= stillTime {
+		if moved := m.sums[ticks] - m.marked; moved < m.least {
+			return refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", moved, stillTime, m.least)
+		}
+		m.marked, m.markedAt = m.sums[ticks], now
+	}
+	m.timer.Reset(m.tick)
 	return nil
 }
 

@@ -49,6 +49,8 @@ type session struct {
 	transactions, slow atomic.Int64
 
 	meter meter
+	// counted ends the count of the transactions' bytes.
+	counted func()
 }
 
 // sessionKey is what a test is known by: whoever comes from another address, also
@@ -114,8 +116,10 @@ func (s *Server) begin(key sessionKey, spec measurement.Spec) (*session, error) 
 	if err != nil {
 		return nil, limited(err)
 	}
-	t.giveBack = giveBack
+	t.giveBack, t.counted = giveBack, func() {}
 	if spec.Kind == measurement.CRR {
+		size := int64(spec.RequestBytes + spec.ResponseBytes)
+		t.counted = t.meter.add(true, func() int64 { return t.transactions.Load() * size })
 		// Each transaction may reach another server, which must know it.
 		t.cookie = protocol.TransactionCookie(s.opts.Token, key.session)
 	} else if _, err := rand.Read(t.cookie[:]); err != nil {
@@ -143,6 +147,7 @@ func (s *Server) leave(t *session, flow int, g *guard) {
 	if err := t.pages.close(); err != nil {
 		s.log.Info("give back packets", "error", err)
 	}
+	t.counted()
 	t.meter.end()
 	t.giveBack()
 	s.tell(TestEvent{Client: t.key.client, Spec: t.spec, Ended: true, Elapsed: time.Since(t.began), Err: t.err, Vanished: isLost(t.err)})
