@@ -368,7 +368,7 @@ func TestSilenceIsPushedOut(t *testing.T) {
 // and ends the test of a client that sends all the same.
 func TestRateOfATestIsBounded(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	const limit = 4e6
+	const limit = 4e7
 	target := serve(t, ServerOptions{MaxRateBitsPerSecond: limit})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.UDP, Direction: measurement.Receive, Duration: 0.5, PacketBytes: 500},
