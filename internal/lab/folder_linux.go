@@ -66,7 +66,7 @@ func openPrivate(path string) (*os.File, error) {
 	}
 	var s unix.Stat_t
 	if err = unix.Fstat(int(f.Fd()), &s); err == nil && (int(s.Uid) != os.Geteuid() || s.Mode&0o777 != 0o700) {
-		err = fmt.Errorf("%s is of user %d and has mode %#o; it must be of user %d and closed to others, 0700: mend or remove it", path, s.Uid, s.Mode&0o777, os.Geteuid())
+		err = fmt.Errorf("%s is of user %d and has mode %#o; it must be of user %d and closed to others: chmod 700 it, or remove it", path, s.Uid, s.Mode&0o777, os.Geteuid())
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -105,7 +105,7 @@ func withoutNonFinite(v reflect.Value) reflect.Value {
 }
 
 // estimateIsFinite says that no plain number of the struct itself is NaN or
-// infinite; lists, maps and optional values inside it are mended on their own.
+// infinite; lists, maps and optional values inside it are cleared on their own.
 // A trial is always kept: it is a record of what happened. So is a pair, whose
 // place in its list is its number.
 func estimateIsFinite(v reflect.Value) bool {

@@ -6,10 +6,8 @@ import (
 	"strings"
 )
 
-// against an older version of this project's program, both run as users run them:
-// processes are held against processes, one server at a time.
-
-// versions replaces the peers of tests by one: the program old.
+// versions replaces the peers of tests by one: an older version of this program. Both
+// run as users run them, so that processes are compared with processes.
 func (b *bench) versions(k kit, tests []test, ownProgram, old string) []test {
 	flags := map[string]string{
 		"tcp-1": "--only tcp --flows 1", "tcp-8": "--only tcp --flows 8", "tcp-64": "--only tcp --flows 64",
