@@ -78,6 +78,17 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+func TestClient(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
+		"fe80::1%eth0": "fe80::/64", "::1": "::/64",
+	} {
+		if got := Client(netip.MustParseAddr(text)); got.String() != want {
+			t.Errorf("%s is of the client %v, want %s", text, got, want)
+		}
+	}
+}
+
 // What is taken never exceeds a limit or a share, and all of it comes back.
 func TestBudgetAddsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

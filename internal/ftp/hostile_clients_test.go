@@ -260,13 +260,6 @@ func TestSessionsPerClient(t *testing.T) {
 			t.Fatalf("after one has left: %s", got)
 		}
 	}
-	for text, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1/32", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "::1": "::/64",
-	} {
-		if got := clientOf(netip.MustParseAddr(text)); got.String() != want {
-			t.Errorf("%s is of the client %v, want %s", text, got, want)
-		}
-	}
 }
 
 // shared is a log that is written and read by several goroutines.

@@ -16,6 +16,7 @@ import (
 
 	library "github.com/fclairamb/ftpserverlib"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -192,19 +193,6 @@ func addressOf(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-// clientOf is what counts as one client: an address, or the /64 of an IPv6 one.
-func clientOf(a netip.Addr) netip.Prefix {
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	client, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // no address: all such are one
-	}
-	return client
-}
-
 // receive begins the session of a connection, or tells it why not.
 func (s *Server) receive(c net.Conn) {
 	x, err := s.admit(c)
@@ -245,7 +233,7 @@ func (s *Server) admit(c net.Conn) (*session, error) {
 	if s.o.Client.IsValid() && from != s.o.Client {
 		return nil, errors.New("this server is there for another client")
 	}
-	client := clientOf(from)
+	client := admission.Client(from)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -275,7 +263,7 @@ func (s *Server) admit(c net.Conn) (*session, error) {
 // depart forgets a session that has ended.
 func (s *Server) depart(x *session) {
 	_ = x.Close() // the library does not always
-	client := clientOf(x.client)
+	client := admission.Client(x.client)
 	s.mu.Lock()
 	s.sessions--
 	if s.clients[client]--; s.clients[client] == 0 {
