@@ -374,8 +374,9 @@ func (t *ftpTest) maxRate() float64 {
 	return t.link.ready.MaxRateBitsPerSecond
 }
 
-// begin sets the time from which samples count, and among how many flows they, and
-// the most that a server lets a test move in bit/s, are shared.
+// begin sets the time from which samples count, also those taken before, and among
+// how many flows they are shared, as is the most that a server lets a test move in
+// bit/s.
 func (w *ftpWatch) begin(start time.Time, flows int, maxRate float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -410,10 +411,19 @@ func (w *ftpWatch) add(c net.Conn) func() {
 func (w *ftpWatch) of(remote string) (*measurement.TCPInfo, []measurement.TCPInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.samplers[remote]; s != nil {
-		return s.final, s.series
+	s := w.samplers[remote]
+	if s == nil {
+		return nil, nil
 	}
-	return nil, nil
+	// Its samples count from when it began, which may have been before START.
+	early := measurement.SecondsOf(w.start.Sub(s.start))
+	for i := range s.series {
+		s.series[i].At = max(s.series[i].At-early, 0)
+	}
+	if s.final != nil {
+		s.final.At = max(s.final.At-early, 0)
+	}
+	return s.final, s.series
 }
 
 // only is what was sampled on the one connection that there was.

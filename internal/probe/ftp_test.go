@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -212,5 +213,38 @@ func TestFTPReportsAreChecked(t *testing.T) {
 		if _, err := test.stored(2 * time.Second); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Samples of a connection that began before START was read count from START all the
+// same.
+func TestSamplesBeforeStart(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var w ftpWatch
+	ready := time.Now().Add(-time.Hour)
+	w.begin(ready, 1, 0)
+	end := w.add(c)
+	w.begin(ready.Add(time.Hour), 1, 0)
+	end()
+	final, series := w.of(c.RemoteAddr().String())
+	if runtime.GOOS == "linux" && (final == nil || len(series) == 0) {
+		t.Fatal("nothing was sampled")
+	}
+	for _, i := range series {
+		if i.At < 0 || i.At > 60 {
+			t.Errorf("a sample at %v s after START", i.At)
+		}
+	}
+	if final != nil && (final.At < 0 || final.At > 60) {
+		t.Errorf("the last sample at %v s after START", final.At)
 	}
 }

@@ -45,6 +45,8 @@ func (s *Server) serveFTP(w *wire, open *opened, ready *protocol.Ready) error {
 	}
 	defer f.end()
 	ready.FTP = &credentials
+	// On a busy host a transfer begins before this end has read START.
+	f.watch.begin(time.Now(), open.Spec.Flows, s.opts.MaxRateBitsPerSecond)
 	start, err := awaitStart(w, ready)
 	if err != nil {
 		return err
