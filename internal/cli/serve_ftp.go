@@ -79,7 +79,9 @@ func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog
 	}
 	server, err := ftp.NewServer(ln, ftp.ServerOptions{
 		File: fileNamed, Content: ftp.NewContent(), Ports: ftp.Ports(f.ftpPorts),
-		MaxSessions: ftp.MaxSegments + f.maxClients, MaxDuration: f.maxDuration, Log: logger,
+		// One client fetches all segments of a file, and leaves others a session each.
+		MaxSessions: ftp.MaxSegments + f.maxClients, MaxSessionsPerClient: ftp.MaxSegments,
+		MaxDuration: f.maxDuration, Log: logger,
 		Admit: admit, Watch: pacedTo(float64(f.maxRate)),
 		OnTransfer: func(t ftp.Transfer) { log.event(ftpEvent(t)) },
 	})
