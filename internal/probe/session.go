@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // session is what the connections of one test share within this process.
@@ -85,7 +86,7 @@ func (s *Server) enter(g *guard, id protocol.Identity, client netip.Addr, spec m
 	case t.spec != spec:
 		return nil, refusal(Protocol, "another connection of this test asked for another test")
 	case t.refs >= mostConnections(spec):
-		return nil, refusal(Limit, "a test of kind %s has at most %d connections at a time here", spec.Kind, mostConnections(spec))
+		return nil, refusal(Limit, "a test of kind %s has at most %s at a time here", spec.Kind, quantity.Count(mostConnections(spec), "connection"))
 	case spec.Kind != measurement.CRR && t.has(id.Flow):
 		return nil, refusal(Protocol, "flow %d of this test is here already", id.Flow)
 	}
