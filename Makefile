@@ -69,18 +69,18 @@ bench: bench-lab bench-cable bench-idps bench-peers bench-aa
 bench-aa:
 	$(GO) run ./cmd/hopbench run aa-null
 bench-lab:
-	$(GO) run ./internal/lab/labbench
+	$(GO) run ./bench/lab
 bench-cable:
-	$(GO) run ./internal/cable/cablebench
+	$(GO) run ./bench/cable
 # What an idps costs that is off, and what a core inspects with the built-in
 # rules; IDPS="-pairs 20" and the like change the first.
 bench-idps:
-	$(GO) run ./internal/idps/idpsbench $(IDPS)
+	$(GO) run ./bench/idps $(IDPS)
 	$(GO) test ./internal/idps -run '^$$' -bench Inspect
 # Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it,
 # PEERS="-old PROGRAM" holds this version against an older one instead.
 bench-peers: build
-	$(GO) run ./internal/probe/peerbench $(PEERS)
+	$(GO) run ./bench/peers $(PEERS)
 
 # One server, with few processes, descriptors and little memory, against honest
 # and bad clients for a long while. As root it has all its limits. SOAKFLAGS="-seed

@@ -49,7 +49,7 @@ func (p *Port) Kind() Kind { return p.kind }
 // returned port may be used in any thread and namespace.
 //
 // TAP is the port to prefer. Measured in alternation on the same two processors
-// (Linux 6.18, one TCP flow, no delay, best of four; cablebench repeats it), TAP ports
+// (Linux 6.18, one TCP flow, no delay, best of four; bench/cable repeats it), TAP ports
 // carried 13.5 to 15.8 Gbit/s and packet ports 12.6 to 13.5, with equal errors of
 // delay, loss and rate; and a TAP device needs one device where a packet
 // port needs two, and no ring of 24 MiB. A packet port is for hosts where /dev/net/tun is

@@ -1,4 +1,4 @@
-// Command labbench prints how long a lab of 64 routed nodes takes to come up,
+// Command lab prints how long a lab of 64 routed nodes takes to come up,
 // as a chain and as a star, and how long Mininet takes for the same graphs
 // where it is installed.
 package main

@@ -1,4 +1,4 @@
-// Command peerbench compares this module's tests with their peers across one
+// Command peers compares this module's tests with their peers across one
 // routing hop on this machine: every peer that is on PATH, with its defaults and
 // with its fastest flags. Runs of both sides are interleaved in pairs whose
 // order alternates, so that both meet the same machine; it prints the median of

@@ -1,4 +1,4 @@
-// Command idpsbench shows what an idps hop costs that is switched off: it holds
+// Command idps shows what an idps hop costs that is switched off: it holds
 // a path through one against the same path without the hop, and against the
 // same path with a router in its place, which is what an appliance without
 // inspection is. In every block each path gets every test once, in random order;
