@@ -15,9 +15,11 @@ export CGO_ENABLED ?= 0
 # needs Linux has honest stubs elsewhere.
 PLATFORMS = linux/amd64 linux/arm64 windows/amd64 darwin/arm64
 
+# Without DWARF, which only debuggers read: 8 MB less. Symbols stay, so profiles and
+# the traces of a crash have their names.
 .PHONY: build
 build:
-	$(GO) build -trimpath -o hopbench ./cmd/hopbench
+	$(GO) build -trimpath -ldflags=-w -o hopbench ./cmd/hopbench
 
 .PHONY: test
 test:
