@@ -82,7 +82,7 @@ func Resume(dir string) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("write to %s: %w; is the disk full or the folder read-only?", dir, err), s.Close())
 	}
 	if err := s.inTransaction(migrate); err != nil {
-		return nil, errors.Join(fmt.Errorf("bring %s to version %d: %w", dir, len(schema), err), s.Close())
+		return nil, errors.Join(fmt.Errorf("bring %s to version %d: %w", dir, version, err), s.Close())
 	}
 	return s, nil
 }
@@ -165,11 +165,11 @@ func (s *Store) logAhead() error {
 // in it. It changes nothing: the file may be anybody's.
 func (s *Store) check() error {
 	file := filepath.Join(s.dir, FileName)
-	var version, tables, heads, trials int
+	var have, tables, heads, trials int
 	var ours bool
 	err := s.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'head'), 0) FROM sqlite_schema WHERE type = 'table'").
-		Scan(&version, &tables, &ours)
-	if err == nil && ours && version == len(schema) {
+		Scan(&have, &tables, &ours)
+	if err == nil && ours && have <= version {
 		err = s.db.QueryRow("SELECT (SELECT count(*) FROM head), EXISTS (SELECT 1 FROM trial)").Scan(&heads, &trials)
 	}
 	switch {
@@ -177,8 +177,8 @@ func (s *Store) check() error {
 		return fmt.Errorf("open %s: %w", file, err)
 	case tables > 0 && !ours:
 		return fmt.Errorf("%s is a database, but not one of hopbench", file)
-	case version > len(schema):
-		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, version, len(schema))
+	case have > version:
+		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, have, version)
 	case heads == 0 && trials > 0:
 		return fmt.Errorf("%s has trials and no head, which hopbench never leaves: it was changed by something else", file)
 	case heads == 0:

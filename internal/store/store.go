@@ -58,45 +58,43 @@ type Head struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// schema is applied in order; user_version counts what has been applied.
-var schema = []string{
-	`CREATE TABLE head (
+// version is that of the tables, kept as user_version; 0 is a file without any.
+// Readers take any version up to it: head.json and trial.json are in all of them.
+const version = 2
+
+// tables makes those of the newest version. Everything is in the json; the other
+// columns are what files are searched by.
+const tables = `
+	CREATE TABLE head (
 		id   INTEGER PRIMARY KEY CHECK (id = 1),
 		json TEXT NOT NULL
 	) STRICT;
 	CREATE TABLE trial (
 		id          TEXT PRIMARY KEY,
 		order_index INTEGER NOT NULL,
-		block       INTEGER NOT NULL,
-		path        TEXT NOT NULL,
-		test        TEXT NOT NULL,
-		passed      INTEGER NOT NULL,
 		start_utc   TEXT NOT NULL,
 		json        TEXT NOT NULL
-	) STRICT;
-	CREATE TABLE metric (
-		trial_id TEXT NOT NULL REFERENCES trial(id),
-		name     TEXT NOT NULL,
-		value    REAL NOT NULL,
-		PRIMARY KEY (trial_id, name)
-	) STRICT, WITHOUT ROWID;`,
-}
+	) STRICT;`
+
+// fromFirst brings tables of version 1 to version 2: nothing read the rest.
+const fromFirst = `
+	DROP TABLE metric;
+	ALTER TABLE trial DROP COLUMN block;
+	ALTER TABLE trial DROP COLUMN path;
+	ALTER TABLE trial DROP COLUMN test;
+	ALTER TABLE trial DROP COLUMN passed;`
 
 // migrate brings the tables to the newest version.
 func migrate(tx *sql.Tx) error {
 	var have int
-	if err := tx.QueryRow("PRAGMA user_version").Scan(&have); err != nil {
+	if err := tx.QueryRow("PRAGMA user_version").Scan(&have); err != nil || have == version {
 		return err
 	}
-	if have == len(schema) {
-		return nil
+	step := tables
+	if have == 1 {
+		step = fromFirst
 	}
-	for _, step := range schema[have:] {
-		if _, err := tx.Exec(step); err != nil {
-			return err
-		}
-	}
-	_, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", len(schema)))
+	_, err := tx.Exec(step + fmt.Sprintf("PRAGMA user_version = %d", version))
 	return err
 }
 
@@ -153,17 +151,9 @@ func (s *Store) Put(ctx context.Context, t measurement.Trial) error {
 		return fmt.Errorf("encode trial %s: %w", t.ID, err)
 	}
 	err = s.inTransaction(func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx,
-			"INSERT INTO trial (id, order_index, block, path, test, passed, start_utc, json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			t.ID, t.Order, t.Block, t.Path, t.Test, t.Gate.Passed, t.Start.UTC().Format(time.RFC3339Nano), string(text)); err != nil {
-			return err
-		}
-		for name, value := range t.Metrics {
-			if _, err := tx.ExecContext(ctx, "INSERT INTO metric (trial_id, name, value) VALUES (?, ?, ?)", t.ID, name, value); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := tx.ExecContext(ctx, "INSERT INTO trial (id, order_index, start_utc, json) VALUES (?, ?, ?, ?)",
+			t.ID, t.Order, t.Start.UTC().Format(time.RFC3339Nano), string(text))
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("store trial %s in %s: %w; is the disk full?", t.ID, s.dir, err)

@@ -198,6 +198,25 @@ func TestLeftovers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	const oldRun = "INSERT INTO head VALUES (1, '{\"name\": \"x\"}'); INSERT INTO trial VALUES ('b01-p-t2', 2, 1, 'p', 't', 1, '2026-11-21T08:00:02Z', '{\"id\": \"b01-p-t2\"}')"
+	old := database(t, tables, oldRun, "INSERT INTO metric VALUES ('b01-p-t2', 'goodput_bits_per_second', 1)")
+	for _, open := range []func(string) (*store.Store, error){store.Open, store.Resume} {
+		s, err := open(old)
+		if err != nil {
+			t.Fatalf("tables of version 1: %v", err)
+		}
+		if n, last, err := s.Count(t.Context()); err != nil || n != 1 || last.Second() != 2 {
+			t.Errorf("tables of version 1 have %d trials, the last of %v, %v", n, last, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if s, err := store.Resume(old); err != nil {
+		t.Error(err)
+	} else if err := errors.Join(s.Put(t.Context(), trial(1)), s.Close()); err != nil {
+		t.Errorf("go on with tables of version 1: %v", err)
+	}
 	for name, dir := range map[string]string{
 		"another program's":   database(t, "CREATE TABLE theirs (x)"),
 		"a newer hopbench's":  database(t, tables, "PRAGMA user_version = 1000"),
