@@ -26,6 +26,7 @@ import (
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/metrics"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -225,10 +226,10 @@ func warnOfToken(w io.Writer, file, token string) {
 		return
 	}
 	if len(token) < leastToken {
-		fmt.Fprintf(w, "warning: the token has %d bytes, and who sees one proof of it can try them all: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), shellQuote(file))
+		fmt.Fprintf(w, "warning: the token has %d bytes, and who sees one proof of it can try them all: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), printable.ShellWord(file))
 	}
 	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", shellQuote(file))
+		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", printable.ShellWord(file))
 	}
 }
 

@@ -52,13 +52,6 @@ func New() *Recorder {
 	}
 }
 
-// Reset forgets all samples.
-func (r *Recorder) Reset() {
-	r.hist.Reset()
-	r.exact = r.exact[:0]
-	r.n, r.min, r.max, r.mean, r.m2 = 0, 0, 0, 0, 0
-}
-
 // Record adds one round-trip time. A negative time, which only a broken clock
 // gives, counts as zero. It does not allocate.
 func (r *Recorder) Record(d time.Duration) {
