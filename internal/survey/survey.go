@@ -1,7 +1,7 @@
-// Package profile decides what a complete profile of a path consists of, rates
+// Package survey decides what a complete profile of a path consists of, rates
 // its TCP tests by RFC 6349, and sums tests up for people. It measures nothing
 // itself: what comes next is a pure function of what came back so far.
-package profile
+package survey
 
 import (
 	"fmt"
