@@ -80,7 +80,7 @@ bench-idps:
 	$(GO) run ./bench/idps $(IDPS)
 	$(GO) test ./internal/idps -run '^$$' -bench Inspect
 # Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it,
-# PEERS="-old PROGRAM" holds this version against an older one instead.
+# PEERS="-old PROGRAM" compares this version with an older one instead.
 bench-peers: build
 	$(GO) run ./bench/peers $(PEERS)
 
