@@ -75,7 +75,7 @@ func verdict(ok bool) string {
 }
 
 func (o options) measure(w io.Writer) (int, error) {
-	fmt.Fprintf(w, "%d processors, %s\n", runtime.NumCPU(), kernel())
+	fmt.Fprintf(w, "%d CPUs, %s\n", runtime.NumCPU(), kernel())
 	failed := 0
 	for _, kind := range o.kinds {
 		fmt.Fprintf(w, "\nports: %s\n", kind)
@@ -343,7 +343,7 @@ func (o options) goodputs(kind cable.Kind, emit func(row)) error {
 		if delay == 0 {
 			r.bound, r.verdict = "≥ 10 Gbit/s", verdict(best >= 10e9)
 		} else {
-			r.planted = delay.String() + " each way"
+			r.planted = delay.String() + " in each direction"
 		}
 		emit(r)
 	}

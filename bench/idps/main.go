@@ -1,9 +1,9 @@
-// Command idps shows what an idps hop costs that is switched off: it holds
-// a path through one against the same path without the hop, and against the
+// Command idps shows what an idps hop costs that is switched off: it compares
+// a path through one with the same path without the hop, and with the
 // same path with a router in its place, which is what an appliance without
 // inspection is. In every block each path gets every test once, in random order;
 // ratios are of pairs within blocks, with their 95 % intervals. Nothing limits
-// the rate, so that a throughput is what the processors can do.
+// the rate, so that a throughput is what the CPUs can do.
 //
 // Its exit status is 1 when the hop that is off costs more than the router, beyond
 // chance and by as much as matters.
@@ -67,7 +67,7 @@ tests:
   - {name: latency, kind: rr, duration: 500ms}
 `
 
-// question is one path held against another.
+// question is one path compared with another.
 type question struct{ path, baseline string }
 
 // questions are in the order in which they are printed. What the hop costs

@@ -303,7 +303,7 @@ func checkTransferred(t *testing.T, counters cable.Counters, noOffload bool) {
 	}
 }
 
-// transfer sends bytes both ways over one connection and compares digests.
+// transfer sends bytes in both directions over one connection and compares digests.
 func transfer(t *testing.T, r *running, to netip.Addr) {
 	t.Helper()
 	const size = 8 << 20

@@ -97,7 +97,7 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 	fmt.Fprintf(s.out, `
 for example:
     hopbench lab exec %[1]s -- ping -c 3 %[3]v
-    hopbench lab exec %[2]s -- hopbench serve --open    and beside it
+    hopbench lab exec %[2]s -- hopbench serve --open    and in another terminal
     hopbench lab exec %[1]s -- hopbench test %[3]v
 `, first.SourceNode, first.DestinationNode, first.Destination)
 	if i := slices.IndexFunc(testbed.Paths(), func(p lab.Path) bool { return p.SameAs != "" }); i >= 0 {

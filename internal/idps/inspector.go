@@ -25,7 +25,7 @@ func Modes() []Mode { return []Mode{Off, Alert, Deny} }
 // maxHeldInAll bounds what all flows keep of early segments, in bytes.
 const maxHeldInAll = 64 << 20
 
-// Inspector holds frames against rules. Two threads may use it at a time, one
+// Inspector compares frames with rules. Two threads may use it at a time, one
 // for each direction; all other methods may be used by any.
 type Inspector struct {
 	automaton *automaton

@@ -7,8 +7,8 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// EthernetOverheadBytes is what a packet takes on an Ethernet link beside
-// itself (RFC 6349, section 4.1.1): header 14, CRC 4, gap between frames 12,
+// EthernetOverheadBytes is what a packet takes on an Ethernet link in
+// addition to itself (RFC 6349, section 4.1.1): header 14, CRC 4, gap between frames 12,
 // preamble 7, start of frame 1.
 const EthernetOverheadBytes = 38
 

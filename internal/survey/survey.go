@@ -38,7 +38,7 @@ type Options struct {
 const Gain = 0.1
 
 // ladder is the numbers of flows that the search tries: with a factor of four,
-// three short tests reach what one processor per flow can use.
+// three short tests reach what one CPU per flow can use.
 func ladder() []int { return []int{1, 4, 16, 64} }
 
 // Next is the test to do after those done; false when the profile is whole. It

@@ -1,5 +1,5 @@
 // Rulegen writes the rules that come with the program, in Suricata's format,
-// from the lists beside it. The lists are of its own making: public knowledge of
+// from the lists in this folder. The lists are of its own making: public knowledge of
 // what attacks look like, and invented names under the domains that RFC 2606
 // reserves. No rule is taken from a published rule set.
 package main
