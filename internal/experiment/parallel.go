@@ -1,9 +1,8 @@
 package experiment
 
-// Parallel is how many devices the hop is at most, side by side, each of which
-// does to frames what the hop's Impairment says: the instances of a firewall,
-// after it was scaled out, or the back ends of a load balancer, each with a
-// link of its own. It is 1 for any other hop.
+// Parallel is the largest number of parallel links of the hop. Each has the
+// hop's whole Impairment. A firewall has one link for each instance, after it was
+// scaled out; a load balancer has one for each back end; any other hop has one.
 func (h Hop) Parallel() int {
 	switch {
 	case h.Type == LoadBalancer:

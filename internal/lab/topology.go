@@ -90,8 +90,8 @@ type Link struct {
 	// Nodes that are not on the link have one route to all of it, so many links
 	// with one Aggregate must lie beyond the same node.
 	Aggregate netip.Prefix `json:"aggregate,omitzero"`
-	// Beyond, where it is valid, is all that lies beyond the link for a node
-	// that does not forward: its one route over the link.
+	// Beyond, if valid, is the destination of the only route over this link that a
+	// node at its end has which does not forward.
 	Beyond netip.Prefix `json:"beyond,omitzero"`
 }
 
