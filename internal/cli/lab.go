@@ -189,7 +189,7 @@ func descriptors(s streams) (stdout, stderr *os.File, err error) {
 
 // pickLab is the lab meant by name, which may be empty when one is up.
 func pickLab(name string) (string, error) {
-	up, err := lab.Published()
+	up, err := lab.Running()
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +216,7 @@ func labListCommand(s streams) *cobra.Command {
 		Short: "List the labs that are up, and their nodes",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			up, err := lab.Published()
+			up, err := lab.Running()
 			if err != nil {
 				return err
 			}
