@@ -511,7 +511,15 @@ func bound(field reflect.StructField, key string) int {
 	return 0
 }
 
-func enumOf(field reflect.StructField) []string { return tagValues(field, "enum") }
+// enumOf lists the only values of a field: those of its type, or of its tag.
+func enumOf(field reflect.StructField) []string {
+	if field.Type != nil {
+		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
+			return rule.Enum
+		}
+	}
+	return tagValues(field, "enum")
+}
 
 // tagValues lists what the field's jsonschema tag gives for a key.
 func tagValues(field reflect.StructField, key string) []string {

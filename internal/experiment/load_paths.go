@@ -27,30 +27,6 @@ const (
 	wireGuardOverhead = 60
 )
 
-// HopTypesOf says which types of hop a key of FileHop applies to; a key that is
-// not here applies to all.
-func HopTypesOf(key string) []HopType {
-	switch key {
-	case "account_cpu":
-		return HopTypes()[1:] // a cable has no node
-	case "silent":
-		return []HopType{Router, Firewall, IDPS, NAT, LoadBalancer}
-	case "one_way":
-		return []HopType{Router, Firewall, IDPS, Gateway}
-	case "rules", "instances", "scale_out":
-		return []HopType{Firewall}
-	case "mode", "inspect_rate", "rule_file":
-		return []HopType{IDPS}
-	case "translate", "silent_hops":
-		return []HopType{NAT}
-	case "backends":
-		return []HopType{LoadBalancer}
-	case "flow_limit":
-		return []HopType{Gateway}
-	}
-	return HopTypes()
-}
-
 // paths reads all paths and then those that are the same as another.
 func (l *loader) paths(files []FilePath) []Path {
 	paths := make([]Path, len(files))
@@ -116,7 +92,7 @@ func (l *loader) switchable(name *NameText, p Path) {
 	var known []string
 	for _, h := range p.Hops {
 		switch {
-		case h.Name == string(*name) && (h.Type == Router || h.Type == Firewall || h.Type == IDPS || h.Type == Gateway):
+		case h.Name == string(*name) && h.Bypass() != NoBypass:
 			return
 		case h.Name == string(*name):
 			l.wrong(name, "name a router, firewall, idps or gateway", "hop %q is a %s, which cannot be switched off in place", *name, h.Type)
@@ -129,7 +105,7 @@ func (l *loader) switchable(name *NameText, p Path) {
 	case *name == "":
 	case len(known) > 0:
 		l.wrong(name, instead(string(*name), known), "off: path %q has no hop %q", p.Name, *name)
-	case !slices.ContainsFunc(p.Hops, func(h Hop) bool { return h.Type != Cable }):
+	case !slices.ContainsFunc(p.Hops, Hop.Forwards):
 		l.wrong(name, "give that path a router, firewall, idps or gateway", "off: path %q has only cables, no hop %q", p.Name, *name)
 	}
 }
@@ -234,7 +210,7 @@ func (l *loader) together(f *FilePath, p Path) {
 
 func (l *loader) hop(f *FileHop, what string) Hop {
 	h := Hop{
-		Type: HopType(f.Type), Name: string(f.Name),
+		Type: f.Type, Name: string(f.Name),
 		Impairment: Impairment{
 			Delay:                    parsed(ParseDuration, f.Delay),
 			Jitter:                   parsed(ParseDuration, f.Jitter),
@@ -245,18 +221,14 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 		},
 		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
-		Silent: f.Silent || f.Type == string(Gateway), OneWay: f.OneWay, AccountCPU: f.AccountCPU,
-		Rules: f.Rules, Instances: f.Instances, ScaleOut: l.scaleOut(f),
-		Mode: IDPSMode(f.Mode), InspectRateBitsPerSecond: l.rate(&f.InspectRate), RuleFile: string(f.RuleFile),
-		Translate: Translation(f.Translate), SilentHops: f.SilentHops,
-		Backends: f.Backends, FlowLimit: f.FlowLimit,
+		Silent: f.Silent, OneWay: f.OneWay, AccountCPU: f.AccountCPU,
 		Parameters: l.parameters(f),
 	}
-	if node := l.at[&f.RuleFile]; node != nil {
-		h.RuleFileLine = node.Line
+	row := hopRowOf(f.Type)
+	if row.load != nil {
+		row.load(l, f, &h)
 	}
-	h.defaults()
-	if h.Type != Cable && h.Type != "" && !l.written(&f.Name) {
+	if h.Type != "" && !row.link && !l.written(&f.Name) {
 		l.wrong(f, `add a name, as in name: appliance`, "%s is a %s and lacks \"name\"", what, h.Type)
 	}
 	l.hopKeys(f)
@@ -270,20 +242,6 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 	return h
 }
 
-// defaults fills in what a type of hop has when the file says nothing.
-func (h *Hop) defaults() {
-	switch h.Type {
-	case Firewall:
-		h.Rules, h.Instances = cmp.Or(h.Rules, 100), cmp.Or(h.Instances, 1)
-	case IDPS:
-		h.Mode = cmp.Or(h.Mode, IDPSAlert)
-	case NAT:
-		h.Translate = cmp.Or(h.Translate, TranslateSource)
-	case LoadBalancer:
-		h.Backends = cmp.Or(h.Backends, 2)
-	}
-}
-
 // hopKeys refuses keys that mean nothing to the hop's type.
 func (l *loader) hopKeys(f *FileHop) {
 	if f.Type == "" {
@@ -293,7 +251,7 @@ func (l *loader) hopKeys(f *FileHop) {
 	for i := range v.NumField() {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		types := HopTypesOf(key)
-		if !l.written(v.Field(i).Addr().Interface()) || slices.Contains(types, HopType(f.Type)) {
+		if !l.written(v.Field(i).Addr().Interface()) || slices.Contains(types, f.Type) {
 			continue
 		}
 		var names []string

@@ -9,9 +9,9 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// station is a node of a path whose filter needs addresses that are known only
+// rewriter is a node of a path whose filter needs addresses that are known only
 // when the whole path is laid out.
-type station struct {
+type rewriter struct {
 	hop       int // index into Path.Hops
 	node      string
 	table     *filter.Table
@@ -19,18 +19,18 @@ type station struct {
 	balances  bool                   // among the back ends
 }
 
-// replaces says whether packets have another destination behind the station.
-func (s station) replaces() bool {
+// replaces says whether packets have another destination behind the rewriter.
+func (s rewriter) replaces() bool {
 	return s.balances || s.translate == experiment.TranslateDestination || s.translate == experiment.TranslateBoth
 }
 
-func (w *walk) router(hop experiment.Hop) error { return w.filtering(hop, filter.Table{}) }
+func (w *pathBuilder) router(hop experiment.Hop) error { return w.filtering(hop, filter.Table{}) }
 
-func (w *walk) gateway(hop experiment.Hop) error {
+func (w *pathBuilder) gateway(hop experiment.Hop) error {
 	return w.filtering(hop, filter.Table{FlowLimit: hop.FlowLimit})
 }
 
-func (w *walk) firewall(hop experiment.Hop) error {
+func (w *pathBuilder) firewall(hop experiment.Hop) error {
 	return w.filtering(hop, firewallTable(hop))
 }
 
@@ -41,7 +41,7 @@ func firewallTable(hop experiment.Hop) filter.Table {
 // nat adds the silent hops of the provider, of which the translating node is
 // the last: a trace through n of them to the destination shows n+1 hops, n of
 // them silent.
-func (w *walk) nat(hop experiment.Hop) error {
+func (w *pathBuilder) nat(hop experiment.Hop) error {
 	for range hop.SilentHops - 1 {
 		before := experiment.Hop{Type: experiment.Router, Name: hop.Name + "-provider", Silent: true}
 		if err := w.router(before); err != nil {
@@ -54,32 +54,32 @@ func (w *walk) nat(hop experiment.Hop) error {
 
 // filtering adds a node that forwards and does to packets what table says and,
 // when the hop is silent, sends no ICMP.
-func (w *walk) filtering(hop experiment.Hop, table filter.Table) error {
+func (w *pathBuilder) filtering(hop experiment.Hop, table filter.Table) error {
 	table.Silent = hop.Silent
 	if err := w.forwarder(hop); err != nil {
 		return err
 	}
-	w.station(station{hop: len(w.path.Hops) - 1, table: &table, translate: hop.Translate})
+	w.rewriter(rewriter{hop: len(w.path.Hops) - 1, table: &table, translate: hop.Translate})
 	return nil
 }
 
-// station gives the last node its filter, if that does anything.
-func (w *walk) station(s station) {
+// rewriter gives the last node its filter, if that does anything.
+func (w *pathBuilder) rewriter(s rewriter) {
 	if *s.table == (filter.Table{}) {
 		return
 	}
 	node := &w.topology.Nodes[len(w.topology.Nodes)-1]
 	node.Filter, s.node = s.table, node.Name
-	w.stations = append(w.stations, s)
+	w.rewriters = append(w.rewriters, s)
 }
 
 // settle gives every filter of the path the addresses that packets have where
 // it is, and the path what its source sees of them.
-func (w *walk) settle() {
+func (w *pathBuilder) settle() {
 	w.path.Listen = w.path.Destination
-	sources := make([]netip.Addr, len(w.stations)) // as packets from the source come in
+	sources := make([]netip.Addr, len(w.rewriters)) // as packets from the source come in
 	source := w.path.Source
-	for i, s := range w.stations {
+	for i, s := range w.rewriters {
 		sources[i] = source
 		if s.translate == experiment.TranslateSource || s.translate == experiment.TranslateBoth {
 			out := w.outward(s.node)
@@ -95,7 +95,7 @@ func (w *walk) settle() {
 	if w.path.Balancer != "" {
 		checker = w.outward(w.path.Balancer).Address.Addr()
 	}
-	for i, s := range slices.Backward(w.stations) {
+	for i, s := range slices.Backward(w.rewriters) {
 		if s.replaces() {
 			public := w.path.Hops[s.hop]
 			if !s.balances {
@@ -117,7 +117,7 @@ func (w *walk) settle() {
 			}
 		}
 	}
-	for _, s := range w.stations {
+	for _, s := range w.rewriters {
 		if s.table.Silent {
 			w.path.Hops[s.hop] = netip.Addr{}
 			delete(w.path.Others, s.hop)
@@ -139,7 +139,7 @@ func pairs(destinations []netip.Addr, sources ...netip.Addr) []filter.Pair {
 }
 
 // outward is the end of a node towards the destination.
-func (w *walk) outward(node string) topology.End {
+func (w *pathBuilder) outward(node string) topology.End {
 	for _, l := range slices.Backward(w.topology.Links) {
 		if l.A.Node == node {
 			return l.A

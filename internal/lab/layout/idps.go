@@ -12,7 +12,7 @@ import (
 )
 
 // idps adds a node whose link towards the destination inspects.
-func (w *walk) idps(hop experiment.Hop) error {
+func (w *pathBuilder) idps(hop experiment.Hop) error {
 	rules, err := w.ruleFile(hop)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func RuleFiles(e *experiment.Experiment) (Rules, error) {
 
 // inspected gives the link that follows an idps its inspection, and the cable
 // that does it.
-func (w *walk) inspected(l *topology.Link) {
+func (w *pathBuilder) inspected(l *topology.Link) {
 	if w.inspect == nil {
 		return
 	}

@@ -106,18 +106,18 @@ func FromExperiment(e *experiment.Experiment) (topology.Topology, []Path, error)
 			return topology.Topology{}, nil, err
 		}
 	}
-	var walks []*walk
+	var built []*pathBuilder
 	for i, p := range e.Paths {
 		if p.SameAs != "" {
 			continue
 		}
-		w, err := l.walk(p, i)
+		w, err := l.buildPath(p, i)
 		if err != nil {
 			return topology.Topology{}, nil, fmt.Errorf("path %s: %w", p.Name, err)
 		}
-		walks = append(walks, w)
+		built = append(built, w)
 	}
-	paths, err := l.switchable(walks)
+	paths, err := l.switchable(built)
 	if err != nil {
 		return topology.Topology{}, nil, err
 	}
@@ -148,8 +148,8 @@ func (l *layout) endpoint(name string) error {
 	return nil
 }
 
-// walk is one path in the making, from the source on.
-type walk struct {
+// pathBuilder is one path in the making, from the source on.
+type pathBuilder struct {
 	*layout
 	path  Path
 	index int    // of the path
@@ -164,33 +164,30 @@ type walk struct {
 	inspectRate float64
 	links       int
 	names       map[string]int // of nodes, and how often
-	stations    []station
+	rewriters   []rewriter
 	backends    int // of the path's load balancer
 	// inside are the addresses of the ends of the path's tunnel, for each pair.
 	inside [][2]netip.Addr
-	spans  []span // the hops so far
+	hops   []hopPlace // the hops so far
 }
 
-// walk adds the nodes and links of path number i.
-func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
+// buildPath adds the nodes and links of path number i.
+func (l *layout) buildPath(p experiment.Path, i int) (*pathBuilder, error) {
 	name := interfaceFor(p.Name, i, l.names)
-	w := &walk{
+	w := &pathBuilder{
 		layout: l, index: i, name: name, names: make(map[string]int),
 		path: Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
-	}
-	if err := l.pairsFit(p); err != nil {
-		return nil, err
 	}
 	source, destination := l.attachment(l.e.Source, name, p), l.attachment(l.e.Destination, name, p)
 	first, last := w.ends(source, destination)
 	w.previous = first
 	links := len(l.topology.Links)
 	for _, hop := range p.Hops {
-		first := w.mark()
+		first := w.position()
 		if err := w.hop(hop); err != nil {
 			return nil, err
 		}
-		w.spans = append(w.spans, span{hop, first, w.mark()})
+		w.hops = append(w.hops, hopPlace{hop, first, w.position()})
 	}
 	if err := w.arrive(last); err != nil {
 		return nil, err
@@ -211,30 +208,18 @@ func (l *layout) walk(p experiment.Path, i int) (*walk, error) {
 }
 
 // hop adds one hop: to the link in the making, or as a node.
-func (w *walk) hop(hop experiment.Hop) error {
-	var err error
-	switch hop.Type {
-	case experiment.Cable:
-	case experiment.Router:
-		err = w.router(hop)
-	case experiment.Firewall:
-		if hop.Parallel() > 1 {
-			return w.instances(hop)
-		}
-		err = w.firewall(hop)
-	case experiment.LoadBalancer:
-		err = w.balancer(hop)
-	case experiment.IDPS:
-		err = w.idps(hop)
-	case experiment.NAT:
-		err = w.nat(hop)
-	case experiment.Gateway:
-		err = w.gateway(hop)
-	default:
-		err = fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
+func (w *pathBuilder) hop(hop experiment.Hop) error {
+	build, known := hopBuilders()[hop.Type]
+	if !known {
+		return fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
 	}
-	if err != nil {
-		return err
+	if hop.Parallel() > 1 && hop.Backends == 0 {
+		return w.instances(hop)
+	}
+	if build != nil {
+		if err := build(w, hop); err != nil {
+			return err
+		}
 	}
 	w.pending = append(w.pending, hop.Impairment)
 	if hop.MTU > 0 && (w.mtu == 0 || hop.MTU < w.mtu) {
@@ -243,21 +228,34 @@ func (w *walk) hop(hop experiment.Hop) error {
 	return nil
 }
 
+// hopBuilders lay out one hop of each type; nil for one that is no node.
+func hopBuilders() map[experiment.HopType]func(*pathBuilder, experiment.Hop) error {
+	return map[experiment.HopType]func(*pathBuilder, experiment.Hop) error{
+		experiment.Cable:        nil,
+		experiment.Router:       (*pathBuilder).router,
+		experiment.Firewall:     (*pathBuilder).firewall,
+		experiment.IDPS:         (*pathBuilder).idps,
+		experiment.NAT:          (*pathBuilder).nat,
+		experiment.LoadBalancer: (*pathBuilder).balancer,
+		experiment.Gateway:      (*pathBuilder).gateway,
+	}
+}
+
 // forwarder ends the link in the making at a new node that forwards packets,
 // the last of the topology's, and begins the next link there.
-func (w *walk) forwarder(hop experiment.Hop) error {
-	node := nodeFor(w.path.Name, cmp.Or(hop.Name, string(hop.Type)), w.names)
+func (w *pathBuilder) forwarder(hop experiment.Hop) error {
+	node := nodeFor(w.path.Name, hop.Label(), w.names)
 	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.AccountCPU})
 	if err := w.join(topology.End{Node: node, Interface: "to-source"}); err != nil {
 		return err
 	}
 	w.previous = topology.End{Node: node, Interface: "to-destination"}
-	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: cmp.Or(hop.Name, string(hop.Type)), Node: node, Interface: w.previous.Interface})
+	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: hop.Label(), Node: node, Interface: w.previous.Interface})
 	return nil
 }
 
 // join ends the link in the making at the next hop that a trace sees.
-func (w *walk) join(next topology.End) error {
+func (w *pathBuilder) join(next topology.End) error {
 	hop, err := w.link(next)
 	if err == nil {
 		w.path.Hops = append(w.path.Hops, hop)
@@ -271,7 +269,7 @@ const maxLinks = 255
 var errTooManyLinks = fmt.Errorf("more than %d links: a lab has addresses for no more", maxLinks+1)
 
 // link ends the link in the making and returns the address of its far end.
-func (w *walk) link(next topology.End) (netip.Addr, error) {
+func (w *pathBuilder) link(next topology.End) (netip.Addr, error) {
 	if w.links > maxLinks {
 		return netip.Addr{}, errTooManyLinks
 	}

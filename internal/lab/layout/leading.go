@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -10,13 +9,13 @@ import (
 
 // lead notes the cables that a path begins with: they are one link, which stands
 // in the topology as number first, and no node of the path counts for them.
-func (w *walk) lead(hops []experiment.Hop, first int) {
+func (w *pathBuilder) lead(hops []experiment.Hop, first int) {
 	var names []string
 	for _, hop := range hops {
-		if hop.Type != experiment.Cable {
+		if hop.Forwards() {
 			break
 		}
-		names = append(names, cmp.Or(hop.Name, string(experiment.Cable)))
+		names = append(names, hop.Label())
 	}
 	if len(names) == 0 {
 		return

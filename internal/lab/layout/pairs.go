@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/cable"
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
@@ -65,29 +64,10 @@ func (l *layout) hosts(endpoint string) []string {
 	return names
 }
 
-// pairsFit refuses what joins one source with one destination where there are
-// several.
-func (l *layout) pairsFit(p experiment.Path) error {
-	if l.e.Pairs <= 1 {
-		return nil
-	}
-	for _, e := range l.e.Endpoints {
-		if e.SoftwareSwitch && p.SoftwareSwitch == nil || p.SoftwareSwitch != nil && *p.SoftwareSwitch {
-			return fmt.Errorf("a software switch stands between one host and its network, and there are %d pairs of hosts; write accelerated: true, or leave out the pairs", l.e.Pairs)
-		}
-	}
-	for _, hop := range p.Hops {
-		if hop.Type == experiment.LoadBalancer || hop.Type == experiment.NAT && hop.Translate != experiment.TranslateSource {
-			return fmt.Errorf("hop %s stands for one destination, and there are %d pairs; leave out the hop or the pairs", hop.Name, l.e.Pairs)
-		}
-	}
-	return nil
-}
-
 // ends are where the first link of the path begins and its last ends: at the
 // endpoints themselves or, with several pairs, at the two nodes that join all
 // sources and all destinations to the path.
-func (w *walk) ends(source, destination topology.End) (first, last topology.End) {
+func (w *pathBuilder) ends(source, destination topology.End) (first, last topology.End) {
 	if w.e.Pairs <= 1 {
 		return source, destination
 	}
@@ -101,7 +81,7 @@ func (w *walk) ends(source, destination topology.End) (first, last topology.End)
 	return first, last
 }
 
-func (w *walk) accessOf(endpoint topology.End) string {
+func (w *pathBuilder) accessOf(endpoint topology.End) string {
 	return w.path.Name + "/" + endpoint.Node + "-access"
 }
 
@@ -112,7 +92,7 @@ func (w *walk) accessOf(endpoint topology.End) string {
 // destination 10.i.255.2k+1, in subnets of two addresses (RFC 3021), and 2k is
 // the access node's. All other nodes have one route to each side, and each host one
 // to the whole path.
-func (w *walk) attach(first int, source, destination topology.End) error {
+func (w *pathBuilder) attach(first int, source, destination topology.End) error {
 	if w.links > maxSharedLinks {
 		return fmt.Errorf("more than %d links: a lab with several pairs has addresses for no more", maxSharedLinks)
 	}
@@ -153,7 +133,7 @@ func (w *walk) attach(first int, source, destination topology.End) error {
 
 // allowed are the pairs of addresses between which a hop lets packets through
 // where the first source appears as source: itself, or a nat that all share.
-func (w *walk) allowed(source netip.Addr) []filter.Pair {
+func (w *pathBuilder) allowed(source netip.Addr) []filter.Pair {
 	var out []filter.Pair
 	for k := range max(len(w.path.Pairs), 1) {
 		one := w.path.Of(k)
@@ -188,17 +168,17 @@ func meter(l *topology.Link) {
 }
 
 // pathSubnet holds all of the path's links.
-func (w *walk) pathSubnet() netip.Prefix {
+func (w *pathBuilder) pathSubnet() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(w.index), 0, 0}), 16)
 }
 
 // accessSubnet holds the access links of all sources, or of all destinations.
-func (w *walk) accessSubnet(subnet byte) netip.Prefix {
+func (w *pathBuilder) accessSubnet(subnet byte) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(w.index), subnet, 0}), 24)
 }
 
 // accessAddress is that of the access node (side 0) or of the host (1) on the
 // access link of pair k, counted from 0.
-func (w *walk) accessAddress(subnet byte, k, side int) netip.Prefix {
+func (w *pathBuilder) accessAddress(subnet byte, k, side int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(w.index), subnet, byte(2*(k+1) + side)}), 31)
 }

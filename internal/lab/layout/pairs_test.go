@@ -98,31 +98,6 @@ func TestPlanOfPairsWithTunnels(t *testing.T) {
 	}
 }
 
-func TestPairsRefuse(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*experiment.Path)
-		want   string
-	}{
-		"loadbalancer": {func(p *experiment.Path) { p.Hops[0].Type = experiment.LoadBalancer }, "stands for one destination"},
-		"nat": {func(p *experiment.Path) {
-			p.Hops[0].Type, p.Hops[0].Translate = experiment.NAT, experiment.TranslateBoth
-		}, "stands for one destination"},
-		"many links": {func(p *experiment.Path) { p.Hops = make([]experiment.Hop, 254); setRouters(p.Hops) }, "more than 254 links"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := labtest.Pairs(2)
-			test.change(&e.Paths[1])
-			if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
-			}
-			e.Pairs = 1
-			if err := (&layout{e: e}).pairsFit(e.Paths[1]); err != nil {
-				t.Errorf("with one pair: %v", err)
-			}
-		})
-	}
-}
-
 func setRouters(hops []experiment.Hop) {
 	for i := range hops {
 		hops[i].Type, hops[i].Name = experiment.Router, fmt.Sprint("r", i)
@@ -155,5 +130,15 @@ func TestMeterOfSharedLinks(t *testing.T) {
 		} else if !reflect.DeepEqual(l, test.link) {
 			t.Errorf("%s: changed to %+v", name, l)
 		}
+	}
+}
+
+// Access links take two of a path's subnets.
+func TestPairsLeaveFewerLinks(t *testing.T) {
+	e := labtest.Pairs(2)
+	e.Paths[1].Hops = make([]experiment.Hop, 254)
+	setRouters(e.Paths[1].Hops)
+	if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), "more than 254 links") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,8 +41,8 @@ func (p Path) Answers(i int) []netip.Addr {
 //
 // The links of each side are one link of the path's count: the subnet of
 // instance k is the k-th of four addresses.
-func (w *walk) instances(hop experiment.Hop) error {
-	n, name := hop.Parallel(), cmp.Or(hop.Name, string(hop.Type))
+func (w *pathBuilder) instances(hop experiment.Hop) error {
+	n, name := hop.Parallel(), hop.Label()
 	if n > filter.MaxWays {
 		return fmt.Errorf("hop %s: %d instances are more than %d", name, n, filter.MaxWays)
 	}
@@ -63,7 +62,7 @@ func (w *walk) instances(hop experiment.Hop) error {
 		w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.AccountCPU})
 		table := firewallTable(hop)
 		table.Silent = hop.Silent
-		w.station(station{hop: len(w.path.Hops), table: &table})
+		w.rewriter(rewriter{hop: len(w.path.Hops), table: &table})
 		in, out := w.pair(0, k), w.pair(1, k)
 		links := []topology.Link{
 			{
@@ -94,13 +93,13 @@ func (w *walk) instances(hop experiment.Hop) error {
 
 // pair are the addresses at both ends of the k-th link, from 1, among those
 // side by side in the place of the path's next link, or the one after it.
-func (w *walk) pair(further, k int) [2]netip.Prefix {
+func (w *pathBuilder) pair(further, k int) [2]netip.Prefix {
 	host := 4 * (k - 1)
 	return [2]netip.Prefix{address(w.index, w.links+further, host+1), address(w.index, w.links+further, host+2)}
 }
 
 // answers notes the addresses of which a trace sees one as the next hop.
-func (w *walk) answers(ways []filter.Way) {
+func (w *pathBuilder) answers(ways []filter.Way) {
 	if w.path.Others == nil {
 		w.path.Others = make(map[int][]netip.Addr)
 	}
@@ -113,15 +112,15 @@ func (w *walk) answers(ways []filter.Way) {
 
 // balancer adds the node of a load balancer. Its address towards the source is
 // the one that the path's traffic goes to; arrive gives it the back ends.
-func (w *walk) balancer(hop experiment.Hop) error {
+func (w *pathBuilder) balancer(hop experiment.Hop) error {
 	if w.path.Balancer != "" {
-		return fmt.Errorf("hop %s: the path has another load balancer, %s: leave one out", hop.Name, w.path.Balancer)
+		return fmt.Errorf("hop %s: the lab cannot build a second load balancer on a path", hop.Name)
 	}
 	if err := w.filtering(hop, filter.Table{}); err != nil {
 		return err
 	}
 	w.path.Balancer, w.backends = w.previous.Node, hop.Parallel()
-	w.stations = append(w.stations, station{hop: len(w.path.Hops) - 1, node: w.previous.Node, table: new(filter.Table), balances: true})
+	w.rewriters = append(w.rewriters, rewriter{hop: len(w.path.Hops) - 1, node: w.previous.Node, table: new(filter.Table), balances: true})
 	return nil
 }
 
@@ -131,7 +130,7 @@ func (w *walk) balancer(hop experiment.Hop) error {
 //
 //	… ── balancer ─┬─ cable ── destination
 //	               └─ cable ── copy
-func (w *walk) arrive(end topology.End) error {
+func (w *pathBuilder) arrive(end topology.End) error {
 	if w.path.Balancer == "" {
 		if err := w.join(end); err != nil {
 			return err
@@ -142,16 +141,10 @@ func (w *walk) arrive(end topology.End) error {
 	if w.links > maxLinks {
 		return errTooManyLinks
 	}
-	if w.inspect != nil {
-		return fmt.Errorf("an idps stands between the load balancer %s and its back ends: put it before the load balancer", w.path.Balancer)
+	if w.inspect != nil || end.Switch != "" {
+		return fmt.Errorf("hop %s: the lab cannot build an idps or a software switch on the links to back ends", w.path.Balancer)
 	}
-	if end.Switch != "" {
-		return fmt.Errorf("back ends of the load balancer %s are attached directly: write accelerated: true for this path", w.path.Balancer)
-	}
-	front := slices.IndexFunc(w.stations, func(s station) bool { return s.balances })
-	if i := slices.IndexFunc(w.stations[front+1:], station.replaces); i >= 0 {
-		return fmt.Errorf("node %s translates the destination behind the load balancer %s: put it before that", w.stations[front+1+i].node, w.path.Balancer)
-	}
+	front := slices.IndexFunc(w.rewriters, func(s rewriter) bool { return s.balances })
 	var addresses []netip.Addr
 	var hops []HopNode
 	last := slices.IndexFunc(w.path.HopNodes, func(h HopNode) bool { return h.Node == w.previous.Node })
@@ -175,14 +168,14 @@ func (w *walk) arrive(end topology.End) error {
 		w.path.HopNodes = slices.Replace(w.path.HopNodes, last, last+1, hops...)
 	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
-	w.topology.Nodes[i].Balance = &filter.Balance{Address: w.path.Hops[w.stations[front].hop], Backends: addresses}
+	w.topology.Nodes[i].Balance = &filter.Balance{Address: w.path.Hops[w.rewriters[front].hop], Backends: addresses}
 	w.path.Hops, w.path.Destination = append(w.path.Hops, addresses[0]), addresses[0]
 	w.links++
 	return nil
 }
 
 // copyOf adds a node like an endpoint's, for this path alone.
-func (w *walk) copyOf(endpoint string, k int) string {
+func (w *pathBuilder) copyOf(endpoint string, k int) string {
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == endpoint })
 	node := w.topology.Nodes[i]
 	node.Name = nodeFor(w.path.Name, fmt.Sprintf("%s.%d", endpoint, k), w.names)

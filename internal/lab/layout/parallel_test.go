@@ -104,9 +104,8 @@ func TestParallelHopsThatCannotBe(t *testing.T) {
 		hops []experiment.Hop
 		want string
 	}{
-		"two load balancers": {[]experiment.Hop{balancer("a"), balancer("b")}, "hop b: the path has another load balancer, x/a"},
+		"two load balancers": {[]experiment.Hop{balancer("a"), balancer("b")}, "hop b: the lab cannot build a second load balancer"},
 		"too many instances": {[]experiment.Hop{{Type: experiment.Firewall, Name: "fw", Instances: 65}}, "65 instances are more than 64"},
-		"nat behind it":      {[]experiment.Hop{balancer("a"), {Type: experiment.NAT, Name: "n", Translate: experiment.TranslateBoth}}, "node x/n translates the destination behind the load balancer x/a"},
 		"too many links":     {many, "more than 256 links"},
 	} {
 		e := labtest.RoutingAppliance()

@@ -27,7 +27,7 @@ type OuterPath struct {
 // tunnel puts a tunnel between the ends of the path, which is complete but for
 // that; its states enter it. Each of several pairs has a tunnel of its own. They
 // are alike but for their addresses, since no two end at one host.
-func (w *walk) tunnel(t experiment.Tunnel) {
+func (w *pathBuilder) tunnel(t experiment.Tunnel) {
 	name := fmt.Sprintf("%s-%d", t.Type, w.index)
 	for w.layout.names[name] {
 		name += "x"
@@ -84,7 +84,7 @@ func (o OuterPath) within(pair Pair) *OuterPath {
 
 // insideAddresses are those of the two ends of the tunnel of a path, or of its
 // pair k, counted from 0: in a subnet of two addresses (RFC 3021) for each.
-func (w *walk) insideAddresses(k int) [2]netip.Prefix {
+func (w *pathBuilder) insideAddresses(k int) [2]netip.Prefix {
 	first, bits := 1, 30
 	if len(w.path.Pairs) > 0 {
 		first, bits = 2*(k+1), 31

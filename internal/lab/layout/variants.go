@@ -1,10 +1,8 @@
 package layout
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/topology"
@@ -14,58 +12,54 @@ import (
 // links from the source have lower ones.
 const firstBypass = 128
 
-// mark is how far the walk along a path has come.
-type mark struct {
+// position is how far the building of a path has come.
+type position struct {
 	links int // of the topology
 	hops  int // of the path
 }
 
-// span is what a hop of a path has become. Between first and last lie its
+// hopPlace is what a hop of a path has become. Between first and last lie its
 // nodes in Path.Hops, none for a cable. The link that leads to it is
 // first.links; the one that leaves it, on which it acts, last.links.
-type span struct {
+type hopPlace struct {
 	experiment.Hop
-	first, last mark
+	first, last position
 }
 
-func (s span) name() string { return cmp.Or(s.Name, string(s.Type)) }
-
-func (s span) hasNode() bool { return s.last.hops > s.first.hops }
+func (s hopPlace) hasNode() bool { return s.last.hops > s.first.hops }
 
 // actsInside says that what the hop does to frames, it does between nodes of
 // its own: each of several instances has its own link for that.
-func (s span) actsInside() bool { return s.Instances > 1 || s.ScaleOut != nil }
+func (s hopPlace) actsInside() bool { return s.Instances > 1 || s.ScaleOut != nil }
 
-func (w *walk) mark() mark { return mark{links: len(w.topology.Links), hops: len(w.path.Hops)} }
+func (w *pathBuilder) position() position {
+	return position{links: len(w.topology.Links), hops: len(w.path.Hops)}
+}
 
 // state is a path in the making as one of its variants has it.
 type state struct {
-	*walk
-	index int // of the path
-	path  Path
-	off   []string // names of hops
+	*pathBuilder
+	index   int // of the path
+	path    Path
+	variant experiment.Path // with the hops that are off
 }
 
-// passed says whether a hop lies beside the way, towards the source when back
+// passed says whether a hop is bypassed, towards the source when back
 // is true.
-func (s state) passed(h span, back bool) bool {
+func (s state) passed(h hopPlace, back bool) bool {
 	if back && h.OneWay {
 		return true
 	}
-	// An idps that is switched off stays where it is and lets everything
-	// through: it is told so.
-	return s.isOff(h) && h.Type != experiment.IDPS
+	return s.variant.Bypasses(h.Hop)
 }
 
-func (s state) isOff(h span) bool { return h.Name != "" && slices.Contains(s.off, h.Name) }
+// hopRange is a number of hops in a row that one bypass passes, by their indexes
+// into pathBuilder.hops, the last included.
+type hopRange struct{ first, last int }
 
-// stretch is a number of hops in a row that one bypass passes, by their indexes
-// into walk.spans, the last included.
-type stretch struct{ first, last int }
-
-// detour is a stretch that one direction passes by: towards the source when back.
+// detour is a hopRange that one direction passes by: towards the source when back.
 type detour struct {
-	stretch
+	hopRange
 	back bool
 }
 
@@ -73,19 +67,19 @@ type detour struct {
 func (s state) detours() []detour {
 	var out []detour
 	for _, back := range []bool{false, true} {
-		for _, r := range s.stretches(back) {
+		for _, r := range s.ranges(back) {
 			out = append(out, detour{r, back})
 		}
 	}
 	return out
 }
 
-// stretches are the hops that one direction passes by, as long as possible each:
-// between two of a stretch there are no other nodes.
-func (s state) stretches(back bool) []stretch {
-	var out []stretch
+// ranges are the hops that one direction passes by, as long as possible each:
+// between two of a hopRange there are no other nodes.
+func (s state) ranges(back bool) []hopRange {
+	var out []hopRange
 	open := false
-	for i, h := range s.spans {
+	for i, h := range s.hops {
 		switch {
 		case !h.hasNode():
 		case !s.passed(h, back):
@@ -93,7 +87,7 @@ func (s state) stretches(back bool) []stretch {
 		case open:
 			out[len(out)-1].last = i
 		default:
-			out, open = append(out, stretch{i, i}), true
+			out, open = append(out, hopRange{i, i}), true
 		}
 	}
 	return out
@@ -102,7 +96,7 @@ func (s state) stretches(back bool) []stretch {
 // skipped counts the nodes that the way passes by.
 func (s state) skipped(back bool) int {
 	n := 0
-	for _, h := range s.spans {
+	for _, h := range s.hops {
 		if s.passed(h, back) {
 			n += h.last.hops - h.first.hops
 		}
@@ -112,20 +106,20 @@ func (s state) skipped(back bool) int {
 
 // expect completes what a trial on the path must see in this state.
 func (s *state) expect() {
-	base := s.walk.path
-	beside := make(map[int]bool)    // by index into Hops
-	passed := make(map[string]bool) // by name; nodes beside them, as those before a nat, are no hops of the experiment
-	for _, h := range s.spans {
-		passed[h.name()] = s.passed(h, false)
+	base := s.pathBuilder.path
+	bypassed := make(map[int]bool)  // by index into Hops
+	passed := make(map[string]bool) // by name; nodes next to them, as those before a nat, are no hops of the experiment
+	for _, h := range s.hops {
+		passed[h.Label()] = s.passed(h, false)
 		if s.passed(h, false) {
 			for i := h.first.hops; i < h.last.hops; i++ {
-				beside[i] = true
+				bypassed[i] = true
 			}
 		}
 	}
 	s.path.Hops, s.path.Others, s.path.HopNodes = nil, nil, nil
 	for i, hop := range base.Hops {
-		if beside[i] {
+		if bypassed[i] {
 			continue
 		}
 		if others := base.Others[i]; len(others) > 0 {
@@ -144,24 +138,24 @@ func (s *state) expect() {
 	s.path.ReceivedTTL = base.ReceivedTTL + s.skipped(false)
 	s.path.ReturnedTTL = base.ReceivedTTL + s.skipped(true)
 	if base.Outer != nil {
-		s.path.enter(s.walk.inside)
+		s.path.enter(s.pathBuilder.inside)
 	}
 }
 
-// lanes are the paths that share the nodes of one walk: its own, which comes
+// variants are the paths that share the nodes of one path: its own, which comes
 // first, and those that are the same with some hops switched off.
-type lanes struct {
-	*walk
+type variants struct {
+	*pathBuilder
 	states   []state
-	bypasses map[stretch]int // to indexes into topology.Links
+	bypasses map[hopRange]int // to indexes into topology.Links
 }
 
-// lanes collects the states of the path that w has walked.
-func (w *walk) lanes() *lanes {
-	all := &lanes{walk: w, bypasses: make(map[stretch]int), states: []state{{walk: w, index: w.index, path: w.path}}}
+// variants collects the states of the path that w has built.
+func (w *pathBuilder) variants() *variants {
+	all := &variants{pathBuilder: w, bypasses: make(map[hopRange]int), states: []state{{pathBuilder: w, index: w.index, path: w.path}}}
 	for i, p := range w.e.Paths {
 		if p.SameAs == w.path.Name && p.SameAs != "" {
-			s := state{walk: w, index: i, path: w.path, off: p.Off}
+			s := state{pathBuilder: w, index: i, path: w.path, variant: p}
 			s.path.Name, s.path.SameAs = p.Name, w.path.Name
 			all.states = append(all.states, s)
 		}
@@ -169,14 +163,14 @@ func (w *walk) lanes() *lanes {
 	return all
 }
 
-// lay adds a bypass for every stretch of hops that some state passes by.
-func (all *lanes) lay() error {
+// addBypasses adds a bypass for every hopRange of hops that some state passes by.
+func (all *variants) addBypasses() error {
 	for _, s := range all.states {
 		for _, d := range s.detours() {
-			if _, there := all.bypasses[d.stretch]; there {
+			if _, there := all.bypasses[d.hopRange]; there {
 				continue
 			}
-			if err := all.bypass(d.stretch); err != nil {
+			if err := all.bypass(d.hopRange); err != nil {
 				return err
 			}
 		}
@@ -187,16 +181,16 @@ func (all *lanes) lay() error {
 // bypass adds the link that passes r by. What else lies between its ends, such
 // as a cable before the first hop, acts on the bypass as it does on the way
 // through the hops.
-func (all *lanes) bypass(r stretch) error {
+func (all *variants) bypass(r hopRange) error {
 	n := len(all.bypasses)
 	number := firstBypass + n
 	if all.links > firstBypass || number > maxSharedLinks {
 		return fmt.Errorf("%d links and %d bypasses of hops: a lab has addresses for %d and %d", all.links, n+1, firstBypass, maxSharedLinks-firstBypass)
 	}
-	enter, leave := all.spans[r.first].first.links, all.spans[r.last].last.links
+	enter, leave := all.hops[r.first].first.links, all.hops[r.last].last.links
 	var impairments []experiment.Impairment
 	mtu := 0
-	for i, h := range all.spans {
+	for i, h := range all.hops {
 		passed := h.hasNode() && i >= r.first && i <= r.last
 		if passed || h.last.links < enter || h.last.links > leave || h.actsInside() {
 			continue
@@ -210,24 +204,24 @@ func (all *lanes) bypass(r stretch) error {
 	name := interfaceFor(fmt.Sprintf("bypass-%d-%d", all.index, n+1), all.index, all.layout.names)
 	a.Interface, a.Address = name, address(all.index, number, 1)
 	b.Interface, b.Address = name, address(all.index, number, 2)
-	for i := range all.walk.path.HopNodes {
-		if n := &all.walk.path.HopNodes[i]; n.Node == a.Node {
+	for i := range all.pathBuilder.path.HopNodes {
+		if n := &all.pathBuilder.path.HopNodes[i]; n.Node == a.Node {
 			n.Bypasses = append(n.Bypasses, name)
 		}
 	}
-	if n := all.walk.path.Leading; n != nil && n.Node == a.Node {
+	if n := all.pathBuilder.path.Leading; n != nil && n.Node == a.Node {
 		n.Bypasses = append(n.Bypasses, name)
 	}
 	all.bypasses[r] = len(all.topology.Links)
 	all.topology.Links = append(all.topology.Links, topology.Link{
-		A: a, B: b, MTU: mtu, Cable: cableOf(impairments, all.walk.path.Name, number), Standby: true,
+		A: a, B: b, MTU: mtu, Cable: cableOf(impairments, all.pathBuilder.path.Name, number), Standby: true,
 	})
 	return nil
 }
 
 // route gives the topology the states of the path, and its nodes the routes of
 // the first of them. The given routes, by node, are those without a bypass.
-func (all *lanes) route(routes map[string][]topology.Route) {
+func (all *variants) route(routes map[string][]topology.Route) {
 	var touched []topology.NodeRoute // by any state, as they are without a bypass
 	moved := make([]map[string]topology.Route, len(all.states))
 	known := make(map[string]bool)
@@ -252,7 +246,7 @@ func (all *lanes) route(routes map[string][]topology.Route) {
 		return // it is never left
 	}
 	for i, s := range all.states {
-		is := topology.State{Path: s.path.Name, Of: all.walk.path.Name, Modes: s.modes()}
+		is := topology.State{Path: s.path.Name, Of: all.pathBuilder.path.Name, Modes: s.modes()}
 		for _, r := range touched {
 			if instead, there := moved[i][r.Key()]; there {
 				r.Route = instead
@@ -264,8 +258,8 @@ func (all *lanes) route(routes map[string][]topology.Route) {
 }
 
 // leaving are the routes by which packets set out to the hops of a detour.
-func (all *lanes) leaving(d detour, routes map[string][]topology.Route) []topology.NodeRoute {
-	enter, leave := all.spans[d.first].first.links, all.spans[d.last].last.links
+func (all *variants) leaving(d detour, routes map[string][]topology.Route) []topology.NodeRoute {
+	enter, leave := all.hops[d.first].first.links, all.hops[d.last].last.links
 	end := func(link int) topology.End { return all.topology.Links[link].A }
 	from := end(enter)
 	if d.back {
@@ -289,8 +283,8 @@ func (all *lanes) leaving(d detour, routes map[string][]topology.Route) []topolo
 
 // over is a route that takes the bypass. Its source address stays: an answer
 // to a trace comes from the address that the node has on the path.
-func (all *lanes) over(plain topology.Route, d detour) topology.Route {
-	bypass := all.topology.Links[all.bypasses[d.stretch]]
+func (all *variants) over(plain topology.Route, d detour) topology.Route {
+	bypass := all.topology.Links[all.bypasses[d.hopRange]]
 	plain.Via, plain.Interface = bypass.B.Address.Addr(), bypass.A.Interface
 	if d.back {
 		plain.Via, plain.Interface = bypass.A.Address.Addr(), bypass.B.Interface
@@ -301,16 +295,16 @@ func (all *lanes) over(plain topology.Route, d detour) topology.Route {
 // modes are those of the path's hops that are switched by telling them.
 func (s state) modes() []topology.HopMode {
 	var out []topology.HopMode
-	for _, h := range s.spans {
-		if h.Type != experiment.IDPS {
+	for _, h := range s.hops {
+		if h.Bypass() != experiment.BypassByMode {
 			continue
 		}
 		mode := h.Mode
-		if s.isOff(h) {
+		if s.variant.IsOff(h.Hop) {
 			mode = experiment.IDPSOff
 		}
-		for _, n := range s.walk.path.HopNodes {
-			if n.Hop == h.name() {
+		for _, n := range s.pathBuilder.path.HopNodes {
+			if n.Hop == h.Label() {
 				out = append(out, topology.HopMode{Node: n.Node, Mode: string(mode)})
 			}
 		}
@@ -318,21 +312,21 @@ func (s state) modes() []topology.HopMode {
 	return out
 }
 
-// switchable completes the walked paths by those that are the same with some
+// switchable completes the built paths by those that are the same with some
 // hops switched off, and returns all in the order of the experiment.
-func (l *layout) switchable(walks []*walk) ([]Path, error) {
-	var all []*lanes
+func (l *layout) switchable(built []*pathBuilder) ([]Path, error) {
+	var all []*variants
 	paths := make([]Path, len(l.e.Paths))
-	for _, w := range walks {
-		lanes := w.lanes()
-		if err := lanes.lay(); err != nil {
+	for _, w := range built {
+		one := w.variants()
+		if err := one.addBypasses(); err != nil {
 			return nil, fmt.Errorf("path %s: %w", w.path.Name, err)
 		}
-		for _, s := range lanes.states {
+		for _, s := range one.states {
 			s.expect()
 			paths[s.index] = s.path
 		}
-		all = append(all, lanes)
+		all = append(all, one)
 	}
 	for i, p := range l.e.Paths {
 		if p.SameAs != "" && paths[i].SameAs == "" {
@@ -340,8 +334,8 @@ func (l *layout) switchable(walks []*walk) ([]Path, error) {
 		}
 	}
 	routes := l.topology.Routes()
-	for _, lanes := range all {
-		lanes.route(routes)
+	for _, one := range all {
+		one.route(routes)
 	}
 	return paths, nil
 }

@@ -38,7 +38,7 @@ func (j *linkJob) inspector() (*idps.Inspector, error) {
 }
 
 // inspect has the cable of the job inspect, if it is to. The inspector's
-// garbage is collected beside the threads that carry frames.
+// garbage is collected next to the threads that carry frames.
 func (j *linkJob) inspect(c *cable.Cable) (*idps.Inspector, error) {
 	i, err := j.inspector()
 	if i == nil || err != nil {
