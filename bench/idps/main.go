@@ -52,7 +52,7 @@ paths:
   - name: without
     title: without the hop
     hops:
-      - {type: cable, delay: 250us}
+      - {type: link, delay: 250us}
   - name: router
     title: a router in its place
     hops:

@@ -63,11 +63,11 @@ type Path struct {
 	Name  string
 	Title string
 	Hops  []Hop
-	// SameAs names the path whose addresses, hops and tunnel this one shares,
+	// VariantOf names the path whose addresses, hops and tunnel this one shares,
 	// empty for a path of its own. Hops and Tunnel are that path's.
-	SameAs string
-	// Off are the names of hops that are switched off: traffic passes them by.
-	Off []string
+	VariantOf string
+	// Bypass are the names of the hops that traffic of a variant bypasses.
+	Bypass []string
 	// Settle is how long after switching nothing is measured.
 	Settle time.Duration
 	// Tunnel between the endpoints over all hops, nil for none.

@@ -54,16 +54,16 @@ type FileEndpoint struct {
 	// Name of the endpoint.
 	Name NameText `json:"name" jsonschema:"example=vm1"`
 	// Metered rate of all that the endpoint sends; unmetered when left out.
-	Egress RateText `json:"egress,omitempty"`
+	EgressRate RateText `json:"egress_rate,omitempty"`
 	// Largest receive window that the endpoint advertises per flow; the
 	// kernel's own tuning when left out.
 	ReceiveWindow SizeText `json:"receive_window,omitempty"`
 	// Kernel name of the congestion control of the endpoint's flows, such as
 	// cubic or bbr; cubic in a lab and otherwise the host's own when left out.
 	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
-	// Whether the endpoint's interfaces are attached directly; false puts the
-	// host's software switch between them and the network. True when left out.
-	Accelerated bool `json:"accelerated,omitempty"`
+	// Whether the host's software switch stands between the endpoint's interfaces
+	// and the network; false when left out.
+	VSwitch bool `json:"vswitch,omitempty"`
 	// Number of interfaces over which its paths are spread; they share the
 	// egress. 1 when left out.
 	NICs int `json:"nics,omitempty" jsonschema:"minimum=1,maximum=8"`
@@ -75,23 +75,21 @@ type FilePath struct {
 	Name NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
-	// What traffic crosses, in order from the source; left out in a path that is
-	// the same as another.
+	// What traffic crosses, in order from the source; left out in a variant of
+	// another path.
 	Hops []FileHop `json:"hops,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// Name of the path whose addresses, hops and tunnel this one has too, but
-	// for the hops that are switched off.
-	SameAs NameText `json:"same_as,omitempty"`
-	// Names of the hops that are switched off on this path, which is the same as
-	// another: traffic passes them by.
-	Off []NameText `json:"off,omitempty" jsonschema:"minItems=1,maxItems=32"`
+	// for the hops that it bypasses.
+	VariantOf NameText `json:"variant_of,omitempty"`
+	// Names of the hops that this variant of another path bypasses.
+	Bypass []NameText `json:"bypass,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// How long after switching nothing is measured; 200ms when left out.
 	Settle TimeText `json:"settle,omitempty"`
 	// Encapsulation between the two endpoints, over all hops.
 	Tunnel *FileTunnel `json:"tunnel,omitempty"`
-	// Whether both endpoints are attached to this path directly; false puts a
-	// software switch between each of them and the path. What the endpoints say
-	// when left out.
-	Accelerated bool `json:"accelerated,omitempty"`
+	// Whether a software switch stands between each endpoint and this path. What
+	// the endpoints say when left out.
+	VSwitch bool `json:"vswitch,omitempty"`
 }
 
 // FileTunnel is an encapsulation between the two endpoints of a path.

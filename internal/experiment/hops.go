@@ -15,13 +15,13 @@ type HopType string
 
 // The types of hops.
 const (
-	Cable        HopType = "cable"
-	Router       HopType = "router"
-	Firewall     HopType = "firewall"
-	IDPS         HopType = "idps"
-	NAT          HopType = "nat"
-	LoadBalancer HopType = "loadbalancer"
-	Gateway      HopType = "gateway"
+	Link         HopType = "link"         // a wire with delay, jitter, loss, rate
+	Router       HopType = "router"       // an IP forwarding node
+	Firewall     HopType = "firewall"     // a stateful packet filter, of one or several instances
+	IDPS         HopType = "idps"         // inspects payloads against rules
+	NAT          HopType = "nat"          // translates addresses
+	LoadBalancer HopType = "loadbalancer" // spreads flows over back ends
+	VNetGateway  HopType = "vnet-gateway" // a router that never answers, with a limit of flows
 )
 
 // Bypass is how traffic passes a hop by.
@@ -37,7 +37,6 @@ const (
 // hopRow is what a type of hop is.
 type hopRow struct {
 	name HopType
-	doc  string
 	// keys of FileHop that not all types take.
 	keys []string
 	// link says that it is a link; all others forward packets and have a name.
@@ -50,18 +49,18 @@ type hopRow struct {
 // hopTable has a row for every type, in the order of documents.
 func hopTable() []hopRow {
 	return []hopRow{
-		{name: Cable, doc: "a wire with delay, jitter, loss, rate", link: true},
-		{name: Router, doc: "an IP forwarding node", keys: []string{"account_cpu", "silent", "one_way"}, bypass: BypassByRoute},
+		{name: Link, link: true},
+		{name: Router, keys: []string{"measure_kernel_cpu", "silent", "one_way"}, bypass: BypassByRoute},
 		{
-			name: Firewall, doc: "a stateful packet filter, of one or several instances", bypass: BypassByRoute,
-			keys: []string{"account_cpu", "silent", "one_way", "rules", "instances", "scale_out"},
+			name: Firewall, bypass: BypassByRoute,
+			keys: []string{"measure_kernel_cpu", "silent", "one_way", "rules", "instances", "scale_out"},
 			load: func(l *loader, f *FileHop, h *Hop) {
 				h.Rules, h.Instances, h.ScaleOut = cmp.Or(f.Rules, 100), cmp.Or(f.Instances, 1), l.scaleOut(f)
 			},
 		},
 		{
-			name: IDPS, doc: "inspects payloads against rules", bypass: BypassByMode,
-			keys: []string{"account_cpu", "silent", "one_way", "mode", "inspect_rate", "rule_file"},
+			name: IDPS, bypass: BypassByMode,
+			keys: []string{"measure_kernel_cpu", "silent", "one_way", "mode", "inspect_rate", "rule_file"},
 			load: func(l *loader, f *FileHop, h *Hop) {
 				h.Mode, h.InspectRateBitsPerSecond = cmp.Or(IDPSMode(f.Mode), IDPSAlert), l.rate(&f.InspectRate)
 				h.RuleFile = string(f.RuleFile)
@@ -71,18 +70,18 @@ func hopTable() []hopRow {
 			},
 		},
 		{
-			name: NAT, doc: "translates addresses", keys: []string{"account_cpu", "silent", "translate", "silent_hops"},
+			name: NAT, keys: []string{"measure_kernel_cpu", "silent", "translate", "silent_hops"},
 			load: func(_ *loader, f *FileHop, h *Hop) {
 				h.Translate, h.SilentHops = cmp.Or(Translation(f.Translate), TranslateSource), f.SilentHops
 			},
 		},
 		{
-			name: LoadBalancer, doc: "spreads flows over back ends", keys: []string{"account_cpu", "silent", "backends"},
+			name: LoadBalancer, keys: []string{"measure_kernel_cpu", "silent", "backends"},
 			load: func(_ *loader, f *FileHop, h *Hop) { h.Backends = cmp.Or(f.Backends, 2) },
 		},
 		{
-			name: Gateway, doc: "a router that never answers, with a limit of flows", bypass: BypassByRoute,
-			keys: []string{"account_cpu", "one_way", "flow_limit"},
+			name: VNetGateway, bypass: BypassByRoute,
+			keys: []string{"measure_kernel_cpu", "one_way", "flow_limit"},
 			load: func(_ *loader, f *FileHop, h *Hop) { h.Silent, h.FlowLimit = true, f.FlowLimit },
 		},
 	}
@@ -129,7 +128,7 @@ func HopTypesOf(key string) []HopType {
 }
 
 // Hop is one element of a path. Impairments act in each direction. Those of a
-// cable act on the link that it is, those of any other hop on the link that
+// link act on itself, those of any other hop on the link that
 // leaves it towards the destination (and in reverse on the same link).
 type Hop struct {
 	Type HopType
@@ -141,8 +140,8 @@ type Hop struct {
 	Silent bool
 	// OneWay hops are passed by on the way back.
 	OneWay bool
-	// AccountCPU times the kernel's work on packets in the hop.
-	AccountCPU bool
+	// MeasureKernelCPU times the kernel's work on packets in the hop.
+	MeasureKernelCPU bool
 
 	Rules     int       // of a firewall
 	Instances int       // of a firewall; Impairment acts on each
@@ -159,7 +158,7 @@ type Hop struct {
 	Translate  Translation // of a nat
 	SilentHops int         // of a nat, itself the last of them
 	Backends   int         // of a loadbalancer
-	FlowLimit  int         // of a gateway, 0 for none
+	FlowLimit  int         // of a vnet-gateway, 0 for none
 
 	// Parameters are the fields as written, for reports: {"delay": "1.13ms"}.
 	Parameters map[string]string
@@ -218,8 +217,8 @@ func (h Hop) Parallel() int {
 	return max(h.Instances, h.Backends, 1)
 }
 
-// IsOff says whether the path switches a hop off.
-func (p Path) IsOff(h Hop) bool { return h.Name != "" && slices.Contains(p.Off, h.Name) }
+// IsOff says whether the path names a hop among those that it bypasses.
+func (p Path) IsOff(h Hop) bool { return h.Name != "" && slices.Contains(p.Bypass, h.Name) }
 
 // Bypasses says whether routes of the path lead around a hop.
 func (p Path) Bypasses(h Hop) bool { return p.IsOff(h) && h.Bypass() == BypassByRoute }
@@ -240,10 +239,10 @@ type Impairment struct {
 // FileHop is one element of a path. What it does to frames, it does in each
 // direction.
 type FileHop struct {
-	// A cable is a wire; every other hop forwards IP packets and acts on the
+	// A link is a wire; every other hop forwards IP packets and acts on the
 	// link that leaves it towards the destination.
 	Type HopType `json:"type"`
-	// Name of the hop; every hop but a cable must have one.
+	// Name of the hop; every hop but a link must have one.
 	Name NameText `json:"name,omitempty" jsonschema:"example=appliance"`
 	// One-way delay, up to 10s.
 	Delay TimeText `json:"delay,omitempty"`
@@ -266,9 +265,9 @@ type FileHop struct {
 	MTU SizeText `json:"mtu,omitempty"`
 	// Whether the kernel's work in the hop is timed, which slows each packet by
 	// about 0.15 µs; false when left out.
-	AccountCPU bool `json:"account_cpu,omitempty"`
+	MeasureKernelCPU bool `json:"measure_kernel_cpu,omitempty"`
 	// Whether the hop never answers with ICMP, so that a trace shows a star;
-	// gateways never do. False when left out.
+	// vnet-gateways never do. False when left out.
 	Silent bool `json:"silent,omitempty"`
 	// Whether the way back passes the hop by; false when left out.
 	OneWay bool `json:"one_way,omitempty"`
@@ -296,7 +295,7 @@ type FileHop struct {
 	// Back ends of a loadbalancer, each of which is a destination; 2 when left
 	// out.
 	Backends int `json:"backends,omitempty" jsonschema:"minimum=1,maximum=16"`
-	// Flows that a gateway carries at a time; unlimited when left out.
+	// Flows that a vnet-gateway carries at a time; unlimited when left out.
 	FlowLimit int `json:"flow_limit,omitempty" jsonschema:"minimum=1,maximum=10000000"`
 }
 

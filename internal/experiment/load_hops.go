@@ -16,9 +16,9 @@ const maxForwarders = 63
 func (l *loader) combinations(e *Experiment) {
 	for i := range l.file.Paths {
 		f := &l.file.Paths[i]
-		if e.Paths[i].SameAs != "" {
-			l.sameOff(i, e)
-			l.offBehind(f, e.Paths[i])
+		if e.Paths[i].VariantOf != "" {
+			l.sameBypass(i, e)
+			l.bypassBehind(f, e.Paths[i])
 			continue
 		}
 		l.lifetime(f, e.Paths[i], e)
@@ -71,8 +71,8 @@ func (l *loader) balanced(f *FilePath, p Path, e *Experiment) {
 				"hop %q, the last before the back ends of %q, cannot be passed by", h.Name, name)
 		}
 	}
-	if accelerated := l.softwareSwitch(f, e.Destination); accelerated != nil {
-		l.wrong(accelerated, "write accelerated: true for this path",
+	if vswitch := l.softwareSwitch(f, e.Destination); vswitch != nil {
+		l.wrong(vswitch, "write vswitch: false for this path",
 			"the back ends of the load balancer %q are attached directly, without a software switch", name)
 	}
 }
@@ -90,42 +90,42 @@ func lastForwarder(hops []Hop) int {
 // softwareSwitch is the field that puts a software switch between a path and an
 // endpoint, nil if none does.
 func (l *loader) softwareSwitch(f *FilePath, endpoint string) any {
-	if l.written(&f.Accelerated) {
-		if f.Accelerated {
+	if l.written(&f.VSwitch) {
+		if !f.VSwitch {
 			return nil
 		}
-		return &f.Accelerated
+		return &f.VSwitch
 	}
 	for i := range l.file.Endpoints {
-		if end := &l.file.Endpoints[i]; string(end.Name) == endpoint && l.written(&end.Accelerated) && !end.Accelerated {
-			return &end.Accelerated
+		if end := &l.file.Endpoints[i]; string(end.Name) == endpoint && end.VSwitch {
+			return &end.VSwitch
 		}
 	}
 	return nil
 }
 
-// offBehind refuses to switch off the hop whose links lead to several back ends.
-func (l *loader) offBehind(f *FilePath, p Path) {
+// bypassBehind refuses to bypass the hop whose links lead to several back ends.
+func (l *loader) bypassBehind(f *FilePath, p Path) {
 	balancer, last := slices.IndexFunc(p.Hops, func(h Hop) bool { return h.Backends > 0 }), lastForwarder(p.Hops)
 	if balancer < 0 || last <= balancer {
 		return
 	}
-	for j := range f.Off {
-		if string(f.Off[j]) == p.Hops[last].Name {
-			l.wrong(&f.Off[j], "put the hop before the load balancer",
-				"hop %q, the last before the back ends of %q, cannot be passed by", f.Off[j], p.Hops[balancer].Name)
+	for j := range f.Bypass {
+		if string(f.Bypass[j]) == p.Hops[last].Name {
+			l.wrong(&f.Bypass[j], "put the hop before the load balancer",
+				"hop %q, the last before the back ends of %q, cannot be passed by", f.Bypass[j], p.Hops[balancer].Name)
 		}
 	}
 }
 
-// sameOff refuses a path that switches off just what one before it does.
-func (l *loader) sameOff(i int, e *Experiment) {
+// sameBypass refuses a path that bypasses just what one before it does.
+func (l *loader) sameBypass(i int, e *Experiment) {
 	p := e.Paths[i]
-	off := slices.Sorted(slices.Values(p.Off))
+	bypass := slices.Sorted(slices.Values(p.Bypass))
 	for _, other := range e.Paths[:i] {
-		if len(off) > 0 && other.SameAs == p.SameAs && slices.Equal(slices.Sorted(slices.Values(other.Off)), off) {
-			l.wrong(&l.file.Paths[i].Off, "switch other hops off, or leave one of the paths out",
-				"path %q switches off the same hops as path %q", p.Name, other.Name)
+		if len(bypass) > 0 && other.VariantOf == p.VariantOf && slices.Equal(slices.Sorted(slices.Values(other.Bypass)), bypass) {
+			l.wrong(&l.file.Paths[i].Bypass, "bypass other hops, or leave one of the paths out",
+				"path %q bypasses the same hops as path %q", p.Name, other.Name)
 			return
 		}
 	}
@@ -150,7 +150,7 @@ func (l *loader) flowLimit(h *FileHop, e *Experiment) {
 		}
 		if flows *= max(e.Pairs, 1); flows > h.FlowLimit {
 			l.wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
-				"gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
+				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return
 		}
 	}
@@ -168,7 +168,7 @@ func (l *loader) pairs(e *Experiment) {
 		for _, end := range []string{e.Source, e.Destination} {
 			if field := l.softwareSwitch(f, end); field != nil && !refused[field] {
 				refused[field] = true
-				l.wrong(field, "write accelerated: true, or leave out the pairs", "a software switch stands between one host and its network, and there are %d pairs of hosts", e.Pairs)
+				l.wrong(field, "write vswitch: false, or leave out the pairs", "a software switch stands between one host and its network, and there are %d pairs of hosts", e.Pairs)
 			}
 		}
 		for j := range f.Hops {

@@ -27,7 +27,7 @@ const (
 	wireGuardOverhead = 60
 )
 
-// paths reads all paths and then those that are the same as another.
+// paths reads all paths and then those that are variants of another.
 func (l *loader) paths(files []FilePath) []Path {
 	paths := make([]Path, len(files))
 	for i := range files {
@@ -36,14 +36,14 @@ func (l *loader) paths(files []FilePath) []Path {
 	for i := range files {
 		f := &files[i]
 		switch {
-		case l.written(&f.SameAs):
+		case l.written(&f.VariantOf):
 			l.variant(f, &paths[i], files, paths)
 			continue
 		case !l.written(&f.Hops):
-			l.wrong(f, "list its hops, or name the path that it is the same_as", "path %q lacks \"hops\"", f.Name)
+			l.wrong(f, "list its hops, or name the path that it is a variant_of", "path %q lacks \"hops\"", f.Name)
 		}
-		if l.written(&f.Off) {
-			l.misplaced(&f.Off, "name the path with the hops in same_as, or leave off out", "path %q switches hops off but is the same as no other", f.Name)
+		if l.written(&f.Bypass) {
+			l.misplaced(&f.Bypass, "name the path with the hops in variant_of, or leave bypass out", "path %q bypasses hops but is a variant of no other", f.Name)
 		}
 		if l.written(&f.Settle) {
 			l.misplaced(&f.Settle, "leave it out", "path %q is not switched, so nothing settles", f.Name)
@@ -53,37 +53,37 @@ func (l *loader) paths(files []FilePath) []Path {
 	return paths
 }
 
-// variant completes a path that is the same as another with hops switched off.
+// variant completes a path that is a variant of another.
 func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
-	if len(f.Hops) > 0 || f.Tunnel != nil || l.written(&f.Accelerated) {
-		l.wrong(&f.SameAs, "leave out hops, tunnel and accelerated, or same_as",
-			"path %q has hops, a tunnel or an attachment of its own and is the same as %q", f.Name, f.SameAs)
+	if len(f.Hops) > 0 || f.Tunnel != nil || l.written(&f.VSwitch) {
+		l.wrong(&f.VariantOf, "leave out hops, tunnel and vswitch, or variant_of",
+			"path %q has hops, a tunnel or an attachment of its own and is a variant of %q", f.Name, f.VariantOf)
 		return
 	}
 	var names []*NameText
 	for i := range files {
 		names = append(names, &files[i].Name)
 	}
-	l.refers(&f.SameAs, "same_as", "path", names)
-	p.SameAs, p.Settle = string(f.SameAs), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
-	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.SameAs })
+	l.refers(&f.VariantOf, "variant_of", "path", names)
+	p.VariantOf, p.Settle = string(f.VariantOf), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
+	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.VariantOf })
 	switch {
 	case i < 0:
 		return
-	case files[i].SameAs != "":
-		l.wrong(&f.SameAs, "name the path that has the hops", "path %q is itself the same as another", f.SameAs)
+	case files[i].VariantOf != "":
+		l.wrong(&f.VariantOf, "name the path that has the hops", "path %q is itself a variant of another", f.VariantOf)
 		return
-	case len(f.Off) == 0:
-		l.wrong(&f.SameAs, `say which hops are switched off, as in off: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.SameAs)
+	case len(f.Bypass) == 0:
+		l.wrong(&f.VariantOf, `say which hops it bypasses, as in bypass: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.VariantOf)
 	}
 	p.Hops, p.Tunnel, p.SoftwareSwitch = paths[i].Hops, paths[i].Tunnel, paths[i].SoftwareSwitch
-	for j := range f.Off {
-		if f.Off[j] != "" && slices.Contains(p.Off, string(f.Off[j])) {
-			l.wrong(&f.Off[j], "name it once", "off names the hop %q twice", f.Off[j])
+	for j := range f.Bypass {
+		if f.Bypass[j] != "" && slices.Contains(p.Bypass, string(f.Bypass[j])) {
+			l.wrong(&f.Bypass[j], "name it once", "bypass names the hop %q twice", f.Bypass[j])
 			continue
 		}
-		p.Off = append(p.Off, string(f.Off[j]))
-		l.switchable(&f.Off[j], paths[i])
+		p.Bypass = append(p.Bypass, string(f.Bypass[j]))
+		l.switchable(&f.Bypass[j], paths[i])
 	}
 }
 
@@ -95,7 +95,7 @@ func (l *loader) switchable(name *NameText, p Path) {
 		case h.Name == string(*name) && h.Bypass() != NoBypass:
 			return
 		case h.Name == string(*name):
-			l.wrong(name, "name a router, firewall, idps or gateway", "hop %q is a %s, which cannot be switched off in place", *name, h.Type)
+			l.wrong(name, "name a router, firewall, idps or vnet-gateway", "hop %q is a %s, which cannot be bypassed in place", *name, h.Type)
 			return
 		case h.Name != "":
 			known = append(known, h.Name)
@@ -104,9 +104,9 @@ func (l *loader) switchable(name *NameText, p Path) {
 	switch {
 	case *name == "":
 	case len(known) > 0:
-		l.wrong(name, instead(string(*name), known), "off: path %q has no hop %q", p.Name, *name)
+		l.wrong(name, instead(string(*name), known), "bypass: path %q has no hop %q", p.Name, *name)
 	case !slices.ContainsFunc(p.Hops, Hop.Forwards):
-		l.wrong(name, "give that path a router, firewall, idps or gateway", "off: path %q has only cables, no hop %q", p.Name, *name)
+		l.wrong(name, "give that path a router, firewall, idps or vnet-gateway", "bypass: path %q has only links, no hop %q", p.Name, *name)
 	}
 }
 
@@ -161,8 +161,8 @@ func (l *loader) fits(f *FilePath, p *Path) {
 
 func (l *loader) path(f *FilePath) Path {
 	p := Path{Name: string(f.Name), Title: string(f.Title), Tunnel: l.tunnel(f.Tunnel)}
-	if l.written(&f.Accelerated) {
-		p.SoftwareSwitch = new(!f.Accelerated)
+	if l.written(&f.VSwitch) {
+		p.SoftwareSwitch = new(f.VSwitch)
 	}
 	first := make(map[NameText]int)
 	for i := range f.Hops {
@@ -221,7 +221,7 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 		},
 		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
-		Silent: f.Silent, OneWay: f.OneWay, AccountCPU: f.AccountCPU,
+		Silent: f.Silent, OneWay: f.OneWay, MeasureKernelCPU: f.MeasureKernelCPU,
 		Parameters: l.parameters(f),
 	}
 	row := hopRowOf(f.Type)

@@ -23,13 +23,13 @@ func TestRuleSets(t *testing.T) {
 		{"nat-source", "{type: nat, name: edge}", "tested/edge"},
 		{"nat-destination", "{type: nat, name: edge, translate: destination}", "tested/edge"},
 		{"nat-both-silent", "{type: nat, name: edge, translate: both, silent: true}", "tested/edge"},
-		{"gateway", "{type: gateway, name: gw}", "tested/gw"},
-		{"gateway-limit", "{type: gateway, name: gw, flow_limit: 500}", "tested/gw"},
+		{"gateway", "{type: vnet-gateway, name: gw}", "tested/gw"},
+		{"gateway-limit", "{type: vnet-gateway, name: gw, flow_limit: 500}", "tested/gw"},
 		{"router-silent", "{type: router, name: r, silent: true}", "tested/r"},
 		{"router", "{type: router, name: r}", "tested/r"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			built, _ := layOut(t, "{type: cable}", test.hop)
+			built, _ := layOut(t, "{type: link}", test.hop)
 			l := startLab(t, built)
 			labtest.Golden(t, test.name+".nft", must(t, l, test.node, "nft", "list", "ruleset"))
 		})
@@ -59,7 +59,7 @@ func TestManyRules(t *testing.T) {
 
 func TestFirewall(t *testing.T) {
 	needProgram(t, "nft", "ping", "cat")
-	l, path := through(t, "{type: cable}", "{type: firewall, name: fw, rules: 250}")
+	l, path := through(t, "{type: link}", "{type: firewall, name: fw, rules: 250}")
 	const node = "tested/fw"
 	source := path.Source.String()
 	poll(t, func() bool { return *countersOf(t, l, node).Connections == 0 }, func() string { return "connections before any traffic" })
@@ -169,7 +169,7 @@ func TestNAT(t *testing.T) {
 		{"both", public, "10.1.2.1", []netip.Addr{addr("10.1.0.2"), public, public, public}},
 	} {
 		t.Run(test.translate, func(t *testing.T) {
-			l, path := through(t, "{type: router, name: before}", "{type: nat, name: edge, translate: "+test.translate+"}", "{type: router, name: behind}", "{type: cable}")
+			l, path := through(t, "{type: router, name: before}", "{type: nat, name: edge, translate: "+test.translate+"}", "{type: router, name: behind}", "{type: link}")
 			if path.Destination != test.destination || path.Listen != addr("10.1.3.2") || !slices.Equal(path.Hops, test.hops) || path.ReceivedTTL != InitialTTL-3 {
 				t.Fatalf("path %+v", path)
 			}
@@ -230,7 +230,7 @@ func traces(t *testing.T, l *Lab, path Path) {
 // which 7 are silent.
 func TestProviderHops(t *testing.T) {
 	needProgram(t, "traceroute", "tcptraceroute")
-	l, path := through(t, "{type: cable}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: cable}")
+	l, path := through(t, "{type: link}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: link}")
 	if len(path.Hops) != 8 || path.Hops[6].IsValid() || !path.Hops[7].IsValid() || path.ReceivedTTL != InitialTTL-7 {
 		t.Fatalf("path %+v", path)
 	}
@@ -250,7 +250,7 @@ func TestProviderHops(t *testing.T) {
 func TestGatewayLimitsFlows(t *testing.T) {
 	needProgram(t, "ping")
 	const limit = 25
-	l, path := through(t, fmt.Sprintf("{type: gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: cable}")
+	l, path := through(t, fmt.Sprintf("{type: vnet-gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: link}")
 	source := path.Source.String()
 	clients := run(t, l, path.SourceNode, "connect", source, target(path), "60", "4s")
 	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", limit); !strings.HasPrefix(line, want) {
@@ -284,7 +284,7 @@ func TestSilentHops(t *testing.T) {
 			l, path := through(t,
 				"{type: router, name: first}",
 				fmt.Sprintf("{type: router, name: second, mtu: 1400B, silent: %v}", silent),
-				"{type: cable}")
+				"{type: link}")
 			traces(t, l, path)
 			source, node := path.Source.String(), path.SourceNode
 			for _, test := range []struct {

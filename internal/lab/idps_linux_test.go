@@ -40,7 +40,7 @@ paths:
       - {type: idps, name: idps, %s}
   - name: plain
     hops:
-      - {type: cable}
+      - {type: link}
 tests:
   - {name: tcp, kind: tcp, duration: 1s}
 `

@@ -291,7 +291,7 @@ source: client
 destination: server
 baseline: direct
 paths:
-  - {name: direct, hops: [{type: cable}]}
+  - {name: direct, hops: [{type: link}]}
   - name: tested
     hops:
       - ` + strings.Join(hops, "\n      - ") + `

@@ -119,7 +119,7 @@ func restrictTests(test *jsonschema.Schema) {
 func restrictHops(hop *jsonschema.Schema) {
 	for _, hopType := range experiment.HopTypes() {
 		then := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-		if hopType != experiment.Cable {
+		if hopType != experiment.Link {
 			then.Required = []string{"name"}
 		}
 		for pair := hop.Properties.Oldest(); pair != nil; pair = pair.Next() {

@@ -12,7 +12,7 @@ import (
 )
 
 // errNoBridge is what a kernel answers with EOPNOTSUPP, in words.
-var errNoBridge = errors.New("this kernel has no bridges, of which an endpoint with accelerated: false needs one for each path (CONFIG_BRIDGE; where it is a module: sudo modprobe bridge)")
+var errNoBridge = errors.New("this kernel has no bridges, of which an endpoint with vswitch: true needs one for each path (CONFIG_BRIDGE; where it is a module: sudo modprobe bridge)")
 
 // behindSwitches tells where the devices of a link are: at its ends, or at the
 // switches before them, to which it makes the pairs.

@@ -64,7 +64,7 @@ func Features() []Feature {
 	return append(features,
 		Feature{"wireguard", "tunnels of type wireguard", module("CONFIG_WIREGUARD", "wireguard") + "; tunnels of type vxlan do without it", false,
 			link(func(a netlink.LinkAttrs) netlink.Link { return &netlink.Wireguard{LinkAttrs: a} })},
-		Feature{"bridge", "software switches of endpoints with accelerated: false", module("CONFIG_BRIDGE", "bridge"), false,
+		Feature{"bridge", "software switches of endpoints with vswitch: true", module("CONFIG_BRIDGE", "bridge"), false,
 			link(func(a netlink.LinkAttrs) netlink.Link { return &netlink.Bridge{LinkAttrs: a} })},
 	)
 }

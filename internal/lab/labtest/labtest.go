@@ -46,12 +46,12 @@ func RoutingAppliance() *experiment.Experiment {
 		Paths: []experiment.Path{
 			{Name: "plain"},
 			{Name: "direct", Hops: []experiment.Hop{
-				{Type: experiment.Cable, Name: "peering", Impairment: experiment.Impairment{Delay: 369 * time.Microsecond}},
+				{Type: experiment.Link, Name: "peering", Impairment: experiment.Impairment{Delay: 369 * time.Microsecond}},
 			}},
 			{Name: "two-appliances", Hops: []experiment.Hop{
-				{Type: experiment.Cable, Name: "peering", Impairment: experiment.Impairment{Delay: 369 * time.Microsecond}},
+				{Type: experiment.Link, Name: "peering", Impairment: experiment.Impairment{Delay: 369 * time.Microsecond}},
 				{Type: experiment.Router, Name: "appliance", Impairment: experiment.Impairment{Delay: 1128 * time.Microsecond}},
-				{Type: experiment.Cable, Impairment: experiment.Impairment{Delay: 31 * time.Microsecond, LossFraction: 0.01}},
+				{Type: experiment.Link, Impairment: experiment.Impairment{Delay: 31 * time.Microsecond, LossFraction: 0.01}},
 				{Type: experiment.Router, Name: "appliance"},
 			}},
 		},
@@ -77,7 +77,7 @@ func Pairs(n int) *experiment.Experiment {
 		Endpoints: []experiment.Endpoint{{Name: "client", EgressBitsPerSecond: 1e8}, {Name: "server"}},
 		Source:    "client", Destination: "server", Pairs: n,
 		Paths: []experiment.Path{
-			{Name: "plain", Hops: []experiment.Hop{{Type: experiment.Cable, MTU: 9000}}},
+			{Name: "plain", Hops: []experiment.Hop{{Type: experiment.Link, MTU: 9000}}},
 			{Name: "fleet", Hops: []experiment.Hop{
 				{Type: experiment.Firewall, Name: "node", Rules: 10, Impairment: experiment.Impairment{Delay: time.Millisecond}},
 			}},
@@ -97,7 +97,7 @@ func ParallelHops() *experiment.Experiment {
 	e := RoutingAppliance()
 	e.Paths = []experiment.Path{
 		{Name: "fleet", Hops: []experiment.Hop{
-			{Type: experiment.Cable, Impairment: experiment.Impairment{Delay: time.Millisecond}},
+			{Type: experiment.Link, Impairment: experiment.Impairment{Delay: time.Millisecond}},
 			{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, Impairment: rate, MTU: 1400,
 				ScaleOut: &experiment.ScaleOut{At: time.Second, Instances: 3}},
 			{Type: experiment.Router, Name: "r"},
@@ -125,7 +125,7 @@ func Attached() *experiment.Experiment {
 		Paths: []experiment.Path{
 			{Name: "vxlan-1"},
 			{Name: "inside", Tunnel: &experiment.Tunnel{Type: experiment.VXLAN, ID: 7, Port: 4789, MTU: 1450}, Hops: []experiment.Hop{
-				{Type: experiment.Cable, Impairment: delay},
+				{Type: experiment.Link, Impairment: delay},
 				{Type: experiment.Router, Name: "appliance"},
 			}},
 			{Name: "narrow", Tunnel: &experiment.Tunnel{Type: experiment.VXLAN, ID: 8, Port: 4789, MTU: 1400}},
@@ -140,18 +140,18 @@ func Attached() *experiment.Experiment {
 //	                   ╰──────────────────╯   ╰ …
 func FastPath() *experiment.Experiment {
 	hops := []experiment.Hop{
-		{Type: experiment.Cable, Name: "circuit", Impairment: experiment.Impairment{Delay: 2 * time.Millisecond}},
+		{Type: experiment.Link, Name: "circuit", Impairment: experiment.Impairment{Delay: 2 * time.Millisecond}},
 		{Type: experiment.Router, Name: "edge", Impairment: experiment.Impairment{Delay: time.Millisecond}},
-		{Type: experiment.Gateway, Name: "gateway", Silent: true, Impairment: experiment.Impairment{Delay: 5 * time.Millisecond}, MTU: 1400},
+		{Type: experiment.VNetGateway, Name: "gateway", Silent: true, Impairment: experiment.Impairment{Delay: 5 * time.Millisecond}, MTU: 1400},
 		{Type: experiment.Router, Name: "appliance"},
 	}
 	return &experiment.Experiment{
 		Endpoints: []experiment.Endpoint{{Name: "site", EgressBitsPerSecond: 1e9}, {Name: "vm"}},
 		Source:    "site", Destination: "vm",
 		Paths: []experiment.Path{
-			{Name: "fast", SameAs: "gateway", Hops: hops, Off: []string{"gateway"}},
+			{Name: "fast", VariantOf: "gateway", Hops: hops, Bypass: []string{"gateway"}},
 			{Name: "gateway", Hops: hops},
-			{Name: "bare", SameAs: "gateway", Hops: hops, Off: []string{"gateway", "appliance"}},
+			{Name: "bare", VariantOf: "gateway", Hops: hops, Bypass: []string{"gateway", "appliance"}},
 		},
 	}
 }

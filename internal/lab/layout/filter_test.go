@@ -27,7 +27,7 @@ func TestPlanOfFilters(t *testing.T) {
 		hop(experiment.NAT, "public", func(h *experiment.Hop) { h.Translate, h.SilentHops = experiment.TranslateBoth, 3 }),
 		hop(experiment.Firewall, "far", func(h *experiment.Hop) { h.OneWay = true }),
 		hop(experiment.NAT, "inner", func(h *experiment.Hop) { h.Translate = experiment.TranslateDestination }),
-		hop(experiment.Gateway, "gateway", func(h *experiment.Hop) { h.Silent, h.FlowLimit = true, 64 }),
+		hop(experiment.VNetGateway, "gateway", func(h *experiment.Hop) { h.Silent, h.FlowLimit = true, 64 }),
 		hop(experiment.Router, "plain", nil),
 	}}}
 	built, paths, err := FromExperiment(e)

@@ -16,9 +16,9 @@ func TestKernelCPUSamplersOfHops(t *testing.T) {
 	e := labtest.RoutingAppliance()
 	e.Paths = []experiment.Path{{Name: "p", Hops: []experiment.Hop{
 		{Type: experiment.Router, Name: "plain"},
-		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, AccountCPU: true},
-		{Type: experiment.NAT, Name: "n", Translate: experiment.TranslateSource, SilentHops: 3, AccountCPU: true},
-		{Type: experiment.LoadBalancer, Name: "lb", Backends: 2, AccountCPU: true},
+		{Type: experiment.Firewall, Name: "fw", Instances: 2, Rules: 1, MeasureKernelCPU: true},
+		{Type: experiment.NAT, Name: "n", Translate: experiment.TranslateSource, SilentHops: 3, MeasureKernelCPU: true},
+		{Type: experiment.LoadBalancer, Name: "lb", Backends: 2, MeasureKernelCPU: true},
 	}}}
 	built, _, err := FromExperiment(e)
 	if err != nil {

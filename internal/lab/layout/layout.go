@@ -58,9 +58,9 @@ type Path struct {
 	// DestinationNode.
 	Balancer string
 	Backends []Backend
-	// SameAs is the path on whose nodes and addresses this one lies with some
+	// VariantOf is the path on whose nodes and addresses this one lies with some
 	// hops switched off; empty for a path of its own.
-	SameAs string
+	VariantOf string
 	// Pairs are the pairs of endpoints that use the path at the same time, none
 	// where there is only one; the fields above are those of the first.
 	Pairs []Pair
@@ -108,7 +108,7 @@ func FromExperiment(e *experiment.Experiment) (topology.Topology, []Path, error)
 	}
 	var built []*pathBuilder
 	for i, p := range e.Paths {
-		if p.SameAs != "" {
+		if p.VariantOf != "" {
 			continue
 		}
 		w, err := l.buildPath(p, i)
@@ -231,13 +231,13 @@ func (w *pathBuilder) hop(hop experiment.Hop) error {
 // hopBuilders lay out one hop of each type; nil for one that is no node.
 func hopBuilders() map[experiment.HopType]func(*pathBuilder, experiment.Hop) error {
 	return map[experiment.HopType]func(*pathBuilder, experiment.Hop) error{
-		experiment.Cable:        nil,
+		experiment.Link:         nil,
 		experiment.Router:       (*pathBuilder).router,
 		experiment.Firewall:     (*pathBuilder).firewall,
 		experiment.IDPS:         (*pathBuilder).idps,
 		experiment.NAT:          (*pathBuilder).nat,
 		experiment.LoadBalancer: (*pathBuilder).balancer,
-		experiment.Gateway:      (*pathBuilder).gateway,
+		experiment.VNetGateway:  (*pathBuilder).gateway,
 	}
 }
 
@@ -245,7 +245,7 @@ func hopBuilders() map[experiment.HopType]func(*pathBuilder, experiment.Hop) err
 // the last of the topology's, and begins the next link there.
 func (w *pathBuilder) forwarder(hop experiment.Hop) error {
 	node := nodeFor(w.path.Name, hop.Label(), w.names)
-	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.AccountCPU})
+	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.MeasureKernelCPU})
 	if err := w.join(topology.End{Node: node, Interface: "to-source"}); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // whatever comes behind it.
 func TestLeadingCables(t *testing.T) {
 	cable := func(name string) experiment.Hop {
-		return experiment.Hop{Type: experiment.Cable, Name: name, Impairment: experiment.Impairment{Delay: time.Millisecond}}
+		return experiment.Hop{Type: experiment.Link, Name: name, Impairment: experiment.Impairment{Delay: time.Millisecond}}
 	}
 	router := experiment.Hop{Type: experiment.Router, Name: "r"}
 	for name, test := range map[string]struct {
@@ -24,7 +24,7 @@ func TestLeadingCables(t *testing.T) {
 	}{
 		"none":          {hops: []experiment.Hop{router, cable("late")}},
 		"one":           {hops: []experiment.Hop{cable("wire")}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p"}},
-		"several":       {hops: []experiment.Hop{cable("wire"), cable(""), router, cable("late")}, want: &HopNode{Hop: "wire + cable", Node: "vm1", Interface: "p"}},
+		"several":       {hops: []experiment.Hop{cable("wire"), cable(""), router, cable("late")}, want: &HopNode{Hop: "wire + link", Node: "vm1", Interface: "p"}},
 		"before a fork": {hops: []experiment.Hop{cable("wire"), router}, off: []string{"r"}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p", Bypasses: []string{"bypass-0-1"}}},
 		"of many hosts": {hops: []experiment.Hop{cable("wire")}, pairs: 2, want: &HopNode{Hop: "wire", Node: "p/vm1-access", Interface: "to-destination"}},
 	} {
@@ -32,7 +32,7 @@ func TestLeadingCables(t *testing.T) {
 		e.Pairs = test.pairs
 		e.Paths = []experiment.Path{{Name: "p", Hops: test.hops}, {Name: "other", Hops: []experiment.Hop{router}}}
 		if test.off != nil {
-			e.Paths[1] = experiment.Path{Name: "off", SameAs: "p", Hops: test.hops, Off: test.off}
+			e.Paths[1] = experiment.Path{Name: "off", VariantOf: "p", Hops: test.hops, Bypass: test.off}
 		}
 		_, paths, err := FromExperiment(e)
 		if err != nil {

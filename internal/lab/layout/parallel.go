@@ -59,7 +59,7 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: before, Forward: true, Spread: &there})
 	for k := 1; k <= n; k++ {
 		node := nodeFor(w.path.Name, fmt.Sprintf("%s.%d", name, k), w.names)
-		w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.AccountCPU})
+		w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.MeasureKernelCPU})
 		table := firewallTable(hop)
 		table.Silent = hop.Silent
 		w.rewriter(rewriter{hop: len(w.path.Hops), table: &table})

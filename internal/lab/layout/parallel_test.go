@@ -40,7 +40,7 @@ func TestPathsOfParallelHops(t *testing.T) {
 		{
 			Name: "fleet", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.0.0.1")[0], Destination: a("10.0.4.2")[0],
 			Hops: a("10.0.1.2", "10.0.3.2", "10.0.4.2"), Others: map[int][]netip.Addr{0: a("10.0.1.6", "10.0.1.10")}, ReceivedTTL: 62, ReturnedTTL: 62, Listen: a("10.0.4.2")[0],
-			Leading: &HopNode{Hop: "cable", Node: "vm1", Interface: "fleet"},
+			Leading: &HopNode{Hop: "link", Node: "vm1", Interface: "fleet"},
 			HopNodes: []HopNode{
 				{Hop: "fw", Instance: 1, Node: "fleet/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "fleet/fw.2", Interface: "to-destination"},
 				{Hop: "fw", Instance: 3, Node: "fleet/fw.3", Interface: "to-destination"}, {Hop: "r", Instance: 0, Node: "fleet/r", Interface: "to-destination"},

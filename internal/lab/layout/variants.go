@@ -154,9 +154,9 @@ type variants struct {
 func (w *pathBuilder) variants() *variants {
 	all := &variants{pathBuilder: w, bypasses: make(map[hopRange]int), states: []state{{pathBuilder: w, index: w.index, path: w.path}}}
 	for i, p := range w.e.Paths {
-		if p.SameAs == w.path.Name && p.SameAs != "" {
+		if p.VariantOf == w.path.Name && p.VariantOf != "" {
 			s := state{pathBuilder: w, index: i, path: w.path, variant: p}
-			s.path.Name, s.path.SameAs = p.Name, w.path.Name
+			s.path.Name, s.path.VariantOf = p.Name, w.path.Name
 			all.states = append(all.states, s)
 		}
 	}
@@ -329,8 +329,8 @@ func (l *layout) switchable(built []*pathBuilder) ([]Path, error) {
 		all = append(all, one)
 	}
 	for i, p := range l.e.Paths {
-		if p.SameAs != "" && paths[i].SameAs == "" {
-			return nil, fmt.Errorf("path %s is the same as %q, which is no path with hops of its own", p.Name, p.SameAs)
+		if p.VariantOf != "" && paths[i].VariantOf == "" {
+			return nil, fmt.Errorf("path %s is the same as %q, which is no path with hops of its own", p.Name, p.VariantOf)
 		}
 	}
 	routes := l.topology.Routes()

@@ -88,7 +88,7 @@ func TestSwitchedPathsExpect(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range paths {
-			got := expected{p.Hops, p.ReceivedTTL, p.ReturnedTTL, nil, p.SameAs, [2]netip.Addr{p.Source, p.Destination}}
+			got := expected{p.Hops, p.ReceivedTTL, p.ReturnedTTL, nil, p.VariantOf, [2]netip.Addr{p.Source, p.Destination}}
 			for _, n := range p.HopNodes {
 				got.nodes = append(got.nodes, n.Hop)
 				if n.Node != "gateway/"+n.Hop || n.Interface != "to-destination" {
@@ -158,8 +158,8 @@ func TestSwitchedPathsRefused(t *testing.T) {
 		change func(*experiment.Experiment)
 		want   string
 	}{
-		"no such path":    {func(e *experiment.Experiment) { e.Paths[0].SameAs = "nowhere" }, `the same as "nowhere"`},
-		"same as variant": {func(e *experiment.Experiment) { e.Paths[0].SameAs = "bare" }, `the same as "bare"`},
+		"no such path":    {func(e *experiment.Experiment) { e.Paths[0].VariantOf = "nowhere" }, `the same as "nowhere"`},
+		"same as variant": {func(e *experiment.Experiment) { e.Paths[0].VariantOf = "bare" }, `the same as "bare"`},
 		"many links": {func(e *experiment.Experiment) {
 			for len(e.Paths[1].Hops) < 130 {
 				e.Paths[1].Hops = append(e.Paths[1].Hops, experiment.Hop{Type: experiment.Router, Name: fmt.Sprint("r", len(e.Paths[1].Hops))})
