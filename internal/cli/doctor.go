@@ -27,8 +27,8 @@ func doctorCommand(s streams) *cobra.Command {
 					mark = "absent "
 				}
 				fmt.Fprintf(s.out, "%s  %-22s %s\n", mark, f.Name, f.Detail)
-				if !f.OK && f.Mend != "" {
-					for line := range strings.Lines(f.Mend) {
+				if !f.OK && f.Remedy != "" {
+					for line := range strings.Lines(f.Remedy) {
 						fmt.Fprintf(s.out, "         %s\n", strings.TrimRight(line, "\n"))
 					}
 				}
