@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -53,6 +55,27 @@ func dialServer(ctx context.Context, req Request, ready protocol.Ready, local ne
 			Err: fmt.Errorf("packets from none of %d ports got to the right server, %s, while TCP did: a firewall may drop UDP to %s, which is translated", s.tried, ready.Server, req.Target)}
 	}
 	return conn, err
+}
+
+// dialUDP opens a UDP socket to the server that sent ready, with which Go's
+// runtime waits.
+func dialUDP(ctx context.Context, req Request, ready protocol.Ready) (*net.UDPConn, error) {
+	var local *net.UDPAddr
+	if req.Source.IsValid() {
+		local = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
+	}
+	if translated(req.Target, ready) {
+		found, err := dialServer(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
+		if err != nil {
+			return nil, err
+		}
+		address, err := netip.ParseAddrPort(found.LocalAddr())
+		if err := errors.Join(err, found.Close()); err != nil {
+			return nil, err
+		}
+		local = net.UDPAddrFromAddrPort(address)
+	}
+	return net.DialUDP("udp", local, net.UDPAddrFromAddrPort(req.Target))
 }
 
 // portSearch looks for a port from which packets reach the server that knows a

@@ -411,24 +411,24 @@ func TestRateOfATestIsBounded(t *testing.T) {
 
 // Only one connection of a test samples the host, and only if it asks.
 func TestOneSamplerPerTest(t *testing.T) {
-	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	test := new(session)
-	asks := func(asked bool) *opened {
-		return &opened{Open: protocol.Open{HostSeries: asked}, session: test}
+	samples := func(asked bool) (bool, hostSeries) {
+		h := (&opened{Open: protocol.Open{HostSeries: asked}, Test: test}).sampleHost(time.Now())
+		return h.result() != nil, h
 	}
-	if s.takeSampling(asks(false)) {
+	if ok, _ := samples(false); ok {
 		t.Error("a connection samples that did not ask")
 	}
-	if !s.takeSampling(asks(true)) || s.takeSampling(asks(true)) {
+	first, h := samples(true)
+	if second, _ := samples(true); !first || second {
 		t.Error("not just the first that asks samples")
 	}
-	s.leaveSampling(asks(true))
-	if !s.takeSampling(asks(true)) {
+	h.end()
+	again, h := samples(true)
+	if !again {
 		t.Error("nobody samples after the first has left")
 	}
+	h.end()
 }
 
 // A panic in one connection ends that connection, and its stack is logged.

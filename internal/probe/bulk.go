@@ -111,13 +111,6 @@ func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byt
 	return b.sinks[flow%len(b.sinks)][:size]
 }
 
-// flowInfo is the TCP_INFO series of a sending flow. One of few flows has a
-// goroutine that samples it; many are sampled by who sends, when samples are due.
-type flowInfo struct {
-	*infoSampler
-	every, next time.Duration
-}
-
 const (
 	// fewSamples is how many samples of each of very many flows are kept, and
 	// manySamples of all flows of a test.
@@ -125,40 +118,14 @@ const (
 	manySamples = 40_000
 )
 
-// watchFlow samples a flow from start on, for rtts too where it is not nil.
-func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *rttMeter) *flowInfo {
+// watchFlow samples a flow from start on, for rtts too where it is not nil. One of few
+// flows has a goroutine that does; many are sampled by who sends.
+func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *rttMeter) *infoSampler {
 	if !sharesPoller(spec) {
-		return &flowInfo{infoSampler: startInfoSampler(conn, start, spec.Flows, rtts)}
+		return startInfoSampler(conn, start, spec.Flows, rtts)
 	}
 	limit := min(max(manySamples/connections(spec), fewSamples), 20)
-	every := planned(spec) / time.Duration(limit)
-	if rtts != nil {
-		every = min(every, rtts.width)
-	}
-	return &flowInfo{
-		infoSampler: &infoSampler{sampler: &sampler{stop: func() {}}, conn: conn, start: start, limit: limit, every: 1, rtts: rtts},
-		every:       every,
-	}
-}
-
-// due takes a sample if one is due and no goroutine does. It may be called on nil.
-func (i *flowInfo) due(now time.Time) {
-	if i == nil || i.every == 0 {
-		return
-	}
-	if at := now.Sub(i.start); at >= i.next {
-		i.next = at + i.every
-		i.sample()
-	}
-}
-
-// end takes a last sample. It may be called again.
-func (i *flowInfo) end() {
-	i.infoSampler.end()
-	if i.every > 0 {
-		i.sample()
-		i.every = 0
-	}
+	return newInfoSampler(conn, start, limit, planned(spec)/time.Duration(limit), rtts)
 }
 
 // effectOf describes how an end moved the bytes of a flow.

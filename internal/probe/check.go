@@ -30,17 +30,6 @@ const (
 	maxKernelName   = 15
 )
 
-// planned is the longest a test sends: the window always fits.
-func planned(spec measurement.Spec) time.Duration {
-	switch spec.Kind {
-	case measurement.MTU:
-		return 2 * mtuRounds * spec.Timeout.Duration() // each way
-	case measurement.FTP:
-		return MaxDuration // a transfer that stands still ends much sooner
-	}
-	return (spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
-}
-
 // checkSpec refuses what no end could do, or could be made to suffer from. It
 // is applied to what came from the wire, too.
 func checkSpec(s measurement.Spec) error {

@@ -36,7 +36,7 @@ func (s *Server) serveConn(c *connection) {
 		if open == nil {
 			return err
 		}
-		return s.serveTest(open)
+		return s.serveTest(c, open)
 	}))
 }
 
@@ -69,7 +69,7 @@ const longestError = 500
 
 // converse finds out what a client speaks and wants: its part of a native test, or
 // nil where there is none or it is done.
-func (s *Server) converse(c *connection) (*opened, error) {
+func (s *Server) converse(c *connection) (*request, error) {
 	first, err := firstByte(c.TCPConn)
 	if err != nil {
 		return nil, err
@@ -77,9 +77,9 @@ func (s *Server) converse(c *connection) (*opened, error) {
 	if iperf3.BeginsCookie(first) {
 		return nil, s.serveIPerf3(c, first)
 	}
-	open := &opened{conn: c}
+	open := &request{}
 	err = aside(func() (err error) {
-		open.id, open.Open, err = s.greet(c, first)
+		open.id, open.Open, err = s.handshake(c, first)
 		return err
 	})
 	if err != nil {
@@ -100,12 +100,12 @@ func firstByte(c *net.TCPConn) (byte, error) {
 	return b[0], err
 }
 
-// greet takes a connection, whose first byte was read, to its OPEN frame.
-func (s *Server) greet(c *connection, first byte) (protocol.Identity, protocol.Open, error) {
+// handshake takes a connection, whose first byte was read, to its OPEN frame.
+func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protocol.Open, error) {
 	var open protocol.Open
 	if err := protocol.ReadPreface(io.MultiReader(bytes.NewReader([]byte{first}), c)); err != nil {
 		if errors.Is(err, protocol.ErrTransaction) {
-			return protocol.Identity{}, open, s.serveTransaction(c)
+			return protocol.Identity{}, open, s.transactions.serveTransaction(c.TCPConn)
 		}
 		var version *protocol.VersionError
 		if errors.As(err, &version) {
@@ -133,7 +133,8 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := checkSpec(spec); err != nil {
 		return refusal(Protocol, "%v", err)
 	}
-	if spec.Tool != measurement.Native || !served(spec.Kind) {
+	kind := kinds[spec.Kind]
+	if spec.Tool != measurement.Native || kind.serve == nil {
 		return refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
@@ -142,46 +143,51 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= connections(spec) {
 		return refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
-	if asked, limit := askedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
+	if asked, limit := kind.askedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
 		return refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", bitRate(asked), bitRate(limit))
 	}
 	return nil
 }
 
-// served says whether a server takes part in tests of a kind.
-func served(kind measurement.Kind) bool {
-	switch kind {
-	case measurement.TCP, measurement.UDP, measurement.PPS, measurement.RR, measurement.CRR, measurement.FTP, measurement.MTU:
-		return true
-	}
-	return false
+// request is what a connection asked for.
+type request struct {
+	protocol.Open
+	id protocol.Identity
 }
+
+// vanishing has the kernel ask on the control connection whether a client is still
+// there to which packets are sent. One that is gone without a word is noticed after
+// 20 s; so many tries are not lost by chance on a path that carries half of what is
+// sent.
+var vanishing = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 18}
 
 // serveTest joins the test and hands over to its kind. While the connection
 // waits for START it has no thread and, as long as what is above that wait
 // keeps to small frames, only a small stack.
-func (s *Server) serveTest(open *opened) (err error) {
-	c := open.conn
+func (s *Server) serveTest(c *connection, asked *request) (err error) {
+	var t *test
 	var ready *protocol.Ready
 	err = aside(func() (err error) {
-		ready, err = s.join(open)
-		return err
+		if t, ready, err = s.join(c, asked); err != nil {
+			return err
+		}
+		if keep := t.kind.keepAlive; keep != nil && keep(t.Spec) {
+			if err := c.SetKeepAliveConfig(vanishing); err != nil {
+				s.log.Info("watch for a vanishing client", "error", err)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	t := open.session
+	open := &opened{Open: asked.Open, Flow: asked.id.Flow, Test: &t.session}
 	c.guest.Leave()
-	t.announce.Do(func() { s.tell(TestEvent{Client: t.key.client, Spec: t.spec}) })
+	t.announce.Do(func() { s.notify(TestEvent{Client: t.Client, Spec: t.Spec}) })
 	defer func() {
-		s.blame(t, err)
-		s.leave(t, open.id.Flow, c.guard)
+		s.recordErr(t, err)
+		s.leave(t, open.Flow, c.guard)
 	}()
-	if t.spec.Direction == measurement.Receive && (t.spec.Kind == measurement.UDP || t.spec.Kind == measurement.PPS) {
-		if err := c.SetKeepAliveConfig(vanishing); err != nil {
-			s.log.Info("watch for a vanishing client", "error", err)
-		}
-	}
 	conn, err := sockets.Attach(c.TCPConn)
 	if err != nil { // no descriptor, say: the client is told on the one there is
 		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
@@ -199,20 +205,23 @@ func (s *Server) serveTest(open *opened) (err error) {
 	w := &wire{Conn: conn, guard: c.guard}
 	w.until(time.Now().Add(handshakeTimeout))
 	w.began = func() (err error) {
-		t.meter.watch(s.opts.MaxRateBitsPerSecond, leastOf(t.spec), func(err error) { s.halt(t, err) })
-		release, err = takeThread(w, open)
+		t.Meter.watch(s.opts.MaxRateBitsPerSecond, t.kind.leastBytes(t.Spec), func(err error) { s.halt(t, err) })
+		if take := t.kind.takeThread; take != nil {
+			release, err = take(w, open)
+		}
 		return err
 	}
-	var sends bool
-	err = aside(func() (err error) {
-		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(open.Spec)
-		sends, err = open.prepare(conn, s.opts.MaxRateBitsPerSecond)
-		w.onHosts(open.Spec, sends, open.HostID, ready.HostID)
+	err = aside(func() error {
+		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(t.Spec)
+		if err := conn.SetOptions(optionsOf(t.Spec, open.sends())); err != nil {
+			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+		}
+		w.onHosts(t.Spec, open.sends(), open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
-		return err
+		return nil
 	})
 	if err == nil {
-		err = s.serveKind(w, open, sends, ready)
+		err = s.servers[t.Spec.Kind].serve(w, open, ready)
 	}
 	if why := c.guard.halted(); why != nil && err != nil {
 		err = why
@@ -221,28 +230,17 @@ func (s *Server) serveTest(open *opened) (err error) {
 }
 
 // join enters the test, or tells the client why not.
-func (s *Server) join(open *opened) (*protocol.Ready, error) {
-	c := open.conn
+func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, error) {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
-	t, err := s.enter(c.guard, open.id, client.Addr(), open.Spec)
+	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Spec)
 	if err != nil {
-		return nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
 	}
-	open.session = t
-	return &protocol.Ready{
+	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: hostID(open.Spec), Cookie: t.cookie[:],
+		Server: unmapped(c.LocalAddr()), HostID: hostID(asked.Spec), Cookie: t.Cookie[:],
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
 	}, nil
-}
-
-// halt ends every connection of a test with an error, which its client is told.
-func (s *Server) halt(t *session, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for g := range t.guards {
-		g.halt(err)
-	}
 }
 
 // refuse sends the other end an error that ended its connection, and returns it.
@@ -253,110 +251,10 @@ func refuse(w *wire, err error) error {
 	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, errorFrame(err)))
 }
 
-// opened is one connection of a test at the server.
-type opened struct {
-	protocol.Open
-	id      protocol.Identity
-	conn    *connection
-	session *session
-}
-
-// takeThread gives the calling goroutine, which is about to transfer on a
-// connection, a thread of its own until the returned function is called, if its
-// kind of test is to have one and this test got them.
-func takeThread(w *wire, o *opened) (release func(), err error) {
-	release = func() {}
-	switch {
-	case o.Spec.Kind == measurement.RR && o.Spec.Protocol == measurement.OverTCP:
-		return release, w.Detach() // who answers locks its own thread
-	case o.Spec.Kind == measurement.RR, o.Spec.Kind == measurement.CRR, o.Spec.Kind == measurement.FTP:
-		return release, nil // it waits for the end
-	case sharesPoller(o.Spec), !o.session.threaded:
-		return release, nil
-	}
-	unlock := w.lock()
-	drop := func() {}
-	if err = w.Detach(); err == nil && holdsProcessor(o.Spec) {
-		drop = w.HoldProcessor(w.beside)
-	}
-	return func() { drop(); unlock() }, err
-}
-
 func unmapped(a net.Addr) string {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		ap := tcp.AddrPort()
 		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String()
 	}
 	return a.String()
-}
-
-// isLost says that nobody is left to tell about an error.
-func isLost(err error) bool { return reasonOf(err) == Vanished }
-
-func errorFrame(err error) *protocol.RemoteError {
-	if remote := new(protocol.RemoteError); errors.As(err, &remote) {
-		return remote
-	}
-	return &protocol.RemoteError{Reason: string(reasonOf(err)), Message: err.Error()}
-}
-
-// prepare does what the client's dialler does for its end before it connects.
-// It says whether this end sends.
-func (o *opened) prepare(conn *sockets.Conn, maxRate float64) (sends bool, err error) {
-	sends = !clientSends(o.Spec, o.id.Flow)
-	err = conn.SetOptions(optionsOf(o.Spec, sends))
-	if err == nil && o.Spec.Kind == measurement.TCP {
-		err = prepare(conn, paced(o.Spec, maxRate), sends)
-	}
-	if err != nil {
-		return sends, &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
-	}
-	return sends, nil
-}
-
-func (s *Server) serveKind(w *wire, open *opened, sends bool, ready *protocol.Ready) error {
-	if open.Spec.Kind == measurement.TCP {
-		return s.serveStream(w, open, sends, ready)
-	}
-	return s.serveSingle(w, open, ready)
-}
-
-// serveSingle does a test of the other kinds.
-func (s *Server) serveSingle(w *wire, open *opened, ready *protocol.Ready) error {
-	switch open.Spec.Kind {
-	case measurement.UDP, measurement.PPS:
-		return s.servePackets(w, open, ready)
-	case measurement.RR:
-		return s.serveRR(w, open, ready)
-	case measurement.CRR:
-		return s.serveCRR(w, open, ready)
-	case measurement.FTP:
-		return s.serveFTP(w, open, ready)
-	}
-	return s.serveMTU(w, open, ready)
-}
-
-// startTimeout is how long a prepared connection waits for START, and
-// startTimePerFlow how much longer for each connection of the test: the client
-// opens them all before it starts any.
-const (
-	startTimeout     = 15 * time.Second
-	startTimePerFlow = 5 * time.Millisecond
-)
-
-// awaitStart sends READY and waits for START, for as long as the client may
-// need to connect its other flows. It returns when the test began.
-func awaitStart(w *wire, ready *protocol.Ready) (time.Time, error) {
-	w.until(time.Now().Add(max(w.untilStart, startTimeout)))
-	if err := aside(func() error { return protocol.WriteFrame(w, protocol.TypeReady, ready) }); err != nil {
-		return time.Time{}, err
-	}
-	if err := protocol.Expect(w, protocol.TypeStart, protocol.Empty, nil); err != nil {
-		return time.Time{}, err
-	}
-	start := time.Now()
-	if w.began != nil {
-		return start, w.began()
-	}
-	return start, nil
 }

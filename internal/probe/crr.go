@@ -183,15 +183,6 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	return out, nil
 }
 
-// addPercentiles adds those that the distribution supports.
-func addPercentiles(m measurement.Metrics, name string, d measurement.Distribution, percents ...float64) {
-	for _, p := range percents {
-		if v, ok := percentile(d, p); ok {
-			m[fmt.Sprintf("%s_p%v_seconds", name, p)] = v
-		}
-	}
-}
-
 // connector makes one connection after the other, on a thread of the caller's own or
 // with the runtime's poller. Nothing in it waits for longer than a tick.
 type connector interface {

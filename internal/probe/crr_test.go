@@ -123,14 +123,14 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.2")) != nil {
+	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.2")) != nil {
 		t.Error("the right cookie from another address is served")
 	}
-	if s.transaction(test.cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
+	if s.find(test.Cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
 		t.Error("the right cookie from the right address is not served")
 	}
 	s.leave(test, 0, nil)
-	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.1")) != nil {
+	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.1")) != nil {
 		t.Error("the cookie of a test that has ended is served")
 	}
 }

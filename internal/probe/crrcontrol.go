@@ -138,3 +138,12 @@ func (t *crrTest) backends() []string {
 	}
 	return facts
 }
+
+// checkAnswered holds the transactions that a server says it served against those
+// that this end began.
+func checkAnswered(r protocol.Report, began int64) error {
+	if r.Answered > began {
+		return fmt.Errorf("%w: %d connections were served of %d", protocol.ErrMalformed, r.Answered, began)
+	}
+	return nil
+}

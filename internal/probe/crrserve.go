@@ -8,29 +8,54 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// serveCRR is the server's end of a crr test's control connection. The
-// transactions come on connections of their own, see answering.
-func (s *Server) serveCRR(w *wire, open *opened, ready *protocol.Ready) error {
-	t := open.session
+// crrServer is a server's end of all crr tests.
+type crrServer struct {
+	env serverEnv
+	// zeros are the payload of every response; nobody writes to them.
+	zeros []byte
+	// transacting counts the tests in progress.
+	transacting atomic.Int32
+}
+
+// transactions are those of one test.
+type transactions struct {
+	// answered counts them, slow those in progress that the accepting thread could not
+	// answer.
+	answered, slow atomic.Int64
+}
+
+// begin has each transaction find its test: it may reach another server than the
+// control connection did, which must know the cookie.
+func (s *crrServer) begin(t *session) (end func() error) {
+	n := &transactions{}
+	t.State, t.Cookie = n, protocol.TransactionCookie(s.env.Token, t.ID)
+	size := int64(t.Spec.RequestBytes + t.Spec.ResponseBytes)
+	counted := t.Meter.add(true, func() int64 { return n.answered.Load() * size })
+	return func() error { counted(); return nil }
+}
+
+// serve is the server's end of a crr test's control connection. The
+// transactions come on connections of their own, see wrap.
+func (s *crrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 	s.transacting.Add(1)
 	defer s.transacting.Add(-1)
-	start, err := awaitStart(w, ready)
+	start, err := w.ready(ready, planned(open.Spec)+grace)
 	if err != nil {
 		return err
 	}
-	w.until(start.Add(planned(open.Spec) + grace))
-	host := s.startHost(open, start)
+	host := open.sampleHost(start)
 	defer host.end()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
-	report := protocol.Report{Answered: t.transactions.Load(), Host: host.result()}
+	report := protocol.Report{Answered: open.Test.State.(*transactions).answered.Load(), Host: host.result()}
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
@@ -39,38 +64,38 @@ func (s *Server) serveCRR(w *wire, open *opened, ready *protocol.Ready) error {
 
 // transaction returns the crr test to which a connection from an address with
 // a cookie belongs, nil if none.
-func (s *Server) transaction(cookie [protocol.CookieBytes]byte, from netip.Addr) *session {
-	if t := s.sessionOf(cookie[:], from); t != nil && t.spec.Kind == measurement.CRR {
-		return t
+func (s *crrServer) transaction(cookie [protocol.CookieBytes]byte, from netip.Addr) (*session, *transactions) {
+	if t := s.env.Find(cookie, from); t != nil && t.Spec.Kind == measurement.CRR {
+		return t, t.State.(*transactions)
 	}
-	return nil
+	return nil, nil
 }
 
 // serveTransaction answers a transaction whose first byte was read. Connections
 // come here that the accepting thread could not answer at once: a request in
 // several packets, a large one or a large response, or another system than Linux.
-func (s *Server) serveTransaction(c *connection) error {
+func (s *crrServer) serveTransaction(c *net.TCPConn) error {
 	cookie, err := protocol.ReadCookie(c)
 	if err != nil {
 		return err
 	}
-	t := s.transaction(cookie, c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	t, counts := s.transaction(cookie, c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
 	if t == nil {
 		return fmt.Errorf("%w: a transaction of no crr test in progress", protocol.ErrMalformed)
 	}
 	// Those of a client in step are as many as its test asked for; a client that has
 	// given one up opens the next before this end has noticed.
-	defer t.slow.Add(-1)
-	if n := t.slow.Add(1); n > 2*int64(t.spec.Flows) {
-		return fmt.Errorf("%w: more than %d transactions at a time in a test of %d", protocol.ErrMalformed, n-1, t.spec.Flows)
+	defer counts.slow.Add(-1)
+	if n := counts.slow.Add(1); n > 2*int64(t.Spec.Flows) {
+		return fmt.Errorf("%w: more than %d transactions at a time in a test of %d", protocol.ErrMalformed, n-1, t.Spec.Flows)
 	}
-	if _, err := io.CopyN(io.Discard, c, int64(t.spec.RequestBytes)); err != nil {
+	if _, err := io.CopyN(io.Discard, c, int64(t.Spec.RequestBytes)); err != nil {
 		return err
 	}
-	if _, err := c.Write(s.zeros[:t.spec.ResponseBytes]); err != nil {
+	if _, err := c.Write(s.zeros[:t.Spec.ResponseBytes]); err != nil {
 		return err
 	}
-	t.transactions.Add(1)
+	counts.answered.Add(1)
 	return io.EOF // as it should: this end closes first
 }
 
@@ -81,10 +106,10 @@ const (
 	inlineResponse = 4 << 10
 )
 
-// answering returns a listener in place of ln, which it takes over or closes:
+// wrap returns a listener in place of ln, which it takes over or closes:
 // its Accept answers the transactions of crr tests by itself, one after the
 // other, and returns the other connections.
-func (s *Server) answering(ln net.Listener) (net.Listener, error) {
+func (s *crrServer) wrap(ln net.Listener) (net.Listener, error) {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
 		return ln, nil
@@ -103,7 +128,7 @@ func (s *Server) answering(ln net.Listener) (net.Listener, error) {
 // answerer is a listener that answers transactions.
 type answerer struct {
 	*sockets.Acceptor
-	s         *Server
+	s         *crrServer
 	in, out   []byte
 	accepting sync.Mutex // is held as long as the socket is used
 	// waiting, if any does, was accepted and waits for one more descriptor.
@@ -121,7 +146,7 @@ func (a *answerer) Accept() (net.Conn, error) {
 	for {
 		if a.anyWaiting {
 			c, err := a.waiting.Conn()
-			if sockets.OutOfDescriptors(err) && !a.s.isClosing() {
+			if sockets.OutOfDescriptors(err) && !a.s.env.Closing() {
 				return nil, err
 			}
 			a.anyWaiting = false
@@ -130,7 +155,7 @@ func (a *answerer) Accept() (net.Conn, error) {
 			}
 			a.waiting.Close()
 			// It concerns this one client, who may be gone already.
-			a.s.log.Info("connection lost on being accepted", "client", a.waiting.From, "error", err)
+			a.s.env.Log.Info("connection lost on being accepted", "client", a.waiting.From, "error", err)
 		}
 		expected := a.s.transacting.Load() > 0
 		a.Expect(expected)
@@ -166,26 +191,20 @@ func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool 
 	if !ok {
 		return false
 	}
-	t := a.s.transaction(cookie, in.From)
-	if t == nil || a.s.isClosing() {
+	t, counts := a.s.transaction(cookie, in.From)
+	if t == nil || a.s.env.Closing() {
 		in.Close()
 		return true
 	}
-	request := protocol.TransactionBytes + t.spec.RequestBytes
-	if n < request || t.spec.ResponseBytes > len(a.out) {
+	request := protocol.TransactionBytes + t.Spec.RequestBytes
+	if n < request || t.Spec.ResponseBytes > len(a.out) {
 		return false
 	}
-	if t.spec.Flows == 1 {
+	if t.Spec.Flows == 1 {
 		follower.Accepted(in)
 	}
-	if in.Answer(a.in[:request], a.out[:t.spec.ResponseBytes], t.spec.DSCP) {
-		t.transactions.Add(1)
+	if in.Answer(a.in[:request], a.out[:t.Spec.ResponseBytes], t.Spec.DSCP) {
+		counts.answered.Add(1)
 	}
 	return true
-}
-
-func (s *Server) isClosing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closing
 }

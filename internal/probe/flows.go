@@ -1,11 +1,25 @@
 package probe
 
 import (
+	"fmt"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+)
+
+// progressInterval is how often a running test shows a sign of life.
+const progressInterval = 200 * time.Millisecond
+
+// connectAtOnce bounds the flows that are being connected at the same time:
+// so many, or this part of very many, which a long path would delay too much.
+const (
+	connectAtOnce     = 16
+	connectAtOncePart = 64
 )
 
 // throughputProgress returns what reports, at each call, how fast bytes moved
@@ -56,5 +70,43 @@ func addEffective(out *measurement.Outcome, ends ...map[string]string) {
 				out.Effective[k] = v
 			}
 		}
+	}
+}
+
+// rangeOf merges the values that flows report for one setting: "a..b" for
+// numbers, a list for words.
+func rangeOf(old, v string) string {
+	lowText, highText, isRange := strings.Cut(old, "..")
+	if !isRange {
+		highText = lowText
+	}
+	low, err1 := strconv.ParseInt(lowText, 10, 64)
+	high, err2 := strconv.ParseInt(highText, 10, 64)
+	n, err3 := strconv.ParseInt(v, 10, 64)
+	if err1 == nil && err2 == nil && err3 == nil {
+		low, high = min(low, n), max(high, n)
+		if low == high {
+			return v
+		}
+		return strconv.FormatInt(low, 10) + ".." + strconv.FormatInt(high, 10)
+	}
+	if strings.Contains(old, v) {
+		return old
+	}
+	return old + ", " + v
+}
+
+func addressOf(hostPort string) string {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		return hostPort
+	}
+	return host
+}
+
+// setBytes sets an effective setting that is known.
+func setBytes(e map[string]string, key string, v int) {
+	if v > 0 {
+		e[key] = fmt.Sprint(v)
 	}
 }

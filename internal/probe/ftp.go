@@ -12,14 +12,12 @@ import (
 	"net/textproto"
 	"os"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // ftpTest is an ftp test at the client.
@@ -79,7 +77,7 @@ func (t *ftpTest) open(ctx context.Context) (protocol.FTP, error) {
 	if t.link, err = connect(ctx, t.req, session, 0); err != nil {
 		return protocol.FTP{}, err
 	}
-	t.control = wire{Conn: t.link.conn, deadline: time.Now().Add(planned(t.spec) + grace)}
+	t.control = wire{Conn: t.link.conn, deadline: time.Now().Add(MaxDuration + grace)}
 	if t.link.ready.FTP == nil {
 		return protocol.FTP{}, errors.Join(fmt.Errorf("%w: READY without an FTP server", protocol.ErrMalformed), t.link.conn.Abort())
 	}
@@ -357,81 +355,10 @@ func ftpFailure(op string, err error) error {
 	return failure(op, err)
 }
 
-// ftpWatch takes the TCP_INFO of the data connections of one end.
-type ftpWatch struct {
-	mu       sync.Mutex
-	start    time.Time
-	flows    int
-	pacing   float64                 // of each connection, in bit/s; 0 none
-	samplers map[string]*infoSampler // by the address of the other end
-}
-
 // maxRate is what the server lets the test move, in bit/s; 0 is any.
 func (t *ftpTest) maxRate() float64 {
 	if t.link == nil {
 		return 0
 	}
 	return t.link.ready.MaxRateBitsPerSecond
-}
-
-// begin sets the time from which samples count, also those taken before, and among
-// how many flows they are shared, as is the most that a server lets a test move in
-// bit/s.
-func (w *ftpWatch) begin(start time.Time, flows int, maxRate float64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.start, w.flows, w.pacing = start, flows, maxRate/float64(max(flows, 1))
-}
-
-// add watches a connection until the returned function is called.
-func (w *ftpWatch) add(c net.Conn) func() {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return func() {}
-	}
-	conn, err := sockets.Attach(tcp)
-	if err != nil {
-		return func() {} // the connection itself will say so
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pacing > 0 {
-		// Where the system cannot, the server ends what is too fast.
-		_ = conn.SetPacing(w.pacing)
-	}
-	s := startInfoSampler(conn, w.start, max(w.flows, 1), nil)
-	if w.samplers == nil {
-		w.samplers = map[string]*infoSampler{}
-	}
-	w.samplers[tcp.RemoteAddr().String()] = s
-	return s.end
-}
-
-// of is what was sampled on the connection to an address. It must have ended.
-func (w *ftpWatch) of(remote string) (*measurement.TCPInfo, []measurement.TCPInfo) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := w.samplers[remote]
-	if s == nil {
-		return nil, nil
-	}
-	// Its samples count from when it began, which may have been before START.
-	early := measurement.SecondsOf(w.start.Sub(s.start))
-	for i := range s.series {
-		s.series[i].At = max(s.series[i].At-early, 0)
-	}
-	if s.final != nil {
-		s.final.At = max(s.final.At-early, 0)
-	}
-	return s.final, s.series
-}
-
-// only is what was sampled on the one connection that there was.
-func (w *ftpWatch) only() (*measurement.TCPInfo, []measurement.TCPInfo) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, s := range w.samplers {
-		return s.final, s.series
-	}
-	return nil, nil
 }

@@ -28,9 +28,16 @@ type ftpServe struct {
 	transfers []ftp.Transfer // that ended
 }
 
-// serveFTP is the server's end of an ftp test's own connection. It lasts as long
+// ftpTestServer is a server's end of all ftp tests.
+type ftpTestServer struct {
+	env serverEnv
+	// content is what the files are made of.
+	content func() *ftp.Content
+}
+
+// serve is the server's end of an ftp test's own connection. It lasts as long
 // as the FTP server beside it, which serves that client alone.
-func (s *Server) serveFTP(w *wire, open *opened, ready *protocol.Ready) error {
+func (s *ftpTestServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 	if open.Spec.FilePath != "" {
 		return &protocol.RemoteError{Reason: string(Unsupported), Message: "this server has no files but those that it makes"}
 	}
@@ -40,21 +47,20 @@ func (s *Server) serveFTP(w *wire, open *opened, ready *protocol.Ready) error {
 	}
 	f := &ftpServe{}
 	credentials := protocol.FTP{User: "test-" + rand.Text(), Password: rand.Text(), Path: "/" + testFile}
-	if credentials.Port, err = f.start(s, open.Spec, at.Addr(), open.session.key.client, credentials); err != nil {
+	if credentials.Port, err = f.start(s, open.Spec, at.Addr(), open.Test.Client, credentials); err != nil {
 		return err
 	}
 	defer f.end()
 	ready.FTP = &credentials
 	// On a busy host a transfer begins before this end has read START.
-	f.watch.begin(time.Now(), open.Spec.Flows, s.opts.MaxRateBitsPerSecond)
-	start, err := awaitStart(w, ready)
+	f.watch.begin(time.Now(), open.Spec.Flows, s.env.MaxRateBitsPerSecond)
+	start, err := w.ready(ready, s.env.MaxDuration)
 	if err != nil {
 		return err
 	}
-	w.until(start.Add(s.opts.MaxDuration))
-	f.watch.begin(start, open.Spec.Flows, s.opts.MaxRateBitsPerSecond)
-	defer open.session.meter.add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
-	host := s.startHost(open, start)
+	f.watch.begin(start, open.Spec.Flows, s.env.MaxRateBitsPerSecond)
+	defer open.Test.Meter.add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
+	host := open.sampleHost(start)
 	defer host.end()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
@@ -70,27 +76,27 @@ func (s *Server) serveFTP(w *wire, open *opened, ready *protocol.Ready) error {
 }
 
 // start begins to serve at a port of its own, which it returns.
-func (f *ftpServe) start(s *Server, spec measurement.Spec, at, client netip.Addr, login protocol.FTP) (int, error) {
+func (f *ftpServe) start(s *ftpTestServer, spec measurement.Spec, at, client netip.Addr, login protocol.FTP) (int, error) {
 	unsupported := func(err error) error {
 		return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("start an FTP server: %v", err)}
 	}
-	ln, err := ftp.Listen(context.Background(), at, s.opts.FTPPorts)
+	ln, err := ftp.Listen(context.Background(), at, s.env.FTPPorts)
 	if err != nil {
 		return 0, unsupported(err)
 	}
 	f.server, err = ftp.NewServer(ln, ftp.ServerOptions{
 		User: login.User, Password: login.Password, Client: client,
 		File: func(name string) (int64, bool) { return spec.FileBytes, name == testFile }, Store: spec.Direction == measurement.Send,
-		Content: s.content(), Ports: s.opts.FTPPorts, DSCP: spec.DSCP,
-		MaxSessions: spec.Flows, MaxDuration: s.opts.MaxDuration + connectTime(spec),
-		Watch: f.watch.add, OnTransfer: f.note, Log: s.log,
+		Content: s.content(), Ports: s.env.FTPPorts, DSCP: spec.DSCP,
+		MaxSessions: spec.Flows, MaxDuration: s.env.MaxDuration + connectTime(spec),
+		Watch: f.watch.add, OnTransfer: f.note, Log: s.env.Log,
 	})
 	if err != nil {
 		return 0, unsupported(err)
 	}
 	f.done.Go(func() {
 		if err := f.server.Serve(); err != nil {
-			s.log.Warn("FTP server ended", "error", err)
+			s.env.Log.Warn("FTP server ended", "error", err)
 		}
 	})
 	return int(ln.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Port()), nil

@@ -2,64 +2,16 @@ package probe
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
-
-// maxSamples bounds a series; a fuller one is thinned to half.
-const maxSamples = 200
-
-// sampler calls sample at a steady interval on its own goroutine until it is
-// ended, and once more then.
-type sampler struct {
-	stop context.CancelFunc
-	done sync.WaitGroup
-}
-
-func startSampler(every time.Duration, sample func()) *sampler {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &sampler{stop: stop}
-	s.done.Go(func() {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		for {
-			sample()
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				sample()
-				return
-			}
-		}
-	})
-	return s
-}
-
-// end takes a last sample and waits for the goroutine. It may be called again.
-func (s *sampler) end() {
-	s.stop()
-	s.done.Wait()
-}
-
-// thin keeps every second element, the last one always.
-func thin[T any](series []T) []T {
-	kept := series[:0]
-	for i := range series {
-		if (len(series)-1-i)%2 == 0 {
-			kept = append(kept, series[i])
-		}
-	}
-	return kept
-}
 
 // hostSampler is what a host spends over a test.
 type hostSampler struct {
@@ -258,78 +210,3 @@ func clamp(v, limit float64) float64 {
 }
 
 func clampFraction(f float64) float64 { return clamp(f, 1) }
-
-// interpolate is the value at x of the line through the points (xs, ys), xs
-// rising, held constant beyond its ends.
-func interpolate(xs, ys []float64, x float64) float64 {
-	if len(xs) == 0 {
-		return 0
-	}
-	for i, at := range xs {
-		if at < x {
-			continue
-		}
-		if i == 0 || at == xs[i-1] {
-			return ys[i]
-		}
-		return ys[i-1] + (ys[i]-ys[i-1])*(x-xs[i-1])/(at-xs[i-1])
-	}
-	return ys[len(ys)-1]
-}
-
-// infoSampler is the TCP_INFO series of one sending socket.
-type infoSampler struct {
-	*sampler
-	conn   *sockets.Conn
-	start  time.Time
-	series []measurement.TCPInfo
-	final  *measurement.TCPInfo
-	err    error // of the first sample that failed
-	limit  int
-	every  int
-	seen   int
-	rtts   *rttMeter // may be nil
-}
-
-const infoInterval = 20 * time.Millisecond
-
-func startInfoSampler(conn *sockets.Conn, start time.Time, flows int, rtts *rttMeter) *infoSampler {
-	// Many flows share a bound, since every sample is stored and reported:
-	// the kernel's times are totals, so that thinning loses nothing of them.
-	limit := min(max(2*maxSamples/max(flows, 1), 20), maxSamples)
-	s := &infoSampler{conn: conn, start: start, limit: limit, every: 1, rtts: rtts}
-	s.sampler = startSampler(infoInterval*time.Duration(1+flows/16), s.sample)
-	return s
-}
-
-func (s *infoSampler) sample() {
-	info, err := s.conn.TCPInfo(time.Since(s.start))
-	if err != nil {
-		// The system lacks it, or the connection has ended.
-		if s.err == nil {
-			s.err = err
-		}
-		return
-	}
-	if info.MSS == 0 {
-		return // the socket is closed
-	}
-	s.final = &info
-	s.rtts.add(info)
-	s.seen++
-	if s.seen%s.every != 0 {
-		return
-	}
-	s.series = append(s.series, info)
-	if len(s.series) >= s.limit {
-		s.series, s.every = thin(s.series), s.every*2
-	}
-}
-
-// facts are what a reader must know of an ended sampling.
-func (s *infoSampler) facts() []string {
-	if s.final != nil || s.err == nil {
-		return nil
-	}
-	return []string{fmt.Sprintf("the sender's system does not tell retransmits, windows and round-trip times: %v", s.err)}
-}

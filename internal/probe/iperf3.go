@@ -23,7 +23,7 @@ func (s *Server) newIPerf3Server() *iperf3.Server {
 		Denied: denied,
 		Budget: s.budget, MaxStreams: min(o.MaxFlows, iperf3.MaxStreams), MaxDuration: o.MaxDuration,
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
-		OnTest: func(e iperf3.Event) { s.tell(iperf3Event(e)) },
+		OnTest: func(e iperf3.Event) { s.notify(iperf3Event(e)) },
 		Count: func(sends bool, moved func() int64) func() {
 			return (&meter{counts: s.counts}).add(sends, moved)
 		},

@@ -99,20 +99,21 @@ const (
 	leastPart = 16
 )
 
-// leastOf is how many bytes of payload the server's end of a test moves in stillTime,
-// lest it is ended. Exchanges need one; mtu and ftp tests bound themselves.
-func leastOf(spec measurement.Spec) int64 {
-	rate := float64(leastRate)
-	switch spec.Kind {
-	case measurement.TCP, measurement.UDP, measurement.PPS:
-		if asked := askedRate(spec) / 8; asked > 0 {
-			rate = min(rate, asked/leastPart)
-		}
-		return int64(rate * stillTime.Seconds())
-	case measurement.RR, measurement.CRR:
-		if every := spec.RequestsPerSecond; every == 0 || every*stillTime.Seconds() >= leastPart {
-			return 1
-		}
+// leastAtRate is how many bytes a test of a rate in bit/s moves in stillTime at least,
+// 0 for a rate that nobody asked for.
+func leastAtRate(rate float64) int64 {
+	least := float64(leastRate)
+	if asked := rate / 8; asked > 0 {
+		least = min(least, asked/leastPart)
+	}
+	return int64(least * stillTime.Seconds())
+}
+
+// leastExchanges is the same for tests of so many requests a second, of which one has
+// to be answered; 0 is as many as can be.
+func leastExchanges(requestsPerSecond float64) int64 {
+	if requestsPerSecond == 0 || requestsPerSecond*stillTime.Seconds() >= leastPart {
+		return 1
 	}
 	return 0
 }

@@ -42,7 +42,7 @@ func TestMeter(t *testing.T) {
 				var moved atomic.Int64
 				m := meter{counts: newCounts()}
 				began, said, after := time.Now(), "", time.Duration(0)
-				m.watch(c.limit, leastOf(c.spec), func(err error) {
+				m.watch(c.limit, kinds[c.spec.Kind].leastBytes(c.spec), func(err error) {
 					if said != "" {
 						t.Error("a test is ended twice")
 					}

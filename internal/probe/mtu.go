@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"time"
 
@@ -122,7 +120,7 @@ type mtuTest struct {
 	tooBig   []sockets.PathError // what routers answered
 }
 
-func runMTU(ctx context.Context, req Request) (measurement.Outcome, error) {
+func runMTU(ctx context.Context, req Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
 	session, err := newSession()
 	if err != nil {
 		return measurement.Outcome{}, err
@@ -135,7 +133,7 @@ func runMTU(ctx context.Context, req Request) (measurement.Outcome, error) {
 	defer func() { _ = control.Abort() }() // whatever it says, the test is over
 	defer context.AfterFunc(ctx, control.Interrupt)()
 	least := func(*sockets.Conn) int { return 0 }
-	conn, reached, err := reach(ctx, req, l, 0, sockets.ProbeMTU, least)
+	conn, reached, err := openUDPFlow(ctx, req, l, 0, sockets.ProbeMTU, least)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -311,64 +309,4 @@ func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
 	}
 	n := binary.BigEndian.Uint32(packet[datagramSequence:])
 	return int(n - first), n >= first
-}
-
-// serveMTU is the server's end of an mtu test: it answers probes, never with
-// more than came, until the client ends the test.
-func (s *Server) serveMTU(w *wire, open *opened, ready *protocol.Ready) error {
-	conn, err := s.meet(w, open, ready)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	err = errors.Join(mark(conn, open.Spec), conn.SetFragmentMode(sockets.ProbeMTU))
-	if err != nil {
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
-	}
-	conn.SetReceiveBuffer(0)
-	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(drainTick)); err != nil {
-		return err
-	}
-	if _, err := readStart(w, open.Spec); err != nil {
-		return err
-	}
-	packet := make([]byte, maxDatagram+1)
-	for !w.Readable() {
-		if w.late() {
-			return os.ErrDeadlineExceeded
-		}
-		n, err := conn.Read(packet)
-		if err != nil {
-			continue // a tick, or the answer of a router to an earlier packet
-		}
-		if size := probeAnswer(packet[:n], ready.Cookie); size > 0 {
-			// Should it be too large for the way back, that is the answer.
-			_, _ = conn.Write(packet[:size])
-		}
-	}
-	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
-		return err
-	}
-	var report protocol.Report
-	for _, e := range conn.PathErrors() {
-		report.Facts = appendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
-	}
-	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
-		return err
-	}
-	return drained(w)
-}
-
-// probeAnswer is how many bytes answer a packet of an mtu test, 0 for none.
-func probeAnswer(packet, cookie []byte) int {
-	if len(packet) < datagramBytes || len(packet) > maxDatagram || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
-		return 0
-	}
-	switch packet[datagramKind] {
-	case datagramProbe:
-		return datagramBytes
-	case datagramMirror:
-		return len(packet)
-	}
-	return 0
 }

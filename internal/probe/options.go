@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -45,13 +44,6 @@ func sharesPoller(spec measurement.Spec) bool {
 	return spec.Kind == measurement.TCP && (spec.ShareThreads || connections(spec) > threadConnections)
 }
 
-// holdsProcessor says whether a flow of the test is to keep a processor of the Go
-// runtime while it waits, which needs a thread for the flow. Across one hop on 2
-// processors, 64 flows were a fifth faster with it.
-func holdsProcessor(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && !sharesPoller(spec)
-}
-
 // hostID is what one end of a connection tells the other of its machine. With
 // thousands of flows nothing depends on it, and reading it for each would take
 // many threads.
@@ -62,19 +54,18 @@ func hostID(spec measurement.Spec) string {
 	return sockets.HostID()
 }
 
+// setupTime bounds the time before a test's first byte.
+func setupTime(spec measurement.Spec) time.Duration {
+	return dialTimeout + handshakeTimeout + connectTime(spec) - startTimeout
+}
+
 // connectTime bounds the time from the first connection of a test to its START.
 func connectTime(spec measurement.Spec) time.Duration {
 	return startTimeout + time.Duration(connections(spec))*startTimePerFlow
 }
 
-// graceOf is how long after its planned end a test may still deliver results:
-// those of thousands of flows take a busy host their time.
-func graceOf(spec measurement.Spec) time.Duration {
-	if spec.Kind != measurement.TCP {
-		return grace
-	}
-	return grace + time.Duration(connections(spec))*gracePerFlow
-}
+// grace is how long after its planned end a test may still deliver results.
+const grace = 5 * time.Second
 
 // optionsOf is what a spec asks of one socket. Only DSCP and, at the client,
 // device and source port are for the connections of every kind of test.
@@ -92,85 +83,6 @@ func optionsOf(spec measurement.Spec, sends bool) sockets.Options {
 		}
 	}
 	return o
-}
-
-// prepare applies to one end of a connected flow what could not be set before.
-func prepare(conn *sockets.Conn, spec measurement.Spec, sends bool) error {
-	if sends {
-		if spec.CongestionControl != "" {
-			// On connecting, that of a route (congctl, ip-route(8)) replaces the
-			// one that the socket had been given.
-			if err := conn.SetOptions(sockets.Options{CongestionControl: spec.CongestionControl}); err != nil {
-				return err
-			}
-		}
-		if spec.PacingBitsPerSecond > 0 {
-			return conn.SetPacing(spec.PacingBitsPerSecond)
-		}
-		return nil
-	}
-	if spec.WindowBytes <= 0 {
-		return nil
-	}
-	if spec.ReceiveBufferBytes > 0 { // the buffer that was asked for stays
-		return conn.RenewClamp(int(spec.WindowBytes))
-	}
-	return conn.ClampWindow(int(spec.WindowBytes))
-}
-
-// differences are sentences about what one end got that is not what was asked.
-func differences(conn *sockets.Conn, spec measurement.Spec, sends bool) []string {
-	var facts []string
-	differ := func(what, why string, asked int64, got, enough int) {
-		if asked > 0 && got > 0 && int64(got) < int64(enough) {
-			facts = append(facts, fmt.Sprintf("the %s is %d bytes although %d were asked for%s", what, got, asked, why))
-		}
-	}
-	// The kernel doubles what is asked, for its own overhead (socket(7)).
-	const doubled = 2
-	if runtime.GOOS == "linux" && sends {
-		differ("send buffer", ": net.core.wmem_max is the most that one may ask for", spec.SendBufferBytes,
-			conn.SendBuffer()/doubled, int(spec.SendBufferBytes))
-	}
-	if runtime.GOOS == "linux" && !sends {
-		differ("receive buffer", ": net.core.rmem_max is the most that one may ask for", spec.ReceiveBufferBytes,
-			conn.ReceiveBuffer()/doubled, int(spec.ReceiveBufferBytes))
-	}
-	// TCP's options take up to 40 bytes of a segment (RFC 9293, section 3.1).
-	const tcpOptions = 40
-	if sends {
-		differ("MSS", ": the path or the other end takes no larger segment", int64(spec.MSSBytes), conn.MSS(), spec.MSSBytes-tcpOptions)
-	}
-	if spec.MPTCP && !conn.MultipathTCP() {
-		facts = append(facts, "plain TCP was used although MPTCP was asked for: one of the two systems lacks it (net.mptcp.enabled) or something on the path removed it")
-	}
-	return facts
-}
-
-// filesNeeded is how many open files the connections of a test take of this end. A
-// flow of few may have a pipe as well, but does without.
-func filesNeeded(spec measurement.Spec) int {
-	switch spec.Kind {
-	case measurement.UDP, measurement.PPS, measurement.FTP:
-		return 2 * spec.Flows // a control connection beside each
-	case measurement.CRR:
-		return spec.Flows
-	case measurement.TCP, measurement.Load:
-		return connections(spec)
-	}
-	return 0
-}
-
-// enoughDescriptors says beforehand that a test needs more open files than
-// this process may have.
-func enoughDescriptors(spec measurement.Spec) error {
-	const others = 64 // standard files, control sockets, samplers
-	limit := sockets.MaxDescriptors()
-	if need := filesNeeded(spec) + others; limit > 0 && need > limit {
-		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
-			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
-	}
-	return nil
 }
 
 // explainDial adds to an error of dialling what to do about it.

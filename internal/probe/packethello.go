@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -25,30 +26,59 @@ const (
 	udpHeaderBytes = 8
 )
 
-// expectHello gives a flow of a session the number by which greetUDP finds it,
-// until forget is called.
-func (s *Server) expectHello(t *session) (number uint32, from <-chan netip.AddrPort, forget func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.hellos == nil {
-		t.hellos = map[uint32]chan netip.AddrPort{}
-	}
-	t.lastHello++
-	number = t.lastHello
+// udpFlows are the flows at a server that wait for their first UDP packet.
+type udpFlows struct {
+	mu      sync.Mutex
+	last    uint32 // number of READY that was given last
+	waiting map[udpFlow]chan netip.AddrPort
+}
+
+// udpFlow is what the first packet of a flow shows.
+type udpFlow struct {
+	cookie [protocol.CookieBytes]byte
+	client netip.Addr
+	number uint32
+}
+
+func newUDPFlows() *udpFlows { return &udpFlows{waiting: map[udpFlow]chan netip.AddrPort{}} }
+
+// expect gives a flow of a test the number by which arrived finds it, until forget is
+// called.
+func (u *udpFlows) expect(t *session) (number uint32, from <-chan netip.AddrPort, forget func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last++
+	flow := udpFlow{t.Cookie, t.Client, u.last}
 	waiting := make(chan netip.AddrPort, 1)
-	t.hellos[number] = waiting
-	return number, waiting, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(t.hellos, number)
+	u.waiting[flow] = waiting
+	return flow.number, waiting, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.waiting, flow)
 	}
 }
 
-// meet sends READY, waits for the flow's first UDP packet, connects a socket
+// arrived tells the flow that waits for packet, if any does, where that came from.
+func (u *udpFlows) arrived(packet []byte, from netip.AddrPort) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	waiting, ok := u.waiting[udpFlow{
+		[protocol.CookieBytes]byte(packet[:protocol.CookieBytes]), plainAddr(from.Addr()), binary.BigEndian.Uint32(packet[datagramSequence:]),
+	}]
+	if !ok {
+		return
+	}
+	select {
+	case waiting <- from:
+	default: // a copy; the first one will do
+	}
+}
+
+// accept sends READY, waits for the flow's first UDP packet, connects a socket
 // to where it came from and says so. Whoever cannot receive at that address
 // never learns the cookie, so nothing is ever sent to others.
-func (s *Server) meet(w *wire, open *opened, ready *protocol.Ready) (*sockets.Conn, error) {
-	number, from, forget := s.expectHello(open.session)
+func (u *udpFlows) accept(w *wire, open *opened, ready *protocol.Ready) (*sockets.Conn, error) {
+	number, from, forget := u.expect(open.Test)
 	defer forget()
 	ready.UDPFlow = number
 	w.until(time.Now().Add(startTimeout))
@@ -99,10 +129,10 @@ func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
 	}
 }
 
-// reach opens a flow's UDP socket at the client and has the server connect to
+// openUDPFlow opens a flow's UDP socket at the client and has the server connect to
 // it. size is that of the first packet, which should learn of a router that
 // does not carry it; 0 is the smallest.
-func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.FragmentMode, size func(*sockets.Conn) int) (*sockets.Conn, protocol.Reached, error) {
+func openUDPFlow(ctx context.Context, req Request, l *link, flow int, mode sockets.FragmentMode, size func(*sockets.Conn) int) (*sockets.Conn, protocol.Reached, error) {
 	var reached protocol.Reached
 	source := req.Source
 	if !source.IsValid() {
@@ -123,7 +153,7 @@ func reach(ctx context.Context, req Request, l *link, flow int, mode sockets.Fra
 		return nil, reached, errors.Join(err, conn.Close())
 	}
 	if err := mark(conn, req.Spec); err != nil {
-		return fail(&Error{Op: "prepare the socket", Reason: Unsupported, Err: err})
+		return fail(err)
 	}
 	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
 		return fail(err)
@@ -165,12 +195,16 @@ func fixedPort(req Request, ready protocol.Ready) string {
 	return ", or a load balancer gives that source port to another back end than TCP's (leave source_port out: a free one will be found)"
 }
 
-// mark sets what a spec asks of every packet.
+// mark marks what a UDP socket sends as the spec asks; TCP connections are
+// marked before their handshake.
 func mark(conn *sockets.Conn, spec measurement.Spec) error {
 	if spec.DSCP == 0 {
 		return nil
 	}
-	return conn.SetDSCP(spec.DSCP)
+	if err := conn.SetDSCP(spec.DSCP); err != nil {
+		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+	}
+	return nil
 }
 
 // largestPacket is the UDP payload that fits the path's MTU as this host knows it.

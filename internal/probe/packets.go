@@ -119,12 +119,12 @@ func (t *packetTest) connect(ctx context.Context) error {
 }
 
 func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err error) {
-	spec := paced(t.req.Spec, f.ready.MaxRateBitsPerSecond)
+	spec := pacedPackets(t.req.Spec, f.ready.MaxRateBitsPerSecond)
 	size := func(*sockets.Conn) int { return 0 }
 	if t.sends() && spec.PacketBytes == 0 {
 		size = largestPacket
 	}
-	f.udp, f.reached, err = reach(ctx, t.req, f.link, i, sockets.DontFragment, size)
+	f.udp, f.reached, err = openUDPFlow(ctx, t.req, f.link, i, sockets.DontFragment, size)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,10 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
 	sum.fill(&out, spec, to-from)
 	t.facts = appendNew(t.facts, sum.facts()...)
-	out.Facts = append(t.facts, pacedBy(t.req.Spec, t.flows[0].ready)...)
+	if ready := t.flows[0].ready; pacedPackets(spec, ready.MaxRateBitsPerSecond) != spec {
+		t.facts = appendNew(t.facts, pacedBy(ready))
+	}
+	out.Facts = t.facts
 	return out, nil
 }
 

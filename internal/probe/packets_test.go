@@ -179,7 +179,7 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		udp, reached, err := reach(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
+		udp, reached, err := openUDPFlow(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,17 +216,11 @@ func TestCancelPackets(t *testing.T) {
 
 // The server connects to an address only when its hello has the cookie, comes
 // from the client's address, and names a flow that waits.
-func TestGreetUDP(t *testing.T) {
-	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestFirstPacketOfAFlow(t *testing.T) {
 	client := netip.MustParseAddrPort("192.0.2.1:1000")
-	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client.Addr(), measurement.Spec{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, from, forget := s.expectHello(test)
+	test := &session{Client: client.Addr(), Cookie: [protocol.CookieBytes]byte{1}}
+	flows := newUDPFlows()
+	number, from, forget := flows.expect(test)
 	hello := func(cookie []byte, number uint32) []byte {
 		p := make([]byte, datagramBytes)
 		putDatagram(p, cookie, datagramHello)
@@ -241,21 +235,21 @@ func TestGreetUDP(t *testing.T) {
 			return false
 		}
 	}
-	s.greetUDP(hello(make([]byte, protocol.CookieBytes), number), client)
-	s.greetUDP(hello(test.cookie[:], number+1), client)
-	s.greetUDP(hello(test.cookie[:], number), netip.MustParseAddrPort("192.0.2.2:1000"))
+	flows.arrived(hello(make([]byte, protocol.CookieBytes), number), client)
+	flows.arrived(hello(test.Cookie[:], number+1), client)
+	flows.arrived(hello(test.Cookie[:], number), netip.MustParseAddrPort("192.0.2.2:1000"))
 	if came() {
 		t.Error("a hello that should not count did")
 	}
-	s.greetUDP(hello(test.cookie[:], number), client)
-	s.greetUDP(hello(test.cookie[:], number), client) // a copy must not block
+	flows.arrived(hello(test.Cookie[:], number), client)
+	flows.arrived(hello(test.Cookie[:], number), client) // a copy must not block
 	if !came() || came() {
 		t.Error("the hello did not count once")
 	}
 	forget()
-	s.greetUDP(hello(test.cookie[:], number), client)
+	flows.arrived(hello(test.Cookie[:], number), client)
 	if came() {
-		t.Error("a flow that no longer waits was greeted")
+		t.Error("a flow that no longer waits was told")
 	}
 }
 

@@ -1,10 +1,8 @@
 package probe
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -292,18 +290,4 @@ func (p *pacer) due(now time.Duration) (int, time.Duration) {
 		return 0, time.Duration((p.burst - owed) / p.perSecond * float64(time.Second))
 	}
 	return int(min(owed, p.most)), 0
-}
-
-// drained waits until the other end closes: closing first could reset the
-// connection under the last bytes.
-func drained(w *wire) error {
-	if err := w.CloseWrite(); err != nil {
-		return err
-	}
-	// Nothing more is due; whoever sends all the same is not waited for.
-	var b [64]byte
-	if n, err := w.Read(b[:]); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		return cmp.Or(err, fmt.Errorf("%w: %d bytes after the end of the test", protocol.ErrMalformed, n))
-	}
-	return nil
 }

@@ -40,3 +40,14 @@ type Request struct {
 
 	hooks *hooks // of a test that is part of another; may be nil
 }
+
+// AwaitCommonStart waits until the test may start.
+func (r Request) AwaitCommonStart(ctx context.Context) error {
+	if r.Prepared == nil {
+		return nil
+	}
+	if err := r.Prepared(ctx); err != nil {
+		return failure("wait for the common start", err)
+	}
+	return nil
+}

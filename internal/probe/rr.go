@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -105,18 +104,6 @@ func (t *rrTest) overTCP(progress func(measurement.Progress)) error {
 	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
 }
 
-// marked marks what a UDP socket sends as the spec asks; TCP connections are
-// marked before their handshake.
-func marked(conn *sockets.Conn, spec measurement.Spec) error {
-	if spec.DSCP == 0 {
-		return nil
-	}
-	if err := conn.SetDSCP(spec.DSCP); err != nil {
-		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
-	}
-	return nil
-}
-
 // carrierBytes is how much of the responses that wait one call reads.
 const carrierBytes = 64 << 10
 
@@ -128,7 +115,7 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 		return failure("open a UDP socket", err)
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := marked(conn, spec); err != nil {
+	if err := mark(conn, spec); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, conn.Interrupt)
@@ -275,35 +262,4 @@ func (t *rrTest) addWakeup(out *measurement.Outcome) {
 		out.Facts = append(out.Facts, fmt.Sprintf("the wake-up is not told from the path: only %d round trips were divided; %d had no time stamp of the kernel, %d an impossible one",
 			l.wakeup.Samples(), l.unstamped, l.impossible))
 	}
-}
-
-// percentile is a point of a distribution's curve in seconds, where it has it.
-func percentile(d measurement.Distribution, percent float64) (float64, bool) {
-	for _, p := range d.Percentiles {
-		if p.Percent == percent {
-			return float64(p.Value), true
-		}
-	}
-	return 0, false
-}
-
-// dialUDP opens a UDP socket to the server that sent ready, with which Go's
-// runtime waits.
-func dialUDP(ctx context.Context, req Request, ready protocol.Ready) (*net.UDPConn, error) {
-	var local *net.UDPAddr
-	if req.Source.IsValid() {
-		local = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
-	}
-	if translated(req.Target, ready) {
-		found, err := dialServer(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
-		if err != nil {
-			return nil, err
-		}
-		address, err := netip.ParseAddrPort(found.LocalAddr())
-		if err := errors.Join(err, found.Close()); err != nil {
-			return nil, err
-		}
-		local = net.UDPAddrFromAddrPort(address)
-	}
-	return net.DialUDP("udp", local, net.UDPAddrFromAddrPort(req.Target))
 }

@@ -15,27 +15,54 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// serveRR is the server's end of an rr test.
-func (s *Server) serveRR(w *wire, open *opened, ready *protocol.Ready) error {
+// rrServer is a server's end of all rr tests.
+type rrServer struct {
+	// spin lets a test have this end poll.
+	spin bool
+	// zeros are the payload of every response; nobody writes to them.
+	zeros []byte
+}
+
+// firstRequest gets the address from which the first request over UDP came.
+type firstRequest chan netip.AddrPort
+
+func (s *rrServer) begin(t *session) (end func() error) {
+	t.State = make(firstRequest, 1)
+	return func() error { return nil }
+}
+
+// answerBytes also tells the test over UDP from where its requests come.
+func (s *rrServer) answerBytes(t *session, packet []byte, from netip.AddrPort) int {
+	if packet[datagramKind] != datagramRequest || t.Spec.Protocol != measurement.OverUDP {
+		return 0
+	}
+	select {
+	case t.State.(firstRequest) <- from:
+	default: // told already
+	}
+	return max(t.Spec.ResponseBytes, datagramBytes)
+}
+
+// serve is the server's end of an rr test.
+func (s *rrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 	spec := open.Spec
 	if err := w.NoDelay(); err != nil {
 		return err
 	}
-	end := &rrEnd{spec: spec, ready: ready, peer: open.session.peer, zeros: s.zeros}
-	if spec.Spin && !s.opts.Spin {
+	end := &rrEnd{spec: spec, ready: ready, peer: open.Test.State.(firstRequest), zeros: s.zeros}
+	if spec.Spin && !s.spin {
 		end.spec.Spin = false
 		end.facts = append(end.facts, "the destination slept instead of spinning: its server lets nobody have whole processors (serve --spin does)")
 	}
-	start, err := awaitStart(w, ready)
+	start, err := w.ready(ready, planned(spec)+grace)
 	if err != nil {
 		return err
 	}
-	w.until(start.Add(planned(spec) + grace))
-	host := s.startHost(open, start)
+	host := open.sampleHost(start)
 	defer host.end()
 	size := func(bytes int) func() int64 { return func() int64 { return end.answered.Load() * int64(bytes) } }
-	defer open.session.meter.add(false, size(spec.RequestBytes))()
-	defer open.session.meter.add(true, size(spec.ResponseBytes))()
+	defer open.Test.Meter.add(false, size(spec.RequestBytes))()
+	defer open.Test.Meter.add(true, size(spec.ResponseBytes))()
 	// Another goroutine transfers; this one waits for the end.
 	if spec.Protocol == measurement.OverUDP {
 		err = end.serveUDP(w)
@@ -57,7 +84,7 @@ func (s *Server) serveRR(w *wire, open *opened, ready *protocol.Ready) error {
 type rrEnd struct {
 	spec     measurement.Spec
 	ready    *protocol.Ready
-	peer     <-chan netip.AddrPort // who sent the first request over UDP
+	peer     firstRequest // who sent the first request over UDP
 	zeros    []byte
 	answered atomic.Int64
 	spin     bool
@@ -187,7 +214,7 @@ func (e *rrEnd) answerPeer(ctx context.Context, peer netip.AddrPort) error {
 		return errors.Join(err, ignoreClosed(udp.Close()))
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := marked(conn, e.spec); err != nil {
+	if err := mark(conn, e.spec); err != nil {
 		return err
 	}
 	var stop atomic.Bool
@@ -237,20 +264,6 @@ func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) 
 		}
 		if follower != nil {
 			follower.Received(conn)
-		}
-	}
-}
-
-// tellPeer tells the rr test over UDP that packet belongs to, if any, from where
-// its requests come. The caller has checked that it may be answered.
-func (s *Server) tellPeer(packet []byte, from netip.AddrPort) {
-	if packet[datagramKind] != datagramRequest {
-		return
-	}
-	if t := s.sessionOf(packet[:protocol.CookieBytes], from.Addr()); t != nil {
-		select {
-		case t.peer <- from:
-		default: // told already
 		}
 	}
 }

@@ -28,12 +28,8 @@ const (
 	mostRTTSlots = 400
 )
 
-// newRTTMeter is nil for a test that is not one of several pairs'.
-func newRTTMeter(req Request) *rttMeter {
-	if req.Pairs <= 1 {
-		return nil
-	}
-	total := planned(req.Spec)
+// newRTTMeter is for a test that sends for total at most.
+func newRTTMeter(total time.Duration) *rttMeter {
 	width := max(total/mostRTTSlots, leastRTTSlot)
 	return &rttMeter{width: width, slots: make([]rttSlot, total/width+1)}
 }

@@ -10,11 +10,7 @@ import (
 )
 
 func TestRTTMeter(t *testing.T) {
-	spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.8, MaxWarmup: 0.2}.Defaults()
-	if newRTTMeter(Request{Spec: spec}) != nil || newRTTMeter(Request{Spec: spec, Pairs: 1}) != nil {
-		t.Error("a test of one pair has a meter")
-	}
-	m := newRTTMeter(Request{Spec: spec, Pairs: 2})
+	m := newRTTMeter(time.Second)
 	var group sync.WaitGroup
 	for range 4 { // flows are sampled by different goroutines
 		group.Go(func() {
@@ -41,8 +37,7 @@ func TestRTTMeter(t *testing.T) {
 // A day's test has as few slots as a minute's; what only the other end sampled
 // is taken from the flows.
 func TestRTTMeterOfLongTests(t *testing.T) {
-	spec := measurement.Spec{Kind: measurement.TCP, Duration: measurement.SecondsOf(MaxDuration)}.Defaults()
-	m := newRTTMeter(Request{Spec: spec, Pairs: 2})
+	m := newRTTMeter(24 * time.Hour)
 	if len(m.slots) > mostRTTSlots+1 || m.width < time.Minute {
 		t.Errorf("%d slots of %v", len(m.slots), m.width)
 	}

@@ -5,15 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/iperf3"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -96,22 +97,18 @@ type Server struct {
 	// are in none.
 	budget *admission.Budget
 	door   *admission.Door
-	// bulk is what the flows of tcp tests share.
-	bulk   *bulk
 	iperf3 *iperf3.Server
-	// content is what the files of ftp tests are made of.
-	content func() *ftp.Content
-	// zeros are the payload of every response; nobody writes to them.
-	zeros []byte
-
-	// transacting counts the crr tests in progress.
-	transacting atomic.Int32
-	counts      *counts
+	counts *counts
+	// servers are its ends of each kind of test, transactions the one of them that
+	// answers connections of its own.
+	servers      map[measurement.Kind]testServer
+	transactions transactionServer
+	udp          *udpFlows
 
 	mu       sync.Mutex
 	conns    map[*guard]struct{}
-	sessions map[sessionKey]*session
-	cookies  map[cookieKey]*session
+	tests    map[testKey]*test
+	cookies  map[cookieKey]*test
 	closing  bool
 	draining bool
 	wg       sync.WaitGroup
@@ -133,17 +130,29 @@ func NewServer(o ServerOptions) (*Server, error) {
 	limits, door := limitsOf(o)
 	s := &Server{
 		opts: o, log: o.Log,
-		budget:   admission.NewBudget(admission.Options{Limits: limits, Shared: !o.Unshared, Reserved: o.Token != ""}),
-		door:     admission.NewDoor(door),
-		bulk:     newBulk(),
-		content:  sync.OnceValue(ftp.NewContent),
-		zeros:    make([]byte, maxMessageBytes),
-		counts:   newCounts(),
-		conns:    map[*guard]struct{}{},
-		sessions: map[sessionKey]*session{},
-		cookies:  map[cookieKey]*session{},
+		budget:  admission.NewBudget(admission.Options{Limits: limits, Shared: !o.Unshared, Reserved: o.Token != ""}),
+		door:    admission.NewDoor(door),
+		counts:  newCounts(),
+		servers: map[measurement.Kind]testServer{},
+		udp:     newUDPFlows(),
+		conns:   map[*guard]struct{}{},
+		tests:   map[testKey]*test{},
+		cookies: map[cookieKey]*test{},
 	}
 	s.iperf3 = s.newIPerf3Server()
+	env := serverEnv{
+		Token: o.Token, MaxRateBitsPerSecond: o.MaxRateBitsPerSecond, MaxDuration: o.MaxDuration, Spin: o.Spin,
+		FTPPorts: o.FTPPorts, Log: o.Log, Find: s.find, Closing: s.isClosing, AcceptUDP: s.udp.accept,
+	}
+	for name, k := range kinds {
+		if k.serve == nil {
+			continue
+		}
+		s.servers[name] = k.serve(env)
+		if t, ok := s.servers[name].(transactionServer); ok {
+			s.transactions = t
+		}
+	}
 	return s, nil
 }
 
@@ -173,7 +182,7 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), ignoreClosed(udp.Close()))
 	}
-	detached, err := s.answering(tcp)
+	detached, err := s.transactions.wrap(tcp)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), packets.Close())
 	}
@@ -202,7 +211,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	err := s.accept(l.tcp)
 	s.shutdown(l)
 	s.wg.Wait()
-	err = errors.Join(err, ignoreClosed(l.udp.Close()), s.bulk.close())
+	err = errors.Join(err, ignoreClosed(l.udp.Close()), s.closeKinds())
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -282,6 +291,23 @@ func (s *Server) dismiss(g *guard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, g)
+}
+
+// closeKinds gives back what the kinds of tests keep; no test may be left.
+func (s *Server) closeKinds() error {
+	var errs []error
+	for _, k := range s.servers {
+		if c, ok := k.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
 }
 
 func (s *Server) shutdown(l *Listener) {

@@ -51,7 +51,7 @@ func FuzzSpec(f *testing.F) {
 		if bins < 0 || bins > maxBins || width <= 0 || time.Duration(bins)*width < planned(spec) && spec.Kind != measurement.FTP && spec.Kind != measurement.MTU {
 			t.Fatalf("%d bins of %v: %+v", bins, width, spec)
 		}
-		cost := demandOf(spec)
+		cost := kinds[spec.Kind].cost(spec)
 		if cost[admission.Tests] != 1 || cost[admission.Threads] < 0 || cost[admission.Threads] > maxThreads ||
 			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*MaxFlows || cost[admission.Bytes] < testBytes || cost[admission.Bytes] > 16<<30 {
 			t.Fatalf("%v is what it takes: %+v", cost, spec)
@@ -80,7 +80,7 @@ func FuzzSpec(f *testing.F) {
 		makeOneFlow(t, s, spec, control, packets, &pages)
 		runtime.ReadMemStats(&after)
 		// What the other flows take is the same; the host's own garbage is the slack.
-		if made := int64(after.TotalAlloc-before.TotalAlloc) * int64(mostConnections(spec)); made > cost[admission.Bytes]+int64(mostConnections(spec))*(64<<10) {
+		if made := int64(after.TotalAlloc-before.TotalAlloc) * int64(kinds[spec.Kind].mostConnections(spec)); made > cost[admission.Bytes]+int64(kinds[spec.Kind].mostConnections(spec))*(64<<10) {
 			t.Fatalf("%d bytes are made for a test that is to take %d: %+v", made, cost[admission.Bytes], spec)
 		}
 	})
@@ -116,7 +116,7 @@ func makeOneFlow(t *testing.T, s *Server, spec measurement.Spec, control, packet
 	cookie := make([]byte, protocol.CookieBytes)
 	switch {
 	case spec.Kind == measurement.TCP && spec.Direction == measurement.Send:
-		newReceiver(w, spec, s.bulk.buffer(control, spec, 1))
+		newReceiver(w, spec, s.servers[measurement.TCP].(*tcpServer).bulk.buffer(control, spec, 1))
 	case spec.Kind == measurement.UDP || spec.Kind == measurement.PPS:
 		if spec.Direction == measurement.Send {
 			if _, err := newPacketReceiver(w, packets, spec, cookie); err != nil && reasonOf(err) != Unsupported {

@@ -2,9 +2,6 @@ package probe
 
 import (
 	"math"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -116,35 +113,4 @@ func standardError(x []float64) float64 {
 		m2 += delta * (v - mean)
 	}
 	return math.Sqrt(m2) / float64(len(x))
-}
-
-// rangeOf merges the values that flows report for one setting: "a..b" for
-// numbers, a list for words.
-func rangeOf(old, v string) string {
-	lowText, highText, isRange := strings.Cut(old, "..")
-	if !isRange {
-		highText = lowText
-	}
-	low, err1 := strconv.ParseInt(lowText, 10, 64)
-	high, err2 := strconv.ParseInt(highText, 10, 64)
-	n, err3 := strconv.ParseInt(v, 10, 64)
-	if err1 == nil && err2 == nil && err3 == nil {
-		low, high = min(low, n), max(high, n)
-		if low == high {
-			return v
-		}
-		return strconv.FormatInt(low, 10) + ".." + strconv.FormatInt(high, 10)
-	}
-	if strings.Contains(old, v) {
-		return old
-	}
-	return old + ", " + v
-}
-
-func addressOf(hostPort string) string {
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return hostPort
-	}
-	return host
 }

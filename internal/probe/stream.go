@@ -15,17 +15,6 @@ import (
 )
 
 const (
-	// minBinWidth of the receiver's count, and how many bins it may have: a
-	// longer test counts in wider bins.
-	minBinWidth = 10 * time.Millisecond
-	maxBins     = 20_000
-	// maxTestBins bounds the bins of all connections of a test together, but each
-	// may have leastBins: the hosts of a fleet all write and read theirs at the
-	// same moment, when the test ends, and have a few seconds for it.
-	maxTestBins = 200_000
-	leastBins   = 100
-	// grace is how long after its planned end a test may still deliver results.
-	grace = 5 * time.Second
 	// gracePerFlow is how much longer for each connection of a tcp test.
 	gracePerFlow = 2 * time.Millisecond
 	// discardBytes is how much one call drops at most.
@@ -65,7 +54,7 @@ type sender struct {
 	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
 	most int
 	// info is asked for samples where no goroutine of its own takes them.
-	info   *flowInfo
+	info   *infoSampler
 	sent   atomic.Int64
 	header [protocol.HeaderBytes]byte
 }
@@ -172,21 +161,12 @@ func newReceiver(conn wire, spec measurement.Spec, buf []byte) *receiver {
 		width:  width,
 		copied: spec.CopyPayload || !conn.DiscardsInKernel(),
 		buf:    buf,
-		grace:  graceOf(spec),
+		grace:  streamGrace(spec),
 	}
 	if sharesPoller(spec) {
 		r.clamp = int(spec.WindowBytes)
 	}
 	return r
-}
-
-// binsOf is the layout of the receiver's count, from START to the end of the
-// latest window. Both ends compute the same from the spec.
-func binsOf(spec measurement.Spec) (n int, width time.Duration) {
-	total := planned(spec)
-	most := minBinWidth * time.Duration(min(maxBins, max(maxTestBins/connections(spec), leastBins)))
-	width = minBinWidth * max((total+most-1)/most, 1)
-	return int((total + width - 1) / width), width
 }
 
 // stalled says that nothing arrived in the second half of the count.

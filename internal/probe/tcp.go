@@ -13,16 +13,6 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
-// progressInterval is how often a running test shows a sign of life.
-const progressInterval = 200 * time.Millisecond
-
-// connectAtOnce bounds the flows that are being connected at the same time:
-// so many, or this part of very many, which a long path would delay too much.
-const (
-	connectAtOnce     = 16
-	connectAtOncePart = 64
-)
-
 // Of many flows, all of which report at the same moment, a report is not larger than
 // reportBytes and binBytes for each bin: those that a server made as large as a frame
 // may be would hold gigabytes.
@@ -60,7 +50,10 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 		defer giveBack()
 		req.Spec.ShareThreads = !threads
 	}
-	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec)), rtts: newRTTMeter(req)}
+	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec))}
+	if req.Pairs > 1 {
+		t.rtts = newRTTMeter(planned(req.Spec))
+	}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.connect(ctx); err != nil {
 		return out, err
@@ -76,7 +69,7 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 		}
 	})
 	defer stop()
-	if err := req.prepared(ctx); err != nil {
+	if err := req.AwaitCommonStart(ctx); err != nil {
 		return out, err
 	}
 	if err := t.begin(); err != nil {
@@ -159,7 +152,7 @@ func (t *tcpTest) begin() error {
 	if t.req.hooks != nil {
 		t.req.hooks.started(t.start)
 	}
-	deadline := t.start.Add(planned(spec) + graceOf(spec))
+	deadline := t.start.Add(planned(spec) + streamGrace(spec))
 	for _, f := range t.flows {
 		w := wire{Conn: f.conn, deadline: deadline}
 		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
@@ -190,7 +183,7 @@ func (t *tcpTest) transfer() error {
 			if !f.conn.Attached() {
 				defer f.wire().lock()()
 			}
-			if holdsProcessor(t.req.Spec) {
+			if !sharesPoller(t.req.Spec) {
 				defer f.conn.HoldProcessor(f.wire().beside)()
 			}
 			if err := f.transfer(t.req.Spec); err != nil {
@@ -325,7 +318,10 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 		out.Pairs = []measurement.Pair{{RTT: t.rtts.series(out.Flows)}}
 	}
 	thinFlows(out.Flows, t.req.Pairs)
-	out.Facts = append(t.facts, pacedBy(spec, t.flows[0].ready)...)
+	if ready := t.flows[0].ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
+		t.note(pacedBy(ready))
+	}
+	out.Facts = t.facts
 	return out, nil
 }
 
@@ -362,4 +358,18 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 	t.note(f.facts...)
 	t.note(f.received.Facts...)
 	t.note(f.sent.Facts...)
+}
+
+// checkFlow holds what the two ends of a tcp flow counted against each other.
+func checkFlow(f *flow, bins int, width time.Duration) error {
+	if err := checkBins(f.received.Bins, bins, width); err != nil {
+		return err
+	}
+	if f.send != nil {
+		return atMost("bytes", sumOf(f.received.Bins.Bytes), f.send.sent.Load())
+	}
+	if f.untold {
+		return nil // which the outcome says
+	}
+	return atMost("bytes", float64(f.receive.count.Load()), f.sent.Bytes)
 }

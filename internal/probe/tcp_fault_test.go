@@ -111,7 +111,7 @@ func TestBulkPeerFails(t *testing.T) {
 	full := handshaken(t, func(_ net.Conn, open protocol.Open) { // reads nothing at all: buffers fill up
 		select {
 		case <-over:
-		case <-time.After(planned(open.Spec) + 2*graceOf(open.Spec)):
+		case <-time.After(planned(open.Spec) + 2*streamGrace(open.Spec)):
 		}
 	})
 	silent := garbage(t, nil) // accepts, reads, never answers

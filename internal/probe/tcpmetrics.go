@@ -1,8 +1,6 @@
 package probe
 
 import (
-	"math"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -28,60 +26,6 @@ func (t *tcpTest) addMetrics(out *measurement.Outcome, from, to float64) {
 	info.fill(out.Metrics)
 }
 
-// infoSums adds up the TCP_INFO of the sending sockets of a test.
-type infoSums struct {
-	flows, samples                float64
-	rtt, cwnd                     float64
-	receiveLimited, bufferLimited float64
-	segments                      int64   // retransmitted
-	sent, again                   float64 // bytes, over the whole test
-	minRTT                        float64 // 0 unknown
-}
-
-func (s *infoSums) add(f measurement.Flow, from, to float64) {
-	if f.Final == nil {
-		return
-	}
-	s.flows++
-	s.segments += f.Final.Retransmits
-	s.sent += float64(f.Final.SentBytes)
-	s.again += float64(f.Final.RetransmittedBytes)
-	if least := float64(f.Final.MinRTT); least > 0 && (s.minRTT == 0 || least < s.minRTT) {
-		s.minRTT = least
-	}
-	for _, i := range f.Info {
-		if at := float64(i.At); at >= from && at <= to {
-			s.rtt, s.cwnd, s.samples = s.rtt+float64(i.RTT), s.cwnd+float64(i.CongestionWindow), s.samples+1
-		}
-	}
-	s.receiveLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
-	s.bufferLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
-}
-
-func (s *infoSums) fill(m measurement.Metrics) {
-	if s.flows == 0 {
-		return
-	}
-	m["retransmitted_segments"] = float64(s.segments)
-	m["receive_window_limited_fraction"] = clampFraction(s.receiveLimited / s.flows)
-	m["send_buffer_limited_fraction"] = clampFraction(s.bufferLimited / s.flows)
-	if s.sent > 0 {
-		// RFC 6349, section 4.2: the part of the transmitted bytes that were
-		// not retransmitted ones.
-		m["tcp_efficiency_fraction"] = clampFraction((s.sent - s.again) / s.sent)
-	}
-	if s.samples == 0 {
-		return
-	}
-	m["tcp_rtt_mean_seconds"] = s.rtt / s.samples
-	m["congestion_window_bytes"] = s.cwnd / s.samples
-	if s.minRTT > 0 {
-		// RFC 6349, section 4.3, with the least that any of the sockets saw
-		// for the baseline.
-		m["buffer_delay_fraction"] = math.Max(s.rtt/s.samples/s.minRTT-1, 0)
-	}
-}
-
 // mostSeries is of how many flows an outcome keeps the series; with more, only
 // the last sample of each, so that an outcome of any size can be passed on.
 const mostSeries = 1000
@@ -94,14 +38,4 @@ func thinFlows(flows []measurement.Flow, tests int) {
 	for i := range flows {
 		flows[i].Info = nil
 	}
-}
-
-// shareOf is the part of the time from..to by which a cumulative time of the
-// kernel's grew.
-func shareOf(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
-	at, values := make([]float64, len(series)), make([]float64, len(series))
-	for i, s := range series {
-		at[i], values[i] = float64(s.At), value(s)
-	}
-	return (interpolate(at, values, to) - interpolate(at, values, from)) / (to - from)
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -9,46 +8,58 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// serveStream is the server's end of one flow of a tcp test.
-func (s *Server) serveStream(w *wire, open *opened, sends bool, ready *protocol.Ready) error {
+// tcpServer is a server's end of all tcp tests.
+type tcpServer struct {
+	maxRate float64 // of one test, in bit/s; 0 none
+	bulk    *bulk
+}
+
+// Close gives back the payload.
+func (s *tcpServer) Close() error { return s.bulk.close() }
+
+// serve is the server's end of one flow of a tcp test.
+func (s *tcpServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 	var send *sender
-	if sends {
-		err := aside(func() (err error) {
-			send, err = s.bulk.newSender(*w, open.Spec, open.id.Flow)
-			return err
-		})
-		if err != nil {
-			return err
+	var longest time.Duration
+	err := aside(func() (err error) {
+		spec, sends := open.Spec, open.sends()
+		longest = planned(spec) + streamGrace(spec)
+		if err := prepare(w.Conn, paced(spec, s.maxRate), sends); err != nil {
+			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
 		}
-		defer open.session.meter.add(true, send.sent.Load)()
-	}
-	start, err := awaitStart(w, ready)
+		if sends {
+			send, err = s.bulk.newSender(*w, spec, open.Flow)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	host := func() *protocol.HostSeries { return nil }
-	if s.takeSampling(open) {
-		h := startHostSampler(start)
-		defer s.leaveSampling(open)
-		defer h.end()
-		host = h.result
+	if send != nil {
+		defer open.Test.Meter.add(true, send.sent.Load)()
 	}
-	if sends {
-		return sendStream(send, open, start, host)
+	start, err := w.ready(ready, longest)
+	if err != nil {
+		return err
 	}
-	return s.receiveStream(w, open, start, host)
+	host := open.sampleHost(start)
+	defer host.end()
+	if send != nil {
+		send.deadline = w.deadline
+		return sendStream(send, open, start, host.result)
+	}
+	return s.receiveStream(w, open, start, host.result)
 }
 
-func (s *Server) receiveStream(w *wire, open *opened, start time.Time, host func() *protocol.HostSeries) error {
+func (s *tcpServer) receiveStream(w *wire, open *opened, start time.Time, host func() *protocol.HostSeries) error {
 	var r *receiver
 	unclamp, counted := func() {}, func() {}
 	err := aside(func() error {
 		spec := open.Spec
-		w.until(start.Add(planned(spec) + graceOf(spec)))
-		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.id.Flow))
+		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Flow))
 		r.start = start
 		unclamp = keepClamp(w.Conn, spec)
-		counted = open.session.meter.add(false, r.count.Load)
+		counted = open.Test.Meter.add(false, r.count.Load)
 		r.finished = func() error {
 			return protocol.WriteFrame(&r.wire, protocol.TypeReceived, protocol.Received{
 				Bins: r.counted(), Host: host(), Effective: receiverEffective(r, spec), Facts: receiverFacts(r, spec),
@@ -66,7 +77,6 @@ func (s *Server) receiveStream(w *wire, open *opened, start time.Time, host func
 
 func sendStream(send *sender, open *opened, start time.Time, host func() *protocol.HostSeries) error {
 	err := aside(func() error {
-		send.until(start.Add(planned(open.Spec) + graceOf(open.Spec)))
 		send.mustFinish = true
 		send.info = watchFlow(send.Conn, start, open.Spec, nil)
 		return nil
@@ -120,10 +130,4 @@ func receiverFacts(r *receiver, spec measurement.Spec) []string {
 		facts = append(facts, "the receiver copied the payload: this system cannot discard it in the kernel")
 	}
 	return facts
-}
-
-func setBytes(e map[string]string, key string, v int) {
-	if v > 0 {
-		e[key] = fmt.Sprint(v)
-	}
 }

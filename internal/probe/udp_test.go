@@ -91,19 +91,19 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := protocol.Identity{Session: "x"}
-	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{})
+	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.MTU})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := packet(test.cookie[:], datagramEcho, datagramBytes)
-	if s.answerSize(p, netip.MustParseAddr("192.0.2.2")) != 0 {
+	p := packet(test.Cookie[:], datagramEcho, datagramBytes)
+	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.2:1")) != 0 {
 		t.Error("the right cookie from another address is answered")
 	}
-	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) == 0 {
+	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.1:1")) == 0 {
 		t.Error("the right cookie from the right address is not answered")
 	}
 	s.leave(test, 0, nil)
-	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) != 0 {
+	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.1:1")) != 0 {
 		t.Error("the cookie of a test that has ended is answered")
 	}
 }
@@ -118,10 +118,10 @@ func FuzzAnswerSize(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(append(test.cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
+	f.Add(append(test.Cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		if n := s.answerSize(packet, client); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.cookie {
+		if n := s.answerSize(packet, netip.AddrPortFrom(client, 1)); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.Cookie {
 			t.Fatalf("%d bytes answer % x", n, packet)
 		}
 	})

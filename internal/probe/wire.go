@@ -1,12 +1,15 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -120,4 +123,18 @@ func aside(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- admission.Contain(f) }()
 	return <-done
+}
+
+// drained waits until the other end closes: closing first could reset the
+// connection under the last bytes.
+func drained(w *wire) error {
+	if err := w.CloseWrite(); err != nil {
+		return err
+	}
+	// Nothing more is due; whoever sends all the same is not waited for.
+	var b [64]byte
+	if n, err := w.Read(b[:]); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		return cmp.Or(err, fmt.Errorf("%w: %d bytes after the end of the test", protocol.ErrMalformed, n))
+	}
+	return nil
 }

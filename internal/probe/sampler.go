@@ -1,0 +1,71 @@
+package probe
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxSamples bounds a series; a fuller one is thinned to half.
+const maxSamples = 200
+
+// sampler calls sample at a steady interval on its own goroutine until it is
+// ended, and once more then.
+type sampler struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+func startSampler(every time.Duration, sample func()) *sampler {
+	ctx, stop := context.WithCancel(context.Background())
+	s := &sampler{stop: stop}
+	s.done.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			sample()
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				sample()
+				return
+			}
+		}
+	})
+	return s
+}
+
+// end takes a last sample and waits for the goroutine. It may be called again.
+func (s *sampler) end() {
+	s.stop()
+	s.done.Wait()
+}
+
+// thin keeps every second element, the last one always.
+func thin[T any](series []T) []T {
+	kept := series[:0]
+	for i := range series {
+		if (len(series)-1-i)%2 == 0 {
+			kept = append(kept, series[i])
+		}
+	}
+	return kept
+}
+
+// interpolate is the value at x of the line through the points (xs, ys), xs
+// rising, held constant beyond its ends.
+func interpolate(xs, ys []float64, x float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	for i, at := range xs {
+		if at < x {
+			continue
+		}
+		if i == 0 || at == xs[i-1] {
+			return ys[i]
+		}
+		return ys[i-1] + (ys[i]-ys[i-1])*(x-xs[i-1])/(at-xs[i-1])
+	}
+	return ys[len(ys)-1]
+}
