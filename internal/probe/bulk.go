@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // bulk is what the flows of tcp tests at one end share: the payload they send
@@ -120,12 +121,12 @@ const (
 
 // watchFlow samples a flow from start on, for rtts too where it is not nil. One of few
 // flows has a goroutine that does; many are sampled by who sends.
-func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *rttMeter) *infoSampler {
+func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *tcpinfo.RTTMeter) *tcpinfo.Sampler {
 	if !sharesPoller(spec) {
-		return startInfoSampler(conn, start, spec.Flows, rtts)
+		return tcpinfo.Start(conn, start, spec.Flows, rtts)
 	}
 	limit := min(max(manySamples/connections(spec), fewSamples), 20)
-	return newInfoSampler(conn, start, limit, planned(spec)/time.Duration(limit), rtts)
+	return tcpinfo.New(conn, start, limit, planned(spec)/time.Duration(limit), rtts)
 }
 
 // effectOf describes how an end moved the bytes of a flow.

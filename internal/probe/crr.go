@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -108,12 +110,12 @@ func (t *crrTest) run(dialing context.Context, progress func(measurement.Progres
 			return err
 		}
 	}
-	host := startHostSampler(t.start)
-	defer host.end()
-	signs := startSampler(progressInterval, func() { progress(t.progress()) })
+	host := host.StartSampler(t.start)
+	defer host.End()
+	signs := sampling.Start(progressInterval, func() { progress(t.progress()) })
 	// The server says nothing on the control connection while the test runs,
 	// so that anything there is its end.
-	watch := startSampler(watchInterval, func() {
+	watch := sampling.Start(watchInterval, func() {
 		for _, c := range t.controls {
 			if c.conn.Readable() {
 				t.halt()
@@ -131,9 +133,9 @@ func (t *crrTest) run(dialing context.Context, progress func(measurement.Progres
 		})
 	}
 	wg.Wait()
-	watch.end()
-	signs.end()
-	t.host = host.result()
+	watch.End()
+	signs.End()
+	t.host = host.Result()
 	for _, c := range t.controls {
 		if err := c.end(time.Now().Add(grace)); err != nil {
 			return err
@@ -178,8 +180,8 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed beside %d that were served; the first: %v", y.failed, n, y.failure))
 	}
 	from := float64(spec.MaxWarmup)
-	out.Source = endOf(t.host, from, from+float64(spec.Duration), localTTL)
-	out.Destination = endOf(server.report.Host, from, from+float64(spec.Duration), server.ready.ReceivedTTL)
+	out.Source = host.EndOf(t.host, from, from+float64(spec.Duration), localTTL)
+	out.Destination = host.EndOf(server.report.Host, from, from+float64(spec.Duration), server.ready.ReceivedTTL)
 	return out, nil
 }
 

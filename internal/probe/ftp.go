@@ -17,7 +17,10 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // ftpTest is an ftp test at the client.
@@ -135,10 +138,10 @@ func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) 
 			return measurement.Outcome{}, failure("start", err)
 		}
 	}
-	host := startHostSampler(t.started)
-	defer host.end()
-	signs := startSampler(progressInterval, t.progress(progress))
-	defer signs.end()
+	host := host.StartSampler(t.started)
+	defer host.End()
+	signs := sampling.Start(progressInterval, t.progress(progress))
+	defer signs.End()
 	var result ftp.Result
 	var err error
 	if t.spec.Direction == measurement.Send {
@@ -146,11 +149,11 @@ func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) 
 	} else {
 		result, err = t.client.Download(ctx, t.spec.FileBytes)
 	}
-	signs.end()
+	signs.End()
 	if err != nil {
 		return measurement.Outcome{}, ftpFailure("transfer the file", t.told(err))
 	}
-	local := host.result()
+	local := host.Result()
 	took := time.Since(t.client.Started())
 	if err := t.finish(); err != nil {
 		return measurement.Outcome{}, err
@@ -279,17 +282,17 @@ func (t *ftpTest) outcome(r ftp.Result, local *protocol.HostSeries, localTTL int
 		Facts:     t.facts(),
 	}
 	began := r.Started.Sub(t.started).Seconds()
-	var info infoSums
+	var info tcpinfo.Sums
 	for _, s := range r.Segments {
 		f := t.flow(s, began)
-		info.add(f, 0, took)
+		info.Add(f, 0, took)
 		out.Flows = append(out.Flows, f)
 	}
-	info.fill(out.Metrics)
-	out.Source = endOf(local, began, began+took, localTTL)
+	info.Fill(out.Metrics)
+	out.Source = host.EndOf(local, began, began+took, localTTL)
 	if t.link != nil {
-		out.Destination = endOf(t.report.Host, began, began+took, t.link.ready.ReceivedTTL)
-		addCost(&out, took, float64(r.Bytes), 0)
+		out.Destination = host.EndOf(t.report.Host, began, began+took, t.link.ready.ReceivedTTL)
+		host.AddCost(&out, took, float64(r.Bytes), 0)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
 )
 
 // testFile is the name of the file of an ftp test at this project's server.
@@ -137,7 +138,7 @@ func (f *ftpServe) report() []protocol.Transfer {
 		}
 		out[i].Final, out[i].Info = f.watch.of(t.Remote)
 		for len(out[i].Info) > max(maxReported/len(out), 2) {
-			out[i].Info = thin(out[i].Info)
+			out[i].Info = sampling.Thin(out[i].Info)
 		}
 	}
 	return out

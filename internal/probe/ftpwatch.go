@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // ftpWatch takes the TCP_INFO of the data connections of one end.
@@ -14,8 +15,8 @@ type ftpWatch struct {
 	mu       sync.Mutex
 	start    time.Time
 	flows    int
-	pacing   float64                 // of each connection, in bit/s; 0 none
-	samplers map[string]*infoSampler // by the address of the other end
+	pacing   float64                     // of each connection, in bit/s; 0 none
+	samplers map[string]*tcpinfo.Sampler // by the address of the other end
 }
 
 // begin sets the time from which samples count, also those taken before, and among
@@ -43,12 +44,12 @@ func (w *ftpWatch) add(c net.Conn) func() {
 		// Where the system cannot, the server ends what is too fast.
 		_ = conn.SetPacing(w.pacing)
 	}
-	s := startInfoSampler(conn, w.start, max(w.flows, 1), nil)
+	s := tcpinfo.Start(conn, w.start, max(w.flows, 1), nil)
 	if w.samplers == nil {
-		w.samplers = map[string]*infoSampler{}
+		w.samplers = map[string]*tcpinfo.Sampler{}
 	}
 	w.samplers[tcp.RemoteAddr().String()] = s
-	return s.end
+	return s.End
 }
 
 // of is what was sampled on the connection to an address. It must have ended.
@@ -60,14 +61,14 @@ func (w *ftpWatch) of(remote string) (*measurement.TCPInfo, []measurement.TCPInf
 		return nil, nil
 	}
 	// Its samples count from when it began, which may have been before START.
-	early := measurement.SecondsOf(w.start.Sub(s.start))
-	for i := range s.series {
-		s.series[i].At = max(s.series[i].At-early, 0)
+	early := measurement.SecondsOf(w.start.Sub(s.Start))
+	for i := range s.Series {
+		s.Series[i].At = max(s.Series[i].At-early, 0)
 	}
-	if s.final != nil {
-		s.final.At = max(s.final.At-early, 0)
+	if s.Final != nil {
+		s.Final.At = max(s.Final.At-early, 0)
 	}
-	return s.final, s.series
+	return s.Final, s.Series
 }
 
 // only is what was sampled on the one connection that there was.
@@ -75,7 +76,7 @@ func (w *ftpWatch) only() (*measurement.TCPInfo, []measurement.TCPInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.samplers {
-		return s.final, s.series
+		return s.Final, s.Series
 	}
 	return nil, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sampling"
 )
 
 // BenchmarkRRWhileCollecting shows what the garbage collector does to an rr
@@ -26,7 +27,7 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 			for range b.N {
 				stop := func() {}
 				if c.every > 0 {
-					stop = startSampler(c.every, func() { runtime.GC(); collections++ }).end
+					stop = sampling.Start(c.every, func() { runtime.GC(); collections++ }).End
 				}
 				out, err := Run(testContext(b), Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
 				stop()

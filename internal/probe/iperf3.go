@@ -11,6 +11,9 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // newIPerf3Server is the part of a server that iperf3 clients talk to.
@@ -76,19 +79,19 @@ func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progr
 	}
 	defer giveBack()
 	r, facts := iperf3Request(req)
-	var host *hostSampler
+	var sampled *host.Sampler
 	var started time.Time
-	r.Started = func(at time.Time) { started, host = at, startHostSampler(at) }
+	r.Started = func(at time.Time) { started, sampled = at, host.StartSampler(at) }
 	result, err := iperf3.Run(ctx, r, progress)
-	if host != nil {
-		defer host.end()
+	if sampled != nil {
+		defer sampled.End()
 	}
 	if err != nil {
 		return measurement.Outcome{}, iperf3Failure(op, err)
 	}
 	out := iperf3Outcome(req.Spec, r, result)
 	from := float64(r.Omit)
-	out.Source = endOf(host.result(), from, from+result.Took.Seconds(), 0)
+	out.Source = host.EndOf(sampled.Result(), from, from+result.Took.Seconds(), 0)
 	out.Started = started
 	out.Facts = appendNew(facts, out.Facts...)
 	return out, nil
@@ -212,9 +215,9 @@ func addIPerf3Packets(m measurement.Metrics, result iperf3.Result) {
 	m["received_packets_per_second"] = max(rate, 0)
 	m["sent_bits_per_second"] = sent
 	if packets > 0 {
-		m["loss_fraction"] = clampFraction(lost / packets)
+		m["loss_fraction"] = sampling.ClampFraction(lost / packets)
 		if known {
-			m["reordered_fraction"] = clampFraction(disorder / packets)
+			m["reordered_fraction"] = sampling.ClampFraction(disorder / packets)
 		}
 	}
 }
@@ -239,15 +242,15 @@ func addIPerf3TCP(m measurement.Metrics, r iperf3.Request, result iperf3.Result)
 				rtt, cwnd, samples = rtt+float64(i.RTT), cwnd+float64(i.CongestionWindow), samples+1
 			}
 		}
-		receiveLimited += shareOf(s.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
-		bufferLimited += shareOf(s.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
+		receiveLimited += tcpinfo.Share(s.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
+		bufferLimited += tcpinfo.Share(s.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
 	}
 	if known {
 		m["retransmitted_segments"] = float64(retransmits)
 	}
 	if flows > 0 {
-		m["receive_window_limited_fraction"] = clampFraction(receiveLimited / flows)
-		m["send_buffer_limited_fraction"] = clampFraction(bufferLimited / flows)
+		m["receive_window_limited_fraction"] = sampling.ClampFraction(receiveLimited / flows)
+		m["send_buffer_limited_fraction"] = sampling.ClampFraction(bufferLimited / flows)
 	}
 	if samples > 0 {
 		m["tcp_rtt_mean_seconds"], m["congestion_window_bytes"] = rtt/samples, cwnd/samples

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -61,16 +63,16 @@ func measurePackets(ctx context.Context, req Request, progress func(measurement.
 	if err := t.begin(); err != nil {
 		return measurement.Outcome{}, err
 	}
-	host := startHostSampler(t.start)
-	defer host.end()
+	host := host.StartSampler(t.start)
+	defer host.End()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
-	signs := startSampler(progressInterval, throughputProgress(t.start, t.moved, progress))
+	signs := sampling.Start(progressInterval, throughputProgress(t.start, t.moved, progress))
 	err = t.transfer()
-	signs.end()
+	signs.End()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	return t.outcome(host.result(), localTTL)
+	return t.outcome(host.Result(), localTTL)
 }
 
 func (t *packetTest) sends() bool { return t.req.Spec.Direction == measurement.Send }
@@ -249,8 +251,8 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 	if !t.sends() {
 		remote = t.flows[0].sent.Host
 	}
-	out.Source = endOf(local, from, to, localTTL)
-	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	out.Source = host.EndOf(local, from, to, localTTL)
+	out.Destination = host.EndOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
 	sum.fill(&out, spec, to-from)
 	t.facts = appendNew(t.facts, sum.facts()...)
 	if ready := t.flows[0].ready; pacedPackets(spec, ready.MaxRateBitsPerSecond) != spec {
@@ -333,9 +335,9 @@ func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, second
 		m["received_packets_per_second"] = s.packets / seconds
 	}
 	m["sent_bits_per_second"] = s.sentBits / float64(spec.Duration)
-	m["loss_fraction"] = clampFraction((s.sent - s.received) / s.sent)
+	m["loss_fraction"] = sampling.ClampFraction((s.sent - s.received) / s.sent)
 	if s.received > 0 {
-		m["reordered_fraction"] = clampFraction(s.reordered / s.received)
+		m["reordered_fraction"] = sampling.ClampFraction(s.reordered / s.received)
 		m["duplicated_fraction"] = s.duplicated / s.received
 	}
 	if s.received > 0 && !s.stepped {
@@ -346,7 +348,7 @@ func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, second
 	if spec.Kind == measurement.PPS {
 		bytes = 0 // its catalogue has no cost per byte
 	}
-	addCost(out, seconds, bytes, s.packets)
+	host.AddCost(out, seconds, bytes, s.packets)
 }
 
 func (s *packetSum) facts() []string {

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -160,8 +162,8 @@ func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn
 	if t.hooks.started != nil {
 		t.hooks.started(start)
 	}
-	host := startHostSampler(start)
-	signs := startSampler(progressInterval, func() {
+	host := host.StartSampler(start)
+	signs := sampling.Start(progressInterval, func() {
 		progress(measurement.Progress{
 			Elapsed: measurement.SecondsOf(time.Since(start)),
 			RTT:     measurement.SecondsOf(time.Duration(t.loop.lastRTT.Load())),
@@ -184,8 +186,8 @@ func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn
 		}
 		return loop(start)
 	})
-	signs.end()
-	t.host = host.result()
+	signs.End()
+	t.host = host.Result()
 	if fact != "" {
 		t.facts = append(t.facts, fact)
 	}
@@ -239,9 +241,9 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	out.Facts = append(out.Facts, destinations(t.link.remote, []string{t.link.ready.Server})...)
 	from := float64(spec.MaxWarmup)
 	to := from + l.measured.Seconds()
-	out.Source = endOf(t.host, from, to, localTTL)
-	out.Destination = endOf(t.report.Host, from, to, t.link.ready.ReceivedTTL)
-	addCost(&out, l.measured.Seconds(), 0, 0)
+	out.Source = host.EndOf(t.host, from, to, localTTL)
+	out.Destination = host.EndOf(t.report.Host, from, to, t.link.ready.ReceivedTTL)
+	host.AddCost(&out, l.measured.Seconds(), 0, 0)
 	delete(out.Metrics, "dropped_packets_count") // the Catalogue has it for bulk tests
 	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -37,7 +38,7 @@ func (o *opened) sends() bool { return !clientSends(o.Spec, o.Flow) }
 
 // hostSeries samples the host for the one connection of a test that is asked to.
 type hostSeries struct {
-	*hostSampler
+	*host.Sampler
 	leave func()
 }
 
@@ -47,21 +48,21 @@ func (o *opened) sampleHost(start time.Time) hostSeries {
 	if !o.HostSeries || !o.Test.sampled.CompareAndSwap(false, true) {
 		return hostSeries{}
 	}
-	return hostSeries{startHostSampler(start), func() { o.Test.sampled.Store(false) }}
+	return hostSeries{host.StartSampler(start), func() { o.Test.sampled.Store(false) }}
 }
 
 func (h hostSeries) end() {
-	if h.hostSampler != nil {
-		h.hostSampler.end()
+	if h.Sampler != nil {
+		h.Sampler.End()
 		h.leave()
 	}
 }
 
 func (h hostSeries) result() *protocol.HostSeries {
-	if h.hostSampler == nil {
+	if h.Sampler == nil {
 		return nil
 	}
-	return h.hostSampler.result()
+	return h.Sampler.Result()
 }
 
 // startTimeout is how long a prepared connection waits for START, and

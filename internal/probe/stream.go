@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 const (
@@ -54,7 +55,7 @@ type sender struct {
 	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
 	most int
 	// info is asked for samples where no goroutine of its own takes them.
-	info   *infoSampler
+	info   *tcpinfo.Sampler
 	sent   atomic.Int64
 	header [protocol.HeaderBytes]byte
 }
@@ -122,7 +123,7 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 			continue
 		}
 		*checked = now
-		s.info.due(now)
+		s.info.Due(now)
 		if err := s.over(); err != nil {
 			return stop, err
 		}

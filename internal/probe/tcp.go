@@ -10,7 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // Of many flows, all of which report at the same moment, a report is not larger than
@@ -40,7 +43,7 @@ type tcpTest struct {
 	flows []*flow
 	start time.Time
 	facts []string
-	rtts  *rttMeter // of one of several pairs, else nil
+	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
 }
 
 func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
@@ -52,7 +55,7 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	}
 	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec))}
 	if req.Pairs > 1 {
-		t.rtts = newRTTMeter(planned(req.Spec))
+		t.rtts = tcpinfo.NewRTTMeter(planned(req.Spec))
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.connect(ctx); err != nil {
@@ -75,18 +78,18 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	if err := t.begin(); err != nil {
 		return out, err
 	}
-	host := startHostSampler(t.start)
-	defer host.end()
+	host := host.StartSampler(t.start)
+	defer host.End()
 	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
 	defer ttl.end()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
-	signs := startSampler(progressInterval, throughputProgress(t.start, t.moved, progress))
+	signs := sampling.Start(progressInterval, throughputProgress(t.start, t.moved, progress))
 	err = t.transfer()
-	signs.end()
+	signs.End()
 	if err != nil {
 		return out, err
 	}
-	return t.outcome(host.result(), ttl.result())
+	return t.outcome(host.Result(), ttl.result())
 }
 
 func (t *tcpTest) sends(f *flow) bool { return clientSends(t.req.Spec, f.number) }
@@ -212,10 +215,10 @@ func (f *flow) transfer(spec measurement.Spec) error {
 	if f.send != nil {
 		received, err := f.send.run()
 		info := f.send.info
-		info.end()
+		info.End()
 		f.sent = protocol.Sent{
-			Bytes: f.send.sent.Load(), Final: info.final, Info: info.series,
-			Effective: senderEffective(f.send, spec), Facts: info.facts(),
+			Bytes: f.send.sent.Load(), Final: info.Final, Info: info.Series,
+			Effective: senderEffective(f.send, spec), Facts: info.Facts(),
 		}
 		f.facts = senderFacts(f.send, spec)
 		f.received = received
@@ -245,7 +248,7 @@ func (t *tcpTest) close() error {
 			continue
 		}
 		if f.send != nil && f.send.info != nil {
-			f.send.info.end()
+			f.send.info.End()
 		}
 		// Nothing of interest is left to be delivered, and nobody to tell.
 		_ = f.conn.Abort()
@@ -311,11 +314,11 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	if !t.sends(t.flows[0]) {
 		remote = t.flows[0].sent.Host
 	}
-	out.Source = endOf(local, from, to, localTTL)
-	out.Destination = endOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
-	addCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
+	out.Source = host.EndOf(local, from, to, localTTL)
+	out.Destination = host.EndOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	host.AddCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
 	if t.req.Pairs > 1 {
-		out.Pairs = []measurement.Pair{{RTT: t.rtts.series(out.Flows)}}
+		out.Pairs = []measurement.Pair{{RTT: t.rtts.Series(out.Flows)}}
 	}
 	thinFlows(out.Flows, t.req.Pairs)
 	if ready := t.flows[0].ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // addMetrics fills in every metric of the Catalogue for tcp, over the window
@@ -9,21 +10,21 @@ import (
 // where its system has no TCP_INFO.
 func (t *tcpTest) addMetrics(out *measurement.Outcome, from, to float64) {
 	var there, back int64
-	var info infoSums
+	var info tcpinfo.Sums
 	for _, f := range out.Flows {
 		if f.Reverse {
 			back += f.ReceivedBytes
 		} else {
 			there += f.ReceivedBytes
 		}
-		info.add(f, from, to)
+		info.Add(f, from, to)
 	}
 	out.Metrics["goodput_bits_per_second"] = float64(there+back) * 8 / (to - from)
 	if t.req.Spec.Direction == measurement.Both {
 		out.Metrics["forward_goodput_bits_per_second"] = float64(there) * 8 / (to - from)
 		out.Metrics["reverse_goodput_bits_per_second"] = float64(back) * 8 / (to - from)
 	}
-	info.fill(out.Metrics)
+	info.Fill(out.Metrics)
 }
 
 // mostSeries is of how many flows an outcome keeps the series; with more, only

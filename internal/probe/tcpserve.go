@@ -5,6 +5,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -84,15 +85,15 @@ func sendStream(send *sender, open *opened, start time.Time, host func() *protoc
 	if err != nil {
 		return err
 	}
-	defer send.info.end()
+	defer send.info.End()
 	if _, err := send.run(); err != nil {
 		return err
 	}
-	send.info.end()
+	send.info.End()
 	err = aside(func() error {
 		return protocol.WriteFrame(&send.wire, protocol.TypeSent, protocol.Sent{
-			Bytes: send.sent.Load(), Final: send.info.final, Info: send.info.series,
-			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.facts()...),
+			Bytes: send.sent.Load(), Final: send.info.Final, Info: send.info.Series,
+			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.Facts()...),
 		})
 	})
 	if err != nil {
@@ -117,10 +118,10 @@ func keepClamp(conn *sockets.Conn, spec measurement.Spec) func() {
 	if spec.WindowBytes <= 0 || sharesPoller(spec) {
 		return func() {}
 	}
-	return startSampler(clampInterval, func() {
+	return sampling.Start(clampInterval, func() {
 		// It worked once; it fails only when the connection has ended.
 		_ = conn.RenewClamp(int(spec.WindowBytes))
-	}).end
+	}).End
 }
 
 // receiverFacts are what a reader must know of a receiving end.

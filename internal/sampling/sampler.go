@@ -1,4 +1,6 @@
-package probe
+// Package sampling takes samples at steady intervals while something runs, and
+// reads between them.
+package sampling
 
 import (
 	"context"
@@ -6,19 +8,19 @@ import (
 	"time"
 )
 
-// maxSamples bounds a series; a fuller one is thinned to half.
-const maxSamples = 200
+// MaxSamples bounds a series; a fuller one is thinned to half.
+const MaxSamples = 200
 
-// sampler calls sample at a steady interval on its own goroutine until it is
+// Sampler calls sample at a steady interval on its own goroutine until it is
 // ended, and once more then.
-type sampler struct {
+type Sampler struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-func startSampler(every time.Duration, sample func()) *sampler {
+func Start(every time.Duration, sample func()) *Sampler {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &sampler{stop: stop}
+	s := &Sampler{stop: stop}
 	s.done.Go(func() {
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
@@ -35,14 +37,14 @@ func startSampler(every time.Duration, sample func()) *sampler {
 	return s
 }
 
-// end takes a last sample and waits for the goroutine. It may be called again.
-func (s *sampler) end() {
+// End takes a last sample and waits for the goroutine. It may be called again.
+func (s *Sampler) End() {
 	s.stop()
 	s.done.Wait()
 }
 
-// thin keeps every second element, the last one always.
-func thin[T any](series []T) []T {
+// Thin keeps every second element, the last one always.
+func Thin[T any](series []T) []T {
 	kept := series[:0]
 	for i := range series {
 		if (len(series)-1-i)%2 == 0 {
@@ -52,9 +54,9 @@ func thin[T any](series []T) []T {
 	return kept
 }
 
-// interpolate is the value at x of the line through the points (xs, ys), xs
+// Interpolate is the value at x of the line through the points (xs, ys), xs
 // rising, held constant beyond its ends.
-func interpolate(xs, ys []float64, x float64) float64 {
+func Interpolate(xs, ys []float64, x float64) float64 {
 	if len(xs) == 0 {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package probe
+package tcpinfo
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestRTTMeter(t *testing.T) {
-	m := newRTTMeter(time.Second)
+	m := NewRTTMeter(time.Second)
 	var group sync.WaitGroup
 	for range 4 { // flows are sampled by different goroutines
 		group.Go(func() {
@@ -23,7 +23,7 @@ func TestRTTMeter(t *testing.T) {
 	m.add(measurement.TCPInfo{At: 99, RTT: 1}) // long after the end
 	m.add(measurement.TCPInfo{At: -1, RTT: 1})
 	m.add(measurement.TCPInfo{At: 0.1})
-	series := m.series(nil)
+	series := m.Series(nil)
 	if len(series) != 10 {
 		t.Fatalf("%d slots: %v", len(series), series)
 	}
@@ -37,11 +37,11 @@ func TestRTTMeter(t *testing.T) {
 // A day's test has as few slots as a minute's; what only the other end sampled
 // is taken from the flows.
 func TestRTTMeterOfLongTests(t *testing.T) {
-	m := newRTTMeter(24 * time.Hour)
+	m := NewRTTMeter(24 * time.Hour)
 	if len(m.slots) > mostRTTSlots+1 || m.width < time.Minute {
 		t.Errorf("%d slots of %v", len(m.slots), m.width)
 	}
-	series := m.series([]measurement.Flow{{Info: []measurement.TCPInfo{{At: 1, RTT: 0.5}}}, {Info: []measurement.TCPInfo{{At: 2, RTT: 1.5}}}})
+	series := m.Series([]measurement.Flow{{Info: []measurement.TCPInfo{{At: 1, RTT: 0.5}}}, {Info: []measurement.TCPInfo{{At: 2, RTT: 1.5}}}})
 	if len(series) != 1 || series[0].RTT != 1 {
 		t.Errorf("series %v", series)
 	}

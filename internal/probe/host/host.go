@@ -1,4 +1,6 @@
-package probe
+// Package host accounts for what a test costs the machine that this process runs on:
+// processor time, context switches, packets that the machine itself lost.
+package host
 
 import (
 	"cmp"
@@ -10,15 +12,16 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// hostSampler is what a host spends over a test.
-type hostSampler struct {
-	*sampler
+// Sampler is what a host spends over a test.
+type Sampler struct {
+	*sampling.Sampler
 	start  time.Time
 	first  sockets.CPUTimes
-	series []hostSample
+	series []sample
 	every  int // one sample in so many is kept
 	seen   int
 	err    error
@@ -27,23 +30,23 @@ type hostSampler struct {
 	dropsErr error
 }
 
-type hostSample struct {
+type sample struct {
 	at  time.Duration
 	cpu sockets.CPUTimes
 }
 
-// hostInterval is finer than needed for seconds and no finer than the
+// interval is finer than needed for seconds and no finer than the
 // resolution of the kernel's accounting deserves.
-const hostInterval = 50 * time.Millisecond
+const interval = 50 * time.Millisecond
 
-func startHostSampler(start time.Time) *hostSampler {
-	h := &hostSampler{start: start, every: 1}
+func StartSampler(start time.Time) *Sampler {
+	h := &Sampler{start: start, every: 1}
 	h.first, h.err = sockets.ReadCPU()
-	h.sampler = startSampler(hostInterval, h.sample)
+	h.Sampler = sampling.Start(interval, h.sample)
 	return h
 }
 
-func (h *hostSampler) sample() {
+func (h *Sampler) sample() {
 	if h.seen == 0 {
 		// Here and not at the start, since it takes longer than a round trip.
 		h.drops, h.dropsErr = sockets.ReadDrops()
@@ -60,16 +63,16 @@ func (h *hostSampler) sample() {
 		h.err = err
 		return
 	}
-	h.series = append(h.series, hostSample{time.Since(h.start), cpu})
-	if len(h.series) >= maxSamples {
-		h.series, h.every = thin(h.series), h.every*2
+	h.series = append(h.series, sample{time.Since(h.start), cpu})
+	if len(h.series) >= sampling.MaxSamples {
+		h.series, h.every = sampling.Thin(h.series), h.every*2
 	}
 }
 
-// result ends the sampling and returns the series, which is empty when the
+// Result ends the sampling and returns the series, which is empty when the
 // system cannot say.
-func (h *hostSampler) result() *protocol.HostSeries {
-	h.end()
+func (h *Sampler) Result() *protocol.HostSeries {
+	h.End()
 	name, err := os.Hostname()
 	if err != nil {
 		name = ""
@@ -103,7 +106,7 @@ func (h *hostSampler) result() *protocol.HostSeries {
 // unless the warm-up kept that many others busier.
 const maxBusiest = 4
 
-func (h *hostSampler) busiest() [][]float64 {
+func (h *Sampler) busiest() [][]float64 {
 	if len(h.series) == 0 {
 		return nil
 	}
@@ -161,15 +164,15 @@ func increase(from, to uint64) float64 {
 // maxPlace bounds the name of a place where packets are lost.
 const maxPlace = 100
 
-// endOf is what a host, maybe the other end, spent between two times since
+// EndOf is what a host, maybe the other end, spent between two times since
 // START.
-func endOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
+func EndOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 	end := measurement.End{ReceivedTTL: ttl}
 	if h == nil {
 		return end
 	}
 	end.Host, end.HostID, end.NetworkID, end.CPUs = h.Host, h.HostID, h.NetworkID, h.CPUs
-	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, clamp(h.Squeezes, math.MaxInt64)
+	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, sampling.Clamp(h.Squeezes, math.MaxInt64)
 	for _, d := range most(slices.Clone(h.Drops)) {
 		if d.Packets > 0 && len(d.Place) <= maxPlace {
 			end.Drops = append(end.Drops, d)
@@ -183,30 +186,19 @@ func endOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 		if len(values) < n {
 			return 0
 		}
-		return interpolate(h.At[:n], values[:n], to) - interpolate(h.At[:n], values[:n], from)
+		return sampling.Interpolate(h.At[:n], values[:n], to) - sampling.Interpolate(h.At[:n], values[:n], from)
 	}
-	total := clamp(over(h.Total), math.MaxInt64)
+	total := sampling.Clamp(over(h.Total), math.MaxInt64)
 	if total == 0 {
 		return end
 	}
-	busy := clamp(over(h.Busy), total)
+	busy := sampling.Clamp(over(h.Busy), total)
 	end.CPUTime, end.CPUBusy = measurement.Seconds(busy), busy/total
-	end.SoftIRQ = clampFraction(over(h.SoftIRQ) / total)
-	end.ContextSwitches = clamp(over(h.Switches), math.MaxInt64)
+	end.SoftIRQ = sampling.ClampFraction(over(h.SoftIRQ) / total)
+	end.ContextSwitches = sampling.Clamp(over(h.Switches), math.MaxInt64)
 	for _, one := range h.Busiest {
 		share := over(one) / total * float64(h.CPUs) // Total is of all of them
-		end.BusiestCPU = max(end.BusiestCPU, clampFraction(share))
+		end.BusiestCPU = max(end.BusiestCPU, sampling.ClampFraction(share))
 	}
 	return end
 }
-
-// clamp bounds a number from the other end, or one that rounding took out of
-// its bounds, to 0 at least and limit at most.
-func clamp(v, limit float64) float64 {
-	if math.IsNaN(v) {
-		return 0
-	}
-	return min(max(v, 0), limit)
-}
-
-func clampFraction(f float64) float64 { return clamp(f, 1) }

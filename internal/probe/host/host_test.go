@@ -1,4 +1,4 @@
-package probe
+package host
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,10 +31,10 @@ func TestEndOf(t *testing.T) {
 		CPUTime: 2, ContextSwitches: 100, DropsCounted: true, SoftnetSqueezes: 3, ReceivedTTL: 63,
 		Drops: []measurement.Drop{{Place: "b", Packets: 7, HostWide: true}, {Place: "a", Packets: 1}},
 	}
-	if got := endOf(series, 2, 4, 63); !reflect.DeepEqual(got, want) {
+	if got := EndOf(series, 2, 4, 63); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
-	half := endOf(series, 1.5, 2.5, 0)
+	half := EndOf(series, 1.5, 2.5, 0)
 	if half.CPUTime != 1.5 || half.CPUBusy != .75 || half.ContextSwitches != 75 {
 		t.Errorf("between samples: %+v", half)
 	}
@@ -51,7 +50,7 @@ func FuzzEndOf(f *testing.F) {
 		if json.Unmarshal(text, &series) != nil || math.IsNaN(from) || math.IsNaN(to) {
 			return
 		}
-		end := endOf(&series, from, to, 0)
+		end := EndOf(&series, from, to, 0)
 		if _, err := json.Marshal(end); err != nil {
 			t.Errorf("%+v: %v", end, err)
 		}
@@ -80,7 +79,7 @@ func TestDropsBetween(t *testing.T) {
 // The series of a live host agree with each other.
 func TestHostSampler(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux", "Linux, which tells everything")
-	series := startHostSampler(time.Now()).result()
+	series := StartSampler(time.Now()).Result()
 	n := len(series.At)
 	if n < 2 || !slices.IsSorted(series.At) || len(series.Busy) != n || len(series.Total) != n || len(series.Switches) != n {
 		t.Fatalf("%+v", series)
@@ -123,7 +122,7 @@ func TestAddCost(t *testing.T) {
 		{"no time", end("a", "x", 1, 100), end("b", "y", 1, 100), 0, 1000, 10, measurement.Metrics{}},
 	} {
 		out := measurement.Outcome{Metrics: measurement.Metrics{}, Source: test.source, Destination: test.destination}
-		addCost(&out, test.seconds, test.bytes, test.packets)
+		AddCost(&out, test.seconds, test.bytes, test.packets)
 		if !maps.EqualFunc(out.Metrics, test.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {
 			t.Errorf("%s: %v, want %v", test.name, out.Metrics, test.want)
 		}
@@ -134,17 +133,5 @@ func TestSameHostByNameWhereIdentityIsUnknown(t *testing.T) {
 	known, unknown := measurement.End{Host: "vm", HostID: "a"}, measurement.End{Host: "vm"}
 	if !known.SameHost(unknown) || !unknown.SameNetwork(known) || (measurement.End{}).SameHost(measurement.End{}) {
 		t.Error("names do not count, or no name does")
-	}
-}
-
-// What a system does not tell of a connection is a fact of the result.
-func TestInfoSamplerSaysWhatIsUnknown(t *testing.T) {
-	unknown := infoSampler{err: sockets.ErrUnsupported}
-	if facts := unknown.facts(); len(facts) != 1 || !strings.Contains(facts[0], sockets.ErrUnsupported.Error()) {
-		t.Errorf("%q", facts)
-	}
-	ended := infoSampler{err: sockets.ErrUnsupported, final: &measurement.TCPInfo{}}
-	if facts := ended.facts(); facts != nil {
-		t.Errorf("%q after a connection that was sampled", facts)
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package tcpinfo
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// rttMeter averages the round-trip times that the kernel keeps of a test's
+// RTTMeter averages the round-trip times that the kernel keeps of a test's
 // flows in slots of time, whatever becomes of the samples.
-type rttMeter struct {
+type RTTMeter struct {
 	width time.Duration
 
 	mu    sync.Mutex
@@ -28,14 +28,14 @@ const (
 	mostRTTSlots = 400
 )
 
-// newRTTMeter is for a test that sends for total at most.
-func newRTTMeter(total time.Duration) *rttMeter {
+// NewRTTMeter is for a test that sends for total at most.
+func NewRTTMeter(total time.Duration) *RTTMeter {
 	width := max(total/mostRTTSlots, leastRTTSlot)
-	return &rttMeter{width: width, slots: make([]rttSlot, total/width+1)}
+	return &RTTMeter{width: width, slots: make([]rttSlot, total/width+1)}
 }
 
 // add counts a sample. It may be called on nil.
-func (m *rttMeter) add(info measurement.TCPInfo) {
+func (m *RTTMeter) add(info measurement.TCPInfo) {
 	if m == nil || info.RTT <= 0 {
 		return
 	}
@@ -47,10 +47,10 @@ func (m *rttMeter) add(info measurement.TCPInfo) {
 	}
 }
 
-// series are the means of the slots that have samples, at the slots' middles,
+// Series are the means of the slots that have samples, at the slots' middles,
 // once nothing samples any more. Where the other end sent, only what it kept of
 // the flows' series tells.
-func (m *rttMeter) series(flows []measurement.Flow) []measurement.PairRTT {
+func (m *RTTMeter) Series(flows []measurement.Flow) []measurement.PairRTT {
 	if !slices.ContainsFunc(m.slots, func(s rttSlot) bool { return s.samples > 0 }) {
 		for _, f := range flows {
 			for _, info := range f.Info {

@@ -1,19 +1,13 @@
-package probe
+package host
 
 import "github.com/hopbench/hopbench/internal/measurement"
 
-// AddCost fills in what an outcome put together from several tests cost, as
-// for one test.
-func AddCost(out *measurement.Outcome, seconds, bytes, packets float64) {
-	addCost(out, seconds, bytes, packets)
-}
-
-// addCost fills in what a test over so many seconds, received bytes and, where
+// AddCost fills in what a test over so many seconds, received bytes and, where
 // packets were counted (not 0), packets cost the two hosts, from the ends in
 // out. A test that counts neither gets its context switches alone. Ends that
 // share a host are counted once, but for what they count in network namespaces
 // of their own. A metric that one end cannot account for is absent.
-func addCost(out *measurement.Outcome, seconds, bytes, packets float64) {
+func AddCost(out *measurement.Outcome, seconds, bytes, packets float64) {
 	if seconds <= 0 {
 		return
 	}

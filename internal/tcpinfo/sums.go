@@ -1,13 +1,14 @@
-package probe
+package tcpinfo
 
 import (
 	"math"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sampling"
 )
 
-// infoSums adds up the TCP_INFO of the sending sockets of a test.
-type infoSums struct {
+// Sums adds up the TCP_INFO of the sending sockets of a test.
+type Sums struct {
 	flows, samples                float64
 	rtt, cwnd                     float64
 	receiveLimited, bufferLimited float64
@@ -16,7 +17,7 @@ type infoSums struct {
 	minRTT                        float64 // 0 unknown
 }
 
-func (s *infoSums) add(f measurement.Flow, from, to float64) {
+func (s *Sums) Add(f measurement.Flow, from, to float64) {
 	if f.Final == nil {
 		return
 	}
@@ -32,21 +33,21 @@ func (s *infoSums) add(f measurement.Flow, from, to float64) {
 			s.rtt, s.cwnd, s.samples = s.rtt+float64(i.RTT), s.cwnd+float64(i.CongestionWindow), s.samples+1
 		}
 	}
-	s.receiveLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
-	s.bufferLimited += shareOf(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
+	s.receiveLimited += Share(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.ReceiveWindowTime) })
+	s.bufferLimited += Share(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
 }
 
-func (s *infoSums) fill(m measurement.Metrics) {
+func (s *Sums) Fill(m measurement.Metrics) {
 	if s.flows == 0 {
 		return
 	}
 	m["retransmitted_segments"] = float64(s.segments)
-	m["receive_window_limited_fraction"] = clampFraction(s.receiveLimited / s.flows)
-	m["send_buffer_limited_fraction"] = clampFraction(s.bufferLimited / s.flows)
+	m["receive_window_limited_fraction"] = sampling.ClampFraction(s.receiveLimited / s.flows)
+	m["send_buffer_limited_fraction"] = sampling.ClampFraction(s.bufferLimited / s.flows)
 	if s.sent > 0 {
 		// RFC 6349, section 4.2: the part of the transmitted bytes that were
 		// not retransmitted ones.
-		m["tcp_efficiency_fraction"] = clampFraction((s.sent - s.again) / s.sent)
+		m["tcp_efficiency_fraction"] = sampling.ClampFraction((s.sent - s.again) / s.sent)
 	}
 	if s.samples == 0 {
 		return
@@ -60,12 +61,12 @@ func (s *infoSums) fill(m measurement.Metrics) {
 	}
 }
 
-// shareOf is the part of the time from..to by which a cumulative time of the
+// Share is the part of the time from..to by which a cumulative time of the
 // kernel's grew.
-func shareOf(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
+func Share(series []measurement.TCPInfo, from, to float64, value func(measurement.TCPInfo) float64) float64 {
 	at, values := make([]float64, len(series)), make([]float64, len(series))
 	for i, s := range series {
 		at[i], values[i] = float64(s.At), value(s)
 	}
-	return (interpolate(at, values, to) - interpolate(at, values, from)) / (to - from)
+	return (sampling.Interpolate(at, values, to) - sampling.Interpolate(at, values, from)) / (to - from)
 }
