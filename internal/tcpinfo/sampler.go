@@ -15,7 +15,9 @@ import (
 type Sampler struct {
 	*sampling.Sampler
 	conn   *sockets.Conn
-	Start  time.Time
+	// Start is the time from which samples count.
+	Start time.Time
+	// Series is complete after End, Final the last sample, nil if there was none.
 	Series []measurement.TCPInfo
 	Final  *measurement.TCPInfo
 	err    error // of the first sample that failed
@@ -24,23 +26,29 @@ type Sampler struct {
 	seen   int
 	rtts   *RTTMeter // may be nil
 
-	// interval and next are for one without a goroutine, see due.
+	// interval and next are for one without a goroutine, see Due.
 	interval, next time.Duration
 }
 
 const interval = 20 * time.Millisecond
 
+// Kept is how many samples are kept of each of so many flows. Many flows share a bound,
+// since every sample is stored and reported: the kernel's times are totals, so that
+// thinning loses nothing of them.
+func Kept(flows int) int {
+	return min(max(2*sampling.MaxSamples/max(flows, 1), 20), sampling.MaxSamples)
+}
+
+// Start samples one of so many flows on a goroutine of its own until End, for rtts too
+// where that is not nil.
 func Start(conn *sockets.Conn, start time.Time, flows int, rtts *RTTMeter) *Sampler {
-	// Many flows share a bound, since every sample is stored and reported:
-	// the kernel's times are totals, so that thinning loses nothing of them.
-	limit := min(max(2*sampling.MaxSamples/max(flows, 1), 20), sampling.MaxSamples)
-	s := &Sampler{conn: conn, Start: start, limit: limit, every: 1, rtts: rtts}
+	s := &Sampler{conn: conn, Start: start, limit: Kept(flows), every: 1, rtts: rtts}
 	s.Sampler = sampling.Start(interval*time.Duration(1+flows/16), s.sample)
 	return s
 }
 
 // New keeps up to limit samples of a socket, one in every interval, which
-// due takes.
+// [Sampler.Due] takes.
 func New(conn *sockets.Conn, start time.Time, limit int, interval time.Duration, rtts *RTTMeter) *Sampler {
 	if rtts != nil {
 		interval = min(interval, rtts.width)
