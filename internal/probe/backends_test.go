@@ -56,7 +56,7 @@ func searchAt(target netip.AddrPort) (*portSearch, *[]*sockets.Conn) {
 func TestPortSearch(t *testing.T) {
 	isRight := func(port uint16) bool { return port/2%8 == 3 } // the kernel gives even ports to some
 	s, opened := searchAt(answerPorts(t, isRight))
-	c, err := s.run(testContext(t))
+	c, err := s.run(t.Context())
 	if err != nil || c == nil {
 		t.Fatalf("none of %d ports was answered: %v", s.tried, err)
 	}

@@ -37,11 +37,11 @@ func dialBad(t testing.TB, target netip.AddrPort, from string) *badPeer {
 	if err := c.SetDeadline(time.Now().Add(50 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &badPeer{c, session}
+	return &badPeer{c, testID}
 }
 
 // open asks for spec, which may be any JSON, up to READY.

@@ -174,23 +174,6 @@ func leaves(path string, v any) (all []string) {
 	return all
 }
 
-// Thousands of flows that each say something else take no more than one.
-func TestFlowsThatAllSayMore(t *testing.T) {
-	out := measurement.Outcome{Effective: map[string]string{}}
-	var facts []string
-	for i := range 10_000 {
-		effective := map[string]string{"everywhere": fmt.Sprint(strings.Repeat("x", 150), i)}
-		for k := range 20 {
-			effective[fmt.Sprint("setting ", i, k)] = "on"
-			facts = appendNew(facts, fmt.Sprint("fact ", i, k))
-		}
-		addEffective(&out, effective)
-	}
-	if len(facts) > mostFacts || len(out.Effective) > mostEffective || len(out.Effective["everywhere"]) > longestEffective+3 {
-		t.Errorf("%d facts, %d settings, one of %d bytes", len(facts), len(out.Effective), len(out.Effective["everywhere"]))
-	}
-}
-
 // FuzzOutcome holds the same of any message.
 func FuzzOutcome(f *testing.F) {
 	for i, kind := range believedKinds {

@@ -5,29 +5,18 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
 )
 
-// Bounds of what a spec may ask at all; a server's own limits may be tighter.
 const (
-	MaxFlows    = 10_000
-	MaxDuration = 24 * time.Hour // of each of the parts of a test
-	MaxPairs    = 1000
-)
-
-const (
-	maxMessageBytes = 1 << 20
-	maxDatagram     = 65507 // the largest UDP payload over IPv4
-	maxBufferBytes  = 1 << 30
-	maxInFlight     = 4096
-	maxRate         = 1e13 // bit/s, far beyond any link
-	maxRequests     = 1e7  // per second
-	maxFilePath     = 1024
-	maxKernelName   = 15
+	maxBufferBytes = 1 << 30
+	maxRate        = 1e13 // bit/s, far beyond any link
+	maxRequests    = 1e7  // per second
+	maxFilePath    = 1024
+	maxKernelName  = 15
 )
 
 // checkSpec refuses what no end could do, or could be made to suffer from. It

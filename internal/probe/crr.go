@@ -41,7 +41,7 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 	if req.Spec.SourcePort != 0 {
 		return measurement.Outcome{}, errors.New("a crr test cannot keep to a source port: each connection needs one of its own")
 	}
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -52,7 +52,7 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 		t.threads, giveBack = takeThreads(req.Spec.Flows)
 		defer giveBack()
 	}
-	if t.controls, err = connectControls(ctx, req, session); err != nil {
+	if t.controls, err = connectControls(ctx, req, testID); err != nil {
 		return measurement.Outcome{}, err
 	}
 	dialing, halt := context.WithCancel(ctx)
@@ -173,9 +173,9 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": scheduling(t.threads)},
 		Facts:     slices.Concat(server.report.Facts, t.backends()),
 	}
-	addPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
-	addPercentiles(out.Metrics, "transaction", whole, 50, 99)
-	addPercentiles(out.Metrics, "close", y.closing.Distribution(), 50)
+	latency.AddPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
+	latency.AddPercentiles(out.Metrics, "transaction", whole, 50, 99)
+	latency.AddPercentiles(out.Metrics, "close", y.closing.Distribution(), 50)
 	if y.failed > 0 {
 		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed beside %d that were served; the first: %v", y.failed, n, y.failure))
 	}

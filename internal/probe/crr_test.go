@@ -47,11 +47,11 @@ func TestRunCRR(t *testing.T) {
 // transactionOf opens a crr test and returns the cookie of its connections.
 func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *link {
 	t.Helper()
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, session, 0)
+	l, err := connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (c *crrControl) end(deadline time.Time) error {
 
 // connectControls opens a control connection with every server that the test's
 // transactions may reach.
-func connectControls(ctx context.Context, req Request, session string) (all []*crrControl, err error) {
+func connectControls(ctx context.Context, req Request, testID string) (all []*crrControl, err error) {
 	defer func() {
 		if err != nil {
 			closeControls(all)
@@ -56,7 +56,7 @@ func connectControls(ctx context.Context, req Request, session string) (all []*c
 		}
 	}()
 	one := func(ctx context.Context) (*crrControl, error) {
-		l, err := connect(ctx, req, session, 0)
+		l, err := connect(ctx, req, testID, 0)
 		return &crrControl{link: l}, err
 	}
 	first, err := one(ctx)

@@ -12,6 +12,8 @@ const (
 	datagramKind     = protocol.CookieBytes
 	datagramSequence = 20
 	datagramBytes    = 24
+	// dataBytes is the header of datagramData and datagramFollower.
+	dataBytes = 32
 
 	datagramEcho    = 0 // answered with its first 24 bytes, so that the client sees a TTL
 	datagramRequest = 1 // answered with as many bytes as the test's spec says
@@ -21,6 +23,8 @@ const (
 	datagramMirror  = 5 // of an mtu test, answered with as many bytes
 	// datagramFollower is of a udp test, behind a datagramData in a large buffer.
 	datagramFollower = 6
+
+	maxDatagram = 65507 // the largest UDP payload over IPv4
 )
 
 func putDatagram(b, cookie []byte, kind byte) {

@@ -107,11 +107,11 @@ func bytesOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) int64 {
 	t.Helper()
 	p, addr := startProxy(t, target, 1<<60, false)
 	defer p.close()
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := connect(testContext(t), Request{ID: "cut", Spec: spec.Defaults(), Target: addr, Token: testToken}, session, 0)
+	l, err := connect(testContext(t), Request{ID: "cut", Spec: spec.Defaults(), Target: addr, Token: testToken}, testID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,11 +73,11 @@ func runFTP(ctx context.Context, req Request, progress func(measurement.Progress
 
 // open opens the test at this project's server, which says where its FTP server is.
 func (t *ftpTest) open(ctx context.Context) (protocol.FTP, error) {
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		return protocol.FTP{}, err
 	}
-	if t.link, err = connect(ctx, t.req, session, 0); err != nil {
+	if t.link, err = connect(ctx, t.req, testID, 0); err != nil {
 		return protocol.FTP{}, err
 	}
 	t.control = wire{Conn: t.link.conn, deadline: time.Now().Add(MaxDuration + grace)}

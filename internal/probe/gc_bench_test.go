@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/sampling"
 )
 
@@ -35,7 +36,7 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 					b.Fatal(err)
 				}
 				for _, p := range []float64{50, 99, 99.9} {
-					v, ok := percentile(*out.Latency, p)
+					v, ok := latency.Percentile(*out.Latency, p)
 					if !ok {
 						b.Fatalf("%d round trips are too few for p%v", out.Latency.Samples, p)
 					}

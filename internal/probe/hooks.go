@@ -16,3 +16,9 @@ type hooks struct {
 	capacity int
 	samples  func(start time.Time, kept []sample)
 }
+
+// sample is what became of one request.
+type sample struct {
+	intended time.Duration // since the loop's start
+	rtt      time.Duration // below 0: lost
+}

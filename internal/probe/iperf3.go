@@ -28,7 +28,7 @@ func (s *Server) newIPerf3Server() *iperf3.Server {
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
 		OnTest: func(e iperf3.Event) { s.notify(iperf3Event(e)) },
 		Count: func(sends bool, moved func() int64) func() {
-			return (&meter{counts: s.counts}).add(sends, moved)
+			return s.counts.newMeter().add(sends, moved)
 		},
 	})
 }

@@ -39,7 +39,7 @@ func newSession() (string, error) {
 
 // connect dials, proves the token and opens flow number flow of a test. The
 // options of the spec are set before the handshake of TCP, which they shape.
-func connect(ctx context.Context, req Request, session string, flow int) (*link, error) {
+func connect(ctx context.Context, req Request, testID string, flow int) (*link, error) {
 	op := fmt.Sprintf("connect to %s", req.Target)
 	var refused error
 	d := dialer(req, flow, &refused)
@@ -51,7 +51,7 @@ func connect(ctx context.Context, req Request, session string, flow int) (*link,
 		return nil, failure(op, explainDial(err, req.Spec.SourcePort+flow))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	l, err := open(c.(*net.TCPConn), req, session, flow)
+	l, err := open(c.(*net.TCPConn), req, testID, flow)
 	if !stop() && err == nil {
 		err = errors.Join(ctx.Err(), l.conn.Abort())
 	}
@@ -71,11 +71,11 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-func open(c *net.TCPConn, req Request, session string, flow int) (*link, error) {
+func open(c *net.TCPConn, req Request, testID string, flow int) (*link, error) {
 	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
-	id := protocol.Identity{Session: session, Test: req.ID, Flow: flow}
+	id := protocol.Identity{Session: testID, Test: req.ID, Flow: flow}
 	if err := protocol.ClientHandshake(c, req.Token, id); err != nil {
 		return nil, err
 	}

@@ -180,7 +180,7 @@ func (t *loadTest) outcome() (measurement.Outcome, error) {
 		"load_bits_per_second":      t.load.Metrics["goodput_bits_per_second"],
 		"loss_fraction":             float64(lost) / float64(lost+len(rtts)),
 	}
-	addPercentiles(out.Metrics, "loaded_rtt", loaded, 99)
+	latency.AddPercentiles(out.Metrics, "loaded_rtt", loaded, 99)
 	out.Latency, out.IdleLatency = &loaded, t.idle.Latency
 	for k, v := range t.probe.Effective {
 		if _, taken := out.Effective[k]; !taken {

@@ -201,20 +201,6 @@ func TestStreamLoopsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// The bins of all connections together are bounded, and each keeps enough of
-// them to find the end of the warm-up.
-func TestBinsOfManyFlows(t *testing.T) {
-	for _, flows := range []int{1, 64, 100, 1000, MaxFlows} {
-		for _, direction := range []measurement.Direction{measurement.Send, measurement.Both} {
-			spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: measurement.SecondsOf(MaxDuration), MaxWarmup: measurement.SecondsOf(MaxDuration)}
-			n, width := binsOf(spec)
-			if n*connections(spec) > max(maxTestBins, leastBins*connections(spec)) || n > maxBins || n < 50 || time.Duration(n)*width < planned(spec) {
-				t.Errorf("%d flows %s: %d bins of %v", flows, direction, n, width)
-			}
-		}
-	}
-}
-
 func TestChooseWindow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const width = 10 * time.Millisecond
@@ -258,32 +244,6 @@ func TestChooseWindow(t *testing.T) {
 		w := chooseWindow(make([]float64, n), width, spec)
 		if w.first < 0 || w.last > n || w.first >= w.last {
 			t.Fatalf("%+v: window %+v of %d bins", spec, w, n)
-		}
-	}
-}
-
-func TestBinsOf(t *testing.T) {
-	for _, c := range []struct {
-		spec  measurement.Spec
-		n     int
-		width time.Duration
-	}{
-		{measurement.Spec{Duration: 1, MaxWarmup: 0.3}, 130, 10 * time.Millisecond},
-		{measurement.Spec{Duration: 0.015}, 2, 10 * time.Millisecond},
-		{measurement.Spec{Duration: 200}, 20_000, 10 * time.Millisecond},
-		{measurement.Spec{Duration: 201}, 10_050, 20 * time.Millisecond},
-		{measurement.Spec{Duration: 3600}, 20_000, 180 * time.Millisecond},
-	} {
-		if n, width := binsOf(c.spec); n != c.n || width != c.width {
-			t.Errorf("%v: %d bins of %v, want %d of %v", c.spec, n, width, c.n, c.width)
-		}
-	}
-}
-
-func TestRangeOf(t *testing.T) {
-	for _, c := range [][3]string{{"5", "5", "5"}, {"5", "9", "5..9"}, {"5..9", "2", "2..9"}, {"cubic", "bbr", "cubic, bbr"}, {"cubic, bbr", "bbr", "cubic, bbr"}} {
-		if got := rangeOf(c[0], c[1]); got != c[2] {
-			t.Errorf("%s and %s: %s, want %s", c[0], c[1], got, c[2])
 		}
 	}
 }

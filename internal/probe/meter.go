@@ -5,37 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// Stats is what a server has done since it began, and does.
-type Stats struct {
-	// Used of Limits is what the tests in progress take at most, of so many Clients.
-	Used, Limits admission.Cost
-	Clients      int
-	// Waiting are the connections that have not said yet what they want; PushedOut
-	// were ended because too many did.
-	Waiting   int
-	PushedOut uint64
-	// Began counts tests by their kind, Refused what was refused or failed, by its
-	// reason.
-	Began   map[measurement.Kind]uint64
-	Refused map[string]uint64
-	// ReceivedBytes and SentBytes are payload of tests.
-	ReceivedBytes, SentBytes int64
-}
-
-// Stats may be called at any time.
-func (s *Server) Stats() Stats {
-	out := s.counts.stats()
-	out.Limits = s.budget.Limits()
-	out.Used, out.Clients = s.budget.Used()
-	out.Waiting, out.PushedOut = s.door.Waiting()
-	return out
-}
-
-// counts are those of a server. The lock is that of all its meters too, so that the
+// counts are what a server has done since it began. The lock is that of all its meters too, so that the
 // bytes of a connection that ends are counted once at any moment.
 type counts struct {
 	mu             sync.Mutex
@@ -61,10 +34,20 @@ func (c *counts) refuse(reason string) {
 	c.refused[reason]++
 }
 
-func (c *counts) stats() Stats {
+// totals are what was counted up to a moment.
+type totals struct {
+	Began                    map[measurement.Kind]uint64
+	Refused                  map[string]uint64
+	ReceivedBytes, SentBytes int64 // of payload
+}
+
+// newMeter is for one test.
+func (c *counts) newMeter() *meter { return &meter{counts: c} }
+
+func (c *counts) totals() totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := Stats{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
+	out := totals{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
 	for g := range c.running {
 		n := g.moved()
 		if g.sends {

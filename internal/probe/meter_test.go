@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // A test that moves more than it may, or next to nothing, is ended with the reason;
@@ -15,34 +13,34 @@ import (
 func TestMeter(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		spec  measurement.Spec
+		least int64
 		limit float64 // bit/s
 		// moved are bytes in each second, from the first on.
 		moved func(second int) int64
 		want  string
 		after time.Duration
 	}{
-		{"as fast as may be", measurement.Spec{Kind: measurement.TCP}, 8e6, func(int) int64 { return 1e6 }, "", 0},
-		{"a first burst", measurement.Spec{Kind: measurement.TCP}, 8e6, func(s int) int64 { return map[bool]int64{true: 2e6, false: 1e6}[s == 0] }, "", 0},
-		{"too fast", measurement.Spec{Kind: measurement.TCP}, 8e6, func(int) int64 { return 2e6 }, "limit: the test moved 16.0 Mbit/s", 2 * time.Second},
-		{"too fast later", measurement.Spec{Kind: measurement.TCP}, 8e6, func(s int) int64 { return map[bool]int64{true: 1e6, false: 5e6}[s < 60] }, "limit:", 61 * time.Second},
-		{"no bound", measurement.Spec{Kind: measurement.TCP}, 0, func(int) int64 { return 1e12 }, "", 0},
-		{"a byte now and then", measurement.Spec{Kind: measurement.TCP}, 0, func(int) int64 { return 20 }, "timeout: 2400 bytes moved in 2m0s, and 120000 are", stillTime},
-		{"where the rate is bounded, too", measurement.Spec{Kind: measurement.TCP}, 8e6, func(int) int64 { return 20 }, "timeout:", stillTime},
-		{"an outage shorter than that", measurement.Spec{Kind: measurement.TCP}, 0, func(s int) int64 { return map[bool]int64{true: 0, false: 1e6}[s > 130 && s < 230] }, "", 0},
-		{"slow as asked", measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 1000}, 0, func(int) int64 { return 120 }, "", 0},
-		{"slower than asked", measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 1e6}, 0, func(int) int64 { return 120 }, "timeout:", stillTime},
-		{"an answer now and then", measurement.Spec{Kind: measurement.RR}, 0, func(s int) int64 { return map[bool]int64{true: 1, false: 0}[s%100 == 0] }, "", 0},
-		{"no answer", measurement.Spec{Kind: measurement.RR}, 0, func(int) int64 { return 0 }, "timeout:", stillTime},
-		{"seldom asked", measurement.Spec{Kind: measurement.RR, RequestsPerSecond: 0.001}, 0, func(int) int64 { return 0 }, "", 0},
-		{"looks for the MTU", measurement.Spec{Kind: measurement.MTU}, 0, func(int) int64 { return 0 }, "", 0},
+		{"as fast as may be", leastAtRate(0), 8e6, func(int) int64 { return 1e6 }, "", 0},
+		{"a first burst", leastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 2e6, false: 1e6}[s == 0] }, "", 0},
+		{"too fast", leastAtRate(0), 8e6, func(int) int64 { return 2e6 }, "limit: the test moved 16.0 Mbit/s", 2 * time.Second},
+		{"too fast later", leastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 1e6, false: 5e6}[s < 60] }, "limit:", 61 * time.Second},
+		{"no bound", leastAtRate(0), 0, func(int) int64 { return 1e12 }, "", 0},
+		{"a byte now and then", leastAtRate(0), 0, func(int) int64 { return 20 }, "timeout: 2400 bytes moved in 2m0s, and 120000 are", stillTime},
+		{"where the rate is bounded, too", leastAtRate(0), 8e6, func(int) int64 { return 20 }, "timeout:", stillTime},
+		{"an outage shorter than that", leastAtRate(0), 0, func(s int) int64 { return map[bool]int64{true: 0, false: 1e6}[s > 130 && s < 230] }, "", 0},
+		{"slow as asked", leastAtRate(1000), 0, func(int) int64 { return 120 }, "", 0},
+		{"slower than asked", leastAtRate(1e6), 0, func(int) int64 { return 120 }, "timeout:", stillTime},
+		{"an answer now and then", leastExchanges(0), 0, func(s int) int64 { return map[bool]int64{true: 1, false: 0}[s%100 == 0] }, "", 0},
+		{"no answer", leastExchanges(0), 0, func(int) int64 { return 0 }, "timeout:", stillTime},
+		{"seldom asked", leastExchanges(0.001), 0, func(int) int64 { return 0 }, "", 0},
+		{"looks for the MTU", 0, 0, func(int) int64 { return 0 }, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var moved atomic.Int64
-				m := meter{counts: newCounts()}
+				m := newCounts().newMeter()
 				began, said, after := time.Now(), "", time.Duration(0)
-				m.watch(c.limit, kinds[c.spec.Kind].leastBytes(c.spec), func(err error) {
+				m.watch(c.limit, c.least, func(err error) {
 					if said != "" {
 						t.Error("a test is ended twice")
 					}
@@ -60,7 +58,7 @@ func TestMeter(t *testing.T) {
 				if c.want == "" && said != "" || !strings.HasPrefix(said, c.want) || after != c.after {
 					t.Errorf("after %v: %q, want %q after %v", after, said, c.want, c.after)
 				}
-				if got := m.counts.stats().ReceivedBytes; got != moved.Load() {
+				if got := m.counts.totals().ReceivedBytes; got != moved.Load() {
 					t.Errorf("%d bytes are counted of %d", got, moved.Load())
 				}
 			})

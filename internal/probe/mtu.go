@@ -121,11 +121,11 @@ type mtuTest struct {
 }
 
 func runMTU(ctx context.Context, req Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	l, err := connect(ctx, req, session, 0)
+	l, err := connect(ctx, req, testID, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}

@@ -20,7 +20,6 @@ const (
 	dataPhase    = protocol.CookieBytes + 1
 	dataSequence = protocol.CookieBytes + 2
 	dataTime     = 24
-	dataBytes    = 32
 
 	maxSequence = 1<<48 - 1
 )

@@ -100,7 +100,7 @@ func (t *packetTest) close() {
 
 // connect opens every flow, TCP first, and prepares its loop.
 func (t *packetTest) connect(ctx context.Context) error {
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t *packetTest) connect(ctx context.Context) error {
 	group.SetLimit(connectAtOnce)
 	for i := range t.flows {
 		group.Go(func() error {
-			l, err := connect(ctx, t.req, session, i)
+			l, err := connect(ctx, t.req, testID, i)
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package probe
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -169,13 +168,13 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	ctx := testContext(t)
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-		session, err := newSession()
+		testID, err := newSession()
 		if err != nil {
 			t.Fatal(err)
 		}
 		spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, Direction: direction, PacketBytes: 500, RateBitsPerSecond: 1e6}.Defaults()
 		req := Request{Spec: spec, Target: target, Token: testToken}
-		l, err := connect(ctx, req, session, 0)
+		l, err := connect(ctx, req, testID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,45 +210,6 @@ func TestCancelPackets(t *testing.T) {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
-	}
-}
-
-// The server connects to an address only when its hello has the cookie, comes
-// from the client's address, and names a flow that waits.
-func TestFirstPacketOfAFlow(t *testing.T) {
-	client := netip.MustParseAddrPort("192.0.2.1:1000")
-	test := &session{Client: client.Addr(), Cookie: [protocol.CookieBytes]byte{1}}
-	flows := newUDPFlows()
-	number, from, forget := flows.expect(test)
-	hello := func(cookie []byte, number uint32) []byte {
-		p := make([]byte, datagramBytes)
-		putDatagram(p, cookie, datagramHello)
-		binary.BigEndian.PutUint32(p[datagramSequence:], number)
-		return p
-	}
-	came := func() bool {
-		select {
-		case <-from:
-			return true
-		default:
-			return false
-		}
-	}
-	flows.arrived(hello(make([]byte, protocol.CookieBytes), number), client)
-	flows.arrived(hello(test.Cookie[:], number+1), client)
-	flows.arrived(hello(test.Cookie[:], number), netip.MustParseAddrPort("192.0.2.2:1000"))
-	if came() {
-		t.Error("a hello that should not count did")
-	}
-	flows.arrived(hello(test.Cookie[:], number), client)
-	flows.arrived(hello(test.Cookie[:], number), client) // a copy must not block
-	if !came() || came() {
-		t.Error("the hello did not count once")
-	}
-	forget()
-	flows.arrived(hello(test.Cookie[:], number), client)
-	if came() {
-		t.Error("a flow that no longer waits was told")
 	}
 }
 

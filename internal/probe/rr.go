@@ -21,11 +21,11 @@ import (
 const defaultTimeout = 500 * time.Millisecond
 
 func runRR(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	l, err := connect(ctx, req, session, 0)
+	l, err := connect(ctx, req, testID, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -256,7 +256,7 @@ func (t *rrTest) addWakeup(out *measurement.Outcome) {
 		if r == nil {
 			continue
 		}
-		if v, ok := percentile(r.Distribution(), 50); ok {
+		if v, ok := latency.Percentile(r.Distribution(), 50); ok {
 			out.Metrics[name] = v
 		}
 	}

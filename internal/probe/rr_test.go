@@ -15,7 +15,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
-	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -178,7 +177,7 @@ func TestOpenLoopHidesNoStall(t *testing.T) {
 	}
 	// Of the requests, 300 were due in the stall, and the median of those waited
 	// for at least half of it: 15 % of all were slower than that.
-	if v, ok := percentile(d, 90); !ok || v < (stall/2).Seconds() {
+	if v, ok := latency.Percentile(d, 90); !ok || v < (stall/2).Seconds() {
 		t.Errorf("p90 is %v s after a stall of %v: %+v", v, stall, d.Percentiles)
 	}
 	if d.Max < measurement.SecondsOf(stall)*9/10 {
@@ -310,7 +309,7 @@ func TestOverloadIsSaid(t *testing.T) {
 // connected is a detached UDP socket towards an address.
 func connected(t *testing.T, to netip.AddrPort) *sockets.Conn {
 	t.Helper()
-	c, err := dialUDP(t.Context(), Request{Target: to}, protocol.Ready{})
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,12 +46,6 @@ type slot struct {
 	intended, sent time.Duration // since START
 }
 
-// sample is what became of one request.
-type sample struct {
-	intended time.Duration // since the loop's start
-	rtt      time.Duration // below 0: lost
-}
-
 // pipeline keeps up to limit requests in flight. With a period it is an open
 // loop: requests leave at their intended times, whether or not responses came,
 // and each one's latency counts from that time, so that neither a stall of the

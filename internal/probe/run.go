@@ -9,6 +9,9 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
+// MaxPairs is how many pairs of hosts may do one test at the same time.
+const MaxPairs = 1000
+
 // Run does one test from this host and returns what both ends brought back.
 // It ends by its own deadline whatever the other end does. Progress, which may
 // be nil, is called from one goroutine at a time and never after Run returned.
@@ -42,7 +45,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		out, err := k.run(ctx, req, progress)
 		return out, failure(op, err)
 	}
-	if err := k.enoughDescriptors(req.Spec); err != nil {
+	if err := enoughDescriptors(k, req.Spec); err != nil {
 		return measurement.Outcome{}, err
 	}
 	grace := grace
@@ -60,7 +63,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 
 // enoughDescriptors says beforehand that a test needs more open files than
 // this process may have.
-func (k kind) enoughDescriptors(spec measurement.Spec) error {
+func enoughDescriptors(k kind, spec measurement.Spec) error {
 	const others = 64 // standard files, control sockets, samplers
 	need := others
 	if k.files != nil {

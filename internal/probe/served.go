@@ -19,7 +19,7 @@ type session struct {
 	Cookie [protocol.CookieBytes]byte
 	// Threaded says that its flows may have a thread each.
 	Threaded bool
-	Meter    meter
+	Meter    *meter
 	// State is what its kind of test keeps.
 	State any
 	// sampled says that one of its connections samples the host.

@@ -99,12 +99,12 @@ func (t *tcpTest) note(facts ...string) { t.facts = appendNew(t.facts, facts...)
 
 // connect opens every flow before any may send.
 func (t *tcpTest) connect(ctx context.Context) error {
-	session, err := newSession()
+	testID, err := newSession()
 	if err != nil {
 		return err
 	}
 	one := func(ctx context.Context, i int) error {
-		l, err := connect(ctx, t.req, session, i)
+		l, err := connect(ctx, t.req, testID, i)
 		if err == nil {
 			t.flows[i] = &flow{link: l, number: i}
 		}

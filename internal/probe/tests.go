@@ -84,7 +84,7 @@ func (s *Server) begin(key testKey, spec measurement.Spec) (*test, error) {
 	}
 	kind := kinds[spec.Kind]
 	t := &test{
-		session: session{ID: key.id, Client: key.client, Spec: spec, Meter: meter{counts: s.counts}},
+		session: session{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.newMeter()},
 		kind:    kind, here: make([]uint64, (connections(spec)+63)/64),
 		guards: map[*guard]struct{}{}, began: time.Now(), end: func() error { return nil },
 	}

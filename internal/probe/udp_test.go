@@ -48,11 +48,11 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 func TestUDPAnswersOnlyTests(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	open := func(spec measurement.Spec) *link {
-		session, err := newSession()
+		testID, err := newSession()
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, session, 0)
+		l, err := connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,3 @@
-// Package probe measures a path between this host and a cooperating server:
-// bulk TCP throughput as the receiver confirmed it and request/response
-// latency. Ping and trace, which need no server, live below it and are
-// reached through the same Run. Both ends of every method are here, so that
-// `hopbench serve`, `hopbench test` and the agents of a lab share one code.
 package probe
 
 import (
@@ -38,7 +33,8 @@ type Request struct {
 	// returned, and ends with its error.
 	Prepared func(context.Context) error `json:"-"`
 
-	hooks *hooks // of a test that is part of another; may be nil
+	// hooks are of a test that is part of another; they may be nil.
+	hooks *hooks `json:"-"`
 }
 
 // AwaitCommonStart waits until the test may start.
