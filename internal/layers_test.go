@@ -21,6 +21,8 @@ var layers = [][]string{
 	{"internal/runner", "internal/report"},
 	{"internal/lab", "internal/agent", "internal/store", "internal/metrics"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
+	{"internal/probe/datagram"},
+	{"internal/probe/session"},
 	{"internal/probe/host"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/tcpinfo"},

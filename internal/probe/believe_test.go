@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -18,15 +19,15 @@ import (
 // sent or received a little.
 func outcomeOf(t testing.TB, udp *sockets.Conn, kind measurement.Kind, d measurement.Direction, payload []byte) (out measurement.Outcome, err error) {
 	spec := measurement.Spec{Kind: kind, Direction: d, Duration: 0.03, MaxWarmup: 0.01, PacketBytes: 500, CopyPayload: true, FileBytes: 900}.Defaults()
-	req := Request{Spec: spec, Target: netip.MustParseAddrPort("127.0.0.1:9")}
+	req := session.Request{Spec: spec, Target: netip.MustParseAddrPort("127.0.0.1:9")}
 	address := "127.0.0.1:9"
-	l := &link{local: address, remote: address, ready: protocol.Ready{Client: address, Server: address}}
+	l := &session.Link{Local: address, Remote: address, Ready: protocol.Ready{Client: address, Server: address}}
 	decode := func(kind protocol.Type, v any) {
 		if err == nil {
 			err = protocol.Decode(kind, payload, kind, v)
 		}
 	}
-	bins, width := binsOf(spec)
+	bins, width := session.BinsOf(spec)
 	switch {
 	case kind == measurement.FTP:
 		test := &ftpTest{req: req, spec: spec, link: l, client: &ftp.Client{}, started: time.Now()}
@@ -44,14 +45,14 @@ func outcomeOf(t testing.TB, udp *sockets.Conn, kind measurement.Kind, d measure
 		}
 		return test.outcome(result, nil, 0), nil
 	case kind == measurement.TCP:
-		f := &flow{link: l}
+		f := &flow{Link: l}
 		if d == measurement.Send {
 			f.send = &sender{}
 			f.send.sent.Store(9000)
 			f.sent.Bytes = 9000
 			decode(protocol.TypeReceived, &f.received)
 		} else {
-			f.receive = newReceiver(wire{}, spec, nil)
+			f.receive = newReceiver(session.ControlConn{}, spec, nil)
 			f.receive.bins[0] = 4000
 			f.receive.count.Store(4000)
 			decode(protocol.TypeSent, &f.sent)
@@ -61,7 +62,7 @@ func outcomeOf(t testing.TB, udp *sockets.Conn, kind measurement.Kind, d measure
 		}
 		return (&tcpTest{req: req, flows: []*flow{f}}).outcome(nil, 0)
 	}
-	f := &packetFlow{link: l, udp: udp}
+	f := &packetFlow{Link: l, udp: udp}
 	if d == measurement.Send {
 		f.send = &packetSender{size: 500}
 		f.send.sent.Store(20)
@@ -84,7 +85,7 @@ func outcomeOf(t testing.TB, udp *sockets.Conn, kind measurement.Kind, d measure
 // honest is a message that a client believes in such a test.
 func honest(kind measurement.Kind, d measurement.Direction) any {
 	spec := measurement.Spec{Kind: kind, Direction: d, Duration: 0.03, MaxWarmup: 0.01}.Defaults()
-	bins, width := binsOf(spec)
+	bins, width := session.BinsOf(spec)
 	host := &protocol.HostSeries{
 		Host: "far", CPUs: 2, At: []float64{0, 1}, Busy: []float64{0, 1}, SoftIRQ: []float64{0, 0.1}, Total: []float64{0, 2},
 		Busiest: [][]float64{{0, 0.9}}, Switches: []float64{0, 100}, DropsCounted: true, Drops: []measurement.Drop{{Place: "eth0", Packets: 2}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
@@ -38,8 +39,8 @@ func (b *bulk) close() error {
 
 // newSender makes the sending side of flow number flow on a socket that is
 // prepared, for how the payload is sent may depend on its congestion control.
-func (b *bulk) newSender(w wire, spec measurement.Spec, flow int) (*sender, error) {
-	s := &sender{wire: w, payload: b.payload}
+func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int) (*sender, error) {
+	s := &sender{ControlConn: w, payload: b.payload}
 	if !sendsPiped(spec, w.CongestionControl()) {
 		return s, nil
 	}
@@ -48,7 +49,7 @@ func (b *bulk) newSender(w wire, spec measurement.Spec, flow int) (*sender, erro
 	case err == nil:
 		s.payload = piped
 	case spec.SendMethod == measurement.SendZerocopy:
-		return nil, &Error{Op: "prepare to send without a copy", Reason: Unsupported, Err: err}
+		return nil, &session.Error{Op: "prepare to send without a copy", Reason: session.Unsupported, Err: err}
 	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
 		s.facts = []string{fmt.Sprintf("the sender copied the payload: %v", err)}
 	}
@@ -79,10 +80,10 @@ func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*socke
 		}
 		b.piped = made
 	}
-	if sharesPoller(spec) {
+	if session.SharesPoller(spec) {
 		return b.piped, conn.SharePipe(b.piped, flow)
 	}
-	return b.piped, conn.TakePipe(b.piped, flow, connections(spec))
+	return b.piped, conn.TakePipe(b.piped, flow, session.Connections(spec))
 }
 
 // buffer is what flow number flow receives into. Nobody reads it. Bytes that
@@ -90,12 +91,12 @@ func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*socke
 // per processor where there are many flows, since only so many system calls
 // that write to it can be in progress.
 func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byte {
-	size := max(copyBytes/connections(spec), leastCopyBytes)
+	size := max(copyBytes/session.Connections(spec), leastCopyBytes)
 	discards := conn.DiscardsInKernel() && !spec.CopyPayload
 	switch {
 	case discards:
 		size = discardBytes
-	case !sharesPoller(spec):
+	case !session.SharesPoller(spec):
 		return make([]byte, size)
 	case !conn.DiscardsInKernel():
 		// The race detector watches writes through the runtime's poller.
@@ -122,26 +123,26 @@ const (
 // watchFlow samples a flow from start on, for rtts too where it is not nil. One of few
 // flows has a goroutine that does; many are sampled by who sends.
 func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *tcpinfo.RTTMeter) *tcpinfo.Sampler {
-	if !sharesPoller(spec) {
+	if !session.SharesPoller(spec) {
 		return tcpinfo.Start(conn, start, spec.Flows, rtts)
 	}
-	limit := min(max(manySamples/connections(spec), fewSamples), 20)
-	return tcpinfo.New(conn, start, limit, planned(spec)/time.Duration(limit), rtts)
+	limit := min(max(manySamples/session.Connections(spec), fewSamples), 20)
+	return tcpinfo.New(conn, start, limit, session.Planned(spec)/time.Duration(limit), rtts)
 }
 
 // effectOf describes how an end moved the bytes of a flow.
 func effectOf(conn *sockets.Conn) map[string]string {
-	e := map[string]string{"flow_scheduling": scheduling(!conn.Attached())}
-	setBytes(e, "dscp", conn.DSCP())
+	e := map[string]string{"flow_scheduling": session.Scheduling(!conn.Attached())}
+	session.SetBytes(e, "dscp", conn.DSCP())
 	return e
 }
 
 func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 	e := effectOf(r.Conn)
 	e["receive_method"], e["receive_wait"] = r.method(), r.ReceiveWait()
-	setBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
+	session.SetBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
 	if spec.WindowBytes > 0 {
-		setBytes(e, "window_clamp_bytes", r.WindowClamp())
+		session.SetBytes(e, "window_clamp_bytes", r.WindowClamp())
 	}
 	return e
 }
@@ -154,13 +155,13 @@ func senderFacts(s *sender, spec measurement.Spec) []string {
 func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 	e := effectOf(s.Conn)
 	e["send_method"] = s.payload.Method()
-	setBytes(e, "send_page_bytes", s.payload.PageBytes())
+	session.SetBytes(e, "send_page_bytes", s.payload.PageBytes())
 	if cc := s.CongestionControl(); cc != "" {
 		e["congestion_control"] = cc
 	}
-	setBytes(e, "send_buffer_bytes", s.SendBuffer())
-	setBytes(e, "mss_bytes", s.MSS())
-	if s.behind && !s.Attached() { // a server may have had no thread for it
+	session.SetBytes(e, "send_buffer_bytes", s.SendBuffer())
+	session.SetBytes(e, "mss_bytes", s.MSS())
+	if s.Behind && !s.Attached() { // a server may have had no thread for it
 		e["send_nice"] = strconv.Itoa(sockets.SendersNice)
 	}
 	if spec.MPTCP {

@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -20,7 +21,7 @@ import (
 // connection is one that was accepted; order is its place among them.
 type connection struct {
 	*net.TCPConn
-	guard *guard
+	guard *session.Guard
 	guest *admission.Guest
 	order uint64
 	log   *slog.Logger
@@ -29,7 +30,7 @@ type connection struct {
 // serveConn does one connection's part of a test. Whatever goes wrong in it, also a
 // panic, ends this connection alone.
 func (s *Server) serveConn(c *connection) {
-	c.guard.until(time.Now().Add(handshakeTimeout))
+	c.guard.Until(time.Now().Add(session.HandshakeTimeout))
 	c.log = s.log.With("client", c.RemoteAddr().String())
 	s.conclude(c, admission.Contain(func() error {
 		open, err := s.converse(c)
@@ -44,22 +45,22 @@ func (s *Server) serveConn(c *connection) {
 func (s *Server) conclude(c *connection, err error) {
 	log := c.log
 	said := func() string { return printable.Line(err.Error(), longestError) }
-	if err := ignoreClosed(c.Close()); err != nil {
+	if err := session.IgnoreClosed(c.Close()); err != nil {
 		log.Info("close", "error", err)
 	}
-	if why := c.guard.halted(); why != nil && isLost(err) {
+	if why := c.guard.Halted(); why != nil && session.IsLost(err) {
 		err = why
 	}
 	panicked, ok := errors.AsType[*admission.Panic](err)
 	switch {
 	case ok:
-		s.counts.refuse("panic")
+		s.counts.Refuse("panic")
 		log.Error("connection failed", "error", said(), "stack", string(panicked.Stack))
 	case err == nil || errors.Is(err, io.EOF):
-	case isLost(err):
+	case session.IsLost(err):
 		log.Info("client vanished", "error", said())
 	default:
-		s.counts.refuse(refusedFor(err))
+		s.counts.Refuse(session.RefusedFor(err))
 		log.Warn("connection failed", "error", said())
 	}
 }
@@ -78,7 +79,7 @@ func (s *Server) converse(c *connection) (*request, error) {
 		return nil, s.serveIPerf3(c, first)
 	}
 	open := &request{}
-	err = aside(func() (err error) {
+	err = session.OnFreshStack(func() (err error) {
 		open.id, open.Open, err = s.handshake(c, first)
 		return err
 	})
@@ -92,7 +93,7 @@ func (s *Server) converse(c *connection) (*request, error) {
 // firstByte reads the byte that tells which protocol a client speaks. It
 // begins the time in which the client has to say what it wants.
 func firstByte(c *net.TCPConn) (byte, error) {
-	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(session.HandshakeTimeout)); err != nil {
 		return 0, err
 	}
 	var b [1]byte
@@ -105,7 +106,7 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 	var open protocol.Open
 	if err := protocol.ReadPreface(io.MultiReader(bytes.NewReader([]byte{first}), c)); err != nil {
 		if errors.Is(err, protocol.ErrTransaction) {
-			return protocol.Identity{}, open, s.transactions.serveTransaction(c.TCPConn)
+			return protocol.Identity{}, open, s.transactions.ServeTransaction(c.TCPConn)
 		}
 		var version *protocol.VersionError
 		if errors.As(err, &version) {
@@ -122,7 +123,7 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 		return id, open, err
 	}
 	if err := s.allow(open.Spec, id.Flow); err != nil {
-		return id, open, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return id, open, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
 	return id, open, nil
 }
@@ -131,20 +132,20 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 // others are doing. Its error is ready to be sent.
 func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := checkSpec(spec); err != nil {
-		return refusal(Protocol, "%v", err)
+		return session.Refusal(session.Protocol, "%v", err)
 	}
 	kind := kinds[spec.Kind]
-	if spec.Tool != measurement.Native || kind.serve == nil {
-		return refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
+	if spec.Tool != measurement.Native || kind.NewServer == nil {
+		return session.Refusal(session.Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
-		return refusal(Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
+		return session.Refusal(session.Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
 	}
-	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= connections(spec) {
-		return refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
+	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= session.Connections(spec) {
+		return session.Refusal(session.Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
-	if asked, limit := kind.askedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
-		return refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", bitRate(asked), bitRate(limit))
+	if asked, limit := kind.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
+		return session.Refusal(session.Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
 	}
 	return nil
 }
@@ -167,11 +168,11 @@ var vanishing = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interva
 func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	var t *test
 	var ready *protocol.Ready
-	err = aside(func() (err error) {
+	err = session.OnFreshStack(func() (err error) {
 		if t, ready, err = s.join(c, asked); err != nil {
 			return err
 		}
-		if keep := t.kind.keepAlive; keep != nil && keep(t.Spec) {
+		if keep := t.kind.KeepAlive; keep != nil && keep(t.Spec) {
 			if err := c.SetKeepAliveConfig(vanishing); err != nil {
 				s.log.Info("watch for a vanishing client", "error", err)
 			}
@@ -181,20 +182,20 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	if err != nil {
 		return err
 	}
-	open := &opened{Open: asked.Open, Flow: asked.id.Flow, Test: &t.session}
+	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test}
 	c.guest.Leave()
 	t.announce.Do(func() { s.notify(TestEvent{Client: t.Client, Spec: t.Spec}) })
 	defer func() {
 		s.recordErr(t, err)
-		s.leave(t, open.Flow, c.guard)
+		s.leave(t, open.Number, c.guard)
 	}()
 	conn, err := sockets.Attach(c.TCPConn)
 	if err != nil { // no descriptor, say: the client is told on the one there is
-		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
-	c.guard.hold(conn.Interrupt)
+	c.guard.Hold(conn.Interrupt)
 	defer func() {
-		c.guard.hold(nil)
+		c.guard.Hold(nil)
 		if err := conn.Close(); err != nil {
 			s.log.Info("close", "error", err)
 		}
@@ -202,28 +203,28 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	release := func() {}
 	defer func() { release() }()
 
-	w := &wire{Conn: conn, guard: c.guard}
-	w.until(time.Now().Add(handshakeTimeout))
-	w.began = func() (err error) {
-		t.Meter.watch(s.opts.MaxRateBitsPerSecond, t.kind.leastBytes(t.Spec), func(err error) { s.halt(t, err) })
-		if take := t.kind.takeThread; take != nil {
+	w := &session.ControlConn{Conn: conn, Guard: c.guard}
+	w.Until(time.Now().Add(session.HandshakeTimeout))
+	w.Began = func() (err error) {
+		t.Meter.Watch(s.opts.MaxRateBitsPerSecond, t.kind.LeastBytes(t.Spec), func(err error) { s.halt(t, err) })
+		if take := t.kind.TakeThread; take != nil {
 			release, err = take(w, open)
 		}
 		return err
 	}
-	err = aside(func() error {
-		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(t.Spec)
-		if err := conn.SetOptions(optionsOf(t.Spec, open.sends())); err != nil {
-			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+	err = session.OnFreshStack(func() error {
+		ready.ReceivedTTL, w.UntilStart = conn.ReceivedTTL(), session.ConnectTime(t.Spec)
+		if err := conn.SetOptions(session.OptionsOf(t.Spec, open.Sends())); err != nil {
+			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 		}
-		w.onHosts(t.Spec, open.sends(), open.HostID, ready.HostID)
+		w.OnHosts(t.Spec, open.Sends(), open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
 		return nil
 	})
 	if err == nil {
-		err = s.servers[t.Spec.Kind].serve(w, open, ready)
+		err = s.servers[t.Spec.Kind].Serve(w, open, ready)
 	}
-	if why := c.guard.halted(); why != nil && err != nil {
+	if why := c.guard.Halted(); why != nil && err != nil {
 		err = why
 	}
 	return refuse(w, err)
@@ -234,21 +235,21 @@ func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, er
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
 	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Spec)
 	if err != nil {
-		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
 	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: hostID(asked.Spec), Cookie: t.Cookie[:],
+		Server: unmapped(c.LocalAddr()), HostID: session.HostID(asked.Spec), Cookie: t.Cookie[:],
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
 	}, nil
 }
 
 // refuse sends the other end an error that ended its connection, and returns it.
-func refuse(w *wire, err error) error {
-	if err == nil || isLost(err) {
+func refuse(w *session.ControlConn, err error) error {
+	if err == nil || session.IsLost(err) {
 		return err
 	}
-	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, errorFrame(err)))
+	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, session.ErrorFrame(err)))
 }
 
 func unmapped(a net.Addr) string {

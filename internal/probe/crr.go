@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -37,11 +39,11 @@ const (
 	watchInterval = 50 * time.Millisecond
 )
 
-func runCRR(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func runCRR(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.SourcePort != 0 {
 		return measurement.Outcome{}, errors.New("a crr test cannot keep to a source port: each connection needs one of its own")
 	}
-	testID, err := newSession()
+	testID, err := session.NewID()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -49,7 +51,7 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 	defer t.close()
 	if req.Spec.Flows <= threadCallers {
 		var giveBack func()
-		t.threads, giveBack = takeThreads(req.Spec.Flows)
+		t.threads, giveBack = session.TakeThreads(req.Spec.Flows)
 		defer giveBack()
 	}
 	if t.controls, err = connectControls(ctx, req, testID); err != nil {
@@ -61,12 +63,12 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 	defer context.AfterFunc(ctx, func() {
 		t.halt()
 		for _, c := range t.controls {
-			c.conn.Interrupt()
+			c.Conn.Interrupt()
 		}
 	})()
-	ttl := startTTLProbe(ctx, req, t.controls[0].ready)
-	defer ttl.end()
-	localTTL := ttl.result() // before the loop, which nothing should disturb
+	ttl := datagram.StartTTLProbe(ctx, req, t.controls[0].Ready)
+	defer ttl.End()
+	localTTL := ttl.Result() // before the loop, which nothing should disturb
 	if err := t.run(dialing, progress); err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -75,7 +77,7 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 
 // crrTest is a crr test at the client.
 type crrTest struct {
-	req      Request
+	req      session.Request
 	controls []*crrControl // at least one
 	threads  bool          // each caller has one of its own
 	start    time.Time
@@ -101,23 +103,23 @@ func (t *crrTest) run(dialing context.Context, progress func(measurement.Progres
 	for i := range callers {
 		var err error
 		if callers[i], err = t.newCaller(dialing); err != nil {
-			return failure("prepare the connections", err)
+			return session.Wrap("prepare the connections", err)
 		}
 	}
 	t.start = time.Now()
 	for _, c := range t.controls {
-		if err := c.begin(t.start.Add(planned(spec) + grace)); err != nil {
+		if err := c.begin(t.start.Add(session.Planned(spec) + session.Grace)); err != nil {
 			return err
 		}
 	}
 	host := host.StartSampler(t.start)
 	defer host.End()
-	signs := sampling.Start(progressInterval, func() { progress(t.progress()) })
+	signs := sampling.Start(session.ProgressInterval, func() { progress(t.progress()) })
 	// The server says nothing on the control connection while the test runs,
 	// so that anything there is its end.
 	watch := sampling.Start(watchInterval, func() {
 		for _, c := range t.controls {
-			if c.conn.Readable() {
+			if c.Conn.Readable() {
 				t.halt()
 			}
 		}
@@ -137,11 +139,11 @@ func (t *crrTest) run(dialing context.Context, progress func(measurement.Progres
 	signs.End()
 	t.host = host.Result()
 	for _, c := range t.controls {
-		if err := c.end(time.Now().Add(grace)); err != nil {
+		if err := c.end(time.Now().Add(session.Grace)); err != nil {
 			return err
 		}
 		if err := checkAnswered(c.report, t.tally.began); err != nil {
-			return failure("read the server's report", err)
+			return session.Wrap("read the server's report", err)
 		}
 	}
 	return nil
@@ -159,9 +161,9 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	if n == 0 {
 		err := y.failure
 		if err == nil {
-			err = errSilent
+			err = session.ErrSilent
 		}
-		return measurement.Outcome{}, &Error{Op: "crr test", Reason: reasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
+		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
 	}
 	whole := y.transaction.Distribution()
 	out := measurement.Outcome{
@@ -170,7 +172,7 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 			"connections_per_second":   float64(n) / float64(spec.Duration),
 			"failed_connections_count": float64(y.failed),
 		},
-		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": scheduling(t.threads)},
+		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": session.Scheduling(t.threads)},
 		Facts:     slices.Concat(server.report.Facts, t.backends()),
 	}
 	latency.AddPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
@@ -181,7 +183,7 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	}
 	from := float64(spec.MaxWarmup)
 	out.Source = host.EndOf(t.host, from, from+float64(spec.Duration), localTTL)
-	out.Destination = host.EndOf(server.report.Host, from, from+float64(spec.Duration), server.ready.ReceivedTTL)
+	out.Destination = host.EndOf(server.report.Host, from, from+float64(spec.Duration), server.Ready.ReceivedTTL)
 	return out, nil
 }
 
@@ -229,7 +231,7 @@ func (t *crrTest) newCaller(ctx context.Context) (*caller, error) {
 		in:       make([]byte, spec.ResponseBytes+1),
 		response: spec.ResponseBytes,
 	}
-	protocol.PutTransaction(c.request, t.controls[0].ready.Cookie)
+	protocol.PutTransaction(c.request, t.controls[0].Ready.Cookie)
 	return c, nil
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -27,28 +29,28 @@ const (
 
 // crrControl is a control connection of a crr test at the client.
 type crrControl struct {
-	*link
+	*session.Link
 	report protocol.Report
 }
 
 // begin sends START.
 func (c *crrControl) begin(deadline time.Time) error {
-	w := wire{Conn: c.conn, deadline: deadline}
-	return failure("start", protocol.WriteFrame(&w, protocol.TypeStart, nil))
+	w := session.ControlConn{Conn: c.Conn, Deadline: deadline}
+	return session.Wrap("start", protocol.WriteFrame(&w, protocol.TypeStart, nil))
 }
 
 // end ends the test with this server and reads its report.
 func (c *crrControl) end(deadline time.Time) error {
-	w := wire{Conn: c.conn, deadline: deadline}
+	w := session.ControlConn{Conn: c.Conn, Deadline: deadline}
 	if err := protocol.WriteFrame(&w, protocol.TypeReceived, nil); err != nil {
-		return failure("end the test", err)
+		return session.Wrap("end the test", err)
 	}
-	return failure("read the server's report", protocol.Expect(&w, protocol.TypeReport, protocol.MaxControl, &c.report))
+	return session.Wrap("read the server's report", protocol.Expect(&w, protocol.TypeReport, protocol.MaxControl, &c.report))
 }
 
 // connectControls opens a control connection with every server that the test's
 // transactions may reach.
-func connectControls(ctx context.Context, req Request, testID string) (all []*crrControl, err error) {
+func connectControls(ctx context.Context, req session.Request, testID string) (all []*crrControl, err error) {
 	defer func() {
 		if err != nil {
 			closeControls(all)
@@ -56,22 +58,22 @@ func connectControls(ctx context.Context, req Request, testID string) (all []*cr
 		}
 	}()
 	one := func(ctx context.Context) (*crrControl, error) {
-		l, err := connect(ctx, req, testID, 0)
-		return &crrControl{link: l}, err
+		l, err := session.Connect(ctx, req, testID, 0)
+		return &crrControl{Link: l}, err
 	}
 	first, err := one(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all = append(all, first)
-	if !translated(req.Target, first.ready) {
+	if !datagram.Translated(req.Target, first.Ready) {
 		return all, nil
 	}
 	var mu sync.Mutex
 	misses := 0
 	for misses < missesPerBackend*len(all) && len(all) < maxControls {
 		group, ctx := errgroup.WithContext(ctx)
-		for range connectAtOnce {
+		for range session.ConnectAtOnce {
 			group.Go(func() error {
 				c, err := one(ctx)
 				if err != nil {
@@ -80,7 +82,7 @@ func connectControls(ctx context.Context, req Request, testID string) (all []*cr
 				mu.Lock()
 				known := false
 				for _, a := range all {
-					known = known || a.ready.Server == c.ready.Server
+					known = known || a.Ready.Server == c.Ready.Server
 				}
 				if known {
 					misses++
@@ -104,7 +106,7 @@ func connectControls(ctx context.Context, req Request, testID string) (all []*cr
 // dismiss ends a control connection with a server that another one is with.
 func (c *crrControl) dismiss() error {
 	defer closeControls([]*crrControl{c})
-	deadline := time.Now().Add(handshakeTimeout)
+	deadline := time.Now().Add(session.HandshakeTimeout)
 	if err := c.begin(deadline); err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (c *crrControl) dismiss() error {
 
 func closeControls(all []*crrControl) {
 	for _, c := range all {
-		_ = c.conn.Abort() // whatever it says, the test is over
+		_ = c.Conn.Abort() // whatever it says, the test is over
 	}
 }
 
@@ -122,17 +124,17 @@ func (t *crrTest) close() { closeControls(t.controls) }
 // backends says how the transactions were divided among several servers.
 func (t *crrTest) backends() []string {
 	if len(t.controls) == 1 {
-		return destinations(t.controls[0].remote, []string{t.controls[0].ready.Server})
+		return datagram.Destinations(t.controls[0].Remote, []string{t.controls[0].Ready.Server})
 	}
 	parts := make([]string, len(t.controls))
 	var strangers []string
 	for i, c := range t.controls {
-		parts[i] = fmt.Sprintf("%d to %s", c.report.Answered, c.ready.Server)
-		if !bytes.Equal(c.ready.Cookie, t.controls[0].ready.Cookie) {
-			strangers = append(strangers, c.ready.Server)
+		parts[i] = fmt.Sprintf("%d to %s", c.report.Answered, c.Ready.Server)
+		if !bytes.Equal(c.Ready.Cookie, t.controls[0].Ready.Cookie) {
+			strangers = append(strangers, c.Ready.Server)
 		}
 	}
-	facts := []string{fmt.Sprintf("the connections towards %s went to %d back ends: %s", t.controls[0].remote, len(parts), strings.Join(parts, ", "))}
+	facts := []string{fmt.Sprintf("the connections towards %s went to %d back ends: %s", t.controls[0].Remote, len(parts), strings.Join(parts, ", "))}
 	if len(strangers) > 0 {
 		facts = append(facts, fmt.Sprintf("%s served none of the test: a server of an older version shares no crr test with others", strings.Join(strangers, ", ")))
 	}

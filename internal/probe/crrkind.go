@@ -3,34 +3,35 @@ package probe
 import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // crrKind is connections that are opened, serve one request and are closed.
-func crrKind() kind {
-	return kind{
-		run: runCRR, planned: planned,
-		files: func(spec measurement.Spec) int { return spec.Flows },
-		serve: func(env serverEnv) testServer {
-			return &crrServer{env: env, zeros: make([]byte, maxMessageBytes)}
+func crrKind() session.Kind {
+	return session.Kind{
+		Run: runCRR, Planned: session.Planned,
+		Files: func(spec measurement.Spec) int { return spec.Flows },
+		NewServer: func(env session.ServerEnv) session.Server {
+			return &crrServer{env: env, zeros: make([]byte, session.MaxMessageBytes)}
 		},
-		demand: crrDemand, sharesFlow: true,
-		atOnce: func(measurement.Spec) int { return controlsAtOnce },
-		least:  func(spec measurement.Spec) int64 { return leastExchanges(spec.RequestsPerSecond) },
+		Demand: crrDemand, SharesFlow: true,
+		AtOnce: func(measurement.Spec) int { return controlsAtOnce },
+		Least:  func(spec measurement.Spec) int64 { return session.LeastExchanges(spec.RequestsPerSecond) },
 	}
 }
 
 // controlsAtOnce is how many control connections of a crr test a server has at the
 // same time: the client dismisses those that it need not keep.
-const controlsAtOnce = connectAtOnce + 1
+const controlsAtOnce = session.ConnectAtOnce + 1
 
 // crrDemand counts a control connection for each that the client opens at a time while
 // it looks for back ends, and a transaction for each of its flows that is not answered
 // as it is accepted.
 func crrDemand(spec measurement.Spec, d *admission.Cost) {
-	slow := int64(connections(spec))
+	slow := int64(session.Connections(spec))
 	if spec.RequestBytes <= inlineRequest && spec.ResponseBytes <= inlineResponse {
-		slow = min(slow, connectAtOnce)
+		slow = min(slow, session.ConnectAtOnce)
 	}
 	d[admission.Descriptors] = controlsAtOnce + slow
-	d[admission.Bytes] = testBytes + d[admission.Descriptors]*flowBytes
+	d[admission.Bytes] = session.TestBytes + d[admission.Descriptors]*session.FlowBytes
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -18,12 +19,12 @@ type polledConnector struct {
 }
 
 // newPolledConnector prepares connections, none of which begins once ctx has ended.
-func newPolledConnector(ctx context.Context, req Request) *polledConnector {
+func newPolledConnector(ctx context.Context, req session.Request) *polledConnector {
 	return &polledConnector{dial: func() (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
 		var refused error
-		c, err := dialer(req, 0, &refused).DialContext(ctx, "tcp", req.Target.String())
+		c, err := session.Dialer(req, 0, &refused).DialContext(ctx, "tcp", req.Target.String())
 		if err != nil {
 			return nil, errors.Join(refused, err)
 		}

@@ -11,13 +11,14 @@ import (
 	"sync/atomic"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // crrServer is a server's end of all crr tests.
 type crrServer struct {
-	env serverEnv
+	env session.ServerEnv
 	// zeros are the payload of every response; nobody writes to them.
 	zeros []byte
 	// transacting counts the tests in progress.
@@ -31,31 +32,31 @@ type transactions struct {
 	answered, slow atomic.Int64
 }
 
-// begin has each transaction find its test: it may reach another server than the
+// Begin has each transaction find its test: it may reach another server than the
 // control connection did, which must know the cookie.
-func (s *crrServer) begin(t *session) (end func() error) {
+func (s *crrServer) Begin(t *session.Test) (end func() error) {
 	n := &transactions{}
 	t.State, t.Cookie = n, protocol.TransactionCookie(s.env.Token, t.ID)
 	size := int64(t.Spec.RequestBytes + t.Spec.ResponseBytes)
-	counted := t.Meter.add(true, func() int64 { return n.answered.Load() * size })
+	counted := t.Meter.Add(true, func() int64 { return n.answered.Load() * size })
 	return func() error { counted(); return nil }
 }
 
-// serve is the server's end of a crr test's control connection. The
+// Serve is the server's end of a crr test's control connection. The
 // transactions come on connections of their own, see wrap.
-func (s *crrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
+func (s *crrServer) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	s.transacting.Add(1)
 	defer s.transacting.Add(-1)
-	start, err := w.ready(ready, planned(open.Spec)+grace)
+	start, err := w.AwaitStart(ready, session.Planned(open.Spec)+session.Grace)
 	if err != nil {
 		return err
 	}
-	host := open.sampleHost(start)
-	defer host.end()
+	host := open.SampleHost(start)
+	defer host.End()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
-	report := protocol.Report{Answered: open.Test.State.(*transactions).answered.Load(), Host: host.result()}
+	report := protocol.Report{Answered: open.Test.State.(*transactions).answered.Load(), Host: host.Result()}
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
@@ -64,17 +65,17 @@ func (s *crrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 
 // transaction returns the crr test to which a connection from an address with
 // a cookie belongs, nil if none.
-func (s *crrServer) transaction(cookie [protocol.CookieBytes]byte, from netip.Addr) (*session, *transactions) {
+func (s *crrServer) transaction(cookie [protocol.CookieBytes]byte, from netip.Addr) (*session.Test, *transactions) {
 	if t := s.env.Find(cookie, from); t != nil && t.Spec.Kind == measurement.CRR {
 		return t, t.State.(*transactions)
 	}
 	return nil, nil
 }
 
-// serveTransaction answers a transaction whose first byte was read. Connections
+// ServeTransaction answers a transaction whose first byte was read. Connections
 // come here that the accepting thread could not answer at once: a request in
 // several packets, a large one or a large response, or another system than Linux.
-func (s *crrServer) serveTransaction(c *net.TCPConn) error {
+func (s *crrServer) ServeTransaction(c *net.TCPConn) error {
 	cookie, err := protocol.ReadCookie(c)
 	if err != nil {
 		return err
@@ -106,10 +107,10 @@ const (
 	inlineResponse = 4 << 10
 )
 
-// wrap returns a listener in place of ln, which it takes over or closes:
+// Wrap returns a listener in place of ln, which it takes over or closes:
 // its Accept answers the transactions of crr tests by itself, one after the
 // other, and returns the other connections.
-func (s *crrServer) wrap(ln net.Listener) (net.Listener, error) {
+func (s *crrServer) Wrap(ln net.Listener) (net.Listener, error) {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
 		return ln, nil

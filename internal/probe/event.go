@@ -23,7 +23,7 @@ type TestEvent struct {
 // notify counts the beginning of a test and passes both on.
 func (s *Server) notify(e TestEvent) {
 	if !e.Ended {
-		s.counts.begin(e.Spec.Kind)
+		s.counts.Begin(e.Spec.Kind)
 	}
 	if s.opts.OnTest != nil {
 		s.opts.OnTest(e)

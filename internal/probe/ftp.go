@@ -17,7 +17,9 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
@@ -25,12 +27,12 @@ import (
 
 // ftpTest is an ftp test at the client.
 type ftpTest struct {
-	req  Request
+	req  session.Request
 	spec measurement.Spec
 	// link is the test's connection to this project's server, control what is
 	// said on it; a stock server has none.
-	link    *link
-	control wire
+	link    *session.Link
+	control session.ControlConn
 	client  *ftp.Client
 	// started is when START was sent, on which the other end's clock counts.
 	started time.Time
@@ -39,15 +41,15 @@ type ftpTest struct {
 	content *ftp.Content
 }
 
-func runFTP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
+func runFTP(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
 	t := &ftpTest{req: req, spec: req.Spec, content: ftp.NewContent()}
 	server := protocol.FTP{User: cmp.Or(req.FTPUser, "anonymous"), Password: cmp.Or(req.FTPPassword, "hopbench@"), Path: req.Spec.FilePath, Port: int(req.Target.Port())}
 	if req.Spec.FilePath == "" {
 		if server, err = t.open(ctx); err != nil {
 			return out, err
 		}
-		defer func() { _ = t.link.conn.Abort() }() // whatever it says, the test is over
-		defer context.AfterFunc(ctx, t.link.conn.Interrupt)()
+		defer func() { _ = t.link.Conn.Abort() }() // whatever it says, the test is over
+		defer context.AfterFunc(ctx, t.link.Conn.Interrupt)()
 	}
 	if server.Port < 1 || server.Port > math.MaxUint16 {
 		return out, fmt.Errorf("%w: FTP server on port %d", protocol.ErrMalformed, server.Port)
@@ -73,30 +75,30 @@ func runFTP(ctx context.Context, req Request, progress func(measurement.Progress
 
 // open opens the test at this project's server, which says where its FTP server is.
 func (t *ftpTest) open(ctx context.Context) (protocol.FTP, error) {
-	testID, err := newSession()
+	testID, err := session.NewID()
 	if err != nil {
 		return protocol.FTP{}, err
 	}
-	if t.link, err = connect(ctx, t.req, testID, 0); err != nil {
+	if t.link, err = session.Connect(ctx, t.req, testID, 0); err != nil {
 		return protocol.FTP{}, err
 	}
-	t.control = wire{Conn: t.link.conn, deadline: time.Now().Add(MaxDuration + grace)}
-	if t.link.ready.FTP == nil {
-		return protocol.FTP{}, errors.Join(fmt.Errorf("%w: READY without an FTP server", protocol.ErrMalformed), t.link.conn.Abort())
+	t.control = session.ControlConn{Conn: t.link.Conn, Deadline: time.Now().Add(session.MaxDuration + session.Grace)}
+	if t.link.Ready.FTP == nil {
+		return protocol.FTP{}, errors.Join(fmt.Errorf("%w: READY without an FTP server", protocol.ErrMalformed), t.link.Conn.Abort())
 	}
-	return *t.link.ready.FTP, nil
+	return *t.link.Ready.FTP, nil
 }
 
 // dial connects to the FTP server with the options of the test.
 func (t *ftpTest) dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
 	var refused error
-	d := dialer(t.req, 0, &refused)
+	d := session.Dialer(t.req, 0, &refused)
 	c, err := d.DialContext(ctx, "tcp", address.String())
 	if refused != nil {
-		return nil, &Error{Op: "prepare the socket", Reason: Unsupported, Err: refused}
+		return nil, &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: refused}
 	}
 	if err != nil {
-		return nil, explainDial(err, 0)
+		return nil, session.ExplainDial(err, 0)
 	}
 	return c, nil
 }
@@ -126,21 +128,21 @@ func (t *ftpTest) measureSize() error {
 
 // run transfers the file.
 func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	ttl := &ttlProbe{}
+	ttl := &datagram.TTLProbe{}
 	if t.link != nil {
-		ttl = startTTLProbe(ctx, t.req, t.link.ready)
-		defer ttl.end()
+		ttl = datagram.StartTTLProbe(ctx, t.req, t.link.Ready)
+		defer ttl.End()
 	}
 	t.started = time.Now()
 	t.watch.begin(t.started, t.spec.Flows, t.maxRate())
 	if t.link != nil {
 		if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
-			return measurement.Outcome{}, failure("start", err)
+			return measurement.Outcome{}, session.Wrap("start", err)
 		}
 	}
 	host := host.StartSampler(t.started)
 	defer host.End()
-	signs := sampling.Start(progressInterval, t.progress(progress))
+	signs := sampling.Start(session.ProgressInterval, t.progress(progress))
 	defer signs.End()
 	var result ftp.Result
 	var err error
@@ -164,12 +166,12 @@ func (t *ftpTest) run(ctx context.Context, progress func(measurement.Progress)) 
 		err = checkTransfers(t.report, result.Segments, t.spec.FileBytes)
 	}
 	if err != nil {
-		return measurement.Outcome{}, failure("read the server's report", err)
+		return measurement.Outcome{}, session.Wrap("read the server's report", err)
 	}
 	if err := t.verify(result); err != nil {
 		return measurement.Outcome{}, err
 	}
-	return t.outcome(result, local, ttl.result()), nil
+	return t.outcome(result, local, ttl.Result()), nil
 }
 
 // told prefers what the server says on the test's own connection, when it closes
@@ -190,18 +192,18 @@ func (t *ftpTest) finish() error {
 	if t.link == nil {
 		return nil
 	}
-	t.control.deadline = time.Now().Add(grace)
+	t.control.Deadline = time.Now().Add(session.Grace)
 	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
-		return failure("end the test", err)
+		return session.Wrap("end the test", err)
 	}
-	return failure("read the server's report", t.expect(grace, &t.report))
+	return session.Wrap("read the server's report", t.expect(session.Grace, &t.report))
 }
 
 // expect reads REPORT within a time that no trickle prolongs: the deadline of the
 // whole test is a day away, and that of the connection moves no byte faster.
 func (t *ftpTest) expect(within time.Duration, report any) error {
-	t.control.deadline = time.Now().Add(within)
-	end := time.AfterFunc(within, t.link.conn.Interrupt)
+	t.control.Deadline = time.Now().Add(within)
+	end := time.AfterFunc(within, t.link.Conn.Interrupt)
 	err := protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, report)
 	if !end.Stop() && err != nil {
 		return errors.Join(os.ErrDeadlineExceeded, err)
@@ -225,10 +227,10 @@ func (t *ftpTest) stored(took time.Duration) (ftp.Result, error) {
 // verify holds the digests of what arrived against those of what had to.
 func (t *ftpTest) verify(r ftp.Result) error {
 	wrong := func(what string, got, want uint32) error {
-		return &Error{Op: "check the file", Reason: Failed, Err: fmt.Errorf("%w: %s arrived with CRC-32 %08x, not %08x", errDigest, what, got, want)}
+		return &session.Error{Op: "check the file", Reason: session.Failed, Err: fmt.Errorf("%w: %s arrived with CRC-32 %08x, not %08x", errDigest, what, got, want)}
 	}
 	if r.Bytes != t.spec.FileBytes {
-		return &Error{Op: "check the file", Reason: Failed, Err: fmt.Errorf("%w: %d bytes arrived of %d", errDigest, r.Bytes, t.spec.FileBytes)}
+		return &session.Error{Op: "check the file", Reason: session.Failed, Err: fmt.Errorf("%w: %d bytes arrived of %d", errDigest, r.Bytes, t.spec.FileBytes)}
 	}
 	if t.spec.FilePath == "" {
 		for i, s := range r.Segments {
@@ -291,7 +293,7 @@ func (t *ftpTest) outcome(r ftp.Result, local *protocol.HostSeries, localTTL int
 	info.Fill(out.Metrics)
 	out.Source = host.EndOf(local, began, began+took, localTTL)
 	if t.link != nil {
-		out.Destination = host.EndOf(t.report.Host, began, began+took, t.link.ready.ReceivedTTL)
+		out.Destination = host.EndOf(t.report.Host, began, began+took, t.link.Ready.ReceivedTTL)
 		host.AddCost(&out, took, float64(r.Bytes), 0)
 	}
 	return out
@@ -331,8 +333,8 @@ func (t *ftpTest) facts() []string {
 	if extra := sent - t.spec.FileBytes; t.spec.Direction == measurement.Receive && extra > 0 {
 		facts = append(facts, fmt.Sprintf("the server had sent or queued %d bytes more than the segments when their ends were reached: FTP has no command for the end of a range", extra))
 	}
-	if r := t.link; r != nil && r.ready.Client != "" && r.ready.Client != r.local {
-		facts = append(facts, "the source address is translated on the way: the destination saw "+addressOf(r.ready.Client)+" where the source has "+addressOf(r.local))
+	if r := t.link; r != nil && r.Ready.Client != "" && r.Ready.Client != r.Local {
+		facts = append(facts, "the source address is translated on the way: the destination saw "+session.HostOf(r.Ready.Client)+" where the source has "+session.HostOf(r.Local))
 	}
 	return facts
 }
@@ -345,17 +347,17 @@ func ftpFailure(op string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return failure(op, err) // whatever the server said to it
+		return session.Wrap(op, err) // whatever the server said to it
 	case errors.Is(err, ftp.ErrMalformed):
-		return &Error{Op: op, Reason: Protocol, Err: err}
+		return &session.Error{Op: op, Reason: session.Protocol, Err: err}
 	case errors.As(err, &reply) && reply.Code == notLoggedIn:
-		return &Error{Op: op, Reason: Unauthorized, Err: err}
+		return &session.Error{Op: op, Reason: session.Unauthorized, Err: err}
 	case errors.As(err, &reply):
-		return &Error{Op: op, Reason: Failed, Err: err}
+		return &session.Error{Op: op, Reason: session.Failed, Err: err}
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return &Error{Op: op, Reason: Unsupported, Err: err}
+		return &session.Error{Op: op, Reason: session.Unsupported, Err: err}
 	}
-	return failure(op, err)
+	return session.Wrap(op, err)
 }
 
 // maxRate is what the server lets the test move, in bit/s; 0 is any.
@@ -363,5 +365,5 @@ func (t *ftpTest) maxRate() float64 {
 	if t.link == nil {
 		return 0
 	}
-	return t.link.ready.MaxRateBitsPerSecond
+	return t.link.Ready.MaxRateBitsPerSecond
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -35,7 +36,7 @@ func checkStored(r protocol.Report, took time.Duration) error {
 	if x.Offset != 0 || x.Bins == nil || !(x.Took > 0 && x.Took <= measurement.SecondsOf(took)) {
 		return fmt.Errorf("%w: a file was stored from byte %d on in %v s of %v", protocol.ErrMalformed, x.Offset, x.Took, took)
 	}
-	if sum := sumOf(x.Bins.Bytes); !(x.Bins.Width > 0) || sum != float64(x.Bytes) {
+	if sum := session.Sum(x.Bins.Bytes); !(x.Bins.Width > 0) || sum != float64(x.Bytes) {
 		return fmt.Errorf("%w: a file of %d bytes in bins of %v s with %.0f bytes", protocol.ErrMalformed, x.Bytes, x.Bins.Width, sum)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 )
@@ -31,16 +32,16 @@ type ftpServe struct {
 
 // ftpTestServer is a server's end of all ftp tests.
 type ftpTestServer struct {
-	env serverEnv
+	env session.ServerEnv
 	// content is what the files are made of.
 	content func() *ftp.Content
 }
 
-// serve is the server's end of an ftp test's own connection. It lasts as long
+// Serve is the server's end of an ftp test's own connection. It lasts as long
 // as the FTP server beside it, which serves that client alone.
-func (s *ftpTestServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
+func (s *ftpTestServer) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	if open.Spec.FilePath != "" {
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: "this server has no files but those that it makes"}
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "this server has no files but those that it makes"}
 	}
 	at, err := netip.ParseAddrPort(ready.Server)
 	if err != nil {
@@ -55,21 +56,21 @@ func (s *ftpTestServer) serve(w *wire, open *opened, ready *protocol.Ready) erro
 	ready.FTP = &credentials
 	// On a busy host a transfer begins before this end has read START.
 	f.watch.begin(time.Now(), open.Spec.Flows, s.env.MaxRateBitsPerSecond)
-	start, err := w.ready(ready, s.env.MaxDuration)
+	start, err := w.AwaitStart(ready, s.env.MaxDuration)
 	if err != nil {
 		return err
 	}
 	f.watch.begin(start, open.Spec.Flows, s.env.MaxRateBitsPerSecond)
-	defer open.Test.Meter.add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
-	host := open.sampleHost(start)
-	defer host.end()
+	defer open.Test.Meter.Add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
+	host := open.SampleHost(start)
+	defer host.End()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
 		return err
 	}
-	report := protocol.Report{Host: host.result()}
+	report := protocol.Report{Host: host.Result()}
 	f.end()
 	report.Transfers = f.report()
-	w.until(time.Now().Add(grace))
+	w.Until(time.Now().Add(session.Grace))
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (s *ftpTestServer) serve(w *wire, open *opened, ready *protocol.Ready) erro
 // start begins to serve at a port of its own, which it returns.
 func (f *ftpServe) start(s *ftpTestServer, spec measurement.Spec, at, client netip.Addr, login protocol.FTP) (int, error) {
 	unsupported := func(err error) error {
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("start an FTP server: %v", err)}
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: fmt.Sprintf("start an FTP server: %v", err)}
 	}
 	ln, err := ftp.Listen(context.Background(), at, s.env.FTPPorts)
 	if err != nil {
@@ -89,7 +90,7 @@ func (f *ftpServe) start(s *ftpTestServer, spec measurement.Spec, at, client net
 		User: login.User, Password: login.Password, Client: client,
 		File: func(name string) (int64, bool) { return spec.FileBytes, name == testFile }, Store: spec.Direction == measurement.Send,
 		Content: s.content(), Ports: s.env.FTPPorts, DSCP: spec.DSCP,
-		MaxSessions: spec.Flows, MaxDuration: s.env.MaxDuration + connectTime(spec),
+		MaxSessions: spec.Flows, MaxDuration: s.env.MaxDuration + session.ConnectTime(spec),
 		Watch: f.watch.add, OnTransfer: f.note, Log: s.env.Log,
 	})
 	if err != nil {

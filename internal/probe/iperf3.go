@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
@@ -28,22 +29,22 @@ func (s *Server) newIPerf3Server() *iperf3.Server {
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
 		OnTest: func(e iperf3.Event) { s.notify(iperf3Event(e)) },
 		Count: func(sends bool, moved func() int64) func() {
-			return s.counts.newMeter().add(sends, moved)
+			return s.counts.NewMeter().Add(sends, moved)
 		},
 	})
 }
 
 // serveIPerf3 serves a connection of an iperf3 client, whose first byte was read.
 func (s *Server) serveIPerf3(c *connection, first byte) error {
-	c.guard.until(time.Now().Add(s.opts.MaxDuration + iperf3.Grace))
+	c.guard.Until(time.Now().Add(s.opts.MaxDuration + iperf3.Grace))
 	err := s.iperf3.ServeConn(&iperf3.Conn{
-		TCPConn: c.TCPConn, First: first, Order: c.order, Hold: c.guard.hold, Settle: c.guest.Leave,
+		TCPConn: c.TCPConn, First: first, Order: c.order, Hold: c.guard.Hold, Settle: c.guest.Leave,
 	})
 	if _, panicked := errors.AsType[*admission.Panic](err); panicked {
 		return err
 	}
 	if err != nil {
-		s.counts.refuse("iperf3")
+		s.counts.Refuse("iperf3")
 	}
 	return nil
 }
@@ -68,12 +69,12 @@ func (s *Server) iperf3Datagram(from netip.AddrPort, packet []byte) {
 }
 
 // runIPerf3 does a tcp or udp test with an iperf3 server as the other end.
-func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func runIPerf3(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	op := fmt.Sprintf("iperf3 %s test to %s", req.Spec.Kind, req.Target)
 	if err := iperf3Can(req.Spec); err != nil {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Unsupported, Err: err}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Unsupported, Err: err}
 	}
-	giveBack, err := needThreads(connections(req.Spec))
+	giveBack, err := session.NeedThreads(session.Connections(req.Spec))
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -93,7 +94,7 @@ func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progr
 	from := float64(r.Omit)
 	out.Source = host.EndOf(sampled.Result(), from, from+result.Took.Seconds(), 0)
 	out.Started = started
-	out.Facts = appendNew(facts, out.Facts...)
+	out.Facts = session.AppendNew(facts, out.Facts...)
 	return out, nil
 }
 
@@ -116,7 +117,7 @@ func iperf3Can(s measurement.Spec) error {
 }
 
 // iperf3Request translates a spec, and says where that is not exact.
-func iperf3Request(req Request) (iperf3.Request, []string) {
+func iperf3Request(req session.Request) (iperf3.Request, []string) {
 	s := req.Spec
 	facts := []string{}
 	seconds, omit := math.Ceil(float64(s.Duration)), math.Ceil(float64(s.MaxWarmup))
@@ -127,7 +128,7 @@ func iperf3Request(req Request) (iperf3.Request, []string) {
 	if window > 0 {
 		facts = append(facts, fmt.Sprintf("iperf3 has one size for the socket buffers of both ends, and no bound of the window: %d bytes", window))
 	}
-	width := minBinWidth * max(time.Duration((seconds+omit)*1e9+maxBins*float64(minBinWidth)-1)/(maxBins*minBinWidth), 1)
+	width := session.MinBinWidth * max(time.Duration((seconds+omit)*1e9+session.MaxBins*float64(session.MinBinWidth)-1)/(session.MaxBins*session.MinBinWidth), 1)
 	return iperf3.Request{
 		Target: req.Target, Source: req.Source, SourcePort: s.SourcePort, Device: s.Device,
 		UDP: s.Kind == measurement.UDP, Direction: s.Direction, Streams: s.Flows,
@@ -143,15 +144,15 @@ func iperf3Failure(op string, err error) error {
 	var remote *iperf3.RemoteError
 	switch {
 	case errors.Is(err, iperf3.ErrBusy):
-		return &Error{Op: op, Reason: Limit, Err: err}
+		return &session.Error{Op: op, Reason: session.Limit, Err: err}
 	case errors.As(err, &remote) && remote.Limit():
-		return &Error{Op: op, Reason: Limit, Err: err}
+		return &session.Error{Op: op, Reason: session.Limit, Err: err}
 	case errors.As(err, &remote):
-		return &Error{Op: op, Reason: Failed, Err: err}
+		return &session.Error{Op: op, Reason: session.Failed, Err: err}
 	case errors.Is(err, iperf3.ErrMalformed):
-		return &Error{Op: op, Reason: Protocol, Err: err}
+		return &session.Error{Op: op, Reason: session.Protocol, Err: err}
 	}
-	return failure(op, err)
+	return session.Wrap(op, err)
 }
 
 // iperf3Outcome turns what both ends counted into metrics.

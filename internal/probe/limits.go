@@ -10,10 +10,10 @@ import (
 
 // lengthOf is the longest that a test holds the server from START on.
 func (s *Server) lengthOf(spec measurement.Spec) time.Duration {
-	if kinds[spec.Kind].openEnded {
+	if kinds[spec.Kind].OpenEnded {
 		return s.opts.MaxDuration // a transfer that stands still ends much sooner
 	}
-	return kinds[spec.Kind].planned(spec)
+	return kinds[spec.Kind].Planned(spec)
 }
 
 // limitsOf is what a server spends on tests: what the options say, and no more than

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // of the path under the load of a tcp test. Both are tests of their own
 // towards the server.
 type loadTest struct {
-	req      Request
+	req      session.Request
 	began    time.Time
 	mu       sync.Mutex // orders the signs of life of both
 	progress func(measurement.Progress)
@@ -36,20 +37,20 @@ type loadTest struct {
 	load        measurement.Outcome
 	loadStart   time.Time
 	probeStart  time.Time
-	kept        []sample
+	kept        []session.Sample
 	probe, idle measurement.Outcome
 }
 
-func runLoad(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func runLoad(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	t := &loadTest{req: req, began: time.Now(), progress: progress}
 	if n := t.capacity(); n > maxKept {
 		return measurement.Outcome{}, fmt.Errorf("%d requests in a load test are too many: at most %d, so lower requests_per_second", n, maxKept)
 	}
 	if err := t.measureIdle(ctx); err != nil {
-		return measurement.Outcome{}, failure("latency of the idle path", err)
+		return measurement.Outcome{}, session.Wrap("latency of the idle path", err)
 	}
 	if err := t.measureLoaded(ctx); err != nil {
-		return measurement.Outcome{}, failure("latency under load", err)
+		return measurement.Outcome{}, session.Wrap("latency under load", err)
 	}
 	return t.outcome()
 }
@@ -81,7 +82,7 @@ func (t *loadTest) measureIdle(ctx context.Context) error {
 // probeTime is the longest that the latency under load is taken: it begins
 // before the load connects and ends after it.
 func (t *loadTest) probeTime() measurement.Seconds {
-	return t.req.Spec.MaxWarmup + t.req.Spec.Duration + measurement.SecondsOf(setupTime(t.req.Spec))
+	return t.req.Spec.MaxWarmup + t.req.Spec.Duration + measurement.SecondsOf(session.SetupTime(t.req.Spec))
 }
 
 func (t *loadTest) capacity() int {
@@ -95,10 +96,10 @@ func (t *loadTest) measureLoaded(ctx context.Context) error {
 	probing := make(chan struct{})
 	probe := t.req
 	probe.Spec = t.probeSpec(0, t.probeTime())
-	probe.hooks = &hooks{
-		started: func(time.Time) { close(probing) },
-		enough:  enough, capacity: t.capacity(),
-		samples: func(start time.Time, kept []sample) { t.probeStart, t.kept = start, kept },
+	probe.Hooks = &session.Hooks{
+		Started: func(time.Time) { close(probing) },
+		Enough:  enough, Capacity: t.capacity(),
+		Samples: func(start time.Time, kept []session.Sample) { t.probeStart, t.kept = start, kept },
 	}
 	group.Go(func() (err error) {
 		t.probe, err = runRR(ctx, probe, t.probed)
@@ -108,7 +109,7 @@ func (t *loadTest) measureLoaded(ctx context.Context) error {
 	load.Spec.Kind, load.Spec.IdleDuration = measurement.TCP, 0
 	load.Spec.Protocol, load.Spec.RequestBytes, load.Spec.ResponseBytes, load.Spec.RequestsPerSecond = "", 0, 0, 0
 	load.Spec.Timeout, load.Spec.Spin = 0, false
-	load.hooks = &hooks{started: t.loadStarted}
+	load.Hooks = &session.Hooks{Started: t.loadStarted}
 	group.Go(func() (err error) {
 		defer loadEnded()
 		select {
@@ -163,7 +164,7 @@ func (t *loadTest) outcome() (measurement.Outcome, error) {
 		if t.req.Spec.Protocol == measurement.OverUDP {
 			err = fmt.Errorf("%w: the load may crowd out or a firewall may drop UDP; take the latency over TCP (protocol tcp)", err)
 		}
-		return measurement.Outcome{}, &Error{Op: "latency under load", Reason: TimedOut, Err: err}
+		return measurement.Outcome{}, &session.Error{Op: "latency under load", Reason: session.TimedOut, Err: err}
 	}
 	recorder := latency.New()
 	for _, rtt := range rtts {
@@ -187,20 +188,20 @@ func (t *loadTest) outcome() (measurement.Outcome, error) {
 			out.Effective[k] = v
 		}
 	}
-	out.Facts = appendNew(appendNew(out.Facts, t.idle.Facts...), t.probe.Facts...)
+	out.Facts = session.AppendNew(session.AppendNew(out.Facts, t.idle.Facts...), t.probe.Facts...)
 	return out, nil
 }
 
 // within returns the round trips of the requests that were due in a window,
 // and how many of those were lost.
-func within(kept []sample, from, to time.Duration) (rtts []time.Duration, lost int) {
+func within(kept []session.Sample, from, to time.Duration) (rtts []time.Duration, lost int) {
 	for _, s := range kept {
 		switch {
-		case s.intended < from || s.intended >= to:
-		case s.rtt < 0:
+		case s.Intended < from || s.Intended >= to:
+		case s.RTT < 0:
 			lost++
 		default:
-			rtts = append(rtts, s.rtt)
+			rtts = append(rtts, s.RTT)
 		}
 	}
 	return rtts, lost

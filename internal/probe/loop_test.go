@@ -10,17 +10,18 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // wires is a connection with both ends detached.
-func wires(t *testing.T) (a, b wire) { return wiresBy(t, sockets.Detach) }
+func wires(t *testing.T) (a, b session.ControlConn) { return wiresBy(t, sockets.Detach) }
 
 // attachedWires is a connection with both ends in the runtime's poller.
-func attachedWires(t *testing.T) (a, b wire) { return wiresBy(t, sockets.Attach) }
+func attachedWires(t *testing.T) (a, b session.ControlConn) { return wiresBy(t, sockets.Attach) }
 
 // wiresBy is a connection whose ends were taken over by take.
-func wiresBy(t *testing.T, take func(*net.TCPConn) (*sockets.Conn, error)) (a, b wire) {
+func wiresBy(t *testing.T, take func(*net.TCPConn) (*sockets.Conn, error)) (a, b session.ControlConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,13 +36,13 @@ func wiresBy(t *testing.T, take func(*net.TCPConn) (*sockets.Conn, error)) (a, b
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := func(c net.Conn) wire {
+	end := func(c net.Conn) session.ControlConn {
 		conn, err := take(c.(*net.TCPConn))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		return wire{Conn: conn, deadline: time.Now().Add(time.Minute)}
+		return session.ControlConn{Conn: conn, Deadline: time.Now().Add(time.Minute)}
 	}
 	return end(near), end(far)
 }
@@ -68,7 +69,7 @@ func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
 		err := oneByteEnd(&far, false)
 		done <- err
 	}()
-	x := &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)}
+	x := &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}
 	recorder := latency.New()
 	n := allocations(2000, func() {
 		start := time.Now()
@@ -105,7 +106,7 @@ func TestLateLoopMeasuresOnce(t *testing.T) {
 			done <- err
 		}()
 		l := &rrLoop{
-			exchanger: &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)},
+			exchanger: &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)},
 			recorder:  latency.New(), warmup: c.warmup, length: time.Second,
 		}
 		l.stop.Store(c.stop)
@@ -127,7 +128,7 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 		err := oneByteEnd(&far, false)
 		done <- err
 	}()
-	x := &tcpExchange{endpoint: endpoint{wire: near}, request: make([]byte, 1), response: make([]byte, 1)}
+	x := &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}
 	stopped := make(chan error, 1)
 	go func() {
 		for range 20 {
@@ -155,7 +156,7 @@ func TestWaitingLetsTheWorldStop(t *testing.T) {
 // Neither do the two ends of a bulk transfer, frame by frame, on threads or in
 // the poller, whichever way the payload is sent and received.
 func TestStreamLoopsDoNotAllocate(t *testing.T) {
-	for name, connected := range map[string]func(*testing.T) (wire, wire){"thread": wires, "poller": attachedWires} {
+	for name, connected := range map[string]func(*testing.T) (session.ControlConn, session.ControlConn){"thread": wires, "poller": attachedWires} {
 		for _, spec := range []measurement.Spec{
 			{Duration: 60, SendMethod: measurement.SendCopy},
 			{Duration: 60, CopyPayload: true},
@@ -240,7 +241,7 @@ func TestChooseWindow(t *testing.T) {
 	// Whatever the series, the window fits it.
 	for range 2000 {
 		spec := measurement.Spec{Duration: measurement.Seconds(0.01 + rng.Float64()), MaxWarmup: measurement.Seconds(rng.Float64() * 0.5)}
-		n, width := binsOf(spec)
+		n, width := session.BinsOf(spec)
 		w := chooseWindow(make([]float64, n), width, spec)
 		if w.first < 0 || w.last > n || w.first >= w.last {
 			t.Fatalf("%+v: window %+v of %d bins", spec, w, n)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 const (
@@ -72,7 +73,7 @@ func (s *rateSearch) add(step measurement.LossStep) bool {
 // of it takes about the spec's Duration: the steps have equal shares, warm-up
 // included, and the last confirms the rate and gives the metrics. Every step is
 // a test of its own, with connections of its own.
-func searchLoss(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func searchLoss(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	share := max(req.Spec.Duration.Duration()/(searchSteps+2), shortestStep)
 	deadline := time.Now().Add(req.Spec.Duration.Duration() - 2*share)
 	s := &rateSearch{bound: req.Spec.LossBound, most: req.Spec.RateBitsPerSecond}
@@ -88,7 +89,7 @@ func searchLoss(ctx context.Context, req Request, progress func(measurement.Prog
 
 // confirm measures at the rate that was found, and lower when too much is lost
 // there after all.
-func (s *rateSearch) confirm(ctx context.Context, req Request, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func (s *rateSearch) confirm(ctx context.Context, req session.Request, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	rate := s.passed
 	if s.unlimited {
 		rate = s.most
@@ -117,13 +118,13 @@ func (s *rateSearch) confirm(ctx context.Context, req Request, length time.Durat
 }
 
 // searchStep measures at one rate.
-func searchStep(ctx context.Context, req Request, rate float64, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, measurement.LossStep, error) {
+func searchStep(ctx context.Context, req session.Request, rate float64, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, measurement.LossStep, error) {
 	spec := req.Spec
 	spec.LossBound, spec.RateBitsPerSecond = 0, rate
 	spec.MaxWarmup = measurement.Seconds(stepWarmup * length.Seconds())
 	spec.Duration = measurement.SecondsOf(length) - spec.MaxWarmup
 	// A sub-test is bounded by itself, as the whole is: one that hangs ends.
-	ctx, cancel := context.WithTimeoutCause(ctx, setupTime(spec)+planned(spec)+2*grace, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(spec)+session.Planned(spec)+2*session.Grace, session.ErrSilent)
 	defer cancel()
 	req.Spec = spec
 	out, err := measurePackets(ctx, req, progress)

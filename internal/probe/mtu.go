@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -120,49 +122,49 @@ type mtuTest struct {
 	tooBig   []sockets.PathError // what routers answered
 }
 
-func runMTU(ctx context.Context, req Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
-	testID, err := newSession()
+func runMTU(ctx context.Context, req session.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+	testID, err := session.NewID()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	l, err := connect(ctx, req, testID, 0)
+	l, err := session.Connect(ctx, req, testID, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	control := wire{Conn: l.conn, deadline: time.Now().Add(handshakeTimeout)}
+	control := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(session.HandshakeTimeout)}
 	defer func() { _ = control.Abort() }() // whatever it says, the test is over
 	defer context.AfterFunc(ctx, control.Interrupt)()
 	least := func(*sockets.Conn) int { return 0 }
-	conn, reached, err := openUDPFlow(ctx, req, l, 0, sockets.ProbeMTU, least)
+	conn, reached, err := datagram.Open(ctx, req, l, 0, sockets.ProbeMTU, least)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
 	defer context.AfterFunc(ctx, conn.Interrupt)()
 	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
-		return measurement.Outcome{}, &Error{Op: "probe the MTU", Reason: Unsupported, Err: err}
+		return measurement.Outcome{}, &session.Error{Op: "probe the MTU", Reason: session.Unsupported, Err: err}
 	}
-	control.deadline = time.Now().Add(startTimeout)
+	control.Deadline = time.Now().Add(session.StartTimeout)
 	if err := protocol.WriteFrame(&control, protocol.TypeStart, nil); err != nil {
-		return measurement.Outcome{}, failure("start", err)
+		return measurement.Outcome{}, session.Wrap("start", err)
 	}
 	t := &mtuTest{
-		conn: conn, cookie: l.ready.Cookie, timeout: req.Spec.Timeout.Duration(),
-		headers: conn.IPHeaderBytes() + udpHeaderBytes, in: make([]byte, maxDatagram+1),
+		conn: conn, cookie: l.Ready.Cookie, timeout: req.Spec.Timeout.Duration(),
+		headers: conn.IPHeaderBytes() + datagram.UDPHeaderBytes, in: make([]byte, datagram.MaxBytes+1),
 	}
 	out, err := t.run(ctx, reached)
 	if err != nil {
 		return out, err
 	}
 	if err := protocol.WriteFrame(&control, protocol.TypeReceived, nil); err != nil {
-		return out, failure("end the test", err)
+		return out, session.Wrap("end the test", err)
 	}
 	var report protocol.Report
 	if err := protocol.Expect(&control, protocol.TypeReport, protocol.MaxControl, &report); err != nil {
-		return out, failure("read the server's report", err)
+		return out, session.Wrap("read the server's report", err)
 	}
 	out.Facts = append(out.Facts, report.Facts...)
-	out.Destination.ReceivedTTL = l.ready.ReceivedTTL
+	out.Destination.ReceivedTTL = l.Ready.ReceivedTTL
 	return out, nil
 }
 
@@ -174,7 +176,7 @@ func (t *mtuTest) run(ctx context.Context, reached protocol.Reached) (measuremen
 	}
 	t.conn.SetReceiveBuffer(0)
 	if err := t.conn.SetReadTick(drainTick); err != nil {
-		return out, failure("prepare the socket", err)
+		return out, session.Wrap("prepare the socket", err)
 	}
 	least, most := leastMTU4, jumboMTU
 	if t.conn.IPHeaderBytes() > 20 {
@@ -188,16 +190,16 @@ func (t *mtuTest) run(ctx context.Context, reached protocol.Reached) (measuremen
 		most = min(device, largestMTU)
 		out.Effective["interface"], out.Effective["interface_mtu_bytes"] = name, fmt.Sprint(device)
 	}
-	forward, err := t.search(ctx, datagramProbe, least, most)
+	forward, err := t.search(ctx, datagram.Probe, least, most)
 	if err != nil {
 		return out, err
 	}
 	if forward < least {
-		return out, &Error{Op: "probe the MTU", Reason: TimedOut, Err: fmt.Errorf(
+		return out, &session.Error{Op: "probe the MTU", Reason: session.TimedOut, Err: fmt.Errorf(
 			"not even packets of %d bytes are answered, although a first one was seen from %s: a firewall may drop UDP", least, reached.Client)}
 	}
 	facts := t.facts(forward, most, name, device > 0)
-	back, err := t.search(ctx, datagramMirror, least, forward)
+	back, err := t.search(ctx, datagram.Mirror, least, forward)
 	if err != nil {
 		return out, err
 	}
@@ -270,8 +272,8 @@ func (t *mtuTest) round(ctx context.Context, kind byte, sizes []int) (map[int]bo
 	for _, size := range sizes {
 		t.sequence++
 		probe := make([]byte, size-t.headers)
-		putDatagram(probe, t.cookie, kind)
-		binary.BigEndian.PutUint32(probe[datagramSequence:], t.sequence)
+		datagram.PutHeader(probe, t.cookie, kind)
+		binary.BigEndian.PutUint32(probe[datagram.SequenceOffset:], t.sequence)
 		for range mtuTries {
 			// The first error may be that of an earlier probe; a second means
 			// that this host itself refuses the size, which is an answer.
@@ -290,8 +292,8 @@ func (t *mtuTest) round(ctx context.Context, kind byte, sizes []int) (map[int]bo
 			continue // a tick, or what a router answered; PathErrors reads it
 		}
 		if i, ok := answeredProbe(t.in[:n], t.cookie, kind, first); ok && i < len(sizes) {
-			want := datagramBytes
-			if kind == datagramMirror {
+			want := datagram.HeaderBytes
+			if kind == datagram.Mirror {
 				want = sizes[i] - t.headers
 			}
 			if n == want {
@@ -304,9 +306,9 @@ func (t *mtuTest) round(ctx context.Context, kind byte, sizes []int) (map[int]bo
 
 // answeredProbe says which of the probes since first a packet answers.
 func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
-	if len(packet) < datagramBytes || packet[datagramKind] != kind || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
+	if len(packet) < datagram.HeaderBytes || packet[datagram.KindOffset] != kind || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
 		return 0, false
 	}
-	n := binary.BigEndian.Uint32(packet[datagramSequence:])
+	n := binary.BigEndian.Uint32(packet[datagram.SequenceOffset:])
 	return int(n - first), n >= first
 }

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // Whatever a path carries is found within the bound of rounds, even when
@@ -55,7 +56,7 @@ func TestSizeSearchSurvivesChance(t *testing.T) {
 
 func TestRunMTU(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
+	out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,18 +5,19 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // mtuKind is the largest packet that a path carries, each way.
-func mtuKind() kind {
-	return kind{
-		run: runMTU, planned: mtuPlanned,
-		serve: func(env serverEnv) testServer { return &mtuServer{accept: env.AcceptUDP} },
-		demand: func(_ measurement.Spec, d *admission.Cost) {
+func mtuKind() session.Kind {
+	return session.Kind{
+		Run: runMTU, Planned: mtuPlanned,
+		NewServer: func(env session.ServerEnv) session.Server { return &mtuServer{accept: env.AcceptUDP} },
+		Demand: func(_ measurement.Spec, d *admission.Cost) {
 			d[admission.Descriptors], d[admission.Threads] = 2, 1
 		},
-		atOnce:     func(measurement.Spec) int { return 1 },
-		takeThread: takeThread,
+		AtOnce:     func(measurement.Spec) int { return 1 },
+		TakeThread: session.TakeThread,
 	}
 }
 

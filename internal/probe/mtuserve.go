@@ -6,39 +6,41 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // mtuServer is a server's end of all mtu tests.
 type mtuServer struct {
-	accept func(*wire, *opened, *protocol.Ready) (*sockets.Conn, error)
+	accept func(*session.ControlConn, *session.Flow, *protocol.Ready) (*sockets.Conn, error)
 }
 
-// serve is the server's end of an mtu test: it answers probes, never with
+// Serve is the server's end of an mtu test: it answers probes, never with
 // more than came, until the client ends the test.
-func (s *mtuServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
+func (s *mtuServer) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	conn, err := s.accept(w, open, ready)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := mark(conn, open.Spec); err != nil {
+	if err := datagram.Mark(conn, open.Spec); err != nil {
 		return err
 	}
 	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 	}
 	conn.SetReceiveBuffer(0)
 	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(drainTick)); err != nil {
 		return err
 	}
-	if _, err := w.readStart(mtuPlanned(open.Spec) + grace); err != nil {
+	if _, err := w.ReadStart(mtuPlanned(open.Spec) + session.Grace); err != nil {
 		return err
 	}
-	packet := make([]byte, maxDatagram+1)
+	packet := make([]byte, datagram.MaxBytes+1)
 	for !w.Readable() {
-		if w.late() {
+		if w.Late() {
 			return os.ErrDeadlineExceeded
 		}
 		n, err := conn.Read(packet)
@@ -55,23 +57,23 @@ func (s *mtuServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 	}
 	var report protocol.Report
 	for _, e := range conn.PathErrors() {
-		report.Facts = appendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
+		report.Facts = session.AppendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
 	}
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
-	return drained(w)
+	return session.AwaitClose(w)
 }
 
 // probeAnswer is how many bytes answer a packet of an mtu test, 0 for none.
 func probeAnswer(packet, cookie []byte) int {
-	if len(packet) < datagramBytes || len(packet) > maxDatagram || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
+	if len(packet) < datagram.HeaderBytes || len(packet) > datagram.MaxBytes || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
 		return 0
 	}
-	switch packet[datagramKind] {
-	case datagramProbe:
-		return datagramBytes
-	case datagramMirror:
+	switch packet[datagram.KindOffset] {
+	case datagram.Probe:
+		return datagram.HeaderBytes
+	case datagram.Mirror:
 		return len(packet)
 	}
 	return 0

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -13,22 +15,22 @@ func checkPackets(f *packetFlow, bins int, width time.Duration) error {
 	if p == nil {
 		return fmt.Errorf("%w: no count of packets", protocol.ErrMalformed)
 	}
-	if err := checkBins(f.received.Bins, bins, width); err != nil {
+	if err := session.CheckBins(f.received.Bins, bins, width); err != nil {
 		return err
 	}
 	if err := f.received.Check(); err != nil {
 		return err
 	}
-	if err := atMost("bytes", sumOf(f.received.Bins.Bytes), f.sent.Bytes); err != nil {
+	if err := session.CheckAtMost("bytes", session.Sum(f.received.Bins.Bytes), f.sent.Bytes); err != nil {
 		return err
 	}
 	if p.Sent != f.sent.MeasuredPackets {
 		return fmt.Errorf("%w: %d packets of the %d that were sent in the measured time", protocol.ErrMalformed, p.Sent, f.sent.MeasuredPackets)
 	}
 	if f.send != nil {
-		return atMost("packets", sumOf(p.Bins), f.send.sent.Load())
+		return session.CheckAtMost("packets", session.Sum(p.Bins), f.send.sent.Load())
 	}
-	if size := f.sent.PacketBytes; size < dataBytes || size > maxDatagram {
+	if size := f.sent.PacketBytes; size < datagram.DataBytes || size > datagram.MaxBytes {
 		return fmt.Errorf("%w: packets of %d bytes", protocol.ErrMalformed, size)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -48,16 +49,16 @@ const (
 )
 
 func putData(b []byte, phase byte, sequence uint64, nanoseconds int64) {
-	_ = b[dataBytes-1]
+	_ = b[datagram.DataBytes-1]
 	// Kind, phase and sequence make one word.
-	binary.BigEndian.PutUint64(b[protocol.CookieBytes:], uint64(datagramData)<<56|uint64(phase)<<48|sequence&maxSequence)
+	binary.BigEndian.PutUint64(b[protocol.CookieBytes:], uint64(datagram.Data)<<56|uint64(phase)<<48|sequence&maxSequence)
 	binary.BigEndian.PutUint64(b[dataTime:], uint64(nanoseconds))
 }
 
 // parseData reads a packet of the test that has this cookie, and says whether
 // it is one.
 func parseData(b, cookie []byte) (phase byte, sequence uint64, nanoseconds int64, ok bool) {
-	if len(b) < dataBytes || b[datagramKind] != datagramData || b[dataPhase] > phaseAfter ||
+	if len(b) < datagram.DataBytes || b[datagram.KindOffset] != datagram.Data || b[dataPhase] > phaseAfter ||
 		!bytes.Equal(b[:protocol.CookieBytes], cookie) {
 		return 0, 0, 0, false
 	}
@@ -86,9 +87,9 @@ func (f follower) last(sequence uint64) uint64 {
 }
 
 func putFollower(b, cookie []byte, f follower) {
-	_ = b[dataBytes-1]
+	_ = b[datagram.DataBytes-1]
 	copy(b, cookie)
-	b[datagramKind], b[dataPhase] = datagramFollower, f.phase
+	b[datagram.KindOffset], b[dataPhase] = datagram.Follower, f.phase
 	binary.BigEndian.PutUint16(b[dataSequence:], 0)
 	binary.BigEndian.PutUint32(b[followLap:], f.lap)
 	binary.BigEndian.PutUint32(b[followPlace:], f.place)
@@ -98,7 +99,7 @@ func putFollower(b, cookie []byte, f follower) {
 // parseFollower reads a follower of the test that has this cookie, and says
 // whether it is one.
 func parseFollower(b, cookie []byte) (f follower, ok bool) {
-	if len(b) < dataBytes || b[datagramKind] != datagramFollower || b[dataPhase] > phaseAfter ||
+	if len(b) < datagram.DataBytes || b[datagram.KindOffset] != datagram.Follower || b[dataPhase] > phaseAfter ||
 		!bytes.Equal(b[:protocol.CookieBytes], cookie) {
 		return follower{}, false
 	}

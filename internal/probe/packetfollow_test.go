@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -13,7 +14,7 @@ import (
 // buffers.
 func sentByReference(sequence uint64, packets int, phase byte, sentAt int64) []byte {
 	cookie := make([]byte, protocol.CookieBytes)
-	b := make([]byte, dataBytes)
+	b := make([]byte, datagram.DataBytes)
 	index := sequence % uint64(packets)
 	if index == 0 {
 		copy(b, cookie)

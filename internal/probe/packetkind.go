@@ -3,6 +3,7 @@ package probe
 import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 const (
@@ -14,31 +15,31 @@ const (
 )
 
 // packetKind is packets over UDP, counted in bytes (udp) or one by one (pps).
-func packetKind() kind {
-	return kind{
-		run: runPackets, planned: planned,
-		files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection beside each
-		serve: func(env serverEnv) testServer {
+func packetKind() session.Kind {
+	return session.Kind{
+		Run: runPackets, Planned: session.Planned,
+		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection beside each
+		NewServer: func(env session.ServerEnv) session.Server {
 			return &packetServer{maxRate: env.MaxRateBitsPerSecond, accept: env.AcceptUDP}
 		},
-		demand:     packetDemand,
-		rate:       func(spec measurement.Spec) float64 { return spec.RateBitsPerSecond },
-		least:      func(spec measurement.Spec) int64 { return leastAtRate(spec.RateBitsPerSecond) },
-		keepAlive:  func(spec measurement.Spec) bool { return spec.Direction == measurement.Receive },
-		takeThread: takeThread,
+		Demand:     packetDemand,
+		Rate:       func(spec measurement.Spec) float64 { return spec.RateBitsPerSecond },
+		Least:      func(spec measurement.Spec) int64 { return session.LeastAtRate(spec.RateBitsPerSecond) },
+		KeepAlive:  func(spec measurement.Spec) bool { return spec.Direction == measurement.Receive },
+		TakeThread: session.TakeThread,
 	}
 }
 
 func packetDemand(spec measurement.Spec, d *admission.Cost) {
-	n := int64(connections(spec))
-	bins, _ := binsOf(spec)
+	n := int64(session.Connections(spec))
+	bins, _ := session.BinsOf(spec)
 	// Their sockets block a thread each.
 	d[admission.Descriptors], d[admission.Threads] = 2*n, n
 	d[admission.Bytes] += n * packetBytes
 	if spec.Direction == measurement.Receive {
 		d[admission.Bytes] += min(n, mostPages) * pagesBytes
 	} else {
-		d[admission.Bytes] += n * 2 * int64(bins) * countBytes
+		d[admission.Bytes] += n * 2 * int64(bins) * session.CountBytes
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -25,7 +27,7 @@ const (
 
 // packetReceiver is the receiving side of one flow of a udp or pps test.
 type packetReceiver struct {
-	control wire
+	control session.ControlConn
 	conn    *sockets.Conn
 	in      *sockets.PacketReceiver
 	cookie  []byte
@@ -48,14 +50,14 @@ type packetReceiver struct {
 }
 
 // newPacketReceiver prepares the socket as the spec asks.
-func newPacketReceiver(control wire, conn *sockets.Conn, spec measurement.Spec, cookie []byte) (*packetReceiver, error) {
-	n, width := binsOf(spec)
+func newPacketReceiver(control session.ControlConn, conn *sockets.Conn, spec measurement.Spec, cookie []byte) (*packetReceiver, error) {
+	n, width := session.BinsOf(spec)
 	r := &packetReceiver{
 		control: control, conn: conn, cookie: cookie, end: time.Duration(n) * width, width: width,
 		bytes: make([]int64, n), packets: make([]int64, n), effective: map[string]string{},
 	}
 	got := conn.SetReceiveBuffer(int(spec.ReceiveBufferBytes))
-	setBytes(r.effective, "receive_buffer_bytes", got)
+	session.SetBytes(r.effective, "receive_buffer_bytes", got)
 	if asked := spec.ReceiveBufferBytes; got > 0 && int64(got) < 2*asked {
 		r.facts = append(r.facts, fmt.Sprintf("the receive buffer is %d bytes where %d were asked for (net.core.rmem_max)", got/2, asked))
 	}
@@ -68,8 +70,8 @@ func newPacketReceiver(control wire, conn *sockets.Conn, spec measurement.Spec, 
 
 // open decides whether the kernel joins packets and tells their times.
 func (r *packetReceiver) open(spec measurement.Spec) (err error) {
-	o := sockets.ReceiveOptions{Keep: dataBytes, Join: spec.GRO != measurement.Off}
-	size := float64(max(spec.PacketBytes, unknownMTU))
+	o := sockets.ReceiveOptions{Keep: datagram.DataBytes, Join: spec.GRO != measurement.Off}
+	size := float64(max(spec.PacketBytes, datagram.UnknownMTU))
 	o.Stamps = spec.RateBitsPerSecond > 0 && spec.RateBitsPerSecond/8/size/float64(spec.Flows) <= stampedRate
 	if spec.CopyPayload {
 		o.Keep = 0
@@ -82,7 +84,7 @@ func (r *packetReceiver) open(spec measurement.Spec) (err error) {
 	}
 	if err != nil && o.Join {
 		if spec.GRO == measurement.On {
-			return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("GRO for UDP was asked for: %v", err)}
+			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: fmt.Sprintf("GRO for UDP was asked for: %v", err)}
 		}
 		r.facts = append(r.facts, fmt.Sprintf("no receive offload for UDP: %v", err))
 		o.Join = false
@@ -119,7 +121,7 @@ func (r *packetReceiver) run() (protocol.Sent, error) {
 		}
 		if at-checked >= stopCheck {
 			checked = at
-			if err := r.control.guard.halted(); err != nil {
+			if err := r.control.Guard.Halted(); err != nil {
 				return protocol.Sent{}, err
 			}
 			if r.control.Readable() {
@@ -164,8 +166,8 @@ func (r *packetReceiver) drain() (protocol.Sent, error) {
 				return sent, err
 			}
 			told = time.Since(r.start)
-		case told < 0 && r.control.late():
-			return sent, errSilent
+		case told < 0 && r.control.Late():
+			return sent, session.ErrSilent
 		case told >= 0 && (r.count.received >= sent.MeasuredPackets || at-max(r.last, told) > drainQuiet || at-told > drainLongest):
 			r.settleLast()
 			r.flushDelays()
@@ -176,7 +178,7 @@ func (r *packetReceiver) drain() (protocol.Sent, error) {
 
 // readSent reads the sender's last word, of which a server wants one number.
 func (r *packetReceiver) readSent(sent *protocol.Sent) error {
-	if !r.control.served() {
+	if !r.control.Served() {
 		return protocol.Expect(&r.control, protocol.TypeSent, protocol.MaxControl, sent)
 	}
 	var said struct {

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -19,7 +21,7 @@ import (
 
 // packetFlow is one 5-tuple of a udp or pps test at the client.
 type packetFlow struct {
-	*link
+	*session.Link
 	udp      *sockets.Conn
 	reached  protocol.Reached
 	send     *packetSender
@@ -30,14 +32,14 @@ type packetFlow struct {
 
 // packetTest is a udp or pps test in progress at the client.
 type packetTest struct {
-	req   Request
+	req   session.Request
 	flows []*packetFlow
 	pages packetPages
 	start time.Time
 	facts []string
 }
 
-func runPackets(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func runPackets(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.LossBound > 0 {
 		return searchLoss(ctx, req, progress)
 	}
@@ -45,8 +47,8 @@ func runPackets(ctx context.Context, req Request, progress func(measurement.Prog
 }
 
 // measurePackets does one test at one rate.
-func measurePackets(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	giveBack, err := needThreads(req.Spec.Flows)
+func measurePackets(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	giveBack, err := session.NeedThreads(req.Spec.Flows)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -57,16 +59,16 @@ func measurePackets(ctx context.Context, req Request, progress func(measurement.
 		return measurement.Outcome{}, err
 	}
 	defer context.AfterFunc(ctx, t.interrupt)()
-	ttl := startTTLProbe(ctx, req, t.flows[0].ready)
-	defer ttl.end()
-	localTTL := ttl.result() // before the packets, behind which it would queue
+	ttl := datagram.StartTTLProbe(ctx, req, t.flows[0].Ready)
+	defer ttl.End()
+	localTTL := ttl.Result() // before the packets, behind which it would queue
 	if err := t.begin(); err != nil {
 		return measurement.Outcome{}, err
 	}
 	host := host.StartSampler(t.start)
 	defer host.End()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
-	signs := sampling.Start(progressInterval, throughputProgress(t.start, t.moved, progress))
+	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.start, t.moved, progress))
 	err = t.transfer()
 	signs.End()
 	if err != nil {
@@ -79,7 +81,7 @@ func (t *packetTest) sends() bool { return t.req.Spec.Direction == measurement.S
 
 func (t *packetTest) interrupt() {
 	for _, f := range t.flows {
-		f.conn.Interrupt()
+		f.Conn.Interrupt()
 		f.udp.Interrupt()
 	}
 }
@@ -93,49 +95,49 @@ func (t *packetTest) close() {
 			_ = f.udp.Close() // a UDP socket has nothing to flush
 		}
 		// Nothing of interest is left to be delivered, and nobody to tell.
-		_ = f.conn.Abort()
+		_ = f.Conn.Abort()
 	}
 	_ = t.pages.close() // memory without a name: nothing is lost with it
 }
 
 // connect opens every flow, TCP first, and prepares its loop.
 func (t *packetTest) connect(ctx context.Context) error {
-	testID, err := newSession()
+	testID, err := session.NewID()
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(connectAtOnce)
+	group.SetLimit(session.ConnectAtOnce)
 	for i := range t.flows {
 		group.Go(func() error {
-			l, err := connect(ctx, t.req, testID, i)
+			l, err := session.Connect(ctx, t.req, testID, i)
 			if err != nil {
 				return err
 			}
-			f := &packetFlow{link: l}
+			f := &packetFlow{Link: l}
 			t.flows[i] = f
-			return failure(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+			return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
 		})
 	}
 	return group.Wait()
 }
 
 func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err error) {
-	spec := pacedPackets(t.req.Spec, f.ready.MaxRateBitsPerSecond)
+	spec := pacedPackets(t.req.Spec, f.Ready.MaxRateBitsPerSecond)
 	size := func(*sockets.Conn) int { return 0 }
 	if t.sends() && spec.PacketBytes == 0 {
-		size = largestPacket
+		size = datagram.LargestPayload
 	}
-	f.udp, f.reached, err = openUDPFlow(ctx, t.req, f.link, i, sockets.DontFragment, size)
+	f.udp, f.reached, err = datagram.Open(ctx, t.req, f.Link, i, sockets.DontFragment, size)
 	if err != nil {
 		return err
 	}
-	w := wire{Conn: f.conn, deadline: time.Now().Add(startTimeout)}
+	w := session.ControlConn{Conn: f.Conn, Deadline: time.Now().Add(session.StartTimeout)}
 	if t.sends() {
-		w.onHosts(spec, true, hostID(spec), f.ready.HostID)
-		f.send, err = newPacketSender(w, f.udp, spec, f.ready.Cookie, &t.pages)
+		w.OnHosts(spec, true, session.HostID(spec), f.Ready.HostID)
+		f.send, err = newPacketSender(w, f.udp, spec, f.Ready.Cookie, &t.pages)
 	} else {
-		f.receive, err = newPacketReceiver(w, f.udp, spec, f.ready.Cookie)
+		f.receive, err = newPacketReceiver(w, f.udp, spec, f.Ready.Cookie)
 	}
 	return err
 }
@@ -143,12 +145,12 @@ func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err err
 // begin sends START on every flow.
 func (t *packetTest) begin() error {
 	t.start = time.Now()
-	deadline := t.start.Add(planned(t.req.Spec) + grace)
+	deadline := t.start.Add(session.Planned(t.req.Spec) + session.Grace)
 	for _, f := range t.flows {
 		w := f.control()
-		w.deadline = deadline
+		w.Deadline = deadline
 		if err := protocol.WriteFrame(w, protocol.TypeStart, nil); err != nil {
-			return failure("start flow", err)
+			return session.Wrap("start flow", err)
 		}
 		if f.send != nil {
 			f.send.start = t.start
@@ -166,18 +168,18 @@ func (t *packetTest) transfer() error {
 	var once sync.Once
 	for i, f := range t.flows {
 		group.Go(func() error {
-			defer f.control().lock()()
+			defer f.control().LockThread()()
 			err := f.transfer()
 			if err != nil {
 				once.Do(t.interrupt)
 			}
-			return failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
+			return session.Wrap(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 		})
 	}
 	return group.Wait()
 }
 
-func (f *packetFlow) control() *wire {
+func (f *packetFlow) control() *session.ControlConn {
 	if f.receive != nil {
 		return &f.receive.control
 	}
@@ -217,10 +219,10 @@ func (t *packetTest) moved() (sum int64) {
 // outcome turns what the receivers counted into metrics.
 func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
 	spec := t.req.Spec
-	bins, width := binsOf(spec)
+	bins, width := session.BinsOf(spec)
 	for i, f := range t.flows {
 		if err := checkPackets(f, bins, width); err != nil {
-			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
+			return measurement.Outcome{}, session.Wrap(fmt.Sprintf("count of flow %d", i+1), err)
 		}
 	}
 	last := bins
@@ -235,14 +237,14 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 	sum := new(packetSum)
 	servers := make([]string, len(t.flows))
 	for i, f := range t.flows {
-		servers[i] = f.ready.Server
+		servers[i] = f.Ready.Server
 		for i, n := range f.received.Bins.Bytes {
 			out.Throughput.Bytes[i] += n
 		}
 		sum.add(f, first, last)
 		t.addFlow(&out, f, first, last)
 	}
-	t.facts = appendNew(t.facts, destinations(t.flows[0].remote, servers)...)
+	t.facts = session.AppendNew(t.facts, datagram.Destinations(t.flows[0].Remote, servers)...)
 	if err := sum.possible(t.req); err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -252,28 +254,28 @@ func (t *packetTest) outcome(local *protocol.HostSeries, localTTL int) (measurem
 		remote = t.flows[0].sent.Host
 	}
 	out.Source = host.EndOf(local, from, to, localTTL)
-	out.Destination = host.EndOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
 	sum.fill(&out, spec, to-from)
-	t.facts = appendNew(t.facts, sum.facts()...)
-	if ready := t.flows[0].ready; pacedPackets(spec, ready.MaxRateBitsPerSecond) != spec {
-		t.facts = appendNew(t.facts, pacedBy(ready))
+	t.facts = session.AppendNew(t.facts, sum.facts()...)
+	if ready := t.flows[0].Ready; pacedPackets(spec, ready.MaxRateBitsPerSecond) != spec {
+		t.facts = session.AppendNew(t.facts, session.PacedBy(ready))
 	}
 	out.Facts = t.facts
 	return out, nil
 }
 
 func (t *packetTest) addFlow(out *measurement.Outcome, f *packetFlow, first, last int) {
-	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.ready.Server, SentBytes: f.sent.Bytes}
+	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.Ready.Server, SentBytes: f.sent.Bytes}
 	for _, n := range f.received.Bins.Bytes[first:last] {
 		result.ReceivedBytes += int64(n)
 	}
 	out.Flows = append(out.Flows, result)
-	addEffective(out, f.sent.Effective, f.received.Effective)
+	session.AddEffective(out, f.sent.Effective, f.received.Effective)
 	if f.reached.Client != result.Source {
-		t.facts = appendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
+		t.facts = session.AppendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
 	}
-	t.facts = appendNew(t.facts, f.received.Facts...)
-	t.facts = appendNew(t.facts, f.sent.Facts...)
+	t.facts = session.AppendNew(t.facts, f.received.Facts...)
+	t.facts = session.AppendNew(t.facts, f.sent.Facts...)
 }
 
 // packetSum is what all flows of a test counted together.
@@ -313,12 +315,12 @@ func (s *packetSum) add(f *packetFlow, first, last int) {
 var errNothingSent = errors.New("no packet was sent in the measured time: the rate is too low for it, or the sending host too busy")
 
 // possible says why there is no result, if there is none.
-func (s *packetSum) possible(req Request) error {
+func (s *packetSum) possible(req session.Request) error {
 	switch {
 	case s.sent == 0:
-		return &Error{Op: "send packets", Reason: Failed, Err: errNothingSent}
+		return &session.Error{Op: "send packets", Reason: session.Failed, Err: errNothingSent}
 	case s.everything == 0 && s.received == 0:
-		return &Error{Op: "receive packets", Reason: TimedOut, Err: fmt.Errorf(
+		return &session.Error{Op: "receive packets", Reason: session.TimedOut, Err: fmt.Errorf(
 			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path carries only smaller packets and says so to nobody (try a smaller packet_bytes)",
 			s.sent, s.size, req.Target)}
 	}

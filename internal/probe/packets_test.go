@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -34,7 +36,7 @@ func TestRunPackets(t *testing.T) {
 		{Kind: measurement.UDP, PacketBytes: 1400, GSO: on, GRO: off, Flows: 2, Direction: measurement.Receive},
 		{Kind: measurement.UDP, PacketBytes: 500, RateBitsPerSecond: 2e7, Flows: 3, Direction: measurement.Receive},
 		{Kind: measurement.UDP, PacketBytes: 500, RateBitsPerSecond: 2e7, Flows: 2, DSCP: 46},
-		{Kind: measurement.UDP, PacketBytes: dataBytes, RateBitsPerSecond: 1e6},
+		{Kind: measurement.UDP, PacketBytes: datagram.DataBytes, RateBitsPerSecond: 1e6},
 		{Kind: measurement.PPS},
 		{Kind: measurement.PPS, Flows: 2, Direction: measurement.Receive},
 	} {
@@ -44,7 +46,7 @@ func TestRunPackets(t *testing.T) {
 		spec.Duration, spec.MaxWarmup = 0.5, 0.05 // a busy host may not run a thread for a while
 		spec := spec.Defaults()
 		t.Run(fmt.Sprintf("%s %s %d bytes %d flows %s %s", spec.Kind, spec.Direction, spec.PacketBytes, spec.Flows, spec.GSO, spec.GRO), func(t *testing.T) {
-			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), session.Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +124,7 @@ func TestPacketsOverIPv6(t *testing.T) {
 		if spec.Kind != measurement.MTU {
 			spec.Duration, spec.MaxWarmup = 0.3, 0.02
 		}
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatalf("%+v: %v", spec, err)
 		}
@@ -156,8 +158,8 @@ func TestUDPIsBlackholed(t *testing.T) {
 	p, addr := startProxy(t, target, 1<<60, false) // nobody has its UDP port
 	defer p.close()
 	for _, kind := range []measurement.Kind{measurement.UDP, measurement.MTU} {
-		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
+		_, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -168,29 +170,29 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	ctx := testContext(t)
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-		testID, err := newSession()
+		testID, err := session.NewID()
 		if err != nil {
 			t.Fatal(err)
 		}
 		spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, Direction: direction, PacketBytes: 500, RateBitsPerSecond: 1e6}.Defaults()
-		req := Request{Spec: spec, Target: target, Token: testToken}
-		l, err := connect(ctx, req, testID, 0)
+		req := session.Request{Spec: spec, Target: target, Token: testToken}
+		l, err := session.Connect(ctx, req, testID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		udp, reached, err := openUDPFlow(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
+		udp, reached, err := datagram.Open(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
 		if err != nil {
 			t.Fatal(err)
 		}
 		if reached.Client != udp.LocalAddr() {
 			t.Errorf("the server saw %s, the socket is %s", reached.Client, udp.LocalAddr())
 		}
-		w := wire{Conn: l.conn, deadline: time.Now().Add(time.Minute)}
+		w := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(time.Minute)}
 		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
 			t.Fatal(err)
 		}
 		// serve's cleanup fails unless the server's end notices this.
-		if err := errors.Join(l.conn.Abort(), udp.Close()); err != nil {
+		if err := errors.Join(l.Conn.Abort(), udp.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,8 +207,8 @@ func TestCancelPackets(t *testing.T) {
 	} {
 		spec.Duration = 600
 		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+		_, err := Run(ctx, session.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
@@ -218,7 +220,7 @@ func FuzzParseFollower(f *testing.F) {
 	packet := make([]byte, 40)
 	putFollower(packet, cookie, follower{phase: phaseMeasured, lap: 1408, place: 47, index: 3})
 	f.Add(packet, uint64(1<<40))
-	f.Add(packet[:dataBytes-1], uint64(0))
+	f.Add(packet[:datagram.DataBytes-1], uint64(0))
 	f.Fuzz(func(t *testing.T, b []byte, near uint64) {
 		got, ok := parseFollower(b, cookie)
 		if !ok {
@@ -244,7 +246,7 @@ func FuzzParseData(f *testing.F) {
 	copy(packet, cookie)
 	putData(packet, phaseMeasured, 1<<40+5, -9)
 	f.Add(packet)
-	f.Add(packet[:dataBytes-1])
+	f.Add(packet[:datagram.DataBytes-1])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		phase, sequence, at, ok := parseData(b, cookie)
 		if !ok {
@@ -264,7 +266,7 @@ func FuzzProbeAnswer(f *testing.F) {
 	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
 	for kind := range byte(8) {
 		p := make([]byte, 100)
-		putDatagram(p, cookie, kind)
+		datagram.PutHeader(p, cookie, kind)
 		f.Add(p)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -272,7 +274,7 @@ func FuzzProbeAnswer(f *testing.F) {
 		if n < 0 || n > len(b) || n > 0 && !bytes.HasPrefix(b, cookie) {
 			t.Fatalf("%d bytes answer %d", n, len(b))
 		}
-		if i, ok := answeredProbe(b, cookie, datagramProbe, 5); ok && i < 0 {
+		if i, ok := answeredProbe(b, cookie, datagram.Probe, 5); ok && i < 0 {
 			t.Fatalf("probe %d", i)
 		}
 	})
@@ -320,9 +322,9 @@ func TestRefusedSendMethodIsSaid(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		spec := measurement.Spec{Kind: measurement.UDP, Direction: direction, Duration: 0.3, PacketBytes: 1000, GSO: measurement.Off, SendMethod: measurement.SendZerocopy}.Defaults()
-		_, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
-		if reasonOf(err) != Unsupported || !strings.Contains(fmt.Sprint(err), "does not cut the packets") {
-			t.Errorf("%s: %v (%s)", direction, err, reasonOf(err))
+		_, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
+		if session.ReasonOf(err) != session.Unsupported || !strings.Contains(fmt.Sprint(err), "does not cut the packets") {
+			t.Errorf("%s: %v (%s)", direction, err, session.ReasonOf(err))
 		}
 	}
 }
@@ -341,7 +343,7 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 			if spec.Kind != measurement.MTU {
 				spec.Duration, spec.MaxWarmup = 0.3, 0.01
 			}
-			if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+			if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -369,7 +371,7 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		spec.Device = "lo"
 	}
-	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+	out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +382,7 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 		return
 	}
 	spec.SourcePort, spec.Device = 0, "nosuchdevice"
-	if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
+	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
 		t.Errorf("an interface that is not there: %v", err)
 	}
 }

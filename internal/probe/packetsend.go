@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -28,7 +30,7 @@ const (
 
 // packetSender is the sending side of one flow of a udp or pps test.
 type packetSender struct {
-	control wire
+	control session.ControlConn
 	conn    *sockets.Conn
 	out     *sockets.PacketSender
 	// pages hold the packets that are sent by reference, behind head; nil when
@@ -50,13 +52,13 @@ type packetSender struct {
 }
 
 // newPacketSender prepares the socket as the spec asks.
-func newPacketSender(control wire, conn *sockets.Conn, spec measurement.Spec, cookie []byte, pages *packetPages) (*packetSender, error) {
+func newPacketSender(control session.ControlConn, conn *sockets.Conn, spec measurement.Spec, cookie []byte, pages *packetPages) (*packetSender, error) {
 	s := &packetSender{
 		control: control, conn: conn, size: spec.PacketBytes,
-		warmup: spec.MaxWarmup.Duration(), end: planned(spec),
+		warmup: spec.MaxWarmup.Duration(), end: session.Planned(spec),
 		effective: map[string]string{},
 	}
-	room := largestPacket(conn)
+	room := datagram.LargestPayload(conn)
 	if s.size == 0 {
 		s.size = room
 	}
@@ -78,17 +80,17 @@ func newPacketSender(control wire, conn *sockets.Conn, spec measurement.Spec, co
 	for i := range s.out.Most() {
 		copy(s.out.Packet(i), cookie)
 	}
-	s.head = s.out.Packet(0)[:dataBytes]
+	s.head = s.out.Packet(0)[:datagram.DataBytes]
 	s.pace = newPacer(spec, s.size, s.out.Most())
 	s.effective["packet_bytes"] = fmt.Sprint(s.size)
-	if control.behind {
+	if control.Behind {
 		s.effective["send_nice"] = strconv.Itoa(sockets.SendersNice)
 	}
 	return s, nil
 }
 
 func (s *packetSender) setBuffer(got int, asked int64) {
-	setBytes(s.effective, "send_buffer_bytes", got)
+	session.SetBytes(s.effective, "send_buffer_bytes", got)
 	if got > 0 && int64(got) < 2*asked {
 		s.facts = append(s.facts, fmt.Sprintf("the send buffer is %d bytes where %d were asked for (net.core.wmem_max)", got/2, asked))
 	}
@@ -102,7 +104,7 @@ func (s *packetSender) open(spec measurement.Spec, room int) (err error) {
 		why = "off"
 	case s.size > room:
 		why = "off: the packets do not fit the MTU"
-	case 2*s.size > maxDatagram:
+	case 2*s.size > datagram.MaxBytes:
 		why = "off: a buffer holds one packet"
 	default:
 		if s.out, err = sockets.NewPacketSender(s.conn, s.size, true); err == nil {
@@ -115,7 +117,7 @@ func (s *packetSender) open(spec measurement.Spec, room int) (err error) {
 		}
 	}
 	if spec.GSO == measurement.On {
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: "GSO for UDP was asked for and is " + why}
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "GSO for UDP was asked for and is " + why}
 	}
 	s.effective["gso"] = why
 	s.out, err = sockets.NewPacketSender(s.conn, s.size, false)
@@ -139,9 +141,9 @@ func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packet
 	switch {
 	case err == nil:
 		s.effective["send_method"] = sockets.SentFromFile
-		setBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
+		session.SetBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
 	case asked:
-		return &Error{Op: "prepare sendfile of packets", Reason: Unsupported, Err: err}
+		return &session.Error{Op: "prepare sendfile of packets", Reason: session.Unsupported, Err: err}
 	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
 		s.facts = append(s.facts, fmt.Sprintf("the sender copied the payload: %v", err))
 	}
@@ -157,7 +159,7 @@ func (s *packetSender) run() error {
 		now := time.Since(s.start)
 		if now-checked >= stopCheck {
 			checked = now
-			if err := s.control.guard.halted(); err != nil {
+			if err := s.control.Guard.Halted(); err != nil {
 				return err
 			}
 			if now > s.end+stopGrace || s.control.Readable() {

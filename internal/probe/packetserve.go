@@ -2,6 +2,8 @@ package probe
 
 import (
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -9,25 +11,25 @@ import (
 // packetServer is a server's end of all udp or pps tests.
 type packetServer struct {
 	maxRate float64 // of one test, in bit/s; 0 none
-	accept  func(*wire, *opened, *protocol.Ready) (*sockets.Conn, error)
+	accept  func(*session.ControlConn, *session.Flow, *protocol.Ready) (*sockets.Conn, error)
 }
 
-// begin keeps what the flows of a test send without a copy.
-func (s *packetServer) begin(t *session) (end func() error) {
+// Begin keeps what the flows of a test send without a copy.
+func (s *packetServer) Begin(t *session.Test) (end func() error) {
 	pages := &packetPages{}
 	t.State = pages
 	return pages.close
 }
 
-// serve is the server's end of one flow of a udp or pps test.
-func (s *packetServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
+// Serve is the server's end of one flow of a udp or pps test.
+func (s *packetServer) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	spec := pacedPackets(open.Spec, s.maxRate)
 	conn, err := s.accept(w, open, ready)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := mark(conn, spec); err != nil {
+	if err := datagram.Mark(conn, spec); err != nil {
 		return err
 	}
 	if spec.Direction == measurement.Receive {
@@ -37,25 +39,25 @@ func (s *packetServer) serve(w *wire, open *opened, ready *protocol.Ready) error
 	if err != nil {
 		return err
 	}
-	if r.start, err = r.control.readStart(planned(spec) + grace); err != nil {
+	if r.start, err = r.control.ReadStart(session.Planned(spec) + session.Grace); err != nil {
 		return err
 	}
-	host := open.sampleHost(r.start)
-	defer host.end()
-	defer open.Test.Meter.add(false, r.arrived.Load)()
+	host := open.SampleHost(r.start)
+	defer host.End()
+	defer open.Test.Meter.Add(false, r.arrived.Load)()
 	sent, err := r.run()
 	if err != nil {
 		return err
 	}
 	received := r.received(sent, r.stepped())
-	received.Host = host.result()
+	received.Host = host.Result()
 	if err := protocol.WriteFrame(&r.control, protocol.TypeReceived, received); err != nil {
 		return err
 	}
-	return drained(&r.control)
+	return session.AwaitClose(&r.control)
 }
 
-func (s *packetServer) send(w *wire, conn *sockets.Conn, open *opened, spec measurement.Spec) error {
+func (s *packetServer) send(w *session.ControlConn, conn *sockets.Conn, open *session.Flow, spec measurement.Spec) error {
 	cookie := open.Test.Cookie[:]
 	if spec.PacketBytes == 0 {
 		learnMTU(conn, cookie)
@@ -65,27 +67,27 @@ func (s *packetServer) send(w *wire, conn *sockets.Conn, open *opened, spec meas
 	if err != nil {
 		return err
 	}
-	if sender.start, err = sender.control.readStart(planned(spec) + grace); err != nil {
+	if sender.start, err = sender.control.ReadStart(session.Planned(spec) + session.Grace); err != nil {
 		return err
 	}
-	host := open.sampleHost(sender.start)
-	defer host.end()
-	defer open.Test.Meter.add(true, func() int64 { return sender.sent.Load() * int64(sender.size) })()
+	host := open.SampleHost(sender.start)
+	defer host.End()
+	defer open.Test.Meter.Add(true, func() int64 { return sender.sent.Load() * int64(sender.size) })()
 	if err := sender.run(); err != nil {
 		return err
 	}
-	if _, err := sender.finish(host.result); err != nil {
+	if _, err := sender.finish(host.Result); err != nil {
 		return err
 	}
 	// The client closes when the last packets have come.
-	return drained(&sender.control)
+	return session.AwaitClose(&sender.control)
 }
 
 // learnMTU sends the peer one packet as large as packets are to be, so that a
 // router that does not carry it can say so before START; the peer drops it.
 func learnMTU(conn *sockets.Conn, cookie []byte) {
-	packet := make([]byte, largestPacket(conn))
-	putDatagram(packet, cookie, datagramHello)
+	packet := make([]byte, datagram.LargestPayload(conn))
+	datagram.PutHeader(packet, cookie, datagram.Hello)
 	// Should it fail, so will the test, and say why.
 	_, _ = conn.Write(packet)
 }

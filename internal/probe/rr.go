@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -20,31 +22,31 @@ import (
 // defaultTimeout of a UDP request that the spec does not bound.
 const defaultTimeout = 500 * time.Millisecond
 
-func runRR(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	testID, err := newSession()
+func runRR(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	testID, err := session.NewID()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	l, err := connect(ctx, req, testID, 0)
+	l, err := session.Connect(ctx, req, testID, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	control := wire{Conn: l.conn, deadline: time.Now().Add(handshakeTimeout)}
+	control := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(session.HandshakeTimeout)}
 	defer func() { _ = control.Abort() }() // whatever it says, the test is over
 	stop := context.AfterFunc(ctx, control.Interrupt)
 	defer stop()
 
-	ttl := startTTLProbe(ctx, req, l.ready)
-	defer ttl.end()
-	localTTL := ttl.result() // before the loop, which nothing should disturb
+	ttl := datagram.StartTTLProbe(ctx, req, l.Ready)
+	defer ttl.End()
+	localTTL := ttl.Result() // before the loop, which nothing should disturb
 	t := &rrTest{req: req, link: l, control: control}
 	t.loop.warmup, t.loop.length = req.Spec.MaxWarmup.Duration(), req.Spec.Duration.Duration()
 	t.loop.recorder = latency.New()
-	if req.hooks != nil {
-		t.hooks = *req.hooks
+	if req.Hooks != nil {
+		t.hooks = *req.Hooks
 	}
-	if t.hooks.enough != nil {
-		defer context.AfterFunc(t.hooks.enough, func() { t.loop.stop.Store(true) })()
+	if t.hooks.Enough != nil {
+		defer context.AfterFunc(t.hooks.Enough, func() { t.loop.stop.Store(true) })()
 	}
 	if req.Spec.Protocol == measurement.OverUDP {
 		err = t.overUDP(ctx, progress)
@@ -59,10 +61,10 @@ func runRR(ctx context.Context, req Request, progress func(measurement.Progress)
 
 // rrTest is an rr test at the client.
 type rrTest struct {
-	req     Request
-	hooks   hooks
-	link    *link
-	control wire
+	req     session.Request
+	hooks   session.Hooks
+	link    *session.Link
+	control session.ControlConn
 	loop    rrLoop
 	several *pipeline // nil in a closed loop with one request in flight
 	start   time.Time
@@ -80,11 +82,11 @@ func pipelined(spec measurement.Spec) bool { return spec.InFlight > 1 || spec.Re
 func (t *rrTest) overTCP(progress func(measurement.Progress)) error {
 	spec := t.req.Spec
 	if err := t.control.NoDelay(); err != nil {
-		return failure("prepare the socket", err)
+		return session.Wrap("prepare the socket", err)
 	}
 	t.request, t.respond = spec.RequestBytes, spec.ResponseBytes
-	t.control.deadline = time.Now().Add(planned(spec) + grace)
-	x := &tcpExchange{endpoint: endpoint{wire: t.control}, request: make([]byte, t.request), response: make([]byte, t.respond)}
+	t.control.Deadline = time.Now().Add(session.Planned(spec) + session.Grace)
+	x := &tcpExchange{endpoint: endpoint{ControlConn: t.control}, request: make([]byte, t.request), response: make([]byte, t.respond)}
 	if pipelined(spec) {
 		c := &tcpCarrier{Conn: t.control.Conn, request: make([]byte, t.request), response: t.respond, in: make([]byte, max(t.respond, carrierBytes))}
 		t.several = newPipeline(c, &t.loop, spec.RequestsPerSecond, spec.InFlight, 0)
@@ -102,8 +104,8 @@ func (t *rrTest) overTCP(progress func(measurement.Progress)) error {
 	if err != nil {
 		return err
 	}
-	t.control.deadline = time.Now().Add(grace)
-	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+	t.control.Deadline = time.Now().Add(session.Grace)
+	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
 }
 
 // carrierBytes is how much of the responses that wait one call reads.
@@ -112,19 +114,19 @@ const carrierBytes = 64 << 10
 func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress)) error {
 	spec := t.req.Spec
 	timeout := cmp.Or(spec.Timeout.Duration(), defaultTimeout)
-	conn, err := dialServer(ctx, t.req, t.link.ready, netip.AddrPortFrom(t.req.Source, uint16(spec.SourcePort)))
+	conn, err := datagram.Dial(ctx, t.req, t.link.Ready, netip.AddrPortFrom(t.req.Source, uint16(spec.SourcePort)))
 	if err != nil {
-		return failure("open a UDP socket", err)
+		return session.Wrap("open a UDP socket", err)
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := mark(conn, spec); err != nil {
+	if err := datagram.Mark(conn, spec); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, conn.Interrupt)
 	defer stop()
-	t.request, t.respond = max(spec.RequestBytes, datagramBytes), max(spec.ResponseBytes, datagramBytes)
-	x := &udpExchange{endpoint: endpoint{wire: wire{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, maxDatagram), timeout: timeout}
-	putDatagram(x.request, t.link.ready.Cookie, datagramRequest)
+	t.request, t.respond = max(spec.RequestBytes, datagram.HeaderBytes), max(spec.ResponseBytes, datagram.HeaderBytes)
+	x := &udpExchange{endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, datagram.MaxBytes), timeout: timeout}
+	datagram.PutHeader(x.request, t.link.Ready.Cookie, datagram.Request)
 	if pipelined(spec) {
 		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}
 		t.several = newPipeline(u, &t.loop, spec.RequestsPerSecond, spec.InFlight, timeout)
@@ -139,37 +141,37 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 	if err != nil {
 		return err
 	}
-	t.control.deadline = time.Now().Add(grace)
+	t.control.Deadline = time.Now().Add(session.Grace)
 	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
-		return failure("end the test", err)
+		return session.Wrap("end the test", err)
 	}
-	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
 }
 
 // measure sends START and runs loop, which transfers on conn as e says, on a
 // thread of its own.
 func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn, e *endpoint, loop func(start time.Time) error) error {
 	spec := t.req.Spec
-	if t.several != nil && t.hooks.capacity > 0 {
-		t.several.samples = make([]sample, 0, t.hooks.capacity)
+	if t.several != nil && t.hooks.Capacity > 0 {
+		t.several.samples = make([]session.Sample, 0, t.hooks.Capacity)
 	}
 	start := time.Now()
 	t.start = start
-	t.control.deadline = start.Add(planned(spec) + grace)
+	t.control.Deadline = start.Add(session.Planned(spec) + session.Grace)
 	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
-		return failure("start", err)
+		return session.Wrap("start", err)
 	}
-	if t.hooks.started != nil {
-		t.hooks.started(start)
+	if t.hooks.Started != nil {
+		t.hooks.Started(start)
 	}
 	host := host.StartSampler(start)
-	signs := sampling.Start(progressInterval, func() {
+	signs := sampling.Start(session.ProgressInterval, func() {
 		progress(measurement.Progress{
 			Elapsed: measurement.SecondsOf(time.Since(start)),
 			RTT:     measurement.SecondsOf(time.Duration(t.loop.lastRTT.Load())),
 		})
 	})
-	fact, err := onThread(spec.Spin, "source", func(spin bool) error {
+	fact, err := session.OnThread(spec.Spin, "source", func(spin bool) error {
 		t.spin, e.spin = spin, spin
 		if t.several != nil {
 			t.several.spin = spin
@@ -193,25 +195,25 @@ func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn
 	}
 	if t.several != nil {
 		t.facts = append(t.facts, t.several.facts()...)
-		if t.hooks.samples != nil {
-			t.hooks.samples(start, t.several.samples)
+		if t.hooks.Samples != nil {
+			t.hooks.Samples(start, t.several.samples)
 		}
 	}
-	return failure("exchange requests and responses", err)
+	return session.Wrap("exchange requests and responses", err)
 }
 
 func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	spec, l := t.req.Spec, &t.loop
 	n := l.recorder.Samples()
 	if n == 0 && t.several != nil && t.several.unsent > 0 {
-		return measurement.Outcome{}, &Error{Op: "rr test", Reason: Failed, Err: errors.New(strings.Join(t.several.facts(), "; "))}
+		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: errors.New(strings.Join(t.several.facts(), "; "))}
 	}
 	if n == 0 {
 		err := fmt.Errorf("none of %d requests was answered", l.lost)
 		if spec.Protocol == measurement.OverUDP {
 			err = fmt.Errorf("%w: a firewall may drop UDP to %s; the same over TCP (protocol tcp) needs no more than the port that is open", err, t.req.Target)
 		}
-		return measurement.Outcome{}, &Error{Op: "rr test", Reason: TimedOut, Err: err}
+		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.TimedOut, Err: err}
 	}
 	distribution := l.recorder.Distribution()
 	out := measurement.Outcome{
@@ -219,7 +221,7 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 		Metrics: measurement.Metrics{}, Warmup: spec.MaxWarmup, Latency: &distribution,
 		Effective: map[string]string{
 			"request_bytes": fmt.Sprint(t.request), "response_bytes": fmt.Sprint(t.respond),
-			"source_wait": waiting(t.spin),
+			"source_wait": session.WaitMethod(t.spin),
 		},
 	}
 	if l.followed {
@@ -235,14 +237,14 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 		}
 	}
 	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
-		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagramBytes))
+		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagram.HeaderBytes))
 	}
 	out.Facts = append(append(out.Facts, t.facts...), t.report.Facts...)
-	out.Facts = append(out.Facts, destinations(t.link.remote, []string{t.link.ready.Server})...)
+	out.Facts = append(out.Facts, datagram.Destinations(t.link.Remote, []string{t.link.Ready.Server})...)
 	from := float64(spec.MaxWarmup)
 	to := from + l.measured.Seconds()
 	out.Source = host.EndOf(t.host, from, to, localTTL)
-	out.Destination = host.EndOf(t.report.Host, from, to, t.link.ready.ReceivedTTL)
+	out.Destination = host.EndOf(t.report.Host, from, to, t.link.Ready.ReceivedTTL)
 	host.AddCost(&out, l.measured.Seconds(), 0, 0)
 	delete(out.Metrics, "dropped_packets_count") // the Catalogue has it for bulk tests
 	return out, nil

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -38,7 +40,7 @@ func TestRRModes(t *testing.T) {
 				} else {
 					spec.MaxWarmup = 1e-9 // zero is the default
 				}
-				out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+				out, err := Run(testContext(t), session.Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +65,7 @@ func TestRRModes(t *testing.T) {
 func TestSpinningIsTheServersToAllow(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
-		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +129,7 @@ func TestRRTimeStamps(t *testing.T) {
 		{Protocol: measurement.OverTCP, Spin: true, ResponseBytes: 100_000},
 	} {
 		spec.Kind, spec.Duration = measurement.RR, 1
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +209,7 @@ func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*rrLoop
 	}()
 	loop := &rrLoop{recorder: latency.New(), length: length}
 	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, rate, 1, 0)
-	if _, err := onThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+	if _, err := session.OnThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	near.Interrupt()
@@ -232,7 +234,7 @@ func TestPipelineOverBadUDP(t *testing.T) {
 				return
 			}
 			send := func(p []byte) { _, _ = far.WriteToUDPAddrPort(p, from) } // a lost one is a lost one
-			switch sequence := binary.BigEndian.Uint32(b[datagramSequence:]); sequence % 10 {
+			switch sequence := binary.BigEndian.Uint32(b[datagram.SequenceOffset:]); sequence % 10 {
 			case 3: // lost
 			case 5: // overtaken by the next
 				held = append(held[:0], b[:n]...)
@@ -244,7 +246,7 @@ func TestPipelineOverBadUDP(t *testing.T) {
 				send(b[:n])
 			case 8: // a stranger's sequence number first, and a short packet
 				stranger := append([]byte{}, b[:n]...)
-				binary.BigEndian.PutUint32(stranger[datagramSequence:], sequence+1<<20)
+				binary.BigEndian.PutUint32(stranger[datagram.SequenceOffset:], sequence+1<<20)
 				send(stranger)
 				send(b[:5])
 				send(b[:n])
@@ -260,10 +262,10 @@ func TestPipelineOverBadUDP(t *testing.T) {
 	// A busy machine may leave the last request no time to be sent; not always.
 	for range 5 {
 		loop := &rrLoop{recorder: latency.New(), length: length}
-		c := &udpCarrier{Conn: conn, request: make([]byte, datagramBytes), in: make([]byte, 2000)}
+		c := &udpCarrier{Conn: conn, request: make([]byte, datagram.HeaderBytes), in: make([]byte, 2000)}
 		p := newPipeline(c, loop, rate, 1, time.Second)
-		p.samples = make([]sample, 0, 1000)
-		if _, err := onThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+		p.samples = make([]session.Sample, 0, 1000)
+		if _, err := session.OnThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
 			t.Fatal(err)
 		}
 		sent, lost := 500-int(p.unsent), 0
@@ -291,7 +293,7 @@ func TestOverloadIsSaid(t *testing.T) {
 	p, addr := startProxy(t, target, 1<<60, false)
 	defer p.close()
 	spec := measurement.Spec{Kind: measurement.RR, Duration: 0.2, MaxWarmup: 0.001, RequestsPerSecond: 1e6, RequestBytes: 1000, ResponseBytes: 1000}
-	out, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
+	out, err := Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,8 +302,8 @@ func TestOverloadIsSaid(t *testing.T) {
 	}
 	// So much that none of the measured requests ever left is no result at all.
 	spec.RequestsPerSecond, spec.MaxWarmup = maxRequests, 0.1
-	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Error(), "overload") {
+	_, err = Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*session.Error](err); !ok || !strings.Contains(e.Error(), "overload") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -365,7 +367,7 @@ func TestSpinningDoesNotAllocate(t *testing.T) {
 		err := oneByteEnd(&far, true)
 		done <- err
 	}()
-	x := &tcpExchange{endpoint: endpoint{wire: near, spin: true}, request: make([]byte, 1), response: make([]byte, 1)}
+	x := &tcpExchange{endpoint: endpoint{ControlConn: near, spin: true}, request: make([]byte, 1), response: make([]byte, 1)}
 	step := func() {
 		if err := x.exchange(false); err != nil {
 			t.Fatal(err)
@@ -394,10 +396,10 @@ func TestSpinningDoesNotAllocate(t *testing.T) {
 // can stop the world meanwhile.
 func TestSpinningEndsByDeadline(t *testing.T) {
 	near, _ := wires(t)
-	near.deadline = time.Now().Add(200 * time.Millisecond)
+	near.Deadline = time.Now().Add(200 * time.Millisecond)
 	done := make(chan error, 1)
 	go func() {
-		_, err := near.spinRead(make([]byte, 1))
+		_, err := near.SpinRead(make([]byte, 1))
 		done <- err
 	}()
 	for range 5 {
@@ -405,7 +407,7 @@ func TestSpinningEndsByDeadline(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		if reasonOf(err) != TimedOut {
+		if session.ReasonOf(err) != session.TimedOut {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(20 * time.Second):
@@ -428,8 +430,8 @@ func TestRRModesFaults(t *testing.T) {
 			wg.Go(func() {
 				p, addr := startProxy(t, target, opening+200, stall)
 				defer p.close()
-				_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
-				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
+				_, err := Run(testContext(t), session.Request{Spec: spec, Target: addr, Token: testToken}, nil)
+				if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished && e.Reason != session.TimedOut {
 					t.Errorf("%+v, stalled %v: %v", spec, stall, err)
 				}
 			})
@@ -449,8 +451,8 @@ func TestRRModesCancelled(t *testing.T) {
 	} {
 		spec.Duration = 600
 		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+		_, err := Run(ctx, session.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
@@ -458,7 +460,7 @@ func TestRRModesCancelled(t *testing.T) {
 }
 
 // oneByteEnd answers requests of a byte with one, without a follower.
-func oneByteEnd(w *wire, spin bool) error {
+func oneByteEnd(w *session.ControlConn, spin bool) error {
 	end := &rrEnd{spec: measurement.Spec{RequestBytes: 1, ResponseBytes: 1, InFlight: 2}, zeros: []byte{0}}
 	return end.answer(w, spin)
 }

@@ -3,24 +3,25 @@ package probe
 import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // rrKind is the round-trip time of requests and responses on one connection.
-func rrKind() kind {
-	return kind{
-		run: runRR, planned: planned,
-		serve: func(env serverEnv) testServer {
-			return &rrServer{spin: env.Spin, zeros: make([]byte, maxMessageBytes)}
+func rrKind() session.Kind {
+	return session.Kind{
+		Run: runRR, Planned: session.Planned,
+		NewServer: func(env session.ServerEnv) session.Server {
+			return &rrServer{spin: env.Spin, zeros: make([]byte, session.MaxMessageBytes)}
 		},
-		demand: func(_ measurement.Spec, d *admission.Cost) {
+		Demand: func(_ measurement.Spec, d *admission.Cost) {
 			d[admission.Descriptors], d[admission.Threads] = 2, 1
 		},
-		atOnce: func(measurement.Spec) int { return 1 },
-		rate: func(spec measurement.Spec) float64 {
+		AtOnce: func(measurement.Spec) int { return 1 },
+		Rate: func(spec measurement.Spec) float64 {
 			return spec.RequestsPerSecond * float64(max(spec.RequestBytes, spec.ResponseBytes)) * 8
 		},
-		least: func(spec measurement.Spec) int64 { return leastExchanges(spec.RequestsPerSecond) },
-		takeThread: func(w *wire, o *opened) (func(), error) {
+		Least: func(spec measurement.Spec) int64 { return session.LeastExchanges(spec.RequestsPerSecond) },
+		TakeThread: func(w *session.ControlConn, o *session.Flow) (func(), error) {
 			if o.Spec.Protocol == measurement.OverTCP {
 				return func() {}, w.Detach() // who answers locks its own thread
 			}

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -35,7 +37,7 @@ var errLost = errors.New("no response in time")
 
 // endpoint is what both exchangers read and write with.
 type endpoint struct {
-	wire
+	session.ControlConn
 	spin    bool
 	stamped bool
 	at      time.Time
@@ -64,7 +66,7 @@ const (
 // send writes all of b.
 func (e *endpoint) send(b []byte) error {
 	if e.spin {
-		_, err := e.spinWrite(b)
+		_, err := e.SpinWrite(b)
 		return err
 	}
 	_, err := e.Write(b)
@@ -99,19 +101,19 @@ func (x *tcpExchange) read(b []byte) (int, error) {
 	case x.stamped:
 		return x.readStamped(b)
 	case x.spin:
-		return x.spinRead(b)
+		return x.SpinRead(b)
 	}
 	return x.Read(b)
 }
 
 func (x *tcpExchange) readStamped(b []byte) (n int, err error) {
-	var p patience
+	var p session.Patience
 	for {
 		n, x.at, err = x.ReadStamped(b, x.spin)
 		switch {
 		case !errors.Is(err, sockets.ErrTick):
 			return n, err
-		case x.spin && p.spent(x.deadline), !x.spin && x.late():
+		case x.spin && p.Spent(x.Deadline), !x.spin && x.Late():
 			return 0, os.ErrDeadlineExceeded
 		}
 	}
@@ -127,29 +129,29 @@ type udpExchange struct {
 
 func (x *udpExchange) exchange(bool) error {
 	x.sequence++
-	binary.BigEndian.PutUint32(x.request[datagramSequence:], x.sequence)
-	x.deadline = time.Now().Add(x.timeout)
+	binary.BigEndian.PutUint32(x.request[datagram.SequenceOffset:], x.sequence)
+	x.Deadline = time.Now().Add(x.timeout)
 	if err := x.send(x.request); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return errLost // it never left
 		}
 		return err
 	}
-	var p patience
+	var p session.Patience
 	for {
 		n, err := x.read()
 		switch {
 		case errors.Is(err, sockets.ErrTick):
-			if x.spin && !p.spent(x.deadline) {
+			if x.spin && !p.Spent(x.Deadline) {
 				continue
 			}
 		case err != nil && !errors.Is(err, io.EOF):
 			return err
-		case n >= datagramBytes && binary.BigEndian.Uint32(x.response[datagramSequence:]) == x.sequence:
+		case n >= datagram.HeaderBytes && binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:]) == x.sequence:
 			return nil
 		}
 		// A tick, or a late or foreign packet: wait for ours, but not for ever.
-		if x.late() {
+		if x.Late() {
 			return errLost
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -70,7 +72,7 @@ type pipeline struct {
 	late, unsent int64
 	latest       time.Duration
 	// samples, where capacity was given, keeps every request after the warm-up.
-	samples []sample
+	samples []session.Sample
 }
 
 func newPipeline(c carrier, l *rrLoop, requestsPerSecond float64, limit int, timeout time.Duration) *pipeline {
@@ -78,8 +80,8 @@ func newPipeline(c carrier, l *rrLoop, requestsPerSecond float64, limit int, tim
 	slots := limit
 	if requestsPerSecond > 0 {
 		p.period = 1e9 / requestsPerSecond
-		p.limit = maxInFlight
-		slots = max(maxInFlight, int(min(requestsPerSecond*timeout.Seconds(), maxSlots)))
+		p.limit = session.MaxInFlight
+		slots = max(session.MaxInFlight, int(min(requestsPerSecond*timeout.Seconds(), maxSlots)))
 	} else if timeout > 0 {
 		slots = max(slots, minSlots)
 	}
@@ -105,7 +107,7 @@ func (p *pipeline) run(start time.Time) error {
 			return nil
 		}
 		if ending && now >= drained {
-			return errSilent
+			return session.ErrSilent
 		}
 		wait, err := p.sendDue(start, now, ending)
 		if err != nil {
@@ -113,7 +115,7 @@ func (p *pipeline) run(start time.Time) error {
 		}
 		if p.spin {
 			wait = 0
-			if polls%spinYield == 0 {
+			if polls%session.SpinYield == 0 {
 				runtime.Gosched()
 			}
 		}
@@ -193,7 +195,7 @@ func (p *pipeline) take(start time.Time, wait time.Duration) error {
 		if p.counts(s.intended) {
 			p.recorder.Record(now - s.intended)
 			p.lastRTT.Store(int64(now - s.intended))
-			p.keep(sample{s.intended, now - s.intended})
+			p.keep(session.Sample{Intended: s.intended, RTT: now - s.intended})
 		}
 	}
 	return nil
@@ -204,7 +206,7 @@ func (p *pipeline) counts(intended time.Duration) bool {
 }
 
 // keep never grows the list: its capacity was given for the whole test.
-func (p *pipeline) keep(s sample) {
+func (p *pipeline) keep(s session.Sample) {
 	if len(p.samples) < cap(p.samples) {
 		p.samples = append(p.samples, s)
 	}
@@ -223,7 +225,7 @@ func (p *pipeline) expire(now time.Duration) {
 			p.inFlight--
 			if p.counts(s.intended) {
 				p.lost++
-				p.keep(sample{s.intended, -1})
+				p.keep(session.Sample{Intended: s.intended, RTT: -1})
 			}
 		}
 		p.oldest++
@@ -304,7 +306,7 @@ type udpCarrier struct {
 func (c *udpCarrier) rest() bool { return c.full }
 
 func (c *udpCarrier) send(sequence uint32) error {
-	binary.BigEndian.PutUint32(c.request[datagramSequence:], sequence)
+	binary.BigEndian.PutUint32(c.request[datagram.SequenceOffset:], sequence)
 	return c.push()
 }
 
@@ -320,10 +322,10 @@ func (c *udpCarrier) push() error {
 func (c *udpCarrier) receive(wait time.Duration) (uint32, int, error) {
 	n, err := c.ReadWithin(c.in, wait, c.full)
 	switch {
-	case errors.Is(err, io.EOF) || err == nil && n < datagramBytes:
+	case errors.Is(err, io.EOF) || err == nil && n < datagram.HeaderBytes:
 		return 0, 0, nil // somebody's empty or short packet
 	case err != nil:
 		return 0, 0, err
 	}
-	return binary.BigEndian.Uint32(c.in[datagramSequence:]), 1, nil
+	return binary.BigEndian.Uint32(c.in[datagram.SequenceOffset:]), 1, nil
 }

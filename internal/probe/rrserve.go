@@ -11,6 +11,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -26,25 +28,25 @@ type rrServer struct {
 // firstRequest gets the address from which the first request over UDP came.
 type firstRequest chan netip.AddrPort
 
-func (s *rrServer) begin(t *session) (end func() error) {
+func (s *rrServer) Begin(t *session.Test) (end func() error) {
 	t.State = make(firstRequest, 1)
 	return func() error { return nil }
 }
 
-// answerBytes also tells the test over UDP from where its requests come.
-func (s *rrServer) answerBytes(t *session, packet []byte, from netip.AddrPort) int {
-	if packet[datagramKind] != datagramRequest || t.Spec.Protocol != measurement.OverUDP {
+// AnswerBytes also tells the test over UDP from where its requests come.
+func (s *rrServer) AnswerBytes(t *session.Test, packet []byte, from netip.AddrPort) int {
+	if packet[datagram.KindOffset] != datagram.Request || t.Spec.Protocol != measurement.OverUDP {
 		return 0
 	}
 	select {
 	case t.State.(firstRequest) <- from:
 	default: // told already
 	}
-	return max(t.Spec.ResponseBytes, datagramBytes)
+	return max(t.Spec.ResponseBytes, datagram.HeaderBytes)
 }
 
-// serve is the server's end of an rr test.
-func (s *rrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
+// Serve is the server's end of an rr test.
+func (s *rrServer) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	spec := open.Spec
 	if err := w.NoDelay(); err != nil {
 		return err
@@ -54,15 +56,15 @@ func (s *rrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 		end.spec.Spin = false
 		end.facts = append(end.facts, "the destination slept instead of spinning: its server lets nobody have whole processors (serve --spin does)")
 	}
-	start, err := w.ready(ready, planned(spec)+grace)
+	start, err := w.AwaitStart(ready, session.Planned(spec)+session.Grace)
 	if err != nil {
 		return err
 	}
-	host := open.sampleHost(start)
-	defer host.end()
+	host := open.SampleHost(start)
+	defer host.End()
 	size := func(bytes int) func() int64 { return func() int64 { return end.answered.Load() * int64(bytes) } }
-	defer open.Test.Meter.add(false, size(spec.RequestBytes))()
-	defer open.Test.Meter.add(true, size(spec.ResponseBytes))()
+	defer open.Test.Meter.Add(false, size(spec.RequestBytes))()
+	defer open.Test.Meter.Add(true, size(spec.ResponseBytes))()
 	// Another goroutine transfers; this one waits for the end.
 	if spec.Protocol == measurement.OverUDP {
 		err = end.serveUDP(w)
@@ -72,8 +74,8 @@ func (s *rrServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 	if err != nil {
 		return err
 	}
-	report := protocol.Report{Answered: end.answered.Load(), Host: host.result(), Facts: end.facts,
-		Effective: map[string]string{"destination_wait": waiting(end.spin)}}
+	report := protocol.Report{Answered: end.answered.Load(), Host: host.Result(), Facts: end.facts,
+		Effective: map[string]string{"destination_wait": session.WaitMethod(end.spin)}}
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ type rrEnd struct {
 
 // run runs f, which transfers on conn, as onThread does.
 func (e *rrEnd) run(conn *sockets.Conn, f func(spin bool) error) error {
-	fact, err := onThread(e.spec.Spin, "destination", func(spin bool) error {
+	fact, err := session.OnThread(e.spec.Spin, "destination", func(spin bool) error {
 		e.spin = spin
 		if spin {
 			return f(true)
@@ -111,7 +113,7 @@ func (e *rrEnd) run(conn *sockets.Conn, f func(spin bool) error) error {
 	return err
 }
 
-func (e *rrEnd) serveTCP(w *wire) error {
+func (e *rrEnd) serveTCP(w *session.ControlConn) error {
 	return e.run(w.Conn, func(spin bool) error { return e.answer(w, spin) })
 }
 
@@ -130,10 +132,10 @@ const requestPiece = 64 << 10
 
 // answer responds to every request up to the last one. Of a request it looks at the
 // first byte.
-func (e *rrEnd) answer(w *wire, spin bool) error {
+func (e *rrEnd) answer(w *session.ControlConn, spin bool) error {
 	read, write := w.Read, w.Write
 	if spin {
-		read, write = w.spinRead, w.spinWrite
+		read, write = w.SpinRead, w.SpinWrite
 	}
 	follower := e.follower(spin)
 	if follower != nil {
@@ -165,7 +167,7 @@ func (e *rrEnd) answer(w *wire, spin bool) error {
 		}
 		// A client that never pauses is bounded too; the clock is read rarely.
 		if n%1024 == 0 {
-			if err := w.over(); err != nil {
+			if err := w.Over(); err != nil {
 				return err
 			}
 		}
@@ -177,7 +179,7 @@ func (e *rrEnd) answer(w *wire, spin bool) error {
 // test on a socket connected to the client, as soon as there is one: plain
 // recv and send cost less than the listening socket's recvmsg and sendmsg, and
 // no other test's packets come between.
-func (e *rrEnd) serveUDP(w *wire) error {
+func (e *rrEnd) serveUDP(w *session.ControlConn) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	var failed error
@@ -211,10 +213,10 @@ func (e *rrEnd) answerPeer(ctx context.Context, peer netip.AddrPort) error {
 	}
 	conn, err := sockets.DetachUDP(udp)
 	if err != nil {
-		return errors.Join(err, ignoreClosed(udp.Close()))
+		return errors.Join(err, session.IgnoreClosed(udp.Close()))
 	}
 	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
-	if err := mark(conn, e.spec); err != nil {
+	if err := datagram.Mark(conn, e.spec); err != nil {
 		return err
 	}
 	var stop atomic.Bool
@@ -231,8 +233,8 @@ const maxBadReads = 1000
 
 // answerPackets answers the test's requests on conn until stop.
 func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) {
-	in := make([]byte, maxDatagram)
-	out := make([]byte, max(e.spec.ResponseBytes, datagramBytes))
+	in := make([]byte, datagram.MaxBytes)
+	out := make([]byte, max(e.spec.ResponseBytes, datagram.HeaderBytes))
 	read, write := conn.Read, conn.Write
 	if spin {
 		read, write = conn.TryRead, conn.TryWrite
@@ -241,13 +243,13 @@ func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) 
 	if follower != nil {
 		defer follower.Release()
 	}
-	var p patience
+	var p session.Patience
 	for bad := 0; bad < maxBadReads && !stop.Load(); {
 		n, err := read(in)
 		switch {
 		case err == sockets.ErrTick: //nolint:errorlint // read's very value, in a hot loop
 			if spin {
-				p.yield()
+				p.Yield()
 			}
 			continue
 		case err != nil:
@@ -255,10 +257,10 @@ func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) 
 			continue
 		}
 		bad = 0
-		if n < datagramBytes || in[datagramKind] != datagramRequest || !bytes.Equal(in[:protocol.CookieBytes], e.ready.Cookie) {
+		if n < datagram.HeaderBytes || in[datagram.KindOffset] != datagram.Request || !bytes.Equal(in[:protocol.CookieBytes], e.ready.Cookie) {
 			continue // it came before the socket was connected
 		}
-		copy(out[:datagramBytes], in[:datagramBytes])
+		copy(out[:datagram.HeaderBytes], in[:datagram.HeaderBytes])
 		if _, err := write(out); err == nil {
 			e.answered.Add(1)
 		}

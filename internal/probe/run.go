@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -16,61 +17,61 @@ const MaxPairs = 1000
 // It ends by its own deadline whatever the other end does. Progress, which may
 // be nil, is called from one goroutine at a time and never after Run returned.
 // The error is always an *Error.
-func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if progress == nil {
 		progress = func(measurement.Progress) {}
 	}
 	req.Spec = req.Spec.Defaults()
 	op := fmt.Sprintf("%s test to %s", req.Spec.Kind, req.Target)
 	if err := checkSpec(req.Spec); err != nil {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: err}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: err}
 	}
 	if req.Pairs < 0 || req.Pairs > MaxPairs {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
 	}
 	if !req.Target.IsValid() {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: errors.New("no target address")}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: errors.New("no target address")}
 	}
 	k := kinds[req.Spec.Kind]
 	if req.Spec.Tool == measurement.IPerf3 {
-		k.run, k.preparesItself = runIPerf3, false
+		k.Run, k.PreparesItself = runIPerf3, false
 	}
-	if !k.preparesItself {
+	if !k.PreparesItself {
 		if err := req.AwaitCommonStart(ctx); err != nil {
-			return measurement.Outcome{}, failure(op, err)
+			return measurement.Outcome{}, session.Wrap(op, err)
 		}
 		req.Prepared = nil
 	}
-	if k.planned == nil {
-		out, err := k.run(ctx, req, progress)
-		return out, failure(op, err)
+	if k.Planned == nil {
+		out, err := k.Run(ctx, req, progress)
+		return out, session.Wrap(op, err)
 	}
 	if err := enoughDescriptors(k, req.Spec); err != nil {
 		return measurement.Outcome{}, err
 	}
-	grace := grace
-	if k.grace != nil {
-		grace = k.grace(req.Spec)
+	grace := session.Grace
+	if k.Grace != nil {
+		grace = k.Grace(req.Spec)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, setupTime(req.Spec)+k.planned(req.Spec)+2*grace, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(req.Spec)+k.Planned(req.Spec)+2*grace, session.ErrSilent)
 	defer cancel()
-	out, err := k.run(ctx, req, progress)
+	out, err := k.Run(ctx, req, progress)
 	if err != nil && ctx.Err() != nil {
-		err = &Error{Op: op, Reason: reasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
+		err = &session.Error{Op: op, Reason: session.ReasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
 	}
-	return out, failure(op, err)
+	return out, session.Wrap(op, err)
 }
 
 // enoughDescriptors says beforehand that a test needs more open files than
 // this process may have.
-func enoughDescriptors(k kind, spec measurement.Spec) error {
+func enoughDescriptors(k session.Kind, spec measurement.Spec) error {
 	const others = 64 // standard files, control sockets, samplers
 	need := others
-	if k.files != nil {
-		need += k.files(spec)
+	if k.Files != nil {
+		need += k.Files(spec)
 	}
 	if limit := sockets.MaxDescriptors(); limit > 0 && need > limit {
-		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
+		return &session.Error{Op: "prepare the test", Reason: session.Unsupported, Err: fmt.Errorf(
 			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -47,19 +48,19 @@ func FuzzSpec(f *testing.F) {
 		if length := s.lengthOf(spec); length <= 0 || length > s.opts.MaxDuration {
 			t.Fatalf("a test of %v is allowed: %+v", length, spec)
 		}
-		bins, width := binsOf(spec)
-		if bins < 0 || bins > maxBins || width <= 0 || time.Duration(bins)*width < planned(spec) && spec.Kind != measurement.FTP && spec.Kind != measurement.MTU {
+		bins, width := session.BinsOf(spec)
+		if bins < 0 || bins > session.MaxBins || width <= 0 || time.Duration(bins)*width < session.Planned(spec) && spec.Kind != measurement.FTP && spec.Kind != measurement.MTU {
 			t.Fatalf("%d bins of %v: %+v", bins, width, spec)
 		}
-		cost := kinds[spec.Kind].cost(spec)
+		cost := kinds[spec.Kind].Cost(spec)
 		if cost[admission.Tests] != 1 || cost[admission.Threads] < 0 || cost[admission.Threads] > maxThreads ||
-			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*MaxFlows || cost[admission.Bytes] < testBytes || cost[admission.Bytes] > 16<<30 {
+			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*session.MaxFlows || cost[admission.Bytes] < session.TestBytes || cost[admission.Bytes] > 16<<30 {
 			t.Fatalf("%v is what it takes: %+v", cost, spec)
 		}
 		id := protocol.Identity{Session: "0123456789abcdef0123456789abcdef"}
-		if test, err := s.enter(&guard{}, id, netip.MustParseAddr("192.0.2.1"), spec); err == nil {
+		if test, err := s.enter(&session.Guard{}, id, netip.MustParseAddr("192.0.2.1"), spec); err == nil {
 			s.leave(test, 0, nil)
-		} else if reasonOf(err) != Limit {
+		} else if session.ReasonOf(err) != session.Limit {
 			t.Fatalf("an allowed test cannot begin: %v: %+v", err, spec)
 		}
 		if used, _ := s.budget.Used(); used != (admission.Cost{}) {
@@ -80,7 +81,7 @@ func FuzzSpec(f *testing.F) {
 		makeOneFlow(t, s, spec, control, packets, &pages)
 		runtime.ReadMemStats(&after)
 		// What the other flows take is the same; the host's own garbage is the slack.
-		if made := int64(after.TotalAlloc-before.TotalAlloc) * int64(kinds[spec.Kind].mostConnections(spec)); made > cost[admission.Bytes]+int64(kinds[spec.Kind].mostConnections(spec))*(64<<10) {
+		if made := int64(after.TotalAlloc-before.TotalAlloc) * int64(kinds[spec.Kind].MostConnections(spec)); made > cost[admission.Bytes]+int64(kinds[spec.Kind].MostConnections(spec))*(64<<10) {
 			t.Fatalf("%d bytes are made for a test that is to take %d: %+v", made, cost[admission.Bytes], spec)
 		}
 	})
@@ -112,20 +113,20 @@ func fuzzSockets(f *testing.F) (control, packets *sockets.Conn) {
 
 // makeOneFlow makes a server's end of a flow, if its kind has one in bulk.
 func makeOneFlow(t *testing.T, s *Server, spec measurement.Spec, control, packets *sockets.Conn, pages *packetPages) bool {
-	w := wire{Conn: control, guard: &guard{}}
+	w := session.ControlConn{Conn: control, Guard: &session.Guard{}}
 	cookie := make([]byte, protocol.CookieBytes)
 	switch {
 	case spec.Kind == measurement.TCP && spec.Direction == measurement.Send:
 		newReceiver(w, spec, s.servers[measurement.TCP].(*tcpServer).bulk.buffer(control, spec, 1))
 	case spec.Kind == measurement.UDP || spec.Kind == measurement.PPS:
 		if spec.Direction == measurement.Send {
-			if _, err := newPacketReceiver(w, packets, spec, cookie); err != nil && reasonOf(err) != Unsupported {
+			if _, err := newPacketReceiver(w, packets, spec, cookie); err != nil && session.ReasonOf(err) != session.Unsupported {
 				t.Fatalf("%v: %+v", err, spec)
 			}
 			break
 		}
 		_, err := newPacketSender(w, packets, spec, cookie, pages)
-		if err != nil && reasonOf(err) != Unsupported && reasonOf(err) != Failed {
+		if err != nil && session.ReasonOf(err) != session.Unsupported && session.ReasonOf(err) != session.Failed {
 			t.Fatalf("%v: %+v", err, spec)
 		}
 	default:

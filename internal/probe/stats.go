@@ -24,7 +24,7 @@ type Stats struct {
 
 // Stats may be called at any time.
 func (s *Server) Stats() Stats {
-	n := s.counts.totals()
+	n := s.counts.Totals()
 	out := Stats{Limits: s.budget.Limits(), Began: n.Began, Refused: n.Refused, ReceivedBytes: n.ReceivedBytes, SentBytes: n.SentBytes}
 	out.Used, out.Clients = s.budget.Used()
 	out.Waiting, out.PushedOut = s.door.Waiting()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
@@ -45,7 +46,7 @@ const (
 
 // sender is one flow's sending side.
 type sender struct {
-	wire
+	session.ControlConn
 	payload *sockets.Payload
 	// facts are about how the payload is sent.
 	facts []string
@@ -81,11 +82,11 @@ func (s *sender) run() (protocol.Received, error) {
 		}
 	}
 	var received protocol.Received
-	err := aside(func() error {
-		if s.served() { // the client has its result
-			return protocol.Expect(&s.wire, protocol.TypeReceived, protocol.MaxUnauthenticated, nil)
+	err := session.OnFreshStack(func() error {
+		if s.Served() { // the client has its result
+			return protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxUnauthenticated, nil)
 		}
-		return protocol.Expect(&s.wire, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
+		return protocol.Expect(&s.ControlConn, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
 	})
 	return received, err
 }
@@ -97,7 +98,7 @@ func (s *sender) explain(err error) error {
 		return err
 	}
 	var remote *protocol.RemoteError
-	if told := protocol.Expect(&s.wire, protocol.TypeReceived, protocol.MaxControl, nil); errors.As(told, &remote) {
+	if told := protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxControl, nil); errors.As(told, &remote) {
 		return remote
 	}
 	return err
@@ -107,7 +108,7 @@ func (s *sender) explain(err error) error {
 // to say. checked is when it last looked.
 func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 	protocol.PutHeader(s.header[:], protocol.TypeData, length)
-	if _, err := s.writeAll(s.header[:], s.WriteMore); err != nil {
+	if _, err := s.WriteAll(s.header[:], s.WriteMore); err != nil {
 		return false, err
 	}
 	stop := false
@@ -124,7 +125,7 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 		}
 		*checked = now
 		s.info.Due(now)
-		if err := s.over(); err != nil {
+		if err := s.Over(); err != nil {
 			return stop, err
 		}
 		if stop = stop || s.Readable(); stop && !s.mustFinish {
@@ -136,7 +137,7 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 
 // receiver is one flow's receiving side.
 type receiver struct {
-	wire
+	session.ControlConn
 	start  time.Time
 	bins   []int64
 	width  time.Duration
@@ -154,17 +155,17 @@ type receiver struct {
 }
 
 // newReceiver receives into buf.
-func newReceiver(conn wire, spec measurement.Spec, buf []byte) *receiver {
-	n, width := binsOf(spec)
+func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte) *receiver {
+	n, width := session.BinsOf(spec)
 	r := &receiver{
-		wire:   conn,
-		bins:   make([]int64, n),
-		width:  width,
-		copied: spec.CopyPayload || !conn.DiscardsInKernel(),
-		buf:    buf,
-		grace:  streamGrace(spec),
+		ControlConn: conn,
+		bins:        make([]int64, n),
+		width:       width,
+		copied:      spec.CopyPayload || !conn.DiscardsInKernel(),
+		buf:         buf,
+		grace:       streamGrace(spec),
 	}
-	if sharesPoller(spec) {
+	if session.SharesPoller(spec) {
 		r.clamp = int(spec.WindowBytes)
 	}
 	return r
@@ -220,7 +221,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		at := time.Since(r.start)
 		if !done && at >= end {
 			done = true
-			if err := aside(r.finished); err != nil {
+			if err := session.OnFreshStack(r.finished); err != nil {
 				return nil, err
 			}
 		}
@@ -242,7 +243,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			}
 			r.count.Add(int64(n))
 		}
-		if err := r.guard.halted(); err != nil {
+		if err := r.Guard.Halted(); err != nil {
 			return nil, err
 		}
 		// The clock was read already; reading the deadline costs nothing more.
@@ -265,7 +266,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			continue
 		}
 		var sent *protocol.Sent
-		err = aside(func() (err error) {
+		err = session.OnFreshStack(func() (err error) {
 			sent, err = r.last(h, done)
 			return err
 		})
@@ -283,12 +284,12 @@ func (r *receiver) renewClamp() {
 
 // last reads the control frame that ends a flow.
 func (r *receiver) last(h protocol.Header, done bool) (*protocol.Sent, error) {
-	if r.served() && h.Type == protocol.TypeSent && done {
+	if r.Served() && h.Type == protocol.TypeSent && done {
 		// What the client says of its own sending is not wanted here.
-		_, err := io.CopyN(io.Discard, &r.wire, int64(h.Length))
+		_, err := io.CopyN(io.Discard, &r.ControlConn, int64(h.Length))
 		return new(protocol.Sent), err
 	}
-	payload, err := protocol.ReadPayload(&r.wire, h, cmp.Or(r.most, protocol.MaxControl))
+	payload, err := protocol.ReadPayload(&r.ControlConn, h, cmp.Or(r.most, protocol.MaxControl))
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
@@ -26,7 +28,7 @@ const (
 
 // flow is one connection of a tcp test at the client.
 type flow struct {
-	*link
+	*session.Link
 	number   int
 	send     *sender   // of a flow on which this end sends, else nil
 	receive  *receiver // of the others
@@ -38,7 +40,7 @@ type flow struct {
 
 // tcpTest is a tcp test in progress at the client.
 type tcpTest struct {
-	req   Request
+	req   session.Request
 	bulk  *bulk
 	flows []*flow
 	start time.Time
@@ -46,16 +48,16 @@ type tcpTest struct {
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
 }
 
-func runTCP(ctx context.Context, req Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
-	if !sharesPoller(req.Spec) {
+func runTCP(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
+	if !session.SharesPoller(req.Spec) {
 		// Both ends know it from the spec.
-		threads, giveBack := takeThreads(connections(req.Spec))
+		threads, giveBack := session.TakeThreads(session.Connections(req.Spec))
 		defer giveBack()
 		req.Spec.ShareThreads = !threads
 	}
-	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, connections(req.Spec))}
+	t := &tcpTest{req: req, bulk: newBulk(), flows: make([]*flow, session.Connections(req.Spec))}
 	if req.Pairs > 1 {
-		t.rtts = tcpinfo.NewRTTMeter(planned(req.Spec))
+		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec))
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.connect(ctx); err != nil {
@@ -68,7 +70,7 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, f := range t.flows {
-			f.conn.Interrupt()
+			f.Conn.Interrupt()
 		}
 	})
 	defer stop()
@@ -80,33 +82,33 @@ func runTCP(ctx context.Context, req Request, progress func(measurement.Progress
 	}
 	host := host.StartSampler(t.start)
 	defer host.End()
-	ttl := startTTLProbe(ctx, t.req, t.flows[0].ready)
-	defer ttl.end()
+	ttl := datagram.StartTTLProbe(ctx, t.req, t.flows[0].Ready)
+	defer ttl.End()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
-	signs := sampling.Start(progressInterval, throughputProgress(t.start, t.moved, progress))
+	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.start, t.moved, progress))
 	err = t.transfer()
 	signs.End()
 	if err != nil {
 		return out, err
 	}
-	return t.outcome(host.Result(), ttl.result())
+	return t.outcome(host.Result(), ttl.Result())
 }
 
-func (t *tcpTest) sends(f *flow) bool { return clientSends(t.req.Spec, f.number) }
+func (t *tcpTest) sends(f *flow) bool { return session.ClientSends(t.req.Spec, f.number) }
 
 // note adds facts, each once: flows share most of them.
-func (t *tcpTest) note(facts ...string) { t.facts = appendNew(t.facts, facts...) }
+func (t *tcpTest) note(facts ...string) { t.facts = session.AppendNew(t.facts, facts...) }
 
 // connect opens every flow before any may send.
 func (t *tcpTest) connect(ctx context.Context) error {
-	testID, err := newSession()
+	testID, err := session.NewID()
 	if err != nil {
 		return err
 	}
 	one := func(ctx context.Context, i int) error {
-		l, err := connect(ctx, t.req, testID, i)
+		l, err := session.Connect(ctx, t.req, testID, i)
 		if err == nil {
-			t.flows[i] = &flow{link: l, number: i}
+			t.flows[i] = &flow{Link: l, number: i}
 		}
 		return err
 	}
@@ -115,7 +117,7 @@ func (t *tcpTest) connect(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(connectAtOnce, len(t.flows)/connectAtOncePart))
+	group.SetLimit(max(session.ConnectAtOnce, len(t.flows)/session.ConnectAtOncePart))
 	for i := 1; i < len(t.flows); i++ {
 		group.Go(func() error { return one(ctx, i) })
 	}
@@ -127,14 +129,14 @@ func (t *tcpTest) connect(ctx context.Context) error {
 // page, the kernel waits for every processor.
 func (t *tcpTest) build(f *flow) (err error) {
 	spec := t.req.Spec
-	if err := prepare(f.conn, paced(spec, f.ready.MaxRateBitsPerSecond), t.sends(f)); err != nil {
-		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+	if err := prepare(f.Conn, paced(spec, f.Ready.MaxRateBitsPerSecond), t.sends(f)); err != nil {
+		return &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: err}
 	}
-	w := wire{Conn: f.conn}
-	w.onHosts(spec, t.sends(f), hostID(spec), f.ready.HostID)
+	w := session.ControlConn{Conn: f.Conn}
+	w.OnHosts(spec, t.sends(f), session.HostID(spec), f.Ready.HostID)
 	most := 0
-	if sharesPoller(spec) && f.number > 0 { // the first one brings what the host spent, too
-		bins, _ := binsOf(spec)
+	if session.SharesPoller(spec) && f.number > 0 { // the first one brings what the host spent, too
+		bins, _ := session.BinsOf(spec)
 		most = reportBytes + bins*binBytes
 	}
 	if t.sends(f) {
@@ -143,7 +145,7 @@ func (t *tcpTest) build(f *flow) (err error) {
 		}
 		return err
 	}
-	f.receive = newReceiver(w, spec, t.bulk.buffer(f.conn, spec, f.number))
+	f.receive = newReceiver(w, spec, t.bulk.buffer(f.Conn, spec, f.number))
 	f.receive.most = most
 	return nil
 }
@@ -152,24 +154,24 @@ func (t *tcpTest) build(f *flow) (err error) {
 func (t *tcpTest) begin() error {
 	spec := t.req.Spec
 	t.start = time.Now()
-	if t.req.hooks != nil {
-		t.req.hooks.started(t.start)
+	if t.req.Hooks != nil {
+		t.req.Hooks.Started(t.start)
 	}
-	deadline := t.start.Add(planned(spec) + streamGrace(spec))
+	deadline := t.start.Add(session.Planned(spec) + streamGrace(spec))
 	for _, f := range t.flows {
-		w := wire{Conn: f.conn, deadline: deadline}
+		w := session.ControlConn{Conn: f.Conn, Deadline: deadline}
 		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
-			return failure("start flow", err)
+			return session.Wrap("start flow", err)
 		}
 		if f.send != nil {
-			f.send.deadline = deadline
-			f.send.info = watchFlow(f.conn, t.start, spec, t.rtts)
+			f.send.Deadline = deadline
+			f.send.info = watchFlow(f.Conn, t.start, spec, t.rtts)
 			continue
 		}
 		r := f.receive
-		r.deadline, r.start = deadline, t.start
+		r.Deadline, r.start = deadline, t.start
 		r.finished = func() error {
-			return protocol.WriteFrame(&r.wire, protocol.TypeReceived, protocol.Received{})
+			return protocol.WriteFrame(&r.ControlConn, protocol.TypeReceived, protocol.Received{})
 		}
 	}
 	return nil
@@ -183,17 +185,17 @@ func (t *tcpTest) transfer() error {
 	var first error // the others' are what interrupting them caused
 	for i, f := range t.flows {
 		group.Go(func() {
-			if !f.conn.Attached() {
-				defer f.wire().lock()()
+			if !f.Conn.Attached() {
+				defer f.wire().LockThread()()
 			}
-			if !sharesPoller(t.req.Spec) {
-				defer f.conn.HoldProcessor(f.wire().beside)()
+			if !session.SharesPoller(t.req.Spec) {
+				defer f.Conn.HoldProcessor(f.wire().Beside)()
 			}
 			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {
-					first = failure(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
+					first = session.Wrap(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 					for _, other := range t.flows {
-						other.conn.Interrupt()
+						other.Conn.Interrupt()
 					}
 				})
 			}
@@ -204,11 +206,11 @@ func (t *tcpTest) transfer() error {
 }
 
 // wire is that of the end that this flow has here.
-func (f *flow) wire() *wire {
+func (f *flow) wire() *session.ControlConn {
 	if f.send != nil {
-		return &f.send.wire
+		return &f.send.ControlConn
 	}
-	return &f.receive.wire
+	return &f.receive.ControlConn
 }
 
 func (f *flow) transfer(spec measurement.Spec) error {
@@ -223,15 +225,15 @@ func (f *flow) transfer(spec measurement.Spec) error {
 		f.facts = senderFacts(f.send, spec)
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.
-		return errors.Join(err, f.conn.Abort())
+		return errors.Join(err, f.Conn.Abort())
 	}
-	stopClamp := keepClamp(f.conn, spec)
+	stopClamp := keepClamp(f.Conn, spec)
 	sent, err := f.receive.run()
 	stopClamp()
 	f.received = protocol.Received{Effective: receiverEffective(f.receive, spec)}
 	f.facts = receiverFacts(f.receive, spec)
 	if err == nil && sent == nil && f.receive.stalled() {
-		err = errSilent
+		err = session.ErrSilent
 	}
 	if err == nil && sent == nil {
 		f.facts = append(f.facts, "the sender's own figures did not arrive in time; what the receiver counted is complete")
@@ -251,9 +253,9 @@ func (t *tcpTest) close() error {
 			f.send.info.End()
 		}
 		// Nothing of interest is left to be delivered, and nobody to tell.
-		_ = f.conn.Abort()
+		_ = f.Conn.Abort()
 	}
-	return failure("give back the payload", t.bulk.close())
+	return session.Wrap("give back the payload", t.bulk.close())
 }
 
 // moved is how many bytes this end has sent and received so far.
@@ -271,13 +273,13 @@ func (t *tcpTest) moved() (sum int64) {
 // outcome turns what the receivers counted into metrics.
 func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
 	spec := t.req.Spec
-	bins, width := binsOf(spec)
+	bins, width := session.BinsOf(spec)
 	for i, f := range t.flows {
 		if f.receive != nil {
 			f.received.Bins = f.receive.counted()
 		}
 		if err := checkFlow(f, bins, width); err != nil {
-			return measurement.Outcome{}, failure(fmt.Sprintf("count of flow %d", i+1), err)
+			return measurement.Outcome{}, session.Wrap(fmt.Sprintf("count of flow %d", i+1), err)
 		}
 	}
 	sum := measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)}
@@ -303,9 +305,9 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 	servers := make([]string, len(t.flows))
 	for i, f := range t.flows {
 		t.addFlow(&out, f, window)
-		servers[i] = f.ready.Server
+		servers[i] = f.Ready.Server
 	}
-	t.note(destinations(t.flows[0].remote, servers)...)
+	t.note(datagram.Destinations(t.flows[0].Remote, servers)...)
 	t.addMetrics(&out, from, to)
 	if seen := largestWindow(out.Flows, from, to); spec.WindowBytes > 0 && float64(seen) > clampTolerance*float64(spec.WindowBytes) {
 		t.note(fmt.Sprintf("the receive window reached %d bytes although %d were asked for", seen, spec.WindowBytes))
@@ -315,14 +317,14 @@ func (t *tcpTest) outcome(local *protocol.HostSeries, localTTL int) (measurement
 		remote = t.flows[0].sent.Host
 	}
 	out.Source = host.EndOf(local, from, to, localTTL)
-	out.Destination = host.EndOf(remote, from, to, t.flows[0].ready.ReceivedTTL)
+	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
 	host.AddCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
 	if t.req.Pairs > 1 {
 		out.Pairs = []measurement.Pair{{RTT: t.rtts.Series(out.Flows)}}
 	}
 	thinFlows(out.Flows, t.req.Pairs)
-	if ready := t.flows[0].ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
-		t.note(pacedBy(ready))
+	if ready := t.flows[0].Ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
+		t.note(session.PacedBy(ready))
 	}
 	out.Facts = t.facts
 	return out, nil
@@ -346,7 +348,7 @@ func largestWindow(flows []measurement.Flow, from, to float64) int64 {
 
 func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 	result := measurement.Flow{
-		Source: f.local, Destination: f.ready.Server,
+		Source: f.Local, Destination: f.Ready.Server,
 		Reverse:   t.req.Spec.Direction == measurement.Both && !t.sends(f),
 		SentBytes: f.sent.Bytes, Final: f.sent.Final, Info: f.sent.Info,
 	}
@@ -354,9 +356,9 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 		result.ReceivedBytes += int64(n)
 	}
 	out.Flows = append(out.Flows, result)
-	addEffective(out, f.sent.Effective, f.received.Effective)
-	if f.ready.Client != "" && f.ready.Client != f.local {
-		t.note("the source address is translated on the way: the destination saw " + addressOf(f.ready.Client) + " where the source has " + addressOf(f.local))
+	session.AddEffective(out, f.sent.Effective, f.received.Effective)
+	if f.Ready.Client != "" && f.Ready.Client != f.Local {
+		t.note("the source address is translated on the way: the destination saw " + session.HostOf(f.Ready.Client) + " where the source has " + session.HostOf(f.Local))
 	}
 	t.note(f.facts...)
 	t.note(f.received.Facts...)
@@ -365,14 +367,14 @@ func (t *tcpTest) addFlow(out *measurement.Outcome, f *flow, w window) {
 
 // checkFlow holds what the two ends of a tcp flow counted against each other.
 func checkFlow(f *flow, bins int, width time.Duration) error {
-	if err := checkBins(f.received.Bins, bins, width); err != nil {
+	if err := session.CheckBins(f.received.Bins, bins, width); err != nil {
 		return err
 	}
 	if f.send != nil {
-		return atMost("bytes", sumOf(f.received.Bins.Bytes), f.send.sent.Load())
+		return session.CheckAtMost("bytes", session.Sum(f.received.Bins.Bytes), f.send.sent.Load())
 	}
 	if f.untold {
 		return nil // which the outcome says
 	}
-	return atMost("bytes", float64(f.receive.count.Load()), f.sent.Bytes)
+	return session.CheckAtMost("bytes", float64(f.receive.count.Load()), f.sent.Bytes)
 }

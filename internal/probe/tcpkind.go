@@ -3,6 +3,7 @@ package probe
 import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // manyFlowBytes is what each connection of a test of very many takes of the server's
@@ -10,37 +11,37 @@ import (
 const manyFlowBytes = 24 << 10
 
 // tcpKind is bulk throughput over TCP.
-func tcpKind() kind {
-	return kind{
-		run: runTCP, preparesItself: true, planned: planned, grace: streamGrace, files: connections,
-		serve: func(env serverEnv) testServer {
+func tcpKind() session.Kind {
+	return session.Kind{
+		Run: runTCP, PreparesItself: true, Planned: session.Planned, Grace: streamGrace, Files: session.Connections,
+		NewServer: func(env session.ServerEnv) session.Server {
 			return &tcpServer{maxRate: env.MaxRateBitsPerSecond, bulk: newBulk()}
 		},
-		demand: streamDemand, withoutThreads: true,
-		rate:       streamRate,
-		least:      func(spec measurement.Spec) int64 { return leastAtRate(streamRate(spec)) },
-		takeThread: takeStreamThread,
+		Demand: streamDemand, WithoutThreads: true,
+		Rate:       streamRate,
+		Least:      func(spec measurement.Spec) int64 { return session.LeastAtRate(streamRate(spec)) },
+		TakeThread: takeStreamThread,
 	}
 }
 
 func streamRate(spec measurement.Spec) float64 {
-	return spec.PacingBitsPerSecond * float64(connections(spec))
+	return spec.PacingBitsPerSecond * float64(session.Connections(spec))
 }
 
 func streamDemand(spec measurement.Spec, d *admission.Cost) {
-	n := int64(connections(spec))
-	bins, _ := binsOf(spec)
-	if sharesPoller(spec) {
-		d[admission.Bytes] = testBytes + n*manyFlowBytes
+	n := int64(session.Connections(spec))
+	bins, _ := session.BinsOf(spec)
+	if session.SharesPoller(spec) {
+		d[admission.Bytes] = session.TestBytes + n*manyFlowBytes
 	} else {
 		d[admission.Threads] = n
 	}
-	if spec.Direction != measurement.Send && !sharesPoller(spec) {
+	if spec.Direction != measurement.Send && !session.SharesPoller(spec) {
 		d[admission.Descriptors] += 2 * n // a pipe each
 	}
 	if spec.Direction != measurement.Receive {
-		d[admission.Bytes] += n * int64(bins) * countBytes
-		if !sharesPoller(spec) {
+		d[admission.Bytes] += n * int64(bins) * session.CountBytes
+		if !session.SharesPoller(spec) {
 			d[admission.Bytes] += max(copyBytes, n*leastCopyBytes)
 		}
 	}
@@ -48,14 +49,14 @@ func streamDemand(spec measurement.Spec, d *admission.Cost) {
 
 // takeStreamThread is for few flows: across one hop on 2 processors, 64 were a fifth
 // faster when each kept a processor of the Go runtime while it waited.
-func takeStreamThread(w *wire, o *opened) (release func(), err error) {
-	if sharesPoller(o.Spec) || !o.Test.Threaded {
+func takeStreamThread(w *session.ControlConn, o *session.Flow) (release func(), err error) {
+	if session.SharesPoller(o.Spec) || !o.Test.Threaded {
 		return func() {}, nil
 	}
-	unlock, err := takeThread(w, o)
+	unlock, err := session.TakeThread(w, o)
 	if err != nil {
 		return unlock, err
 	}
-	drop := w.HoldProcessor(w.beside)
+	drop := w.HoldProcessor(w.Beside)
 	return func() { drop(); unlock() }, nil
 }

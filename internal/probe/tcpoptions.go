@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -65,14 +66,14 @@ func differences(conn *sockets.Conn, spec measurement.Spec, sends bool) []string
 // streamGrace is how long after its planned end a test may still deliver results:
 // those of thousands of flows take a busy host their time.
 func streamGrace(spec measurement.Spec) time.Duration {
-	return grace + time.Duration(connections(spec))*gracePerFlow
+	return session.Grace + time.Duration(session.Connections(spec))*gracePerFlow
 }
 
 // paced is a test as a server lets it run that bounds the rate to maxRate in bit/s: one
 // that asks for what the path carries gets so much. 0 does not bound it.
 func paced(spec measurement.Spec, maxRate float64) measurement.Spec {
 	if maxRate > 0 && spec.PacingBitsPerSecond == 0 {
-		spec.PacingBitsPerSecond = maxRate / float64(connections(spec))
+		spec.PacingBitsPerSecond = maxRate / float64(session.Connections(spec))
 	}
 	return spec
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -18,18 +19,18 @@ type tcpServer struct {
 // Close gives back the payload.
 func (s *tcpServer) Close() error { return s.bulk.close() }
 
-// serve is the server's end of one flow of a tcp test.
-func (s *tcpServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
+// Serve is the server's end of one flow of a tcp test.
+func (s *tcpServer) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	var send *sender
 	var longest time.Duration
-	err := aside(func() (err error) {
-		spec, sends := open.Spec, open.sends()
-		longest = planned(spec) + streamGrace(spec)
+	err := session.OnFreshStack(func() (err error) {
+		spec, sends := open.Spec, open.Sends()
+		longest = session.Planned(spec) + streamGrace(spec)
 		if err := prepare(w.Conn, paced(spec, s.maxRate), sends); err != nil {
-			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 		}
 		if sends {
-			send, err = s.bulk.newSender(*w, spec, open.Flow)
+			send, err = s.bulk.newSender(*w, spec, open.Number)
 		}
 		return err
 	})
@@ -37,32 +38,32 @@ func (s *tcpServer) serve(w *wire, open *opened, ready *protocol.Ready) error {
 		return err
 	}
 	if send != nil {
-		defer open.Test.Meter.add(true, send.sent.Load)()
+		defer open.Test.Meter.Add(true, send.sent.Load)()
 	}
-	start, err := w.ready(ready, longest)
+	start, err := w.AwaitStart(ready, longest)
 	if err != nil {
 		return err
 	}
-	host := open.sampleHost(start)
-	defer host.end()
+	host := open.SampleHost(start)
+	defer host.End()
 	if send != nil {
-		send.deadline = w.deadline
-		return sendStream(send, open, start, host.result)
+		send.Deadline = w.Deadline
+		return sendStream(send, open, start, host.Result)
 	}
-	return s.receiveStream(w, open, start, host.result)
+	return s.receiveStream(w, open, start, host.Result)
 }
 
-func (s *tcpServer) receiveStream(w *wire, open *opened, start time.Time, host func() *protocol.HostSeries) error {
+func (s *tcpServer) receiveStream(w *session.ControlConn, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
 	var r *receiver
 	unclamp, counted := func() {}, func() {}
-	err := aside(func() error {
+	err := session.OnFreshStack(func() error {
 		spec := open.Spec
-		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Flow))
+		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number))
 		r.start = start
 		unclamp = keepClamp(w.Conn, spec)
-		counted = open.Test.Meter.add(false, r.count.Load)
+		counted = open.Test.Meter.Add(false, r.count.Load)
 		r.finished = func() error {
-			return protocol.WriteFrame(&r.wire, protocol.TypeReceived, protocol.Received{
+			return protocol.WriteFrame(&r.ControlConn, protocol.TypeReceived, protocol.Received{
 				Bins: r.counted(), Host: host(), Effective: receiverEffective(r, spec), Facts: receiverFacts(r, spec),
 			})
 		}
@@ -76,8 +77,8 @@ func (s *tcpServer) receiveStream(w *wire, open *opened, start time.Time, host f
 	return err
 }
 
-func sendStream(send *sender, open *opened, start time.Time, host func() *protocol.HostSeries) error {
-	err := aside(func() error {
+func sendStream(send *sender, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
+	err := session.OnFreshStack(func() error {
 		send.mustFinish = true
 		send.info = watchFlow(send.Conn, start, open.Spec, nil)
 		return nil
@@ -90,8 +91,8 @@ func sendStream(send *sender, open *opened, start time.Time, host func() *protoc
 		return err
 	}
 	send.info.End()
-	err = aside(func() error {
-		return protocol.WriteFrame(&send.wire, protocol.TypeSent, protocol.Sent{
+	err = session.OnFreshStack(func() error {
+		return protocol.WriteFrame(&send.ControlConn, protocol.TypeSent, protocol.Sent{
 			Bytes: send.sent.Load(), Final: send.info.Final, Info: send.info.Series,
 			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.Facts()...),
 		})
@@ -105,7 +106,7 @@ func sendStream(send *sender, open *opened, start time.Time, host func() *protoc
 		return err
 	}
 	var b [1]byte
-	_, err = send.wire.Read(b[:])
+	_, err = send.ControlConn.Read(b[:])
 	return err
 }
 
@@ -115,7 +116,7 @@ const clampInterval = 2 * time.Millisecond
 // keepClamp renews the window's clamp, which the kernel moves, until the
 // returned function is called. Many flows renew their own.
 func keepClamp(conn *sockets.Conn, spec measurement.Spec) func() {
-	if spec.WindowBytes <= 0 || sharesPoller(spec) {
+	if spec.WindowBytes <= 0 || session.SharesPoller(spec) {
 		return func() {}
 	}
 	return sampling.Start(clampInterval, func() {

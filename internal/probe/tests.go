@@ -9,14 +9,15 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // test is a test in progress at this server. The server's lock guards it.
 type test struct {
-	session
-	kind kind
+	session.Test
+	kind session.Kind
 	refs int
 	here []uint64 // a bit for each flow that is there
 	// giveBack returns what the test takes of the server's budget.
@@ -24,7 +25,7 @@ type test struct {
 	// end returns what its kind of test keeps of it.
 	end func() error
 	// guards are those of its connections.
-	guards map[*guard]struct{}
+	guards map[*session.Guard]struct{}
 
 	began    time.Time
 	announce sync.Once
@@ -50,8 +51,8 @@ func (t *test) cookieKey() cookieKey { return cookieKey{t.Cookie, t.Client} }
 
 // enter registers one more connection of a test, the first one if its limits let
 // it begin. Its error is ready to be sent.
-func (s *Server) enter(g *guard, id protocol.Identity, client netip.Addr, spec measurement.Spec) (*test, error) {
-	key := testKey{id.Session, plainAddr(client)}
+func (s *Server) enter(g *session.Guard, id protocol.Identity, client netip.Addr, spec measurement.Spec) (*test, error) {
+	key := testKey{id.Session, session.PlainAddr(client)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tests[key]
@@ -61,13 +62,13 @@ func (s *Server) enter(g *guard, id protocol.Identity, client netip.Addr, spec m
 			return nil, err
 		}
 	}
-	switch atOnce := t.kind.mostConnections(spec); {
+	switch atOnce := t.kind.MostConnections(spec); {
 	case t.Spec != spec:
-		return nil, refusal(Protocol, "another connection of this test asked for another test")
+		return nil, session.Refusal(session.Protocol, "another connection of this test asked for another test")
 	case t.refs >= atOnce:
-		return nil, refusal(Limit, "a test of kind %s has at most %s at a time here", spec.Kind, quantity.Count(atOnce, "connection"))
-	case !t.kind.sharesFlow && t.has(id.Flow):
-		return nil, refusal(Protocol, "flow %d of this test is here already", id.Flow)
+		return nil, session.Refusal(session.Limit, "a test of kind %s has at most %s at a time here", spec.Kind, quantity.Count(atOnce, "connection"))
+	case !t.kind.SharesFlow && t.has(id.Flow):
+		return nil, session.Refusal(session.Protocol, "flow %d of this test is here already", id.Flow)
 	}
 	t.here[id.Flow/64] |= 1 << (id.Flow % 64)
 	t.guards[g] = struct{}{}
@@ -84,32 +85,32 @@ func (s *Server) begin(key testKey, spec measurement.Spec) (*test, error) {
 	}
 	kind := kinds[spec.Kind]
 	t := &test{
-		session: session{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.newMeter()},
-		kind:    kind, here: make([]uint64, (connections(spec)+63)/64),
-		guards: map[*guard]struct{}{}, began: time.Now(), end: func() error { return nil },
+		Test: session.Test{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.NewMeter()},
+		kind: kind, here: make([]uint64, (session.Connections(spec)+63)/64),
+		guards: map[*session.Guard]struct{}{}, began: time.Now(), end: func() error { return nil },
 	}
 	if _, err := rand.Read(t.Cookie[:]); err != nil {
 		return nil, fmt.Errorf("draw a cookie: %w", err)
 	}
-	cost := kind.cost(spec)
+	cost := kind.Cost(spec)
 	giveBack, err := s.budget.Take(key.client, s.opts.Token != "", cost)
-	if t.Threaded = err == nil && cost[admission.Threads] > 0; err != nil && kind.withoutThreads {
+	if t.Threaded = err == nil && cost[admission.Threads] > 0; err != nil && kind.WithoutThreads {
 		// Without a thread each, its flows share those of the runtime's poller.
 		cost[admission.Threads] = 0
 		giveBack, err = s.budget.Take(key.client, s.opts.Token != "", cost)
 	}
 	if err != nil {
-		return nil, limited(err)
+		return nil, session.FromBudget(err)
 	}
 	t.giveBack = giveBack
-	if b, ok := s.servers[spec.Kind].(testBeginner); ok {
-		t.end = b.begin(&t.session)
+	if b, ok := s.servers[spec.Kind].(session.Beginner); ok {
+		t.end = b.Begin(&t.Test)
 	}
 	s.tests[key], s.cookies[t.cookieKey()] = t, t
 	return t, nil
 }
 
-func (s *Server) leave(t *test, flow int, g *guard) {
+func (s *Server) leave(t *test, flow int, g *session.Guard) {
 	s.mu.Lock()
 	t.refs--
 	t.here[flow/64] &^= 1 << (flow % 64)
@@ -126,18 +127,18 @@ func (s *Server) leave(t *test, flow int, g *guard) {
 	if err := t.end(); err != nil {
 		s.log.Info("end a test", "error", err)
 	}
-	t.Meter.end()
+	t.Meter.End()
 	t.giveBack()
-	s.notify(TestEvent{Client: t.Client, Spec: t.Spec, Ended: true, Elapsed: time.Since(t.began), Err: t.err, Vanished: isLost(t.err)})
+	s.notify(TestEvent{Client: t.Client, Spec: t.Spec, Ended: true, Elapsed: time.Since(t.began), Err: t.err, Vanished: session.IsLost(t.err)})
 }
 
 // find is the test in progress to which a cookie from an address belongs, nil if
 // there is none.
-func (s *Server) find(cookie [protocol.CookieBytes]byte, from netip.Addr) *session {
+func (s *Server) find(cookie [protocol.CookieBytes]byte, from netip.Addr) *session.Test {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.cookies[cookieKey{cookie, plainAddr(from)}]; t != nil {
-		return &t.session
+	if t := s.cookies[cookieKey{cookie, session.PlainAddr(from)}]; t != nil {
+		return &t.Test
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func (s *Server) halt(t *test, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for g := range t.guards {
-		g.halt(err)
+		g.Halt(err)
 	}
 }
 
@@ -173,4 +174,4 @@ func (s *Server) AdmitFTP(client netip.Addr) (giveBack func(), err error) {
 	return s.budget.Take(client, false, admission.Cost{admission.Descriptors: 3, admission.Bytes: segmentBytes})
 }
 
-var errEnding = refusal(Limit, "this server is ending: no new tests")
+var errEnding = session.Refusal(session.Limit, "this server is ending: no new tests")

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"runtime"
 
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -19,7 +21,7 @@ import (
 func (s *Server) serveUDP(p *sockets.Packets) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	in, out := make([]byte, maxDatagram+1), make([]byte, maxDatagram)
+	in, out := make([]byte, datagram.MaxBytes+1), make([]byte, datagram.MaxBytes)
 	for {
 		n, from, err := p.Receive(in)
 		switch {
@@ -33,9 +35,9 @@ func (s *Server) serveUDP(p *sockets.Packets) {
 			continue
 		}
 		switch {
-		case n >= datagramBytes && in[datagramKind] == datagramHello:
-			s.udp.arrived(in[:n], from)
-		case n >= datagramBytes:
+		case n >= datagram.HeaderBytes && in[datagram.KindOffset] == datagram.Hello:
+			s.udp.Arrived(in[:n], from)
+		case n >= datagram.HeaderBytes:
 			if err := s.answerUDP(p, in[:n], out, from); err != nil {
 				s.log.Debug("answer UDP", "error", err)
 			}
@@ -50,24 +52,24 @@ func (s *Server) answerUDP(p *sockets.Packets, packet, out []byte, from netip.Ad
 	if size == 0 {
 		return nil
 	}
-	copy(out[:datagramBytes], packet[:datagramBytes])
+	copy(out[:datagram.HeaderBytes], packet[:datagram.HeaderBytes])
 	return p.Reply(out[:size])
 }
 
 // answerSize is how many bytes answer a packet, 0 for none.
 func (s *Server) answerSize(packet []byte, from netip.AddrPort) int {
-	if len(packet) < datagramBytes {
+	if len(packet) < datagram.HeaderBytes {
 		return 0
 	}
 	t := s.find([protocol.CookieBytes]byte(packet), from.Addr())
 	if t == nil {
 		return 0
 	}
-	if packet[datagramKind] == datagramEcho {
-		return datagramBytes
+	if packet[datagram.KindOffset] == datagram.Echo {
+		return datagram.HeaderBytes
 	}
-	if d, ok := s.servers[t.Spec.Kind].(datagramServer); ok {
-		return d.answerBytes(t, packet, from)
+	if d, ok := s.servers[t.Spec.Kind].(session.DatagramServer); ok {
+		return d.AnswerBytes(t, packet, from)
 	}
 	return 0
 }

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ import (
 	"github.com/hopbench/hopbench/internal/printable"
 )
 
-// progressInterval is how often a running test shows a sign of life.
-const progressInterval = 200 * time.Millisecond
+// ProgressInterval is how often a running test shows a sign of life.
+const ProgressInterval = 200 * time.Millisecond
 
 // connectAtOnce bounds the flows that are being connected at the same time:
 // so many, or this part of very many, which a long path would delay too much.
 const (
-	connectAtOnce     = 16
-	connectAtOncePart = 64
+	ConnectAtOnce     = 16
+	ConnectAtOncePart = 64
 )
 
-// throughputProgress returns what reports, at each call, how fast bytes moved
+// ThroughputProgress returns what reports, at each call, how fast bytes moved
 // at this end since the call before: a sign of life, not a result.
-func throughputProgress(start time.Time, moved func() int64, report func(measurement.Progress)) func() {
+func ThroughputProgress(start time.Time, moved func() int64, report func(measurement.Progress)) func() {
 	last, lastAt := int64(0), start
 	return func() {
 		sum, now := moved(), time.Now()
@@ -47,8 +47,8 @@ const (
 	longestEffective = 200
 )
 
-// appendNew adds facts, each once: flows share most of them.
-func appendNew(list []string, more ...string) []string {
+// AppendNew adds facts, each once: flows share most of them.
+func AppendNew(list []string, more ...string) []string {
 	for _, m := range more {
 		if len(list) < mostFacts && !slices.Contains(list, m) {
 			list = append(list, m)
@@ -57,9 +57,9 @@ func appendNew(list []string, more ...string) []string {
 	return list
 }
 
-// addEffective adds what was effective for one flow of a test. Where flows
+// AddEffective adds what was effective for one flow of a test. Where flows
 // differ, as buffers do that grow, the outcome has the range.
-func addEffective(out *measurement.Outcome, ends ...map[string]string) {
+func AddEffective(out *measurement.Outcome, ends ...map[string]string) {
 	for _, effective := range ends {
 		for k, v := range effective {
 			old, ok := out.Effective[k]
@@ -96,7 +96,7 @@ func rangeOf(old, v string) string {
 	return old + ", " + v
 }
 
-func addressOf(hostPort string) string {
+func HostOf(hostPort string) string {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return hostPort
@@ -104,8 +104,8 @@ func addressOf(hostPort string) string {
 	return host
 }
 
-// setBytes sets an effective setting that is known.
-func setBytes(e map[string]string, key string, v int) {
+// SetBytes sets an effective setting that is known.
+func SetBytes(e map[string]string, key string, v int) {
 	if v > 0 {
 		e[key] = fmt.Sprint(v)
 	}

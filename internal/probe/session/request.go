@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"context"
@@ -33,8 +33,8 @@ type Request struct {
 	// returned, and ends with its error.
 	Prepared func(context.Context) error `json:"-"`
 
-	// hooks are of a test that is part of another; they may be nil.
-	hooks *hooks `json:"-"`
+	// Hooks are of a test that is part of another; they may be nil.
+	Hooks *Hooks `json:"-"`
 }
 
 // AwaitCommonStart waits until the test may start.
@@ -43,7 +43,7 @@ func (r Request) AwaitCommonStart(ctx context.Context) error {
 		return nil
 	}
 	if err := r.Prepared(ctx); err != nil {
-		return failure("wait for the common start", err)
+		return Wrap("wait for the common start", err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"fmt"
@@ -15,22 +15,22 @@ import (
 // agreed on. What this end counted itself is checked as well, because the other one
 // may have sent anything. Every error wraps protocol.ErrMalformed.
 
-// checkBins holds a count against the layout that the spec demands.
-func checkBins(b measurement.Bins, want int, width time.Duration) error {
+// CheckBins holds a count against the layout that the spec demands.
+func CheckBins(b measurement.Bins, want int, width time.Duration) error {
 	if math.Abs(float64(b.Width)-width.Seconds()) > 1e-9 || len(b.Bytes) != want {
 		return fmt.Errorf("%w: %d bins of %v s, want %d of %v s", protocol.ErrMalformed, len(b.Bytes), b.Width, want, width.Seconds())
 	}
 	return nil
 }
 
-func atMost(what string, received float64, sent int64) error {
+func CheckAtMost(what string, received float64, sent int64) error {
 	if received > float64(sent) {
 		return fmt.Errorf("%w: %.0f %s were received of %d that were sent", protocol.ErrMalformed, received, what, sent)
 	}
 	return nil
 }
 
-func sumOf(values []float64) (sum float64) {
+func Sum(values []float64) (sum float64) {
 	for _, v := range values {
 		sum += v
 	}

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import "time"
 
@@ -6,7 +6,7 @@ import "time"
 const (
 	MaxFlows    = 10_000
 	MaxDuration = 24 * time.Hour // of each of the parts of a test
-	// maxMessageBytes is that of a request and of a response.
-	maxMessageBytes = 1 << 20
-	maxInFlight     = 4096
+	// MaxMessageBytes is that of a request and of a response.
+	MaxMessageBytes = 1 << 20
+	MaxInFlight     = 4096
 )

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"os"
@@ -12,16 +12,16 @@ import (
 // polls, some 10 µs, which costs next to nothing while there are none, and
 // looks at its deadline every spinCheck polls.
 const (
-	spinYield = 32
-	spinCheck = 32 * spinYield
+	SpinYield = 32
+	spinCheck = 32 * SpinYield
 )
 
-// onThread runs f on a goroutine of its own and waits for it. If it is to spin
+// OnThread runs f on a goroutine of its own and waits for it. If it is to spin
 // and this process can spare a processor, f may; else f sleeps in the kernel
 // on a thread of its own, and where says in the returned fact why. A spinning
 // goroutine is not tied to a thread: yielding would change threads each time.
-func onThread(spin bool, where string, f func(spin bool) error) (fact string, err error) {
-	err = aside(func() error {
+func OnThread(spin bool, where string, f func(spin bool) error) (fact string, err error) {
+	err = OnFreshStack(func() error {
 		if spin {
 			if release, ok := sockets.Spin(); ok {
 				defer release()
@@ -35,47 +35,47 @@ func onThread(spin bool, where string, f func(spin bool) error) (fact string, er
 	return fact, err
 }
 
-// waiting names, for a result, how an end waited.
-func waiting(spin bool) string {
+// WaitMethod names, for a result, how an end waited.
+func WaitMethod(spin bool) string {
 	if spin {
 		return "spinning"
 	}
 	return "sleeping"
 }
 
-// patience counts the polls of one wait.
-type patience struct{ polls int }
+// Patience counts the polls of one wait.
+type Patience struct{ polls int }
 
-// yield counts a poll in vain and gives the scheduler its chance now and then.
-func (p *patience) yield() {
-	if p.polls++; p.polls%spinYield == 0 {
+// Yield counts a poll in vain and gives the scheduler its chance now and then.
+func (p *Patience) Yield() {
+	if p.polls++; p.polls%SpinYield == 0 {
 		runtime.Gosched()
 	}
 }
 
-// spent is yield, and says whether the deadline has passed.
-func (p *patience) spent(deadline time.Time) bool {
-	p.yield()
+// Spent is yield, and says whether the deadline has passed.
+func (p *Patience) Spent(deadline time.Time) bool {
+	p.Yield()
 	return p.polls%spinCheck == 0 && time.Now().After(deadline)
 }
 
-// spinRead is Read that polls instead of sleeping.
-func (w *wire) spinRead(b []byte) (int, error) {
-	var p patience
+// SpinRead is Read that polls instead of sleeping.
+func (w *ControlConn) SpinRead(b []byte) (int, error) {
+	var p Patience
 	for {
 		n, err := w.TryRead(b)
 		if err != sockets.ErrTick { //nolint:errorlint // TryRead's very value, in a hot loop
 			return n, err
 		}
-		if p.spent(w.deadline) {
+		if p.Spent(w.Deadline) {
 			return 0, os.ErrDeadlineExceeded
 		}
 	}
 }
 
-// spinWrite is Write that polls instead of sleeping.
-func (w *wire) spinWrite(b []byte) (int, error) {
-	var p patience
+// SpinWrite is Write that polls instead of sleeping.
+func (w *ControlConn) SpinWrite(b []byte) (int, error) {
+	var p Patience
 	for done := 0; ; {
 		n, err := w.TryWrite(b[done:])
 		done += n
@@ -84,7 +84,7 @@ func (w *wire) spinWrite(b []byte) (int, error) {
 			return done, nil
 		case err != nil && err != sockets.ErrTick: //nolint:errorlint // as above
 			return done, err
-		case p.spent(w.deadline):
+		case p.Spent(w.Deadline):
 			return done, os.ErrDeadlineExceeded
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
-// refusal is an error for the client.
-func refusal(reason Reason, format string, args ...any) error {
+// Refusal is an error for the client.
+func Refusal(reason Reason, format string, args ...any) error {
 	return &refused{&protocol.RemoteError{Reason: string(reason), Message: fmt.Sprintf(format, args...)}, nil}
 }
 
-// limited makes a budget's refusal one for the client.
-func limited(err error) error {
+// FromBudget makes a budget's refusal one for the client.
+func FromBudget(err error) error {
 	if r, ok := errors.AsType[*admission.Refusal](err); ok {
 		return &refused{&protocol.RemoteError{Reason: string(Limit), Message: r.Error()}, r}
 	}
@@ -30,21 +30,21 @@ type refused struct {
 func (r *refused) Error() string   { return r.told.Message }
 func (r *refused) Unwrap() []error { return []error{r.told, r.cause} }
 
-// refusedFor is why a client was refused or a connection failed, as a word for
+// RefusedFor is why a client was refused or a connection failed, as a word for
 // counts: the resource of a budget, or the reason.
-func refusedFor(err error) string {
+func RefusedFor(err error) string {
 	if r, ok := errors.AsType[*admission.Refusal](err); ok {
 		return r.Resource.String()
 	}
-	return string(reasonOf(err))
+	return string(ReasonOf(err))
 }
 
-// isLost says that nobody is left to tell about an error.
-func isLost(err error) bool { return reasonOf(err) == Vanished }
+// IsLost says that nobody is left to tell about an error.
+func IsLost(err error) bool { return ReasonOf(err) == Vanished }
 
-func errorFrame(err error) *protocol.RemoteError {
+func ErrorFrame(err error) *protocol.RemoteError {
 	if remote := new(protocol.RemoteError); errors.As(err, &remote) {
 		return remote
 	}
-	return &protocol.RemoteError{Reason: string(reasonOf(err)), Message: err.Error()}
+	return &protocol.RemoteError{Reason: string(ReasonOf(err)), Message: err.Error()}
 }

@@ -1,4 +1,4 @@
-package probe
+package datagram
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -21,34 +22,34 @@ const (
 	helloEvery   = 50 * time.Millisecond
 	// pollEvery is how often the TCP connection is looked at meanwhile.
 	pollEvery = 500 * time.Microsecond
-	// unknownMTU is what every path carries (RFC 8200 section 5).
-	unknownMTU     = 1280
-	udpHeaderBytes = 8
+	// UnknownMTU is what every path carries (RFC 8200 section 5).
+	UnknownMTU     = 1280
+	UDPHeaderBytes = 8
 )
 
-// udpFlows are the flows at a server that wait for their first UDP packet.
-type udpFlows struct {
+// Flows are the flows at a server that wait for their first UDP packet.
+type Flows struct {
 	mu      sync.Mutex
 	last    uint32 // number of READY that was given last
-	waiting map[udpFlow]chan netip.AddrPort
+	waiting map[key]chan netip.AddrPort
 }
 
-// udpFlow is what the first packet of a flow shows.
-type udpFlow struct {
+// key is what the first packet of a flow shows.
+type key struct {
 	cookie [protocol.CookieBytes]byte
 	client netip.Addr
 	number uint32
 }
 
-func newUDPFlows() *udpFlows { return &udpFlows{waiting: map[udpFlow]chan netip.AddrPort{}} }
+func NewFlows() *Flows { return &Flows{waiting: map[key]chan netip.AddrPort{}} }
 
 // expect gives a flow of a test the number by which arrived finds it, until forget is
 // called.
-func (u *udpFlows) expect(t *session) (number uint32, from <-chan netip.AddrPort, forget func()) {
+func (u *Flows) expect(t *session.Test) (number uint32, from <-chan netip.AddrPort, forget func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.last++
-	flow := udpFlow{t.Cookie, t.Client, u.last}
+	flow := key{t.Cookie, t.Client, u.last}
 	waiting := make(chan netip.AddrPort, 1)
 	u.waiting[flow] = waiting
 	return flow.number, waiting, func() {
@@ -58,12 +59,12 @@ func (u *udpFlows) expect(t *session) (number uint32, from <-chan netip.AddrPort
 	}
 }
 
-// arrived tells the flow that waits for packet, if any does, where that came from.
-func (u *udpFlows) arrived(packet []byte, from netip.AddrPort) {
+// Arrived tells the flow that waits for packet, if any does, where that came from.
+func (u *Flows) Arrived(packet []byte, from netip.AddrPort) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	waiting, ok := u.waiting[udpFlow{
-		[protocol.CookieBytes]byte(packet[:protocol.CookieBytes]), plainAddr(from.Addr()), binary.BigEndian.Uint32(packet[datagramSequence:]),
+	waiting, ok := u.waiting[key{
+		[protocol.CookieBytes]byte(packet[:protocol.CookieBytes]), session.PlainAddr(from.Addr()), binary.BigEndian.Uint32(packet[SequenceOffset:]),
 	}]
 	if !ok {
 		return
@@ -74,14 +75,14 @@ func (u *udpFlows) arrived(packet []byte, from netip.AddrPort) {
 	}
 }
 
-// accept sends READY, waits for the flow's first UDP packet, connects a socket
+// Accept sends READY, waits for the flow's first UDP packet, connects a socket
 // to where it came from and says so. Whoever cannot receive at that address
 // never learns the cookie, so nothing is ever sent to others.
-func (u *udpFlows) accept(w *wire, open *opened, ready *protocol.Ready) (*sockets.Conn, error) {
+func (u *Flows) Accept(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) (*sockets.Conn, error) {
 	number, from, forget := u.expect(open.Test)
 	defer forget()
 	ready.UDPFlow = number
-	w.until(time.Now().Add(startTimeout))
+	w.Until(time.Now().Add(session.StartTimeout))
 	if err := protocol.WriteFrame(w, protocol.TypeReady, ready); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (u *udpFlows) accept(w *wire, open *opened, ready *protocol.Ready) (*socket
 	}
 	c, err := sockets.ConnectUDP(context.Background(), local, client)
 	if err != nil {
-		return nil, &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
+		return nil, &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 	}
 	conn, err := sockets.DetachUDP(c)
 	if err != nil {
@@ -108,7 +109,7 @@ func (u *udpFlows) accept(w *wire, open *opened, ready *protocol.Ready) (*socket
 }
 
 // awaitHello also notices when the client gives up.
-func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
+func awaitHello(w *session.ControlConn, from <-chan netip.AddrPort) (netip.AddrPort, error) {
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -117,8 +118,8 @@ func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
 			return client, nil
 		case <-poll.C:
 		}
-		if w.late() {
-			return netip.AddrPort{}, &protocol.RemoteError{Reason: string(TimedOut), Message: "no UDP packet of the client came: a firewall may drop UDP"}
+		if w.Late() {
+			return netip.AddrPort{}, &protocol.RemoteError{Reason: string(session.TimedOut), Message: "no UDP packet of the client came: a firewall may drop UDP"}
 		}
 		if w.Readable() {
 			if _, _, err := protocol.ReadFrame(w, protocol.MaxUnauthenticated); err != nil {
@@ -129,15 +130,15 @@ func awaitHello(w *wire, from <-chan netip.AddrPort) (netip.AddrPort, error) {
 	}
 }
 
-// openUDPFlow opens a flow's UDP socket at the client and has the server connect to
+// Open opens a flow's UDP socket at the client and has the server connect to
 // it. size is that of the first packet, which should learn of a router that
 // does not carry it; 0 is the smallest.
-func openUDPFlow(ctx context.Context, req Request, l *link, flow int, mode sockets.FragmentMode, size func(*sockets.Conn) int) (*sockets.Conn, protocol.Reached, error) {
+func Open(ctx context.Context, req session.Request, l *session.Link, flow int, mode sockets.FragmentMode, size func(*sockets.Conn) int) (*sockets.Conn, protocol.Reached, error) {
 	var reached protocol.Reached
 	source := req.Source
 	if !source.IsValid() {
 		// The same as TCP's, so that the server knows the address.
-		if a, err := netip.ParseAddrPort(l.local); err == nil {
+		if a, err := netip.ParseAddrPort(l.Local); err == nil {
 			source = a.Addr().Unmap()
 		}
 	}
@@ -145,42 +146,42 @@ func openUDPFlow(ctx context.Context, req Request, l *link, flow int, mode socke
 	if req.Spec.SourcePort > 0 {
 		port = req.Spec.SourcePort + flow
 	}
-	conn, err := dialServer(ctx, req, l.ready, netip.AddrPortFrom(source, uint16(port)))
+	conn, err := Dial(ctx, req, l.Ready, netip.AddrPortFrom(source, uint16(port)))
 	if err != nil {
 		return nil, reached, err
 	}
 	fail := func(err error) (*sockets.Conn, protocol.Reached, error) {
 		return nil, reached, errors.Join(err, conn.Close())
 	}
-	if err := mark(conn, req.Spec); err != nil {
+	if err := Mark(conn, req.Spec); err != nil {
 		return fail(err)
 	}
 	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
 		return fail(err)
 	}
-	w := wire{Conn: l.conn, deadline: time.Now().Add(helloTimeout)}
+	w := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(helloTimeout)}
 	for tries := 0; !w.Readable(); tries++ {
 		if ctx.Err() != nil {
 			return fail(ctx.Err())
 		}
-		if w.late() {
-			return fail(&Error{Op: "reach the server over UDP", Reason: TimedOut,
-				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s%s", tries, req.Target, fixedPort(req, l.ready))})
+		if w.Late() {
+			return fail(&session.Error{Op: "reach the server over UDP", Reason: session.TimedOut,
+				Err: fmt.Errorf("none of %d packets got there, while TCP did: a firewall may drop UDP to %s%s", tries, req.Target, fixedPort(req, l.Ready))})
 		}
-		length := datagramBytes
+		length := HeaderBytes
 		if tries%2 == 0 {
-			length = max(size(conn), datagramBytes)
+			length = max(size(conn), HeaderBytes)
 		}
 		hello := make([]byte, length)
-		putDatagram(hello, l.ready.Cookie, datagramHello)
-		binary.BigEndian.PutUint32(hello[datagramSequence:], l.ready.UDPFlow)
+		PutHeader(hello, l.Ready.Cookie, Hello)
+		binary.BigEndian.PutUint32(hello[SequenceOffset:], l.Ready.UDPFlow)
 		// Whatever it says, the next one may pass; if none does, time is up.
 		_, _ = conn.Write(hello)
 		for next := time.Now().Add(helloEvery); !w.Readable() && time.Now().Before(next); {
 			sockets.Sleep(pollEvery)
 		}
 	}
-	w.deadline = time.Now().Add(handshakeTimeout)
+	w.Deadline = time.Now().Add(session.HandshakeTimeout)
 	if err := protocol.Expect(&w, protocol.TypeReached, protocol.MaxControl, &reached); err != nil {
 		return fail(err)
 	}
@@ -188,30 +189,30 @@ func openUDPFlow(ctx context.Context, req Request, l *link, flow int, mode socke
 }
 
 // fixedPort is a further reason why UDP may not get through.
-func fixedPort(req Request, ready protocol.Ready) string {
-	if req.Spec.SourcePort == 0 || !translated(req.Target, ready) {
+func fixedPort(req session.Request, ready protocol.Ready) string {
+	if req.Spec.SourcePort == 0 || !Translated(req.Target, ready) {
 		return ""
 	}
 	return ", or a load balancer gives that source port to another back end than TCP's (leave source_port out: a free one will be found)"
 }
 
-// mark marks what a UDP socket sends as the spec asks; TCP connections are
+// Mark marks what a UDP socket sends as the spec asks; TCP connections are
 // marked before their handshake.
-func mark(conn *sockets.Conn, spec measurement.Spec) error {
+func Mark(conn *sockets.Conn, spec measurement.Spec) error {
 	if spec.DSCP == 0 {
 		return nil
 	}
 	if err := conn.SetDSCP(spec.DSCP); err != nil {
-		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
+		return &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: err}
 	}
 	return nil
 }
 
-// largestPacket is the UDP payload that fits the path's MTU as this host knows it.
-func largestPacket(conn *sockets.Conn) int {
+// LargestPayload is the UDP payload that fits the path's MTU as this host knows it.
+func LargestPayload(conn *sockets.Conn) int {
 	mtu := conn.PathMTU()
 	if mtu == 0 {
-		mtu = unknownMTU
+		mtu = UnknownMTU
 	}
-	return min(max(mtu-conn.IPHeaderBytes()-udpHeaderBytes, dataBytes), maxDatagram)
+	return min(max(mtu-conn.IPHeaderBytes()-UDPHeaderBytes, DataBytes), MaxBytes)
 }

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"os"
@@ -15,10 +15,10 @@ const (
 	haltWait = 2 * time.Second
 )
 
-// guard ends a served connection from another goroutine: by whatever stop function
+// Guard ends a served connection from another goroutine: by whatever stop function
 // it holds, now or when it is given one. It holds the one limit of time that no loop
 // can forget.
-type guard struct {
+type Guard struct {
 	why atomic.Pointer[error]
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type guard struct {
 	timer   *time.Timer
 }
 
-func (g *guard) hold(stop func()) {
+func (g *Guard) Hold(stop func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stop = stop
@@ -36,21 +36,21 @@ func (g *guard) hold(stop func()) {
 	}
 }
 
-func (g *guard) end() {
+func (g *Guard) End() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.endLocked()
 }
 
-func (g *guard) endLocked() {
+func (g *Guard) endLocked() {
 	if !g.stopped && g.stop != nil {
 		g.stop()
 	}
 	g.stopped = true
 }
 
-// until moves the limit of time.
-func (g *guard) until(t time.Time) {
+// Until moves the limit of time.
+func (g *Guard) Until(t time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if left := time.Until(t) + guardSlack; g.timer == nil {
@@ -60,23 +60,23 @@ func (g *guard) until(t time.Time) {
 	}
 }
 
-func (g *guard) expire() {
+func (g *Guard) expire() {
 	late := os.ErrDeadlineExceeded
 	g.why.CompareAndSwap(nil, &late)
-	g.end()
+	g.End()
 }
 
-// halt has the connection's loop end with an error, which its client is told, and
+// Halt has the connection's loop end with an error, which its client is told, and
 // ends it by force should the loop not.
-func (g *guard) halt(err error) {
+func (g *Guard) Halt(err error) {
 	if g.why.CompareAndSwap(nil, &err) {
-		g.until(time.Now().Add(haltWait - guardSlack))
+		g.Until(time.Now().Add(haltWait - guardSlack))
 	}
 }
 
-// halted is the error that ends the connection, nil while none does. It may be
+// Halted is the error that ends the connection, nil while none does. It may be
 // called on nil.
-func (g *guard) halted() error {
+func (g *Guard) Halted() error {
 	if g == nil {
 		return nil
 	}
@@ -86,8 +86,8 @@ func (g *guard) halted() error {
 	return nil
 }
 
-// rest lets the limit of time go: the connection has ended.
-func (g *guard) rest() {
+// Rest lets the limit of time go: the connection has ended.
+func (g *Guard) Rest() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.timer != nil {

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"fmt"
@@ -24,8 +24,8 @@ func allowedThreads() int {
 	return mostThreads
 }
 
-// takeThreads says whether n flows may have a thread each, until giveBack is called.
-func takeThreads(n int) (ok bool, giveBack func()) {
+// TakeThreads says whether n flows may have a thread each, until giveBack is called.
+func TakeThreads(n int) (ok bool, giveBack func()) {
 	if takenThreads.Add(int64(n)) > int64(allowedThreads()) {
 		takenThreads.Add(int64(-n))
 		return false, func() {}
@@ -33,9 +33,9 @@ func takeThreads(n int) (ok bool, giveBack func()) {
 	return true, func() { takenThreads.Add(int64(-n)) }
 }
 
-// needThreads is takeThreads for flows that cannot do without.
-func needThreads(n int) (giveBack func(), err error) {
-	ok, giveBack := takeThreads(n)
+// NeedThreads is takeThreads for flows that cannot do without.
+func NeedThreads(n int) (giveBack func(), err error) {
+	ok, giveBack := TakeThreads(n)
 	if ok {
 		return giveBack, nil
 	}
@@ -44,8 +44,8 @@ func needThreads(n int) (giveBack func(), err error) {
 		n, allowedThreads(), mostThreads)}
 }
 
-// scheduling names, for a result, what the flows of an end ran on.
-func scheduling(threads bool) string {
+// Scheduling names, for a result, what the flows of an end ran on.
+func Scheduling(threads bool) string {
 	if threads {
 		return "a thread per flow"
 	}

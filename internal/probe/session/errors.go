@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"context"
@@ -41,21 +41,21 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// errSilent is the cause of a timeout that no system call reported.
-var errSilent = errors.New("the other end stopped answering")
+// ErrSilent is the cause of a timeout that no system call reported.
+var ErrSilent = errors.New("the other end stopped answering")
 
-// failure wraps err as an *Error of the operation op, unless it is one already.
-func failure(op string, err error) error {
+// Wrap wraps err as an *Error of the operation op, unless it is one already.
+func Wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if known := new(Error); errors.As(err, &known) {
 		return err
 	}
-	return &Error{Op: op, Reason: reasonOf(err), Err: err}
+	return &Error{Op: op, Reason: ReasonOf(err), Err: err}
 }
 
-func reasonOf(err error) Reason {
+func ReasonOf(err error) Reason {
 	var known *Error
 	var remote *protocol.RemoteError
 	var version *protocol.VersionError
@@ -87,7 +87,7 @@ func reasonOf(err error) Reason {
 		return Refused
 	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
 		return Unreachable
-	case is(context.DeadlineExceeded, os.ErrDeadlineExceeded, syscall.ETIMEDOUT, errSilent):
+	case is(context.DeadlineExceeded, os.ErrDeadlineExceeded, syscall.ETIMEDOUT, ErrSilent):
 		return TimedOut
 	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED, net.ErrClosed):
 		return Vanished

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"maps"
@@ -8,9 +8,9 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// counts are what a server has done since it began. The lock is that of all its meters too, so that the
+// Counts are what a server has done since it began. The lock is that of all its meters too, so that the
 // bytes of a connection that ends are counted once at any moment.
-type counts struct {
+type Counts struct {
 	mu             sync.Mutex
 	began          map[measurement.Kind]uint64
 	refused        map[string]uint64
@@ -18,17 +18,17 @@ type counts struct {
 	received, sent int64 // of connections that have ended
 }
 
-func newCounts() *counts {
-	return &counts{began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{}}
+func NewCounts() *Counts {
+	return &Counts{began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{}}
 }
 
-func (c *counts) begin(kind measurement.Kind) {
+func (c *Counts) Begin(kind measurement.Kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began[kind]++
 }
 
-func (c *counts) refuse(reason string) {
+func (c *Counts) Refuse(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused[reason]++
@@ -41,10 +41,10 @@ type totals struct {
 	ReceivedBytes, SentBytes int64 // of payload
 }
 
-// newMeter is for one test.
-func (c *counts) newMeter() *meter { return &meter{counts: c} }
+// NewMeter is for one test.
+func (c *Counts) NewMeter() *meter { return &meter{counts: c} }
 
-func (c *counts) totals() totals {
+func (c *Counts) Totals() totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := totals{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
@@ -82,9 +82,9 @@ const (
 	leastPart = 16
 )
 
-// leastAtRate is how many bytes a test of a rate in bit/s moves in stillTime at least,
+// LeastAtRate is how many bytes a test of a rate in bit/s moves in stillTime at least,
 // 0 for a rate that nobody asked for.
-func leastAtRate(rate float64) int64 {
+func LeastAtRate(rate float64) int64 {
 	least := float64(leastRate)
 	if asked := rate / 8; asked > 0 {
 		least = min(least, asked/leastPart)
@@ -92,9 +92,9 @@ func leastAtRate(rate float64) int64 {
 	return int64(least * stillTime.Seconds())
 }
 
-// leastExchanges is the same for tests of so many requests a second, of which one has
+// LeastExchanges is the same for tests of so many requests a second, of which one has
 // to be answered; 0 is as many as can be.
-func leastExchanges(requestsPerSecond float64) int64 {
+func LeastExchanges(requestsPerSecond float64) int64 {
 	if requestsPerSecond == 0 || requestsPerSecond*stillTime.Seconds() >= leastPart {
 		return 1
 	}
@@ -104,7 +104,7 @@ func leastExchanges(requestsPerSecond float64) int64 {
 // meter counts the bytes of payload that a test moves at the server. Those of its
 // connections that have ended are in ended.
 type meter struct {
-	counts *counts
+	counts *Counts
 	ended  int64
 
 	// limit in bit/s and least in bytes per stillTime, of which 0 is none; halt ends the
@@ -120,8 +120,8 @@ type meter struct {
 	markedAt time.Time
 }
 
-// add counts a connection's bytes until the returned function is called.
-func (m *meter) add(sends bool, of func() int64) (remove func()) {
+// Add counts a connection's bytes until the returned function is called.
+func (m *meter) Add(sends bool, of func() int64) (remove func()) {
 	c := m.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,9 +141,9 @@ func (m *meter) add(sends bool, of func() int64) (remove func()) {
 	}
 }
 
-// watch begins to hold the test against a limit in bit/s and to what it must move at
+// Watch begins to hold the test against a limit in bit/s and to what it must move at
 // least; it may be called again.
-func (m *meter) watch(limit float64, least int64, halt func(error)) {
+func (m *meter) Watch(limit float64, least int64, halt func(error)) {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
 	if m.timer != nil || limit <= 0 && least <= 0 {
@@ -188,13 +188,13 @@ func (m *meter) wrong() error {
 	if over := time.Duration(ticks) * m.tick; m.limit > 0 && ticks >= 2 {
 		bytes := m.sums[ticks] - m.sums[0]
 		if float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
-			return refusal(Limit, "the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate",
-				bitRate(float64(bytes)*8/over.Seconds()), over, bitRate(m.limit))
+			return Refusal(Limit, "the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate",
+				BitRate(float64(bytes)*8/over.Seconds()), over, BitRate(m.limit))
 		}
 	}
 	if now := time.Now(); now.Sub(m.markedAt) >= stillTime {
 		if moved := m.sums[ticks] - m.marked; moved < m.least {
-			return refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", moved, stillTime, m.least)
+			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", moved, stillTime, m.least)
 		}
 		m.marked, m.markedAt = m.sums[ticks], now
 	}
@@ -202,8 +202,8 @@ func (m *meter) wrong() error {
 	return nil
 }
 
-// end stops watching.
-func (m *meter) end() {
+// End stops watching.
+func (m *meter) End() {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
 	if m.timer != nil {

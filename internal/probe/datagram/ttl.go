@@ -1,4 +1,4 @@
-package probe
+package datagram
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// ttlProbe learns the time to live that packets from the server arrive with,
+// TTLProbe learns the time to live that packets from the server arrive with,
 // by an echo over UDP beside the test. Where UDP does not get through, the
 // time to live stays unknown.
-type ttlProbe struct {
+type TTLProbe struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 	ttl  int
@@ -28,28 +29,28 @@ const (
 	ttlSearch = time.Second
 )
 
-func startTTLProbe(ctx context.Context, req Request, ready protocol.Ready) *ttlProbe {
+func StartTTLProbe(ctx context.Context, req session.Request, ready protocol.Ready) *TTLProbe {
 	ctx, stop := context.WithCancel(ctx)
-	p := &ttlProbe{stop: stop}
+	p := &TTLProbe{stop: stop}
 	p.done.Go(func() { p.ttl = probeTTL(ctx, req, ready) })
 	return p
 }
 
-func (p *ttlProbe) end() {
+func (p *TTLProbe) End() {
 	p.stop()
 	p.done.Wait()
 }
 
-// result waits for the answer, which takes ttlSearch + ttlTries × ttlWait at most.
-func (p *ttlProbe) result() int {
+// Result waits for the answer, which takes ttlSearch + ttlTries × ttlWait at most.
+func (p *TTLProbe) Result() int {
 	p.done.Wait()
 	return p.ttl
 }
 
-func probeTTL(ctx context.Context, req Request, ready protocol.Ready) int {
+func probeTTL(ctx context.Context, req session.Request, ready protocol.Ready) int {
 	searching, stop := context.WithTimeout(ctx, ttlSearch)
 	defer stop()
-	c, err := dialUDP(searching, req, ready)
+	c, err := dialPolled(searching, req, ready)
 	if err != nil {
 		return 0
 	}
@@ -60,17 +61,17 @@ func probeTTL(ctx context.Context, req Request, ready protocol.Ready) int {
 	if sockets.EnableReceivedTTL(c) != nil {
 		return 0
 	}
-	packet, in := make([]byte, datagramBytes), make([]byte, datagramBytes+1)
-	putDatagram(packet, ready.Cookie, datagramEcho)
+	packet, in := make([]byte, HeaderBytes), make([]byte, HeaderBytes+1)
+	PutHeader(packet, ready.Cookie, Echo)
 	for try := range ttlTries {
-		binary.BigEndian.PutUint32(packet[datagramSequence:], uint32(try))
+		binary.BigEndian.PutUint32(packet[SequenceOffset:], uint32(try))
 		if _, err := c.Write(packet); err != nil {
 			return 0
 		}
 		if c.SetReadDeadline(time.Now().Add(ttlWait)) != nil {
 			return 0
 		}
-		if n, ttl, err := sockets.ReadTTL(c, in); err == nil && n == datagramBytes {
+		if n, ttl, err := sockets.ReadTTL(c, in); err == nil && n == HeaderBytes {
 			return ttl
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// threadConnections is up to how many connections of a tcp test have a thread
+// ThreadConnections is up to how many connections of a tcp test have a thread
 // each at either end; more share the runtime's poller.
-const threadConnections = 64
+const ThreadConnections = 64
 
 // backlogBytes bounds what each of many flows queues unsent: thousands of
 // full-sized send buffers would hold gigabytes, to be drained after the test.
 const backlogBytes = 128 << 10
 
-// connections is how many connections the flows of a test need.
-func connections(spec measurement.Spec) int {
+// Connections is how many Connections the flows of a test need.
+func Connections(spec measurement.Spec) int {
 	n := max(spec.Flows, 1)
 	if spec.Direction == measurement.Both {
 		n *= 2
@@ -29,47 +29,47 @@ func connections(spec measurement.Spec) int {
 	return n
 }
 
-// clientSends says which end sends on a flow: in a test of both directions the
+// ClientSends says which end sends on a flow: in a test of both directions the
 // client on the even ones, the server on the odd ones.
-func clientSends(spec measurement.Spec, flow int) bool {
+func ClientSends(spec measurement.Spec, flow int) bool {
 	if spec.Direction == measurement.Both {
 		return flow%2 == 0
 	}
 	return spec.Direction == measurement.Send
 }
 
-// sharesPoller says whether the flows of a test are too many for a thread each,
+// SharesPoller says whether the flows of a test are too many for a thread each,
 // by themselves or with those of other tests.
-func sharesPoller(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && (spec.ShareThreads || connections(spec) > threadConnections)
+func SharesPoller(spec measurement.Spec) bool {
+	return spec.Kind == measurement.TCP && (spec.ShareThreads || Connections(spec) > ThreadConnections)
 }
 
-// hostID is what one end of a connection tells the other of its machine. With
+// HostID is what one end of a connection tells the other of its machine. With
 // thousands of flows nothing depends on it, and reading it for each would take
 // many threads.
-func hostID(spec measurement.Spec) string {
-	if sharesPoller(spec) {
+func HostID(spec measurement.Spec) string {
+	if SharesPoller(spec) {
 		return ""
 	}
 	return sockets.HostID()
 }
 
-// setupTime bounds the time before a test's first byte.
-func setupTime(spec measurement.Spec) time.Duration {
-	return dialTimeout + handshakeTimeout + connectTime(spec) - startTimeout
+// SetupTime bounds the time before a test's first byte.
+func SetupTime(spec measurement.Spec) time.Duration {
+	return dialTimeout + HandshakeTimeout + ConnectTime(spec) - StartTimeout
 }
 
-// connectTime bounds the time from the first connection of a test to its START.
-func connectTime(spec measurement.Spec) time.Duration {
-	return startTimeout + time.Duration(connections(spec))*startTimePerFlow
+// ConnectTime bounds the time from the first connection of a test to its START.
+func ConnectTime(spec measurement.Spec) time.Duration {
+	return StartTimeout + time.Duration(Connections(spec))*startTimePerFlow
 }
 
-// grace is how long after its planned end a test may still deliver results.
-const grace = 5 * time.Second
+// Grace is how long after its planned end a test may still deliver results.
+const Grace = 5 * time.Second
 
-// optionsOf is what a spec asks of one socket. Only DSCP and, at the client,
+// OptionsOf is what a spec asks of one socket. Only DSCP and, at the client,
 // device and source port are for the connections of every kind of test.
-func optionsOf(spec measurement.Spec, sends bool) sockets.Options {
+func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
 	o := sockets.Options{DSCP: spec.DSCP}
 	if spec.Kind != measurement.TCP {
 		return o
@@ -78,15 +78,15 @@ func optionsOf(spec measurement.Spec, sends bool) sockets.Options {
 	o.MSS = spec.MSSBytes
 	if sends {
 		o.CongestionControl = spec.CongestionControl
-		if sharesPoller(spec) {
+		if SharesPoller(spec) {
 			o.Backlog = backlogBytes
 		}
 	}
 	return o
 }
 
-// explainDial adds to an error of dialling what to do about it.
-func explainDial(err error, localPort int) error {
+// ExplainDial adds to an error of dialling what to do about it.
+func ExplainDial(err error, localPort int) error {
 	call := ""
 	if c := new(os.SyscallError); errors.As(err, &c) {
 		call = c.Syscall
@@ -104,11 +104,11 @@ func explainDial(err error, localPort int) error {
 	return err
 }
 
-// dialer is how flow number flow of a test connects. What the options cannot
+// Dialer is how flow number flow of a test connects. What the options cannot
 // do on this host is reported to refused, which the dial's error only wraps.
-func dialer(req Request, flow int, refused *error) *net.Dialer {
+func Dialer(req Request, flow int, refused *error) *net.Dialer {
 	d := &net.Dialer{Timeout: dialTimeout}
-	o := optionsOf(req.Spec, clientSends(req.Spec, flow))
+	o := OptionsOf(req.Spec, ClientSends(req.Spec, flow))
 	o.Device = req.Spec.Device
 	if req.Spec.SourcePort > 0 {
 		o.ReusePort = true

@@ -1,4 +1,4 @@
-package probe
+package datagram
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -32,18 +33,18 @@ const (
 	maxPorts    = 256
 )
 
-// translated says that the server has another address than the one dialled.
-func translated(target netip.AddrPort, ready protocol.Ready) bool {
+// Translated says that the server has another address than the one dialled.
+func Translated(target netip.AddrPort, ready protocol.Ready) bool {
 	server, err := netip.ParseAddrPort(ready.Server)
 	return err == nil && plain(server) != plain(target)
 }
 
 func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// dialServer opens a UDP socket from local, whose invalid address or zero port
+// Dial opens a UDP socket from local, whose invalid address or zero port
 // the system chooses, to the server that sent ready.
-func dialServer(ctx context.Context, req Request, ready protocol.Ready, local netip.AddrPort) (*sockets.Conn, error) {
-	if local.Port() != 0 || !translated(req.Target, ready) {
+func Dial(ctx context.Context, req session.Request, ready protocol.Ready, local netip.AddrPort) (*sockets.Conn, error) {
+	if local.Port() != 0 || !Translated(req.Target, ready) {
 		return sockets.DialUDP(ctx, local, plain(req.Target), req.Spec.Device)
 	}
 	s := portSearch{cookie: ready.Cookie, open: func() (*sockets.Conn, error) {
@@ -51,21 +52,21 @@ func dialServer(ctx context.Context, req Request, ready protocol.Ready, local ne
 	}}
 	conn, err := s.run(ctx)
 	if err == nil && conn == nil {
-		err = &Error{Op: "reach the server over UDP", Reason: TimedOut,
+		err = &session.Error{Op: "reach the server over UDP", Reason: session.TimedOut,
 			Err: fmt.Errorf("packets from none of %d ports got to the right server, %s, while TCP did: a firewall may drop UDP to %s, which is translated", s.tried, ready.Server, req.Target)}
 	}
 	return conn, err
 }
 
-// dialUDP opens a UDP socket to the server that sent ready, with which Go's
+// dialPolled opens a UDP socket to the server that sent ready, with which Go's
 // runtime waits.
-func dialUDP(ctx context.Context, req Request, ready protocol.Ready) (*net.UDPConn, error) {
+func dialPolled(ctx context.Context, req session.Request, ready protocol.Ready) (*net.UDPConn, error) {
 	var local *net.UDPAddr
 	if req.Source.IsValid() {
 		local = &net.UDPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
 	}
-	if translated(req.Target, ready) {
-		found, err := dialServer(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
+	if Translated(req.Target, ready) {
+		found, err := Dial(ctx, req, ready, netip.AddrPortFrom(req.Source, 0))
 		if err != nil {
 			return nil, err
 		}
@@ -97,10 +98,10 @@ func (s *portSearch) run(ctx context.Context) (found *sockets.Conn, err error) {
 			}
 		}
 	}()
-	echo := make([]byte, datagramBytes)
-	putDatagram(echo, s.cookie, datagramEcho)
+	echo := make([]byte, HeaderBytes)
+	PutHeader(echo, s.cookie, Echo)
 	// No request of a test has this number, so that a late answer is nobody's.
-	binary.BigEndian.PutUint32(echo[datagramSequence:], 1<<32-1)
+	binary.BigEndian.PutUint32(echo[SequenceOffset:], 1<<32-1)
 	for deadline := time.Now().Add(helloTimeout); time.Now().Before(deadline); {
 		if err := s.more(); err != nil {
 			return nil, err
@@ -135,7 +136,7 @@ func (s *portSearch) more() error {
 
 // answered is a socket to which echo came back, nil for none.
 func (s *portSearch) answered(echo []byte) *sockets.Conn {
-	in := make([]byte, datagramBytes+1)
+	in := make([]byte, HeaderBytes+1)
 	for _, c := range s.conns {
 		if !c.Readable() {
 			continue
@@ -151,8 +152,8 @@ func (s *portSearch) answered(echo []byte) *sockets.Conn {
 // maxNamed bounds how many back ends are named.
 const maxNamed = 64
 
-// destinations says where the flows towards an address ended, if not there.
-func destinations(remote string, servers []string) []string {
+// Destinations says where the flows towards an address ended, if not there.
+func Destinations(remote string, servers []string) []string {
 	count := map[string]int{}
 	for _, s := range servers {
 		if s != "" && s != remote {

@@ -1,4 +1,4 @@
-package probe
+package datagram
 
 import (
 	"context"
@@ -97,7 +97,7 @@ func TestTranslated(t *testing.T) {
 	for server, want := range map[string]bool{
 		"192.0.2.1:5201": false, "192.0.2.2:5201": true, "192.0.2.1:5202": true, "": false, "nonsense": false,
 	} {
-		if got := translated(target, protocol.Ready{Server: server}); got != want {
+		if got := Translated(target, protocol.Ready{Server: server}); got != want {
 			t.Errorf("server %q: %v", server, got)
 		}
 	}
@@ -115,7 +115,7 @@ func TestDestinations(t *testing.T) {
 			"the destination's processors and lost packets are those of the back end of the first flow, c",
 		}},
 	} {
-		if got := destinations("a", test.servers); !slices.Equal(got, test.want) {
+		if got := Destinations("a", test.servers); !slices.Equal(got, test.want) {
 			t.Errorf("%v: got %q, want %q", test.servers, got, test.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"testing"
@@ -13,8 +13,8 @@ func TestBinsOfManyFlows(t *testing.T) {
 	for _, flows := range []int{1, 64, 100, 1000, MaxFlows} {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Both} {
 			spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: measurement.SecondsOf(MaxDuration), MaxWarmup: measurement.SecondsOf(MaxDuration)}
-			n, width := binsOf(spec)
-			if n*connections(spec) > max(maxTestBins, leastBins*connections(spec)) || n > maxBins || n < 50 || time.Duration(n)*width < planned(spec) {
+			n, width := BinsOf(spec)
+			if n*Connections(spec) > max(maxTestBins, leastBins*Connections(spec)) || n > MaxBins || n < 50 || time.Duration(n)*width < Planned(spec) {
 				t.Errorf("%d flows %s: %d bins of %v", flows, direction, n, width)
 			}
 		}
@@ -33,7 +33,7 @@ func TestBinsOf(t *testing.T) {
 		{measurement.Spec{Duration: 201}, 10_050, 20 * time.Millisecond},
 		{measurement.Spec{Duration: 3600}, 20_000, 180 * time.Millisecond},
 	} {
-		if n, width := binsOf(c.spec); n != c.n || width != c.width {
+		if n, width := BinsOf(c.spec); n != c.n || width != c.width {
 			t.Errorf("%v: %d bins of %v, want %d of %v", c.spec, n, width, c.n, c.width)
 		}
 	}

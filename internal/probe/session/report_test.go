@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"fmt"
@@ -24,9 +24,9 @@ func TestFlowsThatAllSayMore(t *testing.T) {
 		effective := map[string]string{"everywhere": fmt.Sprint(strings.Repeat("x", 150), i)}
 		for k := range 20 {
 			effective[fmt.Sprint("setting ", i, k)] = "on"
-			facts = appendNew(facts, fmt.Sprint("fact ", i, k))
+			facts = AppendNew(facts, fmt.Sprint("fact ", i, k))
 		}
-		addEffective(&out, effective)
+		AddEffective(&out, effective)
 	}
 	if len(facts) > mostFacts || len(out.Effective) > mostEffective || len(out.Effective["everywhere"]) > longestEffective+3 {
 		t.Errorf("%d facts, %d settings, one of %d bytes", len(facts), len(out.Effective), len(out.Effective["everywhere"]))

@@ -1,4 +1,4 @@
-package probe
+package session
 
 import (
 	"cmp"
@@ -13,90 +13,90 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// wire reads and writes control frames on a detached connection: it hides the
+// ControlConn reads and writes control frames on a detached connection: it hides the
 // ticks, up to a deadline. It belongs to the goroutine that transfers.
-type wire struct {
+type ControlConn struct {
 	*sockets.Conn
-	deadline time.Time
-	// guard, nil at a client, ends the connection should a loop forget the deadline, and
+	Deadline time.Time
+	// Guard, nil at a client, ends the connection should a loop forget the deadline, and
 	// may order it to end.
-	guard *guard
-	// untilStart is how long START may take to come.
-	untilStart time.Duration
-	// began, unless nil, is called when START has come: a connection that
+	Guard *Guard
+	// UntilStart is how long START may take to come.
+	UntilStart time.Duration
+	// Began, unless nil, is called when START has come: a connection that
 	// waits for it has no thread of its own yet.
-	began func() error
-	// behind says that this end sends in bulk to a receiver on this same machine,
+	Began func() error
+	// Behind says that this end sends in bulk to a receiver on this same machine,
 	// which is to go first when both want a processor.
-	behind bool
-	// beside says that the other end is on this same machine and nothing else is
+	Behind bool
+	// Beside says that the other end is on this same machine and nothing else is
 	// transferred in the test, so that both may share a processor.
-	beside bool
+	Beside bool
 }
 
-// onHosts takes note of whether an end and its peer are on one machine, where they
+// OnHosts takes note of whether an end and its peer are on one machine, where they
 // want the same processors. Both need a thread for the flow. A sender of packets at
 // a rate keeps to its times and steps back for nobody.
-func (w *wire) onHosts(spec measurement.Spec, sends bool, host, peer string) {
+func (w *ControlConn) OnHosts(spec measurement.Spec, sends bool, host, peer string) {
 	if host == "" || host != peer {
 		return
 	}
 	packets := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
 	bulk := spec.Kind == measurement.TCP || packets && spec.RateBitsPerSecond == 0
-	w.behind = sends && bulk && sockets.SendersNice > 0
-	w.beside = spec.Kind == measurement.TCP && connections(spec) == 1
+	w.Behind = sends && bulk && sockets.SendersNice > 0
+	w.Beside = spec.Kind == measurement.TCP && Connections(spec) == 1
 }
 
-// lock ties the calling goroutine, which is about to transfer on the connection
+// LockThread ties the calling goroutine, which is about to transfer on the connection
 // and to end soon after, to its thread.
-func (w *wire) lock() (unlock func()) {
-	if w.behind {
+func (w *ControlConn) LockThread() (unlock func()) {
+	if w.Behind {
 		return sockets.LockBehind()
 	}
 	return sockets.Lock()
 }
 
-func (w *wire) late() bool { return time.Now().After(w.deadline) }
+func (w *ControlConn) Late() bool { return time.Now().After(w.Deadline) }
 
-// until moves the deadline.
-func (w *wire) until(t time.Time) {
-	w.deadline = t
-	if w.guard != nil {
-		w.guard.until(t)
+// Until moves the deadline.
+func (w *ControlConn) Until(t time.Time) {
+	w.Deadline = t
+	if w.Guard != nil {
+		w.Guard.Until(t)
 	}
 }
 
-// served says that this is a server's end.
-func (w *wire) served() bool { return w.guard != nil }
+// Served says that this is a server's end.
+func (w *ControlConn) Served() bool { return w.Guard != nil }
 
-// over is why nothing more is to be waited for, if nothing is.
-func (w *wire) over() error {
-	if err := w.guard.halted(); err != nil {
+// Over is why nothing more is to be waited for, if nothing is.
+func (w *ControlConn) Over() error {
+	if err := w.Guard.Halted(); err != nil {
 		return err
 	}
-	if w.late() {
+	if w.Late() {
 		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
 
 // Read blocks for at least one byte, until the deadline.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *ControlConn) Read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)
 		if !errors.Is(err, sockets.ErrTick) {
 			return n, err
 		}
-		if err := w.over(); err != nil {
+		if err := w.Over(); err != nil {
 			return 0, err
 		}
 	}
 }
 
 // Write writes all of p, until the deadline.
-func (w *wire) Write(p []byte) (int, error) { return w.writeAll(p, w.Conn.Write) }
+func (w *ControlConn) Write(p []byte) (int, error) { return w.WriteAll(p, w.Conn.Write) }
 
-func (w *wire) writeAll(p []byte, write func([]byte) (int, error)) (int, error) {
+func (w *ControlConn) WriteAll(p []byte, write func([]byte) (int, error)) (int, error) {
 	done := 0
 	for done < len(p) {
 		n, err := write(p[done:])
@@ -107,27 +107,27 @@ func (w *wire) writeAll(p []byte, write func([]byte) (int, error)) (int, error) 
 		if !errors.Is(err, sockets.ErrTick) {
 			return done, err
 		}
-		if err := w.over(); err != nil {
+		if err := w.Over(); err != nil {
 			return done, err
 		}
 	}
 	return done, nil
 }
 
-// aside runs f on a goroutine of its own and waits for it: what needs a deep
+// OnFreshStack runs f on a goroutine of its own and waits for it: what needs a deep
 // stack for a moment, as JSON does, should not leave thousands of goroutines
 // that wait with one each. The collector halves a stack of 8 KB only when less
 // than a quarter is in use, so a flow must wait with frames of less than 2 KB:
 // a function below which it waits copies no Spec.
-func aside(f func() error) error {
+func OnFreshStack(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- admission.Contain(f) }()
 	return <-done
 }
 
-// drained waits until the other end closes: closing first could reset the
+// AwaitClose waits until the other end closes: closing first could reset the
 // connection under the last bytes.
-func drained(w *wire) error {
+func AwaitClose(w *ControlConn) error {
 	if err := w.CloseWrite(); err != nil {
 		return err
 	}

@@ -1,0 +1,51 @@
+// Package probe measures a path between this host and a cooperating server. [Run] does
+// one test, [Server] is the other end of it, so that `hopbench serve`, `hopbench test`
+// and the agents of a lab share one code. A kind of test is a package of its own with
+// both ends, and a row of one table here:
+//
+//	tcp    bulk throughput over TCP, as the receiver confirmed it
+//	udp    packets over UDP, counted in bytes
+//	pps    small packets over UDP, counted one by one
+//	rr     round-trip time of requests on one connection
+//	crr    connections that are opened, serve one request and are closed
+//	load   round-trip time while a tcp test loads the path
+//	mtu    the largest packet that the path carries, each way
+//	ftp    the transfer of a file over FTP
+//	ping   round-trip time of ICMP echoes; needs no server
+//	trace  the hops of the path; needs no server
+//
+// What all kinds share is in probe/session, and in probe/datagram for those that use
+// UDP; what a test costs a machine is in probe/host.
+package probe
+
+import "github.com/hopbench/hopbench/internal/probe/session"
+
+// What callers of Run and Server need of package session.
+type (
+	// Request is one test to be done from this host.
+	Request = session.Request
+	// Error is the error of every test that gave no outcome.
+	Error = session.Error
+	// Reason is why a test gave no outcome, in one word that programs may rely on.
+	Reason = session.Reason
+)
+
+// The reasons.
+const (
+	Refused      = session.Refused
+	Unreachable  = session.Unreachable
+	Vanished     = session.Vanished
+	TimedOut     = session.TimedOut
+	Protocol     = session.Protocol
+	Unauthorized = session.Unauthorized
+	Limit        = session.Limit
+	Unsupported  = session.Unsupported
+	Cancelled    = session.Cancelled
+	Failed       = session.Failed
+)
+
+// Bounds of what a spec may ask at all; a server's own limits may be tighter.
+const (
+	MaxFlows    = session.MaxFlows
+	MaxDuration = session.MaxDuration // of each of the parts of a test
+)
