@@ -237,7 +237,7 @@ func (t *crrTest) newCaller(ctx context.Context) (*caller, error) {
 
 // run does transactions until the end.
 func (c *caller) run() {
-	follower := sockets.NewFollower(followAtClient)
+	follower := sockets.NewFollower(session.FollowAtClient)
 	defer follower.Release()
 	for !c.stop.Load() {
 		began := time.Since(c.start)

@@ -6,14 +6,12 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
@@ -179,37 +177,6 @@ func TestCRRServerVanishes(t *testing.T) {
 		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished && e.Reason != session.TimedOut {
 			t.Errorf("stalled %v: %v", stall, err)
 		}
-	}
-}
-
-// A transaction allocates nothing at either end, which here share a process.
-func TestTransactionDoesNotAllocate(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skipf("only Linux connects without the network poller; this is %s", runtime.GOOS)
-	}
-	target := serve(t, ServerOptions{Token: testToken})
-	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
-	test := &crrTest{req: session.Request{Spec: spec, Target: target}, threads: true, controls: []*crrControl{{Link: transactionOf(t, target, spec)}}}
-	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
-	c, err := test.newCaller(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.start = time.Now()
-	transact := func() {
-		began := time.Since(c.start)
-		c.deadline = began + transactionTimeout
-		err := errors.Join(c.dialogue(), c.Close())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.count(began, time.Since(c.start), nil)
-	}
-	for range 20 {
-		transact() // the first ones are answered before the server is prepared
-	}
-	if n := allocations(1000, transact); n != 0 {
-		t.Errorf("a transaction allocates %d times", n)
 	}
 }
 

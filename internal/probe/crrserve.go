@@ -142,7 +142,7 @@ func (a *answerer) Accept() (net.Conn, error) {
 	defer a.accepting.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	follower := sockets.NewFollower(followAtServer)
+	follower := sockets.NewFollower(session.FollowAtServer)
 	defer follower.Release()
 	for {
 		if a.anyWaiting {

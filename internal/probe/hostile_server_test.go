@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,9 +18,6 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
-
-// forged is what no terminal, log or report may get to see.
-const forged = "\x1b]0;owned\x07\x1b[2J\r\n09:00:00 10.0.0.1: done\u202e\u0085\u2028\x00"
 
 // hostileSpecs are tests of every kind that need a server, as short as they may be.
 func hostileSpecs() map[string]measurement.Spec {
@@ -142,65 +136,6 @@ func serverLies() []lieIn {
 		)
 	}
 	return all
-}
-
-// possible holds that an outcome could be that of a test: its numbers are finite,
-// its fractions are, and no more came than was sent; its texts can be shown.
-func possible(t testing.TB, what string, out measurement.Outcome) {
-	t.Helper()
-	for name, v := range out.Metrics {
-		signed := name == "rtt_increase_seconds"
-		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 && !signed || strings.HasSuffix(name, "_fraction") && v > 1 && name != "duplicated_fraction" && name != "buffer_delay_fraction" {
-			t.Errorf("%s: %s is %v", what, name, v)
-		}
-	}
-	untold := slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
-	for _, f := range out.Flows {
-		if f.ReceivedBytes < 0 || f.SentBytes < f.ReceivedBytes && !untold {
-			t.Errorf("%s: %d bytes came of %d", what, f.ReceivedBytes, f.SentBytes)
-		}
-	}
-	for _, e := range []measurement.End{out.Source, out.Destination} {
-		for _, f := range []float64{e.CPUBusy, e.SoftIRQ, e.BusiestCPU} {
-			if !(f >= 0 && f <= 1) {
-				t.Errorf("%s: a processor busy to %v", what, f)
-			}
-		}
-	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-	if len(text) > 4<<20 {
-		t.Errorf("%s: an outcome of %d bytes", what, len(text))
-	}
-	var all any
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-	printed(t, what, all)
-}
-
-// printed holds that every text below v can be shown.
-func printed(t testing.TB, what string, v any) {
-	t.Helper()
-	switch v := v.(type) {
-	case string:
-		if utf8.RuneCountInString(v) > 8000 || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%s: the text %.60q", what, v)
-		}
-	case []any:
-		for _, e := range v {
-			printed(t, what, e)
-		}
-	case map[string]any:
-		for k, e := range v {
-			printed(t, what, k)
-			if k != "hdr_v2" {
-				printed(t, what, e)
-			}
-		}
-	}
 }
 
 // ended holds that a test against a liar gave an error with a reason or an outcome

@@ -16,7 +16,7 @@ var kinds = map[measurement.Kind]session.Kind{
 	measurement.PPS:   packetKind(),
 	measurement.RR:    rrKind(),
 	measurement.CRR:   crrKind(),
-	measurement.Load:  {Run: runLoad, Planned: session.Planned, Files: session.Connections},
+	measurement.Load:  loadKind(),
 	measurement.FTP:   ftpKind(),
 	measurement.MTU:   mtuKind(),
 	measurement.Ping:  {Run: runPing},

@@ -158,7 +158,7 @@ func (t *loadTest) loadStarted(start time.Time) {
 func (t *loadTest) outcome() (measurement.Outcome, error) {
 	out := t.load
 	from := t.loadStart.Sub(t.probeStart) + out.Warmup.Duration()
-	rtts, lost := within(t.kept, from, from+t.req.Spec.Duration.Duration())
+	rtts, lost := session.Within(t.kept, from, from+t.req.Spec.Duration.Duration())
 	if len(rtts) == 0 {
 		err := fmt.Errorf("none of %d requests during the load was answered", lost)
 		if t.req.Spec.Protocol == measurement.OverUDP {
@@ -190,19 +190,4 @@ func (t *loadTest) outcome() (measurement.Outcome, error) {
 	}
 	out.Facts = session.AppendNew(session.AppendNew(out.Facts, t.idle.Facts...), t.probe.Facts...)
 	return out, nil
-}
-
-// within returns the round trips of the requests that were due in a window,
-// and how many of those were lost.
-func within(kept []session.Sample, from, to time.Duration) (rtts []time.Duration, lost int) {
-	for _, s := range kept {
-		switch {
-		case s.Intended < from || s.Intended >= to:
-		case s.RTT < 0:
-			lost++
-		default:
-			rtts = append(rtts, s.RTT)
-		}
-	}
-	return rtts, lost
 }

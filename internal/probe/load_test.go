@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -86,44 +85,5 @@ func TestLoadWithoutUDP(t *testing.T) {
 	// On a busy machine too few of the requests may leave in time; they left over TCP all the same.
 	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
 		t.Errorf("over TCP: %v", err)
-	}
-}
-
-func TestResponsiveness(t *testing.T) {
-	ms := func(v ...int) (d []time.Duration) {
-		for _, v := range v {
-			d = append(d, time.Duration(v)*time.Millisecond)
-		}
-		return d
-	}
-	hundred := make([]int, 100)
-	for i := range hundred {
-		hundred[i] = 10
-	}
-	slow := append([]int{}, hundred...)
-	for i := range 5 {
-		slow[i*20] = 5000 // the slowest twentieth does not count
-	}
-	for _, c := range []struct {
-		rtts []time.Duration
-		want float64
-	}{
-		{nil, 0},
-		{ms(20), 3000},
-		{ms(0), 0},
-		{ms(hundred...), 6000},
-		{ms(slow...), 6000},
-		{ms(30, 10), 6000}, // the slower of two is beyond the 95th percentile
-	} {
-		if got := responsiveness(c.rtts); math.Abs(got-c.want) > 1e-6*c.want {
-			t.Errorf("%d round trips: %v per minute, want %v", len(c.rtts), got, c.want)
-		}
-	}
-}
-
-func TestWithin(t *testing.T) {
-	rtts, lost := within([]session.Sample{{Intended: 0, RTT: 1}, {Intended: 10, RTT: 2}, {Intended: 15, RTT: -1}, {Intended: 19, RTT: 3}, {Intended: 20, RTT: 4}}, 10, 20)
-	if len(rtts) != 2 || rtts[0] != 2 || rtts[1] != 3 || lost != 1 {
-		t.Errorf("%v, %d lost", rtts, lost)
 	}
 }

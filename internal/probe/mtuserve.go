@@ -32,7 +32,7 @@ func (s *mtuServer) Serve(w *session.ControlConn, open *session.Flow, ready *pro
 		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 	}
 	conn.SetReceiveBuffer(0)
-	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(drainTick)); err != nil {
+	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(mtuTick)); err != nil {
 		return err
 	}
 	if _, err := w.ReadStart(mtuPlanned(open.Spec) + session.Grace); err != nil {

@@ -119,7 +119,7 @@ func (r *packetReceiver) run() (protocol.Sent, error) {
 		if at >= r.end {
 			break
 		}
-		if at-checked >= stopCheck {
+		if at-checked >= session.StopCheck {
 			checked = at
 			if err := r.control.Guard.Halted(); err != nil {
 				return protocol.Sent{}, err

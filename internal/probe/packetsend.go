@@ -157,7 +157,7 @@ func (s *packetSender) run() error {
 	checked := time.Duration(0)
 	for {
 		now := time.Since(s.start)
-		if now-checked >= stopCheck {
+		if now-checked >= session.StopCheck {
 			checked = now
 			if err := s.control.Guard.Halted(); err != nil {
 				return err
@@ -168,7 +168,7 @@ func (s *packetSender) run() error {
 		}
 		n, wait := s.pace.due(now)
 		if n == 0 {
-			sockets.Sleep(min(wait, stopCheck))
+			sockets.Sleep(min(wait, session.StopCheck))
 			continue
 		}
 		if stop, err := s.burst(n, now); err != nil || stop {

@@ -56,13 +56,6 @@ func (e *endpoint) follow(f *sockets.Follower) {
 	}
 }
 
-// The two ends of a closed loop look at different times where their packets
-// come in, see sockets.Follower.
-const (
-	followAtServer = 64
-	followAtClient = 192
-)
-
 // send writes all of b.
 func (e *endpoint) send(b []byte) error {
 	if e.spin {
@@ -195,7 +188,7 @@ func (l *rrLoop) run(start time.Time) error {
 	// Where the host is so busy that the loop begins late, it still measures one.
 	counting, measured := l.warmup == 0, false
 	began := time.Since(start)
-	follower := sockets.NewFollower(followAtClient)
+	follower := sockets.NewFollower(session.FollowAtClient)
 	defer follower.Release()
 	for {
 		sent := time.Since(start)

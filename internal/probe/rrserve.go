@@ -124,7 +124,7 @@ func (e *rrEnd) follower(spin bool) *sockets.Follower {
 	if spin || pipelined(e.spec) {
 		return nil
 	}
-	return sockets.NewFollower(followAtServer)
+	return sockets.NewFollower(session.FollowAtServer)
 }
 
 // requestPiece is how much of a request is read at a time, in bytes.

@@ -2,9 +2,7 @@ package probe
 
 import (
 	"encoding/json"
-	"net"
 	"net/netip"
-	"runtime"
 	"testing"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // FuzzSpec has a server decide on any JSON. What it allows is bounded in length,
@@ -39,7 +36,6 @@ func FuzzSpec(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	control, packets := fuzzSockets(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var spec measurement.Spec
 		if json.Unmarshal(text, &spec) != nil || s.allow(spec, 0) != nil {
@@ -66,71 +62,5 @@ func FuzzSpec(f *testing.F) {
 		if used, _ := s.budget.Used(); used != (admission.Cost{}) {
 			t.Fatalf("%v is left: %+v", used, spec)
 		}
-		var pages packetPages
-		defer func() {
-			if err := pages.close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		// The first makes what all flows share.
-		if !makeOneFlow(t, s, spec, control, packets, &pages) {
-			return
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		makeOneFlow(t, s, spec, control, packets, &pages)
-		runtime.ReadMemStats(&after)
-		// What the other flows take is the same; the host's own garbage is the slack.
-		if made := int64(after.TotalAlloc-before.TotalAlloc) * int64(kinds[spec.Kind].MostConnections(spec)); made > cost[admission.Bytes]+int64(kinds[spec.Kind].MostConnections(spec))*(64<<10) {
-			t.Fatalf("%d bytes are made for a test that is to take %d: %+v", made, cost[admission.Bytes], spec)
-		}
 	})
-}
-
-// fuzzSockets are a connection and a UDP socket that nobody listens to.
-func fuzzSockets(f *testing.F) (control, packets *sockets.Conn) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		f.Fatal(err)
-	}
-	u, err := net.Dial("udp", ln.Addr().String())
-	if err != nil {
-		f.Fatal(err)
-	}
-	if control, err = sockets.Attach(c.(*net.TCPConn)); err != nil {
-		f.Fatal(err)
-	}
-	if packets, err = sockets.DetachUDP(u.(*net.UDPConn)); err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _, _, _ = control.Close(), packets.Close(), ln.Close() })
-	return control, packets
-}
-
-// makeOneFlow makes a server's end of a flow, if its kind has one in bulk.
-func makeOneFlow(t *testing.T, s *Server, spec measurement.Spec, control, packets *sockets.Conn, pages *packetPages) bool {
-	w := session.ControlConn{Conn: control, Guard: &session.Guard{}}
-	cookie := make([]byte, protocol.CookieBytes)
-	switch {
-	case spec.Kind == measurement.TCP && spec.Direction == measurement.Send:
-		newReceiver(w, spec, s.servers[measurement.TCP].(*tcpServer).bulk.buffer(control, spec, 1))
-	case spec.Kind == measurement.UDP || spec.Kind == measurement.PPS:
-		if spec.Direction == measurement.Send {
-			if _, err := newPacketReceiver(w, packets, spec, cookie); err != nil && session.ReasonOf(err) != session.Unsupported {
-				t.Fatalf("%v: %+v", err, spec)
-			}
-			break
-		}
-		_, err := newPacketSender(w, packets, spec, cookie, pages)
-		if err != nil && session.ReasonOf(err) != session.Unsupported && session.ReasonOf(err) != session.Failed {
-			t.Fatalf("%v: %+v", err, spec)
-		}
-	default:
-		return false
-	}
-	return true
 }

@@ -40,8 +40,6 @@ const (
 	maxFrame     = 64 << 20
 	minFrameTime = 5 * time.Millisecond
 	maxFrameTime = 20 * time.Millisecond
-	// stopCheck is how often a sender looks whether the receiver has finished.
-	stopCheck = 5 * time.Millisecond
 )
 
 // sender is one flow's sending side.
@@ -120,7 +118,7 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 		left -= n
 		s.sent.Add(int64(n))
 		now := time.Now()
-		if now.Sub(*checked) < stopCheck {
+		if now.Sub(*checked) < session.StopCheck {
 			continue
 		}
 		*checked = now

@@ -112,7 +112,7 @@ func TestBulkPeerFails(t *testing.T) {
 	full := handshaken(t, func(_ net.Conn, open protocol.Open) { // reads nothing at all: buffers fill up
 		select {
 		case <-over:
-		case <-time.After(session.Planned(open.Spec) + 2*streamGrace(open.Spec)):
+		case <-time.After(session.Planned(open.Spec) + 2*kinds[measurement.TCP].Grace(open.Spec)):
 		}
 	})
 	silent := garbage(t, nil) // accepts, reads, never answers

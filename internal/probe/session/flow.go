@@ -106,3 +106,13 @@ func TakeThread(w *ControlConn, o *Flow) (release func(), err error) {
 	unlock := w.LockThread()
 	return unlock, w.Detach()
 }
+
+// The two ends of a closed loop look at different times where their packets
+// come in, see sockets.Follower.
+const (
+	FollowAtServer = 64
+	FollowAtClient = 192
+)
+
+// StopCheck is how often a transfer looks for the end that the other one gave it.
+const StopCheck = 5 * time.Millisecond

@@ -22,3 +22,18 @@ type Sample struct {
 	Intended time.Duration // since the loop's start
 	RTT      time.Duration // below 0: lost
 }
+
+// Within returns the round trips of the requests that were due in a window,
+// and how many of those were lost.
+func Within(kept []Sample, from, to time.Duration) (rtts []time.Duration, lost int) {
+	for _, s := range kept {
+		switch {
+		case s.Intended < from || s.Intended >= to:
+		case s.RTT < 0:
+			lost++
+		default:
+			rtts = append(rtts, s.RTT)
+		}
+	}
+	return rtts, lost
+}
