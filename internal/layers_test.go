@@ -21,6 +21,8 @@ var layers = [][]string{
 	{"internal/runner", "internal/report"},
 	{"internal/lab", "internal/agent", "internal/store", "internal/metrics"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
+	{"internal/probe/load"},
+	{"internal/probe/tcp", "internal/probe/udp", "internal/probe/rr", "internal/probe/crr", "internal/probe/mtu", "internal/probe/ftp", "internal/probe/iperf3"},
 	{"internal/probe/datagram"},
 	{"internal/probe/session"},
 	{"internal/probe/host"},

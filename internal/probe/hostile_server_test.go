@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/crr"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
@@ -71,8 +73,8 @@ func serverLies() []lieIn {
 		{protocol.TypeChallenge, "nonce", 5},
 		{protocol.TypeAccept, "mac", "AAAA"},
 		{protocol.TypeReady, "", []int{1}},
-		{protocol.TypeReady, "client", forged},
-		{protocol.TypeReady, "server", forged},
+		{protocol.TypeReady, "client", probetest.Forged},
+		{protocol.TypeReady, "server", probetest.Forged},
 		{protocol.TypeReady, "server", "192.0.2.1:1"}, // a lie that could be true
 		{protocol.TypeReady, "cookie", "AAAA"},
 		{protocol.TypeReady, "cookie", nil},
@@ -81,9 +83,9 @@ func serverLies() []lieIn {
 		{protocol.TypeReady, "received_ttl", 1 << 40},
 		{protocol.TypeReady, "ftp.port", 0},
 		{protocol.TypeReady, "ftp.port", 99999},
-		{protocol.TypeReady, "ftp.user", forged},
+		{protocol.TypeReady, "ftp.user", probetest.Forged},
 		{protocol.TypeReady, "ftp.path", "/x\r\nDELE /y"},
-		{protocol.TypeReached, "client", forged},
+		{protocol.TypeReached, "client", probetest.Forged},
 		{protocol.TypeReached, "client", 7},
 		{protocol.TypeReceived, "bins.width_seconds", 0},
 		{protocol.TypeReceived, "bins.bytes", []int{1}},
@@ -115,7 +117,7 @@ func serverLies() []lieIn {
 		{protocol.TypeReport, "transfers.0.took_seconds", -1},
 		{protocol.TypeReport, "transfers.0.crc32", 1},
 		{protocol.TypeReport, "transfers.0.bins.bytes.0", 1e12},
-		{protocol.TypeReport, "transfers.0.client", forged},
+		{protocol.TypeReport, "transfers.0.client", probetest.Forged},
 		{protocol.TypeReport, "effective.request_bytes", "none"},
 	}
 	for _, f := range []protocol.Type{protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport} {
@@ -126,13 +128,13 @@ func serverLies() []lieIn {
 			lieIn{f, "host.total_seconds.0", 1e300},
 			lieIn{f, "host.cpus", -1},
 			lieIn{f, "host.host", long},
-			lieIn{f, "host.host_id", forged},
-			lieIn{f, "host.drops", []measurement.Drop{{Place: forged, Packets: 5}, {Place: "x", Packets: 1e300}}},
-			lieIn{f, "host.drops", []measurement.Drop{{Place: forged, Packets: 5}}},
-			lieIn{f, "facts", []string{forged, long, forged}},
+			lieIn{f, "host.host_id", probetest.Forged},
+			lieIn{f, "host.drops", []measurement.Drop{{Place: probetest.Forged, Packets: 5}, {Place: "x", Packets: 1e300}}},
+			lieIn{f, "host.drops", []measurement.Drop{{Place: probetest.Forged, Packets: 5}}},
+			lieIn{f, "facts", []string{probetest.Forged, long, probetest.Forged}},
 			lieIn{f, "facts", slices.Repeat([]string{"so it is"}, 10_000)},
-			lieIn{f, "facts", forged},
-			lieIn{f, "effective", map[string]string{forged: long, "congestion_control": forged}},
+			lieIn{f, "facts", probetest.Forged},
+			lieIn{f, "effective", map[string]string{probetest.Forged: long, "congestion_control": probetest.Forged}},
 		)
 	}
 	return all
@@ -143,7 +145,7 @@ func serverLies() []lieIn {
 func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 	t.Helper()
 	if err == nil {
-		possible(t, what, out)
+		probetest.Possible(t, what, out)
 		return
 	}
 	known, ok := errors.AsType[*session.Error](err)
@@ -151,7 +153,7 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 		t.Errorf("%s: %v", what, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // errors.Join makes lines
-		printed(t, what, line)
+		probetest.Printed(t, what, line)
 	}
 }
 
@@ -163,7 +165,7 @@ func TestServersThatLie(t *testing.T) {
 	group.SetLimit(8)
 	for _, lie := range serverLies() {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
-			frame(to, lie.frame, changed(payload, lie.path, lie.value))
+			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
 		for name, spec := range hostileSpecs() {
@@ -218,7 +220,7 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 		"ftp send":    {protocol.TypeReport, "transfers.0.took_seconds", 1e6},
 	} {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
-			frame(to, lie.frame, changed(payload, lie.path, lie.value))
+			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
 		_, err := Run(testContext(t), session.Request{Spec: specs[name], Target: liar}, nil)
@@ -232,7 +234,7 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 func TestServersOfWrongFrames(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
-	huge, err := json.Marshal(protocol.RemoteError{Reason: forged, Message: strings.Repeat(forged, 10_000)})
+	huge, err := json.Marshal(protocol.RemoteError{Reason: probetest.Forged, Message: strings.Repeat(probetest.Forged, 10_000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +245,10 @@ func TestServersOfWrongFrames(t *testing.T) {
 			frame(to, protocol.TypeHello, payload)
 			return false
 		},
-		"no JSON": func(to net.Conn, kind protocol.Type, _ []byte) bool { frame(to, kind, []byte(forged)); return false },
+		"no JSON": func(to net.Conn, kind protocol.Type, _ []byte) bool {
+			frame(to, kind, []byte(probetest.Forged))
+			return false
+		},
 		"more than may be": func(to net.Conn, kind protocol.Type, _ []byte) bool {
 			_, _ = to.Write([]byte{byte(kind), 0, 0, 0, 0xff, 0, 0, 0})
 			return true
@@ -340,7 +345,7 @@ func TestTrickledTransactions(t *testing.T) {
 	for _, threads := range []bool{true, false} {
 		spec := measurement.Spec{Kind: measurement.CRR, Flows: 4, Duration: 0.2, MaxWarmup: 0.05, ResponseBytes: 1 << 20}
 		if !threads {
-			spec.Flows = threadCallers + 1
+			spec.Flows = crr.ThreadCallers + 1
 		}
 		// Everything is true but for the transactions, which come to a server of its own.
 		ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,21 +4,28 @@ import (
 	"context"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/crr"
+	"github.com/hopbench/hopbench/internal/probe/ftp"
 	"github.com/hopbench/hopbench/internal/probe/icmp"
+	"github.com/hopbench/hopbench/internal/probe/load"
+	"github.com/hopbench/hopbench/internal/probe/mtu"
+	"github.com/hopbench/hopbench/internal/probe/rr"
 	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/probe/tcp"
 	"github.com/hopbench/hopbench/internal/probe/trace"
+	"github.com/hopbench/hopbench/internal/probe/udp"
 )
 
 // kinds is the one table of how each kind of test is done. Nobody writes to it.
 var kinds = map[measurement.Kind]session.Kind{
-	measurement.TCP:   tcpKind(),
-	measurement.UDP:   packetKind(),
-	measurement.PPS:   packetKind(),
-	measurement.RR:    rrKind(),
-	measurement.CRR:   crrKind(),
-	measurement.Load:  loadKind(),
-	measurement.FTP:   ftpKind(),
-	measurement.MTU:   mtuKind(),
+	measurement.TCP:   tcp.Kind(),
+	measurement.UDP:   udp.Kind(),
+	measurement.PPS:   udp.Kind(),
+	measurement.RR:    rr.Kind(),
+	measurement.CRR:   crr.Kind(),
+	measurement.Load:  load.Kind(),
+	measurement.FTP:   ftp.Kind(),
+	measurement.MTU:   mtu.Kind(),
 	measurement.Ping:  {Run: runPing},
 	measurement.Trace: {Run: runTrace},
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -250,7 +251,7 @@ func (c *lyingConn) back() {
 		}
 		if h.Type == protocol.TypeReady {
 			// What is in between shall not show.
-			payload = changed(payload, "server", c.client.LocalAddr().String())
+			payload = probetest.Changed(payload, "server", c.client.LocalAddr().String())
 		}
 		if h.Type == protocol.TypeReady && c.messages.Load() != nil {
 			answered = 0

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
@@ -88,7 +89,7 @@ func TestRRTimeStamps(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skipf("only Linux gives time stamps; this is %s", runtime.GOOS)
 	}
-	stampAll(t)
+	probetest.StampAll(t)
 	target := serve(t, ServerOptions{Spin: true})
 	for _, spec := range []measurement.Spec{
 		{Protocol: measurement.OverTCP},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/iperf3"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -34,7 +35,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	}
 	k := kinds[req.Spec.Kind]
 	if req.Spec.Tool == measurement.IPerf3 {
-		k.Run, k.PreparesItself = runIPerf3, false
+		k.Run, k.PreparesItself = iperf3.Run, false
 	}
 	if !k.PreparesItself {
 		if err := req.AwaitCommonStart(ctx); err != nil {

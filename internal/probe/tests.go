@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/ftp"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -171,7 +172,7 @@ func (s *Server) AdmitFTP(client netip.Addr) (giveBack func(), err error) {
 		return nil, errEnding
 	}
 	// The session, a listener and a connection of data.
-	return s.budget.Take(client, false, admission.Cost{admission.Descriptors: 3, admission.Bytes: segmentBytes})
+	return s.budget.Take(client, false, admission.Cost{admission.Descriptors: 3, admission.Bytes: ftp.SegmentBytes})
 }
 
 var errEnding = session.Refusal(session.Limit, "this server is ending: no new tests")

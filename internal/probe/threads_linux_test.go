@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/crr"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -21,7 +22,7 @@ import (
 func TestTenThousandCallers(t *testing.T) {
 	flows := session.MaxFlows
 	if raceEnabled { // the detector bounds goroutines at 8128
-		flows = threadCallers + 1
+		flows = crr.ThreadCallers + 1
 	}
 	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
 	_, target := startServer(t, 0)
@@ -30,7 +31,7 @@ func TestTenThousandCallers(t *testing.T) {
 	if err := runLimitedClient(t, sockets.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
 		t.Fatal(err)
 	}
-	req.Spec.Flows = threadCallers + 1
+	req.Spec.Flows = crr.ThreadCallers + 1
 	a := runClient(t, req)
 	if a.Outcome.Latency.Samples == 0 || a.Outcome.Effective["flow_scheduling"] != session.Scheduling(false) {
 		t.Errorf("%d connections, %v", a.Outcome.Latency.Samples, a.Outcome.Effective)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/tcp"
 )
 
 // combination is an outcome made of those of several pairs.
@@ -180,7 +180,7 @@ func (c *combination) throughput() {
 	if c.spec.Kind != measurement.TCP || c.spec.Tool != measurement.Native {
 		return
 	}
-	first, last, steady := probe.MeasuredWindow(sum, int(math.Ceil(latest)), c.spec)
+	first, last, steady := tcp.MeasuredWindow(sum, int(math.Ceil(latest)), c.spec)
 	seconds := float64(last-first) * float64(sum.Width)
 	if seconds <= 0 {
 		return

@@ -14,7 +14,7 @@ import (
 // Sampler is the TCP_INFO series of one sending socket.
 type Sampler struct {
 	*sampling.Sampler
-	conn   *sockets.Conn
+	conn *sockets.Conn
 	// Start is the time from which samples count.
 	Start time.Time
 	// Series is complete after End, Final the last sample, nil if there was none.
