@@ -26,8 +26,14 @@ var layers = [][]string{
 	{"internal/lab/plan"},
 	{"internal/lab/topology"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/survey"},
+	{"internal/probe/load"},
+	{"internal/probe/tcp", "internal/probe/udp", "internal/probe/rr", "internal/probe/crr", "internal/probe/mtu", "internal/probe/ftp", "internal/probe/iperf3"},
+	{"internal/probe/datagram"},
+	{"internal/probe/session"},
+	{"internal/probe/host"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
-	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
+	{"internal/tcpinfo"},
+	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
 	{"internal/measurement"},
 }
 

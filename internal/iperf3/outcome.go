@@ -71,7 +71,7 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 			t.addPackets(&stream, s, received)
 		}
 		if t.infos[i] != nil {
-			stream.Final, stream.Info = t.infos[i].final, t.infos[i].samples
+			stream.Final, stream.Info = t.infos[i].Final, t.infos[i].Series
 		}
 		if !t.udp {
 			r.MSSBytes = s.conn.MSS()
