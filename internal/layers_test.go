@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
+	{"internal/kind"},
 	{"internal/measurement"},
 }
 

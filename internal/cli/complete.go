@@ -9,23 +9,25 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/kind"
 )
 
-// completeTest completes the values of the flags of `hopbench test`.
+// complete completes the values of the flags of `hopbench test`.
 func completeTest(c *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
-		"only":       completeKinds,
-		"congestion": completeCongestion,
-		"device":     completeDevices,
-		"gso":        oneOf("on", "off", "auto"),
-		"gro":        oneOf("on", "off", "auto"),
-		"protocol":   oneOf("tcp", "udp", "icmp"),
-		"dscp":       oneOf(slices.Sorted(maps.Keys(dscpNames()))...),
+		"only": completeKinds, "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
+		"congestion": completeCongestion, "device": completeDevices,
 	}
-	for _, flag := range []string{"rate", "window", "mss", "length", "request", "response", "duration", "omit", "interval", "timeout", "loss-bound",
-		"file", "ftp-server", "ftp-path", "ftp-user", "ftp-crc32", "flows", "count", "in-flight", "requests-per-second", "max-hops", "cport", "port", "tos", "bind"} {
-		values[flag] = cobra.NoFileCompletions
+	for _, flag := range kind.Flags() {
+		switch {
+		case values[flag.Name] != nil || flag.Type == kind.File || flag.Type == kind.Truth:
+		case flag.Type == kind.Word:
+			values[flag.Name] = oneOf(flag.Words...)
+		case flag.Type == kind.DSCP:
+			values[flag.Name] = oneOf(slices.Sorted(maps.Keys(dscpNames()))...)
+		default:
+			values[flag.Name] = cobra.NoFileCompletions
+		}
 	}
 	for flag, complete := range values {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
@@ -44,7 +46,7 @@ func oneOf(values ...string) cobra.CompletionFunc {
 func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	var out []string
-	for _, k := range measurement.Kinds() {
+	for _, k := range kind.Names() {
 		if !slices.Contains(strings.Split(before, ","), string(k)) {
 			out = append(out, before+string(k))
 		}

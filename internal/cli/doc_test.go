@@ -34,9 +34,4 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			}
 		})
 	}
-	for _, o := range options() {
-		if c := testCommand(streams{}); c.Flags().Lookup(o.flag) == nil {
-			t.Errorf("there is no flag --%s", o.flag)
-		}
-	}
 }

@@ -67,9 +67,6 @@ func (s *Server) iperf3Datagram(from netip.AddrPort, packet []byte) {
 // runIPerf3 does a tcp or udp test with an iperf3 server as the other end.
 func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	op := fmt.Sprintf("iperf3 %s test to %s", req.Spec.Kind, req.Target)
-	if err := iperf3Can(req.Spec); err != nil {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Unsupported, Err: err}
-	}
 	giveBack, err := needThreads(connections(req.Spec))
 	if err != nil {
 		return measurement.Outcome{}, err
@@ -92,24 +89,6 @@ func runIPerf3(ctx context.Context, req Request, progress func(measurement.Progr
 	out.Started = started
 	out.Facts = appendNew(facts, out.Facts...)
 	return out, nil
-}
-
-// iperf3Can refuses what iperf3 has no words for.
-func iperf3Can(s measurement.Spec) error {
-	var errs []error
-	refuse := func(asked bool, what string) {
-		if asked {
-			errs = append(errs, fmt.Errorf("%s is not possible with an iperf3 server; leave it out, or use this project's server", what))
-		}
-	}
-	refuse(s.Flows > iperf3.MaxStreams, fmt.Sprintf("more than %d flows", iperf3.MaxStreams))
-	refuse(s.LossBound > 0, "a search for the highest rate")
-	refuse(s.GSO == measurement.On, "gso: on")
-	refuse(s.GRO == measurement.On, "gro: on")
-	refuse(s.MPTCP, "Multipath TCP")
-	refuse(s.CopyPayload, "copying the payload")
-	refuse(s.SendMethod == measurement.SendZerocopy, "sending without a copy")
-	return errors.Join(errs...)
 }
 
 // iperf3Request translates a spec, and says where that is not exact.
