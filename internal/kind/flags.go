@@ -38,7 +38,7 @@ func Flags() []Flag {
 	for _, o := range options {
 		if o.Flag != "" {
 			flags = append(flags, Flag{
-				Name: o.Flag, Short: o.Short, Aliases: o.Aliases, Doc: o.Doc, Type: o.Type, Words: o.allWords(), Shared: o.Shared,
+				Name: o.Flag, Short: o.Short, Aliases: o.Aliases, Doc: o.Doc, Type: o.Type, Words: o.AllWords(), Shared: o.Shared,
 				Settings: []Setting{{Kinds: o.Kinds, Options: []string{o.Name}}},
 			})
 		}
@@ -46,8 +46,8 @@ func Flags() []Flag {
 	return append(flags, rateFlag)
 }
 
-// allWords are those of any kind.
-func (o Option) allWords() (words []string) {
+// AllWords are those of any kind.
+func (o Option) AllWords() (words []string) {
 	for _, k := range o.Kinds {
 		for _, w := range o.For(k).Words {
 			if !slices.Contains(words, w) {

@@ -61,7 +61,7 @@ func (o Option) Range(k measurement.Kind) string {
 // format writes a number in the largest unit of which it is a whole number.
 func format(t Type, v float64) string {
 	if t == Share {
-		return strconv.FormatFloat(100*v, 'f', -1, 64) + "%"
+		return strconv.FormatFloat(math.Round(1e11*v)/1e9, 'f', -1, 64) + "%"
 	}
 	u, ok := units[t]
 	if v == 0 && t == Time {

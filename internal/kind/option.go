@@ -3,6 +3,7 @@ package kind
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -126,3 +127,28 @@ func (o Option) Set(s *measurement.Spec, value any) {
 
 // IsZero says whether a value is that of an option that is left out.
 func IsZero(value any) bool { return reflect.ValueOf(value).IsZero() }
+
+// DefaultText says what holds when the option is left out: "10s; rr, crr 1s".
+func (o Option) DefaultText() string {
+	var texts []string
+	var kindsOf [][]string
+	for _, name := range o.Kinds {
+		k, _ := Of(name)
+		text := o.Unset
+		if value := o.Get(k.Defaults); !IsZero(value) || text == "" {
+			text = o.Format(value)
+		}
+		i := slices.Index(texts, text)
+		if i < 0 {
+			i, texts, kindsOf = len(texts), append(texts, text), append(kindsOf, nil)
+		}
+		kindsOf[i] = append(kindsOf[i], string(name))
+	}
+	if len(texts) == 1 {
+		return texts[0]
+	}
+	for i := range texts {
+		texts[i] = strings.Join(kindsOf[i], ", ") + " " + texts[i]
+	}
+	return strings.Join(texts, "; ")
+}

@@ -26,12 +26,14 @@ const (
 	MaxInFlight = 4096
 	// MaxRateBitsPerSecond is 1 Tbit/s.
 	MaxRateBitsPerSecond = 1e12
-	maxBufferBytes       = 1 << 30 // the largest TCP window, 65535 << 14 (RFC 7323, 2.2), rounded up
-	maxPort              = 65_535
-	// leastRate and leastBuffer hold after scaling: with less, a trial of seconds
+	// MaxBufferBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2), rounded
+	// up.
+	MaxBufferBytes = 1 << 30
+	maxPort        = 65_535
+	// LeastRateBitsPerSecond and LeastBufferBytes hold after scaling: with less, a trial of seconds
 	// carries too few packets to measure anything.
-	leastRate   = 8_000
-	leastBuffer = 4_000
+	LeastRateBitsPerSecond = 8_000
+	LeastBufferBytes       = 4_000
 	// leastSegment of a file, after scaling, is one that takes long enough for a rate.
 	leastSegment = 64_000
 	// maxSegments bounds the segments of a file, each of which has a session of its own.
@@ -113,17 +115,17 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.CongestionControl },
 	},
 	{
-		Name: "window", Flag: "window", Short: "w", Kinds: streams, Type: Size, Limits: upTo(maxBufferBytes),
+		Name: "window", Flag: "window", Short: "w", Kinds: streams, Type: Size, Limits: upTo(MaxBufferBytes),
 		Unset: "the kernel's tuning", Doc: "largest receive window that each flow advertises (TCP_WINDOW_CLAMP); in a file the endpoint says it",
 		field: func(s *measurement.Spec) any { return &s.WindowBytes },
 	},
 	{
-		Name: "send_buffer", InFile: true, Kinds: sending, Type: Size, Limits: upTo(maxBufferBytes), Scaled: true, LeastScaled: leastBuffer,
+		Name: "send_buffer", InFile: true, Kinds: sending, Type: Size, Limits: upTo(MaxBufferBytes), Scaled: true, LeastScaled: LeastBufferBytes,
 		Unset: "the kernel's tuning; for UDP, the largest allowed", Doc: "send buffer of each socket (SO_SNDBUF)",
 		field: func(s *measurement.Spec) any { return &s.SendBufferBytes },
 	},
 	{
-		Name: "receive_buffer", InFile: true, Kinds: sending, Type: Size, Limits: upTo(maxBufferBytes), Scaled: true, LeastScaled: leastBuffer,
+		Name: "receive_buffer", InFile: true, Kinds: sending, Type: Size, Limits: upTo(MaxBufferBytes), Scaled: true, LeastScaled: LeastBufferBytes,
 		Unset: "the kernel's tuning; for UDP, the largest allowed", Doc: "receive buffer of each socket (SO_RCVBUF)",
 		field: func(s *measurement.Spec) any { return &s.ReceiveBufferBytes },
 	},
@@ -134,7 +136,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.MSSBytes },
 	},
 	{
-		Name: "pacing", InFile: true, Kinds: streams, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: leastRate,
+		Name: "pacing", InFile: true, Kinds: streams, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
 		Unset: "not paced", Doc: "rate at which the kernel paces each flow (SO_MAX_PACING_RATE)",
 		field: func(s *measurement.Spec) any { return &s.PacingBitsPerSecond },
 	},
@@ -174,7 +176,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.Device },
 	},
 	{
-		Name: "rate", InFile: true, Kinds: packets, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: leastRate,
+		Name: "rate", InFile: true, Kinds: packets, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
 		Unset: "as fast as the sender can", Doc: "rate of the UDP payload of all flows together",
 		field: func(s *measurement.Spec) any { return &s.RateBitsPerSecond },
 	},
