@@ -38,7 +38,10 @@ func usage(f kind.Flag) string {
 	if kinds := f.Kinds(); len(kinds) < len(kind.All())/2 && !strings.Contains(doc, string(kinds[0])) {
 		doc = names(kinds) + ": " + doc
 	}
-	return strings.ReplaceAll(doc, "`", "")
+	if f.Default != "" {
+		doc += " (default " + f.Default + ")"
+	}
+	return doc
 }
 
 // asIPerf3Says lets the long names of iperf3's flags name those here.

@@ -68,7 +68,7 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 			continue
 		}
 		least, each := o.LeastScaled*l.scale, ""
-		if o.Name == "file" {
+		if o.PerFlow {
 			least, each = least*float64(spec.Flows), " for each segment"
 		}
 		if v < least {

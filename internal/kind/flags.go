@@ -11,6 +11,7 @@ type Flag struct {
 	Name, Short string
 	Aliases     []string // the long names that iperf3 has for it
 	Doc         string
+	Default     string // what holds without it, where that needs saying
 	Type        Type
 	Words       []string // of a Word
 	// Shared flags do not say which kind of test is meant.
@@ -37,8 +38,12 @@ func Flags() []Flag {
 	flags := slices.Clone(otherFlags)
 	for _, o := range options {
 		if o.Flag != "" {
+			fallback := o.DefaultText()
+			if o.Type == Truth {
+				fallback = ""
+			}
 			flags = append(flags, Flag{
-				Name: o.Flag, Short: o.Short, Aliases: o.Aliases, Doc: o.Doc, Type: o.Type, Words: o.AllWords(), Shared: o.Shared,
+				Name: o.Flag, Short: o.Short, Aliases: o.Aliases, Doc: o.Doc, Default: fallback, Type: o.Type, Words: o.AllWords(), Shared: o.Shared,
 				Settings: []Setting{{Kinds: o.Kinds, Options: []string{o.Name}}},
 			})
 		}
@@ -99,7 +104,7 @@ var otherFlags = []Flag{
 		},
 	},
 	{
-		Name: "interval", Short: "i", Type: Time, Doc: "print the received rate in these intervals, from the very start; ping: time from one request to the next (default 20ms)",
+		Name: "interval", Short: "i", Type: Time, Doc: "print the received rate in these intervals, from the very start; ping: time from one request to the next (20ms)",
 		Settings: []Setting{
 			{Kinds: of(ping), Options: []string{"interval"}},
 			{Kinds: of(tcp, udp, pps, load, ftp)},

@@ -34,14 +34,17 @@ func (o Option) Format(value any) string {
 	return fmt.Sprint(value)
 }
 
-// nouns is what a value of a type is called.
-var nouns = map[Type]string{
-	Whole: "a whole number", Number: "a number", Time: "a time", Size: "a size", Rate: "a rate", Share: "a fraction", DSCP: "a whole number",
-}
-
 // Range says which values the option takes for a kind, to end a sentence that
 // begins with "write".
 func (o Option) Range(k measurement.Kind) string {
+	nouns := map[Type]string{
+		Whole: "a whole number from ", DSCP: "a whole number from ", Number: "a number from ", Time: "a time from ", Size: "a size from ",
+		Rate: "a rate from ", Share: "a fraction from ", Name: "a name of ", Text: "one line of ",
+	}
+	return nouns[o.Type] + o.bounds(k)
+}
+
+func (o Option) bounds(k measurement.Kind) string {
 	limits := o.For(k)
 	switch o.Type {
 	case Truth:
@@ -49,13 +52,11 @@ func (o Option) Range(k measurement.Kind) string {
 	case Word:
 		return Either(limits.Words)
 	case Name:
-		return fmt.Sprintf("a name of at most %d characters", maxName)
+		return fmt.Sprintf("at most %d characters", maxName)
 	case Text:
-		return fmt.Sprintf("one line of at most %d bytes", int(limits.Most))
-	case File:
-		return "the name of a file"
+		return fmt.Sprintf("at most %d bytes", int(limits.Most))
 	}
-	return fmt.Sprintf("%s from %s to %s", nouns[o.Type], format(o.Type, limits.Least), format(o.Type, limits.Most))
+	return format(o.Type, limits.Least) + " to " + format(o.Type, limits.Most)
 }
 
 // format writes a number in the largest unit of which it is a whole number.

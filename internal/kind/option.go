@@ -58,6 +58,8 @@ type Option struct {
 	// must then be LeastScaled at least (0 for no such bound).
 	Scaled      bool
 	LeastScaled float64
+	// PerFlow says that LeastScaled is that of each flow's part.
+	PerFlow bool
 	// Optional values may be zero in a complete spec although they have a default.
 	Optional bool
 	// Unset is what zero means, where that is no value.
@@ -130,25 +132,35 @@ func IsZero(value any) bool { return reflect.ValueOf(value).IsZero() }
 
 // DefaultText says what holds when the option is left out: "10s; rr, crr 1s".
 func (o Option) DefaultText() string {
+	return o.byKind(func(k Kind) string {
+		if value := o.Get(k.Defaults); !IsZero(value) || o.Unset == "" {
+			return o.Format(value)
+		}
+		return o.Unset
+	})
+}
+
+// BoundsText says which values the option takes: "1 to 10000; ftp 1 to 256".
+func (o Option) BoundsText() string {
+	return o.byKind(func(k Kind) string { return o.bounds(k.Name) })
+}
+
+// byKind says of each kind what holds for it: what the first has without its name.
+func (o Option) byKind(say func(Kind) string) string {
 	var texts []string
-	var kindsOf [][]string
+	kindsOf := map[string][]string{}
 	for _, name := range o.Kinds {
 		k, _ := Of(name)
-		text := o.Unset
-		if value := o.Get(k.Defaults); !IsZero(value) || text == "" {
-			text = o.Format(value)
+		text := say(k)
+		if kindsOf[text] == nil {
+			texts = append(texts, text)
 		}
-		i := slices.Index(texts, text)
-		if i < 0 {
-			i, texts, kindsOf = len(texts), append(texts, text), append(kindsOf, nil)
+		kindsOf[text] = append(kindsOf[text], string(name))
+	}
+	for i, text := range texts {
+		if i > 0 {
+			texts[i] = strings.Join(kindsOf[text], ", ") + " " + text
 		}
-		kindsOf[i] = append(kindsOf[i], string(name))
-	}
-	if len(texts) == 1 {
-		return texts[0]
-	}
-	for i := range texts {
-		texts[i] = strings.Join(kindsOf[i], ", ") + " " + texts[i]
 	}
 	return strings.Join(texts, "; ")
 }

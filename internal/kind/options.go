@@ -95,7 +95,7 @@ var options = []Option{
 	},
 	{
 		Name: "file", InFile: true, InLength: true, Flag: "file", Kinds: of(ftp), Type: Size, Limits: upTo(10e12),
-		Optional: true, Scaled: true, LeastScaled: leastSegment,
+		Optional: true, Scaled: true, LeastScaled: leastSegment, PerFlow: true,
 		Doc:   "size of the file",
 		field: func(s *measurement.Spec) any { return &s.FileBytes },
 	},
@@ -253,7 +253,7 @@ var options = []Option{
 	},
 	{
 		Name: "timeout", InFile: true, Flag: "timeout", Kinds: of(rr, load, mtu, ping, trace), Type: Time, Limits: Limits{Least: 0.001, Most: 60},
-		Unset: "500ms, of load 3s", Doc: "how long one probe or response is waited for; of rr and load over UDP only",
+		Unset: "500ms, load 3s", Doc: "how long one probe or response is waited for; of rr and load over UDP only",
 		field: func(s *measurement.Spec) any { return &s.Timeout },
 	},
 }
