@@ -109,7 +109,7 @@ func serveForTests(t *testing.T) (native, stock netip.AddrPort) {
 
 // brief says whether a test ends soon and asks little of this machine.
 func brief(s measurement.Spec) bool {
-	return kind.ExpectedDuration(s) < 4 && kind.Connections(s) <= 1200 && s.FileBytes <= 10e6 && s.Timeout <= 1
+	return s.ExpectedDuration() < 4 && kind.Connections(s) <= 1200 && s.FileBytes <= 10e6 && s.Timeout <= 1
 }
 
 // drawn draws a value of a type between two bounds, as text of an experiment file.

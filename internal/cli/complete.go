@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // complete completes the values of the flags of `hopbench test`.
@@ -46,7 +47,7 @@ func oneOf(values ...string) cobra.CompletionFunc {
 func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	before := typed[:strings.LastIndexByte(typed, ',')+1]
 	var out []string
-	for _, k := range kind.Names() {
+	for _, k := range measurement.Kinds() {
 		if !slices.Contains(strings.Split(before, ","), string(k)) {
 			out = append(out, before+string(k))
 		}

@@ -121,7 +121,7 @@ func (f *testFlags) namedKinds() ([]measurement.Kind, error) {
 	for _, name := range f.only {
 		k := measurement.Kind(name)
 		if _, ok := kind.Of(k); !ok {
-			return nil, fmt.Errorf("--only %q is not a kind of test; they are %s", name, names(kind.Names()))
+			return nil, fmt.Errorf("--only %q is not a kind of test; they are %s", name, names(measurement.Kinds()))
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)

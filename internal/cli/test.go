@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 )
@@ -115,7 +114,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.BoolVarP(&f.v4, "ipv4", "4", false, "use IPv4 only")
 	flags.BoolVarP(&f.v6, "ipv6", "6", false, "use IPv6 only")
 
-	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: "+names(kind.Names()))
+	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: "+names(measurement.Kinds()))
 	flags.BoolVarP(&f.udp, "udp", "u", false, "datagrams: --only udp")
 	f.options.define(c)
 

@@ -1,13 +1,10 @@
 package experiment
 
 import (
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 func readDoc(t *testing.T) string {
@@ -69,26 +66,5 @@ func TestDocHasEveryKey(t *testing.T) {
 				t.Errorf("key %s of %s is not in the document", key, kind.Name())
 			}
 		}
-	}
-}
-
-func TestDocHasEveryMetric(t *testing.T) {
-	quantity := map[measurement.Unit]string{
-		measurement.BitsPerSecond: "rate", measurement.SecondsUnit: "time", measurement.Bytes: "size",
-		measurement.Fraction: "fraction", measurement.Count: "plain number",
-		measurement.SecondsPerByte: "time per byte", measurement.SecondsPerPacket: "time per packet",
-	}
-	var want strings.Builder
-	for _, m := range measurement.Catalogue() {
-		var kinds []string
-		for _, kind := range m.Kinds {
-			kinds = append(kinds, string(kind))
-		}
-		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", m.Name, strings.Join(kinds, ", "), quantity[m.Unit])
-	}
-	table := between(t, readDoc(t), "<!-- metrics:", "<!-- end of metrics -->")
-	_, got, _ := strings.Cut(table, "|---|---|---|\n")
-	if got != want.String() {
-		t.Errorf("the document's table of metrics should be\n%s", want.String())
 	}
 }

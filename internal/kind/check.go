@@ -50,11 +50,11 @@ func (p Problems) Err() error {
 func Check(s measurement.Spec) (p Problems) {
 	k, ok := Of(s.Kind)
 	if !ok {
-		p.add("kind", "write "+Either(texts(Names())), "there is no kind of test %.20q", s.Kind)
+		p.add("kind", "write "+Either(texts(measurement.Kinds())), "there is no kind of test %.20q", s.Kind)
 		return p
 	}
 	for _, o := range options {
-		value, fallback := o.Get(s), o.Get(k.Defaults)
+		value, fallback := o.Get(s), o.Get(k.Defaults())
 		switch {
 		case value == fallback && !o.Takes(s.Kind):
 		case IsZero(value) && (o.Optional || IsZero(fallback) || !o.Takes(s.Kind)):

@@ -13,11 +13,13 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of the documents anew")
 
-// The tables of options and flags in docs/options.md are those of this package.
-func TestOptionsDocument(t *testing.T) {
+// The tables of kinds, options, flags and metrics in the documents are those of the
+// code.
+func TestDocuments(t *testing.T) {
 	inDocument(t, "../../docs/options.md", "kinds", kindsTable())
 	inDocument(t, "../../docs/options.md", "options", optionsTable())
 	inDocument(t, "../../docs/options.md", "flags", flagsTable())
+	inDocument(t, "../../docs/data-format.md", "metrics", metricsTable())
 }
 
 // inDocument holds what lies between the marks of a table in a document against the
@@ -101,6 +103,18 @@ func flagsTable() string {
 			}
 		}
 		row(b, flagText(f.Name, f.Short, f.Aliases), kindsText(f.Kinds()), strings.Join(sets, ", "), f.Doc)
+	}
+	return b.String()
+}
+
+func metricsTable() string {
+	b := table("metric", "unit", "kinds", "meaning")
+	for _, m := range measurement.Catalogue() {
+		doc := m.Doc
+		if m.ScalesWithRate {
+			doc += "; scales"
+		}
+		row(b, code(m.Name), string(m.Unit), kindsText(m.Kinds), doc)
 	}
 	return b.String()
 }

@@ -158,7 +158,7 @@ func (f Flag) Apply(s *measurement.Spec, value any) {
 			v = set.Value
 		}
 		if number, ok := v.(float64); ok && set.Each {
-			v = number / float64(max(Defaults(*s).Flows, 1))
+			v = number / float64(max(s.Defaults().Flows, 1))
 		}
 		for _, name := range set.Options {
 			OptionNamed(name).Set(s, v)

@@ -133,7 +133,7 @@ func IsZero(value any) bool { return reflect.ValueOf(value).IsZero() }
 // DefaultText says what holds when the option is left out: "10s; rr, crr 1s".
 func (o Option) DefaultText() string {
 	return o.byKind(func(k Kind) string {
-		if value := o.Get(k.Defaults); !IsZero(value) || o.Unset == "" {
+		if value := o.Get(k.Defaults()); !IsZero(value) || o.Unset == "" {
 			return o.Format(value)
 		}
 		return o.Unset
