@@ -29,7 +29,9 @@ const (
 	// MaxBufferBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2), rounded
 	// up.
 	MaxBufferBytes = 1 << 30
-	maxPort        = 65_535
+	// MaxHops bounds a trace.
+	MaxHops = 64
+	maxPort = 65_535
 	// LeastRateBitsPerSecond and LeastBufferBytes hold after scaling: with less, a trial of seconds
 	// carries too few packets to measure anything.
 	LeastRateBitsPerSecond = 8_000
@@ -247,7 +249,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.PayloadBytes },
 	},
 	{
-		Name: "max_hops", InFile: true, Flag: "max-hops", Kinds: of(trace), Type: Whole, Limits: upTo(64),
+		Name: "max_hops", InFile: true, Flag: "max-hops", Kinds: of(trace), Type: Whole, Limits: upTo(MaxHops),
 		Doc:   "hops after which it gives up",
 		field: func(s *measurement.Spec) any { return &s.MaxHops },
 	},
