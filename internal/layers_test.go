@@ -18,11 +18,14 @@ const module = "github.com/hopbench/hopbench"
 var layers = [][]string{
 	{"cmd/hopbench"},
 	{"internal/cli"},
-	{"internal/runner", "internal/report"},
+	{"internal/runner", "internal/report", "internal/testbed/lab", "internal/testbed/host"},
+	{"internal/trial", "internal/profile"},
+	{"internal/gate"},
+	{"internal/testbed"},
 	{"internal/lab", "internal/agent", "internal/store", "internal/metrics"},
-	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/profile"},
+	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
-	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
+	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour", "internal/environment"},
 	{"internal/measurement"},
 }
 
@@ -122,6 +125,20 @@ func TestImportsGoDown(t *testing.T) {
 				t.Errorf("%s imports %s, which is for tests", from, to)
 			case layerOf(to) <= layer && !strings.HasPrefix(to, from+"/"):
 				t.Errorf("%s imports %s, which is not below it", from, to)
+			}
+		}
+	}
+}
+
+// A trial is done in the same way wherever its path is.
+func TestTrialsKnowNoLab(t *testing.T) {
+	free := []string{"internal/testbed", "internal/trial", "internal/gate", "internal/runner"}
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, imported := range p.Imports {
+			to := strings.TrimPrefix(imported, module+"/")
+			if slices.Contains(free, from) && (to == "internal/lab" || strings.HasPrefix(to, "internal/lab/") || strings.HasPrefix(to, "internal/testbed/")) {
+				t.Errorf("%s imports %s, which is one testbed of several", from, to)
 			}
 		}
 	}

@@ -30,6 +30,8 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/testbed"
+	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 )
 
 // The paths. Each has one link that is a process, with the same delay.
@@ -78,7 +80,7 @@ func main() {
 	if code, handled := lab.Main(os.Args); handled {
 		os.Exit(code)
 	}
-	if len(os.Args) == 2 && os.Args[1] == runner.AgentCommand[0] {
+	if len(os.Args) == 2 && os.Args[1] == testbedlab.AgentCommand[0] {
 		if err := serveAgent(); err != nil {
 			fmt.Fprintln(os.Stderr, "idpsbench:", err)
 			os.Exit(1)
@@ -111,18 +113,6 @@ func serveAgent() error {
 	return errors.Join(file.Close(), agent.Serve(context.Background(), conn, agent.Options{}))
 }
 
-// kept holds the trials of a run in memory.
-type kept struct{ trials []measurement.Trial }
-
-func (k *kept) Put(_ context.Context, t measurement.Trial) error {
-	k.trials = append(k.trials, t)
-	return nil
-}
-
-func (k *kept) Trials(context.Context) ([]measurement.Trial, error) {
-	return slices.Clone(k.trials), nil
-}
-
 // run measures and prints, and says whether the hop that is off costs more
 // than a router.
 func run(ctx context.Context, o experiment.Overrides, seed uint64) (costs bool, err error) {
@@ -134,21 +124,21 @@ func run(ctx context.Context, o experiment.Overrides, seed uint64) (costs bool, 
 		return false, err
 	}
 	plan := e.Plan(seed)
-	build := func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) }
-	testbed, err := build(ctx)
+	build := func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) }
+	bed, err := build(ctx)
 	if err != nil {
 		return false, err
 	}
-	for _, fact := range testbed.Facts() {
+	for _, fact := range bed.Facts() {
 		fmt.Println(fact)
 	}
 	fmt.Printf("%s, seed %d; the idps holds %s and is off\n", quantity.Count(e.Blocks, "block"), seed, quantity.Count(len(idps.Builtin().Rules), "rule"))
-	keeper := &kept{}
-	if err := runner.Run(ctx, runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Build: build, Keeper: keeper}); err != nil {
+	keeper := &runner.Memory{}
+	if err := runner.Run(ctx, runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Build: build, Keeper: keeper}); err != nil {
 		return false, err
 	}
 	for _, q := range questions {
-		trials := slices.DeleteFunc(slices.Clone(keeper.trials), func(t measurement.Trial) bool { return t.Path != q.path && t.Path != q.baseline })
+		trials := slices.DeleteFunc(slices.Clone(keeper.Kept), func(t measurement.Trial) bool { return t.Path != q.path && t.Path != q.baseline })
 		analysis := stats.Analyse(trials, e.TestInfos(), pathsOf(e, q), stats.DefaultOptions())
 		if err := show(e, q, analysis); err != nil {
 			return false, err

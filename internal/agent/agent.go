@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -218,7 +219,7 @@ func (s *server) handle(ctx context.Context, r request) reply {
 		out.ThinAmong(run.Pairs) // the reply of a test of thousands of flows must fit a frame
 		return reply{Outcome: &out}
 	case r.Op == opEnvironment:
-		return reply{Environment: environment()}
+		return reply{Environment: environment.End()}
 	}
 	return reply{Error: &replyError{Op: r.Op, Reason: probe.Protocol, Message: fmt.Sprintf("unknown operation %q", r.Op)}}
 }

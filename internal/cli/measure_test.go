@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed/host"
 )
 
 // fakePath answers every kind of test as a path of one Gbit/s does that needs
@@ -57,7 +58,7 @@ func millisecond() *measurement.Distribution {
 }
 
 // measured is what one command line prints, over a fake path.
-func measured(t *testing.T, ctx context.Context, line string, run runFunc) (stdout, stderr string, err error) {
+func measured(t *testing.T, ctx context.Context, line string, run host.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
 	f, given, err := parse(t, line)
 	if err != nil {

@@ -190,7 +190,7 @@ func TestNoFlagsAreTheProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (profile.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != sequence(want) {
+	if want := (profile.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != profile.Sequence(want) {
 		t.Errorf("%+v, want %+v", todo, want)
 	}
 	for done := []profile.Step(nil); ; {
@@ -215,20 +215,20 @@ func TestTarget(t *testing.T) {
 		port         uint16
 		unacceptable bool
 	}{
-		{arg: "host", name: "host", port: defaultPort},
+		{arg: "host", name: "host", port: measurement.DefaultPort},
 		{arg: "host:99", name: "host", port: 99},
-		{arg: "192.0.2.7%eth0", name: "192.0.2.7", onto: "eth0", port: defaultPort},
+		{arg: "192.0.2.7%eth0", name: "192.0.2.7", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "192.0.2.7%eth0:99", name: "192.0.2.7", onto: "eth0", port: 99},
-		{arg: "2001:db8::1", name: "2001:db8::1", port: defaultPort},
+		{arg: "2001:db8::1", name: "2001:db8::1", port: measurement.DefaultPort},
 		{arg: "[2001:db8::1%eth0]:99", name: "2001:db8::1", onto: "eth0", port: 99},
-		{arg: "fe80::1%eth0", name: "fe80::1%eth0", onto: "eth0", port: defaultPort},
-		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: defaultPort},
+		{arg: "fe80::1%eth0", name: "fe80::1%eth0", onto: "eth0", port: measurement.DefaultPort},
+		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "host%eth0", device: "eth1", unacceptable: true},
 		{arg: "host%", unacceptable: true},
 		{arg: "host:http", unacceptable: true},
 		{arg: "host:99999", unacceptable: true},
 	} {
-		f := &testFlags{port: defaultPort, device: c.device}
+		f := &testFlags{port: measurement.DefaultPort, device: c.device}
 		got, err := f.target(c.arg)
 		if (err != nil) != c.unacceptable {
 			t.Errorf("%s: %v", c.arg, err)

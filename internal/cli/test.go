@@ -17,9 +17,6 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 )
 
-// defaultPort is iperf3's, so that firewalls opened for it serve hopbench too.
-const defaultPort = probe.DefaultPort
-
 // tokenFileEnv names the token's file where --token-file does not.
 const tokenFileEnv = "HOPBENCH_TOKEN_FILE"
 
@@ -65,6 +62,11 @@ type testFlags struct {
 	count             int
 	timeout           secondsValue
 	maxHops           int
+
+	blocks int
+	out    string
+	// command repeats the test.
+	command []string
 
 	json, markdown, verbose, quiet bool
 }
@@ -117,6 +119,7 @@ docs/test.md explains every flag and every line of the summary.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			f := f
+			f.command = commandOf(c, args)
 			to, err := f.whom(args)
 			if err != nil {
 				return usageError{err}
@@ -145,7 +148,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.SetNormalizeFunc(asIPerf3Says)
-	flags.Uint16VarP(&f.port, "port", "p", defaultPort, "port of the server")
+	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port of the server")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the server's token (environment: "+tokenFileEnv+")")
 	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")
 	flags.StringVar(&f.device, "device", "", "network interface to send from; HOST%DEVICE says the same")
@@ -194,6 +197,9 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.IntVarP(&f.count, "count", "c", 0, "number of echo requests (default 20)")
 	flags.Var(&f.timeout, "timeout", "how long one probe or answer is waited for")
 	flags.IntVar(&f.maxHops, "max-hops", 0, "furthest hop of a trace (default 30)")
+
+	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones")
+	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
 	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")

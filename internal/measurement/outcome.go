@@ -253,6 +253,9 @@ type Fingerprint struct {
 	// differs when it is not.
 	Matches bool   `json:"matches"`
 	Why     string `json:"why,omitempty"`
+	// Learned says that the testbed did not declare the path, and that the trial
+	// was compared with the first of the run.
+	Learned bool `json:"learned,omitempty"`
 	// Switched says that the path was switched to, in place, for this trial;
 	// Settle is how long nothing was measured after that.
 	Switched bool    `json:"switched,omitempty"`

@@ -1,4 +1,4 @@
-package runner
+package gate
 
 import (
 	"fmt"
@@ -8,6 +8,29 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
+
+// judges are the gates of each kind of test.
+func judges() map[measurement.Kind]func(*judge) {
+	return map[measurement.Kind]func(*judge){
+		measurement.TCP:   func(j *judge) { j.streams("goodput_bits_per_second") },
+		measurement.UDP:   (*judge).packets,
+		measurement.PPS:   (*judge).packets,
+		measurement.RR:    func(j *judge) { j.latency("", j.outcome.Latency) },
+		measurement.CRR:   (*judge).connections,
+		measurement.Load:  (*judge).load,
+		measurement.FTP:   (*judge).transfer,
+		measurement.MTU:   (*judge).mtu,
+		measurement.Ping:  func(j *judge) { j.latency("", j.outcome.Latency) },
+		measurement.Trace: func(*judge) {}, // the fingerprint says what a trace must show
+	}
+}
+
+// load judges latency without and under the load of TCP flows.
+func (j *judge) load() {
+	j.streams("load_bits_per_second")
+	j.latency("without load: ", j.outcome.IdleLatency)
+	j.latency("under load: ", j.outcome.Latency)
+}
 
 // streams judges the TCP flows of a test whose rate all together is metric.
 func (j *judge) streams(metric string) {

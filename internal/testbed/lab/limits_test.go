@@ -1,16 +1,10 @@
-package runner
+package lab
 
 import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/measurement"
 )
-
-// labInfo is a testbed that only says what it is.
-type labInfo struct{ Testbed }
-
-func (labInfo) Info() measurement.Testbed { return measurement.Testbed{Relative: true} }
 
 // What stands side by side carries its rate several times.
 func TestLimitsOfParallelHops(t *testing.T) {
@@ -33,12 +27,12 @@ func TestLimitsOfParallelHops(t *testing.T) {
 		"balancer":        {[]experiment.Hop{rate(balancer, 10)}, 20, 2000},
 		"behind balancer": {[]experiment.Hop{rate(router, 100), balancer, rate(router, 10)}, 20, 2000},
 	} {
-		r := run{Options: Options{Testbed: labInfo{}, Experiment: &experiment.Experiment{
+		e := &experiment.Experiment{
 			Scale: 1, Source: "a", Destination: "b",
 			Endpoints: []experiment.Endpoint{{Name: "a", EgressBitsPerSecond: 500}, {Name: "b", EgressBitsPerSecond: 1000}},
 			Paths:     []experiment.Path{{Name: "p", Hops: test.hops}},
-		}}}
-		if l := r.limits("p"); l.PathBitsPerSecond != test.path || l.DestinationEgressBitsPerSecond != test.destination || l.SourceEgressBitsPerSecond != 500 {
+		}
+		if l := limits(e, "p"); l.PathBitsPerSecond != test.path || l.DestinationEgressBitsPerSecond != test.destination || l.SourceEgressBitsPerSecond != 500 {
 			t.Errorf("%s: %+v, want %v on the path and %v from the destination", name, l, test.path, test.destination)
 		}
 	}

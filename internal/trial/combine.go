@@ -1,4 +1,4 @@
-package runner
+package trial
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/probe/latency"
@@ -30,7 +31,7 @@ func combine(spec measurement.Spec, all []brought) measurement.Outcome {
 	for k, b := range all {
 		pair := measurement.Pair{Source: b.source, Destination: b.destination}
 		if b.err != nil {
-			pair.Error = rootMessage(b.err)
+			pair.Error = gate.Reason(b.err)
 		} else {
 			c.good, c.index = append(c.good, b.outcome), append(c.index, k)
 		}

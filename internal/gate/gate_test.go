@@ -1,12 +1,14 @@
-package runner_test
+package gate_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // goodTCP is an outcome that passes every gate for a 1-second test.
@@ -38,7 +40,7 @@ func TestGates(t *testing.T) {
 		outcome     measurement.Outcome
 		change      func(*measurement.Outcome)
 		fingerprint measurement.Fingerprint
-		limits      runner.Limits
+		limits      gate.Limits
 		err         error
 		fatal, warn string // names of the checks expected, space separated
 	}{
@@ -56,19 +58,19 @@ func TestGates(t *testing.T) {
 		{name: "no datagram arrived", spec: measurement.Spec{Kind: measurement.UDP}, fingerprint: took, fatal: "receiver-confirmed",
 			outcome: measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 0}}},
 		{name: "no small packet arrived", spec: measurement.Spec{Kind: measurement.PPS}, fingerprint: took, fatal: "receiver-confirmed"},
-		{name: "few answers for a person", spec: rr, fingerprint: took, warn: "enough-samples", limits: runner.Limits{FewWarn: true},
+		{name: "few answers for a person", spec: rr, fingerprint: took, warn: "enough-samples", limits: gate.Limits{FewWarn: true},
 			outcome: latency(&measurement.Distribution{Samples: 3, Min: 1, Max: 2})},
 		{name: "cut short", spec: tcpSpec(), fingerprint: took, fatal: "duration",
 			change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:100] }},
 		{name: "more than the cap", spec: tcpSpec(), fingerprint: took, fatal: "possible",
-			limits: runner.Limits{SourceEgressBitsPerSecond: 0.7e9}},
+			limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 0.7e9}}},
 		{name: "the cap of the end that only receives does not bind", spec: tcpSpec(), fingerprint: took,
-			limits: runner.Limits{DestinationEgressBitsPerSecond: 0.1e9}},
+			limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 0.1e9}}},
 		{name: "more than a hop carries", spec: tcpSpec(), fingerprint: took, fatal: "possible",
-			limits: runner.Limits{PathBitsPerSecond: 0.5e9}},
+			limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 0.5e9}}},
 		{name: "busy host", spec: tcpSpec(), fingerprint: took, fatal: "cpu",
 			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
-		{name: "busy lab", spec: tcpSpec(), fingerprint: took, warn: "cpu", limits: runner.Limits{BusyWarns: true},
+		{name: "busy lab", spec: tcpSpec(), fingerprint: took, warn: "cpu", limits: gate.Limits{BusyWarns: true},
 			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
 		{name: "round trips", spec: rr, fingerprint: took,
 			outcome: latency(&measurement.Distribution{Samples: 100, Min: 1e-4, Max: 1e-3})},
@@ -86,7 +88,7 @@ func TestGates(t *testing.T) {
 			if test.change != nil {
 				test.change(&o)
 			}
-			gate := runner.Judge(test.spec, o, test.fingerprint, test.limits, test.err)
+			gate := gate.Judge(test.spec, o, test.fingerprint, test.limits, test.err)
 			fatal, warn := judged(t, gate)
 			if fatal != test.fatal {
 				t.Errorf("failed gates %q, want %q", fatal, test.fatal)
@@ -182,7 +184,7 @@ func TestGatesOfKinds(t *testing.T) {
 		name        string
 		spec        measurement.Spec
 		change      func(*measurement.Outcome)
-		limits      runner.Limits
+		limits      gate.Limits
 		fatal, warn string
 		says        string // within some reason
 	}{
@@ -193,9 +195,9 @@ func TestGatesOfKinds(t *testing.T) {
 		}, fatal: "loss"},
 		{name: "udp with few packets", spec: udp, change: metric("received_packets_per_second", 99), fatal: "enough-packets", says: "99 packets"},
 		{name: "udp cut short", spec: udp, change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:80] }, fatal: "duration"},
-		{name: "udp faster than the cap", spec: udp, limits: runner.Limits{SourceEgressBitsPerSecond: 50e6}, fatal: "possible"},
-		{name: "udp faster than the cap with its headers alone", spec: udp, limits: runner.Limits{SourceEgressBitsPerSecond: 80e6}, fatal: "possible"},
-		{name: "udp within the cap", spec: udp, limits: runner.Limits{SourceEgressBitsPerSecond: 83e6, PathBitsPerSecond: 83e6}},
+		{name: "udp faster than the cap", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 50e6}}, fatal: "possible"},
+		{name: "udp faster than the cap with its headers alone", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 80e6}}, fatal: "possible"},
+		{name: "udp within the cap", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 83e6, PathBitsPerSecond: 83e6}}},
 		{name: "udp, a flow is missing", spec: spec(measurement.Spec{Kind: measurement.UDP, Flows: 2}),
 			change: func(o *measurement.Outcome) { o.Flows = make([]measurement.Flow, 1) }, fatal: "flows"},
 		// 10 000 packets received and a tenth lost are 1111 lost.
@@ -228,7 +230,7 @@ func TestGatesOfKinds(t *testing.T) {
 		}, warn: "local-drops"},
 		{name: "pps", spec: pps},
 		{name: "pps without a packet", spec: pps, change: metric("packets_per_second", 0), fatal: "receiver-confirmed"},
-		{name: "pps faster than the way", spec: pps, limits: runner.Limits{PathBitsPerSecond: 60e6}, fatal: "possible"},
+		{name: "pps faster than the way", spec: pps, limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 60e6}}, fatal: "possible"},
 		{name: "udp by iperf3 without packets or series", spec: peerUDP, change: func(o *measurement.Outcome) {
 			delete(o.Metrics, "received_packets_per_second")
 			o.Throughput = nil
@@ -251,21 +253,21 @@ func TestGatesOfKinds(t *testing.T) {
 		}, fatal: "enough-samples", says: "without load: 3 answers"},
 		{name: "load, no answers under it", spec: load, change: func(o *measurement.Outcome) { o.Latency = nil }, fatal: "receiver-confirmed", says: "under load"},
 		{name: "load, a flow is missing", spec: load, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }, fatal: "flows"},
-		{name: "load faster than the cap", spec: load, limits: runner.Limits{SourceEgressBitsPerSecond: 100e6}, fatal: "possible"},
+		{name: "load faster than the cap", spec: load, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 100e6}}, fatal: "possible"},
 
 		{name: "mtu", spec: mtu},
 		{name: "mtu not found", spec: mtu, change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }, fatal: "receiver-confirmed"},
 
-		{name: "both ways", spec: both, limits: runner.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6, PathBitsPerSecond: 170e6}},
+		{name: "both ways", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6, PathBitsPerSecond: 170e6}}},
 		{name: "both ways with the flows of one", spec: both, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:2] }, fatal: "flows"},
-		{name: "too much there", spec: both, limits: runner.Limits{SourceEgressBitsPerSecond: 150e6}, fatal: "possible", says: "source's egress"},
-		{name: "too much back", spec: both, limits: runner.Limits{DestinationEgressBitsPerSecond: 150e6}, fatal: "possible", says: "destination's egress"},
-		{name: "too much there by its metric", spec: both, limits: runner.Limits{SourceEgressBitsPerSecond: 200e6}, fatal: "possible",
+		{name: "too much there", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 150e6}}, fatal: "possible", says: "source's egress"},
+		{name: "too much back", spec: both, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, fatal: "possible", says: "destination's egress"},
+		{name: "too much there by its metric", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 200e6}}, fatal: "possible",
 			change: func(o *measurement.Outcome) {
 				o.Metrics["forward_goodput_bits_per_second"], o.Metrics["reverse_goodput_bits_per_second"] = 300e6, 20e6
 			}},
-		{name: "load both ways", spec: loadBoth, limits: runner.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6}},
-		{name: "load, too much back", spec: loadBoth, limits: runner.Limits{DestinationEgressBitsPerSecond: 150e6}, fatal: "possible"},
+		{name: "load both ways", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6}}},
+		{name: "load, too much back", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, fatal: "possible"},
 
 		{name: "thousands of flows, some of which starve", spec: many, change: func(o *measurement.Outcome) { o.Flows[7].ReceivedBytes = 0 }},
 		{name: "thousands of flows that all starve", spec: many, fatal: "enough-flow", change: func(o *measurement.Outcome) {
@@ -300,7 +302,7 @@ func TestGatesOfKinds(t *testing.T) {
 			if test.change != nil {
 				test.change(&o)
 			}
-			gate := runner.Judge(test.spec, o, measurement.Fingerprint{Matches: true}, test.limits, nil)
+			gate := gate.Judge(test.spec, o, measurement.Fingerprint{Matches: true}, test.limits, nil)
 			fatal, warn := judged(t, gate)
 			if fatal != test.fatal || warn != test.warn {
 				t.Errorf("failed gates %q and warnings %q, want %q and %q: %+v", fatal, warn, test.fatal, test.warn, gate.Checks)
@@ -313,5 +315,16 @@ func TestGatesOfKinds(t *testing.T) {
 				t.Errorf("%q does not say %q", all, test.says)
 			}
 		})
+	}
+}
+
+// Every kind of test has its gates.
+func TestEveryKindIsJudged(t *testing.T) {
+	for _, kind := range append(measurement.Kinds(), "none") {
+		g := gate.Judge(measurement.Spec{Kind: kind}.Defaults(), measurement.Outcome{}, measurement.Fingerprint{Matches: true}, gate.Limits{}, nil)
+		unknown := slices.ContainsFunc(g.Checks, func(c measurement.Check) bool { return strings.Contains(c.Reason, "nothing is known") })
+		if unknown != (kind == "none") {
+			t.Errorf("%s: %+v", kind, g)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package runner
+package trial
 
 import (
 	"errors"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 var begin = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -140,7 +142,7 @@ func TestPairGates(t *testing.T) {
 			all := append([]brought(nil), three...)
 			test.change(all)
 			o, _, err := together(combineSpec, all)
-			gate := Judge(combineSpec, o, measurement.Fingerprint{Matches: true}, Limits{Pairs: 3, SourceEgressBitsPerSecond: 1e9, BusyWarns: true}, err)
+			gate := gate.Judge(combineSpec, o, measurement.Fingerprint{Matches: true}, gate.Limits{Pairs: 3, Limits: testbed.Limits{SourceEgressBitsPerSecond: 1e9}, BusyWarns: true}, err)
 			var reasons []string
 			for _, c := range gate.Checks {
 				reasons = append(reasons, c.Reason)

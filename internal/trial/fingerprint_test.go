@@ -1,11 +1,13 @@
-package runner
+package trial
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // traced is a trace that saw these addresses, empty for none.
@@ -20,7 +22,7 @@ func traced(seen []string) []measurement.TraceHop {
 // A hop that is silent must be, and no other may be.
 func TestFingerprintOfSilentHops(t *testing.T) {
 	addr := netip.MustParseAddr
-	path := lab.Path{Hops: []netip.Addr{addr("10.0.0.2"), {}, addr("10.0.2.2")}, ReceivedTTL: 62}
+	path := testbed.Expectation{Hops: [][]netip.Addr{{addr("10.0.0.2")}, {}, {addr("10.0.2.2")}}, ReceivedTTL: 62}
 	for _, test := range []struct {
 		name string
 		seen []string
@@ -46,10 +48,7 @@ func TestFingerprintOfSilentHops(t *testing.T) {
 // not, nor one that is as it should be.
 func TestLacksAnswers(t *testing.T) {
 	addr := netip.MustParseAddr
-	path := lab.Path{
-		Hops:   []netip.Addr{addr("10.0.0.2"), {}, addr("10.0.2.2")},
-		Others: map[int][]netip.Addr{0: {addr("10.0.0.6")}},
-	}
+	path := testbed.Expectation{Hops: [][]netip.Addr{{addr("10.0.0.2"), addr("10.0.0.6")}, {}, {addr("10.0.2.2")}}}
 	for _, test := range []struct {
 		name string
 		seen []string
@@ -66,6 +65,30 @@ func TestLacksAnswers(t *testing.T) {
 	} {
 		if got := lacksAnswers(path, traced(test.seen)); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// Where no path is declared, each trial is compared with the first.
+func TestLearnedFingerprint(t *testing.T) {
+	first := measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1500}
+	for name, c := range map[string]struct {
+		first, now measurement.Fingerprint
+		why        string
+	}{
+		"the first":      {measurement.Fingerprint{}, first, ""},
+		"the same":       {first, first, ""},
+		"unknown":        {first, measurement.Fingerprint{}, ""},
+		"another length": {first, measurement.Fingerprint{ReceivedTTL: 56, PathMTU: 1500}, "a time to live of 56, at first 57"},
+		"another MTU":    {first, measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1400}, "a path MTU of 1400, at first 1500"},
+	} {
+		c.now.Matches = true
+		f := learned(c.first, c.now)
+		if f.Matches != (c.why == "") || !strings.Contains(f.Why, c.why) || !f.Learned {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if g := gate.Judge(measurement.Spec{Kind: measurement.Trace}, measurement.Outcome{}, f, gate.Limits{}, nil); !g.Passed || (len(g.Checks) > 0) != (c.why != "") {
+			t.Errorf("%s: %+v", name, g)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package runner
+package lab
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/trial"
 )
 
 // labOf builds the lab of an experiment with these paths beside a direct one.
@@ -47,7 +48,7 @@ tests:
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	l, err := NewLab(ctx, e)
+	l, err := New(ctx, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func (l *Lab) measure(t *testing.T, path string, spec measurement.Spec) measurem
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	out, seen, err := l.Measure(ctx, experiment.PlannedTrial{ID: "t", Path: path, Spec: spec.Defaults()}, nil)
+	out, seen, err := trial.Measure(ctx, l, trial.Wanted{ID: "t", Path: path, Spec: spec.Defaults()}, nil)
 	if err != nil {
 		t.Fatalf("%s test on %s: %v (facts %q)", spec.Kind, path, err, out.Facts)
 	}
@@ -72,6 +73,16 @@ func (l *Lab) measure(t *testing.T, path string, spec measurement.Spec) measurem
 		t.Errorf("%s test on %s: %s", spec.Kind, path, seen.Why)
 	}
 	return out
+}
+
+// named is a path by its name.
+func (l *Lab) named(t *testing.T, name string) lab.Path {
+	t.Helper()
+	path, err := l.laid(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // sh runs a shell command in a node; it must succeed.
@@ -141,7 +152,7 @@ const fleet = `
 func TestFlowsKeepTheirInstance(t *testing.T) {
 	testutil.Need(t, hasProgram("nft"), "the program nft")
 	l := labOf(t, fleet)
-	path := l.paths["fleet"]
+	path := l.named(t, "fleet")
 	for _, n := range path.HopNodes {
 		l.sh(t, n.Node, fmt.Sprintf(strict, path.Source))
 	}
@@ -193,7 +204,7 @@ const growing = `
 func TestScaleOutInTheMiddleOfATrial(t *testing.T) {
 	testutil.Need(t, hasProgram("nft"), "the program nft")
 	l := labOf(t, growing)
-	path := l.paths["growing"]
+	path := l.named(t, "growing")
 	second := path.HopNodes[1]
 	for _, n := range path.HopNodes {
 		l.sh(t, n.Node, fmt.Sprintf(strict, path.Source))
@@ -245,7 +256,7 @@ const balanced = `
 // The flows of one test end at two servers, and are counted all the same.
 func TestFlowsOfATestReachSeveralBackends(t *testing.T) {
 	l := labOf(t, balanced)
-	path := l.paths["balanced"]
+	path := l.named(t, "balanced")
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.TCP, Flows: 16, Duration: 0.3, MaxWarmup: 0.05},
 		{Kind: measurement.TCP, Flows: 16, Duration: 0.3, MaxWarmup: 0.05, Direction: measurement.Receive},

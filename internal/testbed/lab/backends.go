@@ -1,4 +1,4 @@
-package runner
+package lab
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // listener is an agent that is to listen at an address of its node.
@@ -29,9 +30,9 @@ func listeners(p lab.Path) []listener {
 	return all
 }
 
-// agentAt is the client of a node's agent, whose control connection it takes up
+// client is the client of a node's agent, whose control connection it takes up
 // at the first call.
-func (l *Lab) agentAt(node string) (*agent.Client, error) {
+func (l *Lab) client(node string) (*agent.Client, error) {
 	if a := l.agents[node]; a != nil {
 		return a, nil
 	}
@@ -48,7 +49,7 @@ func (l *Lab) watchBackends(ctx context.Context, p lab.Path) error {
 	if p.Balancer == "" {
 		return nil
 	}
-	return l.lab.WatchBackends(ctx, p, agentPort)
+	return l.lab.WatchBackends(ctx, p, measurement.DefaultPort)
 }
 
 // backendFacts say which back ends a path's load balancer does without.

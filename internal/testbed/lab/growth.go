@@ -1,4 +1,4 @@
-package runner
+package lab
 
 import (
 	"context"
@@ -10,8 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// growth scales the hops of a path out in the middle of a trial. It belongs to
-// Measure, which begins and ends it.
+// growth scales the hops of a path out in the middle of a trial.
 type growth struct {
 	scale   func(ctx context.Context, hop string, instances int) error
 	steps   []lab.ScaleOut
@@ -22,39 +21,33 @@ type growth struct {
 	err     error
 }
 
-// grow brings the hops of a path back to the instances that a trial begins
-// with, and has them grow when their moments of the trial come.
-func (l *Lab) grow(ctx context.Context, p lab.Path) (*growth, error) {
-	return startGrowth(ctx, p.ScaleOuts, func(ctx context.Context, hop string, instances int) error {
-		return l.lab.Scale(ctx, p, hop, instances)
-	})
-}
-
-func startGrowth(ctx context.Context, steps []lab.ScaleOut, scale func(ctx context.Context, hop string, instances int) error) (*growth, error) {
-	g := &growth{scale: scale, steps: steps, started: make(chan time.Time, 1), done: make(chan struct{})}
-	for _, s := range g.steps {
-		if err := g.scale(ctx, s.Hop, s.Before); err != nil {
-			return nil, err
+// shrink brings the hops of a path back to the instances that a trial begins
+// with.
+func shrink(ctx context.Context, steps []lab.ScaleOut, scale func(ctx context.Context, hop string, instances int) error) error {
+	for _, s := range steps {
+		if err := scale(ctx, s.Hop, s.Before); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// grow has hops grow when their moments of the trial come.
+func grow(ctx context.Context, steps []lab.ScaleOut, scale func(ctx context.Context, hop string, instances int) error) *growth {
+	g := &growth{scale: scale, steps: steps, started: make(chan time.Time, 1), done: make(chan struct{})}
 	ctx, g.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(g.done)
 		g.run(ctx)
 	}()
-	return g, nil
+	return g
 }
 
-// watching passes progress on and learns from it when the traffic started.
-func (g *growth) watching(progress func(measurement.Progress)) func(measurement.Progress) {
-	return func(p measurement.Progress) {
-		select {
-		case g.started <- time.Now().Add(-p.Elapsed.Duration()):
-		default: // known
-		}
-		if progress != nil {
-			progress(p)
-		}
+// Progress learns when the traffic started.
+func (g *growth) Progress(p measurement.Progress) {
+	select {
+	case g.started <- time.Now().Add(-p.Elapsed.Duration()):
+	default: // known
 	}
 }
 
@@ -119,7 +112,7 @@ func (g *growth) missed(steps []lab.ScaleOut) {
 }
 
 // end stops what has not come yet and returns when nothing runs any more; then
-// facts and err say what happened. It may be called again.
+// facts and err say what happened.
 func (g *growth) end() {
 	g.stop()
 	<-g.done

@@ -1,22 +1,19 @@
-package runner
+package trial
 
 import (
 	"net/netip"
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // The inside of a tunnel proves that it was taken, the outside where it leads.
 func TestFingerprintOfTunnels(t *testing.T) {
 	addr := netip.MustParseAddr
-	path := lab.Path{
-		Hops: []netip.Addr{addr("10.255.1.2")}, ReceivedTTL: 64,
-		Outer: &lab.OuterPath{Hops: []netip.Addr{addr("10.1.0.2"), addr("10.1.1.2")}, MTU: 1450,
-			Others: map[int][]netip.Addr{0: {addr("10.1.0.6")}}},
-	}
+	inside := testbed.Expectation{Hops: [][]netip.Addr{{addr("10.255.1.2")}}, ReceivedTTL: 64}
+	outer := testbed.Outer{MTU: 1450, Expect: testbed.Expectation{Hops: [][]netip.Addr{{addr("10.1.0.2"), addr("10.1.0.6")}, {addr("10.1.1.2")}}}}
 	hops := func(addresses ...string) (hops []measurement.TraceHop) {
 		for i, a := range addresses {
 			hops = append(hops, measurement.TraceHop{TTL: i + 1, Address: a})
@@ -41,7 +38,7 @@ func TestFingerprintOfTunnels(t *testing.T) {
 			if test.mtu != 0 {
 				o.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{PathMTU: test.mtu}}}
 			}
-			f := withTunnel(path, test.outside, fingerprint(path, test.inside, o))
+			f := withTunnel(outer, test.outside, fingerprint(inside, test.inside, o))
 			if f.Matches != (test.why == "") || !strings.Contains(f.Why, test.why) || len(f.OuterHops) != len(test.outside) {
 				t.Errorf("matches: %v, because %q; outside %v", f.Matches, f.Why, f.OuterHops)
 			}

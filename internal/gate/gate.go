@@ -1,21 +1,19 @@
-package runner
+// Package gate judges whether a trial is to be believed: whether it took its
+// path, whether the receiver confirmed enough, whether its numbers are possible
+// at all. It knows nothing of where the trial was done but its limits.
+package gate
 
 import (
 	"errors"
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // Limits are what a trial on a path cannot exceed if its numbers are true.
-// Rates are on the wire, 0 where nothing is known.
 type Limits struct {
-	SourceEgressBitsPerSecond      float64
-	DestinationEgressBitsPerSecond float64
-	// PathBitsPerSecond is the slowest hop's, ReturnBitsPerSecond that of the
-	// way back.
-	PathBitsPerSecond   float64
-	ReturnBitsPerSecond float64
+	testbed.Limits
 	// Pairs of endpoints that do the test at the same time, 0 or 1 for a single
 	// one. The egress caps are those of each.
 	Pairs int
@@ -70,14 +68,22 @@ const (
 func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerprint, l Limits, testErr error) measurement.Gate {
 	j := &judge{spec: spec, outcome: o, limits: l}
 	if testErr != nil {
-		j.fail("test", "%s", rootMessage(testErr))
+		j.fail("test", "%s", Reason(testErr))
 	}
-	if !f.Matches {
+	switch {
+	case f.Matches:
+	case f.Learned:
+		j.warn("fingerprint", "the path is not that of the trials before: %s", f.Why)
+	default:
 		j.fail("fingerprint", "the trial did not take its path: %s", f.Why)
 	}
 	j.pairs()
 	if testErr == nil {
-		j.kind()
+		if judge, ok := judges()[spec.Kind]; ok {
+			judge(j)
+		} else {
+			j.fail("test", "nothing is known by which to judge a %s test", spec.Kind)
+		}
 		if o.Source.SameHost(o.Destination) {
 			j.processors("host", o.Source)
 		} else {
@@ -109,27 +115,6 @@ func (j *judge) warn(name, format string, args ...any) {
 	j.checks = append(j.checks, measurement.Check{Name: name, Reason: fmt.Sprintf(format, args...)})
 }
 
-func (j *judge) kind() {
-	switch j.spec.Kind {
-	case measurement.TCP:
-		j.streams("goodput_bits_per_second")
-	case measurement.UDP, measurement.PPS:
-		j.packets()
-	case measurement.RR, measurement.Ping:
-		j.latency("", j.outcome.Latency)
-	case measurement.CRR:
-		j.connections()
-	case measurement.Load:
-		j.streams("load_bits_per_second")
-		j.latency("without load: ", j.outcome.IdleLatency)
-		j.latency("under load: ", j.outcome.Latency)
-	case measurement.FTP:
-		j.transfer()
-	case measurement.MTU:
-		j.mtu()
-	}
-}
-
 // processors says whether the host itself may be what was measured. An end that
 // spins was asked to fill its processors.
 func (j *judge) processors(end string, e measurement.End) {
@@ -146,9 +131,9 @@ func (j *judge) processors(end string, e measurement.End) {
 	}
 }
 
-// rootMessage is an error's text without the repetition that joined errors of
+// Reason is an error's text without the repetition that joined errors of
 // several flows bring.
-func rootMessage(err error) string {
+func Reason(err error) string {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
 		if list := joined.Unwrap(); len(list) > 1 {
