@@ -60,7 +60,9 @@ func freePort(t *testing.T) netip.AddrPort {
 	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
-func (b *loopback) Info() measurement.Testbed      { return measurement.Testbed{Kind: "fake", Relative: true} }
+func (b *loopback) Info() measurement.Testbed {
+	return measurement.Testbed{Kind: "fake", Relative: true}
+}
 func (b *loopback) Environment() map[string]string { return nil }
 func (b *loopback) Facts() []string                { return nil }
 func (b *loopback) Paths() []testbed.Path          { return b.paths }
