@@ -90,7 +90,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo p
 	_, isProfile := todo.(profile.Options)
 	r := &hostRun{streams: s, flags: f, to: to, keeper: &runner.Memory{}, live: newLiveLine(s.err, f.quiet)}
 	r.head = store.Head{
-		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: max(f.blocks, 1), Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: environment.Machine(),
+		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: environment.Machine(),
 		Test: &store.Test{
 			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: float64(f.rate), Tests: []measurement.TestInfo{},
 			Path: measurement.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []measurement.HopInfo{}},
@@ -236,11 +236,13 @@ func commandOf(c *cobra.Command, args []string) []string {
 		case "json", "markdown", "verbose", "quiet", "out":
 			return
 		}
+		value := flag.Value.String()
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			words = append(words, "--"+flag.Name+"="+strings.Join(list.GetSlice(), ","))
-			return
+			value = strings.Join(list.GetSlice(), ",")
+		} else if value == "" && flag.Value.Type() != "string" {
+			value = "0"
 		}
-		words = append(words, "--"+flag.Name+"="+flag.Value.String())
+		words = append(words, "--"+flag.Name+"="+value)
 	})
 	return words
 }

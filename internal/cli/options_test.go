@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -124,6 +125,30 @@ func TestFlagsReachTheSpec(t *testing.T) {
 		got, _ := todo.Next(nil)
 		if want := c.want.Defaults(); got.Spec != want {
 			t.Errorf("%s:\n%+v, want\n%+v", c.line, got.Spec, want)
+		}
+	}
+}
+
+// The command line that is kept of a test repeats it.
+func TestCommandOfATest(t *testing.T) {
+	for _, line := range []string{
+		"", "--only tcp,rr -P 8 -t 1.5 -b 0 -w 1M -S 0xb8 --blocks 3", "-u -b 500M -l 1400 --gso off", "--dscp EF -4 -p 9 --bind=", "-i 0.5 -R",
+		"--only udp --loss-bound 0.1% --file 7M", "--ftp-server h --ftp-path /x --ftp-crc32 0000002a",
+	} {
+		read := func(words []string) (testFlags, []string) {
+			var f testFlags
+			c := &cobra.Command{Use: "test"}
+			f.define(c)
+			if err := c.ParseFlags(words); err != nil {
+				t.Fatalf("%s: %q: %v", line, words, err)
+			}
+			return f, commandOf(c, []string{"host"})
+		}
+		f, command := read(append(strings.Fields(line), "--json", "--out=x"))
+		again, _ := read(command[2:])
+		f.json, f.out = false, ""
+		if fmt.Sprintf("%+v", f) != fmt.Sprintf("%+v", again) || strings.Join(command[:2], " ") != "test host" {
+			t.Errorf("%q became %q:\n%+v, want\n%+v", line, command, again, f)
 		}
 	}
 }

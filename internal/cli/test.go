@@ -17,6 +17,9 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 )
 
+// maxTestBlocks bounds how often test does its tests.
+const maxTestBlocks = 1000
+
 // tokenFileEnv names the token's file where --token-file does not.
 const tokenFileEnv = "HOPBENCH_TOKEN_FILE"
 
@@ -120,6 +123,9 @@ docs/test.md explains every flag and every line of the summary.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			f := f
 			f.command = commandOf(c, args)
+			if f.blocks < 1 || f.blocks > maxTestBlocks {
+				return usageError{fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks)}
+			}
 			to, err := f.whom(args)
 			if err != nil {
 				return usageError{err}

@@ -208,6 +208,11 @@ func (v tosValue) Set(text string) error {
 	return nil
 }
 
-func (tosValue) String() string { return "" }
+func (v tosValue) String() string {
+	if v.dscp == nil || *v.dscp == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", int(*v.dscp)<<2)
+}
 
 func (tosValue) Type() string { return "byte" }
