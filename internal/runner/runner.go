@@ -63,11 +63,9 @@ type Options struct {
 
 // Event is a step of a run.
 type Event struct {
-	// Trial is the one that begins (Finished nil) or has ended, Err why its test
-	// failed.
+	// Trial is the one that begins (Finished nil) or has ended.
 	Trial    experiment.PlannedTrial
 	Finished *measurement.Trial
-	Err      error
 	// Live is a sign of life of the trial under way.
 	Live *measurement.Progress
 	// Rebuilt is why the testbed was built again.
@@ -173,7 +171,7 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	r.note(finished, done.Err)
 	r.measured++
 	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
-	r.emit(Event{Trial: planned, Finished: &finished, Err: done.Err})
+	r.emit(Event{Trial: planned, Finished: &finished})
 	return nil
 }
 

@@ -27,16 +27,13 @@ var AgentCommand = []string{"agent"}
 
 // Lab is the testbed of network namespaces on this machine.
 type Lab struct {
+	e      *experiment.Experiment // scaled
 	lab    *lab.Lab
 	order  []lab.Path
 	paths  []testbed.Path           // of the same order; empty while nobody measures
 	agents map[string]*agent.Client // by node
 	token  string
 	rules  map[string]string
-	settle map[string]time.Duration // after a switch, by path
-	limits map[string]testbed.Limits
-	// iperf3 says that some test speaks iperf3's protocol.
-	iperf3 bool
 	// inForce is which of the paths that share their nodes is in force, by the
 	// one that has them; empty when it is not known.
 	inForce map[string]string
@@ -63,12 +60,8 @@ func Hold(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lab{
-		order: paths, agents: map[string]*agent.Client{}, rules: topology.RuleDigests(), iperf3: speaksIPerf3(e),
-		settle: map[string]time.Duration{}, limits: map[string]testbed.Limits{}, inForce: map[string]string{},
-	}
+	l := &Lab{e: e, order: paths, agents: map[string]*agent.Client{}, rules: topology.RuleDigests(), inForce: map[string]string{}}
 	for _, p := range paths {
-		l.settle[p.Name], l.limits[p.Name] = settleTime(e, p.Name), limits(e, p.Name)
 		l.inForce[nodesOf(p)] = nodesOf(p) // as it is built
 	}
 	if l.lab, err = lab.Start(ctx, topology, lab.Options{NodeCommand: AgentCommand}); err != nil {
@@ -129,7 +122,7 @@ func (l *Lab) listen(ctx context.Context, far listener) error {
 		return err
 	}
 	at := agentAt(far.address)
-	if err := a.Listen(ctx, at, agent.Serving{Token: l.token, IPerf3: l.iperf3}); err != nil {
+	if err := a.Listen(ctx, at, agent.Serving{Token: l.token, IPerf3: speaksIPerf3(l.e)}); err != nil {
 		return fmt.Errorf("have %s listen on %v: %w", far.node, at, err)
 	}
 	return nil
@@ -193,7 +186,7 @@ func (l *Lab) Switch(ctx context.Context, name string) (testbed.Switched, error)
 		return testbed.Switched{}, err
 	}
 	l.inForce[base] = name
-	return testbed.Switched{Changed: true, Settle: l.settle[name]}, nil
+	return testbed.Switched{Changed: true, Settle: settleTime(l.e, name)}, nil
 }
 
 func (l *Lab) laid(name string) (lab.Path, error) {

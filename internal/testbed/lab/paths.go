@@ -20,18 +20,18 @@ func agentAt(a netip.Addr) netip.AddrPort {
 
 // asTestbed is a path as a trial takes it.
 func (l *Lab) asTestbed(p lab.Path) testbed.Path {
-	out := testbed.Path{Name: p.Name, Limits: l.limits[p.Name]}
+	out := testbed.Path{Name: p.Name, Limits: limits(l.e, p.Name)}
 	for k := range max(len(p.Pairs), 1) {
 		one := p.Of(k)
 		pair := testbed.Pair{
 			Source: one.SourceNode, Destination: one.DestinationNode,
 			Request: probe.Request{Source: one.Source, Target: agentAt(one.Destination), Token: l.token},
-			Expect:  testbed.Expectation{Hops: answers(one.Hops, one.Others), ReceivedTTL: one.ReceivedTTL, ReturnedTTL: one.ReturnedTTL},
+			Expect:  testbed.Expectation{Hops: answers(one), ReceivedTTL: one.ReceivedTTL, ReturnedTTL: one.ReturnedTTL},
 		}
 		if o := one.Outer; o != nil {
 			pair.Outer = &testbed.Outer{
 				Source: o.Source, Destination: agentAt(o.Destination), MTU: o.MTU,
-				Expect: testbed.Expectation{Hops: answers(o.Hops, o.Others)},
+				Expect: testbed.Expectation{Hops: answers(lab.Path{Hops: o.Hops, Others: o.Others})},
 			}
 		}
 		out.Pairs = append(out.Pairs, pair)
@@ -39,13 +39,13 @@ func (l *Lab) asTestbed(p lab.Path) testbed.Path {
 	return out
 }
 
-// answers are the addresses of which each hop may answer with one, none of a
-// silent hop.
-func answers(hops []netip.Addr, others map[int][]netip.Addr) [][]netip.Addr {
-	out := make([][]netip.Addr, len(hops))
-	for i, a := range hops {
+// answers are the addresses of which each hop of a path may answer with one,
+// none of a silent hop.
+func answers(p lab.Path) [][]netip.Addr {
+	out := make([][]netip.Addr, len(p.Hops))
+	for i, a := range p.Hops {
 		if a.IsValid() {
-			out[i] = append([]netip.Addr{a}, others[i]...)
+			out[i] = p.Answers(i)
 		}
 	}
 	return out
