@@ -96,9 +96,10 @@ func TestRunBetweenTwoAgents(t *testing.T) {
 	if out, err = near.Run(testContext(t), request, nil); err != nil || out.Latency == nil {
 		t.Errorf("rr: %v, %v", out.Latency, err)
 	}
-	env, err := near.Environment(testContext(t))
-	if err != nil || env["cpus"] == "" || env["hopbench"] == "" {
-		t.Errorf("environment %v, %v", env, err)
+	for _, end := range []measurement.End{out.Source, out.Destination} {
+		if env := end.Environment; env["cpus"] == "" || env["hopbench"] == "" || env["host_load_average"] != "" {
+			t.Errorf("environment %v", env)
+		}
 	}
 }
 
@@ -359,7 +360,8 @@ func TestHeldRunIsCancelled(t *testing.T) {
 	if err := near.write(protocol.TypeAgentStart, about{ID: 1}); err != nil {
 		t.Error(err)
 	}
-	if _, err := near.Environment(testContext(t)); err != nil {
+	request.Prepared = nil
+	if _, err := near.Run(testContext(t), request, nil); err != nil {
 		t.Errorf("the agent does not go on: %v", err)
 	}
 }

@@ -82,12 +82,6 @@ func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measu
 	return *answer.Outcome, nil
 }
 
-// Environment describes the agent's host: kernel, CPUs, settings.
-func (c *Client) Environment(ctx context.Context) (map[string]string, error) {
-	r, err := c.do(ctx, request{Op: opEnvironment}, nil)
-	return r.Environment, err
-}
-
 func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress)) (reply, error) {
 	op := "agent: " + r.Op
 	this := &call{progress: report, prepared: make(chan struct{}, 1), reply: make(chan reply, 1)}

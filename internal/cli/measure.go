@@ -96,9 +96,6 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo p
 			Path: measurement.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []measurement.HopInfo{}},
 		},
 	}
-	if r.head.Ends, err = runner.Ends(ctx, bed); err != nil {
-		return err
-	}
 	r.plan = profile.NewPlan(host.Path, todo, r.head.Blocks, r.head.Seed)
 	if f.out != "" {
 		if r.store, err = store.Create(f.out, r.head); err != nil {

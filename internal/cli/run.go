@@ -295,9 +295,6 @@ func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress
 	switch {
 	case kept == 0:
 		r.head.Environment, r.head.Resumed = environment, nil
-		if r.head.Ends, err = runner.Ends(ctx, bed); err != nil {
-			return err
-		}
 	case kept < len(r.plan.Trials):
 		now := measurement.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)

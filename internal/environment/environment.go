@@ -30,10 +30,11 @@ func Machine() map[string]string {
 	return env
 }
 
-// End is Machine with the settings of the network namespace of this process
-// that bear on what an end of a path measures.
+// End is Machine, without its load, with the settings of the network namespace of
+// this process that bear on what an end of a path measures.
 func End() map[string]string {
 	env := Machine()
+	delete(env, "host_load_average")
 	for _, name := range []string{
 		"net.core.default_qdisc",
 		"net.core.rmem_max",

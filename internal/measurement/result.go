@@ -20,10 +20,8 @@ type Result struct {
 	// the further ones.
 	Environment map[string]string `json:"environment"`
 	Resumed     []Session         `json:"resumed,omitempty"`
-	// Ends are the environments of the two ends of a path, by their names.
-	Ends    map[string]map[string]string `json:"ends,omitempty"`
-	Started time.Time                    `json:"started"`
-	Ended   time.Time                    `json:"ended"`
+	Started     time.Time         `json:"started"`
+	Ended       time.Time         `json:"ended"`
 	// Complete is false when the run was stopped before its last trial.
 	Complete bool       `json:"complete"`
 	Planned  int        `json:"planned_trials"`

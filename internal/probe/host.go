@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -124,6 +125,7 @@ func (h *hostSampler) result() *protocol.HostSeries {
 	}
 	out := &protocol.HostSeries{
 		Host: name, HostID: sockets.HostID(), NetworkID: sockets.NetworkID(), CPUs: h.first.CPUs,
+		Environment: environment.End(),
 	}
 	if now, err := sockets.ReadDrops(); err == nil && h.dropsErr == nil {
 		out.DropsCounted = true
@@ -217,6 +219,7 @@ func endOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 		return end
 	}
 	end.Host, end.HostID, end.NetworkID, end.CPUs = h.Host, h.HostID, h.NetworkID, h.CPUs
+	end.Environment = h.Environment
 	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, clamp(h.Squeezes, math.MaxInt64)
 	for _, d := range most(slices.Clone(h.Drops)) {
 		if d.Packets > 0 && len(d.Place) <= maxPlace {

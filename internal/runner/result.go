@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"github.com/hopbench/hopbench/internal/profile"
 	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
-	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // Prepare reads the experiment of a run's head with its overrides, and plans
@@ -76,7 +74,6 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Command:     s.command,
 		Testbed:     head.Testbed,
 		Environment: maps.Clone(head.Environment),
-		Ends:        head.Ends,
 		Resumed:     head.Resumed,
 		Started:     head.Started,
 		Ended:       head.Started,
@@ -111,23 +108,6 @@ func steps(r *measurement.Result) (out []profile.Step) {
 		}
 	}
 	return out
-}
-
-// Ends are the environments of the ends of a testbed's first path, as far as
-// there are agents.
-func Ends(ctx context.Context, bed testbed.Testbed) (map[string]map[string]string, error) {
-	ends := map[string]map[string]string{}
-	pair := bed.Paths()[0].Pairs[0]
-	for _, end := range []string{pair.Source, pair.Destination} {
-		agent, err := bed.Agent(end)
-		if err == nil && agent != nil {
-			ends[end], err = agent.Environment(ctx)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("describe %s: %w", end, err)
-		}
-	}
-	return ends, nil
 }
 
 func analysisOptions(e *experiment.Experiment) stats.Options {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -87,7 +88,7 @@ var ErrFault = errors.New("stopped at a fault")
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, first: map[string]measurement.Fingerprint{}}
+	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, said: map[string]map[string]string{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -138,6 +139,8 @@ type run struct {
 	rebuilds int
 	// first is what the first trials of each path learned of it.
 	first map[string]measurement.Fingerprint
+	// said is the environment of each end as it was kept last.
+	said map[string]map[string]string
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
@@ -165,6 +168,8 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		Start: start, Elapsed: measurement.SecondsOf(elapsed),
 		Gate: done.Gate, Fingerprint: &done.Fingerprint, Outcome: done.Outcome,
 	}
+	r.sayOnce(planned.Path+" source", &finished.Source)
+	r.sayOnce(planned.Path+" destination", &finished.Destination)
 	if err := r.Keeper.Put(ctx, finished); err != nil {
 		return err
 	}
@@ -173,6 +178,15 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
 	r.emit(Event{Trial: planned, Finished: &finished})
 	return nil
+}
+
+// sayOnce drops the environment of an end that is the same as before.
+func (r *run) sayOnce(whose string, end *measurement.End) {
+	if maps.Equal(r.said[whose], end.Environment) {
+		end.Environment = nil
+	} else if end.Environment != nil {
+		r.said[whose] = end.Environment
+	}
 }
 
 // ensureTestbed builds the testbed again if it broke.

@@ -56,8 +56,6 @@ func pathNames(p experiment.Plan) (names []string) {
 // benchAgent is the source of a bench's trials.
 type benchAgent struct{ *bench }
 
-func (a benchAgent) Environment(context.Context) (map[string]string, error) { return nil, nil }
-
 func (a benchAgent) Run(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
 	i := slices.IndexFunc(a.plan.Trials, func(p experiment.PlannedTrial) bool { return p.ID == r.ID })
 	if err := a.measure(a.plan.Trials[i]); err != nil {
@@ -84,6 +82,7 @@ func goodTCP() measurement.Outcome {
 	return measurement.Outcome{
 		Metrics:    measurement.Metrics{"goodput_bits_per_second": 0.8e9},
 		Throughput: &measurement.Bins{Width: 0.01, Bytes: bins}, Warmup: 0.3,
+		Source:     measurement.End{Environment: map[string]string{"kernel": "6"}},
 	}
 }
 
@@ -161,6 +160,18 @@ func TestStopAndResume(t *testing.T) {
 	}
 	if !slices.Equal(ids(trials), planned(plan)) {
 		t.Errorf("stored  %v\nplanned %v", ids(trials), planned(plan))
+	}
+	// Each run says of each path what its ends are, once.
+	said := 0
+	for i, trial := range trials {
+		if trial.Source.Environment != nil {
+			said++
+		} else if i == 0 || i == 5 {
+			t.Errorf("trial %d does not say what its source is", i)
+		}
+	}
+	if most := 2 * len(pathNames(plan)); said > most {
+		t.Errorf("%d trials say what their source is, at most %d may", said, most)
 	}
 }
 

@@ -54,11 +54,9 @@ type Head struct {
 	RuleFiles map[string]string   `json:"rule_files_sha256"`
 	Testbed   measurement.Testbed `json:"testbed"`
 	// Environment is that of the first session, Resumed are the others.
-	Environment map[string]string `json:"environment"`
-	// Ends are the environments of the ends of the first path, by their names.
-	Ends    map[string]map[string]string `json:"ends,omitempty"`
-	Resumed []measurement.Session        `json:"resumed,omitempty"`
-	Started time.Time                    `json:"started"`
+	Environment map[string]string     `json:"environment"`
+	Resumed     []measurement.Session `json:"resumed,omitempty"`
+	Started     time.Time             `json:"started"`
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`

@@ -23,9 +23,8 @@ type Testbed interface {
 	Facts() []string
 	// Paths are all of its paths, the same for as long as it lives.
 	Paths() []Path
-	// Agent is what acts at an end of a path, nil at a destination that is a server
-	// on its own.
-	Agent(end string) (Agent, error)
+	// Agent is what acts at the source of a path.
+	Agent(source string) (Agent, error)
 	// Done is closed once the testbed cannot measure any more; Err is not nil
 	// from then on and says why. A testbed that cannot break has a nil channel.
 	Done() <-chan struct{}
@@ -33,12 +32,10 @@ type Testbed interface {
 	Close() error
 }
 
-// Agent does what one end of a path is asked to do; agent.Client is one.
+// Agent does what the source of a path is asked to do; agent.Client is one.
 type Agent interface {
 	// Run does a test as its near end, as probe.Run does.
 	Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error)
-	// Environment is the end's machine and its settings.
-	Environment(ctx context.Context) (map[string]string, error)
 }
 
 // Path is how one path of an experiment appears in a testbed.

@@ -294,7 +294,7 @@ func (c *combination) hosts() {
 // seen all of it, so that their mean counts; hosts add up, and the busiest says
 // how busy they were.
 func hostsOf(ends []measurement.End) measurement.End {
-	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
+	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, Environment: ends[0].Environment, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
 	done := make([]bool, len(ends))
 	for i, e := range ends {
 		out.DropsCounted = out.DropsCounted && e.DropsCounted

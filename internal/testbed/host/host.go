@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -17,6 +16,11 @@ const Path = "path"
 
 // RunFunc does one test: probe.Run, but in tests.
 type RunFunc func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
+
+// Run makes a RunFunc this process as an agent.
+func (f RunFunc) Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	return f(ctx, r, progress)
+}
 
 // Host is the testbed. Nothing of the path is known beforehand.
 type Host struct {
@@ -51,13 +55,8 @@ func (h *Host) Paths() []testbed.Path {
 	return []testbed.Path{{Name: Path, Pairs: []testbed.Pair{h.pair}}}
 }
 
-// Agent is this process at the source, and none at the destination.
-func (h *Host) Agent(end string) (testbed.Agent, error) {
-	if end != h.pair.Source {
-		return nil, nil
-	}
-	return local{h.run}, nil
-}
+// Agent is this process.
+func (h *Host) Agent(string) (testbed.Agent, error) { return h.run, nil }
 
 // Done is nil: the testbed cannot break.
 func (h *Host) Done() <-chan struct{} { return nil }
@@ -67,12 +66,3 @@ func (h *Host) Err() error { return nil }
 
 // Close has nothing to do.
 func (h *Host) Close() error { return nil }
-
-// local is this process as an agent.
-type local struct{ run RunFunc }
-
-func (l local) Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	return l.run(ctx, r, progress)
-}
-
-func (local) Environment(context.Context) (map[string]string, error) { return environment.End(), nil }
