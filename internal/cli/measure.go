@@ -111,7 +111,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo p
 	r.summary = report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
 		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: f.interval.seconds()})
 	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), environment.Version()))
-	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, OnEvent: r.event})
+	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.clear()
 	return r.end(ctx, runErr)
 }
@@ -166,6 +166,9 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	trials, err := r.keeper.Trials(ctx)
 	if err != nil {
 		return errors.Join(runErr, err)
+	}
+	if len(trials) == 0 && r.store != nil {
+		return errors.Join(runErr, r.store.Discard())
 	}
 	var result *measurement.Result
 	if r.store == nil {

@@ -47,7 +47,7 @@ type Planner interface {
 	Left() []experiment.PlannedTrial
 }
 
-// Options of a run. All fields but StopOnFault and OnEvent are required.
+// Options of a run. Planner, Testbed, Build and Keeper are required.
 type Options struct {
 	Planner Planner
 	// Testbed that has been built; Run closes it. Build builds it again should
@@ -55,6 +55,8 @@ type Options struct {
 	Testbed testbed.Testbed
 	Build   func(context.Context) (testbed.Testbed, error)
 	Keeper  Keeper
+	// Unlimited lets trials take as long as their tests do.
+	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
 	// building it again.
 	StopOnFault bool
@@ -154,7 +156,7 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	}
 	r.emit(Event{Trial: planned})
 	start := time.Now()
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path]}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Unlimited: r.Unlimited}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})

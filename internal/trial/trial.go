@@ -27,6 +27,9 @@ type Wanted struct {
 	// First is the fingerprint of the path's first trial of the run, zero before
 	// it: what is compared with on a testbed that does not declare its paths.
 	First measurement.Fingerprint
+	// Unlimited lets the trial take as long as the test itself does: nothing is
+	// known of the path from which it would follow how long that may be.
+	Unlimited bool
 }
 
 // Done is a trial that was done.
@@ -49,7 +52,10 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	switched, err := switchTo(ctx, bed, w.Path)
 	if err == nil {
 		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
-		limited, cancel := context.WithTimeout(ctx, longest)
+		limited, cancel := context.WithCancel(ctx)
+		if !w.Unlimited {
+			limited, cancel = context.WithTimeout(ctx, longest)
+		}
 		defer cancel()
 		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
 		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
