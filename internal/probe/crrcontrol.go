@@ -15,11 +15,11 @@ import (
 
 // A server serves the transactions of a crr test while a control connection of
 // that test is with it. Where a load balancer may be on the way, the client
-// therefore opens control connections until it has one with every back end: no
-// end of that can be known, but among n + 1 back ends one that has not been met
-// is missed so often in a row with a probability of at most
-// (n / (n + 1))^(missesPerBackend × n), which is below 2 in 10⁵ for n = 1 and
-// near 10⁻⁷ for many.
+// therefore opens control connections until it has one with every back end. It
+// cannot know how many there are. It stops after missesPerBackend × n connections
+// in a row that went to the n back ends it has. If there were one more, and the
+// balancer chose at random, the probability of that would be at most
+// (n / (n + 1))^(missesPerBackend × n): below 2 in 10⁵ for n = 1, near 10⁻⁷ for many.
 const (
 	missesPerBackend = 16
 	maxControls      = 64
