@@ -19,6 +19,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/cable/cabletest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // options are the command line.
@@ -55,8 +56,8 @@ func run(arguments []string) (int, error) {
 	if o.repeats < 1 || o.seconds < 100*time.Millisecond {
 		return 0, errors.New("-repeats must be at least 1 and -duration at least 100ms")
 	}
-	if !cabletest.Inside() {
-		return cabletest.Reexec()
+	if testutil.Enter(); !testutil.Entered() {
+		return 0, errors.New("this needs root or unprivileged user namespaces")
 	}
 	return o.measure(os.Stdout)
 }

@@ -22,7 +22,7 @@ import (
 // needCable skips unless ports of the kind can be opened here.
 func needCable(t *testing.T, kind cable.Kind) {
 	t.Helper()
-	testutil.Need(t, cabletest.Inside(), "a user namespace or root")
+	testutil.Need(t, testutil.Entered(), "a user namespace or root")
 	if kind == cable.TAP {
 		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 		testutil.Need(t, err == nil, "access to /dev/net/tun")

@@ -26,7 +26,7 @@ type Fork struct {
 // NewFork builds a Fork (IPv4) and takes it down with the test.
 func NewFork(t testing.TB) *Fork {
 	t.Helper()
-	testutil.Need(t, Entered(), "user and network namespaces")
+	testutil.Need(t, testutil.Entered(), "user and network namespaces")
 	node := map[string]*Node{}
 	for _, name := range []string{"source", "fork", "a1", "a2", "b1", "b2", "destination"} {
 		node[name] = newNode(t, name)
