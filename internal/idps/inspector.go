@@ -318,7 +318,7 @@ func (v *visit) search(s *stream, data []byte) {
 	}
 }
 
-// consider holds a rule, whose content ends at an offset of the stream, against
+// consider compares a rule, whose content ends at an offset of the stream, with
 // flow and stream.
 func (v *visit) consider(w *window, r *Rule, at int64) {
 	if !v.applies(r) || !r.covers(v.packet.source, v.packet.destination) || !v.allows(r) {

@@ -14,7 +14,7 @@ const (
 	historyBytes = 2 * Reach
 	// maxPending bounds the rules that wait for more of one stream.
 	maxPending = 32
-	// maxAttempts bounds the work of holding one rule against the bytes around
+	// maxAttempts bounds the work of comparing one rule with the bytes around
 	// its content, where contents that are found often may combine in many ways.
 	maxAttempts = 3000
 )

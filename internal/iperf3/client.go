@@ -32,7 +32,7 @@ type Request struct {
 
 	UDP       bool
 	Direction measurement.Direction
-	Streams   int // each way
+	Streams   int // in each direction
 	Seconds   int // measured
 	Omit      int // seconds discarded before
 
@@ -59,7 +59,7 @@ type Result struct {
 	Bins *measurement.Bins
 	// Took is the measured time by this end's clock.
 	Took time.Duration
-	// ServerCPUPercent of one processor is what the server's process used.
+	// ServerCPUPercent of one CPU is what the server's process used.
 	ServerCPUPercent float64
 	Congestion       string // this end's algorithm
 	ServerCongestion string

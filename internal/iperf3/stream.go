@@ -361,7 +361,7 @@ func (i *infoSeries) sample(s *stream) {
 	i.samples, i.every = kept, i.every*2
 }
 
-// usage is the processor time of this process from a moment on.
+// usage is the CPU time of this process from a moment on.
 type usage struct {
 	at           time.Time
 	user, system time.Duration
@@ -372,7 +372,7 @@ func startUsage() usage {
 	return usage{time.Now(), user, system}
 }
 
-// percent of one processor: user and system.
+// percent of one CPU: user and system.
 func (u usage) percent() (user, system float64) {
 	took := time.Since(u.at)
 	if took <= 0 {

@@ -1,5 +1,5 @@
 // Package latency turns round-trip times into a measurement.Distribution. A
-// Recorder keeps exact extremes and moments beside an HdrHistogram of
+// Recorder keeps exact extremes and moments with an HdrHistogram of
 // nanoseconds (three significant digits), records without allocating, and
 // reports a percentile only where enough samples support it.
 package latency

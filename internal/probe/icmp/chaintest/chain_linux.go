@@ -321,7 +321,7 @@ func dropRaw() error {
 }
 
 // Output runs a program inside the node and returns what it printed. A status
-// other than zero is an error of the program, returned beside its output.
+// other than zero is an error of the program, returned with its output.
 func (n *Node) Output(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	path, lookErr := exec.LookPath(name)

@@ -19,7 +19,7 @@ import (
 type Fork struct {
 	Source *Node
 	Target netip.Addr
-	// Branches are the hops of each way, from fork to destination.
+	// Branches are the hops of each direction, from fork to destination.
 	Branches [2][]netip.Addr
 }
 
