@@ -24,34 +24,6 @@ func (s rewriter) replaces() bool {
 	return s.balances || s.translate == experiment.TranslateDestination || s.translate == experiment.TranslateBoth
 }
 
-func (w *pathBuilder) router(hop experiment.Hop) error { return w.filtering(hop, filter.Table{}) }
-
-func (w *pathBuilder) gateway(hop experiment.Hop) error {
-	return w.filtering(hop, filter.Table{FlowLimit: hop.FlowLimit})
-}
-
-func (w *pathBuilder) firewall(hop experiment.Hop) error {
-	return w.filtering(hop, firewallTable(hop))
-}
-
-func firewallTable(hop experiment.Hop) filter.Table {
-	return filter.Table{Firewall: &filter.Firewall{Rules: hop.Rules, OneWay: hop.OneWay}}
-}
-
-// nat adds the silent hops of the provider, of which the translating node is
-// the last: a trace through n of them to the destination shows n+1 hops, n of
-// them silent.
-func (w *pathBuilder) nat(hop experiment.Hop) error {
-	for range hop.SilentHops - 1 {
-		before := experiment.Hop{Type: experiment.Router, Name: hop.Name + "-provider", Silent: true}
-		if err := w.router(before); err != nil {
-			return err
-		}
-	}
-	hop.Silent = hop.Silent || hop.SilentHops > 0
-	return w.filtering(hop, filter.Table{NAT: &filter.NAT{}})
-}
-
 // filtering adds a node that forwards and does to packets what table says and,
 // when the hop is silent, sends no ICMP.
 func (w *pathBuilder) filtering(hop experiment.Hop, table filter.Table) error {

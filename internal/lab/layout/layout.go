@@ -228,19 +228,6 @@ func (w *pathBuilder) hop(hop experiment.Hop) error {
 	return nil
 }
 
-// hopBuilders lay out one hop of each type; nil for one that is no node.
-func hopBuilders() map[experiment.HopType]func(*pathBuilder, experiment.Hop) error {
-	return map[experiment.HopType]func(*pathBuilder, experiment.Hop) error{
-		experiment.Link:         nil,
-		experiment.Router:       (*pathBuilder).router,
-		experiment.Firewall:     (*pathBuilder).firewall,
-		experiment.IDPS:         (*pathBuilder).idps,
-		experiment.NAT:          (*pathBuilder).nat,
-		experiment.LoadBalancer: (*pathBuilder).balancer,
-		experiment.VNetGateway:  (*pathBuilder).gateway,
-	}
-}
-
 // forwarder ends the link in the making at a new node that forwards packets,
 // the last of the topology's, and begins the next link there.
 func (w *pathBuilder) forwarder(hop experiment.Hop) error {
