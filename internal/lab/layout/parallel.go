@@ -178,7 +178,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 func (w *pathBuilder) copyOf(endpoint string, k int) string {
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == endpoint })
 	node := w.topology.Nodes[i]
-	node.Name = nodeFor(w.path.Name, fmt.Sprintf("%s.%d", endpoint, k), w.names)
+	node.Name, node.Tunnels = nodeFor(w.path.Name, fmt.Sprintf("%s.%d", endpoint, k), w.names), nil // those are of other paths
 	w.topology.Nodes = append(w.topology.Nodes, node)
 	return node.Name
 }
