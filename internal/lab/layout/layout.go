@@ -18,9 +18,9 @@ import (
 // maxPaths leaves 10.255.0.0/16 to the insides of tunnels.
 const maxPaths = 255
 
-// Path is how one path of an experiment appears in a topology. The pair of
-// addresses selects it: every path has its own at both endpoints, but those that
-// are the same as another with hops switched off; the lab has Switch for them.
+// Path is one path of an experiment in a topology. A pair of addresses selects it:
+// every path has its own at both endpoints. Variants of a path share its addresses;
+// Lab.Switch selects one of them.
 type Path struct {
 	Name            string
 	SourceNode      string
@@ -58,8 +58,8 @@ type Path struct {
 	// DestinationNode.
 	Balancer string
 	Backends []Backend
-	// VariantOf is the path on whose nodes and addresses this one lies with some
-	// hops switched off; empty for a path of its own.
+	// VariantOf is the path whose nodes and addresses this one shares, with some
+	// hops bypassed; empty for a path of its own.
 	VariantOf string
 	// Pairs are the pairs of endpoints that use the path at the same time, none
 	// where there is only one; the fields above are those of the first.

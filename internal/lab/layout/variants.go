@@ -28,8 +28,8 @@ type hopPlace struct {
 
 func (s hopPlace) hasNode() bool { return s.last.hops > s.first.hops }
 
-// actsInside says that what the hop does to frames, it does between nodes of
-// its own: each of several instances has its own link for that.
+// actsInside says that the hop's impairment is on links between nodes of its own,
+// as each of several instances has one.
 func (s hopPlace) actsInside() bool { return s.Instances > 1 || s.ScaleOut != nil }
 
 func (w *pathBuilder) position() position {
@@ -74,8 +74,8 @@ func (s state) detours() []detour {
 	return out
 }
 
-// ranges are the hops that one direction passes by, as long as possible each:
-// between two of a hopRange there are no other nodes.
+// ranges are the hops that one direction bypasses, neighbours joined: there is no
+// other node between two hops of a range.
 func (s state) ranges(back bool) []hopRange {
 	var out []hopRange
 	open := false
@@ -93,7 +93,7 @@ func (s state) ranges(back bool) []hopRange {
 	return out
 }
 
-// skipped counts the nodes that the way passes by.
+// skipped counts the nodes that one direction bypasses.
 func (s state) skipped(back bool) int {
 	n := 0
 	for _, h := range s.hops {
