@@ -164,7 +164,7 @@ type pathBuilder struct {
 	inspectRate float64
 	links       int
 	names       map[string]int // of nodes, and how often
-	rewriters   []rewriter
+	filterNodes []filterNode
 	backends    int // of the path's load balancer
 	// inside are the addresses of the ends of the path's tunnel, for each pair.
 	inside [][2]netip.Addr
@@ -199,8 +199,8 @@ func (l *layout) buildPath(p experiment.Path, i int) (*pathBuilder, error) {
 			return nil, err
 		}
 	}
-	w.lead(p.Hops, links)
-	w.settle()
+	w.noteLeading(p.Hops, links)
+	w.resolveAddresses()
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)
 	}

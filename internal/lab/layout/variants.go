@@ -8,7 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// firstBypass is the number of the first link of a path that passes hops by;
+// firstBypass is the number of the first link of a path that bypasses hops;
 // links from the source have lower ones.
 const firstBypass = 128
 
@@ -19,7 +19,7 @@ type position struct {
 }
 
 // hopPlace is what a hop of a path has become. Between first and last lie its
-// nodes in Path.Hops, none for a cable. The link that leads to it is
+// nodes in Path.Hops, none for a link. The link that leads to it is
 // first.links; the one that leaves it, on which it acts, last.links.
 type hopPlace struct {
 	experiment.Hop
@@ -143,7 +143,7 @@ func (s *state) expect() {
 }
 
 // variants are the paths that share the nodes of one path: its own, which comes
-// first, and those that are the same with some hops switched off.
+// first, and its variants, which bypass some hops.
 type variants struct {
 	*pathBuilder
 	states   []state
@@ -312,8 +312,8 @@ func (s state) modes() []topology.HopMode {
 	return out
 }
 
-// switchable completes the built paths by those that are the same with some
-// hops switched off, and returns all in the order of the experiment.
+// switchable completes the built paths by their variants, which bypass some
+// hops, and returns all in the order of the experiment.
 func (l *layout) switchable(built []*pathBuilder) ([]Path, error) {
 	var all []*variants
 	paths := make([]Path, len(l.e.Paths))

@@ -102,8 +102,8 @@ type Link struct {
 	// Nodes that are not on the link have a single route to it, so all links with
 	// the same Aggregate must be behind the same node.
 	Aggregate netip.Prefix `json:"aggregate,omitzero"`
-	// Beyond, where it is valid, is the prefix to which a node that does not
-	// forward has its only route over the link.
+	// Beyond, where it is valid, is all that lies beyond the link for a node
+	// that does not forward: its one route over the link.
 	Beyond netip.Prefix `json:"beyond,omitzero"`
 }
 
