@@ -65,9 +65,9 @@ type progress struct {
 
 // reply is the payload of TypeAgentReply: the one end of a request.
 type reply struct {
-	ID          uint64               `json:"id"`
-	Error       *replyError          `json:"error,omitempty"`
-	Outcome     *measurement.Outcome `json:"outcome,omitempty"`
+	ID      uint64               `json:"id"`
+	Error   *replyError          `json:"error,omitempty"`
+	Outcome *measurement.Outcome `json:"outcome,omitempty"`
 }
 
 // replyError carries a *probe.Error across the connection.

@@ -82,7 +82,7 @@ func goodTCP() measurement.Outcome {
 	return measurement.Outcome{
 		Metrics:    measurement.Metrics{"goodput_bits_per_second": 0.8e9},
 		Throughput: &measurement.Bins{Width: 0.01, Bytes: bins}, Warmup: 0.3,
-		Source:     measurement.End{Environment: map[string]string{"kernel": "6"}},
+		Source: measurement.End{Environment: map[string]string{"kernel": "6"}},
 	}
 }
 
