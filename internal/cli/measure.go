@@ -17,30 +17,28 @@ import (
 
 	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/profile"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/survey"
 	"github.com/hopbench/hopbench/internal/testbed/host"
 )
 
 // sequence is the tests of the kinds chosen, or the profile when none is.
-func (f *testFlags) sequence(kinds []measurement.Kind, given func(flag string) bool) (profile.Sequence, error) {
+func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) {
 	if len(kinds) == 0 {
-		return profile.Options{Base: measurement.Spec{DSCP: int(f.dscp), Device: f.device}, Duration: f.duration.seconds()}, nil
+		spec := measurement.Spec{Kind: measurement.TCP}
+		f.options.apply(&spec)
+		return survey.Options{Base: measurement.Spec{DSCP: spec.DSCP, Device: spec.Device}, Duration: spec.Duration}, nil
 	}
-	var tests profile.List
-	for _, kind := range kinds {
-		spec := f.specOf(kind, given)
-		if kind == measurement.Ping && !given("interval") {
-			spec.Interval = 0.02
-		}
-		if err := probe.CheckSpec(spec); err != nil {
+	var tests survey.List
+	for _, name := range kinds {
+		spec, err := f.options.specOf(name)
+		if err != nil {
 			return nil, err
 		}
-		tests = append(tests, measurement.TestInfo{Name: string(kind), Title: titleOf(spec), Spec: spec})
+		tests = append(tests, measurement.TestInfo{Name: string(name), Title: titleOf(spec), Spec: spec})
 	}
 	return tests, nil
 }
@@ -70,7 +68,7 @@ type hostRun struct {
 	streams
 	flags   *testFlags
 	to      target
-	plan    *profile.Plan
+	plan    *survey.Plan
 	head    store.Head
 	store   *store.Store // nil where the run is not kept
 	keeper  runner.Keeper
@@ -80,23 +78,23 @@ type hostRun struct {
 
 // measureHost does the tests of a sequence and shows what they brought back. It
 // shows what there is also when it was stopped.
-func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo profile.Sequence, run host.RunFunc) (err error) {
+func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo survey.Sequence, run host.RunFunc) (err error) {
 	request, err := f.prepare(ctx, to)
 	if err != nil {
 		return err
 	}
 	spareProcessor()
 	bed := host.New(to.name, request, run)
-	_, isProfile := todo.(profile.Options)
+	_, isProfile := todo.(survey.Options)
 	r := &hostRun{streams: s, flags: f, to: to, keeper: &runner.Memory{}, live: newLiveLine(s.err, f.quiet)}
 	r.head = store.Head{
 		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: environment.Machine(),
 		Test: &store.Test{
-			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: float64(f.rate), Tests: []measurement.TestInfo{},
+			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []measurement.TestInfo{},
 			Path: measurement.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []measurement.HopInfo{}},
 		},
 	}
-	r.plan = profile.NewPlan(host.Path, todo, r.head.Blocks, r.head.Seed)
+	r.plan = survey.NewPlan(host.Path, todo, r.head.Blocks, r.head.Seed)
 	if f.out != "" {
 		if r.store, err = store.Create(f.out, r.head); err != nil {
 			return err
@@ -109,7 +107,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo p
 		out = io.Discard
 	}
 	r.summary = report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
-		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: f.interval.seconds()})
+		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
 	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), environment.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.clear()
@@ -150,7 +148,7 @@ func (r *hostRun) event(e runner.Event) {
 // test is a test that was begun, or done before.
 func (r *hostRun) test(name string) (measurement.TestInfo, bool) {
 	steps := r.plan.Steps()
-	i := slices.IndexFunc(steps, func(s profile.Step) bool { return s.Test.Name == name })
+	i := slices.IndexFunc(steps, func(s survey.Step) bool { return s.Test.Name == name })
 	if i < 0 {
 		return r.plan.Current()
 	}
@@ -210,18 +208,18 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 }
 
 // notes is what a reader must know of the tests as a whole.
-func (f *testFlags) notes(to target, isProfile bool, done []profile.Step) []string {
+func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []string {
 	var notes []string
-	if slices.ContainsFunc(done, func(s profile.Step) bool { return s.NoServer }) {
+	if slices.ContainsFunc(done, func(s survey.Step) bool { return s.NoServer }) {
 		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: on that host, run hopbench serve (see its --help about tokens); of a stock iperf3 server, ask --iperf3 here.", to.name, to.port))
 	}
 	if !isProfile {
 		return notes
 	}
-	if reason := profile.FillReason(done); reason != "" {
+	if reason := survey.FillReason(done); reason != "" {
 		notes = append(notes, "The path is filled by "+reason+".")
 	}
-	if f.device != "" {
+	if value[string](f.options, "device") != "" {
 		notes = append(notes, "The hops were traced without the interface that was asked for, which trace does not take.")
 	}
 	return notes
@@ -239,8 +237,6 @@ func commandOf(c *cobra.Command, args []string) []string {
 		value := flag.Value.String()
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
 			value = strings.Join(list.GetSlice(), ",")
-		} else if value == "" && flag.Value.Type() != "string" {
-			value = "0"
 		}
 		words = append(words, "--"+flag.Name+"="+value)
 	})

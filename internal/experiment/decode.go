@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -33,6 +34,9 @@ type decoder struct {
 	// at maps the address of a decoded field to the node of its value, keyAt
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
+	// stored says that the file is in the folder of a run, and may be of an earlier
+	// version: old names are read.
+	stored bool
 }
 
 // document is what messages call a kind of file.
@@ -188,6 +192,8 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		d.text(node, v, field, what)
 	case reflect.Int:
 		d.integer(node, v, field, what)
+	case reflect.Float64:
+		d.number(node, v, what)
 	case reflect.Bool:
 		d.truth(node, v, what)
 	}
@@ -201,6 +207,10 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		return
 	}
 	keys := keysOf(v.Type())
+	options, known := optionsOf(v), slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "-" })
+	for _, o := range optionsIn(v.Type()) {
+		known = append(known, o.Name)
+	}
 	seen := make(map[string]*yaml.Node)
 	misspelled := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -216,28 +226,38 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 			d.add(key.Line, key.Column, fmt.Sprintf("%s has a key that is %s", what, kindOf(key)), "")
 			continue
 		}
+		if r, old := renamedIn(v.Type(), key.Value); old {
+			if !d.stored {
+				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.mend(key, value))
+			}
+			key, value = r.today(key, value)
+		}
 		if first := seen[key.Value]; first != nil {
 			d.add(key.Line, key.Column, fmt.Sprintf("key %q is there twice", clip(key.Value)),
 				fmt.Sprintf("the first is at line %d, column %d", first.Line, first.Column))
 			continue
 		}
 		seen[key.Value] = key
-		index := indexOf(keys, key.Value)
-		if index < 0 {
-			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", clip(key.Value), what), instead(key.Value, keys))
-			misspelled[nearest(key.Value, keys)] = true
+		if !slices.Contains(known, key.Value) {
+			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", clip(key.Value), what), instead(key.Value, known))
+			misspelled[nearest(key.Value, known)] = true
 			continue
 		}
-		field := v.Type().Field(index)
 		name := key.Value
 		if what != d.top {
 			name += " of " + what
 		}
+		index := indexOf(keys, key.Value)
+		if index < 0 {
+			d.option(key, value, options, name)
+			continue
+		}
+		field := v.Type().Field(index)
 		d.keyAt[v.Field(index).Addr().Interface()] = key
 		d.value(value, v.Field(index), field, name)
 	}
 	for i, key := range keys {
-		if seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
+		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+exampleOf(key, v.Type().Field(i)))
 		}
 	}
@@ -308,6 +328,12 @@ func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructFie
 		return
 	}
 	text := node.Value
+	if r, old := renamedIn(v.Type(), text); old {
+		if !d.stored {
+			d.add(node.Line, node.Column, fmt.Sprintf("%s: %q is called %q now", what, r.old, r.new), "write "+r.new)
+		}
+		text = r.new
+	}
 	if choices := enumOf(field); len(choices) > 0 {
 		if indexOf(choices, text) < 0 {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s cannot be %q", what, clip(text)), instead(text, choices))
@@ -432,6 +458,18 @@ func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.Struct
 	v.SetInt(int64(n))
 }
 
+func (d *decoder) number(node *yaml.Node, v reflect.Value, what string) {
+	if !d.scalar(node, what) {
+		return
+	}
+	n, err := strconv.ParseFloat(node.Value, 64)
+	if err != nil || !isDecimal(node.Value) {
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a number", what, clip(node.Value)), "write a number")
+		return
+	}
+	v.SetFloat(n)
+}
+
 func (d *decoder) truth(node *yaml.Node, v reflect.Value, what string) {
 	if !d.scalar(node, what) {
 		return
@@ -511,7 +549,18 @@ func bound(field reflect.StructField, key string) int {
 	return 0
 }
 
-func enumOf(field reflect.StructField) []string { return tagValues(field, "enum") }
+// enumOf lists the only values of a field: those of its type, or of its tag.
+func enumOf(field reflect.StructField) []string {
+	if field.Type == reflect.TypeFor[KindText]() {
+		return kindNames()
+	}
+	if field.Type != nil {
+		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
+			return rule.Enum
+		}
+	}
+	return tagValues(field, "enum")
+}
 
 // tagValues lists what the field's jsonschema tag gives for a key.
 func tagValues(field reflect.StructField, key string) []string {

@@ -54,16 +54,16 @@ type FileEndpoint struct {
 	// Name of the endpoint.
 	Name NameText `json:"name" jsonschema:"example=vm1"`
 	// Metered rate of all that the endpoint sends; unmetered when left out.
-	Egress RateText `json:"egress,omitempty"`
+	EgressRate RateText `json:"egress_rate,omitempty"`
 	// Largest receive window that the endpoint advertises per flow; the
 	// kernel's own tuning when left out.
 	ReceiveWindow SizeText `json:"receive_window,omitempty"`
 	// Kernel name of the congestion control of the endpoint's flows, such as
 	// cubic or bbr; cubic in a lab and otherwise the host's own when left out.
 	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
-	// Whether the endpoint's interfaces are attached directly; false puts the
-	// host's software switch between them and the network. True when left out.
-	Accelerated bool `json:"accelerated,omitempty"`
+	// Whether the host's software switch stands between the endpoint's interfaces
+	// and the network; false when left out.
+	VSwitch bool `json:"vswitch,omitempty"`
 	// Number of interfaces over which its paths are spread; they share the
 	// egress. 1 when left out.
 	NICs int `json:"nics,omitempty" jsonschema:"minimum=1,maximum=8"`
@@ -75,23 +75,21 @@ type FilePath struct {
 	Name NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
-	// What traffic crosses, in order from the source; left out in a path that is
-	// the same as another.
+	// What traffic crosses, in order from the source; left out in a variant of
+	// another path.
 	Hops []FileHop `json:"hops,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// Name of the path whose addresses, hops and tunnel this one has too, but
-	// for the hops that are switched off.
-	SameAs NameText `json:"same_as,omitempty"`
-	// Names of the hops that are switched off on this path, which is the same as
-	// another: traffic passes them by.
-	Off []NameText `json:"off,omitempty" jsonschema:"minItems=1,maxItems=32"`
+	// for the hops that it bypasses.
+	VariantOf NameText `json:"variant_of,omitempty"`
+	// Names of the hops that this variant of another path bypasses.
+	Bypass []NameText `json:"bypass,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// How long after switching nothing is measured; 200ms when left out.
 	Settle TimeText `json:"settle,omitempty"`
 	// Encapsulation between the two endpoints, over all hops.
 	Tunnel *FileTunnel `json:"tunnel,omitempty"`
-	// Whether both endpoints are attached to this path directly; false puts a
-	// software switch between each of them and the path. What the endpoints say
-	// when left out.
-	Accelerated bool `json:"accelerated,omitempty"`
+	// Whether a software switch stands between each endpoint and this path. What
+	// the endpoints say when left out.
+	VSwitch bool `json:"vswitch,omitempty"`
 }
 
 // FileTunnel is an encapsulation between the two endpoints of a path.
@@ -107,181 +105,16 @@ type FileTunnel struct {
 	MTU SizeText `json:"mtu,omitempty"`
 }
 
-// FileHop is one element of a path. What it does to frames, it does in each
-// direction.
-type FileHop struct {
-	// A cable is a wire; every other hop forwards IP packets and acts on the
-	// link that leaves it towards the destination.
-	Type string `json:"type" jsonschema:"enum=cable,enum=router,enum=firewall,enum=idps,enum=nat,enum=loadbalancer,enum=gateway"`
-	// Name of the hop; every hop but a cable must have one.
-	Name NameText `json:"name,omitempty" jsonschema:"example=appliance"`
-	// One-way delay, up to 10s.
-	Delay TimeText `json:"delay,omitempty"`
-	// Standard deviation of a normal variation of the delay, at most the
-	// delay; frames keep their order.
-	Jitter TimeText `json:"jitter,omitempty"`
-	// Share of frames lost, up to 50%.
-	Loss FractionText `json:"loss,omitempty"`
-	// Share of frames sent twice, up to 50%.
-	Duplicate FractionText `json:"duplicate,omitempty"`
-	// Share of frames that overtake, up to 50%.
-	Reorder FractionText `json:"reorder,omitempty"`
-	// Rate in each direction, of a firewall that of each instance; unlimited
-	// when left out.
-	Rate RateText `json:"rate,omitempty"`
-	// Rate of each flow (addresses, protocol and ports) in each direction;
-	// unlimited when left out.
-	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
-	// MTU of the link; 1500B when left out.
-	MTU SizeText `json:"mtu,omitempty"`
-	// Whether the kernel's work in the hop is timed, which slows each packet by
-	// about 0.15 µs; false when left out.
-	AccountCPU bool `json:"account_cpu,omitempty"`
-	// Whether the hop never answers with ICMP, so that a trace shows a star;
-	// gateways never do. False when left out.
-	Silent bool `json:"silent,omitempty"`
-	// Whether the way back passes the hop by; false when left out.
-	OneWay bool `json:"one_way,omitempty"`
-	// Rules of a firewall that every new flow is held against before the one
-	// that accepts it; 100 when left out.
-	Rules int `json:"rules,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Instances of a firewall among which flows are spread; 1 when left out.
-	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=64"`
-	// Instances that a firewall gets in the middle of a trial.
-	ScaleOut *FileScaleOut `json:"scale_out,omitempty"`
-	// What an idps does with a flow that matches a rule: nothing (off), log it
-	// (alert), or drop and reset it (deny); alert when left out.
-	Mode string `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny"`
-	// Rate in each direction of an idps while it inspects, on top of what
-	// inspecting takes here; unlimited when left out.
-	InspectRate RateText `json:"inspect_rate,omitempty"`
-	// File of an idps's rules in Suricata's format, relative to the experiment
-	// file; the built-in rules when left out.
-	RuleFile LineText `json:"rule_file,omitempty"`
-	// Which addresses a nat translates: source, destination, or both; source
-	// when left out.
-	Translate string `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both"`
-	// Silent hops of the provider, of which the nat is the last; none when left out.
-	SilentHops int `json:"silent_hops,omitempty" jsonschema:"minimum=1,maximum=30"`
-	// Back ends of a loadbalancer, each of which is a destination; 2 when left
-	// out.
-	Backends int `json:"backends,omitempty" jsonschema:"minimum=1,maximum=16"`
-	// Flows that a gateway carries at a time; unlimited when left out.
-	FlowLimit int `json:"flow_limit,omitempty" jsonschema:"minimum=1,maximum=10000000"`
-}
-
-// FileScaleOut is how a firewall grows in the middle of a trial. Flows that
-// exist stay where they are, new ones are spread among all instances.
-type FileScaleOut struct {
-	// When, from the start of each trial's traffic.
-	At TimeText `json:"at"`
-	// Instances from then on.
-	Instances int `json:"instances" jsonschema:"minimum=2,maximum=64"`
-}
-
 // FileTest is a measurement that every path gets in every block.
 type FileTest struct {
 	// Name of the test.
 	Name NameText `json:"name" jsonschema:"example=flows-1"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
-	// What it measures: tcp is throughput, udp datagram throughput and loss,
-	// pps small packets per second, rr request/response latency, crr new
-	// connections per second, load latency on an idle and on a full path, ftp
-	// the transfer of a file, mtu the largest packet, ping ICMP echo, trace the
-	// hops of the path.
-	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=pps,enum=rr,enum=crr,enum=load,enum=ftp,enum=mtu,enum=ping,enum=trace"`
-	// Whose protocol the ends of tcp and udp speak: hopbench's own when left
-	// out, or iperf3's.
-	Tool string `json:"tool,omitempty" jsonschema:"enum=iperf3-wire"`
-	// Measured time; 10s when left out for tcp, udp, pps and load (under the
-	// load), 1s for rr and crr.
-	Duration TimeText `json:"duration,omitempty"`
-	// Longest discarded start of tcp and load (2s when left out), discarded
-	// start of udp and pps (200ms), rr and crr (100ms); it comes before the
-	// duration.
-	MaxWarmup TimeText `json:"max_warmup,omitempty"`
-	// How long load takes the latency of the idle path first; 1s when left out.
-	Idle TimeText `json:"idle,omitempty"`
-	// Parallel connections of tcp and load (each way when both send), UDP
-	// flows of udp and pps (at most 1024), connections in progress at a time of
-	// crr, segments of the file that ftp receives (at most 256); 1 when left
-	// out, 8 for load.
-	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
-	// Who sends in tcp, udp, pps, load and ftp, seen from the source: send (when
-	// left out, but for ftp), receive (when left out for ftp), or both, which
-	// udp, pps and ftp cannot.
-	Direction string `json:"direction,omitempty" jsonschema:"enum=send,enum=receive,enum=both"`
-	// Size of the file of ftp; 1GB when left out.
-	File SizeText `json:"file,omitempty"`
-	// Send buffer of each socket; the kernel's own tuning when left out (for
-	// UDP, the largest allowed).
-	SendBuffer SizeText `json:"send_buffer,omitempty"`
-	// Receive buffer of each socket; the kernel's own tuning when left out (for
-	// UDP, the largest allowed).
-	ReceiveBuffer SizeText `json:"receive_buffer,omitempty"`
-	// Largest TCP segment of both ends; what the path gives when left out.
-	MSS SizeText `json:"mss,omitempty"`
-	// Rate at which the kernel paces each TCP flow; not paced when left out.
-	Pacing RateText `json:"pacing,omitempty"`
-	// How the sender hands bytes to the kernel: copy is send(2), with zerocopy it
-	// refers to them (splice(2), sendfile(2)); whichever is faster when left out.
-	SendMethod string `json:"send_method,omitempty" jsonschema:"enum=copy,enum=zerocopy"`
-	// Whether the receiver copies the payload to user space, as an application
-	// would; false when left out.
-	CopyPayload bool `json:"copy_payload,omitempty"`
-	// Whether to use Multipath TCP where both kernels have it; false when left
-	// out.
-	MPTCP bool `json:"mptcp,omitempty"`
-	// Differentiated services code point of the packets of both ends; 0 when
-	// left out.
-	DSCP int `json:"dscp,omitempty" jsonschema:"minimum=0,maximum=63"`
-	// Source port of the first flow, each further flow takes the next; the
-	// kernel's choice when left out.
-	SourcePort int `json:"source_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
-	// Rate of the UDP payload of all flows together; as fast as the sender can
-	// when left out.
-	Rate RateText `json:"rate,omitempty"`
-	// UDP payload of a packet; what fits the path for udp, 64B for pps when
-	// left out.
-	Packet SizeText `json:"packet,omitempty"`
-	// Whether large UDP buffers are cut into packets by the kernel or the
-	// network interface; on where there is such an offload when left out.
-	GSO string `json:"gso,omitempty" jsonschema:"enum=on,enum=off"`
-	// Whether the receiving kernel joins UDP packets; on where there is such an
-	// offload when left out.
-	GRO string `json:"gro,omitempty" jsonschema:"enum=on,enum=off"`
-	// Largest loss that counts as none: searches for the highest rate that
-	// loses no larger share.
-	LossBound FractionText `json:"loss_bound,omitempty"`
-	// Transport of rr (tcp, udp; tcp when left out), of load's requests (tcp,
-	// udp; udp when left out) and of trace's probes (tcp, udp, icmp; tcp when
-	// left out).
-	Protocol string `json:"protocol,omitempty" jsonschema:"enum=tcp,enum=udp,enum=icmp"`
-	// Size of the request of rr and crr (1B when left out) and load (64B).
-	Request SizeText `json:"request,omitempty"`
-	// Size of the response of rr and crr (1B when left out) and load (64B).
-	Response SizeText `json:"response,omitempty"`
-	// Requests that leave at their intended times, whether or not answers
-	// came; rr sends the next when an answer came, and load 500 a second, when
-	// left out.
-	RequestsPerSecond int `json:"requests_per_second,omitempty" jsonschema:"minimum=1,maximum=10000000"`
-	// Requests of rr without an answer at a time; 1 when left out.
-	InFlight int `json:"in_flight,omitempty" jsonschema:"minimum=1,maximum=4096"`
-	// Whether both ends of rr poll instead of sleeping until a message comes;
-	// false when left out.
-	Spin bool `json:"spin,omitempty"`
-	// Echo requests of ping; 20 when left out.
-	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Time from one echo request of ping to the next; 1s when left out.
-	Interval TimeText `json:"interval,omitempty"`
-	// ICMP payload of ping; 56B when left out.
-	Payload SizeText `json:"payload,omitempty"`
-	// Hops after which trace gives up; 30 when left out.
-	MaxHops int `json:"max_hops,omitempty" jsonschema:"minimum=1,maximum=64"`
-	// How long one answer is waited for: 1s when left out for ping and trace,
-	// 200ms for mtu; for rr over UDP too.
-	Timeout TimeText `json:"timeout,omitempty"`
+	// What it measures.
+	Kind KindText `json:"kind"`
+	// Options that the kind takes, by package kind's table.
+	Options Options `json:"-"`
 	// What differs when the run is asked for the published durations.
 	Full *FileLength `json:"full,omitempty"`
 	// What differs when the run is asked to be quick; 500 ms of measured time at
@@ -291,18 +124,8 @@ type FileTest struct {
 
 // FileLength is what differs in a test at another length.
 type FileLength struct {
-	// Measured time.
-	Duration TimeText `json:"duration,omitempty"`
-	// Discarded start.
-	MaxWarmup TimeText `json:"max_warmup,omitempty"`
-	// Time of load before the load.
-	Idle TimeText `json:"idle,omitempty"`
-	// Echo requests of ping.
-	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Time from one echo request of ping to the next.
-	Interval TimeText `json:"interval,omitempty"`
-	// Size of the file of ftp.
-	File SizeText `json:"file,omitempty"`
+	// Those options that make a test longer or shorter.
+	Options Options `json:"-"`
 }
 
 // FilePublished are figures to hold the measurement against.
@@ -337,6 +160,8 @@ type FileFigure struct {
 
 // The kinds of text in an experiment file.
 type (
+	// KindText names a kind of test.
+	KindText string
 	// NameText names something: lower-case letters, digits and hyphens.
 	NameText string
 	// AlgorithmText is the kernel's name of a congestion control.
@@ -381,12 +206,15 @@ type TextRule struct {
 	Example   string
 	// Number says that a plain YAML number is fine too.
 	Number bool
+	// Enum lists the only values, empty for any.
+	Enum []string
 }
 
 // TextRules gives the rule of every kind of text.
 func TextRules() map[reflect.Type]TextRule {
 	const number = `[0-9]+(\.[0-9]+)?`
 	return map[reflect.Type]TextRule{
+		reflect.TypeFor[HopType]():       {Enum: hopTypeNames()},
 		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName},
 		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
 		reflect.TypeFor[LineText]():      {MaxLength: maxLine},

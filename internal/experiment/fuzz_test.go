@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/kind"
 )
 
 // FuzzLoad: whatever the bytes, loading ends with an experiment that can be
@@ -86,6 +87,9 @@ func checkAccepted(t *testing.T, e *Experiment) {
 				t.Fatalf("planned %+v", trial)
 			}
 			ids[trial.ID] = true
+			if err := kind.Check(trial.Spec).Err(); err != nil {
+				t.Fatalf("%s is planned, and cannot be done: %v", trial.ID, err)
+			}
 		}
 		if plan.ExpectedDuration() <= 0 {
 			t.Errorf("the plan takes %v", plan.ExpectedDuration())
@@ -102,7 +106,7 @@ func TestGoodFiles(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no good files: %v", err)
 	}
-	for _, file := range files {
+	for _, file := range append(files, "../../bench/idps.yaml") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 // backendRole is a program in a node: "greet ADDRESS NAME" answers every
@@ -151,11 +153,11 @@ func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
 // again; connections to the others are not touched.
 func TestBackendsAreChecked(t *testing.T) {
 	const port = 4321
-	topology, paths, err := FromExperiment(parallelHops())
+	built, paths, err := FromExperiment(labtest.ParallelHops())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	self, path := readableSelf(t), paths[1]
 	front := netip.AddrPortFrom(path.Destination, port).String()
 	greeter := func(i int) *started {

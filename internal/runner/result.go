@@ -10,19 +10,23 @@ import (
 	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/profile"
 	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // Prepare reads the experiment of a run's head with its overrides, and plans
 // it at its scale: the same head always gives the same plan. The experiment
 // itself is returned as published, not scaled.
 func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
+	return prepare(head, experiment.Load)
+}
+
+func prepare(head store.Head, load func(file string, text []byte) (*experiment.Experiment, error)) (*experiment.Experiment, experiment.Plan, error) {
 	if head.Test != nil {
 		return nil, experiment.Plan{}, errors.New("this is a run of hopbench test, which cannot be resumed; repeat it with the command in its report")
 	}
-	e, err := experiment.Load(head.File, []byte(head.Experiment))
+	e, err := load(head.File, []byte(head.Experiment))
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
@@ -50,7 +54,7 @@ func subjectOf(head store.Head) (subject, error) {
 			command: t.Command, planned: head.Planned, paths: []measurement.PathInfo{t.Path}, tests: t.Tests, options: stats.DefaultOptions(),
 		}, nil
 	}
-	e, plan, err := Prepare(head)
+	e, plan, err := prepare(head, experiment.LoadStored)
 	if err != nil {
 		return subject{}, fmt.Errorf("read the run's experiment: %w", err)
 	}
@@ -94,17 +98,17 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 	r.Notes = append(r.Notes, a.Notes...)
 	r.Held = stats.HoldPublished(r, r.Experiment.Published)
 	if t := head.Test; t != nil && t.Profile {
-		r.RFC6349 = profile.Ratings(t.BottleneckBitsPerSecond, steps(r))
+		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
 	}
 	return r, nil
 }
 
 // steps are the tests of a profile with the trials of its first block.
-func steps(r *measurement.Result) (out []profile.Step) {
+func steps(r *measurement.Result) (out []survey.Step) {
 	for _, test := range r.Tests {
 		i := slices.IndexFunc(r.Trials, func(t measurement.Trial) bool { return t.Test == test.Name && t.Block == 1 })
 		if i >= 0 {
-			out = append(out, profile.Step{Test: test, Trial: r.Trials[i]})
+			out = append(out, survey.Step{Test: test, Trial: r.Trials[i]})
 		}
 	}
 	return out

@@ -85,7 +85,7 @@ func (l *Lab) connect(ctx context.Context) error {
 	}
 	l.token = hex.EncodeToString(secret)
 	for _, p := range l.order {
-		if p.SameAs != "" {
+		if p.VariantOf != "" {
 			continue // it has the addresses of that path
 		}
 		for k := range max(len(p.Pairs), 1) {
@@ -198,7 +198,7 @@ func (l *Lab) laid(name string) (lab.Path, error) {
 }
 
 // nodesOf is the path whose nodes p has.
-func nodesOf(p lab.Path) string { return cmp.Or(p.SameAs, p.Name) }
+func nodesOf(p lab.Path) string { return cmp.Or(p.VariantOf, p.Name) }
 
 // Err says which of the lab's processes died, if one did.
 func (l *Lab) Err() error {

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -58,9 +57,9 @@ func settleTime(e *experiment.Experiment, path string) time.Duration {
 	var longest time.Duration
 	for _, p := range e.Paths {
 		switch {
-		case p.Name == path && p.SameAs != "":
+		case p.Name == path && p.VariantOf != "":
 			return p.Settle
-		case p.SameAs == path:
+		case p.VariantOf == path:
 			longest = max(longest, p.Settle)
 		}
 	}
@@ -84,10 +83,10 @@ func limits(e *experiment.Experiment, path string) testbed.Limits {
 		}
 		backends := 1
 		for _, h := range p.Hops {
-			if h.Name != "" && slices.Contains(p.Off, h.Name) && h.Type != experiment.IDPS {
-				continue // passed by
+			if p.Bypasses(h) {
+				continue
 			}
-			if h.Type == experiment.LoadBalancer {
+			if h.Backends > 0 {
 				// Each has an egress of its own, and from here on links may be
 				// each one's own, too.
 				backends = h.Parallel()
