@@ -80,8 +80,8 @@ destination: destination
 baseline: one
 blocks: 2
 paths:
-  - {name: one, hops: [{type: cable}]}
-  - {name: other, hops: [{type: cable}]}
+  - {name: one, hops: [{type: link}]}
+  - {name: other, hops: [{type: link}]}
 tests:
   - {name: latency, kind: rr, duration: 100ms, max_warmup: 10ms}
   - {name: flows, kind: tcp, flows: 2, duration: 200ms, max_warmup: 50ms}
