@@ -30,6 +30,7 @@ const (
 	MaxBytes = 65507 // the largest UDP payload over IPv4
 )
 
+// PutHeader writes the cookie and the kind of a packet.
 func PutHeader(b, cookie []byte, kind byte) {
 	copy(b[:protocol.CookieBytes], cookie)
 	b[KindOffset] = kind

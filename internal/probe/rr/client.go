@@ -22,6 +22,7 @@ import (
 // defaultTimeout of a UDP request that the spec does not bound.
 const defaultTimeout = 500 * time.Millisecond
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	testID, err := session.NewID()
 	if err != nil {

@@ -28,6 +28,7 @@ type server struct {
 // firstRequest gets the address from which the first request over UDP came.
 type firstRequest chan netip.AddrPort
 
+// Begin keeps where the requests over UDP come from.
 func (s *server) Begin(t *session.Test) (end func() error) {
 	t.State = make(firstRequest, 1)
 	return func() error { return nil }

@@ -56,6 +56,7 @@ func (w *ControlConn) LockThread() (unlock func()) {
 	return sockets.Lock()
 }
 
+// Late says that the deadline has passed.
 func (w *ControlConn) Late() bool { return time.Now().After(w.Deadline) }
 
 // Until moves the deadline.
@@ -96,6 +97,7 @@ func (w *ControlConn) Read(p []byte) (int, error) {
 // Write writes all of p, until the deadline.
 func (w *ControlConn) Write(p []byte) (int, error) { return w.WriteAll(p, w.Conn.Write) }
 
+// WriteAll writes all of p by a method of the connection, until the deadline.
 func (w *ControlConn) WriteAll(p []byte, write func([]byte) (int, error)) (int, error) {
 	done := 0
 	for done < len(p) {

@@ -12,14 +12,16 @@ import (
 
 // Test is what the connections of one test share at the server.
 type Test struct {
-	ID     string
+	ID string
+	// Client is where its connections come from.
 	Client netip.Addr
 	Spec   measurement.Spec
 	// Cookie is what its packets and transactions are known by.
 	Cookie [protocol.CookieBytes]byte
 	// Threaded says that its flows may have a thread each.
 	Threaded bool
-	Meter    *meter
+	// Meter counts the bytes that it moves.
+	Meter *Meter
 	// State is what its kind of test keeps.
 	State any
 	// sampled says that one of its connections samples the host.
@@ -29,12 +31,13 @@ type Test struct {
 // Flow is one connection of a test at the server.
 type Flow struct {
 	protocol.Open
+	// Number is its place among the connections of the test.
 	Number int
 	Test   *Test
 }
 
 // Sends says whether the server's end sends on this connection.
-func (o *Flow) Sends() bool { return !ClientSends(o.Spec, o.Number) }
+func (f *Flow) Sends() bool { return !ClientSends(f.Spec, f.Number) }
 
 // HostSeries samples the host for the one connection of a test that is asked to.
 type HostSeries struct {
@@ -44,13 +47,14 @@ type HostSeries struct {
 
 // SampleHost begins to sample the host if this connection is asked to: one of a test
 // does at a time, whatever its client asks.
-func (o *Flow) SampleHost(start time.Time) HostSeries {
-	if !o.HostSeries || !o.Test.sampled.CompareAndSwap(false, true) {
+func (f *Flow) SampleHost(start time.Time) HostSeries {
+	if !f.HostSeries || !f.Test.sampled.CompareAndSwap(false, true) {
 		return HostSeries{}
 	}
-	return HostSeries{host.StartSampler(start), func() { o.Test.sampled.Store(false) }}
+	return HostSeries{host.StartSampler(start), func() { f.Test.sampled.Store(false) }}
 }
 
+// End lets another connection of the test sample the host.
 func (h HostSeries) End() {
 	if h.Sampler != nil {
 		h.Sampler.End()
@@ -58,6 +62,7 @@ func (h HostSeries) End() {
 	}
 }
 
+// Result is what was sampled, nil if this connection does not.
 func (h HostSeries) Result() *protocol.HostSeries {
 	if h.Sampler == nil {
 		return nil

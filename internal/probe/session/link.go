@@ -64,6 +64,7 @@ func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, 
 	return l, nil
 }
 
+// IgnoreClosed is err unless that says that something was closed already.
 func IgnoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil

@@ -48,6 +48,7 @@ type test struct {
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
 	if !session.SharesPoller(req.Spec) {
 		// Both ends know it from the spec.

@@ -39,6 +39,7 @@ type test struct {
 	facts []string
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.LossBound > 0 {
 		return searchLoss(ctx, req, progress)
