@@ -41,13 +41,13 @@ func checkSpec(s measurement.Spec) error {
 		c.between("requests in flight", float64(s.InFlight), 1, session.MaxInFlight)
 	case measurement.CRR:
 		c.times(0.001)
-		c.between("connections at a time", float64(s.Flows), 1, session.MaxFlows)
+		c.between("connections at a time", float64(s.Flows), 1, MaxFlows)
 		c.between("request in bytes", float64(s.RequestBytes), 1, session.MaxMessageBytes)
 		c.between("response in bytes", float64(s.ResponseBytes), 1, session.MaxMessageBytes)
 	case measurement.Load:
 		c.stream()
 		c.oneOf("direction", string(s.Direction), "send", "receive", "both")
-		c.between("idle time in seconds", float64(s.IdleDuration), 0.01, session.MaxDuration.Seconds())
+		c.between("idle time in seconds", float64(s.IdleDuration), 0.01, MaxDuration.Seconds())
 		c.exchange()
 	case measurement.FTP:
 		c.transfer()
@@ -112,8 +112,8 @@ func (c *specCheck) common() {
 }
 
 func (c *specCheck) times(shortest float64) {
-	c.between("duration in seconds", float64(c.spec.Duration), shortest, session.MaxDuration.Seconds())
-	c.between("warm-up in seconds", float64(c.spec.MaxWarmup), 0, session.MaxDuration.Seconds())
+	c.between("duration in seconds", float64(c.spec.Duration), shortest, MaxDuration.Seconds())
+	c.between("warm-up in seconds", float64(c.spec.MaxWarmup), 0, MaxDuration.Seconds())
 }
 
 func (c *specCheck) buffers() {
@@ -127,7 +127,7 @@ func (c *specCheck) stream() {
 	s := c.spec
 	c.times(session.MinBinWidth.Seconds())
 	c.buffers()
-	c.between("number of flows", float64(s.Flows), 1, session.MaxFlows)
+	c.between("number of flows", float64(s.Flows), 1, MaxFlows)
 	c.between("pacing in bits per second", s.PacingBitsPerSecond, 0, maxRate)
 	if s.MSSBytes != 0 {
 		c.between("MSS in bytes", float64(s.MSSBytes), 88, 32767) // TCP_MIN_MSS, MAX_TCP_WINDOW of Linux

@@ -132,20 +132,20 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 // others are doing. Its error is ready to be sent.
 func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := checkSpec(spec); err != nil {
-		return session.Refusal(session.Protocol, "%v", err)
+		return session.Refusal(Protocol, "%v", err)
 	}
 	kind := kinds[spec.Kind]
 	if spec.Tool != measurement.Native || kind.NewServer == nil {
-		return session.Refusal(session.Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
+		return session.Refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
-		return session.Refusal(session.Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
+		return session.Refusal(Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
 	}
 	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= session.Connections(spec) {
-		return session.Refusal(session.Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
+		return session.Refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
 	if asked, limit := kind.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
-		return session.Refusal(session.Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
+		return session.Refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	err = session.OnFreshStack(func() error {
 		ready.ReceivedTTL, w.UntilStart = conn.ReceivedTTL(), session.ConnectTime(t.Spec)
 		if err := conn.SetOptions(session.OptionsOf(t.Spec, open.Sends())); err != nil {
-			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
 		}
 		w.OnHosts(t.Spec, open.Sends(), open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()

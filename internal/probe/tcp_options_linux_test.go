@@ -45,7 +45,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 			t.Run(c.name+" "+string(direction), func(t *testing.T) {
 				spec := c.spec
 				spec.Kind, spec.Direction, spec.Duration, spec.MaxWarmup = measurement.TCP, direction, 0.1, 0.05
-				out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+				out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -135,7 +135,7 @@ func congestionBeatsRoute(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
 		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
-		got, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 	} {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			c.spec.Kind, c.spec.Direction, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, direction, 0.05, 0.01
-			out, err := Run(testContext(t), session.Request{Spec: c.spec, Target: target}, nil)
+			out, err := Run(testContext(t), Request{Spec: c.spec, Target: target}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,15 +178,15 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		spec       measurement.Spec
-		reason     session.Reason
+		reason     Reason
 	}{
-		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, session.Failed},
-		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, session.Unsupported},
-		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, session.Unsupported},
+		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Failed},
+		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, Unsupported},
+		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, Unsupported},
 	} {
 		c.spec.Kind, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, 0.05, 0.01
-		_, err := Run(testContext(t), session.Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
+		_, err := Run(testContext(t), Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want reason %s and %q", c.name, err, c.reason, c.says)
 		}
 	}
@@ -202,7 +202,7 @@ func TestOptionsOverIPv6(t *testing.T) {
 		{Direction: measurement.Send, Flows: 70, DSCP: 10},
 	} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestMultipath(t *testing.T) {
 		}
 		target := serveListener(t, ServerOptions{}, ln)
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-			out, err := Run(testContext(t), session.Request{Target: target, Spec: measurement.Spec{
+			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, MPTCP: true, Direction: direction, Duration: 0.1, MaxWarmup: 0.05,
 			}}, nil)
 			if err != nil {
