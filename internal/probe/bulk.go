@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -170,7 +169,10 @@ func effectOf(conn *sockets.Conn) map[string]string {
 
 func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 	e := effectOf(r.Conn)
-	e["receive_method"], e["receive_wait"] = r.method(), r.ReceiveWait()
+	e["receive_method"], e["receive_wait"] = r.method(), measurement.WaitBlocking
+	if r.Attached() {
+		e["receive_wait"] = measurement.WaitPoller
+	}
 	setBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
 	if spec.WindowBytes > 0 {
 		setBytes(e, "window_clamp_bytes", r.WindowClamp())
@@ -185,16 +187,16 @@ func senderFacts(s *sender, spec measurement.Spec) []string {
 
 func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 	e := effectOf(s.Conn)
-	e["send_method"] = s.payload.Method()
+	e["send_method"] = measurement.SentCopy
+	if s.payload.Spliced() {
+		e["send_method"] = measurement.SentSplice
+	}
 	setBytes(e, "send_page_bytes", s.payload.PageBytes())
 	if cc := s.CongestionControl(); cc != "" {
 		e["congestion_control"] = cc
 	}
 	setBytes(e, "send_buffer_bytes", s.SendBuffer())
 	setBytes(e, "mss_bytes", s.MSS())
-	if s.behind && !s.Attached() { // a server may have had no thread for it
-		e["send_nice"] = strconv.Itoa(sockets.SendersNice)
-	}
 	if spec.MPTCP {
 		e["transport"] = "tcp"
 		if s.MultipathTCP() {

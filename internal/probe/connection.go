@@ -207,7 +207,6 @@ func (s *Server) serveTest(open *opened) (err error) {
 	err = aside(func() (err error) {
 		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(open.Spec)
 		sends, err = open.prepare(conn, s.opts.MaxRateBitsPerSecond)
-		w.onHosts(open.Spec, sends, open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
 		return err
 	})
@@ -224,6 +223,11 @@ func (s *Server) serveTest(open *opened) (err error) {
 func (s *Server) join(open *opened) (*protocol.Ready, error) {
 	c := open.conn
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	p, err := placeEnds(open.Open)
+	if err != nil {
+		return nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+	}
+	open.cpus = p.destination
 	t, err := s.enter(c.guard, open.id, client.Addr(), open.Spec)
 	if err != nil {
 		return nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
@@ -231,7 +235,8 @@ func (s *Server) join(open *opened) (*protocol.Ready, error) {
 	open.session = t
 	return &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: hostID(open.Spec), Cookie: t.cookie[:],
+		Server: unmapped(c.LocalAddr()), Cookie: t.cookie[:],
+		Placement: p.name, CPUs: p.source,
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
 	}, nil
 }
@@ -259,6 +264,7 @@ type opened struct {
 	id      protocol.Identity
 	conn    *connection
 	session *session
+	cpus    []int // that the threads of this end keep to; nil for all
 }
 
 // takeThread gives the calling goroutine, which is about to transfer on a
@@ -274,12 +280,7 @@ func takeThread(w *wire, o *opened) (release func(), err error) {
 	case sharesPoller(o.Spec), !o.session.threaded:
 		return release, nil
 	}
-	unlock := w.lock()
-	drop := func() {}
-	if err = w.Detach(); err == nil && holdsProcessor(o.Spec) {
-		drop = w.HoldProcessor(w.beside)
-	}
-	return func() { drop(); unlock() }, err
+	return sockets.Lock(), w.Detach()
 }
 
 func unmapped(a net.Addr) string {

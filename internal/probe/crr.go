@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -22,7 +24,7 @@ const (
 	// threadCallers is up to how many connections at a time have a thread each.
 	// More share the runtime's poller: on 2 processors, 1000 threads made half as
 	// many connections a second as 1100 goroutines, some of them after 1.6 s.
-	threadCallers = 512
+	threadCallers = measurement.MaxThreadedConnections
 	// transactionTimeout is how long one transaction may take.
 	transactionTimeout = 5 * time.Second
 	// scarce is how long a caller rests when this host is out of ports or
@@ -50,6 +52,7 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 		t.threads, giveBack = takeThreads(req.Spec.Flows)
 		defer giveBack()
 	}
+	req.placed = t.threads && req.Spec.Placed()
 	if t.controls, err = connectControls(ctx, req, session); err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -62,6 +65,9 @@ func runCRR(ctx context.Context, req Request, progress func(measurement.Progress
 			c.conn.Interrupt()
 		}
 	})()
+	if t.ends, err = placedBy(req.Spec, t.controls[0].ready); err != nil {
+		return measurement.Outcome{}, failure("read where the ends run", err)
+	}
 	ttl := startTTLProbe(ctx, req, t.controls[0].ready)
 	defer ttl.end()
 	localTTL := ttl.result() // before the loop, which nothing should disturb
@@ -76,6 +82,7 @@ type crrTest struct {
 	req      Request
 	controls []*crrControl // at least one
 	threads  bool          // each caller has one of its own
+	ends     placement
 	start    time.Time
 	stop     atomic.Bool
 	halt     func() // sets stop, and ends what is being dialled
@@ -120,20 +127,23 @@ func (t *crrTest) run(dialing context.Context, progress func(measurement.Progres
 			}
 		}
 	})
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	for _, c := range callers {
 		c.start = t.start
-		wg.Go(func() {
+		group.Go(func() error {
 			if t.threads {
 				defer sockets.Lock()()
 			}
-			c.run()
+			return pinned(t.ends.source, c.run)
 		})
 	}
-	wg.Wait()
+	err := group.Wait()
 	watch.end()
 	signs.end()
 	t.host = host.result()
+	if err != nil {
+		return failure("place the source's threads", err)
+	}
 	for _, c := range t.controls {
 		if err := c.end(time.Now().Add(grace)); err != nil {
 			return err
@@ -168,8 +178,8 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 			"connections_per_second":   float64(n) / float64(spec.Duration),
 			"failed_connections_count": float64(y.failed),
 		},
-		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": scheduling(t.threads)},
-		Facts:     slices.Concat(server.report.Facts, t.backends()),
+		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": scheduling(t.threads), "placement": t.ends.name, "source_wait": t.wait()},
+		Facts:     slices.Concat(t.ends.facts(spec), server.report.Facts, t.backends()),
 	}
 	addPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
 	addPercentiles(out.Metrics, "transaction", whole, 50, 99)
@@ -181,6 +191,14 @@ func (t *crrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	out.Source = endOf(t.host, from, from+float64(spec.Duration), localTTL)
 	out.Destination = endOf(server.report.Host, from, from+float64(spec.Duration), server.ready.ReceivedTTL)
 	return out, nil
+}
+
+// wait is how this end waits for responses.
+func (t *crrTest) wait() string {
+	if t.threads {
+		return measurement.WaitBlocking
+	}
+	return measurement.WaitPoller
 }
 
 // addPercentiles adds those that the distribution supports.
@@ -197,8 +215,6 @@ func addPercentiles(m measurement.Metrics, name string, d measurement.Distributi
 type connector interface {
 	io.ReadWriteCloser
 	Connect() error
-	// Follow takes the thread, now and then, to where the packets come in.
-	Follow(f *sockets.Follower)
 }
 
 // caller does one transaction after the other.
@@ -208,7 +224,6 @@ type caller struct {
 	start                time.Time
 	warmup, end          time.Duration
 	stop                 *atomic.Bool
-	alone                bool // there is no other caller
 	request, in          []byte
 	response             int
 	connected, responded time.Duration // since START, of the transaction in progress
@@ -229,7 +244,7 @@ func (t *crrTest) newCaller(ctx context.Context) (*caller, error) {
 		}
 	}
 	c := &caller{
-		connector: connector, tally: &t.tally, stop: &t.stop, alone: spec.Flows == 1,
+		connector: connector, tally: &t.tally, stop: &t.stop,
 		warmup:   spec.MaxWarmup.Duration(),
 		end:      (spec.MaxWarmup + spec.Duration).Duration(),
 		request:  make([]byte, protocol.TransactionBytes+spec.RequestBytes),
@@ -241,19 +256,14 @@ func (t *crrTest) newCaller(ctx context.Context) (*caller, error) {
 }
 
 // run does transactions until the end.
-func (c *caller) run() {
-	follower := sockets.NewFollower(followAtClient)
-	defer follower.Release()
+func (c *caller) run() error {
 	for !c.stop.Load() {
 		began := time.Since(c.start)
 		if began >= c.end {
-			return
+			break
 		}
 		c.deadline = began + transactionTimeout
 		err := c.dialogue()
-		if c.alone && err == nil {
-			c.Follow(follower)
-		}
 		err = errors.Join(err, c.Close())
 		closed := time.Since(c.start)
 		c.count(began, closed, err)
@@ -261,6 +271,7 @@ func (c *caller) run() {
 			time.Sleep(scarce)
 		}
 	}
+	return nil
 }
 
 // dialogue makes one connection, sends the request, and reads the response and

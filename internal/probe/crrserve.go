@@ -25,6 +25,10 @@ func (s *Server) serveCRR(w *wire, open *opened, ready *protocol.Ready) error {
 		return err
 	}
 	w.until(start.Add(planned(open.Spec) + grace))
+	if open.cpus != nil {
+		s.answerCPUs.Store(&open.cpus)
+		defer s.answerCPUs.CompareAndSwap(&open.cpus, nil)
+	}
 	host := s.startHost(open, start)
 	defer host.end()
 	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
@@ -77,8 +81,8 @@ func (s *Server) serveTransaction(c *connection) error {
 const (
 	// inlineRequest and inlineResponse are the largest that the accepting
 	// thread takes and sends without any danger of having to wait.
-	inlineRequest  = 4 << 10
-	inlineResponse = 4 << 10
+	inlineRequest  = measurement.MaxAnsweredAtOnce
+	inlineResponse = measurement.MaxAnsweredAtOnce
 )
 
 // answering returns a listener in place of ln, which it takes over or closes:
@@ -116,9 +120,17 @@ func (a *answerer) Accept() (net.Conn, error) {
 	defer a.accepting.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	follower := sockets.NewFollower(followAtServer)
-	defer follower.Release()
+	var cpus *[]int // that this thread keeps to
+	unpin := func() {}
+	defer func() { unpin() }()
 	for {
+		// After the last test the thread may keep to its CPUs until the next connection:
+		// accept(2) of an MPTCP socket, which Go's listeners are, has no timeout.
+		expected := a.s.transacting.Load() > 0
+		if now := a.s.answerCPUs.Load(); now != cpus {
+			unpin()
+			unpin, cpus = a.keepTo(now), now
+		}
 		if a.anyWaiting {
 			c, err := a.waiting.Conn()
 			if sockets.OutOfDescriptors(err) && !a.s.isClosing() {
@@ -132,7 +144,6 @@ func (a *answerer) Accept() (net.Conn, error) {
 			// It concerns this one client, who may be gone already.
 			a.s.log.Info("connection lost on being accepted", "client", a.waiting.From, "error", err)
 		}
-		expected := a.s.transacting.Load() > 0
 		a.Expect(expected)
 		incoming, err := a.Acceptor.Accept()
 		switch {
@@ -141,11 +152,24 @@ func (a *answerer) Accept() (net.Conn, error) {
 			return nil, errors.Join(err, a.Acceptor.Close())
 		case err != nil:
 			return nil, err
-		case expected && a.answer(incoming, follower):
+		case expected && a.answer(incoming):
 		default:
 			a.waiting, a.anyWaiting = incoming, true
 		}
 	}
+}
+
+// keepTo keeps the calling thread to some CPUs, nil for all.
+func (a *answerer) keepTo(cpus *[]int) (unpin func()) {
+	if cpus == nil {
+		return func() {}
+	}
+	unpin, err := sockets.Pin(*cpus)
+	if err != nil { // they have gone since the test began
+		a.s.log.Warn("keep the thread that answers transactions on its CPUs", "cpus", *cpus, "error", err)
+		return func() {}
+	}
+	return unpin
 }
 
 // Close makes Accept, which closes the socket, return; without one in progress
@@ -160,7 +184,7 @@ func (a *answerer) Close() error {
 }
 
 // answer says whether it has answered a connection or closed it.
-func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool {
+func (a *answerer) answer(in sockets.Incoming) bool {
 	n := in.Peek(a.in)
 	cookie, ok := protocol.ParseTransaction(a.in[:n])
 	if !ok {
@@ -174,9 +198,6 @@ func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool 
 	request := protocol.TransactionBytes + t.spec.RequestBytes
 	if n < request || t.spec.ResponseBytes > len(a.out) {
 		return false
-	}
-	if t.spec.Flows == 1 {
-		follower.Accepted(in)
 	}
 	if in.Answer(a.in[:request], a.out[:t.spec.ResponseBytes], t.spec.DSCP) {
 		t.transactions.Add(1)

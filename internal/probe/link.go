@@ -80,7 +80,11 @@ func open(c *net.TCPConn, req Request, session string, flow int) (*link, error) 
 		return nil, err
 	}
 	l := &link{local: c.LocalAddr().String(), remote: c.RemoteAddr().String()}
-	if err := protocol.WriteFrame(c, protocol.TypeOpen, protocol.Open{Spec: req.Spec, HostSeries: flow == 0, HostID: hostID(req.Spec)}); err != nil {
+	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0}
+	if req.placed {
+		offer.HostID, offer.CPUs = sockets.HostID(), sockets.AllowedCPUs()
+	}
+	if err := protocol.WriteFrame(c, protocol.TypeOpen, offer); err != nil {
 		return nil, err
 	}
 	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.ready); err != nil {

@@ -45,23 +45,6 @@ func sharesPoller(spec measurement.Spec) bool {
 	return spec.Kind == measurement.TCP && (spec.ShareThreads || connections(spec) > threadConnections)
 }
 
-// holdsProcessor says whether a flow of the test is to keep a processor of the Go
-// runtime while it waits, which needs a thread for the flow. Across one hop on 2
-// processors, 64 flows were a fifth faster with it.
-func holdsProcessor(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && !sharesPoller(spec)
-}
-
-// hostID is what one end of a connection tells the other of its machine. With
-// thousands of flows nothing depends on it, and reading it for each would take
-// many threads.
-func hostID(spec measurement.Spec) string {
-	if sharesPoller(spec) {
-		return ""
-	}
-	return sockets.HostID()
-}
-
 // connectTime bounds the time from the first connection of a test to its START.
 func connectTime(spec measurement.Spec) time.Duration {
 	return startTimeout + time.Duration(connections(spec))*startTimePerFlow

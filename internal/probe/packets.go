@@ -130,7 +130,6 @@ func (t *packetTest) prepare(ctx context.Context, f *packetFlow, i int) (err err
 	}
 	w := wire{Conn: f.conn, deadline: time.Now().Add(startTimeout)}
 	if t.sends() {
-		w.onHosts(spec, true, hostID(spec), f.ready.HostID)
 		f.send, err = newPacketSender(w, f.udp, spec, f.ready.Cookie, &t.pages)
 	} else {
 		f.receive, err = newPacketReceiver(w, f.udp, spec, f.ready.Cookie)
@@ -164,7 +163,7 @@ func (t *packetTest) transfer() error {
 	var once sync.Once
 	for i, f := range t.flows {
 		group.Go(func() error {
-			defer f.control().lock()()
+			defer sockets.Lock()()
 			err := f.transfer()
 			if err != nil {
 				once.Do(t.interrupt)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -83,9 +82,6 @@ func newPacketSender(control wire, conn *sockets.Conn, spec measurement.Spec, co
 	s.head = s.out.Packet(0)[:dataBytes]
 	s.pace = newPacer(spec, s.size, s.out.Most())
 	s.effective["packet_bytes"] = fmt.Sprint(s.size)
-	if control.behind {
-		s.effective["send_nice"] = strconv.Itoa(sockets.SendersNice)
-	}
 	return s, nil
 }
 
@@ -98,35 +94,37 @@ func (s *packetSender) setBuffer(got int, asked int64) {
 
 // open decides whether the kernel cuts packets from large buffers.
 func (s *packetSender) open(spec measurement.Spec, room int) (err error) {
-	why := ""
+	var code string
+	var why error
 	switch {
 	case spec.GSO == measurement.Off:
-		why = "off"
+		code = measurement.OffAsked
 	case s.size > room:
-		why = "off: the packets do not fit the MTU"
+		code, why = measurement.OffExceedsMTU, errors.New("the packets do not fit the MTU")
 	case 2*s.size > maxDatagram:
-		why = "off: a buffer holds one packet"
+		code, why = measurement.OffOnePacket, errors.New("a buffer holds one packet")
 	default:
 		if s.out, err = sockets.NewPacketSender(s.conn, s.size, true); err == nil {
-			s.effective["gso"] = fmt.Sprintf("on, %d packets", s.out.Most())
+			s.effective["gso"] = string(measurement.On)
+			setBytes(s.effective, "gso_packets_count", s.out.Most())
 			return nil
 		}
-		why = "off: " + err.Error()
+		code, why = measurement.OffUnsupported, err
 		if spec.GSO == measurement.Auto {
 			s.facts = append(s.facts, fmt.Sprintf("no segmentation offload for UDP: %v", err))
 		}
 	}
 	if spec.GSO == measurement.On {
-		return &protocol.RemoteError{Reason: string(Unsupported), Message: "GSO for UDP was asked for and is " + why}
+		return &protocol.RemoteError{Reason: string(Unsupported), Message: fmt.Sprintf("GSO for UDP was asked for and cannot be: %v", why)}
 	}
-	s.effective["gso"] = why
+	s.effective["gso"], s.effective["gso_off_reason"] = string(measurement.Off), code
 	s.out, err = sockets.NewPacketSender(s.conn, s.size, false)
 	return err
 }
 
 // refer decides whether large buffers are sent by reference.
 func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
-	s.effective["send_method"] = sockets.SentFromBuffer
+	s.effective["send_method"] = measurement.SentCopy
 	most, asked := s.out.Most(), spec.SendMethod == measurement.SendZerocopy
 	// At a rate, buffers are not full; copying small ones takes less time.
 	useful := s.out.Segments() && spec.RateBitsPerSecond == 0 && most*s.size >= leastReferenced
@@ -140,7 +138,7 @@ func (s *packetSender) refer(spec measurement.Spec, cookie []byte, pages *packet
 	}
 	switch {
 	case err == nil:
-		s.effective["send_method"] = sockets.SentFromFile
+		s.effective["send_method"] = measurement.SentSendfile
 		setBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
 	case asked:
 		return &Error{Op: "prepare sendfile of packets", Reason: Unsupported, Err: err}

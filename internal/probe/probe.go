@@ -38,5 +38,6 @@ type Request struct {
 	// returned, and ends with its error.
 	Prepared func(context.Context) error `json:"-"`
 
-	hooks *hooks // of a test that is part of another; may be nil
+	hooks  *hooks // of a test that is part of another; may be nil
+	placed bool   // the test's threads at this end may be told where to run
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,11 +20,16 @@ import (
 // defaultTimeout of a UDP request that the spec does not bound.
 const defaultTimeout = 500 * time.Millisecond
 
+// answerTick is how often who waits for a response over UDP looks whether its
+// timeout has passed.
+const answerTick = 10 * time.Millisecond
+
 func runRR(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	session, err := newSession()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
+	req.placed = req.Spec.Placed()
 	l, err := connect(ctx, req, session, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
@@ -33,10 +39,13 @@ func runRR(ctx context.Context, req Request, progress func(measurement.Progress)
 	stop := context.AfterFunc(ctx, control.Interrupt)
 	defer stop()
 
+	t := &rrTest{req: req, link: l, control: control}
+	if t.ends, err = placedBy(req.Spec, l.ready); err != nil {
+		return measurement.Outcome{}, failure("read where the ends run", err)
+	}
 	ttl := startTTLProbe(ctx, req, l.ready)
 	defer ttl.end()
 	localTTL := ttl.result() // before the loop, which nothing should disturb
-	t := &rrTest{req: req, link: l, control: control}
 	t.loop.warmup, t.loop.length = req.Spec.MaxWarmup.Duration(), req.Spec.Duration.Duration()
 	t.loop.recorder = latency.New()
 	if req.hooks != nil {
@@ -62,6 +71,7 @@ type rrTest struct {
 	hooks   hooks
 	link    *link
 	control wire
+	ends    placement
 	loop    rrLoop
 	several *pipeline // nil in a closed loop with one request in flight
 	start   time.Time
@@ -88,7 +98,7 @@ func (t *rrTest) overTCP(progress func(measurement.Progress)) error {
 		c := &tcpCarrier{Conn: t.control.Conn, request: make([]byte, t.request), response: t.respond, in: make([]byte, max(t.respond, carrierBytes))}
 		t.several = newPipeline(c, &t.loop, spec.RequestsPerSecond, spec.InFlight, 0)
 	}
-	err := t.measure(progress, t.control.Conn, &x.endpoint, func(start time.Time) error {
+	err := t.measure(progress, &x.endpoint, func(start time.Time) error {
 		t.loop.exchanger = x
 		if t.several == nil {
 			return t.loop.run(start)
@@ -131,6 +141,9 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 	if err := marked(conn, spec); err != nil {
 		return err
 	}
+	if err := conn.SetReadTick(min(timeout, answerTick)); err != nil {
+		return failure("prepare the socket", err)
+	}
 	stop := context.AfterFunc(ctx, conn.Interrupt)
 	defer stop()
 	t.request, t.respond = max(spec.RequestBytes, datagramBytes), max(spec.ResponseBytes, datagramBytes)
@@ -140,7 +153,7 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}
 		t.several = newPipeline(u, &t.loop, spec.RequestsPerSecond, spec.InFlight, timeout)
 	}
-	err = t.measure(progress, conn, &x.endpoint, func(start time.Time) error {
+	err = t.measure(progress, &x.endpoint, func(start time.Time) error {
 		t.loop.exchanger = x
 		if t.several == nil {
 			return t.loop.run(start)
@@ -157,9 +170,9 @@ func (t *rrTest) overUDP(ctx context.Context, progress func(measurement.Progress
 	return failure("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
 }
 
-// measure sends START and runs loop, which transfers on conn as e says, on a
-// thread of its own.
-func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn, e *endpoint, loop func(start time.Time) error) error {
+// measure sends START and runs loop, which transfers as e says, on a thread of its
+// own.
+func (t *rrTest) measure(progress func(measurement.Progress), e *endpoint, loop func(start time.Time) error) error {
 	spec := t.req.Spec
 	if t.several != nil && t.hooks.capacity > 0 {
 		t.several.samples = make([]sample, 0, t.hooks.capacity)
@@ -180,20 +193,13 @@ func (t *rrTest) measure(progress func(measurement.Progress), conn *sockets.Conn
 			RTT:     measurement.SecondsOf(time.Duration(t.loop.lastRTT.Load())),
 		})
 	})
-	fact, err := onThread(spec.Spin, "source", func(spin bool) error {
+	fact, err := onThread(spec.Spin, "source", t.ends.source, func(spin bool) error {
 		t.spin, e.spin = spin, spin
 		if t.several != nil {
 			t.several.spin = spin
 			if !spin {
 				defer sockets.PreciseWaits()()
 			}
-		}
-		if !spin {
-			release, err := conn.KeepProcessor()
-			if err != nil {
-				return err
-			}
-			defer release()
 		}
 		return loop(start)
 	})
@@ -230,11 +236,8 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 		Metrics: measurement.Metrics{}, Warmup: spec.MaxWarmup, Latency: &distribution,
 		Effective: map[string]string{
 			"request_bytes": fmt.Sprint(t.request), "response_bytes": fmt.Sprint(t.respond),
-			"source_wait": waiting(t.spin),
+			"source_wait": waiting(t.spin), "placement": t.ends.name,
 		},
-	}
-	if l.followed {
-		out.Effective["source_processor"] = "that on which its packets come in"
 	}
 	l.recorder.FillMetrics(out.Metrics, measurement.RR)
 	out.Metrics["loss_fraction"] = float64(l.lost) / float64(l.lost+n)
@@ -248,7 +251,7 @@ func (t *rrTest) outcome(localTTL int) (measurement.Outcome, error) {
 	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
 		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagramBytes))
 	}
-	out.Facts = append(append(out.Facts, t.facts...), t.report.Facts...)
+	out.Facts = slices.Concat(out.Facts, t.ends.facts(spec), t.facts, t.report.Facts)
 	out.Facts = append(out.Facts, destinations(t.link.remote, []string{t.link.ready.Server})...)
 	from := float64(spec.MaxWarmup)
 	to := from + l.measured.Seconds()

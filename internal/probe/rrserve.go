@@ -21,10 +21,10 @@ func (s *Server) serveRR(w *wire, open *opened, ready *protocol.Ready) error {
 	if err := w.NoDelay(); err != nil {
 		return err
 	}
-	end := &rrEnd{spec: spec, ready: ready, peer: open.session.peer, zeros: s.zeros}
+	end := &rrEnd{spec: spec, ready: ready, peer: open.session.peer, zeros: s.zeros, cpus: open.cpus}
 	if spec.Spin && !s.opts.Spin {
 		end.spec.Spin = false
-		end.facts = append(end.facts, "the destination slept instead of spinning: its server lets nobody have whole processors (serve --spin does)")
+		end.facts = append(end.facts, "the destination blocked instead of spinning: its server lets nobody have whole processors (serve --spin does)")
 	}
 	start, err := awaitStart(w, ready)
 	if err != nil {
@@ -59,24 +59,17 @@ type rrEnd struct {
 	ready    *protocol.Ready
 	peer     <-chan netip.AddrPort // who sent the first request over UDP
 	zeros    []byte
+	cpus     []int // that its thread keeps to; nil for all
 	answered atomic.Int64
 	spin     bool
 	facts    []string
 }
 
-// run runs f, which transfers on conn, as onThread does.
-func (e *rrEnd) run(conn *sockets.Conn, f func(spin bool) error) error {
-	fact, err := onThread(e.spec.Spin, "destination", func(spin bool) error {
+// run runs f as onThread does.
+func (e *rrEnd) run(f func(spin bool) error) error {
+	fact, err := onThread(e.spec.Spin, "destination", e.cpus, func(spin bool) error {
 		e.spin = spin
-		if spin {
-			return f(true)
-		}
-		release, err := conn.KeepProcessor()
-		if err != nil {
-			return err
-		}
-		defer release()
-		return f(false)
+		return f(spin)
 	})
 	if fact != "" {
 		e.facts = append(e.facts, fact)
@@ -85,17 +78,7 @@ func (e *rrEnd) run(conn *sockets.Conn, f func(spin bool) error) error {
 }
 
 func (e *rrEnd) serveTCP(w *wire) error {
-	return e.run(w.Conn, func(spin bool) error { return e.answer(w, spin) })
-}
-
-// follower is nil where a thread is not to follow its packets: a spinning one
-// needs no waking, and one with several requests in flight finds the next one
-// without sleeping.
-func (e *rrEnd) follower(spin bool) *sockets.Follower {
-	if spin || pipelined(e.spec) {
-		return nil
-	}
-	return sockets.NewFollower(followAtServer)
+	return e.run(func(spin bool) error { return e.answer(w, spin) })
 }
 
 // requestPiece is how much of a request is read at a time, in bytes.
@@ -107,10 +90,6 @@ func (e *rrEnd) answer(w *wire, spin bool) error {
 	read, write := w.Read, w.Write
 	if spin {
 		read, write = w.spinRead, w.spinWrite
-	}
-	follower := e.follower(spin)
-	if follower != nil {
-		defer follower.Release()
 	}
 	size, response := e.spec.RequestBytes, e.zeros[:e.spec.ResponseBytes]
 	piece := make([]byte, min(size, requestPiece))
@@ -130,9 +109,6 @@ func (e *rrEnd) answer(w *wire, spin bool) error {
 			return err
 		}
 		n := e.answered.Add(1)
-		if follower != nil {
-			follower.Received(w.Conn)
-		}
 		if first != moreRequests {
 			return nil
 		}
@@ -192,7 +168,7 @@ func (e *rrEnd) answerPeer(ctx context.Context, peer netip.AddrPort) error {
 	}
 	var stop atomic.Bool
 	defer context.AfterFunc(ctx, func() { stop.Store(true); conn.Interrupt() })()
-	return e.run(conn, func(spin bool) error {
+	return e.run(func(spin bool) error {
 		e.answerPackets(conn, spin, &stop)
 		return nil
 	})
@@ -209,10 +185,6 @@ func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) 
 	read, write := conn.Read, conn.Write
 	if spin {
 		read, write = conn.TryRead, conn.TryWrite
-	}
-	follower := e.follower(spin)
-	if follower != nil {
-		defer follower.Release()
 	}
 	var p patience
 	for bad := 0; bad < maxBadReads && !stop.Load(); {
@@ -234,9 +206,6 @@ func (e *rrEnd) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) 
 		copy(out[:datagramBytes], in[:datagramBytes])
 		if _, err := write(out); err == nil {
 			e.answered.Add(1)
-		}
-		if follower != nil {
-			follower.Received(conn)
 		}
 	}
 }

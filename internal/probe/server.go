@@ -106,7 +106,9 @@ type Server struct {
 
 	// transacting counts the crr tests in progress.
 	transacting atomic.Int32
-	counts      *counts
+	// answerCPUs, unless nil, is what the thread that answers transactions keeps to.
+	answerCPUs atomic.Pointer[[]int]
+	counts     *counts
 
 	mu       sync.Mutex
 	conns    map[*guard]struct{}

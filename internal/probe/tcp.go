@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // progressInterval is how often a running test shows a sign of life.
@@ -135,7 +136,6 @@ func (t *tcpTest) build(f *flow) (err error) {
 		return &Error{Op: "prepare the socket", Reason: Unsupported, Err: err}
 	}
 	w := wire{Conn: f.conn}
-	w.onHosts(spec, t.sends(f), hostID(spec), f.ready.HostID)
 	most := 0
 	if sharesPoller(spec) && f.number > 0 { // the first one brings what the host spent, too
 		bins, _ := binsOf(spec)
@@ -188,10 +188,7 @@ func (t *tcpTest) transfer() error {
 	for i, f := range t.flows {
 		group.Go(func() {
 			if !f.conn.Attached() {
-				defer f.wire().lock()()
-			}
-			if holdsProcessor(t.req.Spec) {
-				defer f.conn.HoldProcessor(f.wire().beside)()
+				defer sockets.Lock()()
 			}
 			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {
@@ -205,14 +202,6 @@ func (t *tcpTest) transfer() error {
 	}
 	group.Wait()
 	return first
-}
-
-// wire is that of the end that this flow has here.
-func (f *flow) wire() *wire {
-	if f.send != nil {
-		return &f.send.wire
-	}
-	return &f.receive.wire
 }
 
 func (f *flow) transfer(spec measurement.Spec) error {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -23,34 +22,6 @@ type wire struct {
 	// began, unless nil, is called when START has come: a connection that
 	// waits for it has no thread of its own yet.
 	began func() error
-	// behind says that this end sends in bulk to a receiver on this same machine,
-	// which is to go first when both want a processor.
-	behind bool
-	// beside says that the other end is on this same machine and nothing else is
-	// transferred in the test, so that both may share a processor.
-	beside bool
-}
-
-// onHosts takes note of whether an end and its peer are on one machine, where they
-// want the same processors. Both need a thread for the flow. A sender of packets at
-// a rate keeps to its times and steps back for nobody.
-func (w *wire) onHosts(spec measurement.Spec, sends bool, host, peer string) {
-	if host == "" || host != peer {
-		return
-	}
-	packets := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
-	bulk := spec.Kind == measurement.TCP || packets && spec.RateBitsPerSecond == 0
-	w.behind = sends && bulk && sockets.SendersNice > 0
-	w.beside = spec.Kind == measurement.TCP && connections(spec) == 1
-}
-
-// lock ties the calling goroutine, which is about to transfer on the connection
-// and to end soon after, to its thread.
-func (w *wire) lock() (unlock func()) {
-	if w.behind {
-		return sockets.LockBehind()
-	}
-	return sockets.Lock()
 }
 
 func (w *wire) late() bool { return time.Now().After(w.deadline) }
