@@ -64,6 +64,7 @@ func options() []option {
 		{"requests-per-second", of(rr, load), false, func(f *testFlags, s *measurement.Spec) { s.RequestsPerSecond = f.requestsPerSecond }},
 		{"in-flight", of(rr), false, func(f *testFlags, s *measurement.Spec) { s.InFlight = f.inFlight }},
 		{"spin", of(rr), false, func(f *testFlags, s *measurement.Spec) { s.Spin = true }},
+		{"colocate", of(rr, crr), false, func(f *testFlags, s *measurement.Spec) { s.Colocate = true }},
 		{"interval", of(tcp, udp, pps, load, ftp, ping), false, func(f *testFlags, s *measurement.Spec) {
 			if s.Kind == ping {
 				s.Interval = f.interval.seconds()

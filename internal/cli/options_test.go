@@ -44,6 +44,7 @@ func TestFlagsChooseTheKindsOfTest(t *testing.T) {
 		{"--gso off", "udp", ""},
 		{"-R --loss-bound 1%", "udp", ""},
 		{"--spin", "rr", ""},
+		{"--colocate", "rr", ""},
 		{"--in-flight 4 --request 100 --protocol udp", "rr", ""},
 		{"-c 5 -i 0.2", "ping", ""},
 		{"--max-hops 5", "trace", ""},
@@ -97,7 +98,7 @@ func TestFlagsReachTheSpec(t *testing.T) {
 		{"--only pps --loss-bound 0.1%", measurement.Spec{Kind: measurement.PPS, LossBound: 0.001}},
 		{"--only rr -l 1000 --protocol udp --requests-per-second 100 --in-flight 3 --timeout 500ms --spin", measurement.Spec{
 			Kind: measurement.RR, Protocol: measurement.OverUDP, RequestBytes: 1000, ResponseBytes: 1000, RequestsPerSecond: 100, InFlight: 3, Timeout: 0.5, Spin: true}},
-		{"--only crr --request 10 --response 2kB", measurement.Spec{Kind: measurement.CRR, RequestBytes: 10, ResponseBytes: 2000}},
+		{"--only crr --request 10 --response 2kB --colocate", measurement.Spec{Kind: measurement.CRR, RequestBytes: 10, ResponseBytes: 2000, Colocate: true}},
 		{"-c 3 -l 8", measurement.Spec{Kind: measurement.Ping, Count: 3, PayloadBytes: 8, Interval: 0.02}},
 		{"-c 3 -i 1", measurement.Spec{Kind: measurement.Ping, Count: 3, Interval: 1}},
 		{"--only trace --protocol icmp --max-hops 4", measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverICMP, MaxHops: 4}},
@@ -135,7 +136,7 @@ func TestEveryOptionHasAnEffect(t *testing.T) {
 		"flows": "3", "reverse": "true", "bidir": "true", "duration": "77", "omit": "7", "window": "1M", "mss": "1000", "congestion": "x",
 		"zerocopy": "true", "copy": "true", "mptcp": "true", "iperf3": "true", "dscp": "7", "tos": "4", "device": "d", "cport": "77",
 		"length": "777", "gso": "on", "gro": "on", "loss-bound": "7%", "protocol": "icmp", "request": "77", "response": "77",
-		"requests-per-second": "77", "in-flight": "77", "spin": "true", "interval": "7", "count": "7", "timeout": "7", "max-hops": "7", "rate": "7M",
+		"requests-per-second": "77", "in-flight": "77", "spin": "true", "colocate": "true", "interval": "7", "count": "7", "timeout": "7", "max-hops": "7", "rate": "7M",
 		"upload": "true", "file": "7M", "ftp-path": "/x", "ftp-crc32": "0000002a", "ftp-user": "u", "ftp-password-file": "f", "ftp-server": "h",
 	}
 	// These say whom to ask and as who, which is no part of a spec.

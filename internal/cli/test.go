@@ -61,6 +61,7 @@ type testFlags struct {
 	requestsPerSecond float64
 	inFlight          int
 	spin              bool
+	colocate          bool
 	interval          secondsValue
 	count             int
 	timeout           secondsValue
@@ -190,6 +191,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.Var(&f.response, "response", "size of each response")
 	flags.Float64Var(&f.requestsPerSecond, "requests-per-second", 0, "send requests at this rate whether or not answers came (open loop)")
 	flags.IntVar(&f.inFlight, "in-flight", 0, "requests that wait for their answer at the same time (default 1)")
+	flags.BoolVar(&f.colocate, "colocate", false, "rr, crr: run both ends, which must be on one host, on one CPU; otherwise they never share one")
 	flags.BoolVar(&f.spin, "spin", false, "poll instead of sleeping, at both ends: the path without the wake-up")
 	flags.IntVarP(&f.count, "count", "c", 0, "number of echo requests (default 20)")
 	flags.Var(&f.timeout, "timeout", "how long one probe or answer is waited for")

@@ -197,6 +197,9 @@ type FileTest struct {
 	// Whether both ends of rr poll instead of sleeping until a message comes;
 	// false when left out.
 	Spin bool `json:"spin,omitempty"`
+	// Whether the threads of both ends of rr and crr run on one CPU; they never
+	// share one when left out.
+	Colocate bool `json:"colocate,omitempty"`
 	// Echo requests of ping; 20 when left out.
 	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
 	// Time from one echo request of ping to the next; 1s when left out.

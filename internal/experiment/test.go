@@ -90,6 +90,8 @@ func KindsOf(key string) []measurement.Kind {
 		return []measurement.Kind{rr, load}
 	case "in_flight", "spin":
 		return []measurement.Kind{rr}
+	case "colocate":
+		return []measurement.Kind{rr, crr}
 	case "count", "interval", "payload":
 		return []measurement.Kind{ping}
 	case "timeout":
@@ -152,7 +154,7 @@ func (l *loader) spec(f *FileTest) measurement.Spec {
 		RequestBytes:      l.size(&f.Request, 1, maxMessageBytes),
 		ResponseBytes:     l.size(&f.Response, 1, maxMessageBytes),
 		RequestsPerSecond: float64(f.RequestsPerSecond),
-		InFlight:          f.InFlight, Spin: f.Spin,
+		InFlight:          f.InFlight, Spin: f.Spin, Colocate: f.Colocate,
 
 		Count: f.Count, MaxHops: f.MaxHops,
 		Interval:     l.between(&f.Interval, minPingInterval, maxPingInterval),
@@ -189,6 +191,9 @@ func (l *loader) consistent(f *FileTest, spec measurement.Spec) {
 		l.packets(f, spec)
 	case measurement.FTP:
 		l.transfer(f, spec)
+	}
+	if spec.Colocate && !spec.Placed() {
+		l.wrong(&f.Colocate, "leave colocate out", "test %q: %s", f.Name, measurement.NotPlaced)
 	}
 	flows := max(spec.Flows, 1)
 	if spec.Direction == measurement.Both {

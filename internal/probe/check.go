@@ -108,6 +108,9 @@ func (c *specCheck) common() {
 		c.fail("iperf3 has no test of kind %q", s.Kind)
 	}
 	c.between("requests per second", s.RequestsPerSecond, 0, maxRequests)
+	if s.Colocate && !s.Placed() {
+		c.fail("%s", measurement.NotPlaced)
+	}
 	c.between("timeout in seconds", float64(s.Timeout), 0, 60)
 }
 

@@ -153,7 +153,8 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 // request is what a connection asked for.
 type request struct {
 	protocol.Open
-	id protocol.Identity
+	id   protocol.Identity
+	cpus []int // that the threads of this end keep to; nil for all
 }
 
 // vanishing has the kernel ask on the control connection whether a client is still
@@ -182,7 +183,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	if err != nil {
 		return err
 	}
-	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test}
+	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test, CPUs: asked.cpus}
 	c.guest.Leave()
 	t.announce.Do(func() { s.notify(TestEvent{Client: t.Client, Spec: t.Spec}) })
 	defer func() {
@@ -217,7 +218,6 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 		if err := conn.SetOptions(session.OptionsOf(t.Spec, open.Sends())); err != nil {
 			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
 		}
-		w.OnHosts(t.Spec, open.Sends(), open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
 		return nil
 	})
@@ -233,13 +233,19 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 // join enters the test, or tells the client why not.
 func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, error) {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	p, err := session.PlaceEnds(asked.Open)
+	if err != nil {
+		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
+	}
+	asked.cpus = p.Destination
 	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Spec)
 	if err != nil {
 		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
 	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: session.HostID(asked.Spec), Cookie: t.Cookie[:],
+		Server: unmapped(c.LocalAddr()), Cookie: t.Cookie[:],
+		Placement: p.Name, CPUs: p.Source,
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
 	}, nil
 }

@@ -78,7 +78,9 @@ func serverLies() []lieIn {
 		{protocol.TypeReady, "server", "192.0.2.1:1"}, // a lie that could be true
 		{protocol.TypeReady, "cookie", "AAAA"},
 		{protocol.TypeReady, "cookie", nil},
-		{protocol.TypeReady, "host_id", long},
+		{protocol.TypeReady, "placement", long},
+		{protocol.TypeReady, "cpus", []int{-1}},
+		{protocol.TypeReady, "cpus", []int{1024}},
 		{protocol.TypeReady, "mss_bytes", -1},
 		{protocol.TypeReady, "received_ttl", 1 << 40},
 		{protocol.TypeReady, "ftp.port", 0},

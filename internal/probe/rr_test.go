@@ -62,7 +62,7 @@ func TestSpinningIsTheServersToAllow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wait := out.Effective["destination_wait"]; wait != "sleeping" || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
+		if wait := out.Effective["destination_wait"]; wait != measurement.WaitBlocking || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
 			t.Errorf("%s: the destination was %q, facts %q", protocol, wait, out.Facts)
 		}
 	}
@@ -72,13 +72,13 @@ func TestSpinningIsTheServersToAllow(t *testing.T) {
 func checkWaits(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
 	for _, end := range []string{"source", "destination"} {
-		said := strings.Contains(strings.Join(out.Facts, "; "), end+" slept")
+		said := strings.Contains(strings.Join(out.Facts, "; "), end+" blocked")
 		wait := out.Effective[end+"_wait"]
-		if want := spec.Spin && !said; wait == "spinning" != want || wait != "spinning" && wait != "sleeping" {
+		if want := spec.Spin && !said; wait == measurement.WaitSpin != want || wait != measurement.WaitSpin && wait != measurement.WaitBlocking {
 			t.Errorf("the %s was %q, asked to spin: %v; facts %q", end, wait, spec.Spin, out.Facts)
 		}
 	}
-	if spec.Spin && runtime.GOOS == "linux" && runtime.NumCPU() > 1 && out.Effective["source_wait"] != "spinning" && out.Effective["destination_wait"] != "spinning" {
+	if spec.Spin && runtime.GOOS == "linux" && runtime.NumCPU() > 1 && out.Effective["source_wait"] != measurement.WaitSpin && out.Effective["destination_wait"] != measurement.WaitSpin {
 		t.Error("no end spun although there are processors enough")
 	}
 }

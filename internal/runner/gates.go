@@ -23,6 +23,9 @@ type Limits struct {
 	// where the testbed shares its processors with the path, they are its
 	// nature, and where nothing is compared, the reader can judge.
 	BusyWarns bool
+	// Instrument is how the first trial of the test that passed was measured, by
+	// the keys of its Effective; nil before that.
+	Instrument map[string]string
 	// FewWarn has few round trips warned of instead of refusing the trial,
 	// where nothing is compared.
 	FewWarn bool
@@ -78,6 +81,7 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	j.pairs()
 	if testErr == nil {
 		j.kind()
+		j.instrument()
 		if o.Source.SameHost(o.Destination) {
 			j.processors("host", o.Source)
 		} else {

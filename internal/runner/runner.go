@@ -83,7 +83,7 @@ const trialGrace = 10 * time.Second
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, done: map[string]bool{}}
+	r := &run{Options: o, done: map[string]bool{}, instruments: instruments{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -94,6 +94,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	for _, t := range stored {
 		r.done[t.ID] = true
+		r.instruments.learn(t)
 	}
 	for _, planned := range r.Plan.Trials {
 		if r.done[planned.ID] {
@@ -119,8 +120,9 @@ func (r *run) fault() error {
 
 type run struct {
 	Options
-	done     map[string]bool
-	rebuilds int
+	done        map[string]bool
+	instruments instruments
+	rebuilds    int
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
@@ -175,7 +177,10 @@ func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, start t
 		Fingerprint: &fingerprint,
 		Outcome:     outcome,
 	}
-	trial.Gate = Judge(planned.Spec, outcome, fingerprint, r.limits(planned.Path), err)
+	limits := r.limits(planned.Path)
+	limits.Instrument = r.instruments[planned.Test]
+	trial.Gate = Judge(planned.Spec, outcome, fingerprint, limits, err)
+	r.instruments.learn(trial)
 	trial.Thin()
 	if err := r.Keeper.Put(ctx, trial); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Test is what the connections of one test share at the server.
@@ -34,6 +35,8 @@ type Flow struct {
 	// Number is its place among the connections of the test.
 	Number int
 	Test   *Test
+	// CPUs are those that the threads of this end keep to; nil for all.
+	CPUs []int
 }
 
 // Sends says whether the server's end sends on this connection.
@@ -108,16 +111,8 @@ func TakeThread(w *ControlConn, o *Flow) (release func(), err error) {
 	if !o.Test.Threaded {
 		return func() {}, nil
 	}
-	unlock := w.LockThread()
-	return unlock, w.Detach()
+	return sockets.Lock(), w.Detach()
 }
-
-// The two ends of a closed loop look at different times where their packets
-// come in, see sockets.Follower.
-const (
-	FollowAtServer = 64
-	FollowAtClient = 192
-)
 
 // StopCheck is how often a transfer looks for the end that the other one gave it.
 const StopCheck = 5 * time.Millisecond
