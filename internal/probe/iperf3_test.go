@@ -455,7 +455,7 @@ func TestRunIPerf3Refused(t *testing.T) {
 	}{
 		{target, spec, Limit, iperf3.ErrBusy},
 		{limited, spec, Limit, nil},
-		{limited, search, Unsupported, nil},
+		{limited, search, Failed, nil},
 		{silentServer(t), spec, Vanished, nil},
 	} {
 		_, err := Run(testContext(t), Request{Spec: test.spec, Target: test.target}, nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/iperf3"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -24,7 +25,7 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	}
 	req.Spec = req.Spec.Defaults()
 	op := fmt.Sprintf("%s test to %s", req.Spec.Kind, req.Target)
-	if err := checkSpec(req.Spec); err != nil {
+	if err := kind.Check(req.Spec).Err(); err != nil {
 		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: err}
 	}
 	if req.Pairs < 0 || req.Pairs > MaxPairs {
