@@ -234,6 +234,11 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.Spin },
 	},
 	{
+		Name: "colocate", InFile: true, Flag: "colocate", Kinds: of(rr, crr), Type: Truth,
+		Doc:   "both ends, which must be on one host, run on one CPU: latency without the wake-up of another CPU; otherwise they never share one",
+		field: func(s *measurement.Spec) any { return &s.Colocate },
+	},
+	{
 		Name: "count", InFile: true, InLength: true, Flag: "count", Short: "c", Kinds: of(ping), Type: Whole, Limits: upTo(1_000_000),
 		Doc:   "echo requests",
 		field: func(s *measurement.Spec) any { return &s.Count },

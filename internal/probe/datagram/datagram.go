@@ -33,6 +33,7 @@ const (
 	MaxBytes = kind.MaxDatagramBytes
 )
 
+// PutHeader writes the cookie and the kind of a packet.
 func PutHeader(b, cookie []byte, kindOf byte) {
 	copy(b[:protocol.CookieBytes], cookie)
 	b[KindOffset] = kindOf
