@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // What the server's end of a test takes of memory at most, in bytes, beside what
@@ -116,10 +116,10 @@ func limitsOf(o ServerOptions) (tests admission.Cost, door int) {
 		admission.Threads:     maxThreads,
 		admission.Bytes:       o.MaxMemoryBytes,
 	}
-	if n := sockets.MaxThreads(); n > 0 {
+	if n := hostinfo.MaxThreads(); n > 0 {
 		tests[admission.Threads] = int64(min(maxThreads, max(n/2, 1)))
 	}
-	if have := sockets.MaxMemoryBytes(); tests[admission.Bytes] == 0 {
+	if have := hostinfo.MaxMemoryBytes(); tests[admission.Bytes] == 0 {
 		tests[admission.Bytes] = have / 2
 	}
 	return tests, door

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -65,19 +66,19 @@ func thin[T any](series []T) []T {
 type hostSampler struct {
 	*sampler
 	start  time.Time
-	first  sockets.CPUTimes
+	first  hostinfo.CPUTimes
 	series []hostSample
 	every  int // one sample in so many is kept
 	seen   int
 	err    error
 
-	drops    sockets.DropCounts
+	drops    hostinfo.DropCounts
 	dropsErr error
 }
 
 type hostSample struct {
 	at  time.Duration
-	cpu sockets.CPUTimes
+	cpu hostinfo.CPUTimes
 }
 
 // hostInterval is finer than needed for seconds and no finer than the
@@ -86,7 +87,7 @@ const hostInterval = 50 * time.Millisecond
 
 func startHostSampler(start time.Time) *hostSampler {
 	h := &hostSampler{start: start, every: 1}
-	h.first, h.err = sockets.ReadCPU()
+	h.first, h.err = hostinfo.ReadCPU()
 	h.sampler = startSampler(hostInterval, h.sample)
 	return h
 }
@@ -94,13 +95,13 @@ func startHostSampler(start time.Time) *hostSampler {
 func (h *hostSampler) sample() {
 	if h.seen == 0 {
 		// Here and not at the start, since it takes longer than a round trip.
-		h.drops, h.dropsErr = sockets.ReadDrops()
+		h.drops, h.dropsErr = hostinfo.ReadDrops()
 	}
 	h.seen++
 	if h.err != nil || h.seen%h.every != 0 {
 		return
 	}
-	cpu, err := sockets.ReadCPU()
+	cpu, err := hostinfo.ReadCPU()
 	if err == nil && len(cpu.Each) != len(h.first.Each) {
 		err = fmt.Errorf("processors came or went: %d, then %d", len(h.first.Each), len(cpu.Each))
 	}
@@ -123,9 +124,9 @@ func (h *hostSampler) result() *protocol.HostSeries {
 		name = ""
 	}
 	out := &protocol.HostSeries{
-		Host: name, HostID: sockets.HostID(), NetworkID: sockets.NetworkID(), CPUs: h.first.CPUs,
+		Host: name, HostID: hostinfo.HostID(), NetworkID: hostinfo.NetworkID(), CPUs: h.first.CPUs,
 	}
-	if now, err := sockets.ReadDrops(); err == nil && h.dropsErr == nil {
+	if now, err := hostinfo.ReadDrops(); err == nil && h.dropsErr == nil {
 		out.DropsCounted = true
 		out.Drops = dropsBetween(h.drops, now)
 		out.Squeezes = increase(h.drops.Squeezes, now.Squeezes)
@@ -178,7 +179,7 @@ const maxDrops = 32
 
 // dropsBetween lists the places whose counters rose, the most packets first.
 // What appeared in between, such as an interface, counted from 0.
-func dropsBetween(first, last sockets.DropCounts) []measurement.Drop {
+func dropsBetween(first, last hostinfo.DropCounts) []measurement.Drop {
 	before := make(map[string]uint64, len(first.Places))
 	for _, p := range first.Places {
 		before[p.Place] = p.Packets

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -148,7 +149,7 @@ func filesNeeded(spec measurement.Spec) int {
 // this process may have.
 func enoughDescriptors(spec measurement.Spec) error {
 	const others = 64 // standard files, control sockets, samplers
-	limit := sockets.MaxDescriptors()
+	limit := hostinfo.MaxDescriptors()
 	if need := filesNeeded(spec) + others; limit > 0 && need > limit {
 		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
 			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}

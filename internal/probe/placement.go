@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -61,7 +62,7 @@ func placeEnds(open protocol.Open) (placement, error) {
 	if err := checkCPUs(open.CPUs); err != nil {
 		return p, err
 	}
-	if id := sockets.HostID(); id != "" && id == open.HostID {
+	if id := hostinfo.HostID(); id != "" && id == open.HostID {
 		p = place(open.Spec.Colocate, open.CPUs, sockets.AllowedCPUs())
 	}
 	if open.Spec.Colocate && p.name != measurement.PlacementSame {

@@ -16,10 +16,10 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // agentPort is where an agent in a lab listens; the lab's addresses are its
@@ -189,7 +189,7 @@ func (l *Lab) Measure(ctx context.Context, trial experiment.PlannedTrial, progre
 		why := fmt.Sprintf("the trace failed: %v", err)
 		return measurement.Outcome{}, measurement.Fingerprint{Why: why}, fmt.Errorf("trace the path: %w", err)
 	}
-	hops := watchHops(ctx, l.lab.Counters, sockets.ReadCPU, path, hopInterval(trial.Spec))
+	hops := watchHops(ctx, l.lab.Counters, hostinfo.ReadCPU, path, hopInterval(trial.Spec))
 	watch := l.watchTunnel(ctx, path)
 	outcome, each, err := l.test(ctx, path, trial, growth.watching(progress))
 	watch.end(&outcome)

@@ -124,12 +124,3 @@ func (c *Conn) overIPv6() bool {
 	six, ok := name.(*unix.SockaddrInet6)
 	return ok && !mapped(six.Addr)
 }
-
-// MaxDescriptors is how many files this process may have open, 0 if unknown.
-func MaxDescriptors() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return 0
-	}
-	return int(min(limit.Cur, math.MaxInt32))
-}

@@ -49,6 +49,3 @@ func (c *Conn) DSCP() int { return 0 }
 
 // MultipathTCP is false: only Linux has it.
 func (c *Conn) MultipathTCP() bool { return false }
-
-// MaxDescriptors is unknown here.
-func MaxDescriptors() int { return 0 }
