@@ -198,7 +198,7 @@ func (t *rrTest) measure(progress func(measurement.Progress), e *endpoint, loop 
 		if t.several != nil {
 			t.several.spin = spin
 			if !spin {
-				defer sockets.PreciseWaits()()
+				defer sockets.PreciseTimers()()
 			}
 		}
 		return loop(start)
