@@ -160,7 +160,7 @@ func fileSpecs(t *rapid.T, k measurement.Kind) []measurement.Spec {
 	}
 	var text strings.Builder
 	text.WriteString("format: hopbench.experiment/1\nname: drawn\nendpoints: [{name: a}, {name: b}]\nsource: a\ndestination: b\nbaseline: p\n" +
-		"paths: [{name: p, hops: [{type: cable}]}, {name: q, hops: [{type: cable}]}]\ntests:\n  - name: it\n    kind: " + string(k) + "\n")
+		"paths: [{name: p, hops: [{type: link}]}, {name: q, hops: [{type: link}]}]\ntests:\n  - name: it\n    kind: " + string(k) + "\n")
 	for _, o := range kind.Options() {
 		if value, ok := keys[o.Name]; ok {
 			fmt.Fprintf(&text, "    %s: %s\n", o.Name, value)
