@@ -23,13 +23,13 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // The paths. Each has one link that is a process, with the same delay.
@@ -149,7 +149,7 @@ func run(ctx context.Context, o experiment.Overrides, seed uint64) (costs bool, 
 	}
 	for _, q := range questions {
 		trials := slices.DeleteFunc(slices.Clone(keeper.trials), func(t measurement.Trial) bool { return t.Path != q.path && t.Path != q.baseline })
-		analysis := stats.Analyse(trials, e.TestInfos(), pathsOf(e, q), stats.DefaultOptions())
+		analysis := analysis.Analyse(trials, e.TestInfos(), pathsOf(e, q), analysis.DefaultOptions())
 		if err := show(e, q, analysis); err != nil {
 			return false, err
 		}
@@ -175,7 +175,7 @@ func pathsOf(e *experiment.Experiment, q question) []measurement.PathInfo {
 }
 
 // show prints the answer to a question: ratios, their intervals and verdicts.
-func show(e *experiment.Experiment, q question, a stats.Analysis) error {
+func show(e *experiment.Experiment, q question, a analysis.Analysis) error {
 	paths := pathsOf(e, q)
 	fmt.Printf("\n%s against %s\n", paths[1].Title, paths[0].Title)
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -199,7 +199,7 @@ func show(e *experiment.Experiment, q question, a stats.Analysis) error {
 }
 
 // median is that of a cell.
-func median(a stats.Analysis, path string, c measurement.Cost, unit measurement.Unit) string {
+func median(a analysis.Analysis, path string, c measurement.Cost, unit measurement.Unit) string {
 	for _, cell := range a.Cells {
 		if cell.Path == path && cell.Test == c.Test && cell.Metric == c.Metric {
 			return quantity.Format(cell.Median, unit)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -91,13 +91,13 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		return err
 	}
 	comparison := &measurement.Comparison{Format: measurement.ComparisonFormat}
-	var first stats.LabelledRun
+	var first analysis.LabelledRun
 	for i, arg := range args {
 		result, err := loadResult(ctx, arg)
 		if err != nil {
 			return err
 		}
-		run := stats.LabelledRun{Label: string(rune('A' + i)), Result: result}
+		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: result}
 		if i == 0 {
 			first = run
 		}
@@ -109,7 +109,7 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 			if err != nil {
 				return usageError{fmt.Errorf("%s: %w", arg, err)}
 			}
-			compared.Held = stats.HoldPublished(result, figures)
+			compared.Held = analysis.HoldPublished(result, figures)
 			for _, note := range readingsNotes(data, figures) {
 				if !slices.Contains(comparison.Notes, note) {
 					comparison.Notes = append(comparison.Notes, note)
@@ -120,12 +120,12 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		if i == 0 {
 			continue
 		}
-		changes, notes := stats.CompareRuns(first, run, stats.DefaultOptions())
+		changes, notes := analysis.CompareRuns(first, run, analysis.DefaultOptions())
 		if len(changes) == 0 {
 			return usageError{fmt.Errorf("%s and %s have no test on any path in common", args[0], arg)}
 		}
 		comparison.Changes = append(comparison.Changes, changes...)
-		comparison.Notes = append(comparison.Notes, append(stats.Differences(first, run), notes...)...)
+		comparison.Notes = append(comparison.Notes, append(analysis.Differences(first, run), notes...)...)
 	}
 	if err := f.print(s, comparison); err != nil {
 		return err
@@ -228,7 +228,7 @@ func storedResult(ctx context.Context, st *store.Store) (_ *measurement.Result, 
 	return runner.Result(head, trials)
 }
 
-func comparedRun(run stats.LabelledRun, source string) measurement.ComparedRun {
+func comparedRun(run analysis.LabelledRun, source string) measurement.ComparedRun {
 	r := run.Result
 	out := measurement.ComparedRun{
 		Label: run.Label, Source: source, Experiment: r.Experiment.Name, Title: r.Experiment.Title, Started: r.Started, Seed: r.Seed,

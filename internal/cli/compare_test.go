@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -45,7 +45,7 @@ func writeRun(t *testing.T, rate float64) string {
 				Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{goodput: v * (1 + 0.001*float64(block))}}})
 		}
 	}
-	a := stats.Analyse(r.Trials, r.Tests, r.Paths, stats.DefaultOptions())
+	a := analysis.Analyse(r.Trials, r.Tests, r.Paths, analysis.DefaultOptions())
 	r.Cells, r.Costs = a.Cells, a.Costs
 	var b bytes.Buffer
 	if err := report.JSON(&b, r); err != nil {

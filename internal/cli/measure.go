@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/profile"
@@ -18,7 +19,6 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // runFunc does one test; it is probe.Run but in tests.
@@ -118,7 +118,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	if _, ok := todo.(profile.Options); ok {
 		result.RFC6349 = profile.Ratings(float64(f.rate), m.done)
 	}
-	result.Cells = stats.Analyse(result.Trials, result.Tests, result.Paths, stats.DefaultOptions()).Cells
+	result.Cells = analysis.Analyse(result.Trials, result.Tests, result.Paths, analysis.DefaultOptions()).Cells
 	if f.json {
 		err = report.JSON(s.out, result)
 	} else {

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // publishedData are the published figures that are bundled.
@@ -133,7 +133,7 @@ func printSetting(w io.Writer, s measurement.PublishedSetting) {
 	if len(readings) > 0 {
 		values := s.Readings(readings[0].Metric)
 		row(readings[0].Label, quantity.Format(slices.Min(values), readings[0].Unit)+" to "+quantity.Format(slices.Max(values), readings[0].Unit),
-			fmt.Sprintf("%d readings", len(values)), stats.ReadingsSentence("this row", values))
+			fmt.Sprintf("%d readings", len(values)), analysis.ReadingsSentence("this row", values))
 	}
 }
 
@@ -261,7 +261,7 @@ func readingsNotes(data *measurement.PublishedData, figures []measurement.Figure
 			if !slices.ContainsFunc(figures, func(f measurement.Figure) bool { return f.ID == s.ID }) {
 				continue
 			}
-			if note := stats.ReadingsSentence(s.ID+", "+s.Path+",", s.Readings("goodput_bits_per_second")); note != "" {
+			if note := analysis.ReadingsSentence(s.ID+", "+s.Path+",", s.Readings("goodput_bits_per_second")); note != "" {
 				out = append(out, note)
 			}
 		}

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -186,7 +186,7 @@ func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, exp
 		return store.Head{}, nil, experiment.Plan{}, err
 	}
 	if f.quick && f.blocks == 0 {
-		head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(e.Paths), e.TestInfos()))
+		head.Blocks = analysis.FewestBlocks(analysis.PrimaryComparisons(len(e.Paths), e.TestInfos()))
 		if e, plan, err = runner.Prepare(head); err != nil {
 			return store.Head{}, nil, experiment.Plan{}, usageError{err}
 		}
@@ -294,7 +294,7 @@ func (r *session) enter(ctx context.Context, testbed runner.Testbed, show *progr
 	case kept < len(r.plan.Trials):
 		now := measurement.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)
-		show.Facts(stats.SessionDifferences(r.head.Environment, now))
+		show.Facts(analysis.SessionDifferences(r.head.Environment, now))
 	}
 	r.head.Testbed = testbed.Info()
 	facts := testbed.Facts()

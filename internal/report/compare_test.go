@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // toleranced is the fixture with a tolerance for some of its figures.
@@ -44,16 +44,16 @@ func comparisonFixture(t testing.TB) *measurement.Comparison {
 		}
 	}
 	b.Environment["hopbench"] = "v0.2.0"
-	runs := []stats.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
+	runs := []analysis.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
 	c := &measurement.Comparison{Format: measurement.ComparisonFormat}
 	for _, run := range runs {
 		r := run.Result
 		c.Runs = append(c.Runs, measurement.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
-	c.Runs[0].Held = stats.HoldPublished(a, a.Experiment.Published)
-	changes, notes := stats.CompareRuns(runs[0], runs[1], stats.DefaultOptions())
-	c.Changes, c.Notes = changes, append(stats.Differences(runs[0], runs[1]), notes...)
+	c.Runs[0].Held = analysis.HoldPublished(a, a.Experiment.Published)
+	changes, notes := analysis.CompareRuns(runs[0], runs[1], analysis.DefaultOptions())
+	c.Changes, c.Notes = changes, append(analysis.Differences(runs[0], runs[1]), notes...)
 	return c
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // setting is what the fixture's paths are made to measure.
@@ -217,7 +217,7 @@ func fixtureLatency(t testing.TB, rng *rand.Rand, o *measurement.Outcome, rtt fl
 }
 
 // hold holds the run against the published figures that it has now.
-func hold(r *measurement.Result) { r.Held = stats.HoldPublished(r, r.Experiment.Published) }
+func hold(r *measurement.Result) { r.Held = analysis.HoldPublished(r, r.Experiment.Published) }
 
 // fixtureStatistics fills cells and costs: medians, and intervals that are
 // good enough to look at.

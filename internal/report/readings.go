@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
 )
 
 // leastReadings is how many readings a trial needs for their autocorrelation to
@@ -26,12 +26,12 @@ func (m *model) readingsText() []string {
 		if !t.Gate.Passed || len(readings) < leastReadings {
 			continue
 		}
-		r, ok := stats.Autocorrelation(readings)
+		r, ok := analysis.Autocorrelation(readings)
 		if !ok {
 			continue
 		}
 		all = append(all, r)
-		if math.Abs(r) > stats.AutocorrelationLimit(len(readings)) {
+		if math.Abs(r) > analysis.AutocorrelationLimit(len(readings)) {
 			beyond++
 		}
 	}

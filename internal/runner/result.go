@@ -5,9 +5,9 @@ import (
 	"maps"
 	"strconv"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -48,22 +48,22 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Paths:       e.PathInfos(),
 		Tests:       e.Scaled().TestInfos(),
 		Trials:      trials,
-		Notes:       append(stats.SessionDifferences(head.Environment, head.Resumed...), head.Notes...),
+		Notes:       append(analysis.SessionDifferences(head.Environment, head.Resumed...), head.Notes...),
 	}
 	for _, t := range trials {
 		if end := t.Start.Add(t.Elapsed.Duration()); end.After(r.Ended) {
 			r.Ended = end
 		}
 	}
-	a := stats.Analyse(trials, r.Tests, r.Paths, analysisOptions(e))
+	a := analysis.Analyse(trials, r.Tests, r.Paths, analysisOptions(e))
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
 	r.Notes = append(r.Notes, a.Notes...)
-	r.Held = stats.HoldPublished(r, r.Experiment.Published)
+	r.Held = analysis.HoldPublished(r, r.Experiment.Published)
 	return r, nil
 }
 
-func analysisOptions(e *experiment.Experiment) stats.Options {
-	o := stats.DefaultOptions()
+func analysisOptions(e *experiment.Experiment) analysis.Options {
+	o := analysis.DefaultOptions()
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {
