@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"internal/lab", "internal/agent", "internal/store", "internal/metrics"},
 	{"internal/cable", "internal/probe", "internal/experiment", "internal/analysis", "internal/profile"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
-	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
+	{"internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/result", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
 	{"internal/measurement"},
 }
 

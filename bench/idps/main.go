@@ -29,6 +29,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 )
 
@@ -154,15 +155,15 @@ func run(ctx context.Context, o experiment.Overrides, seed uint64) (costs bool, 
 			return false, err
 		}
 		if q.baseline == router && q.path == off {
-			costs = slices.ContainsFunc(analysis.Costs, func(c measurement.Cost) bool { return c.Primary && c.Verdict == measurement.Costs })
+			costs = slices.ContainsFunc(analysis.Costs, func(c result.Cost) bool { return c.Primary && c.Verdict == result.Costs })
 		}
 	}
 	return costs, nil
 }
 
 // pathsOf are the two paths of a question, the baseline first.
-func pathsOf(e *experiment.Experiment, q question) []measurement.PathInfo {
-	var out []measurement.PathInfo
+func pathsOf(e *experiment.Experiment, q question) []result.PathInfo {
+	var out []result.PathInfo
 	for _, name := range []string{q.baseline, q.path} {
 		for _, p := range e.PathInfos() {
 			if p.Name == name {
@@ -199,7 +200,7 @@ func show(e *experiment.Experiment, q question, a analysis.Analysis) error {
 }
 
 // median is that of a cell.
-func median(a analysis.Analysis, path string, c measurement.Cost, unit measurement.Unit) string {
+func median(a analysis.Analysis, path string, c result.Cost, unit measurement.Unit) string {
 	for _, cell := range a.Cells {
 		if cell.Path == path && cell.Test == c.Test && cell.Metric == c.Metric {
 			return quantity.Format(cell.Median, unit)
@@ -208,11 +209,11 @@ func median(a analysis.Analysis, path string, c measurement.Cost, unit measureme
 	return "—"
 }
 
-func verdict(c measurement.Cost) string {
+func verdict(c result.Cost) string {
 	switch c.Verdict {
-	case measurement.NoCost:
+	case result.NoCost:
 		return "no cost above " + quantity.Format(c.Bound, measurement.Fraction)
-	case measurement.NotResolved:
+	case result.NotResolved:
 		return fmt.Sprintf("not resolved, about %d blocks", c.BlocksNeeded)
 	}
 	return string(c.Verdict)

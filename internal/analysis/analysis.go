@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Options are what an analysis takes for granted. The zero value means the
@@ -62,9 +63,9 @@ const minBlocks = 6
 
 // Analysis is what trials say.
 type Analysis struct {
-	Cells        []measurement.Cell
-	Costs        []measurement.Cost
-	Attributions []measurement.Attribution
+	Cells        []result.Cell
+	Costs        []result.Cost
+	Attributions []result.Attribution
 	// Notes are sentences for the whole run.
 	Notes []string
 }
@@ -72,7 +73,7 @@ type Analysis struct {
 // Analyse compares every path with the one flagged as the baseline. Trials
 // whose gate failed do not count; the notes say how many and why. The order of
 // trials does not matter.
-func Analyse(trials []measurement.Trial, tests []measurement.TestInfo, paths []measurement.PathInfo, opts Options) Analysis {
+func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo, opts Options) Analysis {
 	opts = opts.Defaults()
 	set, notes := gather(trials, tests, paths)
 	out := Analysis{Notes: notes}
@@ -91,15 +92,15 @@ type cellKey struct{ path, test string }
 
 // dataset is the trials that count, in one order, by cell.
 type dataset struct {
-	tests []measurement.TestInfo
-	paths []measurement.PathInfo
+	tests []result.TestInfo
+	paths []result.PathInfo
 	cells map[cellKey][]measurement.Trial
 	// blocks is how many blocks had any trial at all.
 	blocks int
 }
 
 // gather keeps the trials that count and says what it left out.
-func gather(trials []measurement.Trial, tests []measurement.TestInfo, paths []measurement.PathInfo) (*dataset, []string) {
+func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo) (*dataset, []string) {
 	ordered := slices.Clone(trials)
 	slices.SortStableFunc(ordered, func(a, b measurement.Trial) int {
 		return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Order, b.Order),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 const (
@@ -36,9 +37,9 @@ const (
 )
 
 // shares divides time among causes; they add to 1.
-type shares map[measurement.Cause]float64
+type shares map[result.Cause]float64
 
-func (s shares) move(to measurement.Cause, fraction float64, from ...measurement.Cause) {
+func (s shares) move(to result.Cause, fraction float64, from ...result.Cause) {
 	for _, cause := range from {
 		moved := s[cause] * fraction
 		s[cause] -= moved
@@ -48,8 +49,8 @@ func (s shares) move(to measurement.Cause, fraction float64, from ...measurement
 
 // attributeAll divides the time of every test with TCP flows that fill the path,
 // on every path. What holds datagrams back no kernel counts.
-func attributeAll(set *dataset, opts Options) []measurement.Attribution {
-	var out []measurement.Attribution
+func attributeAll(set *dataset, opts Options) []result.Attribution {
+	var out []result.Attribution
 	for _, p := range set.paths {
 		for _, t := range set.tests {
 			trials := set.cells[cellKey{p.Name, t.Name}]
@@ -65,7 +66,7 @@ func attributeAll(set *dataset, opts Options) []measurement.Attribution {
 }
 
 // attribute averages the division over the trials of one cell.
-func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) measurement.Attribution {
+func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) result.Attribution {
 	sum := shares{}
 	var observed []flowFacts
 	for _, t := range trials {
@@ -75,7 +76,7 @@ func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) 
 			sum[cause] += share / float64(len(trials))
 		}
 	}
-	a := measurement.Attribution{N: len(trials), Shares: map[measurement.Cause]float64{}}
+	a := result.Attribution{N: len(trials), Shares: map[result.Cause]float64{}}
 	for cause, share := range sum {
 		// Below a millionth it is rounding, not a cause.
 		if share > 1e-6 {
@@ -98,12 +99,12 @@ func normalise(s shares) {
 }
 
 // causes lists the causes in a fixed order.
-func causes() []measurement.Cause {
-	return []measurement.Cause{
-		measurement.CauseSenderApplication, measurement.CauseSendBuffer, measurement.CauseReceiveWindow,
-		measurement.CauseCongestionWindowLoss, measurement.CauseCongestionWindowDelay, measurement.CausePacing,
-		measurement.CauseSourceCPU, measurement.CauseDestinationCPU,
-		measurement.CauseSourceCap, measurement.CauseDestinationCap, measurement.CauseUnknown,
+func causes() []result.Cause {
+	return []result.Cause{
+		result.CauseSenderApplication, result.CauseSendBuffer, result.CauseReceiveWindow,
+		result.CauseCongestionWindowLoss, result.CauseCongestionWindowDelay, result.CausePacing,
+		result.CauseSourceCPU, result.CauseDestinationCPU,
+		result.CauseSourceCap, result.CauseDestinationCap, result.CauseUnknown,
 	}
 }
 
@@ -147,7 +148,7 @@ func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shar
 	out := shares{}
 	var observed []flowFacts
 	if len(t.Flows) == 0 {
-		out[measurement.CauseUnknown] = 1
+		out[result.CauseUnknown] = 1
 		return out, nil
 	}
 	for _, w := range waysOf(t, spec) {
@@ -180,20 +181,20 @@ func (w way) shares(t measurement.Trial, opts Options) (shares, []flowFacts) {
 		observed = append(observed, facts)
 	}
 	sender, receiver := t.Source, t.Destination
-	senderCPU, receiverCPU := measurement.CauseSourceCPU, measurement.CauseDestinationCPU
-	egress, egressCap := measurement.CauseSourceCap, opts.SourceEgressBitsPerSecond
+	senderCPU, receiverCPU := result.CauseSourceCPU, result.CauseDestinationCPU
+	egress, egressCap := result.CauseSourceCap, opts.SourceEgressBitsPerSecond
 	if w.reverse {
 		sender, receiver = receiver, sender
 		senderCPU, receiverCPU = receiverCPU, senderCPU
-		egress, egressCap = measurement.CauseDestinationCap, opts.DestinationEgressBitsPerSecond
+		egress, egressCap = result.CauseDestinationCap, opts.DestinationEgressBitsPerSecond
 	}
 	wire := w.goodput * float64(mss+frameOverhead) / float64(mss)
 	if egressCap > 0 && wire >= capReached*egressCap {
 		// At its cap the endpoint queues what it may not send yet. Whatever
 		// window fills first only bounds that queue: raising it would not
 		// raise the rate, so it is not the cause.
-		out.move(egress, 1, measurement.CauseSendBuffer, measurement.CauseReceiveWindow, measurement.CauseCongestionWindowLoss,
-			measurement.CauseCongestionWindowDelay, measurement.CausePacing, measurement.CauseUnknown)
+		out.move(egress, 1, result.CauseSendBuffer, result.CauseReceiveWindow, result.CauseCongestionWindowLoss,
+			result.CauseCongestionWindowDelay, result.CausePacing, result.CauseUnknown)
 	}
 	blameProcessors(out, observed, busy(sender), busy(receiver), senderCPU, receiverCPU)
 	return out, observed
@@ -204,21 +205,21 @@ func busy(e measurement.End) bool { return e.CPUBusy >= cpuSaturated }
 // blameProcessors gives an end without processor time to spare what nothing
 // else explains: an idle sender to the sending end, a full window that does
 // not explain the rate to the receiving end, the unknown to either.
-func blameProcessors(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU measurement.Cause) {
+func blameProcessors(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU result.Cause) {
 	if sender {
-		s.move(senderCPU, 1, measurement.CauseSenderApplication)
+		s.move(senderCPU, 1, result.CauseSenderApplication)
 	}
 	if receiver && queued(observed) {
-		s.move(receiverCPU, 1, measurement.CauseReceiveWindow)
+		s.move(receiverCPU, 1, result.CauseReceiveWindow)
 	}
 	switch {
 	case sender && receiver:
-		s.move(senderCPU, 0.5, measurement.CauseUnknown)
-		s.move(receiverCPU, 1, measurement.CauseUnknown)
+		s.move(senderCPU, 0.5, result.CauseUnknown)
+		s.move(receiverCPU, 1, result.CauseUnknown)
 	case sender:
-		s.move(senderCPU, 1, measurement.CauseUnknown)
+		s.move(senderCPU, 1, result.CauseUnknown)
 	case receiver:
-		s.move(receiverCPU, 1, measurement.CauseUnknown)
+		s.move(receiverCPU, 1, result.CauseUnknown)
 	}
 }
 
@@ -270,7 +271,7 @@ func flowFactsOf(f measurement.Flow, warmup measurement.Seconds, rate float64) f
 	facts.observe(inside)
 	elapsed := float64(end.At - start.At)
 	if !(elapsed > 0) || end.Busy <= 0 {
-		facts.shares[measurement.CauseUnknown] = 1
+		facts.shares[result.CauseUnknown] = 1
 		return facts
 	}
 	part := func(from, to measurement.Seconds) float64 {
@@ -284,12 +285,12 @@ func flowFactsOf(f measurement.Flow, warmup measurement.Seconds, rate float64) f
 		scale := active / (window + buffer)
 		window, buffer = window*scale, buffer*scale
 	}
-	facts.shares[measurement.CauseSenderApplication] = 1 - active
-	facts.shares[measurement.CauseReceiveWindow] = window
-	facts.shares[measurement.CauseSendBuffer] = buffer
-	lossCause := measurement.CauseCongestionWindowDelay
+	facts.shares[result.CauseSenderApplication] = 1 - active
+	facts.shares[result.CauseReceiveWindow] = window
+	facts.shares[result.CauseSendBuffer] = buffer
+	lossCause := result.CauseCongestionWindowDelay
 	if end.Retransmits > start.Retransmits {
-		lossCause = measurement.CauseCongestionWindowLoss
+		lossCause = result.CauseCongestionWindowLoss
 	}
 	facts.divideRest(active-window-buffer, inside, lossCause)
 	return facts
@@ -298,18 +299,18 @@ func flowFactsOf(f measurement.Flow, warmup measurement.Seconds, rate float64) f
 // divideRest divides the share of the time that the kernel counts as busy and
 // limited by neither receive window nor send buffer, in proportion to samples
 // with a full congestion window, samples at the pacing rate, and others.
-func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, windowCause measurement.Cause) {
+func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, windowCause result.Cause) {
 	if len(inside) == 0 {
-		f.shares[measurement.CauseUnknown] += rest
+		f.shares[result.CauseUnknown] += rest
 		return
 	}
 	for _, s := range inside {
-		cause := measurement.CauseUnknown
+		cause := result.CauseUnknown
 		switch {
 		case windowFull(s, f.rate):
 			cause = windowCause
 		case s.PacingRate > 0 && f.rate > 0 && s.PacingRate <= paced*f.rate:
-			cause = measurement.CausePacing
+			cause = result.CausePacing
 		}
 		f.shares[cause] += rest / float64(len(inside))
 	}
@@ -382,7 +383,7 @@ func queued(observed []flowFacts) bool {
 // attributionSentence says what held the flows back most of the time.
 func attributionSentence(s shares, observed []flowFacts, spec measurement.Spec, opts Options) string {
 	order := causes()
-	slices.SortStableFunc(order, func(a, b measurement.Cause) int {
+	slices.SortStableFunc(order, func(a, b result.Cause) int {
 		switch {
 		case s[a] > s[b]:
 			return -1
@@ -402,42 +403,42 @@ func attributionSentence(s shares, observed []flowFacts, spec measurement.Spec, 
 		return "no single cause: " + strings.Join(parts, ", ") + " of the time"
 	}
 	switch first {
-	case measurement.CauseSourceCap:
+	case result.CauseSourceCap:
 		return fmt.Sprintf("at the source's egress cap of %s", quantity.Format(opts.SourceEgressBitsPerSecond, measurement.BitsPerSecond))
-	case measurement.CauseDestinationCap:
+	case result.CauseDestinationCap:
 		return fmt.Sprintf("at the destination's egress cap of %s", quantity.Format(opts.DestinationEgressBitsPerSecond, measurement.BitsPerSecond))
-	case measurement.CauseUnknown:
+	case result.CauseUnknown:
 		return fmt.Sprintf("what held it back for %s of the time cannot be told from the senders' counters", wholePercent(s[first]))
 	}
 	return causeSentence(first, s[first], observed, spec)
 }
 
 // causeSentence explains a cause that took at least half of the time.
-func causeSentence(cause measurement.Cause, share float64, observed []flowFacts, spec measurement.Spec) string {
+func causeSentence(cause result.Cause, share float64, observed []flowFacts, spec measurement.Spec) string {
 	part := wholePercent(share) + " of the time"
 	sender, receiver := "source", "destination"
 	if spec.Direction == measurement.Receive {
 		sender, receiver = receiver, sender
 	}
 	switch cause {
-	case measurement.CauseReceiveWindow:
+	case result.CauseReceiveWindow:
 		return windowSentence("window-limited "+part, "a larger receive window", observed)
-	case measurement.CauseSendBuffer:
+	case result.CauseSendBuffer:
 		return windowSentence("limited by the send buffer "+part, "a larger send buffer", observed)
-	case measurement.CauseCongestionWindowLoss:
+	case result.CauseCongestionWindowLoss:
 		return windowSentence("limited by the congestion window "+part+", with losses", "fewer losses", observed)
-	case measurement.CauseCongestionWindowDelay:
+	case result.CauseCongestionWindowDelay:
 		return windowSentence("limited by the congestion window "+part+", without losses", "a longer test or another congestion control", observed)
-	case measurement.CausePacing:
+	case result.CausePacing:
 		return "held back by the sender's own pacing " + part
-	case measurement.CauseSenderApplication:
+	case result.CauseSenderApplication:
 		if spec.Direction == measurement.Both {
 			return "the sending programs had nothing to send " + part
 		}
 		return fmt.Sprintf("the sending program on the %s had nothing to send %s", sender, part)
-	case measurement.CauseSourceCPU, measurement.CauseDestinationCPU:
+	case result.CauseSourceCPU, result.CauseDestinationCPU:
 		end := "source"
-		if cause == measurement.CauseDestinationCPU {
+		if cause == result.CauseDestinationCPU {
 			end = "destination"
 		}
 		role := "sending"
@@ -472,21 +473,21 @@ func windowSentence(what, remedy string, observed []flowFacts) string {
 
 func wholePercent(share float64) string { return quantity.Number(100*share, 0) + " %" }
 
-func causeLabel(c measurement.Cause) string {
+func causeLabel(c result.Cause) string {
 	switch c {
-	case measurement.CauseSenderApplication:
+	case result.CauseSenderApplication:
 		return "sending program"
-	case measurement.CauseCongestionWindowLoss:
+	case result.CauseCongestionWindowLoss:
 		return "congestion window (loss)"
-	case measurement.CauseCongestionWindowDelay:
+	case result.CauseCongestionWindowDelay:
 		return "congestion window (delay)"
-	case measurement.CauseSourceCPU:
+	case result.CauseSourceCPU:
 		return "source's processors"
-	case measurement.CauseDestinationCPU:
+	case result.CauseDestinationCPU:
 		return "destination's processors"
-	case measurement.CauseSourceCap:
+	case result.CauseSourceCap:
 		return "source's egress cap"
-	case measurement.CauseDestinationCap:
+	case result.CauseDestinationCap:
 		return "destination's egress cap"
 	}
 	return strings.ReplaceAll(string(c), "_", " ")

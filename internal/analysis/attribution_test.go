@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // flow describes the sender's samples of one flow over 1.3 s, of which 0.3 s
@@ -55,52 +56,52 @@ func TestAttribution(t *testing.T) {
 		direction measurement.Direction
 		src, dst  float64 // CPU
 		opts      Options
-		want      map[measurement.Cause]float64
+		want      map[result.Cause]float64
 		sentence  string
 	}{
 		{"receive window", 355e6, windowLimited, "", 0.3, 0.3, Options{SourceEgressBitsPerSecond: 1.25e9},
-			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.97, measurement.CauseUnknown: 0.03},
+			map[result.Cause]float64{result.CauseReceiveWindow: 0.97, result.CauseUnknown: 0.03},
 			"window-limited 97 % of the time: 133 kB in flight at 3.00 ms per flow allow 355 Mbit/s; more flows or a larger receive window would raise it"},
 		// The window fills the bucket's queue; the cap is the cause.
 		{"source cap", 1.19e9, flow{window: 0.9, busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}, "", 0.99, 0.99, Options{SourceEgressBitsPerSecond: 1.25e9},
-			map[measurement.Cause]float64{measurement.CauseSourceCap: 1}, "at the source's egress cap of 1.25 Gbit/s"},
+			map[result.Cause]float64{result.CauseSourceCap: 1}, "at the source's egress cap of 1.25 Gbit/s"},
 		{"destination cap", 1.19e9, flow{window: 0.9, busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}, measurement.Receive, 0, 0,
 			Options{SourceEgressBitsPerSecond: 9e9, DestinationEgressBitsPerSecond: 1.25e9},
-			map[measurement.Cause]float64{measurement.CauseDestinationCap: 1}, "at the destination's egress cap of 1.25 Gbit/s"},
+			map[result.Cause]float64{result.CauseDestinationCap: 1}, "at the destination's egress cap of 1.25 Gbit/s"},
 		{"the other end's cap", 1.19e9, lossLimited, measurement.Receive, 0, 0, Options{SourceEgressBitsPerSecond: 1.25e9},
-			map[measurement.Cause]float64{measurement.CauseCongestionWindowLoss: 1}, ""},
+			map[result.Cause]float64{result.CauseCongestionWindowLoss: 1}, ""},
 		{"loss", 80e6, lossLimited, "", 0.1, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CauseCongestionWindowLoss: 1},
+			map[result.Cause]float64{result.CauseCongestionWindowLoss: 1},
 			"limited by the congestion window 100 % of the time, with losses: 100 kB in flight at 10.0 ms per flow allow 80.0 Mbit/s; more flows or fewer losses would raise it"},
 		{"congestion window without loss", 80e6, delayLimited, "", 0.1, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CauseCongestionWindowDelay: 1}, ""},
+			map[result.Cause]float64{result.CauseCongestionWindowDelay: 1}, ""},
 		{"queue", 80e6, flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 40}, "", 0.1, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CauseCongestionWindowLoss: 1},
+			map[result.Cause]float64{result.CauseCongestionWindowLoss: 1},
 			"limited by the congestion window 100 % of the time, with losses: 100 kB in flight at 10.0 ms per flow allow 80.0 Mbit/s; most of that round trip is waiting in a queue (the smallest is 1.00 ms), so what drains the queue sets the rate"},
 		{"send buffer", 80e6, flow{busy: 1, buffer: 0.8, inFlight: 100e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}, "", 0.1, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CauseSendBuffer: 0.8, measurement.CauseUnknown: 0.2}, ""},
+			map[result.Cause]float64{result.CauseSendBuffer: 0.8, result.CauseUnknown: 0.2}, ""},
 		{"pacing", 80e6, flow{busy: 1, inFlight: 100e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3, pacing: 82e6}, "", 0.1, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CausePacing: 1}, "held back by the sender's own pacing 100 % of the time"},
+			map[result.Cause]float64{result.CausePacing: 1}, "held back by the sender's own pacing 100 % of the time"},
 		{"idle sender", 80e6, flow{busy: 0.25, inFlight: 10e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}, "", 0.1, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CauseSenderApplication: 0.75, measurement.CauseUnknown: 0.25},
+			map[result.Cause]float64{result.CauseSenderApplication: 0.75, result.CauseUnknown: 0.25},
 			"the sending program on the source had nothing to send 75 % of the time"},
 		{"busy source", 9e9, flow{busy: 0.25, inFlight: 10e3, cwnd: 400e3, rtt: 1e-4, minRTT: 9e-5}, "", 0.95, 0.1, Options{},
-			map[measurement.Cause]float64{measurement.CauseSourceCPU: 1},
+			map[result.Cause]float64{result.CauseSourceCPU: 1},
 			"the processors of the source (sending) were busy; nothing else explains 100 % of the time"},
 		{"busy receiver", 2e9, flow{busy: 1, window: 0.9, inFlight: 3e6, cwnd: 4e6, rtt: 12e-3, minRTT: 1e-3}, "", 0.2, 0.95, Options{},
-			map[measurement.Cause]float64{measurement.CauseDestinationCPU: 1}, ""},
+			map[result.Cause]float64{result.CauseDestinationCPU: 1}, ""},
 		// A busy receiver is not to blame for a window that explains the rate.
 		{"window though busy", 355e6, windowLimited, "", 0.2, 0.95, Options{},
-			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.97, measurement.CauseDestinationCPU: 0.03}, ""},
+			map[result.Cause]float64{result.CauseReceiveWindow: 0.97, result.CauseDestinationCPU: 0.03}, ""},
 		{"both busy", 80e6, flow{busy: 1, inFlight: 10e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}, "", 0.95, 0.95, Options{},
-			map[measurement.Cause]float64{measurement.CauseSourceCPU: 0.5, measurement.CauseDestinationCPU: 0.5}, ""},
+			map[result.Cause]float64{result.CauseSourceCPU: 0.5, result.CauseDestinationCPU: 0.5}, ""},
 		// Goodput is 92 % of the cap, the frames on the wire 96 %.
 		{"cap counts frames", 1.15e9, flow{busy: 1, inFlight: 10e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}, "", 0.2, 0.2, Options{SourceEgressBitsPerSecond: 1.25e9},
-			map[measurement.Cause]float64{measurement.CauseSourceCap: 1}, ""},
+			map[result.Cause]float64{result.CauseSourceCap: 1}, ""},
 		{"overlapping counters", 80e6, flow{busy: 0.8, window: 0.6, buffer: 0.6, inFlight: 10e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}, "", 0.2, 0.2, Options{},
-			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.4, measurement.CauseSendBuffer: 0.4, measurement.CauseSenderApplication: 0.2}, ""},
+			map[result.Cause]float64{result.CauseReceiveWindow: 0.4, result.CauseSendBuffer: 0.4, result.CauseSenderApplication: 0.2}, ""},
 		{"mixed", 355e6, flow{busy: 0.7, window: 0.4, inFlight: 10e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}, "", 0.2, 0.2, Options{},
-			map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.4, measurement.CauseSenderApplication: 0.3, measurement.CauseUnknown: 0.3},
+			map[result.Cause]float64{result.CauseReceiveWindow: 0.4, result.CauseSenderApplication: 0.3, result.CauseUnknown: 0.3},
 			"no single cause: receive window 40 %, sending program 30 %, unknown 30 % of the time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestAttribution(t *testing.T) {
 			trial.Source.CPUBusy, trial.Destination.CPUBusy = c.src, c.dst
 			test := flows1
 			test.Spec.Direction = c.direction
-			a := Analyse([]measurement.Trial{trial}, []measurement.TestInfo{test, latency}, pathsNamed("direct", "hop"), c.opts)
+			a := Analyse([]measurement.Trial{trial}, []result.TestInfo{test, latency}, pathsNamed("direct", "hop"), c.opts)
 			if len(a.Attributions) != 1 {
 				t.Fatalf("%+v", a.Attributions)
 			}
@@ -138,9 +139,9 @@ func TestAttributionWithoutFacts(t *testing.T) {
 		"only the end": {{Final: &measurement.TCPInfo{At: 1}}},
 		"backwards":    {{Info: []measurement.TCPInfo{{At: 0.2, Busy: 5}}, Final: &measurement.TCPInfo{At: 0.1, Busy: 1}}},
 	} {
-		a := Analyse([]measurement.Trial{throughputTrial(1e9, f...)}, []measurement.TestInfo{flows1}, pathsNamed("hop"), Options{})
+		a := Analyse([]measurement.Trial{throughputTrial(1e9, f...)}, []result.TestInfo{flows1}, pathsNamed("hop"), Options{})
 		got := a.Attributions[0]
-		if len(got.Shares) != 1 || got.Shares[measurement.CauseUnknown] != 1 || !strings.Contains(got.Sentence, "cannot be told") {
+		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(got.Sentence, "cannot be told") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -163,7 +164,7 @@ func TestSharesAddToOne(t *testing.T) {
 			trial.Source.CPUBusy, trial.Destination.CPUBusy = rapid.Float64Range(0, 1).Draw(t, "source"), rapid.Float64Range(0, 1).Draw(t, "destination")
 			trials = append(trials, trial)
 		}
-		a := Analyse(trials, []measurement.TestInfo{flows1}, pathsNamed("hop"), Options{SourceEgressBitsPerSecond: number.Draw(t, "cap")})
+		a := Analyse(trials, []result.TestInfo{flows1}, pathsNamed("hop"), Options{SourceEgressBitsPerSecond: number.Draw(t, "cap")})
 		total := 0.0
 		for cause, s := range a.Attributions[0].Shares {
 			if !(s > 0 && s <= 1+1e-9) {

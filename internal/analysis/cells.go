@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // madToSigma makes the median absolute deviation of a normal distribution its
@@ -17,8 +18,8 @@ const outlierDeviations = 3
 
 // cells summarises every metric that any trial brought back, by path and test
 // in their order, metrics in the catalogue's order, then others by name.
-func cells(set *dataset, confidence float64) []measurement.Cell {
-	var out []measurement.Cell
+func cells(set *dataset, confidence float64) []result.Cell {
+	var out []result.Cell
 	for _, p := range set.paths {
 		for _, t := range set.tests {
 			trials := set.cells[cellKey{p.Name, t.Name}]
@@ -55,7 +56,7 @@ func metricsSeen(trials []measurement.Trial) []string {
 	return out
 }
 
-func cell(trials []measurement.Trial, metric string, confidence float64) (measurement.Cell, bool) {
+func cell(trials []measurement.Trial, metric string, confidence float64) (result.Cell, bool) {
 	var values []float64
 	var ids []string
 	for _, t := range trials {
@@ -65,10 +66,10 @@ func cell(trials []measurement.Trial, metric string, confidence float64) (measur
 		}
 	}
 	if len(values) == 0 {
-		return measurement.Cell{}, false
+		return result.Cell{}, false
 	}
 	s := sorted(values)
-	c := measurement.Cell{Metric: metric, N: len(values), Median: medianOfSorted(s)}
+	c := result.Cell{Metric: metric, N: len(values), Median: medianOfSorted(s)}
 	if i, ok := medianInterval(s, confidence); ok && len(s) >= minBlocks {
 		c.Low, c.High, c.Coverage = &i.Low, &i.High, i.Coverage
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 const (
@@ -51,12 +52,12 @@ type comparison struct {
 	minBlocks   int
 	significant bool
 
-	cost measurement.Cost
+	cost result.Cost
 }
 
 // compareAll works out every cost of the report, verdicts included.
 func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
-	var baseline *measurement.PathInfo
+	var baseline *result.PathInfo
 	for i := range set.paths {
 		if !set.paths[i].Baseline {
 			continue
@@ -104,7 +105,7 @@ func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
 func newComparison(set *dataset, baseline, path, test string, m measurement.Metric, opts Options) *comparison {
 	c := &comparison{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
 	c.path, c.baseline, c.test = set.pathTitle(path), set.pathTitle(baseline), set.testTitle(test)
-	c.cost = measurement.Cost{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
+	c.cost = result.Cost{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
 	base, other := set.values(baseline, test, m.Name), set.values(path, test, m.Name)
 	for _, block := range slices.Sorted(maps.Keys(base)) {
 		if v, ok := other[block]; ok {
@@ -212,7 +213,7 @@ func (c *comparison) testDrift() {
 		index[i] = float64(b)
 	}
 	if rho, p, ok := spearman(index, c.effects); ok {
-		c.cost.Drift = &measurement.Drift{Rho: rho, P: p}
+		c.cost.Drift = &result.Drift{Rho: rho, P: p}
 	}
 	first, second := c.effects[:n/2], c.effects[n-n/2:]
 	c.halves = [2]float64{hodgesLehmann(walshAverages(first)), hodgesLehmann(walshAverages(second))}
@@ -269,14 +270,14 @@ func (c *comparison) decide() {
 	}
 	switch {
 	case c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper:
-		c.cost.Verdict = measurement.NoCost
+		c.cost.Verdict = result.NoCost
 		c.cost.Bound = c.bound()
 	case c.significant && worse:
-		c.cost.Verdict = measurement.Costs
+		c.cost.Verdict = result.Costs
 	case c.significant:
-		c.cost.Verdict = measurement.Gains
+		c.cost.Verdict = result.Gains
 	default:
-		c.cost.Verdict = measurement.NotResolved
+		c.cost.Verdict = result.NotResolved
 		c.cost.BlocksNeeded = c.blocksNeeded()
 	}
 }

@@ -8,19 +8,20 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // LabelledRun is a run with the name that a comparison gives it.
 type LabelledRun struct {
 	Label  string
-	Result *measurement.Result
+	Result *result.Result
 }
 
 // CompareRuns compares every metric that reports compare, of every test on
 // every path that both runs have. The trials of the two runs are not paired:
 // nothing ties a block of one to a block of the other. The notes say what a
 // reader must know of it.
-func CompareRuns(reference, run LabelledRun, opts Options) ([]measurement.Change, []string) {
+func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Change, []string) {
 	opts = opts.Defaults()
 	a, notesA := gather(reference.Result.Trials, reference.Result.Tests, reference.Result.Paths)
 	b, notesB := gather(run.Result.Trials, run.Result.Tests, run.Result.Paths)
@@ -28,12 +29,12 @@ func CompareRuns(reference, run LabelledRun, opts Options) ([]measurement.Change
 	scaleA, scaleB := scaleOf(reference.Result), scaleOf(run.Result)
 	var all []*comparison
 	for _, p := range a.paths {
-		if !slices.ContainsFunc(b.paths, func(q measurement.PathInfo) bool { return q.Name == p.Name }) {
+		if !slices.ContainsFunc(b.paths, func(q result.PathInfo) bool { return q.Name == p.Name }) {
 			notes = append(notes, fmt.Sprintf("%s has no path %q.", run.Label, p.Name))
 			continue
 		}
 		for _, t := range a.tests {
-			i := slices.IndexFunc(b.tests, func(u measurement.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
+			i := slices.IndexFunc(b.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
 			if i < 0 {
 				continue
 			}
@@ -60,7 +61,7 @@ func CompareRuns(reference, run LabelledRun, opts Options) ([]measurement.Change
 	}
 	correct(all)
 	notes = append(notes, shiftPowerNotes(all)...)
-	out := make([]measurement.Change, len(all))
+	out := make([]result.Change, len(all))
 	for i, c := range all {
 		c.decide()
 		out[i] = c.change(reference.Label, run.Label)
@@ -75,7 +76,7 @@ func labelled(label string, notes []string) []string {
 	return notes
 }
 
-func scaleOf(r *measurement.Result) float64 { return cmp.Or(r.Experiment.Scale, 1) }
+func scaleOf(r *result.Result) float64 { return cmp.Or(r.Experiment.Scale, 1) }
 
 // list is the finite values of a metric in the order of the trials.
 func (s *dataset) list(path, test, metric string) []float64 {
@@ -103,7 +104,7 @@ func newShift(before, after []float64, m measurement.Metric, opts Options) *comp
 		return nil
 	}
 	c := &comparison{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after}
-	c.cost = measurement.Cost{Metric: m.Name, Primary: m.Primary, N: min(len(before), len(after))}
+	c.cost = result.Cost{Metric: m.Name, Primary: m.Primary, N: min(len(before), len(after))}
 	c.medianBase, c.medianOther = median(before), median(after)
 	c.logarithmic = slices.Min(before) > 0 && slices.Min(after) > 0
 	x, y := before, after
@@ -199,16 +200,16 @@ func (c *comparison) shiftSpread() float64 {
 }
 
 // change is the comparison as a Change, with its sentence.
-func (c *comparison) change(reference, run string) measurement.Change {
+func (c *comparison) change(reference, run string) result.Change {
 	k := c.cost
-	out := measurement.Change{
+	out := result.Change{
 		Run: run, Reference: reference, Path: k.Path, Test: k.Test, Metric: k.Metric, Primary: k.Primary,
 		N: len(c.other), ReferenceN: len(c.base), Median: c.medianOther, ReferenceMedian: c.medianBase,
 		Ratio: k.Ratio, Low: k.Low, High: k.High, Coverage: k.Coverage,
 		Difference: k.Difference, DifferenceLow: k.DifferenceLow, DifferenceHigh: k.DifferenceHigh,
 		P: k.P, PHolm: k.PHolm, Verdict: k.Verdict, Bound: k.Bound, SmallestEffect: k.SmallestEffect, TrialsNeeded: k.BlocksNeeded,
 	}
-	if k.Verdict != measurement.NotResolved {
+	if k.Verdict != result.NotResolved {
 		out.Sentence = c.sentence()
 		return out
 	}
@@ -249,7 +250,7 @@ func FewestBlocks(comparisons int) int {
 
 // PrimaryComparisons is how many primary costs a report of such paths and
 // tests has.
-func PrimaryComparisons(paths int, tests []measurement.TestInfo) int {
+func PrimaryComparisons(paths int, tests []result.TestInfo) int {
 	n := 0
 	for _, t := range tests {
 		for _, m := range measurement.MetricsOf(t.Spec.Kind) {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // The distribution of U against every choice of n of n + m ranks.
@@ -99,9 +100,9 @@ func runOf(label string, rates, rtts map[string][]float64) LabelledRun {
 		trials = append(trials, trialsOf(path, "flows-1", goodput, rates[path]...)...)
 		trials = append(trials, trialsOf(path, "latency", rttP50, rtts[path]...)...)
 	}
-	return LabelledRun{Label: label, Result: &measurement.Result{
-		Experiment: measurement.ExperimentInfo{Name: "x", Scale: 1}, Paths: pathsNamed("direct", "hop"),
-		Tests: []measurement.TestInfo{flows1, latency}, Trials: trials,
+	return LabelledRun{Label: label, Result: &result.Result{
+		Experiment: result.ExperimentInfo{Name: "x", Scale: 1}, Paths: pathsNamed("direct", "hop"),
+		Tests: []result.TestInfo{flows1, latency}, Trials: trials,
 	}}
 }
 
@@ -116,7 +117,7 @@ func TestCompareRuns(t *testing.T) {
 		t.Errorf("notes: %q", notes)
 	}
 	type key struct{ path, test string }
-	got := map[key]measurement.Change{}
+	got := map[key]result.Change{}
 	for _, c := range changes {
 		got[key{c.Path, c.Test}] = c
 		if c.Low == nil || !(*c.Low <= c.Ratio && c.Ratio <= *c.High) || c.Coverage < 0.95 || c.P == nil || c.PHolm == nil {
@@ -124,15 +125,15 @@ func TestCompareRuns(t *testing.T) {
 		}
 	}
 	for k, want := range map[key]struct {
-		verdict  measurement.Verdict
+		verdict  result.Verdict
 		ratio    float64
 		worse    bool
 		sentence string
 	}{
-		{"direct", "flows-1"}: {measurement.NoCost, 1, false, "no cost larger than"},
-		{"hop", "flows-1"}:    {measurement.Costs, 0.8, true, "costs 20"},
-		{"direct", "latency"}: {measurement.NoCost, 1, false, "no cost larger than"},
-		{"hop", "latency"}:    {measurement.Gains, 0.8, false, "takes"},
+		{"direct", "flows-1"}: {result.NoCost, 1, false, "no cost larger than"},
+		{"hop", "flows-1"}:    {result.Costs, 0.8, true, "costs 20"},
+		{"direct", "latency"}: {result.NoCost, 1, false, "no cost larger than"},
+		{"hop", "latency"}:    {result.Gains, 0.8, false, "takes"},
 	} {
 		c, ok := got[k]
 		if !ok || c.Verdict != want.verdict || math.Abs(c.Ratio-want.ratio) > 0.02 || c.Worse() != want.worse || !strings.Contains(c.Sentence, want.sentence) {
@@ -163,13 +164,13 @@ func TestSmallChangeIsNotWorse(t *testing.T) {
 			t.Errorf("3 %% within a noise of 8 %% is worse: %+v", c)
 		}
 	}
-	if (measurement.Change{Verdict: measurement.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
+	if (result.Change{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
 		t.Error("3 % is worse where 5 % matters")
 	}
-	if !(measurement.Change{Verdict: measurement.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
+	if !(result.Change{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
 		t.Error("6 % more time is not worse where 5 % matters")
 	}
-	if !(measurement.Change{Verdict: measurement.Costs, Metric: rttP50, Difference: 1}).Worse() {
+	if !(result.Change{Verdict: result.Costs, Metric: rttP50, Difference: 1}).Worse() {
 		t.Error("a cost without a ratio is not worse")
 	}
 }
@@ -201,11 +202,11 @@ func TestDifferences(t *testing.T) {
 	}
 	a.Result.Environment = map[string]string{"host": "x", "hopbench": "v1"}
 	b.Result.Environment = map[string]string{"host": "y", "hopbench": "v2"}
-	b.Result.Testbed = measurement.Testbed{Kind: "lab", Relative: true}
+	b.Result.Testbed = result.Testbed{Kind: "lab", Relative: true}
 	b.Result.Tests = slices.Clone(b.Result.Tests)
 	b.Result.Tests[0].Spec.Duration = 3
 	b.Result.Paths = slices.Clone(b.Result.Paths)
-	b.Result.Paths[1].Hops = []measurement.HopInfo{{Type: "router"}}
+	b.Result.Paths[1].Hops = []result.HopInfo{{Type: "router"}}
 	b.Result.Experiment.Name = "z"
 	text := strings.Join(Differences(a, b), "\n")
 	for _, want := range []string{"host: x against y", "hopbench: v1 against v2", "testbed: unknown against lab", "Test flows-1", "Path hop", "experiment: x against z", "between two machines"} {
@@ -218,11 +219,11 @@ func TestDifferences(t *testing.T) {
 func TestSessionDifferences(t *testing.T) {
 	first := map[string]string{"host": "x", "kernel": "1", "gone": "g", "host_load_average": "0.1"}
 	again := map[string]string{"host": "x", "kernel": "2", "new": "n", "host_load_average": "7"}
-	if d := SessionDifferences(first, measurement.Session{Trials: 3, Environment: first}); len(d) > 0 {
+	if d := SessionDifferences(first, result.Session{Trials: 3, Environment: first}); len(d) > 0 {
 		t.Errorf("of equal sessions: %q", d)
 	}
 	started := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	got := SessionDifferences(first, measurement.Session{Environment: first}, measurement.Session{Started: started, Trials: 12, Environment: again})
+	got := SessionDifferences(first, result.Session{Environment: first}, result.Session{Started: started, Trials: 12, Environment: again})
 	want := []string{
 		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another gone: unknown, at first g.",
 		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
@@ -281,13 +282,13 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 			return map[string][]float64{"direct": sample(8, 0), "hop": sample(7, shift)}
 		}
 		changes, _ := CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(0), set(0)), DefaultOptions())
-		if slices.ContainsFunc(changes, func(c measurement.Change) bool {
-			return c.Verdict == measurement.Costs || c.Verdict == measurement.Gains
+		if slices.ContainsFunc(changes, func(c result.Change) bool {
+			return c.Verdict == result.Costs || c.Verdict == result.Gains
 		}) {
 			claims++
 		}
 		changes, _ = CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(planted), set(0)), DefaultOptions())
-		c := changes[slices.IndexFunc(changes, func(c measurement.Change) bool { return c.Path == "hop" && c.Test == "flows-1" })]
+		c := changes[slices.IndexFunc(changes, func(c result.Change) bool { return c.Path == "hop" && c.Test == "flows-1" })]
 		want = c.Coverage
 		if math.Log(*c.Low) <= planted && planted <= math.Log(*c.High) {
 			covered++
@@ -308,7 +309,7 @@ func TestFewest(t *testing.T) {
 			t.Errorf("%d comparisons need %d blocks, want %d", comparisons, got, want)
 		}
 	}
-	tests := []measurement.TestInfo{flows1, latency, {Name: "t", Spec: measurement.Spec{Kind: measurement.Trace}}, {Name: "m", Spec: measurement.Spec{Kind: measurement.MTU}}}
+	tests := []result.TestInfo{flows1, latency, {Name: "t", Spec: measurement.Spec{Kind: measurement.Trace}}, {Name: "m", Spec: measurement.Spec{Kind: measurement.MTU}}}
 	if got := PrimaryComparisons(3, tests); got != 4 {
 		t.Errorf("%d primary comparisons", got)
 	}

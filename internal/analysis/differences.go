@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Differences says what else differs between two runs than what is compared:
@@ -51,7 +51,7 @@ func Differences(reference, run LabelledRun) []string {
 
 // SessionDifferences says in what the environments of a run's further sessions
 // differ from that of its first: each may be why trials differ.
-func SessionDifferences(first map[string]string, sessions ...measurement.Session) []string {
+func SessionDifferences(first map[string]string, sessions ...result.Session) []string {
 	var out []string
 	for _, s := range sessions {
 		both := make(map[string]string)

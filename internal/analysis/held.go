@@ -7,16 +7,17 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // HoldPublished holds published figures against a run's cells and costs, one
 // Held for each figure. On a testbed whose absolute figures are relative, what
 // depends on its machine is compared as the ratio of the path to the baseline,
 // wherever the study has a figure for the baseline, too; all else by value.
-func HoldPublished(r *measurement.Result, figures []measurement.Figure) []measurement.Held {
-	out := make([]measurement.Held, 0, len(figures))
+func HoldPublished(r *result.Result, figures []result.Figure) []result.Held {
+	out := make([]result.Held, 0, len(figures))
 	for _, f := range figures {
-		h := holding{result: r, figures: figures, Held: measurement.Held{Figure: f, Basis: measurement.BasisValue, Factor: 1}}
+		h := holding{result: r, figures: figures, Held: result.Held{Figure: f, Basis: result.BasisValue, Factor: 1}}
 		metric, ok := measurement.MetricNamed(f.Metric)
 		if !ok {
 			metric = measurement.Metric{Name: f.Metric, Label: f.Metric, Unit: measurement.Count}
@@ -30,16 +31,16 @@ func HoldPublished(r *measurement.Result, figures []measurement.Figure) []measur
 
 // holding is one published figure while it is worked out.
 type holding struct {
-	measurement.Held
-	result  *measurement.Result
-	figures []measurement.Figure
+	result.Held
+	result  *result.Result
+	figures []result.Figure
 	metric  measurement.Metric
 }
 
 func (h *holding) hold() {
 	h.measure()
 	if h.N == 0 {
-		h.Judgement = measurement.NotMeasured
+		h.Judgement = result.NotMeasured
 		h.Reason = h.whyNotMeasured()
 		h.Sentence = h.what() + " was not measured: " + h.Reason
 		return
@@ -94,7 +95,7 @@ func (h *holding) takeRatio() bool {
 	if !ratioable(published) || !ratioable(h.Value) || h.Measured <= 0 || cell == nil || cell.N == 0 || !ratioable(cell.Median) {
 		return false
 	}
-	h.Basis = measurement.BasisRatio
+	h.Basis = result.BasisRatio
 	h.PublishedRatio = h.Value / published
 	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
 	for i := range h.result.Costs {
@@ -109,7 +110,7 @@ func (h *holding) takeRatio() bool {
 // publishedBaseline is the published value of the same test and metric on the
 // baseline, the median where it was published more than once; 0 without any.
 func (h *holding) publishedBaseline(baseline string) float64 {
-	for _, list := range [][]measurement.Figure{h.figures, h.result.Experiment.Published} {
+	for _, list := range [][]result.Figure{h.figures, h.result.Experiment.Published} {
 		var values []float64
 		for _, f := range list {
 			if f.Path == baseline && f.Test == h.Test && f.Metric == h.Metric {
@@ -138,11 +139,11 @@ func dependsOnMachine(m measurement.Metric) bool {
 func (h *holding) judge(measured, published float64) {
 	switch {
 	case h.Tolerance == nil:
-		h.Judgement = measurement.NotJudged
+		h.Judgement = result.NotJudged
 	case h.Off != nil && math.Abs(*h.Off) <= *h.Tolerance*(1+1e-9), published == 0 && measured == 0:
-		h.Judgement = measurement.Within
+		h.Judgement = result.Within
 	default:
-		h.Judgement = measurement.Outside
+		h.Judgement = result.Outside
 	}
 }
 
@@ -165,7 +166,7 @@ func (h *holding) what() string {
 // reason says what the judgement compares, and how far apart the two are.
 func (h *holding) reason() string {
 	var parts []string
-	if h.Basis == measurement.BasisRatio {
+	if h.Basis == result.BasisRatio {
 		ratio := quantity.Ratio(h.MeasuredRatio) + "× the baseline"
 		if h.RatioLow != nil && h.RatioHigh != nil {
 			ratio += fmt.Sprintf(" [%s, %s]", quantity.Ratio(*h.RatioLow), quantity.Ratio(*h.RatioHigh))
@@ -208,16 +209,16 @@ func (h *holding) whyNotMeasured() string {
 
 func (h *holding) sentence() string {
 	text := fmt.Sprintf("%s is %s, published %s", h.what(), quantity.Format(h.Measured, h.metric.Unit), quantity.Format(h.Value, h.metric.Unit))
-	if h.Basis == measurement.BasisRatio {
+	if h.Basis == result.BasisRatio {
 		text = fmt.Sprintf("%s is %s the baseline's, published %s", h.what(), formatRatio(h.MeasuredRatio), formatRatio(h.PublishedRatio))
 	}
 	if h.Off != nil {
 		text += fmt.Sprintf(": %s off", formatEffect(*h.Off, nil, measurement.Fraction, true))
 	}
 	switch h.Judgement {
-	case measurement.Within:
+	case result.Within:
 		text += ", within " + formatPercent(*h.Tolerance)
-	case measurement.Outside:
+	case result.Outside:
 		text += ", not within " + formatPercent(*h.Tolerance)
 	}
 	return text
@@ -226,7 +227,7 @@ func (h *holding) sentence() string {
 // ratioable says that a ratio to v can be worked out.
 func ratioable(v float64) bool { return v > 0 && finite(v) }
 
-func findCell(r *measurement.Result, path, test, metric string) *measurement.Cell {
+func findCell(r *result.Result, path, test, metric string) *result.Cell {
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Path == path && c.Test == test && c.Metric == metric {
 			return c
@@ -236,7 +237,7 @@ func findCell(r *measurement.Result, path, test, metric string) *measurement.Cel
 }
 
 // baselineOf is the name of the path that the others are compared with.
-func baselineOf(r *measurement.Result) string {
+func baselineOf(r *result.Result) string {
 	for _, p := range r.Paths {
 		if p.Baseline {
 			return p.Name

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // heldRun is a run at 1:10 of a direct path at 1.2 Gbit/s and a hop at 0.36.
-func heldRun(relative bool) *measurement.Result {
-	ping := measurement.TestInfo{Name: "ping", Spec: measurement.Spec{Kind: measurement.Ping}}
-	trace := measurement.TestInfo{Name: "trace", Spec: measurement.Spec{Kind: measurement.Trace}}
+func heldRun(relative bool) *result.Result {
+	ping := result.TestInfo{Name: "ping", Spec: measurement.Spec{Kind: measurement.Ping}}
+	trace := result.TestInfo{Name: "trace", Spec: measurement.Spec{Kind: measurement.Trace}}
 	const low, hops, loss = "rtt_min_seconds", "hops_count", "loss_fraction"
 	trials := concat(
 		trialsOf("direct", "flows-1", goodput, around(1.2e9, 0.01, 8, 0)...), trialsOf("hop", "flows-1", goodput, around(0.36e9, 0.01, 8, 2)...),
@@ -23,10 +24,10 @@ func heldRun(relative bool) *measurement.Result {
 			trials[i].Test = "loss"
 		}
 	}
-	lossTest := measurement.TestInfo{Name: "loss", Spec: measurement.Spec{Kind: measurement.Ping}}
-	r := &measurement.Result{
-		Experiment: measurement.ExperimentInfo{Scale: 10, Baseline: "direct"}, Testbed: measurement.Testbed{Relative: relative},
-		Paths: pathsNamed("direct", "hop"), Tests: []measurement.TestInfo{flows1, ping, trace, lossTest}, Trials: trials,
+	lossTest := result.TestInfo{Name: "loss", Spec: measurement.Spec{Kind: measurement.Ping}}
+	r := &result.Result{
+		Experiment: result.ExperimentInfo{Scale: 10, Baseline: "direct"}, Testbed: result.Testbed{Relative: relative},
+		Paths: pathsNamed("direct", "hop"), Tests: []result.TestInfo{flows1, ping, trace, lossTest}, Trials: trials,
 	}
 	a := Analyse(trials, r.Tests, r.Paths, DefaultOptions())
 	r.Cells, r.Costs = a.Cells, a.Costs
@@ -35,7 +36,7 @@ func heldRun(relative bool) *measurement.Result {
 
 func TestHoldPublished(t *testing.T) {
 	within := func(v float64) *float64 { return &v }
-	figures := []measurement.Figure{
+	figures := []result.Figure{
 		{ID: "1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9, Tolerance: within(0.05)},
 		{ID: "2", Path: "hop", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: within(0.05)},
 		{ID: "3", Path: "hop", Test: "ping", Metric: "rtt_min_seconds", Value: 2.994e-3, Tolerance: within(0.05)},
@@ -47,35 +48,35 @@ func TestHoldPublished(t *testing.T) {
 		{ID: "9", Path: "direct", Test: "trace", Metric: "hops_count", Value: 2, Tolerance: within(0.1)},
 	}
 	type want struct {
-		basis     measurement.Basis
-		judgement measurement.Judgement
+		basis     result.Basis
+		judgement result.Judgement
 		off       float64 // NaN for none
 		says      string
 	}
 	nan := math.NaN()
 	for relative, wants := range map[bool][]want{
 		true: {
-			{measurement.BasisValue, measurement.Within, 0, "12.0 Gbit/s, published 12.0 Gbit/s"},
-			{measurement.BasisRatio, measurement.Within, 0.0112, "×0.30 the baseline's, published ×0.30"},
-			{measurement.BasisRatio, measurement.Outside, -0.0757, "not within 5 %"},
-			{measurement.BasisValue, measurement.NotJudged, 0.084, "800 µs, published 738 µs"},
-			{measurement.BasisValue, measurement.Within, 0, "hops is 8, published 8"},
-			{measurement.BasisValue, measurement.NotMeasured, nan, "was not measured"},
-			{measurement.BasisValue, measurement.Within, nan, "loss is 0 %, published 0 %"},
-			{measurement.BasisValue, measurement.NotMeasured, nan, "was not measured"},
-			{measurement.BasisValue, measurement.Outside, -0.5, "not within 10 %"},
+			{result.BasisValue, result.Within, 0, "12.0 Gbit/s, published 12.0 Gbit/s"},
+			{result.BasisRatio, result.Within, 0.0112, "×0.30 the baseline's, published ×0.30"},
+			{result.BasisRatio, result.Outside, -0.0757, "not within 5 %"},
+			{result.BasisValue, result.NotJudged, 0.084, "800 µs, published 738 µs"},
+			{result.BasisValue, result.Within, 0, "hops is 8, published 8"},
+			{result.BasisValue, result.NotMeasured, nan, "was not measured"},
+			{result.BasisValue, result.Within, nan, "loss is 0 %, published 0 %"},
+			{result.BasisValue, result.NotMeasured, nan, "was not measured"},
+			{result.BasisValue, result.Outside, -0.5, "not within 10 %"},
 		},
 		// Where absolutes count, the rate and the time are compared themselves.
 		false: {
-			{measurement.BasisValue, measurement.Within, 0, ""},
-			{measurement.BasisValue, measurement.Within, 0.0112, "3.60 Gbit/s, published 3.56 Gbit/s"},
-			{measurement.BasisValue, measurement.Within, 0.002, "3.00 ms, published 2.99 ms"},
-			{measurement.BasisValue, measurement.NotJudged, 0.084, ""},
-			{measurement.BasisValue, measurement.Within, 0, ""},
-			{measurement.BasisValue, measurement.NotMeasured, nan, ""},
-			{measurement.BasisValue, measurement.Within, nan, ""},
-			{measurement.BasisValue, measurement.NotMeasured, nan, ""},
-			{measurement.BasisValue, measurement.Outside, -0.5, ""},
+			{result.BasisValue, result.Within, 0, ""},
+			{result.BasisValue, result.Within, 0.0112, "3.60 Gbit/s, published 3.56 Gbit/s"},
+			{result.BasisValue, result.Within, 0.002, "3.00 ms, published 2.99 ms"},
+			{result.BasisValue, result.NotJudged, 0.084, ""},
+			{result.BasisValue, result.Within, 0, ""},
+			{result.BasisValue, result.NotMeasured, nan, ""},
+			{result.BasisValue, result.Within, nan, ""},
+			{result.BasisValue, result.NotMeasured, nan, ""},
+			{result.BasisValue, result.Outside, -0.5, ""},
 		},
 	} {
 		for i, h := range HoldPublished(heldRun(relative), figures) {
@@ -107,10 +108,10 @@ func TestHoldPublished(t *testing.T) {
 	// some are chosen.
 	r := heldRun(true)
 	r.Experiment.Published = figures
-	if h := HoldPublished(r, figures[1:2])[0]; h.Basis != measurement.BasisRatio {
+	if h := HoldPublished(r, figures[1:2])[0]; h.Basis != result.BasisRatio {
 		t.Errorf("alone: %+v", h)
 	}
-	if h := HoldPublished(heldRun(true), figures[1:2])[0]; h.Basis != measurement.BasisValue {
+	if h := HoldPublished(heldRun(true), figures[1:2])[0]; h.Basis != result.BasisValue {
 		t.Errorf("without the baseline's: %+v", h)
 	}
 }
@@ -126,7 +127,7 @@ func TestHoldPublishedStaysFinite(t *testing.T) {
 			for i := range r.Costs {
 				r.Costs[i].Ratio = v
 			}
-			for _, h := range HoldPublished(r, []measurement.Figure{
+			for _, h := range HoldPublished(r, []result.Figure{
 				{Path: "direct", Test: "flows-1", Metric: goodput, Value: w}, {Path: "hop", Test: "flows-1", Metric: goodput, Value: 2 * w, Tolerance: &w}}) {
 				for _, x := range []float64{h.Measured, h.Ratio, h.MeasuredRatio, h.PublishedRatio} {
 					if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 const (
@@ -12,15 +13,15 @@ const (
 )
 
 var (
-	flows1  = measurement.TestInfo{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}
-	latency = measurement.TestInfo{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR}}
+	flows1  = result.TestInfo{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}
+	latency = result.TestInfo{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR}}
 )
 
 // pathsNamed makes paths of which the first is the baseline.
-func pathsNamed(names ...string) []measurement.PathInfo {
-	var out []measurement.PathInfo
+func pathsNamed(names ...string) []result.PathInfo {
+	var out []result.PathInfo
 	for i, n := range names {
-		out = append(out, measurement.PathInfo{Name: n, Baseline: i == 0, Source: "vm1", Dest: "vm2"})
+		out = append(out, result.PathInfo{Name: n, Baseline: i == 0, Source: "vm1", Dest: "vm2"})
 	}
 	return out
 }
@@ -64,7 +65,7 @@ type failer interface {
 }
 
 // only returns the one cost of an analysis.
-func only(t failer, a Analysis) measurement.Cost {
+func only(t failer, a Analysis) result.Cost {
 	t.Helper()
 	if len(a.Costs) != 1 {
 		t.Fatalf("%d costs, want 1: %+v", len(a.Costs), a.Costs)

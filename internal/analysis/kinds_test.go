@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // addMetric gives every trial a further metric; NaN leaves a trial without it.
@@ -19,13 +20,13 @@ func addMetric(trials []measurement.Trial, metric string, values ...float64) []m
 	return trials
 }
 
-func testOf(spec measurement.Spec) []measurement.TestInfo {
-	return []measurement.TestInfo{{Name: "it", Spec: spec.Defaults()}}
+func testOf(spec measurement.Spec) []result.TestInfo {
+	return []result.TestInfo{{Name: "it", Spec: spec.Defaults()}}
 }
 
-func costOf(t *testing.T, a Analysis, metric string) measurement.Cost {
+func costOf(t *testing.T, a Analysis, metric string) result.Cost {
 	t.Helper()
-	i := slices.IndexFunc(a.Costs, func(c measurement.Cost) bool { return c.Metric == metric })
+	i := slices.IndexFunc(a.Costs, func(c result.Cost) bool { return c.Metric == metric })
 	if i < 0 {
 		t.Fatalf("no cost of %s among %+v", metric, a.Costs)
 	}
@@ -47,9 +48,9 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 			a := Analyse(concat(trialsOf("direct", "it", m.Name, around(base, 0.01, 10, 0)...), trialsOf("hop", "it", m.Name, around(2*base, 0.01, 10, 4)...)),
 				testOf(measurement.Spec{Kind: kind}), pathsNamed("direct", "hop"), Options{})
 			c := costOf(t, a, m.Name)
-			want := measurement.Costs
+			want := result.Costs
 			if m.HigherIsBetter {
-				want = measurement.Gains
+				want = result.Gains
 			}
 			if c.Verdict != want || math.Abs(c.Ratio-2) > 0.05 || c.Primary != m.Primary || !strings.Contains(c.Sentence, units[m.Unit]) {
 				t.Errorf("%s of %s: %s, ratio %.3g, %q", m.Name, kind, c.Verdict, c.Ratio, c.Sentence)
@@ -62,13 +63,13 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 // only one of its family.
 func TestSecondaryMetricsLeaveThePrimaryAlone(t *testing.T) {
 	trials := concat(trialsOf("direct", "it", "connections_per_second", around(1000, 0.01, 6, 0)...), trialsOf("hop", "it", "connections_per_second", around(800, 0.01, 6, 4)...))
-	analyse := func() measurement.Cost {
+	analyse := func() result.Cost {
 		return costOf(t, Analyse(trials, testOf(measurement.Spec{Kind: measurement.CRR}), pathsNamed("direct", "hop"), Options{}), "connections_per_second")
 	}
 	alone := analyse()
 	addMetric(trials, "connect_p50_seconds", append(around(1e-3, 0.01, 6, 0), around(2e-3, 0.01, 6, 4)...)...)
 	beside := analyse()
-	if alone.Verdict != measurement.Costs || *alone.P != *alone.PHolm {
+	if alone.Verdict != result.Costs || *alone.P != *alone.PHolm {
 		t.Errorf("alone: %s, p %v, corrected %v", alone.Verdict, *alone.P, *alone.PHolm)
 	}
 	if *beside.PHolm != *alone.PHolm || beside.Verdict != alone.Verdict {
@@ -128,7 +129,7 @@ func TestZeroInAllTrials(t *testing.T) {
 			}
 		}
 		for _, cost := range a.Costs {
-			if cost.Verdict != measurement.NotResolved || cost.Ratio != 0 || cost.Difference != 0 || cost.Sentence == "" || strings.Contains(cost.Sentence, "NaN") {
+			if cost.Verdict != result.NotResolved || cost.Ratio != 0 || cost.Difference != 0 || cost.Sentence == "" || strings.Contains(cost.Sentence, "NaN") {
 				t.Errorf("%s: %+v", c.metric, cost)
 			}
 		}
@@ -166,20 +167,20 @@ func TestAttributionBothWays(t *testing.T) {
 	there.ReceivedBytes, back.ReceivedBytes, back.Reverse = 150e6, 10e6, true
 	trial := throughputTrial(1.28e9, there, back) // 1.2 Gbit/s there, 80 Mbit/s back
 	spec := measurement.Spec{Kind: measurement.TCP, Direction: measurement.Both}
-	analyse := func(o Options) measurement.Attribution {
+	analyse := func(o Options) result.Attribution {
 		return Analyse([]measurement.Trial{trial}, testOf(spec), pathsNamed("direct", "hop"), o).Attributions[0]
 	}
 	trial.Test = "it"
 	for _, c := range []struct {
 		name string
 		opts Options
-		want map[measurement.Cause]float64
+		want map[result.Cause]float64
 	}{
 		{"the source's cap binds one way", Options{SourceEgressBitsPerSecond: 1.25e9, DestinationEgressBitsPerSecond: 1.25e9},
-			map[measurement.Cause]float64{measurement.CauseSourceCap: 0.5, measurement.CauseCongestionWindowLoss: 0.5}},
+			map[result.Cause]float64{result.CauseSourceCap: 0.5, result.CauseCongestionWindowLoss: 0.5}},
 		{"the destination's cap binds the other", Options{SourceEgressBitsPerSecond: 9e9, DestinationEgressBitsPerSecond: 80e6},
-			map[measurement.Cause]float64{measurement.CauseDestinationCap: 0.5, measurement.CauseCongestionWindowLoss: 0.5}},
-		{"no cap binds", Options{}, map[measurement.Cause]float64{measurement.CauseCongestionWindowLoss: 1}},
+			map[result.Cause]float64{result.CauseDestinationCap: 0.5, result.CauseCongestionWindowLoss: 0.5}},
+		{"no cap binds", Options{}, map[result.Cause]float64{result.CauseCongestionWindowLoss: 1}},
 	} {
 		a := analyse(c.opts)
 		for _, cause := range causes() {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // smallValues draws lists with many ties and zeros.
@@ -105,9 +106,9 @@ func TestHodgesLehmannIsEquivariant(t *testing.T) {
 }
 
 // randomTrials draws a run with holes, failed gates and two tests.
-func randomTrials(t *rapid.T) ([]measurement.Trial, []measurement.TestInfo, []measurement.PathInfo) {
+func randomTrials(t *rapid.T) ([]measurement.Trial, []result.TestInfo, []result.PathInfo) {
 	paths := pathsNamed("direct", "one", "two")
-	tests := []measurement.TestInfo{latency, flows1}
+	tests := []result.TestInfo{latency, flows1}
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 	blocks := rapid.IntRange(1, 14).Draw(t, "blocks")
 	var out []measurement.Trial
@@ -175,7 +176,7 @@ func TestOrderOfBlocksIsOnlyDrift(t *testing.T) {
 func TestScalingRatesChangesNoRatio(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trials, _, paths := randomTrials(t)
-		tests := []measurement.TestInfo{flows1} // times have an absolute smallest effect
+		tests := []result.TestInfo{flows1} // times have an absolute smallest effect
 		// A power of two scales without rounding.
 		factor := math.Ldexp(1, rapid.IntRange(-20, 20).Draw(t, "exponent"))
 		scaled := slices.Clone(trials)
@@ -207,7 +208,7 @@ func times(v *float64, factor float64) *float64 {
 func TestExchangingThePathsInvertsTheRatio(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trials, _, paths := randomTrials(t)
-		tests := []measurement.TestInfo{flows1}
+		tests := []result.TestInfo{flows1}
 		pair := paths[:2]
 		back := slices.Clone(pair)
 		back[0].Baseline, back[1].Baseline = false, true
@@ -218,9 +219,9 @@ func TestExchangingThePathsInvertsTheRatio(t *testing.T) {
 		if a.P != nil && (!near(*a.P, *b.P, 1e-12) || !near(*a.Low**b.High, 1, 1e-9)) {
 			t.Fatalf("%+v\n%+v", a, b)
 		}
-		opposite := map[measurement.Verdict]measurement.Verdict{
-			measurement.Costs: measurement.Gains, measurement.Gains: measurement.Costs,
-			measurement.NoCost: measurement.NoCost, measurement.NotResolved: measurement.NotResolved,
+		opposite := map[result.Verdict]result.Verdict{
+			result.Costs: result.Gains, result.Gains: result.Costs,
+			result.NoCost: result.NoCost, result.NotResolved: result.NotResolved,
 		}
 		if opposite[a.Verdict] != b.Verdict {
 			t.Fatalf("verdicts %q and %q", a.Verdict, b.Verdict)
@@ -233,10 +234,10 @@ func TestCellsAreIndependent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trials, tests, paths := randomTrials(t)
 		all := Analyse(trials, tests, paths, Options{}).Cells
-		var apart []measurement.Cell
+		var apart []result.Cell
 		for _, p := range paths {
 			for _, test := range tests {
-				apart = append(apart, Analyse(trials, []measurement.TestInfo{test}, []measurement.PathInfo{p}, Options{}).Cells...)
+				apart = append(apart, Analyse(trials, []result.TestInfo{test}, []result.PathInfo{p}, Options{}).Cells...)
 			}
 		}
 		if !reflect.DeepEqual(all, apart) {
@@ -258,7 +259,7 @@ func TestAnythingGoes(t *testing.T) {
 			trials = append(trials, trialsOf(p.Name, flows1.Name, goodput, values...)...)
 			trials = append(trials, trialsOf(p.Name, latency.Name, rttP50, values...)...)
 		}
-		a := Analyse(trials, []measurement.TestInfo{flows1, latency}, paths, Options{Alpha: rapid.SampledFrom([]float64{0, 0.01, 0.05, 0.4, 1e-9}).Draw(t, "alpha"),
+		a := Analyse(trials, []result.TestInfo{flows1, latency}, paths, Options{Alpha: rapid.SampledFrom([]float64{0, 0.01, 0.05, 0.4, 1e-9}).Draw(t, "alpha"),
 			MinBlocks: rapid.IntRange(-1, 9).Draw(t, "least")})
 		if _, err := json.Marshal(a); err != nil {
 			t.Fatal(err)
@@ -267,8 +268,8 @@ func TestAnythingGoes(t *testing.T) {
 			t.Fatalf("%d costs", len(a.Costs))
 		}
 		for _, c := range a.Costs {
-			if c.Sentence == "" || strings.Contains(c.Sentence, "NaN") || (c.Verdict == measurement.NotResolved) != (c.BlocksNeeded > 0) || c.BlocksNeeded > maxBlocksNeeded ||
-				(c.Verdict == measurement.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) || (c.P == nil) != (c.PHolm == nil) {
+			if c.Sentence == "" || strings.Contains(c.Sentence, "NaN") || (c.Verdict == result.NotResolved) != (c.BlocksNeeded > 0) || c.BlocksNeeded > maxBlocksNeeded ||
+				(c.Verdict == result.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) || (c.P == nil) != (c.PHolm == nil) {
 				t.Fatalf("%+v", c)
 			}
 			if c.Low != nil && (*c.Low > c.Ratio || c.Ratio > *c.High) || c.DifferenceLow != nil && (*c.DifferenceLow > c.Difference || c.Difference > *c.DifferenceHigh) {
@@ -278,7 +279,7 @@ func TestAnythingGoes(t *testing.T) {
 	})
 }
 
-func sameCost(t *rapid.T, got, want measurement.Cost, tolerance float64) {
+func sameCost(t *rapid.T, got, want result.Cost, tolerance float64) {
 	t.Helper()
 	same := func(a, b *float64) bool {
 		if a == nil || b == nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // publishedReadings are the sixty readings of row E4.2, thirty a path.
@@ -62,8 +62,8 @@ func TestPublishedReadings(t *testing.T) {
 func TestReadingsTakenForTrials(t *testing.T) {
 	readings := publishedReadings(t)
 	a := Analyse(concat(trialsOf("peered", flows1.Name, goodput, readings["peered"]...), trialsOf("public", flows1.Name, goodput, readings["public"]...)),
-		[]measurement.TestInfo{flows1}, pathsNamed("peered", "public"), Options{})
-	if c := only(t, a); c.Verdict != measurement.NoCost || c.Bound > 0.01 || *c.P < 0.05 {
+		[]result.TestInfo{flows1}, pathsNamed("peered", "public"), Options{})
+	if c := only(t, a); c.Verdict != result.NoCost || c.Bound > 0.01 || *c.P < 0.05 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -74,9 +74,9 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	readings := publishedReadings(t)
 	paths := pathsNamed("public", "peered")
 	one := concat(trialsOf("public", "flows-1", goodput, mean(readings["public"])), trialsOf("peered", "flows-1", goodput, mean(readings["peered"])))
-	a := Analyse(one, []measurement.TestInfo{flows1}, paths, DefaultOptions())
+	a := Analyse(one, []result.TestInfo{flows1}, paths, DefaultOptions())
 	cost := only(t, a)
-	if cost.N != 1 || cost.Verdict != measurement.NotResolved || cost.Low != nil || cost.P != nil || cost.BlocksNeeded < 6 {
+	if cost.N != 1 || cost.Verdict != result.NotResolved || cost.Low != nil || cost.P != nil || cost.BlocksNeeded < 6 {
 		t.Errorf("from one run per path: %+v", cost)
 	}
 	for _, c := range a.Cells {
@@ -86,11 +86,11 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	}
 	// Nor when the two are held against each other as runs.
 	asRun := func(label, path string) LabelledRun {
-		return LabelledRun{Label: label, Result: &measurement.Result{Paths: pathsNamed("path"), Tests: []measurement.TestInfo{flows1},
+		return LabelledRun{Label: label, Result: &result.Result{Paths: pathsNamed("path"), Tests: []result.TestInfo{flows1},
 			Trials: trialsOf("path", "flows-1", goodput, mean(readings[path]))}}
 	}
 	changes, notes := CompareRuns(asRun("A", "public"), asRun("B", "peered"), DefaultOptions())
-	if len(changes) != 1 || changes[0].Verdict != measurement.NotResolved || changes[0].Low != nil || changes[0].P != nil || changes[0].Worse() {
+	if len(changes) != 1 || changes[0].Verdict != result.NotResolved || changes[0].Low != nil || changes[0].P != nil || changes[0].Worse() {
 		t.Errorf("one run against one run: %+v", changes)
 	}
 	if !strings.Contains(strings.Join(notes, " "), "too few trials") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // formatEffect writes an estimate and its limits in one unit, with as many
@@ -105,9 +106,9 @@ func (c *comparison) size(sign float64, withSign bool) string {
 func (c *comparison) sentence() string {
 	path, what := c.path, c.metric.Label+", "+c.test
 	switch c.cost.Verdict {
-	case measurement.Costs, measurement.Gains:
+	case result.Costs, result.Gains:
 		return c.claim(path, what)
-	case measurement.NoCost:
+	case result.NoCost:
 		text := fmt.Sprintf("%s: no cost larger than %s on %s", path, c.fractionText(c.cost.Bound), what)
 		if c.significant {
 			text += fmt.Sprintf("; the difference of %s is beyond chance but smaller than the %s that matters",
@@ -132,7 +133,7 @@ func (c *comparison) sentence() string {
 // claim is the sentence of a cost or a gain.
 func (c *comparison) claim(path, what string) string {
 	from, to := quantity.Format(c.medianBase, c.metric.Unit), quantity.Format(c.medianOther, c.metric.Unit)
-	costs := c.cost.Verdict == measurement.Costs
+	costs := c.cost.Verdict == result.Costs
 	if c.leadsWithDifference() {
 		change := fmt.Sprintf("(%s → %s)", from, to)
 		if c.logarithmic {

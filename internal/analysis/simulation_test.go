@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // noises are the shapes of trial-to-trial variation that the statistics must
@@ -30,7 +31,7 @@ var noises = map[string]func(*rand.Rand) float64{
 
 // simulated makes blocks of trials: a value per path that shares its block's
 // level, which wanders far more than the trials within a block differ.
-func simulated(r *rand.Rand, noise func(*rand.Rand) float64, paths []measurement.PathInfo, metric string, test string, blocks int, spread float64, effect map[string]float64) []measurement.Trial {
+func simulated(r *rand.Rand, noise func(*rand.Rand) float64, paths []result.PathInfo, metric string, test string, blocks int, spread float64, effect map[string]float64) []measurement.Trial {
 	values := map[string][]float64{}
 	level := 0.0
 	for range blocks {
@@ -67,7 +68,7 @@ func repetitions(n int) int {
 func TestSamePathClaimsNothing(t *testing.T) {
 	runs := repetitions(800)
 	paths := pathsNamed("direct", "again", "and-again")
-	tests := []measurement.TestInfo{flows1, {Name: "flows-10", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10}}}
+	tests := []result.TestInfo{flows1, {Name: "flows-10", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10}}}
 	for name, noise := range noises {
 		for _, spread := range []float64{0.005, 0.05, 0.3} {
 			t.Run(fmt.Sprintf("%s/%g", name, spread), func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestSamePathClaimsNothing(t *testing.T) {
 					claimed := false
 					for _, c := range Analyse(trials, tests, paths, Options{}).Costs {
 						comparisons++
-						claimed = claimed || c.Verdict == measurement.Costs || c.Verdict == measurement.Gains
+						claimed = claimed || c.Verdict == result.Costs || c.Verdict == result.Gains
 						if *c.P < 0.05 {
 							uncorrected++
 						}
@@ -154,14 +155,14 @@ func TestPlantedEffectsAreCovered(t *testing.T) {
 					var coverage float64
 					for range runs {
 						trials := simulated(r, noise, paths, goodput, "flows-1", blocks, 0.03, map[string]float64{"hop": effect})
-						c := only(t, Analyse(trials, []measurement.TestInfo{flows1}, paths, Options{}))
+						c := only(t, Analyse(trials, []result.TestInfo{flows1}, paths, Options{}))
 						// The planted ratio, less a hair for rounding in ties.
 						truth := 1 + effect
 						if *c.Low <= truth*(1+1e-12) && truth*(1-1e-12) <= *c.High {
 							covered++
 						}
 						coverage = c.Coverage
-						if c.Verdict == measurement.NoCost && -effect > c.Bound {
+						if c.Verdict == result.NoCost && -effect > c.Bound {
 							wrongBound++
 						}
 					}
@@ -193,7 +194,7 @@ func TestNoCostIsSeldomWrong(t *testing.T) {
 	paths := pathsNamed("direct", "hop")
 	for name, noise := range noises {
 		for _, test := range []struct {
-			info   measurement.TestInfo
+			info   result.TestInfo
 			metric string
 			effect float64
 		}{{flows1, goodput, -0.05}, {flows1, goodput, 1/0.95 - 1}, {latency, rttP50, 0.05}} {
@@ -203,8 +204,8 @@ func TestNoCostIsSeldomWrong(t *testing.T) {
 				wrong := 0
 				for range runs {
 					trials := simulated(r, noise, paths, test.metric, test.info.Name, 10, 0.03, map[string]float64{"hop": test.effect})
-					for _, c := range Analyse(trials, []measurement.TestInfo{test.info}, paths, Options{}).Costs {
-						if c.Metric == test.metric && c.Verdict == measurement.NoCost {
+					for _, c := range Analyse(trials, []result.TestInfo{test.info}, paths, Options{}).Costs {
+						if c.Metric == test.metric && c.Verdict == result.NoCost {
 							wrong++
 						}
 					}
@@ -221,7 +222,7 @@ func TestNoCostIsSeldomWrong(t *testing.T) {
 // most repetitions, when the effect is what it was planted to be.
 func TestBlocksNeededSuffice(t *testing.T) {
 	paths := pathsNamed("direct", "hop")
-	tests := []measurement.TestInfo{flows1}
+	tests := []result.TestInfo{flows1}
 	r := rand.New(rand.NewPCG(41, 42))
 	for _, effect := range []float64{0, -0.08} {
 		asked, resolved := 0, 0
@@ -229,7 +230,7 @@ func TestBlocksNeededSuffice(t *testing.T) {
 			trials := simulated(r, noises["normal"], paths, goodput, "flows-1", 10, 0.07, map[string]float64{"hop": effect})
 			c := only(t, Analyse(trials, tests, paths, Options{}))
 			// An estimate far from what was planted asks for what it saw.
-			if c.Verdict != measurement.NotResolved || math.Abs(c.Ratio-1-effect) > 0.02 {
+			if c.Verdict != result.NotResolved || math.Abs(c.Ratio-1-effect) > 0.02 {
 				continue
 			}
 			if c.BlocksNeeded <= 10 || c.BlocksNeeded > maxBlocksNeeded {
@@ -237,7 +238,7 @@ func TestBlocksNeededSuffice(t *testing.T) {
 			}
 			asked++
 			more := simulated(r, noises["normal"], paths, goodput, "flows-1", c.BlocksNeeded, 0.07, map[string]float64{"hop": effect})
-			if only(t, Analyse(more, tests, paths, Options{})).Verdict != measurement.NotResolved {
+			if only(t, Analyse(more, tests, paths, Options{})).Verdict != result.NotResolved {
 				resolved++
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/analysis"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -90,7 +90,7 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 	if err != nil {
 		return err
 	}
-	comparison := &measurement.Comparison{Format: measurement.ComparisonFormat}
+	comparison := &result.Comparison{Format: result.ComparisonFormat}
 	var first analysis.LabelledRun
 	for i, arg := range args {
 		result, err := loadResult(ctx, arg)
@@ -148,7 +148,7 @@ func (f compareFlags) check(runs int) error {
 	return nil
 }
 
-func (f compareFlags) print(s streams, c *measurement.Comparison) error {
+func (f compareFlags) print(s streams, c *result.Comparison) error {
 	switch {
 	case f.json:
 		return report.ComparisonJSON(s.out, c)
@@ -160,7 +160,7 @@ func (f compareFlags) print(s streams, c *measurement.Comparison) error {
 }
 
 // verdict is the exit status that --fail-on asks for, with what led to it.
-func (f compareFlags) verdict(s streams, c *measurement.Comparison) error {
+func (f compareFlags) verdict(s streams, c *result.Comparison) error {
 	var found []string
 	if slices.Contains(f.failOn, failOnCost) {
 		for _, change := range c.Changes {
@@ -172,7 +172,7 @@ func (f compareFlags) verdict(s streams, c *measurement.Comparison) error {
 	if slices.Contains(f.failOn, failOnPublished) {
 		for _, run := range c.Runs {
 			for _, h := range run.Held {
-				if h.Judgement == measurement.Outside {
+				if h.Judgement == result.Outside {
 					found = append(found, run.Label+": "+h.Sentence)
 				}
 			}
@@ -189,7 +189,7 @@ func (f compareFlags) verdict(s streams, c *measurement.Comparison) error {
 
 // loadResult reads a run from its folder, from the stored trials if they are
 // there, or from a result.json.
-func loadResult(ctx context.Context, arg string) (_ *measurement.Result, err error) {
+func loadResult(ctx context.Context, arg string) (_ *result.Result, err error) {
 	path := arg
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		st, err := store.Open(arg)
@@ -205,17 +205,17 @@ func loadResult(ctx context.Context, arg string) (_ *measurement.Result, err err
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read the run: %w", err)}
 	}
-	var result measurement.Result
+	var result result.Result
 	if err := json.Unmarshal(text, &result); err != nil {
 		return nil, usageError{fmt.Errorf("read %s: it is no result.json: %w", path, err)}
 	}
-	if result.Format != measurement.ResultFormat {
-		return nil, usageError{fmt.Errorf("%s is of format %q, not %s", path, result.Format, measurement.ResultFormat)}
+	if result.Format != result.Format {
+		return nil, usageError{fmt.Errorf("%s is of format %q, not %s", path, result.Format, result.Format)}
 	}
 	return &result, nil
 }
 
-func storedResult(ctx context.Context, st *store.Store) (_ *measurement.Result, err error) {
+func storedResult(ctx context.Context, st *store.Store) (_ *result.Result, err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	head, err := st.Head()
 	if err != nil {
@@ -228,9 +228,9 @@ func storedResult(ctx context.Context, st *store.Store) (_ *measurement.Result, 
 	return runner.Result(head, trials)
 }
 
-func comparedRun(run analysis.LabelledRun, source string) measurement.ComparedRun {
+func comparedRun(run analysis.LabelledRun, source string) result.ComparedRun {
 	r := run.Result
-	out := measurement.ComparedRun{
+	out := result.ComparedRun{
 		Label: run.Label, Source: source, Experiment: r.Experiment.Name, Title: r.Experiment.Title, Started: r.Started, Seed: r.Seed,
 		Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials),
 	}

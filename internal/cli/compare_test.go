@@ -16,6 +16,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -25,15 +26,15 @@ func writeRun(t *testing.T, rate float64) string {
 	t.Helper()
 	const goodput = "goodput_bits_per_second"
 	tolerance := 0.1
-	r := &measurement.Result{
-		Format: measurement.ResultFormat,
-		Experiment: measurement.ExperimentInfo{Name: "routing-appliance", Scale: 10, Baseline: "direct", Published: []measurement.Figure{
+	r := &result.Result{
+		Format: result.Format,
+		Experiment: result.ExperimentInfo{Name: "routing-appliance", Scale: 10, Baseline: "direct", Published: []result.Figure{
 			{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9},
 			{ID: "E5.2", Path: "one-appliance", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: &tolerance},
 		}},
-		Testbed: measurement.Testbed{Kind: "lab", Relative: true},
-		Paths:   []measurement.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
-		Tests:   []measurement.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
+		Testbed: result.Testbed{Kind: "lab", Relative: true},
+		Paths:   []result.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
+		Tests:   []result.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
 	}
 	for block := 1; block <= 8; block++ {
 		for _, path := range r.Paths {
@@ -126,17 +127,17 @@ func TestCompareStatus(t *testing.T) {
 func TestCompareJSON(t *testing.T) {
 	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
 	status, stdout, _ := command(t, "compare", good, slow, "--json", "--published", "E5.2")
-	var c measurement.Comparison
+	var c result.Comparison
 	if err := json.Unmarshal([]byte(stdout), &c); err != nil || status != 0 {
 		t.Fatalf("status %d: %v", status, err)
 	}
-	if c.Format != measurement.ComparisonFormat || len(c.Runs) != 2 || c.Runs[1].Label != "B" || c.Runs[1].Source != slow {
+	if c.Format != result.ComparisonFormat || len(c.Runs) != 2 || c.Runs[1].Label != "B" || c.Runs[1].Source != slow {
 		t.Errorf("runs: %+v", c.Runs)
 	}
-	if len(c.Changes) != 2 || c.Changes[1].Verdict != measurement.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
+	if len(c.Changes) != 2 || c.Changes[1].Verdict != result.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
 		t.Errorf("changes: %+v", c.Changes)
 	}
-	if h := c.Runs[0].Held; len(h) != 1 || h[0].Basis != measurement.BasisRatio || h[0].Judgement != measurement.Within || math.Abs(*h[0].Off) > 0.01 {
+	if h := c.Runs[0].Held; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Within || math.Abs(*h[0].Off) > 0.01 {
 		t.Errorf("held: %+v", h)
 	}
 }
@@ -163,7 +164,7 @@ func TestExperimentsPublished(t *testing.T) {
 		}
 	}
 	status, stdout, _ := command(t, "experiments", "published", "E1.1", "--json")
-	var data measurement.PublishedData
+	var data result.PublishedData
 	if err := json.Unmarshal([]byte(stdout), &data); err != nil || status != 0 {
 		t.Fatalf("status %d: %v", status, err)
 	}
@@ -212,13 +213,13 @@ func TestRunAllUsage(t *testing.T) {
 // others go on; what was stopped is told from what failed.
 func TestSettle(t *testing.T) {
 	a := &several{flags: runFlags{quiet: true}}
-	e := measurement.IndexEntry{}
+	e := result.IndexEntry{}
 	a.settle(t.Context(), &e, errors.New("no nftables here"))
-	if e.State != measurement.EntryFailed || e.Reason != "no nftables here" {
+	if e.State != result.EntryFailed || e.Reason != "no nftables here" {
 		t.Errorf("%+v", e)
 	}
 	a.settle(t.Context(), &e, nil)
-	if e.State != measurement.EntryDone || e.Reason != "" {
+	if e.State != result.EntryDone || e.Reason != "" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -226,8 +227,8 @@ func TestSettle(t *testing.T) {
 func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
-	a := &several{s: streams{out: &out, err: &errs}, dir: dir, index: &measurement.Index{Format: measurement.IndexFormat,
-		Entries: []measurement.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: measurement.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: measurement.EntryNotRun}}}}
+	a := &several{s: streams{out: &out, err: &errs}, dir: dir, index: &result.Index{Format: result.IndexFormat,
+		Entries: []result.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: result.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: result.EntryNotRun}}}}
 	err := a.run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "0 of 2 experiments done; go on with: hopbench run --resume") {
 		t.Errorf("%v", err)
@@ -237,7 +238,7 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range back.Entries {
-		if e.State != measurement.EntryFailed || !strings.Contains(e.Reason, "no experiment") {
+		if e.State != result.EntryFailed || !strings.Contains(e.Reason, "no experiment") {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -309,7 +310,7 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 	}
 	dir := t.TempDir()
 	st, err := store.Create(dir, store.Head{Experiment: string(text), File: "routing-appliance.yaml", Name: "routing-appliance", Seed: 1, Blocks: 6,
-		Testbed: measurement.Testbed{Kind: "lab", Relative: true}})
+		Testbed: result.Testbed{Kind: "lab", Relative: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,27 +328,27 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, stdout, stderr := command(t, "report", dir, "--json")
-	var result measurement.Result
-	if err := json.Unmarshal([]byte(stdout), &result); err != nil || status != 0 {
+	var own result.Result
+	if err := json.Unmarshal([]byte(stdout), &own); err != nil || status != 0 {
 		t.Fatalf("status %d: %v\n%s", status, err, stderr)
 	}
-	if len(result.Held) == 0 || len(result.Held) != len(result.Experiment.Published) {
-		t.Fatalf("result.json judges %d of %d published figures", len(result.Held), len(result.Experiment.Published))
+	if len(own.Held) == 0 || len(own.Held) != len(own.Experiment.Published) {
+		t.Fatalf("result.json judges %d of %d published figures", len(own.Held), len(own.Experiment.Published))
 	}
 	_, compared, _ := command(t, "compare", dir, "--json")
-	var c measurement.Comparison
+	var c result.Comparison
 	if err := json.Unmarshal([]byte(compared), &c); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(c.Runs[0].Held, result.Held) {
-		t.Errorf("result.json: %+v\ncompare: %+v", result.Held, c.Runs[0].Held)
+	if !reflect.DeepEqual(c.Runs[0].Held, own.Held) {
+		t.Errorf("result.json: %+v\ncompare: %+v", own.Held, c.Runs[0].Held)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	judged := 0
-	for _, h := range result.Held {
+	for _, h := range own.Held {
 		if h.Reason == "" {
 			t.Errorf("%s is %s without a reason", h.ID, h.Judgement)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 )
 
@@ -27,16 +28,16 @@ type runFunc func(context.Context, probe.Request, func(measurement.Progress)) (m
 // sequence is the tests to do, one after the other: a fixed list, or a profile,
 // whose later tests depend on the earlier ones.
 type sequence interface {
-	Next(done []profile.Step) (measurement.TestInfo, bool)
+	Next(done []profile.Step) (result.TestInfo, bool)
 	Left(done []profile.Step) measurement.Seconds
 }
 
 // list is the tests that flags named.
-type list []measurement.TestInfo
+type list []result.TestInfo
 
-func (l list) Next(done []profile.Step) (measurement.TestInfo, bool) {
+func (l list) Next(done []profile.Step) (result.TestInfo, bool) {
 	if len(done) == len(l) {
-		return measurement.TestInfo{}, false
+		return result.TestInfo{}, false
 	}
 	return l[len(done)], true
 }
@@ -63,7 +64,7 @@ func (f *testFlags) sequence(kinds []measurement.Kind, given func(flag string) b
 		if err := probe.CheckSpec(spec); err != nil {
 			return nil, err
 		}
-		tests = append(tests, measurement.TestInfo{Name: string(kind), Title: titleOf(spec), Spec: spec})
+		tests = append(tests, result.TestInfo{Name: string(kind), Title: titleOf(spec), Spec: spec})
 	}
 	return tests, nil
 }
@@ -220,21 +221,21 @@ func noServer(err error) bool {
 const pathName = "path"
 
 // hostResult is the frame of the result, in the format of a run.
-func hostResult(host string, to netip.AddrPort) *measurement.Result {
+func hostResult(host string, to netip.AddrPort) *result.Result {
 	source, err := os.Hostname()
 	if err != nil {
 		source = "this host"
 	}
-	return &measurement.Result{
-		Format:      measurement.ResultFormat,
-		Experiment:  measurement.ExperimentInfo{Name: "test", Title: "the path to " + host, Scale: 1, Baseline: pathName, Blocks: 1},
-		Testbed:     measurement.Testbed{Kind: "hosts"},
+	return &result.Result{
+		Format:      result.Format,
+		Experiment:  result.ExperimentInfo{Name: "test", Title: "the path to " + host, Scale: 1, Baseline: pathName, Blocks: 1},
+		Testbed:     result.Testbed{Kind: "hosts"},
 		Environment: runner.HostEnvironment(),
 		Started:     time.Now(),
-		Paths: []measurement.PathInfo{{
-			Name: pathName, Baseline: true, Source: source, Dest: to.String(), Hops: []measurement.HopInfo{},
+		Paths: []result.PathInfo{{
+			Name: pathName, Baseline: true, Source: source, Dest: to.String(), Hops: []result.HopInfo{},
 		}},
-		Tests: []measurement.TestInfo{},
-		Costs: []measurement.Cost{},
+		Tests: []result.TestInfo{},
+		Costs: []result.Cost{},
 	}
 }

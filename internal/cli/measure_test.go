@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // fakePath answers every kind of test as a path of one Gbit/s does that needs
@@ -101,7 +102,7 @@ func TestProfileInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r measurement.Result
+	var r result.Result
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil || d.More() {
@@ -114,7 +115,7 @@ func TestProfileInJSON(t *testing.T) {
 		t.Fatalf("%d ratings", len(r.RFC6349))
 	}
 	for _, q := range r.RFC6349 {
-		if q.IdealSource != measurement.IdealGiven || q.TransferTimeRatio == nil || q.TCPEfficiency == nil {
+		if q.IdealSource != result.IdealGiven || q.TransferTimeRatio == nil || q.TCPEfficiency == nil {
 			t.Errorf("%+v", q)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -52,7 +52,7 @@ func reportCommand(s streams) *cobra.Command {
 }
 
 // render analyses a stored run and writes its report files.
-func render(ctx context.Context, st *store.Store) (*measurement.Result, error) {
+func render(ctx context.Context, st *store.Store) (*result.Result, error) {
 	head, err := st.Head()
 	if err != nil {
 		return nil, err
@@ -61,13 +61,13 @@ func render(ctx context.Context, st *store.Store) (*measurement.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := runner.Result(head, trials)
+	r, err := runner.Result(head, trials)
 	if err != nil {
 		return nil, err
 	}
 	type file struct {
 		name  string
-		write func(io.Writer, *measurement.Result) error
+		write func(io.Writer, *result.Result) error
 	}
 	files := []file{
 		{"report.html", report.HTML},
@@ -75,20 +75,20 @@ func render(ctx context.Context, st *store.Store) (*measurement.Result, error) {
 		{"result.json", report.JSON},
 		{"trials.csv", report.CSV},
 	}
-	if report.HasPairs(result) {
+	if report.HasPairs(r) {
 		files = append(files, file{"pairs.csv", report.PairsCSV})
 	}
 	for _, file := range files {
-		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, result) })
+		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, r) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	return result, nil
+	return r, nil
 }
 
 // printResult prints the summary, or the whole result as JSON.
-func printResult(s streams, result *measurement.Result, dir string, json bool) error {
+func printResult(s streams, result *result.Result, dir string, json bool) error {
 	if json {
 		return report.JSON(s.out, result)
 	}

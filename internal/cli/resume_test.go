@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -140,7 +141,7 @@ func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 // stand is a testbed as far as a session knows it before the first trial.
 type stand struct{ runner.Testbed }
 
-func (stand) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
+func (stand) Info() result.Testbed           { return result.Testbed{Kind: "lab", Relative: true} }
 func (stand) Environment() map[string]string { return map[string]string{"setting": "new"} }
 func (stand) Facts() []string                { return nil }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -235,7 +236,7 @@ func (r *session) build(ctx context.Context) (runner.Testbed, error) {
 // measure measures what the store lacks of the plan, and writes the report
 // of whatever there is then. The result is nil where there is nothing to
 // report; it is valid beside the error of a run that ended early.
-func (r *session) measure(ctx context.Context, s streams, f runFlags) (*measurement.Result, error) {
+func (r *session) measure(ctx context.Context, s streams, f runFlags) (*result.Result, error) {
 	show := newProgress(s.err, f.quiet, r.plan)
 	show.Begin(r.e, r.plan, r.store.Dir())
 	others := joinCompany(r, show)
@@ -292,7 +293,7 @@ func (r *session) enter(ctx context.Context, testbed runner.Testbed, show *progr
 	case kept == 0:
 		r.head.Environment, r.head.Resumed = environment, nil
 	case kept < len(r.plan.Trials):
-		now := measurement.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
+		now := result.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)
 		show.Facts(analysis.SessionDifferences(r.head.Environment, now))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // defaultPort is iperf3's, so that firewalls opened for it serve hopbench too.
@@ -195,7 +196,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.Var(&f.timeout, "timeout", "how long one probe or answer is waited for")
 	flags.IntVar(&f.maxHops, "max-hops", 0, "furthest hop of a trace (default 30)")
 
-	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
+	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+result.Format+") and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")
 	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric, and what was effective")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -139,7 +139,7 @@ func TestBrowserLayout(t *testing.T) {
 	}
 	long.Experiment.Title = strings.Repeat("Unbreakable", 20)
 	long.Environment["sysctl net.ipv4."+strings.Repeat("very_long", 15)] = strings.Repeat("0123456789", 20)
-	pages := map[string]*measurement.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}, "watched hops": watchedFixture(t)}
+	pages := map[string]*result.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}, "watched hops": watchedFixture(t)}
 	for name, r := range pages {
 		t.Run(name, func(t *testing.T) {
 			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 1100}) {

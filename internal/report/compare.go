@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // sheet is a part of a comparison that every rendering shows: sentences, a
@@ -23,7 +24,7 @@ type sheet struct {
 }
 
 // comparisonSheets arranges a comparison for a reader.
-func comparisonSheets(c *measurement.Comparison) []sheet {
+func comparisonSheets(c *result.Comparison) []sheet {
 	var out []sheet
 	for _, r := range c.Runs {
 		if len(r.Held) > 0 {
@@ -45,7 +46,7 @@ func comparisonSheets(c *measurement.Comparison) []sheet {
 	return out
 }
 
-func heldSheet(c *measurement.Comparison, r measurement.ComparedRun) sheet {
+func heldSheet(c *result.Comparison, r result.ComparedRun) sheet {
 	s := sheet{Title: "Published beside measured", Measured: "measured"}
 	if len(c.Runs) > 1 {
 		s.Title += ", " + line(r.Label)
@@ -56,10 +57,10 @@ func heldSheet(c *measurement.Comparison, r measurement.ComparedRun) sheet {
 	within, judged, inside, intervals := 0, 0, 0, 0
 	for _, h := range r.Held {
 		s.Held = append(s.Held, heldComparison(h, heldScale(h, metricOf(h.Metric))))
-		if h.Judgement == measurement.Within {
+		if h.Judgement == result.Within {
 			within++
 		}
-		if h.Judgement == measurement.Within || h.Judgement == measurement.Outside {
+		if h.Judgement == result.Within || h.Judgement == result.Outside {
 			judged++
 		}
 		if h.InInterval != nil {
@@ -79,7 +80,7 @@ func heldSheet(c *measurement.Comparison, r measurement.ComparedRun) sheet {
 }
 
 // add adds a change as a sentence and, where both runs measured it, as a row.
-func (s *sheet) add(c measurement.Change) {
+func (s *sheet) add(c result.Change) {
 	if len(s.Changes) == 0 {
 		s.Changes = [][]string{{"path", "test", "metric", line(c.Reference), line(c.Run), "ratio", "95 % interval", "verdict"}}
 	}
@@ -99,20 +100,20 @@ func (s *sheet) add(c measurement.Change) {
 }
 
 // changeVerdict is a change's verdict in a few words.
-func changeVerdict(c measurement.Change) string {
+func changeVerdict(c result.Change) string {
 	switch c.Verdict {
-	case measurement.Costs:
+	case result.Costs:
 		return "worse"
-	case measurement.Gains:
+	case result.Gains:
 		return "better"
-	case measurement.NoCost:
+	case result.NoCost:
 		return "no change above " + trimmedPercent(c.Bound)
 	}
 	return "not resolved"
 }
 
 // runLine is a run in a line.
-func runLine(r measurement.ComparedRun) string {
+func runLine(r result.ComparedRun) string {
 	parts := []string{line(r.Experiment)}
 	if !r.Started.IsZero() {
 		parts = append(parts, r.Started.UTC().Format("2006-01-02 15:04 UTC"))
@@ -132,7 +133,7 @@ func runLine(r measurement.ComparedRun) string {
 }
 
 // ComparisonTerminal writes a comparison for a terminal.
-func ComparisonTerminal(w io.Writer, c *measurement.Comparison, o Options) error {
+func ComparisonTerminal(w io.Writer, c *result.Comparison, o Options) error {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
@@ -168,7 +169,7 @@ func ComparisonTerminal(w io.Writer, c *measurement.Comparison, o Options) error
 }
 
 // ComparisonMarkdown writes a comparison as GitHub-flavoured Markdown.
-func ComparisonMarkdown(w io.Writer, c *measurement.Comparison) error {
+func ComparisonMarkdown(w io.Writer, c *result.Comparison) error {
 	var b strings.Builder
 	b.WriteString("# Comparison\n\n")
 	for _, r := range c.Runs {
@@ -201,7 +202,7 @@ func ComparisonMarkdown(w io.Writer, c *measurement.Comparison) error {
 }
 
 // ComparisonJSON writes the comparison itself, indented.
-func ComparisonJSON(w io.Writer, c *measurement.Comparison) error {
+func ComparisonJSON(w io.Writer, c *result.Comparison) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

@@ -13,10 +13,11 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // toleranced is the fixture with a tolerance for some of its figures.
-func toleranced(t testing.TB, blocks int) *measurement.Result {
+func toleranced(t testing.TB, blocks int) *result.Result {
 	t.Helper()
 	r := fixture(t, blocks)
 	tolerance := func(v float64) *float64 { return &v }
@@ -35,7 +36,7 @@ func toleranced(t testing.TB, blocks int) *measurement.Result {
 
 // comparisonFixture holds the fixture against the published figures, and a run
 // in which one path is slower against it.
-func comparisonFixture(t testing.TB) *measurement.Comparison {
+func comparisonFixture(t testing.TB) *result.Comparison {
 	t.Helper()
 	a, b := toleranced(t, 10), toleranced(t, 8)
 	for i := range b.Trials {
@@ -45,10 +46,10 @@ func comparisonFixture(t testing.TB) *measurement.Comparison {
 	}
 	b.Environment["hopbench"] = "v0.2.0"
 	runs := []analysis.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
-	c := &measurement.Comparison{Format: measurement.ComparisonFormat}
+	c := &result.Comparison{Format: result.ComparisonFormat}
 	for _, run := range runs {
 		r := run.Result
-		c.Runs = append(c.Runs, measurement.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
+		c.Runs = append(c.Runs, result.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
 	c.Runs[0].Held = analysis.HoldPublished(a, a.Experiment.Published)
@@ -78,7 +79,7 @@ func TestComparisonJSON(t *testing.T) {
 	if err := ComparisonJSON(&b, c); err != nil {
 		t.Fatal(err)
 	}
-	var back measurement.Comparison
+	var back result.Comparison
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
@@ -126,16 +127,16 @@ func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
 }
 
 // indexFixture is an index with an experiment in each state.
-func indexFixture(t testing.TB) *measurement.Index {
+func indexFixture(t testing.TB) *result.Index {
 	t.Helper()
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-	x := &measurement.Index{Format: measurement.IndexFormat, Started: start, Ended: start.Add(195 * time.Second), Seed: 7, Quick: true,
-		Entries: []measurement.IndexEntry{
-			{Name: "routing-appliance", Folder: "routing-appliance", State: measurement.EntryDone, Elapsed: 121},
-			{Name: "firewall-fleet", Title: "A fleet", Folder: "firewall-fleet", State: measurement.EntryFailed, Elapsed: 0.2,
+	x := &result.Index{Format: result.IndexFormat, Started: start, Ended: start.Add(195 * time.Second), Seed: 7, Quick: true,
+		Entries: []result.IndexEntry{
+			{Name: "routing-appliance", Folder: "routing-appliance", State: result.EntryDone, Elapsed: 121},
+			{Name: "firewall-fleet", Title: "A fleet", Folder: "firewall-fleet", State: result.EntryFailed, Elapsed: 0.2,
 				Reason: "build the lab: hop \"firewall\" of path \"fleet\" needs nf_tables, which this kernel lacks"},
-			{Name: "half", Folder: "half", State: measurement.EntryStopped, Elapsed: 70, Reason: "stopped after 36 of 120 trials"},
-			{Name: "later", Folder: "later", State: measurement.EntryNotRun},
+			{Name: "half", Folder: "half", State: result.EntryStopped, Elapsed: 70, Reason: "stopped after 36 of 120 trials"},
+			{Name: "later", Folder: "later", State: result.EntryNotRun},
 		}}
 	Summarise(&x.Entries[0], toleranced(t, 10))
 	Summarise(&x.Entries[2], fixture(t, 3))
@@ -143,7 +144,7 @@ func indexFixture(t testing.TB) *measurement.Index {
 	return x
 }
 
-func indexPageText(t testing.TB, x *measurement.Index) []byte {
+func indexPageText(t testing.TB, x *result.Index) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := IndexHTML(&b, x); err != nil {
@@ -199,13 +200,13 @@ func TestHostileIndex(t *testing.T) {
 	x := indexFixture(t)
 	for i := range x.Entries {
 		x.Entries[i].Name, x.Entries[i].Title, x.Entries[i].Reason, x.Entries[i].Headline = evil, evil, evil, evil
-		x.Entries[i].State = measurement.EntryState(evil)
+		x.Entries[i].State = result.EntryState(evil)
 		for j := range x.Entries[i].Held {
 			h := &x.Entries[i].Held[j]
-			h.ID, h.Path, h.Test, h.Metric, h.Note, h.Judgement = evil, evil, evil, evil, evil, measurement.Judgement(evil)
+			h.ID, h.Path, h.Test, h.Metric, h.Note, h.Judgement = evil, evil, evil, evil, evil, result.Judgement(evil)
 		}
 		for j := range x.Entries[i].Verdicts {
-			x.Entries[i].Verdicts[j] = measurement.IndexVerdict{Verdict: evil, Sentence: evil}
+			x.Entries[i].Verdicts[j] = result.IndexVerdict{Verdict: evil, Sentence: evil}
 		}
 	}
 	var md, text bytes.Buffer

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // JSON writes the result itself, indented, in the order of its fields and
 // with the keys of maps sorted, so that equal results are equal bytes. Values
 // that are not finite, which JSON cannot carry, are left out with a note.
-func JSON(w io.Writer, r *measurement.Result) error {
+func JSON(w io.Writer, r *result.Result) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false) // sentences stay readable; nothing puts this file into a page
@@ -38,7 +39,7 @@ var csvHeader = []string{"trial", "block", "order", "path", "test", "kind", "sta
 // change, each value has its unit beside it, and spreadsheets, R and pandas
 // pivot it in one step. A trial without metrics keeps one row, so that holes
 // are seen. The format is RFC 4180 with LF line ends.
-func CSV(w io.Writer, r *measurement.Result) error {
+func CSV(w io.Writer, r *result.Result) error {
 	r = onlyFinite(r)
 	kinds := map[string]measurement.Kind{}
 	for _, t := range r.Tests {

@@ -9,11 +9,12 @@ import (
 	"strconv"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // HasPairs says whether some test of r was done by several pairs of hosts at
 // the same time.
-func HasPairs(r *measurement.Result) bool {
+func HasPairs(r *result.Result) bool {
 	return slices.ContainsFunc(r.Trials, func(t measurement.Trial) bool { return len(t.Pairs) > 0 })
 }
 
@@ -23,7 +24,7 @@ var pairsHeader = []string{"trial", "path", "test", "passed", "pair", "source", 
 // PairsCSV writes what every pair of every trial counted over time: one row per
 // trial, pair and bin of the pair's count. A pair without a count has one row,
 // so that holes are seen.
-func PairsCSV(w io.Writer, r *measurement.Result) error {
+func PairsCSV(w io.Writer, r *result.Result) error {
 	r = onlyFinite(r)
 	c := csv.NewWriter(w)
 	rows := [][]string{pairsHeader}

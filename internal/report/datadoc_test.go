@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // resultTypes lists the structs that result.json and the other documents are
@@ -31,10 +32,10 @@ func resultTypes() []reflect.Type {
 			}
 		}
 	}
-	visit(reflect.TypeFor[measurement.Result]())
-	visit(reflect.TypeFor[measurement.Comparison]())
-	visit(reflect.TypeFor[measurement.Index]())
-	visit(reflect.TypeFor[measurement.PublishedData]())
+	visit(reflect.TypeFor[result.Result]())
+	visit(reflect.TypeFor[result.Comparison]())
+	visit(reflect.TypeFor[result.Index]())
+	visit(reflect.TypeFor[result.PublishedData]())
 	return out
 }
 
@@ -90,7 +91,7 @@ func TestDataFormatIsDocumented(t *testing.T) {
 			t.Errorf("the column `%s` of trials.csv is not explained", column)
 		}
 	}
-	for _, format := range []string{measurement.ResultFormat, measurement.ComparisonFormat, measurement.IndexFormat, measurement.PublishedFormat} {
+	for _, format := range []string{result.Format, result.ComparisonFormat, result.IndexFormat, result.PublishedFormat} {
 		if !strings.Contains(text, format) {
 			t.Errorf("the format %q is not named", format)
 		}

@@ -9,20 +9,21 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // engineFixture is a run of every kind of test that is not in the other
 // fixture, over two paths: a direct one and one through a slow hop. The
 // connections of the latter take a hundred times as long, so that one unit does
 // not fit both.
-func engineFixture(t testing.TB, blocks int) *measurement.Result {
+func engineFixture(t testing.TB, blocks int) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
-	r := &measurement.Result{
-		Format: measurement.ResultFormat, Seed: 7, Started: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Complete: true,
-		Testbed:    measurement.Testbed{Kind: "hosts"},
-		Experiment: measurement.ExperimentInfo{Name: "engine", Title: "Every kind of the engine", Scale: 1, Baseline: "direct", Blocks: blocks},
-		Paths:      []measurement.PathInfo{{Name: "direct", Baseline: true, Source: "a", Dest: "b"}, {Name: "slow", Title: "a slow hop", Source: "a", Dest: "b"}},
+	r := &result.Result{
+		Format: result.Format, Seed: 7, Started: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Complete: true,
+		Testbed:    result.Testbed{Kind: "hosts"},
+		Experiment: result.ExperimentInfo{Name: "engine", Title: "Every kind of the engine", Scale: 1, Baseline: "direct", Blocks: blocks},
+		Paths:      []result.PathInfo{{Name: "direct", Baseline: true, Source: "a", Dest: "b"}, {Name: "slow", Title: "a slow hop", Source: "a", Dest: "b"}},
 	}
 	for _, s := range []struct {
 		name string
@@ -36,7 +37,7 @@ func engineFixture(t testing.TB, blocks int) *measurement.Result {
 		{"largest", measurement.Spec{Kind: measurement.MTU}},
 		{"clocked", measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, RequestsPerSecond: 1000, Spin: true}},
 	} {
-		r.Tests = append(r.Tests, measurement.TestInfo{Name: s.name, Spec: s.spec.Defaults()})
+		r.Tests = append(r.Tests, result.TestInfo{Name: s.name, Spec: s.spec.Defaults()})
 	}
 	for b := 1; b <= blocks; b++ {
 		for _, p := range r.Paths {
@@ -169,11 +170,11 @@ func TestUnitsOfAColumn(t *testing.T) {
 		{[]float64{0, 42e-6}, "0.0 µs, 42.0 µs"},
 		{[]float64{0, 0}, "0 ms, 0 ms"},
 	} {
-		r := &measurement.Result{Tests: []measurement.TestInfo{{Name: "rr", Spec: measurement.Spec{Kind: measurement.RR}}}}
+		r := &result.Result{Tests: []result.TestInfo{{Name: "rr", Spec: measurement.Spec{Kind: measurement.RR}}}}
 		for i, v := range c.values {
 			name := fmt.Sprint("path-", i)
-			r.Paths = append(r.Paths, measurement.PathInfo{Name: name})
-			r.Cells = append(r.Cells, measurement.Cell{Path: name, Test: "rr", Metric: "rtt_p50_seconds", N: 1, Median: v})
+			r.Paths = append(r.Paths, result.PathInfo{Name: name})
+			r.Cells = append(r.Cells, result.Cell{Path: name, Test: "rr", Metric: "rtt_p50_seconds", N: 1, Median: v})
 		}
 		var got []string
 		for _, row := range newModel(r).Table.Rows {

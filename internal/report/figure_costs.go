@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // costRow is one dot and interval of the plot of costs.
@@ -18,7 +18,7 @@ type costRow struct {
 	label   string
 	text    string // "3.75× [3.72, 3.78]"
 	verdict string
-	cost    *measurement.Cost
+	cost    *result.Cost
 }
 
 // costRows lists the primary costs that a ratio axis can show, test by test.
@@ -49,7 +49,7 @@ func (m *model) costRows() []costRow {
 
 // ratioDecimals gives a ratio three significant digits, three decimals near 1,
 // and one more where its interval is narrower than that.
-func ratioDecimals(c *measurement.Cost) int {
+func ratioDecimals(c *result.Cost) int {
 	d := quantity.RatioDecimals(c.Ratio)
 	if c.Low != nil && c.High != nil && *c.High-*c.Low < 2*math.Pow(10, -float64(d)) {
 		d++

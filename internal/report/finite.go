@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // onlyFinite returns r without its values that are no finite numbers, and with
 // a note that counts them. r itself is never changed.
-func onlyFinite(r *measurement.Result) *measurement.Result {
+func onlyFinite(r *result.Result) *result.Result {
 	if r == nil {
-		return &measurement.Result{Format: measurement.ResultFormat}
+		return &result.Result{Format: result.Format}
 	}
 	out, n := measurement.OnlyFinite(*r)
 	if n == 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // setting is what the fixture's paths are made to measure.
@@ -30,14 +31,14 @@ var setting = map[string]struct {
 // fixture is a run of the routing-appliance experiment made from a seeded
 // source of random numbers: 3 paths, 4 tests, the given number of blocks, and
 // one failed trial when there are enough blocks.
-func fixture(t testing.TB, blocks int) *measurement.Result {
+func fixture(t testing.TB, blocks int) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-	r := &measurement.Result{
-		Format: measurement.ResultFormat, Seed: 4242,
+	r := &result.Result{
+		Format: result.Format, Seed: 4242,
 		Command: []string{"hopbench", "run", "routing-appliance", "--blocks", "10", "--seed", "4242"}, Started: start, Complete: true,
-		Testbed: measurement.Testbed{Kind: "lab", Relative: true},
+		Testbed: result.Testbed{Kind: "lab", Relative: true},
 		Environment: map[string]string{"kernel": "6.1.0-18-amd64", "processors": "2", "processor_model": "AMD EPYC 7763",
 			"hopbench": "v0.1.0", "go": "go1.26.0", "tcp_congestion_control": "cubic",
 			"sysctl net.ipv4.tcp_rmem": "4096 131072 6291456", "sysctl net.ipv4.tcp_wmem": "4096 16384 4194304"},
@@ -46,7 +47,7 @@ func fixture(t testing.TB, blocks int) *measurement.Result {
 	for _, name := range []string{"direct", "one-appliance", "two-appliances"} {
 		r.Paths = append(r.Paths, fixturePath(name))
 	}
-	r.Tests = []measurement.TestInfo{
+	r.Tests = []result.TestInfo{
 		{Name: "latency", Title: "latency (TCP)", Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.4, Protocol: measurement.OverTCP}.Defaults()},
 		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Interval: 0.01}.Defaults()},
 		{Name: "flows-1", Title: "1 flow", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, MaxWarmup: 0.3}.Defaults()},
@@ -72,26 +73,26 @@ func fixture(t testing.TB, blocks int) *measurement.Result {
 	for _, p := range r.Paths {
 		limited := setting[p.Name].limitedShare
 		r.Attributions = append(r.Attributions,
-			measurement.Attribution{Path: p.Name, Test: "flows-1", N: blocks, Sentence: fmt.Sprintf("the receive window held the flow back %.0f %% of the time", limited*100),
-				Shares: map[measurement.Cause]float64{measurement.CauseReceiveWindow: limited, measurement.CauseSourceCap: 0.97 - limited, measurement.CauseUnknown: 0.03}},
-			measurement.Attribution{Path: p.Name, Test: "flows-10", N: blocks, Sentence: "the source's egress cap held the flows back 91 % of the time",
-				Shares: map[measurement.Cause]float64{measurement.CauseReceiveWindow: 0.05, measurement.CauseSourceCap: 0.91, measurement.CauseCongestionWindowLoss: 0.003, measurement.CauseUnknown: 0.037}})
+			result.Attribution{Path: p.Name, Test: "flows-1", N: blocks, Sentence: fmt.Sprintf("the receive window held the flow back %.0f %% of the time", limited*100),
+				Shares: map[result.Cause]float64{result.CauseReceiveWindow: limited, result.CauseSourceCap: 0.97 - limited, result.CauseUnknown: 0.03}},
+			result.Attribution{Path: p.Name, Test: "flows-10", N: blocks, Sentence: "the source's egress cap held the flows back 91 % of the time",
+				Shares: map[result.Cause]float64{result.CauseReceiveWindow: 0.05, result.CauseSourceCap: 0.91, result.CauseCongestionWindowLoss: 0.003, result.CauseUnknown: 0.037}})
 	}
 	hold(r)
 	r.Notes = []string{"1 of 120 trials was excluded by its gate; it is listed with its reason."}
 	return r
 }
 
-func fixtureExperiment(blocks int) measurement.ExperimentInfo {
+func fixtureExperiment(blocks int) result.ExperimentInfo {
 	const ping, flow1, flow10, mean, low, rate = "ping", "flows-1", "flows-10", "rtt_mean_seconds", "rtt_min_seconds", "goodput_bits_per_second"
-	return measurement.ExperimentInfo{
+	return result.ExperimentInfo{
 		Name: "routing-appliance", Title: "What a routing appliance between two peered networks costs",
 		Scale: 10, Baseline: "direct", Blocks: blocks,
 		Source: "Azure Virtual Network Routing Appliance study, ping of 20 packets and iperf3 of 10 s, one run per cell",
 		Model:  "Egress cap from the direct path's 12.0 Gbit/s, receive window from one flow's 3.56 Gbit/s at 2.994 ms, delays from the smallest published round trips.",
 		Open: []string{"No run of ten flows on the direct path was published, so the cost of an appliance to ten flows cannot be known from the published figures; here it is measured.",
 			"Every published cell is a single run, so no interval can be given for it."},
-		Published: []measurement.Figure{
+		Published: []result.Figure{
 			{ID: "E5.1", Path: "direct", Test: ping, Metric: mean, Value: 2.783e-3, Note: "mdev 3.557 ms"},
 			{ID: "E5.1", Path: "direct", Test: ping, Metric: low, Value: 0.738e-3},
 			{ID: "E5.1", Path: "direct", Test: flow1, Metric: rate, Value: 12e9, Note: "2694 retransmits"},
@@ -108,11 +109,11 @@ func fixtureExperiment(blocks int) measurement.ExperimentInfo {
 	}
 }
 
-func fixturePath(name string) measurement.PathInfo {
-	hop := func(kind, name, delay string) measurement.HopInfo {
-		return measurement.HopInfo{Type: kind, Name: name, Parameters: map[string]string{"delay": delay}}
+func fixturePath(name string) result.PathInfo {
+	hop := func(kind, name, delay string) result.HopInfo {
+		return result.HopInfo{Type: kind, Name: name, Parameters: map[string]string{"delay": delay}}
 	}
-	p := measurement.PathInfo{Name: name, Source: "vm1", Dest: "vm2", Hops: []measurement.HopInfo{hop("cable", "peering", "369us")}}
+	p := result.PathInfo{Name: name, Source: "vm1", Dest: "vm2", Hops: []result.HopInfo{hop("cable", "peering", "369us")}}
 	switch name {
 	case "direct":
 		p.Title, p.Baseline = "directly peered", true
@@ -127,7 +128,7 @@ func fixturePath(name string) measurement.PathInfo {
 }
 
 // fixtureTrial draws one trial.
-func fixtureTrial(t testing.TB, rng *rand.Rand, path string, test measurement.TestInfo) measurement.Trial {
+func fixtureTrial(t testing.TB, rng *rand.Rand, path string, test result.TestInfo) measurement.Trial {
 	s := setting[path]
 	trial := measurement.Trial{Gate: measurement.Gate{Passed: true}}
 	trial.Fingerprint = fixtureFingerprint(path)
@@ -217,11 +218,11 @@ func fixtureLatency(t testing.TB, rng *rand.Rand, o *measurement.Outcome, rtt fl
 }
 
 // hold holds the run against the published figures that it has now.
-func hold(r *measurement.Result) { r.Held = analysis.HoldPublished(r, r.Experiment.Published) }
+func hold(r *result.Result) { r.Held = analysis.HoldPublished(r, r.Experiment.Published) }
 
 // fixtureStatistics fills cells and costs: medians, and intervals that are
 // good enough to look at.
-func fixtureStatistics(r *measurement.Result) {
+func fixtureStatistics(r *result.Result) {
 	for _, p := range r.Paths {
 		for _, test := range r.Tests {
 			for _, metric := range measurement.MetricsOf(test.Spec.Kind) {
@@ -229,7 +230,7 @@ func fixtureStatistics(r *measurement.Result) {
 				if len(own) == 0 {
 					continue
 				}
-				c := measurement.Cell{Path: p.Name, Test: test.Name, Metric: metric.Name, N: len(own)}
+				c := result.Cell{Path: p.Name, Test: test.Name, Metric: metric.Name, N: len(own)}
 				c.Low, c.Median, c.High = fixtureInterval(own)
 				r.Cells = append(r.Cells, c)
 				if p.Name != r.Experiment.Baseline && metric.Compared && len(paired) > 0 {
@@ -241,7 +242,7 @@ func fixtureStatistics(r *measurement.Result) {
 }
 
 // fixtureValues lists a cell's values and its pairs with the baseline's.
-func fixtureValues(r *measurement.Result, path, test, metric string) (own []float64, paired [][2]float64) {
+func fixtureValues(r *result.Result, path, test, metric string) (own []float64, paired [][2]float64) {
 	base := map[int]float64{}
 	for _, trial := range r.Trials {
 		if v, ok := trial.Metrics[metric]; ok && trial.Gate.Passed && trial.Test == test && trial.Path == r.Experiment.Baseline {
@@ -270,12 +271,12 @@ func fixtureInterval(v []float64) (low *float64, median float64, high *float64) 
 	return &v[1], median, &v[len(v)-2]
 }
 
-func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement.TestInfo, metric measurement.Metric, paired [][2]float64) measurement.Cost {
+func fixtureCost(r *result.Result, p result.PathInfo, test result.TestInfo, metric measurement.Metric, paired [][2]float64) result.Cost {
 	var ratios, differences []float64
 	for _, x := range paired {
 		ratios, differences = append(ratios, x[0]/x[1]), append(differences, x[0]-x[1])
 	}
-	c := measurement.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary, SmallestEffect: 0.05}
+	c := result.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary, SmallestEffect: 0.05}
 	c.Low, c.Ratio, c.High = fixtureInterval(ratios)
 	c.DifferenceLow, c.Difference, c.DifferenceHigh = fixtureInterval(differences)
 	limits := func(low, high *float64, factor float64, format string) string {
@@ -285,20 +286,20 @@ func fixtureCost(r *measurement.Result, p measurement.PathInfo, test measurement
 	what := metric.Label + " of " + test.Name
 	switch {
 	case c.Low == nil:
-		c.Verdict, c.BlocksNeeded = measurement.NotResolved, 6
+		c.Verdict, c.BlocksNeeded = result.NotResolved, 6
 		c.Sentence = fmt.Sprintf("%s: not resolved on %s: %+.1f %% from %d blocks; needs about 6 blocks", p.Name, what, (c.Ratio-1)*100, c.N)
 	case *c.Low > 0.98 && *c.High < 1.02:
-		c.Verdict, c.Bound = measurement.NoCost, 0.02
+		c.Verdict, c.Bound = result.NoCost, 0.02
 		c.Sentence = fmt.Sprintf("%s: no cost larger than 2 %% on %s", p.Name, what)
 	case metric.HigherIsBetter:
-		c.Verdict = measurement.Costs
+		c.Verdict = result.Costs
 		low, high := 1-*c.High, 1-*c.Low
 		c.Sentence = fmt.Sprintf("%s costs %.1f %% %s of %s (%s → %s)", p.Name, (1-c.Ratio)*100, limits(&low, &high, 100, "[%s, %s]"), what, from, to)
 	case metric.Unit != measurement.SecondsUnit:
-		c.Verdict = measurement.Costs
+		c.Verdict = result.Costs
 		c.Sentence = fmt.Sprintf("%s adds %s to %s (%s → %s)", p.Name, inBestUnit(c.Difference, metric.Unit), what, from, to)
 	default:
-		c.Verdict = measurement.Costs
+		c.Verdict = result.Costs
 		c.Sentence = fmt.Sprintf("%s adds %.2f ms %s to %s (%s → %s, ×%.1f)", p.Name, c.Difference*1e3, limits(c.DifferenceLow, c.DifferenceHigh, 1e3, "[%s, %s]"), what, from, to, c.Ratio)
 	}
 	p1 := 0.001953125

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // processorTrial is a second of 100 MB/s in which the lab's processors spend 20
@@ -30,7 +31,7 @@ func processorTrial() *measurement.Trial {
 func TestProcessorSentence(t *testing.T) {
 	low, high := 3e-9, 7e-9
 	m := &model{
-		r:     &measurement.Result{Costs: []measurement.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
+		r:     &result.Result{Costs: []result.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
 		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
 	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // counting is a hop that passes on the payload of a trial's bins times factor,
@@ -32,7 +33,7 @@ func counting(name string, instance int, b *measurement.Bins, factor float64) me
 
 // watchedFixture is the fixture with the counters of its appliances, one of
 // which counts too much and one of which is two instances.
-func watchedFixture(t testing.TB) *measurement.Result {
+func watchedFixture(t testing.TB) *result.Result {
 	r := fixture(t, 6)
 	r.Paths[2].SameAs = "one-appliance"
 	r.Paths[2].Hops[2].Off = true

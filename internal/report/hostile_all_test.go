@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // everyText puts text into every text below v, keys of maps included.
@@ -83,7 +83,7 @@ func TestEveryTextIsHarmless(t *testing.T) {
 		"one line": "a\r\nb\u2028c\u0085d",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, fix := range []func(testing.TB, int) *measurement.Result{fixture, toleranced} {
+			for _, fix := range []func(testing.TB, int) *result.Result{fixture, toleranced} {
 				r := fix(t, 6)
 				everyText(reflect.ValueOf(r), text)
 				for medium, shown := range renderAll(t, r) {

@@ -13,17 +13,18 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // renderings is every way to write a result.
 var renderings = []struct {
 	name  string
-	write func(io.Writer, *measurement.Result) error
+	write func(io.Writer, *result.Result) error
 }{
-	{"terminal", func(w io.Writer, r *measurement.Result) error {
+	{"terminal", func(w io.Writer, r *result.Result) error {
 		return Terminal(w, r, Options{Width: 80, Colour: true})
 	}},
-	{"narrow terminal", func(w io.Writer, r *measurement.Result) error { return Terminal(w, r, Options{Width: 20}) }},
+	{"narrow terminal", func(w io.Writer, r *result.Result) error { return Terminal(w, r, Options{Width: 20}) }},
 	{"markdown", Markdown},
 	{"html", HTML},
 	{"csv", CSV},
@@ -33,7 +34,7 @@ var renderings = []struct {
 }
 
 // renderAll writes r every way and returns the texts by name.
-func renderAll(t testing.TB, r *measurement.Result) map[string]string {
+func renderAll(t testing.TB, r *result.Result) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, x := range renderings {
@@ -59,15 +60,15 @@ func renderAll(t testing.TB, r *measurement.Result) map[string]string {
 
 func TestDegenerateResults(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	cases := map[string]func(r *measurement.Result) *measurement.Result{
-		"nil":              func(*measurement.Result) *measurement.Result { return nil },
-		"zero":             func(*measurement.Result) *measurement.Result { return &measurement.Result{} },
-		"no trials":        func(r *measurement.Result) *measurement.Result { r.Trials, r.Cells, r.Costs = nil, nil, nil; return r },
-		"no costs":         func(r *measurement.Result) *measurement.Result { r.Costs = nil; return r },
-		"no tests":         func(r *measurement.Result) *measurement.Result { r.Tests = nil; return r },
-		"no declared path": func(r *measurement.Result) *measurement.Result { r.Paths = nil; return r },
-		"zero blocks":      func(r *measurement.Result) *measurement.Result { r.Experiment.Blocks = 0; return r },
-		"no intervals": func(r *measurement.Result) *measurement.Result {
+	cases := map[string]func(r *result.Result) *result.Result{
+		"nil":              func(*result.Result) *result.Result { return nil },
+		"zero":             func(*result.Result) *result.Result { return &result.Result{} },
+		"no trials":        func(r *result.Result) *result.Result { r.Trials, r.Cells, r.Costs = nil, nil, nil; return r },
+		"no costs":         func(r *result.Result) *result.Result { r.Costs = nil; return r },
+		"no tests":         func(r *result.Result) *result.Result { r.Tests = nil; return r },
+		"no declared path": func(r *result.Result) *result.Result { r.Paths = nil; return r },
+		"zero blocks":      func(r *result.Result) *result.Result { r.Experiment.Blocks = 0; return r },
+		"no intervals": func(r *result.Result) *result.Result {
 			for i := range r.Cells {
 				r.Cells[i].Low, r.Cells[i].High = nil, nil
 			}
@@ -77,7 +78,7 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"not finite": func(r *measurement.Result) *measurement.Result {
+		"not finite": func(r *result.Result) *result.Result {
 			r.Cells[0].Median, r.Costs[0].Ratio, r.Experiment.Scale = nan, inf, nan
 			r.Cells[1].Low, r.Costs[1].High = &nan, &inf
 			r.Trials[0].Metrics["rtt_p50_seconds"] = nan
@@ -90,7 +91,7 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"extreme": func(r *measurement.Result) *measurement.Result {
+		"extreme": func(r *result.Result) *result.Result {
 			for i := range r.Cells {
 				r.Cells[i].Median = []float64{1e308, -1e308, 5e-324, 0}[i%4]
 			}
@@ -105,14 +106,14 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"one path only": func(r *measurement.Result) *measurement.Result {
+		"one path only": func(r *result.Result) *result.Result {
 			r.Paths = r.Paths[:1]
 			r.Costs = nil
 			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Path != "direct" })
-			r.Cells = slices.DeleteFunc(r.Cells, func(c measurement.Cell) bool { return c.Path != "direct" })
+			r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Path != "direct" })
 			return r
 		},
-		"all trials failed": func(r *measurement.Result) *measurement.Result {
+		"all trials failed": func(r *result.Result) *result.Result {
 			for i := range r.Trials {
 				r.Trials[i].Gate = measurement.Gate{}
 				r.Trials[i].Metrics = nil
@@ -120,7 +121,7 @@ func TestDegenerateResults(t *testing.T) {
 			r.Cells, r.Costs = nil, nil
 			return r
 		},
-		"garbage histograms": func(r *measurement.Result) *measurement.Result {
+		"garbage histograms": func(r *result.Result) *result.Result {
 			for i := range r.Trials {
 				if l := r.Trials[i].Latency; l != nil {
 					l.HDR = []byte("not a histogram")
@@ -128,7 +129,7 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"twenty paths": func(r *measurement.Result) *measurement.Result {
+		"twenty paths": func(r *result.Result) *result.Result {
 			for i := range 20 {
 				p := r.Paths[1]
 				p.Name = fmt.Sprintf("path-%d", i)
@@ -170,7 +171,7 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 	if err := JSON(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	var back measurement.Result
+	var back result.Result
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestHostileTextsAreEscaped(t *testing.T) {
 
 // replaceTexts puts the hostile text into every text of a result that a user
 // or another machine writes.
-func replaceTexts(r *measurement.Result) {
+func replaceTexts(r *result.Result) {
 	e := &r.Experiment
 	e.Name, e.Title, e.Model, e.Source, e.Text = hostile, hostile, hostile, hostile, hostile
 	e.Open = []string{hostile}
@@ -215,7 +216,7 @@ func replaceTexts(r *measurement.Result) {
 	for i := range r.Paths {
 		p := &r.Paths[i]
 		p.Title, p.Source, p.Dest, p.Tunnel = hostile, hostile, hostile, hostile
-		p.Hops = append(p.Hops, measurement.HopInfo{Type: hostile, Name: hostile, Parameters: map[string]string{hostile: hostile}})
+		p.Hops = append(p.Hops, result.HopInfo{Type: hostile, Name: hostile, Parameters: map[string]string{hostile: hostile}})
 	}
 	for i := range r.Tests {
 		r.Tests[i].Title = hostile
@@ -239,7 +240,7 @@ func replaceTexts(r *measurement.Result) {
 	for i := range r.Held {
 		r.Held[i].Reason, r.Held[i].Sentence = hostile, hostile
 	}
-	r.Attributions = append(r.Attributions, measurement.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[measurement.Cause]float64{hostile: 0.5}})
+	r.Attributions = append(r.Attributions, result.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[result.Cause]float64{hostile: 0.5}})
 }
 
 // TestAnyResultRenders changes random parts of a result's JSON and holds that
@@ -248,7 +249,7 @@ func TestAnyResultRenders(t *testing.T) { rendersWhatever(t, fixture(t, 1), 7, 6
 
 // rendersWhatever renders so many mutations of r, of which so many have to be
 // results still; stream tells the random numbers of its callers apart.
-func rendersWhatever(t *testing.T, r *measurement.Result, stream, mutations uint64, results int) {
+func rendersWhatever(t *testing.T, r *result.Result, stream, mutations uint64, results int) {
 	t.Helper()
 	document, err := json.Marshal(r)
 	if err != nil {
@@ -265,7 +266,7 @@ func rendersWhatever(t *testing.T, r *measurement.Result, stream, mutations uint
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r measurement.Result
+		var r result.Result
 		if json.Unmarshal(changed, &r) != nil {
 			continue
 		}
@@ -327,7 +328,7 @@ func FuzzResult(f *testing.F) {
 		}
 	}
 	small.Trials = small.Trials[:6]
-	for _, r := range []*measurement.Result{small, {}} {
+	for _, r := range []*result.Result{small, {}} {
 		b, err := json.Marshal(r)
 		if err != nil {
 			f.Fatal(err)
@@ -335,7 +336,7 @@ func FuzzResult(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var r measurement.Result
+		var r result.Result
 		if json.Unmarshal(b, &r) == nil {
 			renderAll(t, &r)
 		}

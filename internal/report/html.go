@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 //go:embed page.html
@@ -30,7 +31,7 @@ var page = sync.OnceValue(func() *template.Template {
 
 // HTML writes the report as one self-contained page. It needs no network and
 // no script, and its content security policy forbids both.
-func HTML(w io.Writer, r *measurement.Result) error {
+func HTML(w io.Writer, r *result.Result) error {
 	var b strings.Builder
 	if err := page().Execute(&b, newPageData(newModel(r))); err != nil {
 		return fmt.Errorf("render HTML report: %w", err)
@@ -95,11 +96,11 @@ func (v verdict) VerdictWord() string {
 // VerdictClass is the style of a cell's verdict.
 func (c cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
 
-func verdictClass(k measurement.Verdict) string {
+func verdictClass(k result.Verdict) string {
 	switch k {
-	case measurement.Costs:
+	case result.Costs:
 		return "v-costs"
-	case measurement.Gains, measurement.NoCost:
+	case result.Gains, result.NoCost:
 		return "v-fine"
 	}
 	return "v-open"
@@ -140,7 +141,7 @@ func shellWord(s string) string {
 }
 
 // command repeats the run.
-func command(r *measurement.Result) string {
+func command(r *result.Result) string {
 	words := make([]string, len(r.Command))
 	for i, word := range r.Command {
 		words[i] = shellWord(word)

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-func htmlText(t testing.TB, r *measurement.Result) []byte {
+func htmlText(t testing.TB, r *result.Result) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := HTML(&b, r); err != nil {

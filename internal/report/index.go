@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 //go:embed index.html
@@ -22,13 +23,13 @@ var indexPage = sync.OnceValue(func() *template.Template {
 })
 
 // Summarise fills in what an index shows of a run.
-func Summarise(e *measurement.IndexEntry, r *measurement.Result) {
+func Summarise(e *result.IndexEntry, r *result.Result) {
 	m := newModel(r)
 	e.Title, e.Headline, e.Scale = m.Title, m.Headline, r.Experiment.Scale
 	e.Trials, e.Planned, e.Excluded = len(r.Trials), r.Planned, len(m.Excluded)
 	e.Verdicts = nil
 	for _, v := range m.Verdicts {
-		e.Verdicts = append(e.Verdicts, measurement.IndexVerdict{Verdict: v.Kind, Sentence: v.Text})
+		e.Verdicts = append(e.Verdicts, result.IndexVerdict{Verdict: v.Kind, Sentence: v.Text})
 	}
 	e.Held = m.r.Held
 }
@@ -60,7 +61,7 @@ type card struct {
 // PublishedTable is that of the card.
 func (c card) PublishedTable() publishedTable { return publishedTable{c.ScaleName, c.Published} }
 
-func newIndexData(x *measurement.Index) indexData {
+func newIndexData(x *result.Index) indexData {
 	d := indexData{CSS: template.CSS(pageCSS), Title: "Every experiment", Status: indexStatus(x)}
 	for i := range x.Entries {
 		d.Cards = append(d.Cards, newCard(&x.Entries[i]))
@@ -69,16 +70,16 @@ func newIndexData(x *measurement.Index) indexData {
 }
 
 // indexStatus is an index in one line.
-func indexStatus(x *measurement.Index) string {
+func indexStatus(x *result.Index) string {
 	var parts []string
 	if !x.Started.IsZero() {
 		parts = append(parts, x.Started.UTC().Format("2006-01-02 15:04 UTC")+", "+elapsedText(measurement.SecondsOf(x.Ended.Sub(x.Started))))
 	}
-	parts = append(parts, fmt.Sprintf("%d of %s done", x.Count(measurement.EntryDone), quantity.Count(len(x.Entries), "experiment")))
-	if n := x.Count(measurement.EntryFailed); n > 0 {
+	parts = append(parts, fmt.Sprintf("%d of %s done", x.Count(result.EntryDone), quantity.Count(len(x.Entries), "experiment")))
+	if n := x.Count(result.EntryFailed); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", n))
 	}
-	if x.Count(measurement.EntryStopped)+x.Count(measurement.EntryNotRun) > 0 {
+	if x.Count(result.EntryStopped)+x.Count(result.EntryNotRun) > 0 {
 		parts = append(parts, "stopped early")
 	}
 	if x.Quick {
@@ -90,17 +91,17 @@ func indexStatus(x *measurement.Index) string {
 	return strings.Join(append(parts, fmt.Sprintf("seed %d", x.Seed)), " · ")
 }
 
-func newCard(e *measurement.IndexEntry) card {
+func newCard(e *result.IndexEntry) card {
 	c := card{Name: line(e.Name), Title: line(e.Title), Reason: sentence(e.Reason), Headline: sentence(e.Headline)}
 	if c.Title == "" {
 		c.Title = c.Name
 	}
 	switch e.State {
-	case measurement.EntryDone:
+	case result.EntryDone:
 		c.State, c.StateClass = "done", "v-fine"
-	case measurement.EntryFailed:
+	case result.EntryFailed:
 		c.State, c.StateClass = "failed", "v-costs"
-	case measurement.EntryStopped:
+	case result.EntryStopped:
 		c.State, c.StateClass = "stopped", "v-open"
 	default:
 		c.State, c.StateClass = "not run", "v-open"
@@ -128,7 +129,7 @@ func newCard(e *measurement.IndexEntry) card {
 		}
 	}
 	for _, v := range e.Verdicts {
-		c.Verdicts = append(c.Verdicts, verdict{Kind: v.Verdict, Text: sentence(v.Sentence), cost: &measurement.Cost{Verdict: v.Verdict}})
+		c.Verdicts = append(c.Verdicts, verdict{Kind: v.Verdict, Text: sentence(v.Sentence), cost: &result.Cost{Verdict: v.Verdict}})
 	}
 	for _, h := range e.Held {
 		c.Published = append(c.Published, heldComparison(h, heldScale(h, metricOf(h.Metric))))
@@ -141,7 +142,7 @@ func newCard(e *measurement.IndexEntry) card {
 
 // IndexHTML writes an index as one self-contained page that links to the
 // reports below its folder.
-func IndexHTML(w io.Writer, x *measurement.Index) error {
+func IndexHTML(w io.Writer, x *result.Index) error {
 	var b strings.Builder
 	if err := indexPage().Execute(&b, newIndexData(x)); err != nil {
 		return fmt.Errorf("render HTML index: %w", err)
@@ -150,7 +151,7 @@ func IndexHTML(w io.Writer, x *measurement.Index) error {
 }
 
 // IndexMarkdown writes an index as GitHub-flavoured Markdown.
-func IndexMarkdown(w io.Writer, x *measurement.Index) error {
+func IndexMarkdown(w io.Writer, x *result.Index) error {
 	d := newIndexData(x)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s\n\n", d.Title, markdownText(d.Status))
@@ -191,7 +192,7 @@ func (c card) measuredHead() string {
 }
 
 // IndexTerminal writes an index for a terminal, an experiment a paragraph.
-func IndexTerminal(w io.Writer, x *measurement.Index, o Options) error {
+func IndexTerminal(w io.Writer, x *result.Index, o Options) error {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
@@ -214,7 +215,7 @@ func IndexTerminal(w io.Writer, x *measurement.Index, o Options) error {
 }
 
 // IndexJSON writes the index itself, indented.
-func IndexJSON(w io.Writer, x *measurement.Index) error {
+func IndexJSON(w io.Writer, x *result.Index) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // model is what every rendering shows: the result put into the order and the
 // words of a reader. Texts in it are single lines free of control characters,
 // but not escaped for any medium.
 type model struct {
-	r *measurement.Result
+	r *result.Result
 
 	Title     string
 	Status    string // one line: when, blocks, trials, seed
@@ -45,7 +46,7 @@ type model struct {
 type path struct {
 	Name, Label string
 	Baseline    bool
-	Info        *measurement.PathInfo // nil when only trials name it
+	Info        *result.PathInfo // nil when only trials name it
 }
 
 // test is a test of the run.
@@ -80,11 +81,11 @@ func (t test) written(v float64) string {
 
 // verdict is one cost as a sentence.
 type verdict struct {
-	Kind       measurement.Verdict
+	Kind       result.Verdict
 	Text       string
 	Path, Test string // labels
 	Metric     string // label
-	cost       *measurement.Cost
+	cost       *result.Cost
 }
 
 // excluded is a trial that does not count, with its reasons.
@@ -98,7 +99,7 @@ type excluded struct {
 type key struct{ path, test, metric string }
 
 // newModel arranges r. It never fails: what is absent is simply not shown.
-func newModel(r *measurement.Result) *model {
+func newModel(r *result.Result) *model {
 	r = onlyFinite(r)
 	m := &model{r: r}
 	m.Title = line(r.Experiment.Title)
@@ -141,10 +142,10 @@ func lines(in []string) []string {
 
 // pathsOf lists the paths as the run declares them, the baseline first, and
 // then any that only trials or cells name.
-func pathsOf(r *measurement.Result) []path {
+func pathsOf(r *result.Result) []path {
 	var out []path
 	seen := map[string]bool{}
-	add := func(name string, info *measurement.PathInfo) {
+	add := func(name string, info *result.PathInfo) {
 		if seen[name] {
 			return
 		}
@@ -184,10 +185,10 @@ func pathsOf(r *measurement.Result) []path {
 }
 
 // testsOf lists the tests likewise.
-func testsOf(r *measurement.Result) []test {
+func testsOf(r *result.Result) []test {
 	var out []test
 	seen := map[string]bool{}
-	add := func(name string, info *measurement.TestInfo) {
+	add := func(name string, info *result.TestInfo) {
 		if seen[name] {
 			return
 		}
@@ -216,7 +217,7 @@ func testsOf(r *measurement.Result) []test {
 }
 
 // cell finds one metric of a test on a path.
-func (m *model) cell(k key) *measurement.Cell {
+func (m *model) cell(k key) *result.Cell {
 	for i := range m.r.Cells {
 		if c := &m.r.Cells[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
 			return c
@@ -226,7 +227,7 @@ func (m *model) cell(k key) *measurement.Cell {
 }
 
 // cost finds a path's cost on a metric of a test.
-func (m *model) cost(k key) *measurement.Cost {
+func (m *model) cost(k key) *result.Cost {
 	for i := range m.r.Costs {
 		if c := &m.r.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
 			return c

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 func TestQuantity(t *testing.T) {
@@ -189,10 +190,10 @@ func TestLatencyMerge(t *testing.T) {
 
 func TestCostWithoutRatio(t *testing.T) {
 	column := test{Primary: measurement.Metric{Unit: measurement.BitsPerSecond}, Scale: quantity.Scale{Factor: 1e6, Name: "Mbit/s"}}
-	if cost, _, ratio := costText(&measurement.Cost{N: 7, Difference: -5e6}, column); cost != "−5"+nbsp+"Mbit/s" || ratio != "" {
+	if cost, _, ratio := costText(&result.Cost{N: 7, Difference: -5e6}, column); cost != "−5"+nbsp+"Mbit/s" || ratio != "" {
 		t.Errorf("a cost without a ratio is %q %q", cost, ratio)
 	}
-	if cost, _, _ := costText(&measurement.Cost{}, column); cost != "—" {
+	if cost, _, _ := costText(&result.Cost{}, column); cost != "—" {
 		t.Errorf("a cost without pairs is %q", cost)
 	}
 }

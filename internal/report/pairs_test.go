@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // pairsFixture is fixture with n pairs in every trial of ten flows, pair k with
 // a k-th part of all that they had together.
-func pairsFixture(t testing.TB, blocks, n int) *measurement.Result {
+func pairsFixture(t testing.TB, blocks, n int) *result.Result {
 	t.Helper()
 	r := fixture(t, blocks)
 	for i := range r.Trials {

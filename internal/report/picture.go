@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // pictureStyle colours a picture that stands alone. It brings its own ground,
@@ -20,7 +20,7 @@ const pictureStyle = `text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"
 
 // Picture writes the plot of costs as an SVG file of its own, with the title
 // of the run: the result at a glance, for a README or a slide.
-func Picture(w io.Writer, r *measurement.Result) error {
+func Picture(w io.Writer, r *result.Result) error {
 	m := newModel(r)
 	rows := m.costRows()
 	l := wideCosts()

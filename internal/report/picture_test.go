@@ -7,10 +7,10 @@ import (
 	"io"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-func pictureText(t testing.TB, r *measurement.Result) []byte {
+func pictureText(t testing.TB, r *result.Result) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Picture(&b, r); err != nil {

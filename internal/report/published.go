@@ -6,6 +6,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // comparison is a published figure beside what was measured: a row of the one
@@ -44,7 +45,7 @@ func metricOf(name string) measurement.Metric {
 
 // comparisonScale is the unit of a comparison: that of the test's own column
 // where both are in the same unit, so that a test's figures line up.
-func (m *model) comparisonScale(h measurement.Held, metric measurement.Metric) quantity.Scale {
+func (m *model) comparisonScale(h result.Held, metric measurement.Metric) quantity.Scale {
 	for _, t := range m.Tests {
 		if t.Name == h.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate && !t.Mixed {
 			return t.Scale
@@ -54,7 +55,7 @@ func (m *model) comparisonScale(h measurement.Held, metric measurement.Metric) q
 }
 
 // heldScale is a unit for what was published and what was measured.
-func heldScale(h measurement.Held, metric measurement.Metric) quantity.Scale {
+func heldScale(h result.Held, metric measurement.Metric) quantity.Scale {
 	values := []float64{h.Value}
 	if h.N > 0 {
 		values = append(values, h.Measured)
@@ -63,7 +64,7 @@ func heldScale(h measurement.Held, metric measurement.Metric) quantity.Scale {
 }
 
 // heldComparison writes a published figure and what was measured in a unit.
-func heldComparison(h measurement.Held, s quantity.Scale) comparison {
+func heldComparison(h result.Held, s quantity.Scale) comparison {
 	c := comparison{ID: line(h.ID), Path: line(h.Path), Test: line(h.Test), Metric: metricOf(h.Metric).Label,
 		Published: with(publishedNumber(h.Value/s.Factor), s.Name), Measured: "—",
 		Reason: upperFirst(sentence(h.Reason)), Note: sentence(h.Note)}
@@ -85,13 +86,13 @@ func heldComparison(h measurement.Held, s quantity.Scale) comparison {
 }
 
 // judgementText is a judgement in two words, and its style.
-func judgementText(h measurement.Held) (text, class string) {
+func judgementText(h result.Held) (text, class string) {
 	switch {
-	case h.Judgement == measurement.NotMeasured:
+	case h.Judgement == result.NotMeasured:
 		return "not measured", "v-open"
-	case h.Judgement == measurement.Within && h.Tolerance != nil:
+	case h.Judgement == result.Within && h.Tolerance != nil:
 		return "within" + nbsp + trimmedPercent(*h.Tolerance), "v-fine"
-	case h.Judgement == measurement.Outside && h.Tolerance != nil:
+	case h.Judgement == result.Outside && h.Tolerance != nil:
 		return "not within" + nbsp + trimmedPercent(*h.Tolerance), "v-costs"
 	}
 	return "not judged", "v-open"

@@ -2,7 +2,7 @@
 // terminal, Markdown, one self-contained HTML page, a picture, CSV and JSON.
 //
 // Every rendering of the figures is made from one model (model.go), so that
-// no two of them can disagree, and its only input is a measurement.Result: a
+// no two of them can disagree, and its only input is a result.Result: a
 // stored run is rendered again without measuring. Names and texts of a result
 // come from a user's file or from another machine and are treated as hostile:
 // they are escaped for the medium they are written to, control characters are
@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Options of a terminal report.
@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // Terminal writes the report for a terminal.
-func Terminal(w io.Writer, r *measurement.Result, o Options) error {
+func Terminal(w io.Writer, r *result.Result, o Options) error {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
@@ -37,7 +37,7 @@ func Terminal(w io.Writer, r *measurement.Result, o Options) error {
 }
 
 // Markdown writes the report as GitHub-flavoured Markdown.
-func Markdown(w io.Writer, r *measurement.Result) error {
+func Markdown(w io.Writer, r *result.Result) error {
 	return flush(w, markdown(newModel(r)), "Markdown report")
 }
 

@@ -6,8 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // shareRow is how the time of a test on a path divides among its limits.
@@ -28,20 +28,20 @@ type sharePart struct {
 // along the path to the destination, with the words for people. Their position
 // is the colour of the style sheet; the last is grey.
 var causes = []struct {
-	cause measurement.Cause
+	cause result.Cause
 	name  string
 }{
-	{measurement.CauseSenderApplication, "sender's application"},
-	{measurement.CauseSendBuffer, "send buffer"},
-	{measurement.CauseReceiveWindow, "receive window"},
-	{measurement.CauseCongestionWindowLoss, "congestion window (loss)"},
-	{measurement.CauseCongestionWindowDelay, "congestion window (delay)"},
-	{measurement.CausePacing, "pacing"},
-	{measurement.CauseSourceCPU, "source's CPU"},
-	{measurement.CauseDestinationCPU, "destination's CPU"},
-	{measurement.CauseSourceCap, "source's egress cap"},
-	{measurement.CauseDestinationCap, "destination's cap"},
-	{measurement.CauseUnknown, "unknown"},
+	{result.CauseSenderApplication, "sender's application"},
+	{result.CauseSendBuffer, "send buffer"},
+	{result.CauseReceiveWindow, "receive window"},
+	{result.CauseCongestionWindowLoss, "congestion window (loss)"},
+	{result.CauseCongestionWindowDelay, "congestion window (delay)"},
+	{result.CausePacing, "pacing"},
+	{result.CauseSourceCPU, "source's CPU"},
+	{result.CauseDestinationCPU, "destination's CPU"},
+	{result.CauseSourceCap, "source's egress cap"},
+	{result.CauseDestinationCap, "destination's cap"},
+	{result.CauseUnknown, "unknown"},
 }
 
 // shares arranges the attribution for figures and text. A cause that this
@@ -50,7 +50,7 @@ func (m *model) shares() []shareRow {
 	var out []shareRow
 	for _, a := range m.r.Attributions {
 		row := shareRow{Path: m.pathLabel(a.Path), Test: m.testLabel(a.Test), Sentence: sentence(a.Sentence)}
-		known := map[measurement.Cause]bool{}
+		known := map[result.Cause]bool{}
 		for i, c := range causes {
 			known[c.cause] = true
 			row.add(sharePart{c.name, i, a.Shares[c.cause]})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // SummaryOptions say how a Summary looks.
@@ -60,7 +61,7 @@ func (s *Summary) print(format string, args ...any) {
 }
 
 // Trial adds one test.
-func (s *Summary) Trial(test measurement.TestInfo, t measurement.Trial) {
+func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 	text, below := "does not count", []string(nil)
 	if t.Gate.Passed {
 		text, below = trialText(test.Spec, t), trialLines(test.Spec, t, s.o)
@@ -122,7 +123,7 @@ func (s *Summary) note(text string) {
 
 // End adds the ratings after RFC 6349 and what a reader must know beside the
 // figures, and returns the first error of the writer.
-func (s *Summary) End(r *measurement.Result) error {
+func (s *Summary) End(r *result.Result) error {
 	s.ratings(r)
 	for _, n := range r.Notes {
 		s.notes = append(s.notes, line(n))
@@ -146,7 +147,7 @@ func (s *Summary) End(r *measurement.Result) error {
 	return s.err
 }
 
-func (s *Summary) ratings(r *measurement.Result) {
+func (s *Summary) ratings(r *result.Result) {
 	if len(r.RFC6349) == 0 {
 		return
 	}
@@ -168,7 +169,7 @@ func (s *Summary) ratings(r *measurement.Result) {
 		s.print("%s%21s%18s%16s\n", pad(row[0], labelColumns), row[1], row[2], row[3])
 	}
 	q := r.RFC6349[0]
-	if q.IdealSource == measurement.IdealGiven {
+	if q.IdealSource == result.IdealGiven {
 		s.notes = append(s.notes, fmt.Sprintf("The ideal transfer of RFC 6349 is %s, the given rate less the headers of Ethernet, IP and TCP.",
 			formatRate(q.Ideal)))
 		return
@@ -190,8 +191,8 @@ func optionalPercent(v *float64, decimals int) string {
 	return quantity.Number(*v*100, decimals) + " %"
 }
 
-func titleOf(tests []measurement.TestInfo, name string) string {
-	i := slices.IndexFunc(tests, func(t measurement.TestInfo) bool { return t.Name == name })
+func titleOf(tests []result.TestInfo, name string) string {
+	i := slices.IndexFunc(tests, func(t result.TestInfo) bool { return t.Name == name })
 	if i < 0 || tests[i].Title == "" {
 		return name
 	}

@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // summaryFixture is a profile of a path with hand-made outcomes: every kind of
 // test, one that failed, and texts as an unfriendly host would send them.
-func summaryFixture() *measurement.Result {
+func summaryFixture() *result.Result {
 	number := func(v float64) *float64 { return &v }
-	r := &measurement.Result{
+	r := &result.Result{
 		Notes: []string{"The path is filled by 4 flows: 16 bring +0.4 %."},
-		RFC6349: []measurement.RFC6349{
-			{Test: "flows-1", Goodput: 4.1e9, Ideal: 9.36e9, IdealSource: measurement.IdealMeasured, TransferTimeRatio: number(2.283), TCPEfficiency: number(0.99987), BufferDelay: number(0.8)},
-			{Test: "flows-4-receive", Goodput: 9.2e9, Ideal: 9.2e9, IdealSource: measurement.IdealMeasured},
+		RFC6349: []result.RFC6349{
+			{Test: "flows-1", Goodput: 4.1e9, Ideal: 9.36e9, IdealSource: result.IdealMeasured, TransferTimeRatio: number(2.283), TCPEfficiency: number(0.99987), BufferDelay: number(0.8)},
+			{Test: "flows-4-receive", Goodput: 9.2e9, Ideal: 9.2e9, IdealSource: result.IdealMeasured},
 		},
 	}
 	add := func(name, title string, spec measurement.Spec, o measurement.Outcome, checks ...measurement.Check) {
@@ -25,7 +26,7 @@ func summaryFixture() *measurement.Result {
 		for _, c := range checks {
 			gate.Passed = gate.Passed && !c.Fatal
 		}
-		r.Tests = append(r.Tests, measurement.TestInfo{Name: name, Title: title, Spec: spec.Defaults()})
+		r.Tests = append(r.Tests, result.TestInfo{Name: name, Title: title, Spec: spec.Defaults()})
 		r.Trials = append(r.Trials, measurement.Trial{Test: name, Gate: gate, Outcome: o})
 	}
 	distribution := &measurement.Distribution{Samples: 1200, Percentiles: []measurement.Percentile{{Percent: 50, Value: 410e-6}, {Percent: 99, Value: 620e-6}}}
@@ -64,7 +65,7 @@ func summaryFixture() *measurement.Result {
 	return r
 }
 
-func summaryText(t *testing.T, r *measurement.Result, o SummaryOptions) string {
+func summaryText(t *testing.T, r *result.Result, o SummaryOptions) string {
 	t.Helper()
 	var b bytes.Buffer
 	s := NewSummary(&b, "path to host.example (192.0.2.7:5201)", o)
@@ -113,7 +114,7 @@ func TestSummaryIsPlainAndNarrow(t *testing.T) {
 // Tests without any figure, and bins without a width, are shown and not stumbled over.
 func TestSummaryOfNothing(t *testing.T) {
 	for _, kind := range append(measurement.Kinds(), "unheard of") {
-		r := &measurement.Result{Tests: []measurement.TestInfo{{Name: "x", Title: "x", Spec: measurement.Spec{Kind: kind}}}}
+		r := &result.Result{Tests: []result.TestInfo{{Name: "x", Title: "x", Spec: measurement.Spec{Kind: kind}}}}
 		r.Trials = []measurement.Trial{{Test: "x", Gate: measurement.Gate{Passed: true}}}
 		r.Trials[0].Throughput = &measurement.Bins{Bytes: []float64{1}}
 		if text := summaryText(t, r, SummaryOptions{Verbose: true, BinsOf: 1}); !strings.Contains(text, "\nx  ") {

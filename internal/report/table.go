@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // table is the result in the published shape: paths as rows, tests as columns.
@@ -41,7 +42,7 @@ type cell struct {
 	CostInterval string
 	Ratio        string // of path to baseline: "3.71×"
 	Verdict      string
-	VerdictKind  measurement.Verdict
+	VerdictKind  result.Verdict
 
 	Scaled    string   // value × scale, where that means something
 	Published []string // the study's figures for this cell
@@ -119,7 +120,7 @@ func (m *model) tableCell(p path, t test) cell {
 // difference in time, rates as a percentage of the baseline. The ratio goes
 // beside it. Without a ratio, because values are not all positive, the
 // difference stands alone; without any pair of trials there is nothing to say.
-func costText(c *measurement.Cost, t test) (cost, between, ratio string) {
+func costText(c *result.Cost, t test) (cost, between, ratio string) {
 	if c.N == 0 {
 		return "—", "", ""
 	}
@@ -156,18 +157,18 @@ func ratioText(x float64) string {
 }
 
 // verdictText is the verdict in a few words.
-func verdictText(c *measurement.Cost) string {
+func verdictText(c *result.Cost) string {
 	switch c.Verdict {
-	case measurement.Costs:
+	case result.Costs:
 		return "costs"
-	case measurement.Gains:
+	case result.Gains:
 		return "gains"
-	case measurement.NoCost:
+	case result.NoCost:
 		if c.Bound > 0 {
 			return "no cost > " + trimmedPercent(c.Bound)
 		}
 		return "no cost"
-	case measurement.NotResolved:
+	case result.NotResolved:
 		if c.BlocksNeeded > 0 {
 			return fmt.Sprintf("not resolved, needs ≈%s%d blocks", nbsp, c.BlocksNeeded)
 		}
@@ -224,7 +225,7 @@ func (m *model) verdicts() {
 }
 
 // verdict makes a cost a sentence, its own if it has one.
-func (m *model) verdict(c *measurement.Cost, p path, t test) verdict {
+func (m *model) verdict(c *result.Cost, p path, t test) verdict {
 	metric, ok := measurement.MetricNamed(c.Metric)
 	if !ok {
 		metric = measurement.Metric{Label: line(c.Metric), Unit: measurement.Count}
@@ -245,7 +246,7 @@ func (m *model) verdict(c *measurement.Cost, p path, t test) verdict {
 func (m *model) headline() string {
 	best, size := -1, 0.0
 	for i, v := range m.Verdicts {
-		if v.Kind != measurement.Costs || v.cost.Ratio <= 0 {
+		if v.Kind != result.Costs || v.cost.Ratio <= 0 {
 			continue
 		}
 		s := math.Abs(math.Log(v.cost.Ratio))
@@ -270,7 +271,7 @@ func (m *model) headline() string {
 	}
 	unresolved := 0
 	for _, v := range m.Verdicts {
-		if v.Kind == measurement.NotResolved {
+		if v.Kind == result.NotResolved {
 			unresolved++
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // ANSI styles (ECMA-48 SGR), kept to the eight basic colours so that they
@@ -129,23 +129,23 @@ func (t *terminal) notes(m *model) {
 }
 
 // verdictMark is a sign for a verdict that does not rely on colour.
-func verdictMark(k measurement.Verdict) string {
+func verdictMark(k result.Verdict) string {
 	switch k {
-	case measurement.Costs:
+	case result.Costs:
 		return "▼"
-	case measurement.Gains:
+	case result.Gains:
 		return "▲"
-	case measurement.NoCost:
+	case result.NoCost:
 		return "="
 	}
 	return "?"
 }
 
-func verdictStyle(k measurement.Verdict) string {
+func verdictStyle(k result.Verdict) string {
 	switch k {
-	case measurement.Costs:
+	case result.Costs:
 		return styleRed
-	case measurement.Gains, measurement.NoCost:
+	case result.Gains, result.NoCost:
 		return styleGreen
 	}
 	return styleYellow

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -50,7 +50,7 @@ func firstDifference(got, want []byte) string {
 	return "no difference"
 }
 
-func terminalText(t *testing.T, r *measurement.Result, o Options) []byte {
+func terminalText(t *testing.T, r *result.Result, o Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := Terminal(&b, r, o); err != nil {

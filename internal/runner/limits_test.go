@@ -4,13 +4,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // labInfo is a testbed that only says what it is.
 type labInfo struct{ Testbed }
 
-func (labInfo) Info() measurement.Testbed { return measurement.Testbed{Relative: true} }
+func (labInfo) Info() result.Testbed { return result.Testbed{Relative: true} }
 
 // What stands side by side carries its rate several times.
 func TestLimitsOfParallelHops(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -28,13 +29,13 @@ func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
 
 // Result analyses what is stored of a run. It measures nothing, so it gives
 // the same result whenever it is asked.
-func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, error) {
+func Result(head store.Head, trials []measurement.Trial) (*result.Result, error) {
 	e, plan, err := Prepare(head)
 	if err != nil {
 		return nil, fmt.Errorf("read the run's experiment: %w", err)
 	}
-	r := &measurement.Result{
-		Format:      measurement.ResultFormat,
+	r := &result.Result{
+		Format:      result.Format,
 		Experiment:  e.Info(),
 		Seed:        head.Seed,
 		Command:     command(head, e),

@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -24,7 +25,7 @@ type bench struct {
 	closed  int
 }
 
-func (b *bench) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
+func (b *bench) Info() result.Testbed           { return result.Testbed{Kind: "lab", Relative: true} }
 func (b *bench) Environment() map[string]string { return nil }
 func (b *bench) Facts() []string                { return nil }
 func (b *bench) Broken() error                  { return b.broken }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // FileName is the store's file inside a run folder.
@@ -47,12 +48,12 @@ type Head struct {
 	// RuleFiles are the SHA-256 digests, in hexadecimal, of the rule files that the
 	// experiment names, by their names there; nil in a run of a hopbench that did
 	// not keep them.
-	RuleFiles map[string]string   `json:"rule_files_sha256"`
-	Testbed   measurement.Testbed `json:"testbed"`
+	RuleFiles map[string]string `json:"rule_files_sha256"`
+	Testbed   result.Testbed    `json:"testbed"`
 	// Environment is that of the first session, Resumed are the others.
-	Environment map[string]string     `json:"environment"`
-	Resumed     []measurement.Session `json:"resumed,omitempty"`
-	Started     time.Time             `json:"started"`
+	Environment map[string]string `json:"environment"`
+	Resumed     []result.Session  `json:"resumed,omitempty"`
+	Started     time.Time         `json:"started"`
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -21,7 +22,7 @@ var background = context.Background()
 func head() store.Head {
 	return store.Head{
 		Experiment: "format: x\n", File: "x.yaml", Name: "x", Seed: 1<<63 + 7, Planned: 4,
-		Testbed:     measurement.Testbed{Kind: "lab", Relative: true},
+		Testbed:     result.Testbed{Kind: "lab", Relative: true},
 		Environment: map[string]string{"kernel": "6.18"},
 		Started:     time.Date(2026, 11, 21, 8, 0, 0, 123, time.UTC),
 	}

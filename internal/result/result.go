@@ -1,10 +1,14 @@
-package measurement
+package result
 
-import "time"
+import (
+	"time"
 
-// ResultFormat is the version of result.json. docs/data-format.md documents
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Format is the version of result.json. docs/data-format.md documents
 // it; a reader may rely on every field of the same major number.
-const ResultFormat = "hopbench.result/1"
+const Format = "hopbench.result/1"
 
 // Result is one run as result.json and --json carry it.
 type Result struct {
@@ -23,13 +27,13 @@ type Result struct {
 	Started     time.Time         `json:"started"`
 	Ended       time.Time         `json:"ended"`
 	// Complete is false when the run was stopped before its last trial.
-	Complete bool       `json:"complete"`
-	Planned  int        `json:"planned_trials"`
-	Paths    []PathInfo `json:"paths"`
-	Tests    []TestInfo `json:"tests"`
-	Trials   []Trial    `json:"trials"`
-	Cells    []Cell     `json:"cells"`
-	Costs    []Cost     `json:"costs"`
+	Complete bool                `json:"complete"`
+	Planned  int                 `json:"planned_trials"`
+	Paths    []PathInfo          `json:"paths"`
+	Tests    []TestInfo          `json:"tests"`
+	Trials   []measurement.Trial `json:"trials"`
+	Cells    []Cell              `json:"cells"`
+	Costs    []Cost              `json:"costs"`
 	// Attributions divide the time of throughput tests among what limits them.
 	Attributions []Attribution `json:"attributions"`
 	// RFC6349 rates the TCP tests of `hopbench test` by the metrics of RFC 6349.
@@ -118,9 +122,9 @@ type HopInfo struct {
 
 // TestInfo is a test of the experiment.
 type TestInfo struct {
-	Name  string `json:"name"`
-	Title string `json:"title,omitempty"`
-	Spec  Spec   `json:"spec"`
+	Name  string           `json:"name"`
+	Title string           `json:"title,omitempty"`
+	Spec  measurement.Spec `json:"spec"`
 }
 
 // Cell is one metric of one test on one path over all its trials.

@@ -1,6 +1,10 @@
-package measurement
+package result
 
-import "time"
+import (
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // IndexFormat is the version of index.json, which `hopbench run all` writes.
 const IndexFormat = "hopbench.index/1"
@@ -13,11 +17,11 @@ type Index struct {
 	Seed    uint64    `json:"seed"`  // of each run
 	// Quick, Full, Blocks and Duration are what was asked for, 0 the
 	// experiment's own.
-	Quick    bool         `json:"quick,omitempty"`
-	Full     bool         `json:"full,omitempty"`
-	Blocks   int          `json:"blocks,omitempty"`
-	Duration Seconds      `json:"duration_seconds,omitempty"`
-	Entries  []IndexEntry `json:"experiments"`
+	Quick    bool                `json:"quick,omitempty"`
+	Full     bool                `json:"full,omitempty"`
+	Blocks   int                 `json:"blocks,omitempty"`
+	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
+	Entries  []IndexEntry        `json:"experiments"`
 }
 
 // EntryState is how far an experiment of an Index came.
@@ -38,8 +42,8 @@ type IndexEntry struct {
 	Folder string     `json:"folder"` // below that of the index
 	State  EntryState `json:"state"`
 	// Reason is why it stopped or failed.
-	Reason  string  `json:"reason,omitempty"`
-	Elapsed Seconds `json:"elapsed_seconds"`
+	Reason  string              `json:"reason,omitempty"`
+	Elapsed measurement.Seconds `json:"elapsed_seconds"`
 	// Trials is how many are stored, 0 where there is no report to show.
 	Trials   int            `json:"trials"`
 	Planned  int            `json:"planned_trials"`

@@ -1,6 +1,10 @@
-package measurement
+package result
 
-import "time"
+import (
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // ComparisonFormat is the version of what `hopbench compare --json` prints.
 const ComparisonFormat = "hopbench.comparison/1"
@@ -137,7 +141,7 @@ func (c Change) Worse() bool {
 	if c.Verdict != Costs {
 		return false
 	}
-	metric, _ := MetricNamed(c.Metric)
+	metric, _ := measurement.MetricNamed(c.Metric)
 	switch {
 	case c.Ratio > 0 && metric.HigherIsBetter:
 		return c.Ratio <= 1-c.SmallestEffect

@@ -1,4 +1,6 @@
-package measurement
+package result
+
+import "github.com/hopbench/hopbench/internal/measurement"
 
 // PublishedFormat is the version of files of published figures and of their
 // JSON.
@@ -20,15 +22,15 @@ type PublishedStudy struct {
 
 // PublishedSetting is one way in which a row of a published table was measured.
 type PublishedSetting struct {
-	ID            string            `json:"id"` // of the row: "E5.1"
-	Path          string            `json:"path"`
-	Encapsulation string            `json:"encapsulation,omitempty"`
-	Machine       string            `json:"machine,omitempty"`
-	Tool          string            `json:"tool,omitempty"`
-	Flows         int               `json:"flows,omitempty"` // 0 where it was not said
-	Duration      Seconds           `json:"duration_seconds,omitempty"`
-	Says          string            `json:"says,omitempty"` // what the row says without a number
-	Figures       []PublishedNumber `json:"figures,omitempty"`
+	ID            string              `json:"id"` // of the row: "E5.1"
+	Path          string              `json:"path"`
+	Encapsulation string              `json:"encapsulation,omitempty"`
+	Machine       string              `json:"machine,omitempty"`
+	Tool          string              `json:"tool,omitempty"`
+	Flows         int                 `json:"flows,omitempty"` // 0 where it was not said
+	Duration      measurement.Seconds `json:"duration_seconds,omitempty"`
+	Says          string              `json:"says,omitempty"` // what the row says without a number
+	Figures       []PublishedNumber   `json:"figures,omitempty"`
 }
 
 // The ends whose count a PublishedNumber may be.
@@ -40,10 +42,10 @@ const (
 // PublishedNumber is one number of a setting.
 type PublishedNumber struct {
 	// Metric is a name of Catalogue where there is one.
-	Metric string  `json:"metric"`
-	Label  string  `json:"label"`
-	Unit   Unit    `json:"unit"`
-	Value  float64 `json:"value"` // in Unit
+	Metric string           `json:"metric"`
+	Label  string           `json:"label"`
+	Unit   measurement.Unit `json:"unit"`
+	Value  float64          `json:"value"` // in Unit
 	// Printed is the number as it stood there.
 	Printed string `json:"printed"`
 	// End is whose count it is, empty where that was not said.
