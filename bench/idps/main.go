@@ -31,6 +31,7 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // The paths. Each has one link that is a process, with the same delay.
@@ -155,7 +156,7 @@ func run(ctx context.Context, o experiment.Overrides, seed uint64) (costs bool, 
 			return false, err
 		}
 		if q.baseline == router && q.path == off {
-			costs = slices.ContainsFunc(analysis.Costs, func(c result.Cost) bool { return c.Primary && c.Verdict == result.Costs })
+			costs = slices.ContainsFunc(analysis.Costs, func(c result.Effect) bool { return c.Primary && c.Verdict == result.Costs })
 		}
 	}
 	return costs, nil
@@ -188,33 +189,23 @@ func show(e *experiment.Experiment, q question, a analysis.Analysis) error {
 			between = fmt.Sprintf("[%s, %s]", quantity.Ratio(*c.Low), quantity.Ratio(*c.High))
 		}
 		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Test, metric.Label, c.N,
-			median(a, q.baseline, c, metric.Unit), median(a, q.path, c, metric.Unit), quantity.Ratio(c.Ratio), between, verdict(c))
+			median(a, q.baseline, c, metric.Unit), median(a, q.path, c, metric.Unit), quantity.Ratio(c.Ratio), between, words.Verdict(c))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, note := range a.Notes {
+	for _, note := range (words.Names{}).Notes(a.Notes) {
 		fmt.Println(note)
 	}
 	return nil
 }
 
 // median is that of a cell.
-func median(a analysis.Analysis, path string, c result.Cost, unit measurement.Unit) string {
+func median(a analysis.Analysis, path string, c result.Effect, unit measurement.Unit) string {
 	for _, cell := range a.Cells {
 		if cell.Path == path && cell.Test == c.Test && cell.Metric == c.Metric {
 			return quantity.Format(cell.Median, unit)
 		}
 	}
 	return "—"
-}
-
-func verdict(c result.Cost) string {
-	switch c.Verdict {
-	case result.NoCost:
-		return "no cost above " + quantity.Format(c.Bound, measurement.Fraction)
-	case result.NotResolved:
-		return fmt.Sprintf("not resolved, about %d blocks", c.BlocksNeeded)
-	}
-	return string(c.Verdict)
 }

@@ -2,12 +2,10 @@ package analysis
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -64,10 +62,9 @@ const minBlocks = 6
 // Analysis is what trials say.
 type Analysis struct {
 	Cells        []result.Cell
-	Costs        []result.Cost
+	Costs        []result.Effect
 	Attributions []result.Attribution
-	// Notes are sentences for the whole run.
-	Notes []string
+	Notes        []result.Note // of the whole run
 }
 
 // Analyse compares every path with the one flagged as the baseline. Trials
@@ -80,11 +77,36 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 	out.Cells = cells(set, 1-opts.Alpha)
 	comparisons, compareNotes := compareAll(set, opts)
 	for _, c := range comparisons {
-		out.Costs = append(out.Costs, c.cost)
+		out.Costs = append(out.Costs, c.Effect)
 	}
 	out.Notes = append(out.Notes, compareNotes...)
 	out.Attributions = attributeAll(set, opts)
 	return out
+}
+
+// Fill analyses the trials of a run into the run itself.
+func Fill(r *result.Result, opts Options) {
+	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
+	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
+	r.Notes = append(r.Notes, a.Notes...)
+	r.Published = ComparePublished(r, r.Experiment.Published)
+}
+
+// Upgrade makes a result of format 1 one of today's: it analyses the trials
+// again. The notes stay as they were written, and so do the shares of the
+// attributions, which depend on more than the trials.
+func Upgrade(r *result.Result) {
+	notes, shares := r.Notes, map[cellKey]map[result.Cause]float64{}
+	for _, a := range r.Attributions {
+		shares[cellKey{a.Path, a.Test}] = a.Shares
+	}
+	Fill(r, DefaultOptions())
+	r.Format, r.Notes = result.Format, notes
+	for i := range r.Attributions {
+		if a := &r.Attributions[i]; shares[cellKey{a.Path, a.Test}] != nil {
+			a.Shares = shares[cellKey{a.Path, a.Test}]
+		}
+	}
 }
 
 // cellKey names the trials of one test on one path.
@@ -100,7 +122,7 @@ type dataset struct {
 }
 
 // gather keeps the trials that count and says what it left out.
-func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo) (*dataset, []string) {
+func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo) (*dataset, []result.Note) {
 	ordered := slices.Clone(trials)
 	slices.SortStableFunc(ordered, func(a, b measurement.Trial) int {
 		return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Order, b.Order),
@@ -139,32 +161,12 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 	set.blocks = len(blocks)
 	notes := exclusionNotes(excluded, len(trials))
 	if repeated > 0 {
-		notes = append(notes, fmt.Sprintf("%s repeated a test on the same path in the same block; only the first of each counts.", quantity.Count(repeated, "trial")))
+		notes = append(notes, result.Note{Code: result.NoteRepeatedTrials, Count: repeated})
 	}
 	if foreign > 0 {
-		notes = append(notes, fmt.Sprintf("%s of a path or a test that this experiment does not have; ignored.", quantity.Count(foreign, "trial")))
+		notes = append(notes, result.Note{Code: result.NoteForeignTrials, Count: foreign})
 	}
 	return set, notes
-}
-
-// pathTitle is what people call a path: its title, or its name.
-func (s *dataset) pathTitle(name string) string {
-	for _, p := range s.paths {
-		if p.Name == name {
-			return cmp.Or(p.Title, name)
-		}
-	}
-	return name
-}
-
-// testTitle is what people call a test: its title, or its name.
-func (s *dataset) testTitle(name string) string {
-	for _, t := range s.tests {
-		if t.Name == name {
-			return cmp.Or(t.Title, name)
-		}
-	}
-	return name
 }
 
 // values are the finite values of a metric by block.

@@ -1,13 +1,10 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -84,13 +81,17 @@ func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) 
 		}
 	}
 	normalise(a.Shares)
-	a.Sentence = attributionSentence(a.Shares, observed, spec, opts)
+	a.InFlightBytes = medianOver(observed, func(f flowFacts) float64 { return f.inFlight })
+	a.RTT = measurement.Seconds(medianOver(observed, func(f flowFacts) float64 { return f.rtt }))
+	a.MinRTT = measurement.Seconds(medianOver(observed, func(f flowFacts) float64 { return f.minRTT }))
+	a.Queued = queued(observed)
+	a.SourceEgressBitsPerSecond, a.DestinationEgressBitsPerSecond = opts.SourceEgressBitsPerSecond, opts.DestinationEgressBitsPerSecond
 	return a
 }
 
 func normalise(s shares) {
 	total := 0.0
-	for _, cause := range causes() {
+	for _, cause := range result.Causes() {
 		total += s[cause]
 	}
 	for cause := range s {
@@ -98,48 +99,38 @@ func normalise(s shares) {
 	}
 }
 
-// causes lists the causes in a fixed order.
-func causes() []result.Cause {
-	return []result.Cause{
-		result.CauseSenderApplication, result.CauseSendBuffer, result.CauseReceiveWindow,
-		result.CauseCongestionWindowLoss, result.CauseCongestionWindowDelay, result.CausePacing,
-		result.CauseSourceCPU, result.CauseDestinationCPU,
-		result.CauseSourceCap, result.CauseDestinationCap, result.CauseUnknown,
-	}
-}
-
-// way is the flows of a trial that go one way, and their rate together.
-type way struct {
+// oneWay is the flows of a trial that go one way, and their rate together.
+type oneWay struct {
 	flows   []measurement.Flow
 	goodput float64 // bit/s
 	reverse bool    // the destination sends
 }
 
-// waysOf divides a trial's flows by the end that sends.
-func waysOf(t measurement.Trial, spec measurement.Spec) []way {
+// directionsOf divides a trial's flows by the end that sends.
+func directionsOf(t measurement.Trial, spec measurement.Spec) []oneWay {
 	goodput := t.Metrics["goodput_bits_per_second"]
 	if spec.Kind == measurement.Load {
 		goodput = t.Metrics["load_bits_per_second"]
 	}
 	if spec.Direction != measurement.Both {
-		return []way{{t.Flows, goodput, spec.Direction == measurement.Receive}}
+		return []oneWay{{t.Flows, goodput, spec.Direction == measurement.Receive}}
 	}
-	there, back := way{}, way{reverse: true}
-	var bytes, bytesBack float64
+	forward, reverse := oneWay{}, oneWay{reverse: true}
+	var bytes, reverseBytes float64
 	for _, f := range t.Flows {
 		bytes += float64(f.ReceivedBytes)
 		if f.Reverse {
-			bytesBack += float64(f.ReceivedBytes)
-			back.flows = append(back.flows, f)
+			reverseBytes += float64(f.ReceivedBytes)
+			reverse.flows = append(reverse.flows, f)
 		} else {
-			there.flows = append(there.flows, f)
+			forward.flows = append(forward.flows, f)
 		}
 	}
 	if bytes > 0 {
-		back.goodput = goodput * bytesBack / bytes
-		there.goodput = goodput - back.goodput
+		reverse.goodput = goodput * reverseBytes / bytes
+		forward.goodput = goodput - reverse.goodput
 	}
-	return []way{there, back}
+	return []oneWay{forward, reverse}
 }
 
 // trialShares divides the measured time of one trial. In a test of both
@@ -151,7 +142,7 @@ func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shar
 		out[result.CauseUnknown] = 1
 		return out, nil
 	}
-	for _, w := range waysOf(t, spec) {
+	for _, w := range directionsOf(t, spec) {
 		if len(w.flows) == 0 {
 			continue
 		}
@@ -166,7 +157,7 @@ func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shar
 
 // shares divides the time of the flows of one way: first by the kernel's own
 // account of each flow, then by what is known of the ends.
-func (w way) shares(t measurement.Trial, opts Options) (shares, []flowFacts) {
+func (w oneWay) shares(t measurement.Trial, opts Options) (shares, []flowFacts) {
 	out := shares{}
 	var observed []flowFacts
 	mss := int64(usualMSS)
@@ -196,16 +187,16 @@ func (w way) shares(t measurement.Trial, opts Options) (shares, []flowFacts) {
 		out.move(egress, 1, result.CauseSendBuffer, result.CauseReceiveWindow, result.CauseCongestionWindowLoss,
 			result.CauseCongestionWindowDelay, result.CausePacing, result.CauseUnknown)
 	}
-	blameProcessors(out, observed, busy(sender), busy(receiver), senderCPU, receiverCPU)
+	blameCPUs(out, observed, busy(sender), busy(receiver), senderCPU, receiverCPU)
 	return out, observed
 }
 
 func busy(e measurement.End) bool { return e.CPUBusy >= cpuSaturated }
 
-// blameProcessors gives an end without processor time to spare what nothing
+// blameCPUs gives an end without processor time to spare what nothing
 // else explains: an idle sender to the sending end, a full window that does
 // not explain the rate to the receiving end, the unknown to either.
-func blameProcessors(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU result.Cause) {
+func blameCPUs(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU result.Cause) {
 	if sender {
 		s.move(senderCPU, 1, result.CauseSenderApplication)
 	}
@@ -378,117 +369,4 @@ func queued(observed []flowFacts) bool {
 		return f.inFlight * 8 / f.minRTT / f.rate
 	})
 	return ratio > windowExplains
-}
-
-// attributionSentence says what held the flows back most of the time.
-func attributionSentence(s shares, observed []flowFacts, spec measurement.Spec, opts Options) string {
-	order := causes()
-	slices.SortStableFunc(order, func(a, b result.Cause) int {
-		switch {
-		case s[a] > s[b]:
-			return -1
-		case s[a] < s[b]:
-			return 1
-		}
-		return 0
-	})
-	first := order[0]
-	if s[first] < 0.5 {
-		var parts []string
-		for _, cause := range order {
-			if s[cause] >= 0.05 {
-				parts = append(parts, fmt.Sprintf("%s %s", causeLabel(cause), wholePercent(s[cause])))
-			}
-		}
-		return "no single cause: " + strings.Join(parts, ", ") + " of the time"
-	}
-	switch first {
-	case result.CauseSourceCap:
-		return fmt.Sprintf("at the source's egress cap of %s", quantity.Format(opts.SourceEgressBitsPerSecond, measurement.BitsPerSecond))
-	case result.CauseDestinationCap:
-		return fmt.Sprintf("at the destination's egress cap of %s", quantity.Format(opts.DestinationEgressBitsPerSecond, measurement.BitsPerSecond))
-	case result.CauseUnknown:
-		return fmt.Sprintf("what held it back for %s of the time cannot be told from the senders' counters", wholePercent(s[first]))
-	}
-	return causeSentence(first, s[first], observed, spec)
-}
-
-// causeSentence explains a cause that took at least half of the time.
-func causeSentence(cause result.Cause, share float64, observed []flowFacts, spec measurement.Spec) string {
-	part := wholePercent(share) + " of the time"
-	sender, receiver := "source", "destination"
-	if spec.Direction == measurement.Receive {
-		sender, receiver = receiver, sender
-	}
-	switch cause {
-	case result.CauseReceiveWindow:
-		return windowSentence("window-limited "+part, "a larger receive window", observed)
-	case result.CauseSendBuffer:
-		return windowSentence("limited by the send buffer "+part, "a larger send buffer", observed)
-	case result.CauseCongestionWindowLoss:
-		return windowSentence("limited by the congestion window "+part+", with losses", "fewer losses", observed)
-	case result.CauseCongestionWindowDelay:
-		return windowSentence("limited by the congestion window "+part+", without losses", "a longer test or another congestion control", observed)
-	case result.CausePacing:
-		return "held back by the sender's own pacing " + part
-	case result.CauseSenderApplication:
-		if spec.Direction == measurement.Both {
-			return "the sending programs had nothing to send " + part
-		}
-		return fmt.Sprintf("the sending program on the %s had nothing to send %s", sender, part)
-	case result.CauseSourceCPU, result.CauseDestinationCPU:
-		end := "source"
-		if cause == result.CauseDestinationCPU {
-			end = "destination"
-		}
-		role := "sending"
-		switch {
-		case spec.Direction == measurement.Both:
-			role = "sending and receiving"
-		case end == receiver:
-			role = "receiving"
-		}
-		return fmt.Sprintf("the processors of the %s (%s) were busy; nothing else explains %s", end, role, part)
-	}
-	return causeLabel(cause) + " " + part
-}
-
-// windowSentence adds the arithmetic of bytes in flight per round trip.
-func windowSentence(what, remedy string, observed []flowFacts) string {
-	inFlight := medianOver(observed, func(f flowFacts) float64 { return f.inFlight })
-	rtt := medianOver(observed, func(f flowFacts) float64 { return f.rtt })
-	if inFlight == 0 || rtt == 0 {
-		return what
-	}
-	text := fmt.Sprintf("%s: %s in flight at %s per flow allow %s", what,
-		quantity.Format(inFlight, measurement.Bytes), quantity.Format(rtt, measurement.SecondsUnit),
-		quantity.Format(inFlight*8/rtt, measurement.BitsPerSecond))
-	if queued(observed) {
-		least := medianOver(observed, func(f flowFacts) float64 { return f.minRTT })
-		return text + fmt.Sprintf("; most of that round trip is waiting in a queue (the smallest is %s), so what drains the queue sets the rate",
-			quantity.Format(least, measurement.SecondsUnit))
-	}
-	return text + fmt.Sprintf("; more flows or %s would raise it", remedy)
-}
-
-func wholePercent(share float64) string { return quantity.Number(100*share, 0) + " %" }
-
-func causeLabel(c result.Cause) string {
-	switch c {
-	case result.CauseSenderApplication:
-		return "sending program"
-	case result.CauseCongestionWindowLoss:
-		return "congestion window (loss)"
-	case result.CauseCongestionWindowDelay:
-		return "congestion window (delay)"
-	case result.CauseSourceCPU:
-		return "source's processors"
-	case result.CauseDestinationCPU:
-		return "destination's processors"
-	case result.CauseSourceCap:
-		return "source's egress cap"
-	case result.CauseDestinationCap:
-		return "destination's egress cap"
-	}
-	return strings.ReplaceAll(string(c), "_", " ")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // flow describes the sender's samples of one flow over 1.3 s, of which 0.3 s
@@ -61,7 +62,7 @@ func TestAttribution(t *testing.T) {
 	}{
 		{"receive window", 355e6, windowLimited, "", 0.3, 0.3, Options{SourceEgressBitsPerSecond: 1.25e9},
 			map[result.Cause]float64{result.CauseReceiveWindow: 0.97, result.CauseUnknown: 0.03},
-			"window-limited 97 % of the time: 133 kB in flight at 3.00 ms per flow allow 355 Mbit/s; more flows or a larger receive window would raise it"},
+			"limited by the receive window 97 % of the time: 133 kB in flight at 3.00 ms per flow allow 355 Mbit/s; more flows or a larger receive window would raise it"},
 		// The window fills the bucket's queue; the cap is the cause.
 		{"source cap", 1.19e9, flow{window: 0.9, busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}, "", 0.99, 0.99, Options{SourceEgressBitsPerSecond: 1.25e9},
 			map[result.Cause]float64{result.CauseSourceCap: 1}, "at the source's egress cap of 1.25 Gbit/s"},
@@ -81,13 +82,13 @@ func TestAttribution(t *testing.T) {
 		{"send buffer", 80e6, flow{busy: 1, buffer: 0.8, inFlight: 100e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}, "", 0.1, 0.1, Options{},
 			map[result.Cause]float64{result.CauseSendBuffer: 0.8, result.CauseUnknown: 0.2}, ""},
 		{"pacing", 80e6, flow{busy: 1, inFlight: 100e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3, pacing: 82e6}, "", 0.1, 0.1, Options{},
-			map[result.Cause]float64{result.CausePacing: 1}, "held back by the sender's own pacing 100 % of the time"},
+			map[result.Cause]float64{result.CausePacing: 1}, "limited by the sender's own pacing 100 % of the time"},
 		{"idle sender", 80e6, flow{busy: 0.25, inFlight: 10e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}, "", 0.1, 0.1, Options{},
 			map[result.Cause]float64{result.CauseSenderApplication: 0.75, result.CauseUnknown: 0.25},
 			"the sending program on the source had nothing to send 75 % of the time"},
 		{"busy source", 9e9, flow{busy: 0.25, inFlight: 10e3, cwnd: 400e3, rtt: 1e-4, minRTT: 9e-5}, "", 0.95, 0.1, Options{},
 			map[result.Cause]float64{result.CauseSourceCPU: 1},
-			"the processors of the source (sending) were busy; nothing else explains 100 % of the time"},
+			"the CPUs of the source (sending) were busy; nothing else explains 100 % of the time"},
 		{"busy receiver", 2e9, flow{busy: 1, window: 0.9, inFlight: 3e6, cwnd: 4e6, rtt: 12e-3, minRTT: 1e-3}, "", 0.2, 0.95, Options{},
 			map[result.Cause]float64{result.CauseDestinationCPU: 1}, ""},
 		// A busy receiver is not to blame for a window that explains the rate.
@@ -125,8 +126,8 @@ func TestAttribution(t *testing.T) {
 			if len(got.Shares) != len(c.want) {
 				t.Errorf("shares %v, want %v", got.Shares, c.want)
 			}
-			if c.sentence != "" && got.Sentence != c.sentence {
-				t.Errorf("sentence\n%s\nwant\n%s", got.Sentence, c.sentence)
+			if text := plain(words.Attribution(got, c.direction)); c.sentence != "" && text != c.sentence {
+				t.Errorf("sentence\n%s\nwant\n%s", text, c.sentence)
 			}
 		})
 	}
@@ -141,7 +142,7 @@ func TestAttributionWithoutFacts(t *testing.T) {
 	} {
 		a := Analyse([]measurement.Trial{throughputTrial(1e9, f...)}, []result.TestInfo{flows1}, pathsNamed("hop"), Options{})
 		got := a.Attributions[0]
-		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(got.Sentence, "cannot be told") {
+		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(words.Attribution(got, ""), "cannot be told") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -172,7 +173,7 @@ func TestSharesAddToOne(t *testing.T) {
 			}
 			total += s
 		}
-		if !near(total, 1, 1e-9) || a.Attributions[0].Sentence == "" {
+		if !near(total, 1, 1e-9) || words.Attribution(a.Attributions[0], "") == "" {
 			t.Fatalf("%+v add to %v", a.Attributions[0], total)
 		}
 	})

@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -13,64 +12,55 @@ import (
 const (
 	// driftAlpha is the level at which drift over blocks is noted.
 	driftAlpha = 0.01
-	// power is the chance of resolving a comparison that BlocksNeeded aims at.
+	// power is the chance of resolving a comparison that RepetitionsNeeded aims at.
 	power = 0.8
-	// maxBlocksNeeded bounds the estimate; beyond it another design is needed,
+	// maxRepetitionsNeeded bounds the estimate; beyond it another design is needed,
 	// not more blocks.
-	maxBlocksNeeded = 1000
+	maxRepetitionsNeeded = 1000
 )
 
-// comparison is one cost while it is worked out.
-type comparison struct {
+// costEstimate is one effect while it is worked out.
+type costEstimate struct {
+	result.Effect
 	metric measurement.Metric
-	// path, baseline and test are what sentences call them.
-	path, baseline, test string
-	blocks               []int
+	blocks []int
 	// base and other are the values of the pairs, by blocks; of an unpaired
-	// comparison, those of either sample.
+	// estimate, those of either sample.
 	base, other []float64
 	unpaired    bool
+	// n is the number of pairs, or the size of the smaller sample.
+	n int
 	// effects are the within-block effects on a scale where zero is no
 	// effect: log-ratios, or differences when a value is not positive.
 	effects     []float64
 	logarithmic bool
-	// smallest is the smallest effect of interest as a fraction of the
-	// baseline; lower and upper are the limits of equivalence on the scale of
-	// effects, both zero when there is none.
-	smallest     float64
+	// lower and upper are the limits of equivalence on the scale of effects,
+	// both zero when there is none.
 	lower, upper float64
 
-	estimate    float64
-	interval    *interval // 1 − alpha, of the effects
-	difference  *interval
-	medianBase  float64
-	medianOther float64
-	halves      [2]float64 // estimates of the first and second half of the blocks
-	halvesP     float64
-	familySize  int
-	alpha       float64
-	minBlocks   int
-	significant bool
-
-	cost result.Cost
+	estimate   float64
+	interval   *interval // 1 − alpha, of the effects
+	familySize int
+	alpha      float64
+	minBlocks  int
 }
 
 // compareAll works out every cost of the report, verdicts included.
-func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
+func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 	var baseline *result.PathInfo
 	for i := range set.paths {
 		if !set.paths[i].Baseline {
 			continue
 		}
 		if baseline != nil {
-			return nil, []string{fmt.Sprintf("No costs: both %s and %s are flagged as the baseline.", baseline.Name, set.paths[i].Name)}
+			return nil, []result.Note{{Code: result.NoteTwoBaselines, Path: set.paths[i].Name, Baseline: baseline.Name}}
 		}
 		baseline = &set.paths[i]
 	}
 	if baseline == nil {
-		return nil, []string{"No costs: no path is flagged as the baseline."}
+		return nil, []result.Note{{Code: result.NoteNoBaseline}}
 	}
-	var all []*comparison
+	var all []*costEstimate
 	for _, p := range set.paths {
 		if p.Baseline {
 			continue
@@ -80,11 +70,11 @@ func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
 				if !m.Compared {
 					continue
 				}
-				c := newComparison(set, baseline.Name, p.Name, t.Name, m, opts)
+				c := pairedEstimate(set, baseline.Name, p.Name, t.Name, m, opts)
 				// A secondary metric may rightly be missing, such as a
 				// percentile with too few samples. A primary one leaves a hole
 				// that the report has to show.
-				if c.cost.N > 0 || m.Primary {
+				if c.n > 0 || m.Primary {
 					all = append(all, c)
 				}
 			}
@@ -92,20 +82,18 @@ func compareAll(set *dataset, opts Options) ([]*comparison, []string) {
 	}
 	correct(all)
 	notes := pairNotes(set, all)
-	notes = append(notes, powerNotes(all)...)
+	notes = append(notes, powerNotes(all, result.NoteTooFewBlocks)...)
 	for _, c := range all {
 		c.decide()
-		c.cost.Sentence = c.sentence()
 	}
 	notes = append(notes, driftNotes(all)...)
 	return all, notes
 }
 
-// newComparison pairs the trials within their blocks and estimates the effect.
-func newComparison(set *dataset, baseline, path, test string, m measurement.Metric, opts Options) *comparison {
-	c := &comparison{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
-	c.path, c.baseline, c.test = set.pathTitle(path), set.pathTitle(baseline), set.testTitle(test)
-	c.cost = result.Cost{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
+// pairedEstimate pairs the trials within their blocks and estimates the effect.
+func pairedEstimate(set *dataset, baseline, path, test string, m measurement.Metric, opts Options) *costEstimate {
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
+	c.Effect = result.Effect{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
 	base, other := set.values(baseline, test, m.Name), set.values(path, test, m.Name)
 	for _, block := range slices.Sorted(maps.Keys(base)) {
 		if v, ok := other[block]; ok {
@@ -114,13 +102,13 @@ func newComparison(set *dataset, baseline, path, test string, m measurement.Metr
 			c.other = append(c.other, v)
 		}
 	}
-	c.cost.N = len(c.blocks)
-	if c.cost.N == 0 {
+	c.n, c.N = len(c.blocks), len(c.blocks)
+	if c.n == 0 {
 		return c
 	}
-	c.medianBase, c.medianOther = median(c.base), median(c.other)
-	differences := make([]float64, c.cost.N)
-	logs := make([]float64, c.cost.N)
+	c.ReferenceMedian, c.Median = median(c.base), median(c.other)
+	differences := make([]float64, c.n)
+	logs := make([]float64, c.n)
 	c.logarithmic = true
 	for i := range c.base {
 		differences[i] = c.other[i] - c.base[i]
@@ -144,67 +132,64 @@ func newComparison(set *dataset, baseline, path, test string, m measurement.Metr
 // between which a path counts as equal to the baseline. For what is better
 // when higher they are a loss of the fraction and the gain that undoes it, for
 // what is better when lower the other way about: symmetric in the logarithm.
-func (c *comparison) setSmallest(opts Options) {
-	c.smallest = opts.SmallestRateEffect
+func (c *costEstimate) setSmallest(opts Options) {
+	c.SmallestEffect = opts.SmallestRateEffect
 	if c.metric.Unit == measurement.SecondsUnit {
-		c.smallest = opts.SmallestTimeEffect
-		if c.medianBase > 0 {
-			c.smallest = math.Max(c.smallest, float64(opts.SmallestTime)/c.medianBase)
+		c.SmallestEffect = opts.SmallestTimeEffect
+		if c.ReferenceMedian > 0 {
+			c.SmallestEffect = math.Max(c.SmallestEffect, float64(opts.SmallestTime)/c.ReferenceMedian)
 		}
 	}
 	switch {
 	case c.logarithmic && c.metric.HigherIsBetter:
-		c.lower = math.Log1p(-c.smallest)
+		c.lower = math.Log1p(-c.SmallestEffect)
 		c.upper = -c.lower
 	case c.logarithmic:
-		c.upper = math.Log1p(c.smallest)
+		c.upper = math.Log1p(c.SmallestEffect)
 		c.lower = -c.upper
-	case c.medianBase > 0:
-		c.upper = c.smallest * c.medianBase
+	case c.ReferenceMedian > 0:
+		c.upper = c.SmallestEffect * c.ReferenceMedian
 		c.lower = -c.upper
 	}
-	c.cost.SmallestEffect = c.smallest
 }
 
 // estimateEffect fills in estimates, intervals and p.
-func (c *comparison) estimateEffect(differences []float64) {
-	n := c.cost.N
+func (c *costEstimate) estimateEffect(differences []float64) {
+	n := c.n
 	walsh := walshAverages(c.effects)
 	walshDifferences := walsh
 	if c.logarithmic {
 		walshDifferences = walshAverages(differences)
 	}
 	c.estimate = hodgesLehmann(walsh)
-	c.cost.Difference = hodgesLehmann(walshDifferences)
+	c.Difference = hodgesLehmann(walshDifferences)
 	if c.logarithmic {
-		c.cost.Ratio = math.Exp(c.estimate)
+		c.Ratio = math.Exp(c.estimate)
 	}
 	if n < c.minBlocks {
 		return
 	}
 	p := signedRankP(c.effects)
-	c.cost.P = &p
+	c.P = &p
 	i, ok := signedRankInterval(walsh, n, 1-c.alpha)
 	if !ok {
 		return
 	}
 	c.interval = &i
-	c.cost.Coverage = i.Coverage
+	c.Coverage = i.Coverage
 	if c.logarithmic {
 		low, high := math.Exp(i.Low), math.Exp(i.High)
-		c.cost.Low, c.cost.High = &low, &high
+		c.Low, c.High = &low, &high
 	}
 	if d, ok := signedRankInterval(walshDifferences, n, 1-c.alpha); ok {
-		c.difference = &d
-		c.cost.DifferenceLow, c.cost.DifferenceHigh = &d.Low, &d.High
+		c.DifferenceLow, c.DifferenceHigh = &d.Low, &d.High
 	}
 }
 
 // testDrift correlates the effect with the block's index and compares the two
 // halves of the run.
-func (c *comparison) testDrift() {
-	n := c.cost.N
-	c.halvesP = 1
+func (c *costEstimate) testDrift() {
+	n := c.n
 	if n < c.minBlocks {
 		return
 	}
@@ -212,31 +197,36 @@ func (c *comparison) testDrift() {
 	for i, b := range c.blocks {
 		index[i] = float64(b)
 	}
-	if rho, p, ok := spearman(index, c.effects); ok {
-		c.cost.Drift = &result.Drift{Rho: rho, P: p}
-	}
 	first, second := c.effects[:n/2], c.effects[n-n/2:]
-	c.halves = [2]float64{hodgesLehmann(walshAverages(first)), hodgesLehmann(walshAverages(second))}
-	c.halvesP = rankSumP(first, second)
+	from, to := hodgesLehmann(walshAverages(first)), hodgesLehmann(walshAverages(second))
+	c.Drift = &result.Drift{HalvesP: rankSumP(first, second)}
+	if rho, p, ok := spearman(index, c.effects); ok {
+		c.Drift.Rho, c.Drift.P = &rho, &p
+	}
+	if c.logarithmic {
+		c.Drift.FirstRatio, c.Drift.SecondRatio = math.Exp(from), math.Exp(to)
+	} else {
+		c.Drift.FirstDifference, c.Drift.SecondDifference = from, to
+	}
 }
 
 // correct applies Holm's correction: the primary costs of the report are one
 // family, and the secondary ones are corrected as members of the family of
 // all. A comparison with too few pairs for a p still counts as a member, so
 // that failed trials cannot make the others look better.
-func correct(all []*comparison) {
-	apply := func(members []*comparison, to func(*comparison) bool) {
+func correct(all []*costEstimate) {
+	apply := func(members []*costEstimate, to func(*costEstimate) bool) {
 		var p []float64
-		var with []*comparison
+		var with []*costEstimate
 		for _, c := range members {
-			if c.cost.P != nil {
-				p = append(p, *c.cost.P)
+			if c.P != nil {
+				p = append(p, *c.P)
 				with = append(with, c)
 			}
 		}
 		for i, corrected := range holm(p, len(members)) {
 			if to(with[i]) {
-				with[i].cost.PHolm = &corrected
+				with[i].PHolm = &corrected
 			}
 		}
 		for _, c := range members {
@@ -245,24 +235,24 @@ func correct(all []*comparison) {
 			}
 		}
 	}
-	var primary []*comparison
+	var primary []*costEstimate
 	for _, c := range all {
-		if c.cost.Primary {
+		if c.Primary {
 			primary = append(primary, c)
 		}
 	}
-	apply(all, func(c *comparison) bool { return !c.cost.Primary })
-	apply(primary, func(*comparison) bool { return true })
+	apply(all, func(c *costEstimate) bool { return !c.Primary })
+	apply(primary, func(*costEstimate) bool { return true })
 }
 
 // decide gives the verdict. Equivalence comes first: an effect that is surely
 // smaller than what matters is no cost, also when it is surely not zero, and
 // so a comparison of a path with itself hardly ever claims a cost.
-func (c *comparison) decide() {
-	c.significant = c.cost.PHolm != nil && *c.cost.PHolm < c.alpha && c.interval.excludesZero()
-	if c.leadsWithDifference() {
-		// The sentence leads with the difference, so its interval must agree.
-		c.significant = c.significant && c.difference.excludesZero()
+func (c *costEstimate) decide() {
+	c.BeyondChance = c.PHolm != nil && *c.PHolm < c.alpha && c.interval.excludesZero()
+	if c.LeadsWithDifference() {
+		// People read the difference, so its interval must agree.
+		c.BeyondChance = c.BeyondChance && c.DifferenceLow != nil && (*c.DifferenceLow > 0 || *c.DifferenceHigh < 0)
 	}
 	worse := c.estimate < 0
 	if !c.metric.HigherIsBetter {
@@ -270,15 +260,15 @@ func (c *comparison) decide() {
 	}
 	switch {
 	case c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper:
-		c.cost.Verdict = result.NoCost
-		c.cost.Bound = c.bound()
-	case c.significant && worse:
-		c.cost.Verdict = result.Costs
-	case c.significant:
-		c.cost.Verdict = result.Gains
+		c.Verdict = result.NoCost
+		c.Bound = c.bound()
+	case c.BeyondChance && worse:
+		c.Verdict = result.Costs
+	case c.BeyondChance:
+		c.Verdict = result.Gains
 	default:
-		c.cost.Verdict = result.NotResolved
-		c.cost.BlocksNeeded = c.blocksNeeded()
+		c.Verdict = result.NotResolved
+		c.RepetitionsNeeded = c.blocksNeeded()
 	}
 }
 
@@ -287,18 +277,18 @@ func (i *interval) excludesZero() bool { return i != nil && (i.Low > 0 || i.High
 // bound is the smallest size of effect, either way, that the interval
 // excludes, as a fraction of the baseline: rounded up to two digits
 // and at least 0.1 %, but never above the smallest effect of interest.
-func (c *comparison) bound() float64 {
+func (c *costEstimate) bound() float64 {
 	low, high := c.interval.Low, c.interval.High
 	size := math.Max(math.Abs(low), math.Abs(high))
 	switch {
 	case !c.logarithmic:
-		size /= c.medianBase
+		size /= c.ReferenceMedian
 	case c.metric.HigherIsBetter:
 		size = -math.Expm1(-size)
 	default:
 		size = math.Expm1(size)
 	}
-	return math.Min(c.smallest, roundUp(math.Max(size, 0.001)))
+	return math.Min(c.SmallestEffect, roundUp(math.Max(size, 0.001)))
 }
 
 // roundUp keeps two significant digits.
@@ -310,7 +300,7 @@ func roundUp(v float64) float64 {
 
 // fewestBlocks is the smallest n at which the signed-rank test can be
 // significant at all in a family of this size: 2^(1−n) < alpha/size.
-func (c *comparison) fewestBlocks() int {
+func (c *costEstimate) fewestBlocks() int {
 	if c.unpaired {
 		return c.fewestTrials()
 	}
@@ -325,8 +315,8 @@ func (c *comparison) fewestBlocks() int {
 // chance of 80 %, if the effect were what it looks like now and the spread
 // stayed: either to show an effect against Holm's strictest step, or to show
 // that it is smaller than what matters. docs/methodology.md has the formula.
-func (c *comparison) blocksNeeded() int {
-	n := c.cost.N
+func (c *costEstimate) blocksNeeded() int {
+	n := c.n
 	fewest := c.fewestBlocks()
 	if n < 2 {
 		return fewest
@@ -343,7 +333,7 @@ func (c *comparison) blocksNeeded() int {
 		z := normalQuantile(1-c.alpha/2) + normalQuantile(power)
 		need = math.Min(need, math.Max(float64(c.minBlocks), square(z*spread/(limit-effect))))
 	}
-	need = math.Min(maxBlocksNeeded, math.Max(math.Ceil(need), float64(n+1)))
+	need = math.Min(maxRepetitionsNeeded, math.Max(math.Ceil(need), float64(n+1)))
 	if need > 100 {
 		need = math.Round(roundUp(need))
 	}
@@ -353,11 +343,11 @@ func (c *comparison) blocksNeeded() int {
 // spread is the standard error of the estimate times √n: from the interval's
 // width where there is one, else from the standard deviation and the
 // efficiency 3/π of the signed-rank test for a normal distribution.
-func (c *comparison) spread() float64 {
+func (c *costEstimate) spread() float64 {
 	if c.unpaired {
 		return c.shiftSpread()
 	}
-	n := float64(c.cost.N)
+	n := float64(c.n)
 	if c.interval != nil {
 		z := normalQuantile((1 + c.interval.Coverage) / 2)
 		return (c.interval.High - c.interval.Low) / (2 * z) * math.Sqrt(n)

@@ -2,12 +2,10 @@ package analysis
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -21,16 +19,16 @@ type LabelledRun struct {
 // every path that both runs have. The trials of the two runs are not paired:
 // nothing ties a block of one to a block of the other. The notes say what a
 // reader must know of it.
-func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Change, []string) {
+func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Effect, []result.Note) {
 	opts = opts.Defaults()
 	a, notesA := gather(reference.Result.Trials, reference.Result.Tests, reference.Result.Paths)
 	b, notesB := gather(run.Result.Trials, run.Result.Tests, run.Result.Paths)
 	notes := slices.Concat(labelled(reference.Label, notesA), labelled(run.Label, notesB))
 	scaleA, scaleB := scaleOf(reference.Result), scaleOf(run.Result)
-	var all []*comparison
+	var all []*costEstimate
 	for _, p := range a.paths {
 		if !slices.ContainsFunc(b.paths, func(q result.PathInfo) bool { return q.Name == p.Name }) {
-			notes = append(notes, fmt.Sprintf("%s has no path %q.", run.Label, p.Name))
+			notes = append(notes, result.Note{Code: result.NoteNoPath, Run: run.Label, Path: p.Name})
 			continue
 		}
 		for _, t := range a.tests {
@@ -46,32 +44,31 @@ func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Change, []s
 				if m.ScalesWithRate && scaleA != scaleB {
 					before, after = multiplied(before, scaleA), multiplied(after, scaleB)
 				}
-				c := newShift(before, after, m, opts)
+				c := shiftEstimate(before, after, m, opts)
 				switch {
 				case c != nil:
-					c.path, c.baseline, c.test = a.pathTitle(p.Name), reference.Label, a.testTitle(t.Name)
-					c.cost.Path, c.cost.Test = p.Name, t.Name
+					c.Run, c.ReferenceRun, c.Path, c.Test = run.Label, reference.Label, p.Name, t.Name
 					all = append(all, c)
 				case m.Primary:
 					// A secondary metric may rightly be missing.
-					notes = append(notes, fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", a.pathTitle(p.Name), a.testTitle(t.Name), reference.Label, run.Label))
+					notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: run.Label, ReferenceRun: reference.Label, Path: p.Name, Test: t.Name})
 				}
 			}
 		}
 	}
 	correct(all)
-	notes = append(notes, shiftPowerNotes(all)...)
-	out := make([]result.Change, len(all))
+	notes = append(notes, powerNotes(all, result.NoteTooFewTrials)...)
+	out := make([]result.Effect, len(all))
 	for i, c := range all {
 		c.decide()
-		out[i] = c.change(reference.Label, run.Label)
+		out[i] = c.Effect
 	}
 	return out, notes
 }
 
-func labelled(label string, notes []string) []string {
+func labelled(label string, notes []result.Note) []result.Note {
 	for i := range notes {
-		notes[i] = label + ": " + notes[i]
+		notes[i].Run = label
 	}
 	return notes
 }
@@ -97,15 +94,15 @@ func multiplied(values []float64, factor float64) []float64 {
 	return out
 }
 
-// newShift estimates how far the second sample lies from the first; nil when
+// shiftEstimate estimates how far the second sample lies from the first; nil when
 // either is empty.
-func newShift(before, after []float64, m measurement.Metric, opts Options) *comparison {
+func shiftEstimate(before, after []float64, m measurement.Metric, opts Options) *costEstimate {
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
-	c := &comparison{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after}
-	c.cost = result.Cost{Metric: m.Name, Primary: m.Primary, N: min(len(before), len(after))}
-	c.medianBase, c.medianOther = median(before), median(after)
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after}
+	c.Effect = result.Effect{Metric: m.Name, Primary: m.Primary, N: len(after), ReferenceN: len(before), ReferenceMedian: median(before), Median: median(after)}
+	c.n = min(len(before), len(after))
 	c.logarithmic = slices.Min(before) > 0 && slices.Min(after) > 0
 	x, y := before, after
 	if c.logarithmic {
@@ -137,36 +134,35 @@ func around0(values []float64) []float64 {
 
 // estimateShift fills in estimates, intervals and p; x and y are on the scale
 // of effects.
-func (c *comparison) estimateShift(x, y []float64) {
+func (c *costEstimate) estimateShift(x, y []float64) {
 	n, m := len(x), len(y)
 	effects := shifts(x, y)
 	differences := shifts(c.base, c.other)
 	c.estimate = medianOfSorted(effects)
-	c.cost.Difference = medianOfSorted(differences)
+	c.Difference = medianOfSorted(differences)
 	if c.logarithmic {
-		c.cost.Ratio = math.Exp(c.estimate)
+		c.Ratio = math.Exp(c.estimate)
 	}
 	i, ok := rankSumInterval(effects, n, m, 1-c.alpha)
 	if !ok {
 		return
 	}
 	p := rankSumP(x, y)
-	c.cost.P = &p
+	c.P = &p
 	c.interval = &i
-	c.cost.Coverage = i.Coverage
+	c.Coverage = i.Coverage
 	if c.logarithmic {
 		low, high := math.Exp(i.Low), math.Exp(i.High)
-		c.cost.Low, c.cost.High = &low, &high
+		c.Low, c.High = &low, &high
 	}
 	if d, ok := rankSumInterval(differences, n, m, 1-c.alpha); ok {
-		c.difference = &d
-		c.cost.DifferenceLow, c.cost.DifferenceHigh = &d.Low, &d.High
+		c.DifferenceLow, c.DifferenceHigh = &d.Low, &d.High
 	}
 }
 
 // fewestTrials is the smallest n of each of two runs at which the rank-sum test
 // can be significant at all in a family of this size: 2/C(2n, n) < alpha/size.
-func (c *comparison) fewestTrials() int {
+func (c *costEstimate) fewestTrials() int {
 	ways, n := 2.0, 1
 	for 2/ways*float64(max(1, c.familySize)) >= c.alpha {
 		n++
@@ -177,14 +173,14 @@ func (c *comparison) fewestTrials() int {
 
 // evenSize is the n of two samples of equal size that estimate as precisely:
 // the harmonic mean of their sizes.
-func (c *comparison) evenSize() float64 {
+func (c *costEstimate) evenSize() float64 {
 	n, m := float64(len(c.base)), float64(len(c.other))
 	return 2 * n * m / (n + m)
 }
 
-// shiftSpread is comparison.spread for two samples: the estimate's standard
+// shiftSpread is costEstimate.spread for two samples: the estimate's standard
 // error times the root of evenSize.
-func (c *comparison) shiftSpread() float64 {
+func (c *costEstimate) shiftSpread() float64 {
 	if c.interval != nil {
 		z := normalQuantile((1 + c.interval.Coverage) / 2)
 		return (c.interval.High - c.interval.Low) / (2 * z) * math.Sqrt(c.evenSize())
@@ -199,53 +195,11 @@ func (c *comparison) shiftSpread() float64 {
 	return math.Sqrt(2 * sum / float64(len(c.effects)-2) * math.Pi / 3)
 }
 
-// change is the comparison as a Change, with its sentence.
-func (c *comparison) change(reference, run string) result.Change {
-	k := c.cost
-	out := result.Change{
-		Run: run, Reference: reference, Path: k.Path, Test: k.Test, Metric: k.Metric, Primary: k.Primary,
-		N: len(c.other), ReferenceN: len(c.base), Median: c.medianOther, ReferenceMedian: c.medianBase,
-		Ratio: k.Ratio, Low: k.Low, High: k.High, Coverage: k.Coverage,
-		Difference: k.Difference, DifferenceLow: k.DifferenceLow, DifferenceHigh: k.DifferenceHigh,
-		P: k.P, PHolm: k.PHolm, Verdict: k.Verdict, Bound: k.Bound, SmallestEffect: k.SmallestEffect, TrialsNeeded: k.BlocksNeeded,
-	}
-	if k.Verdict != result.NotResolved {
-		out.Sentence = c.sentence()
-		return out
-	}
-	out.Sentence = fmt.Sprintf("%s: not resolved on %s, %s: %s", c.path, c.metric.Label, c.test, c.size(1, true))
-	if c.interval == nil {
-		out.Sentence += fmt.Sprintf(" from %d and %s", len(c.base), quantity.Count(len(c.other), "trial"))
-	}
-	if k.BlocksNeeded >= maxBlocksNeeded {
-		out.Sentence += fmt.Sprintf("; needs more than %d trials in each run", maxBlocksNeeded)
-	} else {
-		out.Sentence += fmt.Sprintf("; needs about %s in each run", quantity.Count(k.BlocksNeeded, "trial"))
-	}
-	return out
-}
-
-// shiftPowerNotes says where no effect whatever could be claimed.
-func shiftPowerNotes(all []*comparison) []string {
-	few, need, family := 0, 0, 0
-	for _, c := range all {
-		if fewest := c.fewestTrials(); c.cost.Primary && c.cost.N < fewest {
-			few++
-			need, family = max(need, fewest), c.familySize
-		}
-	}
-	if few == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s too few trials for any change, however large, to be beyond chance: with %s at least %d trials in each run are needed.",
-		haveHas(few), quantity.Count(family, "primary comparison"), need)}
-}
-
 // FewestBlocks is the smallest number of blocks at which an effect can be
 // beyond chance in a report with so many primary comparisons, and at least six.
 func FewestBlocks(comparisons int) int {
 	o := DefaultOptions()
-	return (&comparison{alpha: o.Alpha, minBlocks: o.MinBlocks, familySize: comparisons}).fewestBlocks()
+	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks, familySize: comparisons}).fewestBlocks()
 }
 
 // PrimaryComparisons is how many primary costs a report of such paths and

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // The distribution of U against every choice of n of n + m ranks.
@@ -114,10 +115,10 @@ func TestCompareRuns(t *testing.T) {
 	after := runOf("B", rates(1e9, 400e6, 12), rates(1e-3, 2.4e-3, 10))
 	changes, notes := CompareRuns(before, after, DefaultOptions())
 	if len(notes) > 0 {
-		t.Errorf("notes: %q", notes)
+		t.Errorf("notes: %+v", notes)
 	}
 	type key struct{ path, test string }
-	got := map[key]result.Change{}
+	got := map[key]result.Effect{}
 	for _, c := range changes {
 		got[key{c.Path, c.Test}] = c
 		if c.Low == nil || !(*c.Low <= c.Ratio && c.Ratio <= *c.High) || c.Coverage < 0.95 || c.P == nil || c.PHolm == nil {
@@ -136,7 +137,7 @@ func TestCompareRuns(t *testing.T) {
 		{"hop", "latency"}:    {result.Gains, 0.8, false, "takes"},
 	} {
 		c, ok := got[k]
-		if !ok || c.Verdict != want.verdict || math.Abs(c.Ratio-want.ratio) > 0.02 || c.Worse() != want.worse || !strings.Contains(c.Sentence, want.sentence) {
+		if !ok || c.Verdict != want.verdict || math.Abs(c.Ratio-want.ratio) > 0.02 || c.Worse() != want.worse || !strings.Contains(said(c), want.sentence) {
 			t.Errorf("%v: %+v", k, c)
 		}
 	}
@@ -164,13 +165,13 @@ func TestSmallChangeIsNotWorse(t *testing.T) {
 			t.Errorf("3 %% within a noise of 8 %% is worse: %+v", c)
 		}
 	}
-	if (result.Change{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
+	if (result.Effect{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
 		t.Error("3 % is worse where 5 % matters")
 	}
-	if !(result.Change{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
+	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
 		t.Error("6 % more time is not worse where 5 % matters")
 	}
-	if !(result.Change{Verdict: result.Costs, Metric: rttP50, Difference: 1}).Worse() {
+	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Difference: 1}).Worse() {
 		t.Error("a cost without a ratio is not worse")
 	}
 }
@@ -189,7 +190,7 @@ func TestCompareRunsAtDifferentScales(t *testing.T) {
 			t.Errorf("%s %s: %v", c.Path, c.Test, c.Ratio)
 		}
 	}
-	if text := strings.Join(Differences(a, b), " "); !strings.Contains(text, "B at 1:10") {
+	if text := notesText(Differences(a, b)); !strings.Contains(text, "B at 1:10") {
 		t.Errorf("the scales are not said: %s", text)
 	}
 }
@@ -198,7 +199,7 @@ func TestDifferences(t *testing.T) {
 	rates := map[string][]float64{"direct": {1}, "hop": {1}}
 	a, b := runOf("A", rates, rates), runOf("B", rates, rates)
 	if d := Differences(a, b); len(d) > 0 {
-		t.Errorf("of equal runs: %q", d)
+		t.Errorf("of equal runs: %+v", d)
 	}
 	a.Result.Environment = map[string]string{"host": "x", "hopbench": "v1"}
 	b.Result.Environment = map[string]string{"host": "y", "hopbench": "v2"}
@@ -208,7 +209,7 @@ func TestDifferences(t *testing.T) {
 	b.Result.Paths = slices.Clone(b.Result.Paths)
 	b.Result.Paths[1].Hops = []result.HopInfo{{Type: "router"}}
 	b.Result.Experiment.Name = "z"
-	text := strings.Join(Differences(a, b), "\n")
+	text := notesText(Differences(a, b))
 	for _, want := range []string{"host: x against y", "hopbench: v1 against v2", "testbed: unknown against lab", "Test flows-1", "Path hop", "experiment: x against z", "between two machines"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
@@ -220,7 +221,7 @@ func TestSessionDifferences(t *testing.T) {
 	first := map[string]string{"host": "x", "kernel": "1", "gone": "g", "host_load_average": "0.1"}
 	again := map[string]string{"host": "x", "kernel": "2", "new": "n", "host_load_average": "7"}
 	if d := SessionDifferences(first, result.Session{Trials: 3, Environment: first}); len(d) > 0 {
-		t.Errorf("of equal sessions: %q", d)
+		t.Errorf("of equal sessions: %+v", d)
 	}
 	started := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	got := SessionDifferences(first, result.Session{Environment: first}, result.Session{Started: started, Trials: 12, Environment: again})
@@ -229,8 +230,8 @@ func TestSessionDifferences(t *testing.T) {
 		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
 		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another new: n, at first unknown.",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
+	if notesText(got) != strings.Join(want, "\n") {
+		t.Errorf("got %s", notesText(got))
 	}
 	if first["new"] != "" || again["gone"] != "" {
 		t.Error("what was given was changed")
@@ -248,7 +249,7 @@ func TestCompareRunsWithHoles(t *testing.T) {
 		}
 	}
 	changes, notes := CompareRuns(a, b, DefaultOptions())
-	text := strings.Join(notes, "\n")
+	text := notesText(notes)
 	if len(changes) != 1 || changes[0].Path != "direct" || changes[0].Test != "flows-1" {
 		t.Errorf("changes: %+v", changes)
 	}
@@ -282,13 +283,13 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 			return map[string][]float64{"direct": sample(8, 0), "hop": sample(7, shift)}
 		}
 		changes, _ := CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(0), set(0)), DefaultOptions())
-		if slices.ContainsFunc(changes, func(c result.Change) bool {
+		if slices.ContainsFunc(changes, func(c result.Effect) bool {
 			return c.Verdict == result.Costs || c.Verdict == result.Gains
 		}) {
 			claims++
 		}
 		changes, _ = CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(planted), set(0)), DefaultOptions())
-		c := changes[slices.IndexFunc(changes, func(c result.Change) bool { return c.Path == "hop" && c.Test == "flows-1" })]
+		c := changes[slices.IndexFunc(changes, func(c result.Effect) bool { return c.Path == "hop" && c.Test == "flows-1" })]
 		want = c.Coverage
 		if math.Log(*c.Low) <= planted && planted <= math.Log(*c.High) {
 			covered++
@@ -315,14 +316,16 @@ func TestFewest(t *testing.T) {
 	}
 	// 2/C(2n, n) first falls below 5 % at n = 4, below 5 %/4 at n = 5.
 	for family, want := range map[int]int{1: 4, 4: 5, 25: 7} {
-		c := &comparison{alpha: 0.05, unpaired: true, familySize: family}
+		c := &costEstimate{alpha: 0.05, unpaired: true, familySize: family}
 		if got := c.fewestBlocks(); got != want {
 			t.Errorf("a family of %d needs %d trials in each run, want %d", family, got, want)
 		}
 	}
 }
 
-func ExampleReadingsSentence() {
-	fmt.Println(ReadingsSentence("the run", []float64{985, 951, 975, 936, 989, 958, 967, 959}))
+func ExampleReadingsNote() {
+	note, _ := ReadingsNote([]float64{985, 951, 975, 936, 989, 958, 967, 959})
+	note.Name = "the run"
+	fmt.Println(words.Names{}.Note(note))
 	// Output: The 8 readings of the run are one run, so one trial: no interval, no p and no difference can be taken from them. Their lag-1 autocorrelation is −0.73, beyond the ±0.69 of independent readings: each depends on the one before it.
 }

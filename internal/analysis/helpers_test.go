@@ -2,9 +2,11 @@ package analysis
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 const (
@@ -65,10 +67,20 @@ type failer interface {
 }
 
 // only returns the one cost of an analysis.
-func only(t failer, a Analysis) result.Cost {
+func only(t failer, a Analysis) result.Effect {
 	t.Helper()
 	if len(a.Costs) != 1 {
 		t.Fatalf("%d costs, want 1: %+v", len(a.Costs), a.Costs)
 	}
 	return a.Costs[0]
 }
+
+// said is an effect's sentence with plain spaces, written by those names.
+func said(e result.Effect) string { return plain(words.Names{}.Effect(e)) }
+
+// notesText are the notes as a reader sees them, one a line.
+func notesText(notes []result.Note) string {
+	return plain(strings.Join(words.Names{}.Notes(notes), "\n"))
+}
+
+func plain(s string) string { return strings.ReplaceAll(s, words.NBSP, " ") }

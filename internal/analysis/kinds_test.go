@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // addMetric gives every trial a further metric; NaN leaves a trial without it.
@@ -24,9 +25,9 @@ func testOf(spec measurement.Spec) []result.TestInfo {
 	return []result.TestInfo{{Name: "it", Spec: spec.Defaults()}}
 }
 
-func costOf(t *testing.T, a Analysis, metric string) result.Cost {
+func costOf(t *testing.T, a Analysis, metric string) result.Effect {
 	t.Helper()
-	i := slices.IndexFunc(a.Costs, func(c result.Cost) bool { return c.Metric == metric })
+	i := slices.IndexFunc(a.Costs, func(c result.Effect) bool { return c.Metric == metric })
 	if i < 0 {
 		t.Fatalf("no cost of %s among %+v", metric, a.Costs)
 	}
@@ -52,8 +53,8 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 			if m.HigherIsBetter {
 				want = result.Gains
 			}
-			if c.Verdict != want || math.Abs(c.Ratio-2) > 0.05 || c.Primary != m.Primary || !strings.Contains(c.Sentence, units[m.Unit]) {
-				t.Errorf("%s of %s: %s, ratio %.3g, %q", m.Name, kind, c.Verdict, c.Ratio, c.Sentence)
+			if c.Verdict != want || math.Abs(c.Ratio-2) > 0.05 || c.Primary != m.Primary || !strings.Contains(said(c), units[m.Unit]) {
+				t.Errorf("%s of %s: %s, ratio %.3g, %q", m.Name, kind, c.Verdict, c.Ratio, said(c))
 			}
 		}
 	}
@@ -63,7 +64,7 @@ func TestComparedMetricsOfEveryKind(t *testing.T) {
 // only one of its family.
 func TestSecondaryMetricsLeaveThePrimaryAlone(t *testing.T) {
 	trials := concat(trialsOf("direct", "it", "connections_per_second", around(1000, 0.01, 6, 0)...), trialsOf("hop", "it", "connections_per_second", around(800, 0.01, 6, 4)...))
-	analyse := func() result.Cost {
+	analyse := func() result.Effect {
 		return costOf(t, Analyse(trials, testOf(measurement.Spec{Kind: measurement.CRR}), pathsNamed("direct", "hop"), Options{}), "connections_per_second")
 	}
 	alone := analyse()
@@ -96,10 +97,8 @@ func TestMetricMissingInSomeTrials(t *testing.T) {
 	if c := costOf(t, a, goodput); c.N != 8 {
 		t.Errorf("goodput: %d pairs", c.N)
 	}
-	for _, note := range a.Notes {
-		if strings.Contains(note, "CPU") {
-			t.Errorf("a secondary metric that is missing is noted: %s", note)
-		}
+	if text := notesText(a.Notes); strings.Contains(text, "CPU") {
+		t.Errorf("a secondary metric that is missing is noted: %s", text)
 	}
 }
 
@@ -129,7 +128,7 @@ func TestZeroInAllTrials(t *testing.T) {
 			}
 		}
 		for _, cost := range a.Costs {
-			if cost.Verdict != result.NotResolved || cost.Ratio != 0 || cost.Difference != 0 || cost.Sentence == "" || strings.Contains(cost.Sentence, "NaN") {
+			if cost.Verdict != result.NotResolved || cost.Ratio != 0 || cost.Difference != 0 || strings.Contains(said(cost), "NaN") {
 				t.Errorf("%s: %+v", c.metric, cost)
 			}
 		}
@@ -154,8 +153,8 @@ func TestAttributionByKind(t *testing.T) {
 		if len(a) != c.want {
 			t.Errorf("%s has %d attributions, want %d", c.kind, len(a), c.want)
 		}
-		if len(a) == 1 && !strings.Contains(a[0].Sentence, "allow 355 Mbit/s") {
-			t.Errorf("%s: %q", c.kind, a[0].Sentence)
+		if len(a) == 1 && !strings.Contains(plain(words.Attribution(a[0], "")), "allow 355 Mbit/s") {
+			t.Errorf("%s: %q", c.kind, words.Attribution(a[0], ""))
 		}
 	}
 }
@@ -183,9 +182,9 @@ func TestAttributionBothWays(t *testing.T) {
 		{"no cap binds", Options{}, map[result.Cause]float64{result.CauseCongestionWindowLoss: 1}},
 	} {
 		a := analyse(c.opts)
-		for _, cause := range causes() {
+		for _, cause := range result.Causes() {
 			if math.Abs(a.Shares[cause]-c.want[cause]) > 1e-9 {
-				t.Errorf("%s: %s has %v, want %v (%s)", c.name, cause, a.Shares[cause], c.want[cause], a.Sentence)
+				t.Errorf("%s: %s has %v, want %v (%s)", c.name, cause, a.Shares[cause], c.want[cause], words.Attribution(a, ""))
 			}
 		}
 	}
@@ -206,7 +205,7 @@ func TestThinnedSeriesGiveTheSameShares(t *testing.T) {
 	}
 	want, _ := trialShares(whole, flows1.Spec, Options{})
 	got, _ := trialShares(thin, flows1.Spec, Options{})
-	for _, cause := range causes() {
+	for _, cause := range result.Causes() {
 		if math.Abs(got[cause]-want[cause]) > 1e-9 {
 			t.Errorf("%s has %v thinned, %v whole", cause, got[cause], want[cause])
 		}

@@ -1,10 +1,9 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Autocorrelation is the sample autocorrelation at lag 1 of readings that were
@@ -44,23 +43,15 @@ func Autocorrelation(readings []float64) (r float64, ok bool) {
 // time-series, JRSS Supplement 8, 1946).
 func AutocorrelationLimit(n int) float64 { return normalQuantile(0.975) / math.Sqrt(float64(n)) }
 
-// ReadingsSentence says what the readings of one run can bear: nothing, for
-// they are one trial. It shows their autocorrelation. Fewer than three
-// readings have no sentence.
-func ReadingsSentence(what string, readings []float64) string {
-	n := len(readings)
-	if n < 3 {
-		return ""
+// ReadingsNote says of the readings of one run that they are one trial, with
+// their autocorrelation. ok is false for fewer than three readings.
+func ReadingsNote(readings []float64) (n result.Note, ok bool) {
+	if len(readings) < 3 {
+		return result.Note{}, false
 	}
-	text := fmt.Sprintf("The %d readings of %s are one run, so one trial: no interval, no p and no difference can be taken from them.", n, what)
-	r, ok := Autocorrelation(readings)
-	if !ok {
-		return text
+	n = result.Note{Code: result.NoteReadings, Count: len(readings)}
+	if r, ok := Autocorrelation(readings); ok {
+		n.Autocorrelation, n.Level = &r, AutocorrelationLimit(len(readings))
 	}
-	limit := AutocorrelationLimit(n)
-	shown := fmt.Sprintf("Their lag-1 autocorrelation is %s", quantity.Signed(r, 2))
-	if math.Abs(r) > limit {
-		return fmt.Sprintf("%s %s, beyond the ±%s of independent readings: each depends on the one before it.", text, shown, quantity.Number(limit, 2))
-	}
-	return fmt.Sprintf("%s %s, within the ±%s of independent readings, which does not make a second run of them.", text, shown, quantity.Number(limit, 2))
+	return n, true
 }

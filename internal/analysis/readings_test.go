@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // publishedReadings are the sixty readings of row E4.2, thirty a path.
@@ -76,7 +77,7 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	one := concat(trialsOf("public", "flows-1", goodput, mean(readings["public"])), trialsOf("peered", "flows-1", goodput, mean(readings["peered"])))
 	a := Analyse(one, []result.TestInfo{flows1}, paths, DefaultOptions())
 	cost := only(t, a)
-	if cost.N != 1 || cost.Verdict != result.NotResolved || cost.Low != nil || cost.P != nil || cost.BlocksNeeded < 6 {
+	if cost.N != 1 || cost.Verdict != result.NotResolved || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {
 		t.Errorf("from one run per path: %+v", cost)
 	}
 	for _, c := range a.Cells {
@@ -93,11 +94,12 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	if len(changes) != 1 || changes[0].Verdict != result.NotResolved || changes[0].Low != nil || changes[0].P != nil || changes[0].Worse() {
 		t.Errorf("one run against one run: %+v", changes)
 	}
-	if !strings.Contains(strings.Join(notes, " "), "too few trials") {
-		t.Errorf("the notes do not say that there are too few trials: %q", notes)
+	if !strings.Contains(notesText(notes), "too few trials") {
+		t.Errorf("the notes do not say that there are too few trials: %+v", notes)
 	}
 	for path, want := range map[string]string{"public": "−0.68", "peered": "−0.50"} {
-		text := ReadingsSentence("E4.2", readings[path])
+		note, _ := ReadingsNote(readings[path])
+		text := words.Names{}.Note(note)
 		for _, part := range []string{"30 readings", "one trial", "no difference", want, "±0.36"} {
 			if !strings.Contains(text, part) {
 				t.Errorf("the sentence on %s does not say %q: %s", path, part, text)
@@ -162,14 +164,14 @@ func TestAutocorrelation(t *testing.T) {
 		}
 	})
 	for i := range 3 {
-		if text := ReadingsSentence("x", make([]float64, i)); text != "" {
-			t.Errorf("%d readings say %q", i, text)
+		if note, ok := ReadingsNote(make([]float64, i)); ok {
+			t.Errorf("%d readings have the note %+v", i, note)
 		}
 	}
-	if text := ReadingsSentence("x", []float64{7, 7, 7}); !strings.Contains(text, "one trial") || strings.Contains(text, "autocorrelation") {
-		t.Errorf("readings that are all the same say %q", text)
+	if note, ok := ReadingsNote([]float64{7, 7, 7}); !ok || note.Autocorrelation != nil {
+		t.Errorf("readings that are all the same have the note %+v", note)
 	}
-	if text := ReadingsSentence("x", []float64{1, 2, 3}); !strings.Contains(text, "within the ±") {
-		t.Errorf("three readings say %q", text)
+	if note, _ := ReadingsNote([]float64{1, 2, 3}); note.Count != 3 || !strings.Contains(words.Names{}.Note(note), "within the ±") {
+		t.Errorf("three readings have the note %+v", note)
 	}
 }

@@ -220,7 +220,7 @@ func TestNoCostIsSeldomWrong(t *testing.T) {
 
 // The number of blocks that an unresolved comparison asks for resolves it in
 // most repetitions, when the effect is what it was planted to be.
-func TestBlocksNeededSuffice(t *testing.T) {
+func TestRepetitionsNeededSuffice(t *testing.T) {
 	paths := pathsNamed("direct", "hop")
 	tests := []result.TestInfo{flows1}
 	r := rand.New(rand.NewPCG(41, 42))
@@ -233,11 +233,11 @@ func TestBlocksNeededSuffice(t *testing.T) {
 			if c.Verdict != result.NotResolved || math.Abs(c.Ratio-1-effect) > 0.02 {
 				continue
 			}
-			if c.BlocksNeeded <= 10 || c.BlocksNeeded > maxBlocksNeeded {
-				t.Fatalf("asks for %d blocks", c.BlocksNeeded)
+			if c.RepetitionsNeeded <= 10 || c.RepetitionsNeeded > maxRepetitionsNeeded {
+				t.Fatalf("asks for %d blocks", c.RepetitionsNeeded)
 			}
 			asked++
-			more := simulated(r, noises["normal"], paths, goodput, "flows-1", c.BlocksNeeded, 0.07, map[string]float64{"hop": effect})
+			more := simulated(r, noises["normal"], paths, goodput, "flows-1", c.RepetitionsNeeded, 0.07, map[string]float64{"hop": effect})
 			if only(t, Analyse(more, tests, paths, Options{})).Verdict != result.NotResolved {
 				resolved++
 			}

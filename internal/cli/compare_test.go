@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // writeRun writes the result.json of a run of the routing appliance at 1:10,
@@ -86,12 +87,12 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{good}, 0, "within 10", ""},
 		{[]string{filepath.Join(good, "result.json")}, 0, "E5.2", ""},
 		{[]string{good, "--fail-on", "published"}, 0, "1 of 1 judged figure within", ""},
-		{[]string{slow, "--fail-on", "published"}, 3, "not within", "A: E5.2, one-appliance, flows-1: goodput is ×0.17 the baseline's, published ×0.30"},
+		{[]string{slow, "--fail-on", "published"}, 3, "not within", "A: E5.2, one-appliance, flows-1: goodput is 0.167× the baseline's, published 0.297×"},
 		{[]string{good, good, "--fail-on", "cost"}, 0, "no cost larger than 0.3 % on goodput", ""},
 		{[]string{good, slow}, 0, "worse", ""},
-		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B against A: one-appliance: costs 43"},
+		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B compared with A: one-appliance: costs 43"},
 		{[]string{slow, good, "--fail-on", "cost"}, 0, "better", ""},
-		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published beside measured, B", "B: E5.2"},
+		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published and measured, B", "B: E5.2"},
 		{[]string{good, "--markdown"}, 0, "| row | path |", ""},
 		{[]string{good, "--published", "e5.2"}, 0, "E5.2", ""},
 		// A row of another study, held against a path of one's own choice: both
@@ -103,7 +104,7 @@ func TestCompareStatus(t *testing.T) {
 		{nil, 2, "", "needs 1 to 26 runs"},
 		{[]string{empty}, 2, "", "no run in this folder"},
 		{[]string{filepath.Join(empty, "nothing.json")}, 2, "", "no such file"},
-		{[]string{other}, 2, "", `of format "something/1", not hopbench.result/1`},
+		{[]string{other}, 2, "", `of format "something/1", not hopbench.result/2`},
 		{[]string{text}, 2, "", "no result.json"},
 		{[]string{good, "--published", "E1.1"}, 2, "", "E1.1=PATH/TEST"},
 		{[]string{good, "--published", "E1.1=direct/flows-9"}, 2, "", "its paths are direct, one-appliance, its tests flows-1"},
@@ -137,7 +138,7 @@ func TestCompareJSON(t *testing.T) {
 	if len(c.Changes) != 2 || c.Changes[1].Verdict != result.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
 		t.Errorf("changes: %+v", c.Changes)
 	}
-	if h := c.Runs[0].Held; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Within || math.Abs(*h[0].Off) > 0.01 {
+	if h := c.Runs[0].Published; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Within || math.Abs(*h[0].Off) > 0.01 {
 		t.Errorf("held: %+v", h)
 	}
 }
@@ -195,10 +196,10 @@ func TestRunAllUsage(t *testing.T) {
 		{"", []string{"aa-null", "--only", "fastpath"}, 2, "--only is for"},
 		{"", []string{"--resume", folder, "--quick"}, 2, "are for a new run"},
 		{"", []string{"all", "--quick", "--full"}, 2, "none of the others can be"},
-		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/1`},
+		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/2`},
 		{`{`, []string{"--resume", bad}, 2, "unexpected end"},
-		{`{"format": "hopbench.index/1", "experiments": [{"name": "a", "folder": "../a"}]}`, []string{"--resume", bad}, 2, "not below it"},
-		{`{"format": "hopbench.index/1"}`, []string{"all", "--out", bad}, 1, "already holds runs"},
+		{`{"format": "hopbench.index/2", "experiments": [{"name": "a", "folder": "../a"}]}`, []string{"--resume", bad}, 2, "not below it"},
+		{`{"format": "hopbench.index/2"}`, []string{"all", "--out", bad}, 1, "already holds runs"},
 	} {
 		if c.index != "" {
 			index(c.index)
@@ -332,24 +333,25 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &own); err != nil || status != 0 {
 		t.Fatalf("status %d: %v\n%s", status, err, stderr)
 	}
-	if len(own.Held) == 0 || len(own.Held) != len(own.Experiment.Published) {
-		t.Fatalf("result.json judges %d of %d published figures", len(own.Held), len(own.Experiment.Published))
+	if len(own.Published) == 0 || len(own.Published) != len(own.Experiment.Published) {
+		t.Fatalf("result.json judges %d of %d published figures", len(own.Published), len(own.Experiment.Published))
 	}
 	_, compared, _ := command(t, "compare", dir, "--json")
 	var c result.Comparison
 	if err := json.Unmarshal([]byte(compared), &c); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(c.Runs[0].Held, own.Held) {
-		t.Errorf("result.json: %+v\ncompare: %+v", own.Held, c.Runs[0].Held)
+	if !reflect.DeepEqual(c.Runs[0].Published, own.Published) {
+		t.Errorf("result.json: %+v\ncompare: %+v", own.Published, c.Runs[0].Published)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	judged := 0
-	for _, h := range own.Held {
-		if h.Reason == "" {
+	for _, h := range own.Published {
+		reason := words.JudgementReason(h)
+		if reason == "" {
 			t.Errorf("%s is %s without a reason", h.ID, h.Judgement)
 		}
 		if h.N == 0 {
@@ -357,8 +359,8 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 		}
 		judged++
 		// Markdown escapes the brackets of the interval.
-		if says := strings.ReplaceAll(string(page), "\u00a0", " "); !strings.Contains(strings.ReplaceAll(says, `\`, ""), h.Reason) {
-			t.Errorf("the report does not say %q", h.Reason)
+		if says := strings.ReplaceAll(string(page), "\u00a0", " "); !strings.Contains(strings.ReplaceAll(says, `\`, ""), strings.ReplaceAll(reason, words.NBSP, " ")) {
+			t.Errorf("the report does not say %q", reason)
 		}
 	}
 	if judged != 2 {

@@ -135,11 +135,11 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 }
 
 // notes is what a reader must know of the tests as a whole.
-func (f *testFlags) notes(to target, todo sequence, done []profile.Step) []string {
-	var notes []string
+func (f *testFlags) notes(to target, todo sequence, done []profile.Step) []result.Note {
+	var notes []result.Note
 	for _, s := range done {
 		if s.NoServer {
-			notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: on that host, run hopbench serve (see its --help about tokens); of a stock iperf3 server, ask --iperf3 here.", to.name, to.port))
+			notes = append(notes, result.TextNote(fmt.Sprintf("No server could be used at %s, port %d: on that host, run hopbench serve (see its --help about tokens); of a stock iperf3 server, ask --iperf3 here.", to.name, to.port)))
 			break
 		}
 	}
@@ -147,10 +147,10 @@ func (f *testFlags) notes(to target, todo sequence, done []profile.Step) []strin
 		return notes
 	}
 	if reason := profile.FillReason(done); reason != "" {
-		notes = append(notes, "The path is filled by "+reason+".")
+		notes = append(notes, result.TextNote("The path is filled by "+reason+"."))
 	}
 	if f.device != "" {
-		notes = append(notes, "The hops were traced without the interface that was asked for, which trace does not take.")
+		notes = append(notes, result.TextNote("The hops were traced without the interface that was asked for, which trace does not take."))
 	}
 	return notes
 }
@@ -236,6 +236,6 @@ func hostResult(host string, to netip.AddrPort) *result.Result {
 			Name: pathName, Baseline: true, Source: source, Dest: to.String(), Hops: []result.HopInfo{},
 		}},
 		Tests: []result.TestInfo{},
-		Costs: []result.Cost{},
+		Costs: []result.Effect{},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // publishedData are the published figures that are bundled.
@@ -32,7 +33,7 @@ func publishedCommand(s streams) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "published [ROW|STUDY]",
-		Short: "List the published figures that the experiments are held against",
+		Short: "List the published figures that the experiments are compared with",
 		Example: `  hopbench experiments published
   hopbench experiments published E5.2
   hopbench experiments published routing-appliance --json`,
@@ -134,8 +135,17 @@ func printSetting(w io.Writer, s result.PublishedSetting) {
 	if len(readings) > 0 {
 		values := s.Readings(readings[0].Metric)
 		row(readings[0].Label, quantity.Format(slices.Min(values), readings[0].Unit)+" to "+quantity.Format(slices.Max(values), readings[0].Unit),
-			fmt.Sprintf("%d readings", len(values)), analysis.ReadingsSentence("this row", values))
+			fmt.Sprintf("%d readings", len(values)), readingsText(values))
 	}
+}
+
+// readingsText says why the readings of one run are no samples.
+func readingsText(values []float64) string {
+	note, ok := analysis.ReadingsNote(values)
+	if !ok {
+		return ""
+	}
+	return words.Names{}.Note(note)
 }
 
 func flowsText(n int) string {
@@ -157,7 +167,7 @@ func ofText(f result.PublishedNumber) string {
 	return strings.Join(parts, ", ")
 }
 
-// chooseFigures are the figures to hold a run against: its experiment's own,
+// chooseFigures are the figures to compare a run with: its experiment's own,
 // or those of the rows that are chosen.
 func chooseFigures(r *result.Result, data *result.PublishedData, chosen []string) ([]result.Figure, error) {
 	if len(chosen) == 0 {
@@ -193,7 +203,7 @@ func ownFigures(r *result.Result, row string) ([]result.Figure, error) {
 	}
 	if len(out) == 0 {
 		rows = slices.Compact(slices.Sorted(slices.Values(rows)))
-		return nil, fmt.Errorf("row %s is not among the published figures of %s (%s); say what it is to be held against, as in %s=PATH/TEST",
+		return nil, fmt.Errorf("row %s is not among the published figures of %s (%s); say what it is to be compared with, as in %s=PATH/TEST",
 			row, r.Experiment.Name, cmp.Or(strings.Join(rows, ", "), "it has none"), row)
 	}
 	return out, nil
@@ -255,14 +265,15 @@ func namesOf[T any](items []T, name func(T) string) string {
 
 // readingsNotes says of the rows among the figures that were read second by
 // second why the readings are no samples.
-func readingsNotes(data *result.PublishedData, figures []result.Figure) []string {
-	var out []string
+func readingsNotes(data *result.PublishedData, figures []result.Figure) []result.Note {
+	var out []result.Note
 	for _, study := range data.Studies {
 		for _, s := range study.Settings {
 			if !slices.ContainsFunc(figures, func(f result.Figure) bool { return f.ID == s.ID }) {
 				continue
 			}
-			if note := analysis.ReadingsSentence(s.ID+", "+s.Path+",", s.Readings("goodput_bits_per_second")); note != "" {
+			if note, ok := analysis.ReadingsNote(s.Readings("goodput_bits_per_second")); ok {
+				note.Name = s.ID + ", " + s.Path + ","
 				out = append(out, note)
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -53,15 +52,7 @@ func reportCommand(s streams) *cobra.Command {
 
 // render analyses a stored run and writes its report files.
 func render(ctx context.Context, st *store.Store) (*result.Result, error) {
-	head, err := st.Head()
-	if err != nil {
-		return nil, err
-	}
-	trials, err := st.Trials(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r, err := runner.Result(head, trials)
+	r, err := analyse(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +63,7 @@ func render(ctx context.Context, st *store.Store) (*result.Result, error) {
 	files := []file{
 		{"report.html", report.HTML},
 		{"report.md", report.Markdown},
-		{"result.json", report.JSON},
+		{resultFile, report.JSON},
 		{"trials.csv", report.CSV},
 	}
 	if report.HasPairs(r) {

@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 const inspected = `format: hopbench.experiment/1
@@ -168,7 +169,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 1 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
 		t.Errorf("environment %v, resumed %+v", result.Environment, result.Resumed)
 	}
-	notes := strings.Join(result.Notes, "\n")
+	notes := strings.Join(words.Names{}.Notes(result.Notes), "\n")
 	for _, text := range []string{notes, told.String()} {
 		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + runner.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
 			if !strings.Contains(text, want) {

@@ -20,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // runsFolder is where runs go that name no folder.
@@ -295,7 +296,7 @@ func (r *session) enter(ctx context.Context, testbed runner.Testbed, show *progr
 	case kept < len(r.plan.Trials):
 		now := result.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)
-		show.Facts(analysis.SessionDifferences(r.head.Environment, now))
+		show.Facts(words.Names{}.Notes(analysis.SessionDifferences(r.head.Environment, now)))
 	}
 	r.head.Testbed = testbed.Info()
 	facts := testbed.Facts()

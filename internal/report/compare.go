@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // sheet is a part of a comparison that every rendering shows: sentences, a
@@ -17,25 +18,26 @@ import (
 type sheet struct {
 	Title    string
 	Verdicts []verdict
-	Held     []comparison // a table of published figures
-	Measured string       // head of their measured column
-	Changes  [][]string   // a table of two runs, its head first
+	Figures  []figureRow // a table of published figures
+	Measured string      // head of their measured column
+	Changes  [][]string  // a table of two runs, its head first
 	Below    []string
 }
 
 // comparisonSheets arranges a comparison for a reader.
 func comparisonSheets(c *result.Comparison) []sheet {
+	names := words.NamesOf(c.Paths, c.Tests)
 	var out []sheet
 	for _, r := range c.Runs {
-		if len(r.Held) > 0 {
-			out = append(out, heldSheet(c, r))
+		if len(r.Published) > 0 {
+			out = append(out, publishedSheet(c, r))
 		}
 	}
 	for _, r := range c.Runs {
-		s := sheet{Title: fmt.Sprintf("%s against %s", line(r.Label), line(c.Runs[0].Label))}
+		s := sheet{Title: fmt.Sprintf("%s compared with %s", line(r.Label), line(c.Runs[0].Label))}
 		for _, change := range c.Changes {
 			if change.Run == r.Label {
-				s.add(change)
+				s.add(change, names)
 			}
 		}
 		if len(s.Changes) > 0 {
@@ -46,77 +48,41 @@ func comparisonSheets(c *result.Comparison) []sheet {
 	return out
 }
 
-func heldSheet(c *result.Comparison, r result.ComparedRun) sheet {
-	s := sheet{Title: "Published beside measured", Measured: "measured"}
+func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
+	s := sheet{Title: words.PublishedTitle, Measured: "measured"}
 	if len(c.Runs) > 1 {
 		s.Title += ", " + line(r.Label)
 	}
 	if r.Scale > 0 && r.Scale != 1 {
-		s.Measured += " × " + scaleName(r.Scale)
+		s.Measured += " × " + words.Scale(r.Scale)
 	}
-	within, judged, inside, intervals := 0, 0, 0, 0
-	for _, h := range r.Held {
-		s.Held = append(s.Held, heldComparison(h, heldScale(h, metricOf(h.Metric))))
-		if h.Judgement == result.Within {
-			within++
-		}
-		if h.Judgement == result.Within || h.Judgement == result.Outside {
-			judged++
-		}
-		if h.InInterval != nil {
-			intervals++
-			if *h.InInterval {
-				inside++
-			}
-		}
+	for _, p := range r.Published {
+		s.Figures = append(s.Figures, newFigureRow(p, columnOf(p)))
 	}
-	if judged > 0 {
-		s.Below = append(s.Below, fmt.Sprintf("%d of %s within their tolerance.", within, quantity.Count(judged, "judged figure")))
-	}
-	if intervals > 0 {
-		s.Below = append(s.Below, fmt.Sprintf("%d of %s lie within the measured 95 %% interval. A published value has an error of its own, which one run cannot tell: lying outside is no proof that either is wrong.", inside, quantity.Count(intervals, "published value")))
-	}
+	s.Below = words.Tally(r.Published)
 	return s
 }
 
 // add adds a change as a sentence and, where both runs measured it, as a row.
-func (s *sheet) add(c result.Change) {
+func (s *sheet) add(c result.Effect, names words.Names) {
 	if len(s.Changes) == 0 {
-		s.Changes = [][]string{{"path", "test", "metric", line(c.Reference), line(c.Run), "ratio", "95 % interval", "verdict"}}
+		s.Changes = [][]string{{"path", "test", "metric", line(c.ReferenceRun), line(c.Run), "ratio", "95 % interval", "verdict"}}
 	}
 	if c.Primary {
-		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: sentence(c.Sentence)})
+		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: sentence(names.Effect(c))})
 	}
-	metric := metricOf(c.Metric)
-	scale := commonScale(metric.Unit, []float64{c.ReferenceMedian, c.Median})
-	decimals := columnDecimals([]float64{c.ReferenceMedian, c.Median}, nil, scale)
-	write := func(v float64) string { return with(quantity.Number(v/scale.Factor, decimals), scale.Name) }
-	between := ""
-	if c.Low != nil && c.High != nil {
-		between = interval(*c.Low, *c.High, quantity.Ratio)
-	}
-	s.Changes = append(s.Changes, []string{line(c.Path), line(c.Test), metric.Label, write(c.ReferenceMedian), write(c.Median),
-		ratioText(c.Ratio), between, changeVerdict(c)})
-}
-
-// changeVerdict is a change's verdict in a few words.
-func changeVerdict(c result.Change) string {
-	switch c.Verdict {
-	case result.Costs:
-		return "worse"
-	case result.Gains:
-		return "better"
-	case result.NoCost:
-		return "no change above " + trimmedPercent(c.Bound)
-	}
-	return "not resolved"
+	metric := measurement.MetricOf(c.Metric)
+	column := words.NewColumn(metric.Unit, []float64{c.ReferenceMedian, c.Median}, nil)
+	ratio, between := words.RatioEstimate(c.Ratio, c.Low, c.High)
+	s.Changes = append(s.Changes, []string{line(c.Path), line(c.Test), line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
+		ratio, between, line(words.Verdict(c))})
 }
 
 // runLine is a run in a line.
 func runLine(r result.ComparedRun) string {
 	parts := []string{line(r.Experiment)}
 	if !r.Started.IsZero() {
-		parts = append(parts, r.Started.UTC().Format("2006-01-02 15:04 UTC"))
+		parts = append(parts, words.Moment(r.Started))
 	}
 	trials := quantity.Count(r.Trials, "trial")
 	if r.Excluded > 0 {
@@ -124,7 +90,7 @@ func runLine(r result.ComparedRun) string {
 	}
 	parts = append(parts, trials)
 	if r.Scale > 0 && r.Scale != 1 {
-		parts = append(parts, "1:"+scaleName(r.Scale))
+		parts = append(parts, "1:"+words.Scale(r.Scale))
 	}
 	if v := line(r.Environment["hopbench"]); v != "" {
 		parts = append(parts, "hopbench "+v)
@@ -146,8 +112,8 @@ func ComparisonTerminal(w io.Writer, c *result.Comparison, o Options) error {
 		for _, v := range s.Verdicts {
 			t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
 		}
-		if len(s.Held) > 0 {
-			t.publishedGrid(s.Held)
+		if len(s.Figures) > 0 {
+			t.publishedGrid(s.Figures)
 		}
 		if len(s.Changes) > 0 {
 			fmt.Fprintln(&t.b)
@@ -161,8 +127,8 @@ func ComparisonTerminal(w io.Writer, c *result.Comparison, o Options) error {
 	}
 	if len(c.Notes) > 0 {
 		t.heading("Notes")
-		for _, n := range c.Notes {
-			t.paragraph("- ", "", sentence(n))
+		for _, n := range lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes)) {
+			t.paragraph("- ", "", n)
 		}
 	}
 	return flush(w, t.b.String(), "comparison")
@@ -180,9 +146,9 @@ func ComparisonMarkdown(w io.Writer, c *result.Comparison) error {
 		for _, v := range s.Verdicts {
 			fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
 		}
-		if len(s.Held) > 0 {
+		if len(s.Figures) > 0 {
 			b.WriteString(markdownHead(publishedColumns(s.Measured)))
-			for _, h := range s.Held {
+			for _, h := range s.Figures {
 				b.WriteString(markdownRow(h.publishedCells()))
 			}
 		}
@@ -197,7 +163,7 @@ func ComparisonMarkdown(w io.Writer, c *result.Comparison) error {
 			fmt.Fprintf(&b, "\n%s\n", markdownText(below))
 		}
 	}
-	markdownList(&b, "Notes", c.Notes)
+	markdownList(&b, "Notes", lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes)))
 	return flush(w, b.String(), "comparison")
 }
 

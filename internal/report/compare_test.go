@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // toleranced is the fixture with a tolerance for some of its figures.
@@ -30,7 +31,7 @@ func toleranced(t testing.TB, blocks int) *result.Result {
 			f.Tolerance = tolerance(0.01)
 		}
 	}
-	hold(r)
+	analyse(r)
 	return r
 }
 
@@ -46,13 +47,13 @@ func comparisonFixture(t testing.TB) *result.Comparison {
 	}
 	b.Environment["hopbench"] = "v0.2.0"
 	runs := []analysis.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
-	c := &result.Comparison{Format: result.ComparisonFormat}
+	c := &result.Comparison{Format: result.ComparisonFormat, Paths: result.PathTitles(a.Paths), Tests: result.TestTitles(a.Tests)}
 	for _, run := range runs {
 		r := run.Result
 		c.Runs = append(c.Runs, result.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
-	c.Runs[0].Held = analysis.HoldPublished(a, a.Experiment.Published)
+	c.Runs[0].Published = analysis.ComparePublished(a, a.Experiment.Published)
 	changes, notes := analysis.CompareRuns(runs[0], runs[1], analysis.DefaultOptions())
 	c.Changes, c.Notes = changes, append(analysis.Differences(runs[0], runs[1]), notes...)
 	return c
@@ -83,7 +84,7 @@ func TestComparisonJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Format != "hopbench.comparison/1" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Held) != 11 {
+	if back.Format != "hopbench.comparison/2" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Published) != 11 {
 		t.Errorf("read back: %d runs, %d changes", len(back.Runs), len(back.Changes))
 	}
 }
@@ -93,9 +94,9 @@ func TestComparisonJSON(t *testing.T) {
 func TestPublishedTableShowsJudgements(t *testing.T) {
 	page := string(htmlText(t, toleranced(t, 10)))
 	for _, want := range []string{
-		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">−0.83` + nbsp + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
-		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">0.298× the baseline [0.297, 0.300], published 0.297×`,
-		`<td role="cell" class="v-costs">not within` + nbsp + `1` + nbsp + `%</td><td role="cell" class="held">0.293× the baseline [0.291, 0.294], published 0.302×`,
+		`<td role="cell" class="v-fine">within` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell" class="reason">−0.83` + words.NBSP + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
+		`<td role="cell" class="v-fine">within` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell" class="reason">0.298× the baseline [0.297,` + words.NBSP + `0.299], published 0.297×`,
+		`<td role="cell" class="v-costs">not within` + words.NBSP + `1` + words.NBSP + `%</td><td role="cell" class="reason">0.2925× the baseline [0.2918,` + words.NBSP + `0.2934], published 0.302×`,
 		`<td role="cell" class="v-open">not judged</td>`, "no tolerance is stated",
 	} {
 		if !strings.Contains(page, want) {
@@ -117,7 +118,7 @@ func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
 		r.Trials[i].Gate.Passed = r.Trials[i].Path != "direct"
 	}
 	r.Trials = slices.DeleteFunc(r.Trials, func(trial measurement.Trial) bool { return trial.Path == "two-appliances" })
-	hold(r)
+	r.Published = analysis.ComparePublished(r, r.Experiment.Published)
 	page := string(htmlText(t, r))
 	for _, want := range []string{"No trial of it counts: gates excluded all 1", "No trial of it that counts brought this metric back", "No trial of it was done", `<td role="cell" class="v-open">not measured</td>`} {
 		if !strings.Contains(page, want) {
@@ -199,14 +200,15 @@ func TestHostileIndex(t *testing.T) {
 	const evil = "</style><script>alert(1)</script>\x1b[31m\u202e|`*_[x](y)\n# head"
 	x := indexFixture(t)
 	for i := range x.Entries {
-		x.Entries[i].Name, x.Entries[i].Title, x.Entries[i].Reason, x.Entries[i].Headline = evil, evil, evil, evil
+		x.Entries[i].Name, x.Entries[i].Title, x.Entries[i].Reason = evil, evil, evil
 		x.Entries[i].State = result.EntryState(evil)
-		for j := range x.Entries[i].Held {
-			h := &x.Entries[i].Held[j]
+		for j := range x.Entries[i].Published {
+			h := &x.Entries[i].Published[j]
 			h.ID, h.Path, h.Test, h.Metric, h.Note, h.Judgement = evil, evil, evil, evil, evil, result.Judgement(evil)
 		}
-		for j := range x.Entries[i].Verdicts {
-			x.Entries[i].Verdicts[j] = result.IndexVerdict{Verdict: evil, Sentence: evil}
+		for j := range x.Entries[i].Costs {
+			c := &x.Entries[i].Costs[j]
+			c.Path, c.Baseline, c.Test, c.Metric, c.Verdict = evil, evil, evil, evil, evil
 		}
 	}
 	var md, text bytes.Buffer
@@ -228,9 +230,9 @@ func TestHostileIndex(t *testing.T) {
 	}
 	for i := range c.Changes {
 		change := &c.Changes[i]
-		change.Run, change.Reference, change.Path, change.Test, change.Metric, change.Sentence, change.Verdict = evil, evil, evil, evil, evil, evil, evil
+		change.Run, change.ReferenceRun, change.Path, change.Test, change.Metric, change.Verdict = evil, evil, evil, evil, evil, evil
 	}
-	c.Notes = append(c.Notes, evil)
+	c.Notes = append(c.Notes, result.TextNote(evil))
 	md.Reset()
 	text.Reset()
 	if err := ComparisonMarkdown(&md, c); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // JSON writes the result itself, indented, in the order of its fields and
@@ -65,7 +66,7 @@ func csvRows(t *measurement.Trial, kind measurement.Kind) [][]string {
 	float := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	head := []string{csvText(t.ID), strconv.Itoa(t.Block), strconv.Itoa(t.Order), csvText(t.Path), csvText(t.Test),
 		csvText(string(kind)), start, float(float64(t.Elapsed)), float(float64(t.Warmup)),
-		strconv.FormatBool(t.Gate.Passed), csvText(reasons(t.Gate, false))}
+		strconv.FormatBool(t.Gate.Passed), csvText(words.Findings(t.Gate, false))}
 	var out [][]string
 	for _, name := range metricOrder(t.Metrics) {
 		unit := ""

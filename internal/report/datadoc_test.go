@@ -91,6 +91,12 @@ func TestDataFormatIsDocumented(t *testing.T) {
 			t.Errorf("the column `%s` of trials.csv is not explained", column)
 		}
 	}
+	_, noteSection, _ := strings.Cut(text, "\n### Note\n")
+	for _, code := range result.NoteCodes() {
+		if !explains(noteSection, string(code)) {
+			t.Errorf("the note `%s` is not explained", code)
+		}
+	}
 	for _, format := range []string{result.Format, result.ComparisonFormat, result.IndexFormat, result.PublishedFormat} {
 		if !strings.Contains(text, format) {
 			t.Errorf("the format %q is not named", format)

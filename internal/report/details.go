@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // detail is what a test says beside its primary metric: paths as rows, a few
@@ -84,13 +85,14 @@ func (m *model) detailColumn(t test, metric measurement.Metric) []string {
 	if len(medians) == 0 {
 		return nil
 	}
-	as := test{Primary: metric, Scale: commonScale(metric.Unit, medians), Mixed: farApart(medians) || metric.Unit == measurement.Fraction}
-	as.Decimals = columnDecimals(medians, nil, as.Scale)
+	column := words.NewColumn(metric.Unit, medians, nil)
+	if metric.Unit == measurement.Fraction {
+		column = column.Each()
+	}
 	for i, p := range m.Paths {
 		out[i] = "—"
 		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
-			s, _ := as.in(c.Median)
-			out[i] = with(as.written(c.Median), s.Name)
+			out[i] = column.Write(c.Median)
 		}
 	}
 	return out
@@ -158,7 +160,7 @@ func searchText(trials []*measurement.Trial, metric string) string {
 			steps = append(steps, "…")
 			break
 		}
-		steps = append(steps, inBestUnit(s.OfferedBitsPerSecond, measurement.BitsPerSecond)+" lost "+inBestUnit(s.Loss, measurement.Fraction))
+		steps = append(steps, words.Value(s.OfferedBitsPerSecond, measurement.BitsPerSecond)+" lost "+words.Value(s.Loss, measurement.Fraction))
 	}
 	return "the search in trial " + line(t.ID) + " tried " + strings.Join(steps, ", ")
 }
@@ -189,7 +191,7 @@ func dropsText(trials []*measurement.Trial) string {
 		places = places[:maxSeen]
 	}
 	for i, place := range places {
-		places[i] = place + " " + inBestUnit(lost[place], measurement.Count)
+		places[i] = place + " " + words.Value(lost[place], measurement.Count)
 	}
 	return fmt.Sprintf("packets that the hosts themselves lost in %s: %s", quantity.Count(len(trials), "trial"), strings.Join(places, ", "))
 }

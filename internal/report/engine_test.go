@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // engineFixture is a run of every kind of test that is not in the other
@@ -50,7 +51,7 @@ func engineFixture(t testing.TB, blocks int) *result.Result {
 		}
 	}
 	r.Ended, r.Planned = r.Started.Add(5*time.Minute), len(r.Trials)
-	fixtureStatistics(r)
+	analyse(r)
 	return r
 }
 
@@ -178,7 +179,7 @@ func TestUnitsOfAColumn(t *testing.T) {
 		}
 		var got []string
 		for _, row := range newModel(r).Table.Rows {
-			got = append(got, strings.ReplaceAll(with(row.Cells[0].Value, row.Cells[0].Unit), nbsp, " "))
+			got = append(got, strings.ReplaceAll(words.Unit(row.Cells[0].Value, row.Cells[0].Unit), words.NBSP, " "))
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%v is shown as %s, want %s", c.values, text, c.want)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // costRow is one dot and interval of the plot of costs.
@@ -18,7 +19,7 @@ type costRow struct {
 	label   string
 	text    string // "3.75× [3.72, 3.78]"
 	verdict string
-	cost    *result.Cost
+	cost    *result.Effect
 }
 
 // costRows lists the primary costs that a ratio axis can show, test by test.
@@ -33,28 +34,12 @@ func (m *model) costRows() []costRow {
 			if c == nil || p.Baseline || c.Ratio <= 0 || !quantity.Finite(math.Log(c.Ratio)) {
 				continue
 			}
-			d := ratioDecimals(c)
-			write := func(x float64) string { return quantity.Number(x, d) }
-			text := write(c.Ratio) + "×"
-			if c.Low != nil && c.High != nil {
-				text += " " + interval(*c.Low, *c.High, write)
-			}
-			// How many blocks are needed stands in the table; here is no room.
-			verdict, _, _ := strings.Cut(verdictText(c), ",")
-			out = append(out, costRow{test: ti, path: pi, label: p.Label, text: text, verdict: verdict, cost: c})
+			ratio, between := words.RatioEstimate(c.Ratio, c.Low, c.High)
+			text := strings.TrimSpace(ratio + " " + between)
+			out = append(out, costRow{test: ti, path: pi, label: p.Label, text: text, verdict: line(words.Verdict(*c)), cost: c})
 		}
 	}
 	return out
-}
-
-// ratioDecimals gives a ratio three significant digits, three decimals near 1,
-// and one more where its interval is narrower than that.
-func ratioDecimals(c *result.Cost) int {
-	d := quantity.RatioDecimals(c.Ratio)
-	if c.Low != nil && c.High != nil && *c.High-*c.Low < 2*math.Pow(10, -float64(d)) {
-		d++
-	}
-	return min(d, 4)
 }
 
 // smallestEffect is the smallest effect that matters on the test of rows, as
@@ -259,7 +244,7 @@ func drawCostBand(s *svg, a axis, effect, top, bottom float64) {
 	if effect <= 0 {
 		return
 	}
-	s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters: ±"+trimmedPercent(effect))
+	s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters: ±"+words.Percent(effect))
 	s.line(a.at(1), top, a.at(1), bottom, "one")
 }
 
@@ -281,7 +266,7 @@ func (m *model) costHead(s *svg, r costRow, l costLayout, effect, y float64) {
 		worse = "left of 1 is worse"
 	}
 	if effect > 0 {
-		worse += ", beyond ±" + trimmedPercent(effect) + " it matters"
+		worse += ", beyond ±" + words.Percent(effect) + " it matters"
 	}
 	if l.stacked {
 		worse = strings.Replace(worse, " it matters", "", 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // lane is the trials of one path in a figure of the run's order.
@@ -99,14 +100,14 @@ func (m *model) orderFigure(id string, t test, lanes []lane) figure {
 	}
 	d := spread(lanes, t.Primary.Name)
 	p := newPanel(id, "Every trial in the order it ran, "+t.Label, fmt.Sprintf("%s of %s over %s, one lane per path around its median, plus and minus %s; %d excluded.",
-		t.Primary.Label, quantity.Count(count, "trial"), quantity.Count(blocks, "block"), trimmedPercent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
+		t.Primary.Label, quantity.Count(count, "trial"), quantity.Count(blocks, "block"), words.Percent(d), failed), m.Paths, panelTop+panelBottom+laneHeight*float64(len(lanes)))
 	p.x = axis{low: 0.5, high: float64(blocks) + 0.5, from: p.left, to: p.right}
-	unit := t.Scale
-	if t.Mixed { // each lane says its own
+	unit := t.Column.ScaleOf(0)
+	if t.Column.Mixed() { // each lane says its own
 		unit = quantity.Scale{Factor: 1}
 	}
 	p.text(p.left-40, 11, "start", "axis", axisName(t.Primary.Label, unit, false))
-	p.text(p.right, 11, "end", "axis", "lanes: median ± "+with(quantity.Number(d*100, percentLaneDecimals(d)), "%"))
+	p.text(p.right, 11, "end", "axis", "lanes: median ± "+words.Percent(d))
 	for i, l := range lanes {
 		top := p.top + laneHeight*float64(i)
 		a := axis{low: l.middle - d*math.Abs(l.middle), high: l.middle + d*math.Abs(l.middle), from: top + laneHeight - 5, to: top + 5}
@@ -130,9 +131,9 @@ func (p *panel) lane(m *model, t test, l lane, a axis, perBlock map[int][]int) {
 	middle := (a.from + a.to) / 2
 	if l.has {
 		p.line(p.left, middle, p.right, middle, "grid")
-		label := t.written(l.middle)
-		if t.Mixed {
-			label = inBestUnit(l.middle, t.Primary.Unit)
+		label := t.Column.Number(l.middle)
+		if t.Column.Mixed() {
+			label = words.Value(l.middle, t.Primary.Unit)
 		}
 		p.text(p.left-6, middle+4, "end", "tick", fit(label, panelLeft+4))
 	}
@@ -151,12 +152,12 @@ func (p *panel) orderMark(m *model, trial *measurement.Trial, t test, path int, 
 	v, ok := trial.Metrics[t.Primary.Name]
 	y, text := a.from, "no value"
 	if ok {
-		y, text = a.at(v), inBestUnit(v, t.Primary.Unit)
+		y, text = a.at(v), words.Value(v, t.Primary.Unit)
 	}
 	tooltip := fmt.Sprintf("%s: %s", line(trial.ID), text)
 	switch {
 	case !trial.Gate.Passed:
-		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", excluded: "+reasons(trial.Gate, true))
+		p.cross(x, y, 4, class("s", path)+" cross", tooltip+", excluded: "+words.Findings(trial.Gate, true))
 	case ok:
 		p.marker(path, x, y, 2.8, class("f", path), tooltip)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // A picture of several pairs has three rows on one axis of time.
@@ -315,9 +316,9 @@ func (m *model) pairRowOf(t test, p path, n int) []string {
 		case i == 4:
 			out[i] = quantity.Number(v, 3)
 		case i > 4:
-			out[i] = inBestUnit(v, measurement.SecondsUnit)
+			out[i] = words.Value(v, measurement.SecondsUnit)
 		default:
-			out[i] = inBestUnit(v, t.Primary.Unit)
+			out[i] = words.Value(v, t.Primary.Unit)
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // figure is a picture with its caption.
@@ -204,7 +205,7 @@ func (p *panel) trialLine(s series, pixels int) {
 	}
 	kind, tooltip := " thin", s.trial.ID
 	if !s.trial.Gate.Passed {
-		kind, tooltip = " thin failed", s.trial.ID+" (excluded): "+reasons(s.trial.Gate, true)
+		kind, tooltip = " thin failed", s.trial.ID+" (excluded): "+words.Findings(s.trial.Gate, true)
 	}
 	p.polyline(warm, "warmline", "")
 	p.polyline(measured, class("s", s.path)+kind, tooltip)

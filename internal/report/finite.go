@@ -1,8 +1,6 @@
 package report
 
 import (
-	"fmt"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -17,7 +15,6 @@ func onlyFinite(r *result.Result) *result.Result {
 	if n == 0 {
 		return r
 	}
-	out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
-		fmt.Sprintf("%d values of this run were not finite numbers and are left out.", n))
+	out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], result.Note{Code: result.NoteNotFinite, Count: n})
 	return &out
 }

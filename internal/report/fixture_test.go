@@ -12,7 +12,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -69,17 +68,7 @@ func fixture(t testing.TB, blocks int) *result.Result {
 		}
 	}
 	r.Ended, r.Planned = at, len(r.Trials)
-	fixtureStatistics(r)
-	for _, p := range r.Paths {
-		limited := setting[p.Name].limitedShare
-		r.Attributions = append(r.Attributions,
-			result.Attribution{Path: p.Name, Test: "flows-1", N: blocks, Sentence: fmt.Sprintf("the receive window held the flow back %.0f %% of the time", limited*100),
-				Shares: map[result.Cause]float64{result.CauseReceiveWindow: limited, result.CauseSourceCap: 0.97 - limited, result.CauseUnknown: 0.03}},
-			result.Attribution{Path: p.Name, Test: "flows-10", N: blocks, Sentence: "the source's egress cap held the flows back 91 % of the time",
-				Shares: map[result.Cause]float64{result.CauseReceiveWindow: 0.05, result.CauseSourceCap: 0.91, result.CauseCongestionWindowLoss: 0.003, result.CauseUnknown: 0.037}})
-	}
-	hold(r)
-	r.Notes = []string{"1 of 120 trials was excluded by its gate; it is listed with its reason."}
+	analyse(r)
 	return r
 }
 
@@ -178,7 +167,7 @@ func fixtureThroughput(rng *rand.Rand, o *measurement.Outcome, rate, rtt float64
 			at := float64(i) * 1.3 / 40
 			flow.Info = append(flow.Info, measurement.TCPInfo{At: measurement.Seconds(at), MSS: 1448,
 				RTT:              measurement.Seconds(rtt * (1.1 + 0.4*math.Min(1, at/0.3) + 0.05*rng.NormFloat64())),
-				CongestionWindow: 133000, Busy: measurement.Seconds(at), ReceiveWindowTime: measurement.Seconds(at * limited)})
+				CongestionWindow: 133000, InFlight: int64(rate / 8 / float64(flows) * rtt), MinRTT: measurement.Seconds(rtt), Busy: measurement.Seconds(at), ReceiveWindowTime: measurement.Seconds(at * limited)})
 		}
 		last := flow.Info[len(flow.Info)-1]
 		flow.Final = &last
@@ -217,92 +206,8 @@ func fixtureLatency(t testing.TB, rng *rand.Rand, o *measurement.Outcome, rtt fl
 	}
 }
 
-// hold holds the run against the published figures that it has now.
-func hold(r *result.Result) { r.Held = analysis.HoldPublished(r, r.Experiment.Published) }
-
-// fixtureStatistics fills cells and costs: medians, and intervals that are
-// good enough to look at.
-func fixtureStatistics(r *result.Result) {
-	for _, p := range r.Paths {
-		for _, test := range r.Tests {
-			for _, metric := range measurement.MetricsOf(test.Spec.Kind) {
-				own, paired := fixtureValues(r, p.Name, test.Name, metric.Name)
-				if len(own) == 0 {
-					continue
-				}
-				c := result.Cell{Path: p.Name, Test: test.Name, Metric: metric.Name, N: len(own)}
-				c.Low, c.Median, c.High = fixtureInterval(own)
-				r.Cells = append(r.Cells, c)
-				if p.Name != r.Experiment.Baseline && metric.Compared && len(paired) > 0 {
-					r.Costs = append(r.Costs, fixtureCost(r, p, test, metric, paired))
-				}
-			}
-		}
-	}
-}
-
-// fixtureValues lists a cell's values and its pairs with the baseline's.
-func fixtureValues(r *result.Result, path, test, metric string) (own []float64, paired [][2]float64) {
-	base := map[int]float64{}
-	for _, trial := range r.Trials {
-		if v, ok := trial.Metrics[metric]; ok && trial.Gate.Passed && trial.Test == test && trial.Path == r.Experiment.Baseline {
-			base[trial.Block] = v
-		}
-	}
-	for _, trial := range r.Trials {
-		v, ok := trial.Metrics[metric]
-		if !ok || !trial.Gate.Passed || trial.Test != test || trial.Path != path {
-			continue
-		}
-		own = append(own, v)
-		if b, ok := base[trial.Block]; ok {
-			paired = append(paired, [2]float64{v, b})
-		}
-	}
-	return own, paired
-}
-
-func fixtureInterval(v []float64) (low *float64, median float64, high *float64) {
-	v = slices.Sorted(slices.Values(v))
-	median = (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-	if len(v) < 6 {
-		return nil, median, nil
-	}
-	return &v[1], median, &v[len(v)-2]
-}
-
-func fixtureCost(r *result.Result, p result.PathInfo, test result.TestInfo, metric measurement.Metric, paired [][2]float64) result.Cost {
-	var ratios, differences []float64
-	for _, x := range paired {
-		ratios, differences = append(ratios, x[0]/x[1]), append(differences, x[0]-x[1])
-	}
-	c := result.Cost{Path: p.Name, Baseline: r.Experiment.Baseline, Test: test.Name, Metric: metric.Name, N: len(paired), Primary: metric.Primary, SmallestEffect: 0.05}
-	c.Low, c.Ratio, c.High = fixtureInterval(ratios)
-	c.DifferenceLow, c.Difference, c.DifferenceHigh = fixtureInterval(differences)
-	limits := func(low, high *float64, factor float64, format string) string {
-		return fmt.Sprintf(format, quantity.Minus(fmt.Sprintf("%.2f", *low*factor)), quantity.Minus(fmt.Sprintf("%.2f", *high*factor)))
-	}
-	from, to := inBestUnit(paired[0][1], metric.Unit), inBestUnit(paired[0][0], metric.Unit)
-	what := metric.Label + " of " + test.Name
-	switch {
-	case c.Low == nil:
-		c.Verdict, c.BlocksNeeded = result.NotResolved, 6
-		c.Sentence = fmt.Sprintf("%s: not resolved on %s: %+.1f %% from %d blocks; needs about 6 blocks", p.Name, what, (c.Ratio-1)*100, c.N)
-	case *c.Low > 0.98 && *c.High < 1.02:
-		c.Verdict, c.Bound = result.NoCost, 0.02
-		c.Sentence = fmt.Sprintf("%s: no cost larger than 2 %% on %s", p.Name, what)
-	case metric.HigherIsBetter:
-		c.Verdict = result.Costs
-		low, high := 1-*c.High, 1-*c.Low
-		c.Sentence = fmt.Sprintf("%s costs %.1f %% %s of %s (%s → %s)", p.Name, (1-c.Ratio)*100, limits(&low, &high, 100, "[%s, %s]"), what, from, to)
-	case metric.Unit != measurement.SecondsUnit:
-		c.Verdict = result.Costs
-		c.Sentence = fmt.Sprintf("%s adds %s to %s (%s → %s)", p.Name, inBestUnit(c.Difference, metric.Unit), what, from, to)
-	default:
-		c.Verdict = result.Costs
-		c.Sentence = fmt.Sprintf("%s adds %.2f ms %s to %s (%s → %s, ×%.1f)", p.Name, c.Difference*1e3, limits(c.DifferenceLow, c.DifferenceHigh, 1e3, "[%s, %s]"), what, from, to, c.Ratio)
-	}
-	p1 := 0.001953125
-	c.P, c.PHolm = &p1, &p1
-	return c
+// analyse works out what the run's trials say, as the program does.
+func analyse(r *result.Result) {
+	r.Notes = nil
+	analysis.Fill(r, analysis.Options{SourceEgressBitsPerSecond: 1.25e9})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // hopsAgree is how far what a hop counted may lie from what the receivers
@@ -308,7 +309,7 @@ func agreement(checks []hopCheck) []string {
 			}
 			if apart, explained := c.apart(); apart > 0 {
 				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
-					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), trimmedPercent(hopsAgree), signedRange(c.differences), queueReason(apart, explained)))
+					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), words.Percent(hopsAgree), signedRange(c.differences), queueReason(apart, explained)))
 				continue
 			}
 			agreeing = append(agreeing, c.hop)
@@ -319,7 +320,7 @@ func agreement(checks []hopCheck) []string {
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s).",
-			way, conjoined(agreeing), trimmedPercent(hopsAgree), quantity.Count(trials, "trial"), signedRange(all)))
+			way, words.List(agreeing), words.Percent(hopsAgree), quantity.Count(trials, "trial"), signedRange(all)))
 	}
 	return out
 }
@@ -337,18 +338,9 @@ func queueReason(apart, explained int) string {
 	return fmt.Sprintf("; in %d of them %s", explained, reason)
 }
 
-// conjoined lists names: "a, b and c".
-func conjoined(names []string) string {
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
 // signedRange is the least and the largest of some fractions, in percent.
 func signedRange(v []float64) string {
-	write := func(x float64) string { return with(quantity.Signed(x*100, 1), "%") }
+	write := func(x float64) string { return words.Unit(quantity.Signed(x*100, 1), "%") }
 	low, high := slices.Min(v), slices.Max(v)
 	if write(low) == write(high) {
 		return write(low)
@@ -473,7 +465,7 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 				if c.unit == measurement.Count {
 					middle = math.Round(middle) // no half packets
 				}
-				column[i], shown = inBestUnit(middle, c.unit), true
+				column[i], shown = words.Value(middle, c.unit), true
 			}
 		}
 		if !shown {

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // spent is the processor time per byte of payload that the receivers confirmed
@@ -58,7 +59,7 @@ func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) s
 	if len(machine) == 0 {
 		return ""
 	}
-	write := func(v []float64) string { return inBestUnit(median(v), measurement.SecondsPerByte) }
+	write := func(v []float64) string { return words.Value(median(v), measurement.SecondsPerByte) }
 	said := fmt.Sprintf("The lab's processors spent %s", write(machine))
 	separator := ": "
 	if median(hops) > 0 {
@@ -70,12 +71,6 @@ func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) s
 	if p.Baseline || c == nil || c.N == 0 {
 		return said
 	}
-	s := quantity.ScaleFor(measurement.SecondsPerByte, c.Difference)
-	decimals := quantity.Decimals(c.Difference/s.Factor, 3)
-	signed := func(v float64) string { return quantity.Signed(v/s.Factor, decimals) }
-	more := with(signed(c.Difference), s.Name)
-	if c.DifferenceLow != nil && c.DifferenceHigh != nil {
-		more += " " + interval(*c.DifferenceLow, *c.DifferenceHigh, signed)
-	}
-	return said + fmt.Sprintf(" Against %s that is %s, block by block: what the hops of this path cost more, the kernel's share of them included.", m.pathLabel(c.Baseline), more)
+	more, between := words.Estimate(c.Difference, c.DifferenceLow, c.DifferenceHigh, measurement.SecondsPerByte, true)
+	return said + fmt.Sprintf(" Compared with %s that is %s, block by block: what the hops of this path cost more, the kernel's share of them included.", m.pathLabel(c.Baseline), strings.TrimSpace(more+" "+between))
 }

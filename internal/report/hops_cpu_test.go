@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // processorTrial is a second of 100 MB/s in which the lab's processors spend 20
@@ -31,13 +32,13 @@ func processorTrial() *measurement.Trial {
 func TestProcessorSentence(t *testing.T) {
 	low, high := 3e-9, 7e-9
 	m := &model{
-		r:     &result.Result{Costs: []result.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
+		r:     &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
 		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
 	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."
-	more := " Against no firewall that is +5.00 ns/B [+3.00, +7.00], block by block: what the hops of this path cost more, the kernel's share of them included."
+	more := " Compared with no firewall that is +5 ns/B [+3, +7], block by block: what the hops of this path cost more, the kernel's share of them included."
 	flows := test{Name: "flows-1"}
-	plain := func(s string) string { return strings.ReplaceAll(s, nbsp, " ") }
+	plain := func(s string) string { return strings.ReplaceAll(s, words.NBSP, " ") }
 	for _, c := range []struct {
 		name   string
 		path   path

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -74,7 +75,7 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			for i := range r.Costs {
 				c := &r.Costs[i]
-				c.Low, c.High, c.DifferenceLow, c.DifferenceHigh, c.Sentence = nil, nil, nil, nil, ""
+				c.Low, c.High, c.DifferenceLow, c.DifferenceHigh = nil, nil, nil, nil
 			}
 			return r
 		},
@@ -175,8 +176,8 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if len(back.Cells) != before-1 || !strings.Contains(strings.Join(back.Notes, " "), "2 values of this run were not finite") {
-		t.Errorf("got %d cells and notes %q, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
+	if len(back.Cells) != before-1 || back.Notes[len(back.Notes)-1].Code != result.NoteNotFinite || back.Notes[len(back.Notes)-1].Count != 2 {
+		t.Errorf("got %d cells and notes %+v, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
 	}
 	if !math.IsNaN(r.Trials[0].Metrics["rtt_p50_seconds"]) || len(r.Cells) != before {
 		t.Error("the result itself was changed")
@@ -210,7 +211,10 @@ func replaceTexts(r *result.Result) {
 	e := &r.Experiment
 	e.Name, e.Title, e.Model, e.Source, e.Text = hostile, hostile, hostile, hostile, hostile
 	e.Open = []string{hostile}
-	r.Notes = []string{hostile}
+	for _, code := range append(result.NoteCodes(), hostile) {
+		r.Notes = append(r.Notes, result.Note{Code: code, Text: hostile, Run: hostile, ReferenceRun: hostile, Path: hostile, Baseline: hostile, Test: hostile, Metric: hostile,
+			ByGate: map[string]int{hostile: 1}, Findings: []result.Finding{{Trial: hostile, Gate: hostile, Reason: hostile}}, Name: hostile, Was: hostile, Is: hostile})
+	}
 	r.Testbed.Kind, r.Testbed.Note = hostile, hostile
 	r.Environment = map[string]string{hostile: hostile}
 	for i := range r.Paths {
@@ -231,16 +235,19 @@ func replaceTexts(r *result.Result) {
 		t.Metrics[hostile] = 1
 	}
 	for i := range r.Costs {
-		r.Costs[i].Sentence = hostile
+		r.Costs[i].Baseline = hostile
+		if i%3 == 0 {
+			r.Costs[i].Metric, r.Costs[i].Verdict = hostile, hostile
+		}
 	}
 	for i := range e.Published {
 		e.Published[i].ID, e.Published[i].Note = hostile, hostile
 	}
-	hold(r)
-	for i := range r.Held {
-		r.Held[i].Reason, r.Held[i].Sentence = hostile, hostile
+	r.Published = analysis.ComparePublished(r, r.Experiment.Published)
+	for i := range r.Published {
+		r.Published[i].Path, r.Published[i].Test, r.Published[i].Missing = hostile, hostile, hostile
 	}
-	r.Attributions = append(r.Attributions, result.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[result.Cause]float64{hostile: 0.5}})
+	r.Attributions = append(r.Attributions, result.Attribution{Path: hostile, Test: hostile, Shares: map[result.Cause]float64{hostile: 0.5}})
 }
 
 // TestAnyResultRenders changes random parts of a result's JSON and holds that

@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 //go:embed page.html
@@ -74,7 +75,7 @@ func newPageData(m *model) pageData {
 		Throughput: m.throughputFigures(), RTT: m.rttFigures(), HopFigures: m.hopFigures(), Pairs: m.pairFigures(), Order: m.orderFigures(), Latency: m.latencyFigures(),
 		Facts: m.facts(), Command: command(r), Specs: m.specs(), Trials: m.trialRows(), Text: clean(r.Experiment.Text, true)}
 	if s, ok := m.scaled(); ok {
-		d.ScaleName = scaleName(s)
+		d.ScaleName = words.Scale(s)
 	}
 	d.Dashed = slices.ContainsFunc(m.Tests, func(t test) bool { return t.Kind == measurement.Load })
 	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
@@ -88,10 +89,7 @@ func (d pageData) PublishedTable() publishedTable { return publishedTable{d.Scal
 func (v verdict) VerdictClass() string { return verdictClass(v.Kind) }
 
 // VerdictWord is the verdict in a word or two.
-func (v verdict) VerdictWord() string {
-	word, _, _ := strings.Cut(verdictText(v.cost), ", ")
-	return word
-}
+func (v verdict) VerdictWord() string { return line(words.Verdict(v.cost)) }
 
 // VerdictClass is the style of a cell's verdict.
 func (c cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
@@ -154,87 +152,10 @@ func (m *model) specs() []pair {
 	var out []pair
 	for _, t := range m.Tests {
 		if t.Kind != "" {
-			out = append(out, pair{t.Label, specText(t.Spec)})
+			out = append(out, pair{t.Label, line(words.Spec(t.Spec))})
 		}
 	}
 	return out
-}
-
-// specText is a test's parameters in a line.
-func specText(s measurement.Spec) string {
-	parts := []string{line(string(s.Kind))}
-	add := func(ok bool, format string, args ...any) {
-		if ok {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	seconds := func(v measurement.Seconds) string { return inBestUnit(float64(v), measurement.SecondsUnit) }
-	add(s.Tool != measurement.Native, "in iperf3's protocol")
-	switch s.Kind {
-	case measurement.CRR:
-		add(s.Flows > 0, "%s at a time", quantity.Count(s.Flows, "connection"))
-	case measurement.FTP:
-		add(s.FileBytes > 0, "a file of %s", inBestUnit(float64(s.FileBytes), measurement.Bytes))
-		add(s.FilePath != "", "%s of a stock server", line(s.FilePath))
-		add(s.Flows > 0, "%s", quantity.Count(s.Flows, "segment"))
-	default:
-		add(s.Flows > 0, "%s", quantity.Count(s.Flows, "flow"))
-	}
-	add(s.Protocol != "", "over %s", line(string(s.Protocol)))
-	add(s.Direction == measurement.Receive, "destination sends")
-	add(s.Direction == measurement.Both, "both ends send")
-	add(s.IdleDuration > 0, "%s without load first", seconds(s.IdleDuration))
-	add(s.Duration > 0, "%s measured", seconds(s.Duration))
-	add(s.MaxWarmup > 0, "warm-up up to %s", seconds(s.MaxWarmup))
-	add(s.Count > 0, "%d requests", s.Count)
-	add(s.Interval > 0, "every %s", seconds(s.Interval))
-	add(s.RequestBytes > 0 || s.ResponseBytes > 0, "%d B request, %d B response", s.RequestBytes, s.ResponseBytes)
-	add(s.PayloadBytes > 0, "%d B payload", s.PayloadBytes)
-	add(s.CongestionControl != "", "congestion control %s", line(s.CongestionControl))
-	add(s.WindowBytes > 0, "receive window %s", inBestUnit(float64(s.WindowBytes), measurement.Bytes))
-	add(s.SendBufferBytes > 0, "send buffer %s", inBestUnit(float64(s.SendBufferBytes), measurement.Bytes))
-	add(s.ReceiveBufferBytes > 0, "receive buffer %s", inBestUnit(float64(s.ReceiveBufferBytes), measurement.Bytes))
-	add(s.MSSBytes > 0, "segments up to %d B", s.MSSBytes)
-	add(s.PacingBitsPerSecond > 0, "paced at %s", inBestUnit(s.PacingBitsPerSecond, measurement.BitsPerSecond))
-	add(s.SendMethod != measurement.SendFast, "sent by %s", line(string(s.SendMethod)))
-	add(s.CopyPayload, "payload copied by the receiver")
-	add(s.MPTCP, "Multipath TCP")
-	parts = append(parts, datagramText(s)...)
-	add(s.RequestsPerSecond > 0, "%s requests/s at their intended times", quantity.Number(s.RequestsPerSecond, 0))
-	add(s.InFlight > 1, "%d requests in flight", s.InFlight)
-	add(s.Spin, "both ends poll")
-	add(s.DSCP > 0, "DSCP %d", s.DSCP)
-	add(s.SourcePort > 0, "from port %d", s.SourcePort)
-	add(s.Device != "", "through %s", line(s.Device))
-	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
-	add(s.Timeout > 0, "timeout %s", seconds(s.Timeout))
-	return strings.Join(parts, ", ")
-}
-
-// datagramText is what of a spec is about UDP.
-func datagramText(s measurement.Spec) []string {
-	if s.Kind != measurement.UDP && s.Kind != measurement.PPS {
-		return nil
-	}
-	parts := []string{"as fast as the sender can"}
-	if s.RateBitsPerSecond > 0 {
-		parts[0] = "at " + inBestUnit(s.RateBitsPerSecond, measurement.BitsPerSecond)
-	}
-	if s.LossBound > 0 {
-		parts = append(parts, "highest rate with at most "+trimmedPercent(s.LossBound)+" lost")
-	}
-	if s.PacketBytes > 0 {
-		parts = append(parts, fmt.Sprintf("%d B packets", s.PacketBytes))
-	}
-	for _, o := range []struct {
-		name     string
-		position measurement.Switch
-	}{{"GSO", s.GSO}, {"GRO", s.GRO}} {
-		if o.position != measurement.Auto {
-			parts = append(parts, o.name+" "+line(string(o.position)))
-		}
-	}
-	return parts
 }
 
 // trialRow is a row of the table of all trials.
@@ -260,14 +181,13 @@ func (m *model) trialRows() []trialRow {
 	for i := range m.r.Trials {
 		t := &m.r.Trials[i]
 		row := trialRow{Order: t.Order, Block: t.Block, ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
-			Value: "—", Passed: t.Gate.Passed, Reasons: reasons(t.Gate, false), Facts: strings.Join(lines(t.Facts), " "), CPU: cpuText(t)}
+			Value: "—", Passed: t.Gate.Passed, Reasons: sentence(words.Findings(t.Gate, false)), Facts: strings.Join(lines(t.Facts), " "), CPU: cpuText(t)}
 		k := byName[t.Test]
 		if v, ok := t.Metrics[k.Primary.Name]; ok && k.HasPrimary {
-			s, decimals := k.in(v)
-			row.Value = with(quantity.Number(v/s.Factor, decimals), s.Name)
+			row.Value = k.Column.Write(v)
 		}
 		if t.Warmup > 0 {
-			row.Warmup = with(quantity.Number(float64(t.Warmup)*1e3, 0), "ms")
+			row.Warmup = words.Unit(quantity.Number(float64(t.Warmup)*1e3, 0), "ms")
 		}
 		if t.Fingerprint != nil {
 			row.FingerprintTrack = track(t.Fingerprint)

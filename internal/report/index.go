@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 //go:embed index.html
@@ -25,13 +26,13 @@ var indexPage = sync.OnceValue(func() *template.Template {
 // Summarise fills in what an index shows of a run.
 func Summarise(e *result.IndexEntry, r *result.Result) {
 	m := newModel(r)
-	e.Title, e.Headline, e.Scale = m.Title, m.Headline, r.Experiment.Scale
+	e.Title, e.Scale = m.Title, r.Experiment.Scale
 	e.Trials, e.Planned, e.Excluded = len(r.Trials), r.Planned, len(m.Excluded)
-	e.Verdicts = nil
+	e.Paths, e.Tests, e.Costs = result.PathTitles(r.Paths), result.TestTitles(r.Tests), nil
 	for _, v := range m.Verdicts {
-		e.Verdicts = append(e.Verdicts, result.IndexVerdict{Verdict: v.Kind, Sentence: v.Text})
+		e.Costs = append(e.Costs, v.cost)
 	}
-	e.Held = m.r.Held
+	e.Published = m.r.Published
 }
 
 // indexData is what the pages of an index show.
@@ -54,7 +55,7 @@ type card struct {
 	Tally       string // of judged figures
 	TallyClass  string
 	Verdicts    []verdict
-	Published   []comparison
+	Published   []figureRow
 	ScaleName   string
 }
 
@@ -73,7 +74,7 @@ func newIndexData(x *result.Index) indexData {
 func indexStatus(x *result.Index) string {
 	var parts []string
 	if !x.Started.IsZero() {
-		parts = append(parts, x.Started.UTC().Format("2006-01-02 15:04 UTC")+", "+elapsedText(measurement.SecondsOf(x.Ended.Sub(x.Started))))
+		parts = append(parts, words.Moment(x.Started)+", "+elapsedText(measurement.SecondsOf(x.Ended.Sub(x.Started))))
 	}
 	parts = append(parts, fmt.Sprintf("%d of %s done", x.Count(result.EntryDone), quantity.Count(len(x.Entries), "experiment")))
 	if n := x.Count(result.EntryFailed); n > 0 {
@@ -92,7 +93,11 @@ func indexStatus(x *result.Index) string {
 }
 
 func newCard(e *result.IndexEntry) card {
-	c := card{Name: line(e.Name), Title: line(e.Title), Reason: sentence(e.Reason), Headline: sentence(e.Headline)}
+	c := card{Name: line(e.Name), Title: line(e.Title), Reason: sentence(e.Reason)}
+	names := words.NamesOf(e.Paths, e.Tests)
+	if e.Trials > 0 {
+		c.Headline = upperFirst(sentence(names.Headline(e.Costs, len(e.Paths), e.Trials)))
+	}
 	if c.Title == "" {
 		c.Title = c.Name
 	}
@@ -122,20 +127,20 @@ func newCard(e *result.IndexEntry) card {
 		c.Status += elapsedText(e.Elapsed)
 	}
 	c.Status = strings.TrimSuffix(c.Status, ", ")
-	if within, judged := e.Judged(); judged > 0 {
+	if within, judged := result.Judged(e.Published); judged > 0 {
 		c.Tally, c.TallyClass = fmt.Sprintf("%d of %s within tolerance", within, quantity.Count(judged, "published figure")), "v-fine"
 		if within < judged {
 			c.TallyClass = "v-costs"
 		}
 	}
-	for _, v := range e.Verdicts {
-		c.Verdicts = append(c.Verdicts, verdict{Kind: v.Verdict, Text: sentence(v.Sentence), cost: &result.Cost{Verdict: v.Verdict}})
+	for _, cost := range e.Costs {
+		c.Verdicts = append(c.Verdicts, verdict{Kind: cost.Verdict, Text: sentence(names.Effect(cost)), cost: cost})
 	}
-	for _, h := range e.Held {
-		c.Published = append(c.Published, heldComparison(h, heldScale(h, metricOf(h.Metric))))
+	for _, p := range e.Published {
+		c.Published = append(c.Published, newFigureRow(p, columnOf(p)))
 	}
 	if e.Scale > 0 && e.Scale != 1 {
-		c.ScaleName = scaleName(e.Scale)
+		c.ScaleName = words.Scale(e.Scale)
 	}
 	return c
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // markdownEscaper keeps a text from being read as Markdown or HTML.
@@ -35,7 +37,7 @@ func markdown(m *model) string {
 	if len(m.Shares) > 0 {
 		b.WriteString("\n## What limits each path\n\n")
 		for _, s := range m.Shares {
-			fmt.Fprintf(&b, "- **%s, %s**: %s\n", markdownText(s.Path), markdownText(s.Test), markdownText(s.text()))
+			fmt.Fprintf(&b, "- **%s, %s**: %s\n", markdownText(s.Path), markdownText(s.Test), markdownText(s.Sentence))
 		}
 	}
 	markdownHops(&b, m)
@@ -102,7 +104,7 @@ func markdownTable(b *strings.Builder, m *model) {
 // markdownDetails writes what tests say beside their primary metric.
 func markdownDetails(b *strings.Builder, m *model) {
 	for _, d := range m.Details {
-		fmt.Fprintf(b, "\n### %s, beside its result\n\n| path |", markdownText(d.Test))
+		fmt.Fprintf(b, "\n### %s, further medians\n\n| path |", markdownText(d.Test))
 		for _, metric := range d.Metrics {
 			fmt.Fprintf(b, " %s |", markdownText(metric))
 		}
@@ -147,7 +149,7 @@ func markdownHops(b *strings.Builder, m *model) {
 
 // markdownCell is a cell as its lines.
 func markdownCell(m *model, c cell) []string {
-	out := []string{"**" + markdownText(with(c.Value, c.Unit)) + "**"}
+	out := []string{"**" + markdownText(words.Unit(c.Value, c.Unit)) + "**"}
 	add := func(prefix, s string) {
 		if s != "" {
 			out = append(out, prefix+markdownText(s))
@@ -156,10 +158,10 @@ func markdownCell(m *model, c cell) []string {
 	add("", c.Interval)
 	add("", c.Blocks)
 	if c.Cost != "" {
-		out = append(out, markdownText(strings.TrimSpace(c.Cost+" "+c.CostInterval)), "*"+markdownText(c.Verdict)+"*")
+		out = append(out, markdownText(strings.TrimSpace(c.Cost+" "+c.CostInterval)), "*"+markdownText(strings.TrimSuffix(c.Verdict+", "+c.Needed, ", "))+"*")
 	}
 	if s, ok := m.scaled(); ok {
-		add("× "+scaleName(s)+" = ", c.Scaled)
+		add("× "+words.Scale(s)+" = ", c.Scaled)
 	}
 	for _, p := range c.Published {
 		add("published: ", p)
@@ -174,10 +176,10 @@ func markdownPublished(b *strings.Builder, m *model) {
 	}
 	measured := "measured"
 	if s, ok := m.scaled(); ok {
-		measured += " × " + scaleName(s)
+		measured += " × " + words.Scale(s)
 	}
 	columns := publishedColumns(measured)
-	fmt.Fprintf(b, "\n## Published beside measured\n\n%s", markdownHead(columns))
+	fmt.Fprintf(b, "\n## %s\n\n%s", words.PublishedTitle, markdownHead(columns))
 	for _, c := range m.Published {
 		b.WriteString(markdownRow(c.publishedCells()))
 	}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,13 +9,15 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // model is what every rendering shows: the result put into the order and the
 // words of a reader. Texts in it are single lines free of control characters,
 // but not escaped for any medium.
 type model struct {
-	r *result.Result
+	r     *result.Result
+	names words.Names
 
 	Title     string
 	Status    string // one line: when, blocks, trials, seed
@@ -34,7 +35,7 @@ type model struct {
 	Details   []detail
 	Seen      []string // what else was seen, a sentence each
 	Hops      []hopSection
-	Published []comparison
+	Published []figureRow
 	Excluded  []excluded
 	Shares    []shareRow
 	Notes     []string
@@ -56,27 +57,7 @@ type test struct {
 	Spec        measurement.Spec
 	Primary     measurement.Metric
 	HasPrimary  bool
-	Scale       quantity.Scale // display unit of the primary metric
-	Decimals    int            // decimals of the primary metric in that unit
-	// Mixed says that the values are too far apart for one unit: each is shown
-	// in its own.
-	Mixed bool
-}
-
-// in is the unit in which a value of the primary metric is shown, and with how
-// many decimals.
-func (t test) in(v float64) (quantity.Scale, int) {
-	if !t.Mixed {
-		return t.Scale, t.Decimals
-	}
-	s := quantity.ScaleFor(t.Primary.Unit, v)
-	return s, quantity.Decimals(v/s.Factor, 3)
-}
-
-// written is a value of the primary metric without its unit.
-func (t test) written(v float64) string {
-	s, decimals := t.in(v)
-	return quantity.Number(v/s.Factor, decimals)
+	Column      words.Column // how values of the primary metric are written
 }
 
 // verdict is one cost as a sentence.
@@ -85,7 +66,7 @@ type verdict struct {
 	Text       string
 	Path, Test string // labels
 	Metric     string // label
-	cost       *result.Cost
+	cost       result.Effect
 }
 
 // excluded is a trial that does not count, with its reasons.
@@ -115,12 +96,13 @@ func newModel(r *result.Result) *model {
 	m.Statement = m.statement()
 	m.ModelText = sentence(r.Experiment.Model)
 	m.Source = line(r.Experiment.Source)
-	m.Notes = lines(r.Notes)
+	m.names = words.NamesIn(r)
+	m.Notes = lines(m.names.Notes(r.Notes))
 	m.Open = lines(r.Experiment.Open)
 	m.scaleTests()
 	m.verdicts()
 	m.Excluded = m.excluded()
-	m.Published = m.comparisons()
+	m.Published = m.figureRows()
 	m.Table = m.table()
 	m.Details = slices.Concat(m.details(), m.pairDetails())
 	m.Seen = m.seen()
@@ -227,7 +209,7 @@ func (m *model) cell(k key) *result.Cell {
 }
 
 // cost finds a path's cost on a metric of a test.
-func (m *model) cost(k key) *result.Cost {
+func (m *model) cost(k key) *result.Effect {
 	for i := range m.r.Costs {
 		if c := &m.r.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
 			return c
@@ -235,10 +217,6 @@ func (m *model) cost(k key) *result.Cost {
 	}
 	return nil
 }
-
-// mixedUnits is how far apart the values of a column may lie to share a unit:
-// 42 µs beside 10205.5 µs reads worse than beside 10.2 ms.
-const mixedUnits = 100
 
 // scaleTests gives each test one display unit for its primary metric, chosen
 // over all paths so that a column compares digit by digit, unless they are too
@@ -258,41 +236,8 @@ func (m *model) scaleTests() {
 				}
 			}
 		}
-		t.Mixed = farApart(medians)
-		t.Scale = commonScale(t.Primary.Unit, medians)
-		t.Decimals = columnDecimals(medians, widths, t.Scale)
+		t.Column = words.NewColumn(t.Primary.Unit, medians, widths)
 	}
-}
-
-// farApart says that the values are too far apart for one unit.
-func farApart(values []float64) bool {
-	least, most := math.Inf(1), 0.0
-	for _, v := range values {
-		if v = math.Abs(v); v > 0 {
-			least, most = min(least, v), max(most, v)
-		}
-	}
-	return most >= mixedUnits*least
-}
-
-// columnDecimals is how many decimals show three significant digits of the
-// smallest value, and one more where the narrowest interval needs it. Whole
-// counts, such as hops, and whole bytes are written whole.
-func columnDecimals(medians, widths []float64, s quantity.Scale) int {
-	fractional := func(v float64) bool { return v != math.Trunc(v) }
-	if (s.Name == "" || s.Name == "B") && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
-		return 0
-	}
-	d := 0
-	for _, v := range medians {
-		d = max(d, quantity.Decimals(v/s.Factor, 3))
-	}
-	for _, w := range widths {
-		if w > 0 && quantity.Decimals(w/s.Factor, 1) > d {
-			return min(d+1, 6)
-		}
-	}
-	return d
 }
 
 // status is the run in one line.
@@ -300,7 +245,7 @@ func (m *model) status() string {
 	r := m.r
 	var parts []string
 	if !r.Started.IsZero() {
-		s := r.Started.UTC().Format("2006-01-02 15:04 UTC")
+		s := words.Moment(r.Started)
 		if d := r.Ended.Sub(r.Started); !r.Ended.IsZero() && d > 0 {
 			s += ", " + d.Round(time.Second).String()
 		}
@@ -357,9 +302,9 @@ func (m *model) statement() string {
 	published := len(m.r.Experiment.Published) > 0
 	switch {
 	case isScaled && published:
-		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are laid beside published ones; times are not scaled.", scaleName(s), scaleName(s)))
+		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", words.Scale(s), words.Scale(s)))
 	case isScaled:
-		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", scaleName(s)))
+		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", words.Scale(s)))
 	case published:
 		parts = append(parts, "This is a model of the published setting.")
 	}
@@ -391,28 +336,9 @@ func (m *model) excluded() []excluded {
 			continue
 		}
 		out = append(out, excluded{ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
-			Block: t.Block, Reason: reasons(t.Gate, true)})
+			Block: t.Block, Reason: sentence(words.Findings(t.Gate, true))})
 	}
 	return out
-}
-
-// reasons joins the findings of a gate; fatalOnly leaves out mere warnings.
-func reasons(g measurement.Gate, fatalOnly bool) string {
-	var out []string
-	for _, c := range g.Checks {
-		if fatalOnly && !c.Fatal {
-			continue
-		}
-		s := sentence(c.Reason)
-		if s == "" {
-			s = line(c.Name)
-		}
-		out = append(out, s)
-	}
-	if len(out) == 0 && !g.Passed {
-		return "no reason was recorded"
-	}
-	return strings.Join(out, "; ")
 }
 
 func (m *model) pathLabel(name string) string {

@@ -1,70 +1,26 @@
 package report
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
-
-func TestQuantity(t *testing.T) {
-	cases := []struct {
-		v    float64
-		unit measurement.Unit
-		want string
-	}{
-		{1.19e9, measurement.BitsPerSecond, "1.19 Gbit/s"},
-		{999.96e6, measurement.BitsPerSecond, "1.00 Gbit/s"},
-		{355.4e6, measurement.BitsPerSecond, "355 Mbit/s"},
-		{0, measurement.BitsPerSecond, "0 bit/s"},
-		{0.000801, measurement.SecondsUnit, "801 µs"},
-		{-0.0005, measurement.SecondsUnit, "−500 µs"},
-		{0, measurement.SecondsUnit, "0 ms"},
-		{12e-9, measurement.SecondsUnit, "12.0 ns"},
-		{1330000, measurement.Bytes, "1.33 MB"},
-		{0.0123, measurement.Fraction, "1.23 %"},
-		{2694, measurement.Count, "2694"},
-		{math.NaN(), measurement.SecondsUnit, "—"},
-		{math.Inf(1), measurement.Count, "—"},
-	}
-	for _, c := range cases {
-		if got := strings.ReplaceAll(inBestUnit(c.v, c.unit), nbsp, " "); got != c.want {
-			t.Errorf("inBestUnit(%v, %q) = %q, want %q", c.v, c.unit, got, c.want)
-		}
-	}
-}
 
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{quantity.Number(-0.0001, 2), "0.00"}, {quantity.Number(1.5, 1), "1.5"}, {quantity.Signed(0.0001, 1), "0.0"}, {quantity.Signed(2.25, 2), "+2.25"}, {quantity.Signed(-3, 0), "−3"},
-		{quantity.Number(3e12, 0), "3e+12"}, {trimmedPercent(0.02), "2" + nbsp + "%"}, {trimmedPercent(0.005), "0.5" + nbsp + "%"},
-		{ratioText(3.7449), "3.74×"}, {ratioText(0), ""}, {publishedNumber(2.783), "2.783"}, {publishedNumber(12), "12.0"}, {publishedNumber(0.738), "0.738"},
-		{readable("369us"), "369" + nbsp + "µs"}, {readable("12.5Gbit"), "12.5" + nbsp + "Gbit/s"}, {readable("on"), "on"},
-		{sentence("adds 2.2 ms to it"), "adds 2.2" + nbsp + "ms to it"}, {sentence("2 makes"), "2 makes"},
+		{quantity.Number(3e12, 0), "3e+12"},
+		{readable("369us"), "369" + words.NBSP + "µs"}, {readable("12.5Gbit"), "12.5" + words.NBSP + "Gbit/s"}, {readable("on"), "on"},
+		{sentence("adds 2.2 ms to it"), "adds 2.2" + words.NBSP + "ms to it"}, {sentence("2 makes"), "2 makes"},
 		{shellWord("routing-appliance"), "routing-appliance"}, {shellWord("./my file's.yaml"), `'./my file'\''s.yaml'`}, {shellWord("--seed"), "--seed"}, {shellWord(""), "''"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
-		}
-	}
-}
-
-// TestCommonScale holds that a column's unit suits all of it.
-func TestCommonScale(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   string
-	}{
-		{[]float64{1.19e9, 355e6, 348e6}, "Mbit/s"}, {[]float64{1.19e9, 1.18e9}, "Gbit/s"}, {nil, "bit/s"}, {[]float64{0, math.NaN()}, "bit/s"},
-	} {
-		if got := commonScale(measurement.BitsPerSecond, c.values); got.Name != c.want {
-			t.Errorf("commonScale(%v) = %s, want %s", c.values, got.Name, c.want)
 		}
 	}
 }
@@ -188,32 +144,10 @@ func TestLatencyMerge(t *testing.T) {
 	}
 }
 
-func TestCostWithoutRatio(t *testing.T) {
-	column := test{Primary: measurement.Metric{Unit: measurement.BitsPerSecond}, Scale: quantity.Scale{Factor: 1e6, Name: "Mbit/s"}}
-	if cost, _, ratio := costText(&result.Cost{N: 7, Difference: -5e6}, column); cost != "−5"+nbsp+"Mbit/s" || ratio != "" {
-		t.Errorf("a cost without a ratio is %q %q", cost, ratio)
-	}
-	if cost, _, _ := costText(&result.Cost{}, column); cost != "—" {
-		t.Errorf("a cost without pairs is %q", cost)
-	}
-}
-
-// A trace's hops are counts: nobody reads of 2.00 hops. A median between two
-// whole counts keeps its half.
-func TestWholeCountsAreWrittenWhole(t *testing.T) {
-	plain := quantity.Scale{Factor: 1}
-	if d := columnDecimals([]float64{1, 2}, []float64{0, 1}, plain); d != 0 {
-		t.Errorf("whole counts get %d decimals", d)
-	}
-	if d := columnDecimals([]float64{1, 2.5}, []float64{0, 1}, plain); d == 0 {
-		t.Error("2.5 hops get no decimal")
-	}
-}
-
 // A drawing shows what a hop is, not how its processor time is measured.
 func TestParametersOfADrawing(t *testing.T) {
 	got := parameters(map[string]string{"rate": "1Gbit", "account_cpu": "true", "delay": "2us"})
-	if want := []pair{{"delay", "2" + nbsp + "µs"}, {"rate", "1" + nbsp + "Gbit/s"}}; !slices.Equal(got, want) {
+	if want := []pair{{"delay", "2" + words.NBSP + "µs"}, {"rate", "1" + words.NBSP + "Gbit/s"}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

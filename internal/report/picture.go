@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // pictureStyle colours a picture that stands alone. It brings its own ground,
@@ -37,14 +38,14 @@ func Picture(w io.Writer, r *result.Result) error {
 		s.text(l.indent, 72, "start", "axis", fit(m.Headline, l.width-2*l.indent))
 		return flush(w, string(s.end())+"\n", "picture")
 	}
-	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+nbsp+"% interval · "+quantity.Count(r.Experiment.Blocks, "block")+" · "+m.trialCount())
+	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+words.NBSP+"% interval · "+quantity.Count(r.Experiment.Blocks, "block")+" · "+m.trialCount())
 	m.drawCosts(s, rows, l)
 	note := ""
 	if strings.Contains(s.b.String(), `class="band"`) {
 		note = "Shaded: too small to matter."
 	}
 	if x, ok := m.scaled(); ok {
-		note += fmt.Sprintf(" A model at 1:%s; lab figures are relative.", scaleName(x))
+		note += fmt.Sprintf(" A model at 1:%s; lab figures are relative.", words.Scale(x))
 	}
 	s.text(l.indent, height-18, "start", "axis", note)
 	return flush(w, string(s.end())+"\n", "picture")

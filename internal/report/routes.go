@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // route is a path drawn hop by hop.
@@ -97,7 +98,7 @@ func readable(s string) string {
 	case "kbit", "Mbit", "Gbit", "bit":
 		unit += "/s"
 	}
-	return s[:i] + nbsp + strings.TrimSpace(unit)
+	return s[:i] + words.NBSP + strings.TrimSpace(unit)
 }
 
 // proof is the fingerprint of the first trial of a path that counts, or of
@@ -155,7 +156,7 @@ func track(f *measurement.Fingerprint) string {
 		parts = append(parts, fmt.Sprintf("MSS %d B", f.MSS))
 	}
 	if f.Switched {
-		parts = append(parts, "switched in place, "+inBestUnit(float64(f.Settle), measurement.SecondsUnit)+" to settle")
+		parts = append(parts, "switched in place, "+words.Value(float64(f.Settle), measurement.SecondsUnit)+" to settle")
 	}
 	if why := line(f.Why); !f.Matches && why != "" {
 		parts = append(parts, "not the planned path: "+why)

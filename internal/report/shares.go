@@ -3,11 +3,11 @@ package report
 import (
 	"fmt"
 	"html/template"
-	"maps"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // shareRow is how the time of a test on a path divides among its limits.
@@ -24,41 +24,13 @@ type sharePart struct {
 	Fraction float64
 }
 
-// causes are the limits in the order that reports show them, from the source
-// along the path to the destination, with the words for people. Their position
-// is the colour of the style sheet; the last is grey.
-var causes = []struct {
-	cause result.Cause
-	name  string
-}{
-	{result.CauseSenderApplication, "sender's application"},
-	{result.CauseSendBuffer, "send buffer"},
-	{result.CauseReceiveWindow, "receive window"},
-	{result.CauseCongestionWindowLoss, "congestion window (loss)"},
-	{result.CauseCongestionWindowDelay, "congestion window (delay)"},
-	{result.CausePacing, "pacing"},
-	{result.CauseSourceCPU, "source's CPU"},
-	{result.CauseDestinationCPU, "destination's CPU"},
-	{result.CauseSourceCap, "source's egress cap"},
-	{result.CauseDestinationCap, "destination's cap"},
-	{result.CauseUnknown, "unknown"},
-}
-
-// shares arranges the attribution for figures and text. A cause that this
-// package does not know keeps its own name, and comes last.
+// shares arranges the attribution for figures and text.
 func (m *model) shares() []shareRow {
 	var out []shareRow
 	for _, a := range m.r.Attributions {
-		row := shareRow{Path: m.pathLabel(a.Path), Test: m.testLabel(a.Test), Sentence: sentence(a.Sentence)}
-		known := map[result.Cause]bool{}
-		for i, c := range causes {
-			known[c.cause] = true
-			row.add(sharePart{c.name, i, a.Shares[c.cause]})
-		}
-		for _, c := range slices.Sorted(maps.Keys(a.Shares)) {
-			if !known[c] {
-				row.add(sharePart{line(string(c)), len(causes) - 1, a.Shares[c]})
-			}
+		row := shareRow{Path: m.pathLabel(a.Path), Test: m.testLabel(a.Test), Sentence: sentence(words.Attribution(a, m.specOf(a.Test).Direction))}
+		for _, c := range words.Causes(a.Shares) {
+			row.Parts = append(row.Parts, sharePart{line(words.Cause(c)), shareColour(c), min(a.Shares[c], 1)})
 		}
 		if row.Sentence != "" || len(row.Parts) > 0 {
 			out = append(out, row)
@@ -67,12 +39,23 @@ func (m *model) shares() []shareRow {
 	return out
 }
 
-// add appends a part that is a share: above zero and at most the whole.
-func (row *shareRow) add(p sharePart) {
-	if p.Fraction > 0 {
-		p.Fraction = min(p.Fraction, 1)
-		row.Parts = append(row.Parts, p)
+// shareColour is the colour of a cause in the style sheet; the last is grey.
+func shareColour(c result.Cause) int {
+	all := result.Causes()
+	if i := slices.Index(all, c); i >= 0 {
+		return i
 	}
+	return len(all) - 1
+}
+
+// specOf is how a test was done.
+func (m *model) specOf(name string) (s measurement.Spec) {
+	for _, t := range m.Tests {
+		if t.Name == name {
+			s = t.Spec
+		}
+	}
+	return s
 }
 
 // shareBar is a row with its picture.
@@ -104,15 +87,15 @@ func (row shareRow) bar(id string) shareBar {
 	b := shareBar{shareRow: row}
 	description, x := "", 0.0
 	for _, p := range row.Parts {
-		description += p.Name + " " + trimmedPercent(p.Fraction) + ". "
+		description += p.Name + " " + words.Share(p.Fraction) + ". "
 	}
 	s := newSVG(id, width, height, "What limits "+row.Test+" on "+row.Path, description)
 	for _, p := range row.Parts {
 		w := min(p.Fraction*width, width-x)
-		s.rect(x, 0, w, height, fmt.Sprintf("share%d", p.Colour), p.Name+" "+trimmedPercent(p.Fraction))
+		s.rect(x, 0, w, height, fmt.Sprintf("share%d", p.Colour), p.Name+" "+words.Share(p.Fraction))
 		x += w
 		if p.Fraction >= 0.005 { // the rest is in the picture's description
-			b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, with(quantity.Number(p.Fraction*100, 0), "%")})
+			b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, words.Share(p.Fraction)})
 		}
 	}
 	b.SVG = s.end()

@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // SummaryOptions say how a Summary looks.
@@ -56,7 +57,8 @@ func NewSummary(w io.Writer, title string, o SummaryOptions) *Summary {
 
 func (s *Summary) print(format string, args ...any) {
 	if s.err == nil {
-		_, s.err = fmt.Fprintf(s.w, format, args...)
+		// Text that is pasted into a ticket has plain spaces.
+		_, s.err = io.WriteString(s.w, strings.ReplaceAll(fmt.Sprintf(format, args...), words.NBSP, " "))
 	}
 }
 
@@ -64,7 +66,7 @@ func (s *Summary) print(format string, args ...any) {
 func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 	text, below := "does not count", []string(nil)
 	if t.Gate.Passed {
-		text, below = trialText(test.Spec, t), trialLines(test.Spec, t, s.o)
+		text, below = words.Trial(test.Spec, t), trialLines(test.Spec, t, s.o)
 		if e := shortEffective(t.Effective); !s.o.Verbose && e != "" && e != s.effective {
 			s.effective = e
 			below = append(below, e)
@@ -125,7 +127,7 @@ func (s *Summary) note(text string) {
 // figures, and returns the first error of the writer.
 func (s *Summary) End(r *result.Result) error {
 	s.ratings(r)
-	for _, n := range r.Notes {
+	for _, n := range words.NamesIn(r).Notes(r.Notes) {
 		s.notes = append(s.notes, line(n))
 	}
 	if len(s.notes) > 0 {
@@ -171,7 +173,7 @@ func (s *Summary) ratings(r *result.Result) {
 	q := r.RFC6349[0]
 	if q.IdealSource == result.IdealGiven {
 		s.notes = append(s.notes, fmt.Sprintf("The ideal transfer of RFC 6349 is %s, the given rate less the headers of Ethernet, IP and TCP.",
-			formatRate(q.Ideal)))
+			words.Rate(q.Ideal)))
 		return
 	}
 	s.notes = append(s.notes, "The ideal transfer of RFC 6349 is taken from the largest goodput of each direction here; --rate gives the bottleneck's own.")
@@ -188,7 +190,7 @@ func optionalPercent(v *float64, decimals int) string {
 	if v == nil {
 		return "—"
 	}
-	return quantity.Number(*v*100, decimals) + " %"
+	return words.Unit(quantity.Number(*v*100, decimals), "%")
 }
 
 func titleOf(tests []result.TestInfo, name string) string {
@@ -199,18 +201,15 @@ func titleOf(tests []result.TestInfo, name string) string {
 	return line(tests[i].Title)
 }
 
-// between separates the fields of a line; lines break there.
-const between = "   "
-
 // wrapFields breaks a text between its fields, or in them where one alone is
 // too wide.
 func wrapFields(text string, width int) []string {
 	var lines []string
 	current := ""
-	for _, field := range strings.Split(text, between) {
+	for _, field := range strings.Split(text, words.Gap) {
 		switch {
-		case current != "" && columns(current)+len(between)+columns(field) <= width:
-			current += between + field
+		case current != "" && columns(current)+len(words.Gap)+columns(field) <= width:
+			current += words.Gap + field
 			continue
 		case current != "":
 			lines = append(lines, current)
@@ -230,12 +229,12 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o SummaryOptions) []
 	for _, h := range t.Hops {
 		where := "*"
 		if h.Address != "" {
-			where = fmt.Sprintf("%s  %s", h.Address, formatTime(h.RTT))
+			where = fmt.Sprintf("%s  %s", h.Address, words.Time(h.RTT))
 		}
 		out = append(out, fmt.Sprintf("%2d  %s", h.TTL, where))
 	}
 	for _, step := range t.LossSearch {
-		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", formatRate(step.OfferedBitsPerSecond), formatRate(step.ReceivedBitsPerSecond), formatFraction(step.Loss)))
+		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", words.Rate(step.OfferedBitsPerSecond), words.Rate(step.ReceivedBitsPerSecond), words.Value(step.Loss, measurement.Fraction)))
 	}
 	if t.Throughput != nil && o.BinsOf > 0 {
 		out = append(out, intervals(*t.Throughput, o.BinsOf)...)
@@ -245,7 +244,7 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o SummaryOptions) []
 	}
 	for _, m := range measurement.MetricsOf(spec.Kind) {
 		if v, ok := t.Metrics[m.Name]; ok {
-			out = append(out, m.Label+": "+quantity.Format(v, m.Unit))
+			out = append(out, m.Label+": "+words.Value(v, m.Unit))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Effective)) {
@@ -262,7 +261,7 @@ func shortEffective(effective map[string]string) string {
 			parts = append(parts, strings.ReplaceAll(name, "_", " ")+": "+v)
 		}
 	}
-	return strings.Join(parts, between)
+	return strings.Join(parts, words.Gap)
 }
 
 // intervals joins the receiver's bins into intervals of about so many seconds,
@@ -280,7 +279,7 @@ func intervals(b measurement.Bins, of measurement.Seconds) []string {
 			sum += v
 		}
 		from, to := float64(b.Width)*float64(i), float64(b.Width)*float64(i+n)
-		out = append(out, fmt.Sprintf("%6.2f–%.2f s   %s", from, to, formatRate(sum*8/(to-from))))
+		out = append(out, fmt.Sprintf("%6.2f–%.2f s   %s", from, to, words.Rate(sum*8/(to-from))))
 	}
 	return out
 }

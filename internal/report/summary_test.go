@@ -15,7 +15,7 @@ import (
 func summaryFixture() *result.Result {
 	number := func(v float64) *float64 { return &v }
 	r := &result.Result{
-		Notes: []string{"The path is filled by 4 flows: 16 bring +0.4 %."},
+		Notes: []result.Note{result.TextNote("The path is filled by 4 flows: 16 bring +0.4 %.")},
 		RFC6349: []result.RFC6349{
 			{Test: "flows-1", Goodput: 4.1e9, Ideal: 9.36e9, IdealSource: result.IdealMeasured, TransferTimeRatio: number(2.283), TCPEfficiency: number(0.99987), BufferDelay: number(0.8)},
 			{Test: "flows-4-receive", Goodput: 9.2e9, Ideal: 9.2e9, IdealSource: result.IdealMeasured},

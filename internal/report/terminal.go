@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // ANSI styles (ECMA-48 SGR), kept to the eight basic colours so that they
@@ -158,20 +159,8 @@ func (t *terminal) shares(m *model) {
 	}
 	t.heading("What limits each path")
 	for _, s := range m.Shares {
-		t.paragraph("- ", "", s.Path+", "+s.Test+": "+s.text())
+		t.paragraph("- ", "", s.Path+", "+s.Test+": "+s.Sentence)
 	}
-}
-
-// text is the sentence, or the shares where there is none.
-func (s shareRow) text() string {
-	if s.Sentence != "" {
-		return s.Sentence
-	}
-	var parts []string
-	for _, p := range s.Parts {
-		parts = append(parts, p.Name+" "+trimmedPercent(p.Fraction))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // tableLine is a line of the table: a label and one text per column.
@@ -309,7 +298,7 @@ func rowLines(m *model, r row) []tableLine {
 	if r.Baseline {
 		label += " (baseline)"
 	}
-	lines := []tableLine{{label: label, style: styleBold, cells: cellsOf(r, func(c cell) string { return with(c.Value, c.Unit) })}}
+	lines := []tableLine{{label: label, style: styleBold, cells: cellsOf(r, func(c cell) string { return words.Unit(c.Value, c.Unit) })}}
 	add := func(label, style string, f func(cell) string) {
 		cells := cellsOf(r, f)
 		if strings.Join(cells, "") != "" {
@@ -321,15 +310,15 @@ func rowLines(m *model, r row) []tableLine {
 	add("cost", styleBold, func(c cell) string { return c.Cost })
 	add("95 % interval", "", func(c cell) string { return c.CostInterval })
 	before := len(lines)
-	add("verdict", "", func(c cell) string { first, _, _ := strings.Cut(c.Verdict, ", "); return first })
+	add("verdict", "", func(c cell) string { return c.Verdict })
 	if len(lines) > before {
 		for _, c := range r.Cells {
 			lines[before].styles = append(lines[before].styles, verdictStyleOf(c))
 		}
 	}
-	add("", styleYellow, func(c cell) string { _, rest, _ := strings.Cut(c.Verdict, ", "); return rest })
+	add("", styleYellow, func(c cell) string { return c.Needed })
 	if s, ok := m.scaled(); ok {
-		add("× "+scaleName(s), "", func(c cell) string { return c.Scaled })
+		add("× "+words.Scale(s), "", func(c cell) string { return c.Scaled })
 	}
 	for i := range maxPublished(r) {
 		label := "published"
@@ -375,9 +364,9 @@ func (t *terminal) published(m *model) {
 	if len(m.Published) == 0 {
 		return
 	}
-	title := "Published beside measured"
+	title := words.PublishedTitle
 	if s, ok := m.scaled(); ok {
-		title += " × " + scaleName(s)
+		title += " × " + words.Scale(s)
 	}
 	t.heading(title)
 	t.publishedGrid(m.Published)
@@ -388,7 +377,7 @@ func (t *terminal) published(m *model) {
 
 // publishedGrid writes comparisons, each with its reason and note on a line of
 // their own below its row: a terminal has no room for these columns.
-func (t *terminal) publishedGrid(all []comparison) {
+func (t *terminal) publishedGrid(all []figureRow) {
 	columns := publishedColumns("measured")
 	shown := len(columns) - 2
 	rows, below := [][]string{columns[:shown]}, []string{""}

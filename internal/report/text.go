@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // clean makes a text from outside harmless to print: invalid UTF-8, control
@@ -39,7 +41,7 @@ var unitBreak = regexp.MustCompile(`([0-9]) (%|[GMTk]?bit/s|[GMk]?B|[mµnp]?s|[k
 
 // sentence is a text as one line in which no number parts from its unit.
 func sentence(s string) string {
-	return unitBreak.ReplaceAllString(line(s), "$1"+nbsp+"$2$3")
+	return unitBreak.ReplaceAllString(line(s), "$1"+words.NBSP+"$2$3")
 }
 
 // upperFirst starts a sentence with a capital.

@@ -2,22 +2,23 @@ package result
 
 import (
 	"time"
-
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // ComparisonFormat is the version of what `hopbench compare --json` prints.
-const ComparisonFormat = "hopbench.comparison/1"
+const ComparisonFormat = "hopbench.comparison/2"
 
-// Comparison holds runs against published figures and against each other.
+// Comparison compares runs with published figures and with each other.
 type Comparison struct {
 	Format string        `json:"format"`
 	Runs   []ComparedRun `json:"runs"`
-	// Changes are each later run against the first.
-	Changes []Change `json:"changes,omitempty"`
+	// Paths and Tests are those of the first run, with their titles.
+	Paths []Title `json:"paths"`
+	Tests []Title `json:"tests"`
+	// Changes compare each later run with the first.
+	Changes []Effect `json:"changes,omitempty"`
 	// Notes are what a reader of the whole must know: different testbeds,
 	// versions, scales, tests.
-	Notes []string `json:"notes,omitempty"`
+	Notes []Note `json:"notes,omitempty"`
 }
 
 // ComparedRun is a run of a Comparison.
@@ -34,8 +35,32 @@ type ComparedRun struct {
 	Environment map[string]string `json:"environment"`
 	Trials      int               `json:"trials"`
 	Excluded    int               `json:"excluded_trials"`
-	// Held are the published figures beside what this run measured.
-	Held []Held `json:"published,omitempty"`
+	// Published compares published figures with what this run measured.
+	Published []PublishedComparison `json:"published,omitempty"`
+}
+
+// Title is what people call a path or a test.
+type Title struct {
+	Name  string `json:"name"`
+	Title string `json:"title,omitempty"`
+}
+
+// PathTitles are those of a run's paths.
+func PathTitles(paths []PathInfo) []Title {
+	out := make([]Title, len(paths))
+	for i, p := range paths {
+		out[i] = Title{p.Name, p.Title}
+	}
+	return out
+}
+
+// TestTitles are those of a run's tests.
+func TestTitles(tests []TestInfo) []Title {
+	out := make([]Title, len(tests))
+	for i, t := range tests {
+		out[i] = Title{t.Name, t.Title}
+	}
+	return out
 }
 
 // Basis is what of a published figure is compared.
@@ -61,8 +86,18 @@ const (
 	NotMeasured Judgement = "not-measured" // no trial of it counts
 )
 
-// Held is a published figure held against a run.
-type Held struct {
+// Missing is why a published figure was not measured.
+type Missing string
+
+// The reasons.
+const (
+	MissingTrial       Missing = "no-trial"     // none was done of it
+	MissingAllExcluded Missing = "all-excluded" // gates excluded every trial
+	MissingMetric      Missing = "no-metric"    // no trial that counts brought the metric back
+)
+
+// PublishedComparison is a published figure and what a run measured of it.
+type PublishedComparison struct {
 	Figure
 	// N is how many trials count, Measured their median times Factor, which is
 	// the experiment's scale for what scales with rate, and 1 otherwise. Low
@@ -91,62 +126,8 @@ type Held struct {
 	// what was measured; absent where there is no interval.
 	InInterval *bool     `json:"in_interval,omitempty"`
 	Judgement  Judgement `json:"judgement"`
-	// Reason is what the judgement rests on, without naming the figure; why
-	// there is none, where there is none.
-	Reason   string `json:"reason"`
-	Sentence string `json:"sentence"`
-}
-
-// Change is a metric of a test on a path in one run against another run of the
-// same experiment.
-type Change struct {
-	Run       string `json:"run"` // labels
-	Reference string `json:"reference"`
-	Path      string `json:"path"`
-	Test      string `json:"test"`
-	Metric    string `json:"metric"`
-	// N and ReferenceN are the trials of each that count.
-	N               int     `json:"n"`
-	ReferenceN      int     `json:"reference_n"`
-	Median          float64 `json:"median"`
-	ReferenceMedian float64 `json:"reference_median"`
-	// Ratio is run/reference, from the shift between the two samples of
-	// logarithms (Hodges–Lehmann), with its 95 % interval; 0 when not all
-	// values are positive.
-	Ratio    float64  `json:"ratio"`
-	Low      *float64 `json:"low,omitempty"`
-	High     *float64 `json:"high,omitempty"`
-	Coverage float64  `json:"coverage,omitempty"`
-	// Difference is run − reference in the metric's unit, likewise.
-	Difference     float64  `json:"difference"`
-	DifferenceLow  *float64 `json:"difference_low,omitempty"`
-	DifferenceHigh *float64 `json:"difference_high,omitempty"`
-	// P is the exact two-sided rank-sum p, PHolm after Holm's correction.
-	P     *float64 `json:"p,omitempty"`
-	PHolm *float64 `json:"p_holm,omitempty"`
-	// Verdict on the run, the reference taken as the baseline.
-	Verdict        Verdict `json:"verdict"`
-	Bound          float64 `json:"bound,omitempty"`
-	SmallestEffect float64 `json:"smallest_effect,omitempty"`
-	// TrialsNeeded is about how many trials in each run would resolve it, 0 if
-	// resolved.
-	TrialsNeeded int    `json:"trials_needed,omitempty"`
-	Primary      bool   `json:"primary,omitempty"`
-	Sentence     string `json:"sentence"`
-}
-
-// Worse says that the run is worse than the reference beyond chance, and by at
-// least the smallest effect that matters.
-func (c Change) Worse() bool {
-	if c.Verdict != Costs {
-		return false
-	}
-	metric, _ := measurement.MetricNamed(c.Metric)
-	switch {
-	case c.Ratio > 0 && metric.HigherIsBetter:
-		return c.Ratio <= 1-c.SmallestEffect
-	case c.Ratio > 0:
-		return c.Ratio >= 1+c.SmallestEffect
-	}
-	return true // no ratio: the difference alone was judged
+	// Missing is why there is no measurement, where there is none, and
+	// ExcludedTrials how many trials of it gates excluded then.
+	Missing        Missing `json:"missing,omitempty"`
+	ExcludedTrials int     `json:"excluded_trials,omitempty"`
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // IndexFormat is the version of index.json, which `hopbench run all` writes.
-const IndexFormat = "hopbench.index/1"
+const IndexFormat = "hopbench.index/2"
 
 // Index is several experiments that were run one after the other.
 type Index struct {
@@ -45,19 +45,16 @@ type IndexEntry struct {
 	Reason  string              `json:"reason,omitempty"`
 	Elapsed measurement.Seconds `json:"elapsed_seconds"`
 	// Trials is how many are stored, 0 where there is no report to show.
-	Trials   int            `json:"trials"`
-	Planned  int            `json:"planned_trials"`
-	Excluded int            `json:"excluded_trials"`
-	Scale    float64        `json:"scale,omitempty"`
-	Headline string         `json:"headline,omitempty"`
-	Verdicts []IndexVerdict `json:"verdicts,omitempty"` // of the primary costs
-	Held     []Held         `json:"published,omitempty"`
-}
-
-// IndexVerdict is one verdict of an experiment.
-type IndexVerdict struct {
-	Verdict  Verdict `json:"verdict"`
-	Sentence string  `json:"sentence"`
+	Trials   int     `json:"trials"`
+	Planned  int     `json:"planned_trials"`
+	Excluded int     `json:"excluded_trials"`
+	Scale    float64 `json:"scale,omitempty"`
+	// Paths and Tests are those of the run, with their titles; Costs are its
+	// primary ones, in the order of a report.
+	Paths     []Title               `json:"paths,omitempty"`
+	Tests     []Title               `json:"tests,omitempty"`
+	Costs     []Effect              `json:"costs,omitempty"`
+	Published []PublishedComparison `json:"published,omitempty"`
 }
 
 // Count is how many experiments came to a state.
@@ -73,9 +70,9 @@ func (x *Index) Count(state EntryState) int {
 
 // Judged counts the published figures that have a tolerance, and those of them
 // that the measurement is within.
-func (e IndexEntry) Judged() (within, judged int) {
-	for _, h := range e.Held {
-		switch h.Judgement {
+func Judged(all []PublishedComparison) (within, judged int) {
+	for _, p := range all {
+		switch p.Judgement {
 		case Within:
 			within++
 			judged++

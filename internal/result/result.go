@@ -1,14 +1,32 @@
 package result
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// Format is the version of result.json. docs/data-format.md documents
-// it; a reader may rely on every field of the same major number.
-const Format = "hopbench.result/1"
+// Format is the version of result.json; a reader may rely on every field of the
+// same major number.
+const Format = "hopbench.result/2"
+
+// formatOne is the version before, which carried sentences.
+const formatOne = "hopbench.result/1"
+
+// Decode reads a result.json. old says that it is of format 1: what is worked out
+// of its trials has to be worked out again.
+func Decode(text []byte) (r *Result, old bool, err error) {
+	r = new(Result)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, false, fmt.Errorf("it is no result.json: %w", err)
+	}
+	if r.Format != Format && r.Format != formatOne {
+		return nil, false, fmt.Errorf("it is of format %q, not %s", r.Format, Format)
+	}
+	return r, r.Format == formatOne, nil
+}
 
 // Result is one run as result.json and --json carry it.
 type Result struct {
@@ -33,17 +51,16 @@ type Result struct {
 	Tests    []TestInfo          `json:"tests"`
 	Trials   []measurement.Trial `json:"trials"`
 	Cells    []Cell              `json:"cells"`
-	Costs    []Cost              `json:"costs"`
+	Costs    []Effect            `json:"costs"`
 	// Attributions divide the time of throughput tests among what limits them.
 	Attributions []Attribution `json:"attributions"`
 	// RFC6349 rates the TCP tests of `hopbench test` by the metrics of RFC 6349.
 	RFC6349 []RFC6349 `json:"rfc6349,omitempty"`
-	// Held are the published figures of the experiment beside what this run
-	// measured, in their order.
-	Held []Held `json:"published,omitempty"`
-	// Notes are sentences for the whole run: drift, excluded trials, what the
-	// published study left open.
-	Notes []string `json:"notes,omitempty"`
+	// Published compares the published figures of the experiment with what this
+	// run measured, in their order.
+	Published []PublishedComparison `json:"published,omitempty"`
+	// Notes are for the whole run: drift, excluded trials, sessions that differ.
+	Notes []Note `json:"notes,omitempty"`
 }
 
 // Session is a further part of a run that was stopped and resumed.
@@ -146,62 +163,16 @@ type Cell struct {
 	Outliers []string `json:"outliers,omitempty"`
 }
 
-// Verdict on a cost.
+// Verdict on an effect.
 type Verdict string
 
 // The verdicts.
 const (
-	Costs       Verdict = "costs"        // worse than the baseline, beyond chance
-	Gains       Verdict = "gains"        // better than the baseline, beyond chance
+	Costs       Verdict = "costs"        // worse than the reference, beyond chance
+	Gains       Verdict = "gains"        // better than the reference, beyond chance
 	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
-	NotResolved Verdict = "not-resolved" // needs more blocks
+	NotResolved Verdict = "not-resolved" // needs more repetitions
 )
-
-// Cost is a path's difference from the baseline on one metric of one test.
-type Cost struct {
-	Path     string `json:"path"`
-	Baseline string `json:"baseline"`
-	Test     string `json:"test"`
-	Metric   string `json:"metric"`
-	N        int    `json:"n"` // pairs of trials, one per block
-	// Ratio is path/baseline (Hodges–Lehmann estimate of the log-ratio), Low
-	// and High its 95 % interval. Ratio is 0 when there is none: no pair, or
-	// values that are not all positive.
-	Ratio float64  `json:"ratio"`
-	Low   *float64 `json:"low,omitempty"`
-	High  *float64 `json:"high,omitempty"`
-	// Coverage is what the intervals attain, at least 0.95: the signed-rank
-	// distribution comes in steps.
-	Coverage float64 `json:"coverage,omitempty"`
-	// Difference is path − baseline in the metric's unit with its interval,
-	// from the paired differences.
-	Difference     float64  `json:"difference"`
-	DifferenceLow  *float64 `json:"difference_low,omitempty"`
-	DifferenceHigh *float64 `json:"difference_high,omitempty"`
-	// P is the exact Wilcoxon signed-rank p, PHolm after Holm's correction:
-	// over the primary costs of the report for a primary one, over all costs
-	// for the others.
-	P       *float64 `json:"p,omitempty"`
-	PHolm   *float64 `json:"p_holm,omitempty"`
-	Verdict Verdict  `json:"verdict"`
-	// Bound is the size of cost that no-cost excludes, as a fraction.
-	Bound float64 `json:"bound,omitempty"`
-	// SmallestEffect is the smallest effect that matters, as a fraction of the
-	// baseline: what the verdict was tested against, 0 when not recorded.
-	SmallestEffect float64 `json:"smallest_effect,omitempty"`
-	// BlocksNeeded is about how many blocks would resolve it, 0 if resolved.
-	BlocksNeeded int    `json:"blocks_needed,omitempty"`
-	Drift        *Drift `json:"drift,omitempty"`
-	Primary      bool   `json:"primary,omitempty"`
-	Sentence     string `json:"sentence"`
-}
-
-// Drift is Spearman's rank correlation of the within-block ratio with the
-// block's index.
-type Drift struct {
-	Rho float64 `json:"rho"`
-	P   float64 `json:"p"`
-}
 
 // Cause is what a sender's time was spent waiting for.
 type Cause string
@@ -221,6 +192,12 @@ const (
 	CauseUnknown               Cause = "unknown" // cannot be told from what was seen
 )
 
+// Causes lists the causes from the source along the path to the destination.
+func Causes() []Cause {
+	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay, CausePacing,
+		CauseSourceCPU, CauseDestinationCPU, CauseSourceCap, CauseDestinationCap, CauseUnknown}
+}
+
 // Attribution divides the measured time of one throughput test on one path
 // among what held the senders back, over all trials that count.
 type Attribution struct {
@@ -228,8 +205,17 @@ type Attribution struct {
 	Test string `json:"test"`
 	N    int    `json:"n"` // trials
 	// Shares add to 1; a cause without a share is absent.
-	Shares   map[Cause]float64 `json:"shares"`
-	Sentence string            `json:"sentence"`
+	Shares map[Cause]float64 `json:"shares"`
+	// The medians over flows of what was in flight, of the smoothed round-trip
+	// time and of the smallest; 0 where the kernel did not tell.
+	InFlightBytes float64             `json:"in_flight_bytes,omitempty"`
+	RTT           measurement.Seconds `json:"rtt_seconds,omitempty"`
+	MinRTT        measurement.Seconds `json:"min_rtt_seconds,omitempty"`
+	// Queued says that most of that round-trip time is waiting in a queue.
+	Queued bool `json:"queued,omitempty"`
+	// The metered rates on the wire of what the endpoints send, 0 for none.
+	SourceEgressBitsPerSecond      float64 `json:"source_egress_bits_per_second,omitempty"`
+	DestinationEgressBitsPerSecond float64 `json:"destination_egress_bits_per_second,omitempty"`
 }
 
 // IdealSource says where the ideal of an RFC6349 comes from.

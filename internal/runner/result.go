@@ -49,17 +49,17 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 		Paths:       e.PathInfos(),
 		Tests:       e.Scaled().TestInfos(),
 		Trials:      trials,
-		Notes:       append(analysis.SessionDifferences(head.Environment, head.Resumed...), head.Notes...),
+		Notes:       analysis.SessionDifferences(head.Environment, head.Resumed...),
+	}
+	for _, text := range head.Notes {
+		r.Notes = append(r.Notes, result.TextNote(text))
 	}
 	for _, t := range trials {
 		if end := t.Start.Add(t.Elapsed.Duration()); end.After(r.Ended) {
 			r.Ended = end
 		}
 	}
-	a := analysis.Analyse(trials, r.Tests, r.Paths, analysisOptions(e))
-	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
-	r.Notes = append(r.Notes, a.Notes...)
-	r.Held = analysis.HoldPublished(r, r.Experiment.Published)
+	analysis.Fill(r, analysisOptions(e))
 	return r, nil
 }
 

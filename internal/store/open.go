@@ -16,9 +16,10 @@ import (
 
 // Store is an open run.
 type Store struct {
-	db   *sql.DB
-	lock io.Closer // nil when opened for reading
-	dir  string
+	db      *sql.DB
+	lock    io.Closer // nil when opened for reading
+	dir     string
+	version int // of its tables
 	// copied is a folder of our own with what could not be read in dir, empty
 	// usually.
 	copied string
@@ -58,8 +59,9 @@ func (s *Store) begin(head Head) error {
 	if err := s.logAhead(); err != nil {
 		return err
 	}
+	s.version = version
 	return s.inTransaction(func(tx *sql.Tx) error {
-		if err := migrate(tx); err != nil {
+		if err := create(tx); err != nil {
 			return err
 		}
 		return setHead(tx, head)
@@ -78,11 +80,12 @@ func Resume(dir string) (*Store, error) {
 	if err := s.check(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	if s.Old() {
+		return nil, errors.Join(fmt.Errorf("%s was begun by an older hopbench (store version %d, this one writes %d), and one run does not mix trials of both; go on with the hopbench that began it, or start a new run. Its report can still be made",
+			dir, s.version, version), s.Close())
+	}
 	if err := s.logAhead(); err != nil {
 		return nil, errors.Join(fmt.Errorf("write to %s: %w; is the disk full or the folder read-only?", dir, err), s.Close())
-	}
-	if err := s.inTransaction(migrate); err != nil {
-		return nil, errors.Join(fmt.Errorf("bring %s to version %d: %w", dir, version, err), s.Close())
 	}
 	return s, nil
 }
@@ -112,6 +115,9 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
+// Old says that the run was written by an older hopbench: it can only be read.
+func (s *Store) Old() bool { return s.version < version }
+
 func exists(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -140,7 +146,7 @@ func open(dir string, write bool) (*Store, error) {
 // connect prepares to use the file in dir. It is opened at the first use.
 func (s *Store) connect(dir string) error {
 	// FULL, because a trial costs a second to measure and a sync a millisecond.
-	pragmas := []string{"busy_timeout(5000)", "foreign_keys(1)", "synchronous(FULL)"}
+	pragmas := []string{"busy_timeout(5000)", "synchronous(FULL)"}
 	if s.lock == nil {
 		pragmas = []string{"busy_timeout(5000)", "query_only(1)"}
 	}
@@ -165,11 +171,11 @@ func (s *Store) logAhead() error {
 // in it. It changes nothing: the file may be anybody's.
 func (s *Store) check() error {
 	file := filepath.Join(s.dir, FileName)
-	var have, tables, heads, trials int
+	var tables, heads, trials int
 	var ours bool
 	err := s.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'head'), 0) FROM sqlite_schema WHERE type = 'table'").
-		Scan(&have, &tables, &ours)
-	if err == nil && ours && have <= version {
+		Scan(&s.version, &tables, &ours)
+	if err == nil && ours && s.version > 0 && s.version <= version {
 		err = s.db.QueryRow("SELECT (SELECT count(*) FROM head), EXISTS (SELECT 1 FROM trial)").Scan(&heads, &trials)
 	}
 	switch {
@@ -177,8 +183,8 @@ func (s *Store) check() error {
 		return fmt.Errorf("open %s: %w", file, err)
 	case tables > 0 && !ours:
 		return fmt.Errorf("%s is a database, but not one of hopbench", file)
-	case have > version:
-		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, have, version)
+	case s.version > version:
+		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, s.version, version)
 	case heads == 0 && trials > 0:
 		return fmt.Errorf("%s has trials and no head, which hopbench never leaves: it was changed by something else", file)
 	case heads == 0:

@@ -59,14 +59,11 @@ type Head struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// version is that of the tables, kept as user_version; 0 is a file without any.
-// Readers take any version up to it: head.json and trial.json are in all of them.
+// version is that of the tables, the file's user_version. Version 1 had further
+// columns and a table of metrics that nothing read; it is still read.
 const version = 2
 
-// tables makes those of the newest version. Everything is in the json; the other
-// columns are what files are searched by.
-const tables = `
-	CREATE TABLE head (
+const schema = `CREATE TABLE head (
 		id   INTEGER PRIMARY KEY CHECK (id = 1),
 		json TEXT NOT NULL
 	) STRICT;
@@ -77,25 +74,13 @@ const tables = `
 		json        TEXT NOT NULL
 	) STRICT;`
 
-// fromFirst brings tables of version 1 to version 2: nothing read the rest.
-const fromFirst = `
-	DROP TABLE metric;
-	ALTER TABLE trial DROP COLUMN block;
-	ALTER TABLE trial DROP COLUMN path;
-	ALTER TABLE trial DROP COLUMN test;
-	ALTER TABLE trial DROP COLUMN passed;`
-
-// migrate brings the tables to the newest version.
-func migrate(tx *sql.Tx) error {
+// create makes the tables, unless they are there.
+func create(tx *sql.Tx) error {
 	var have int
 	if err := tx.QueryRow("PRAGMA user_version").Scan(&have); err != nil || have == version {
 		return err
 	}
-	step := tables
-	if have == 1 {
-		step = fromFirst
-	}
-	_, err := tx.Exec(step + fmt.Sprintf("PRAGMA user_version = %d", version))
+	_, err := tx.Exec(fmt.Sprintf("%s PRAGMA user_version = %d", schema, version))
 	return err
 }
 

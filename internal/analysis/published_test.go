@@ -7,10 +7,11 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
-// heldRun is a run at 1:10 of a direct path at 1.2 Gbit/s and a hop at 0.36.
-func heldRun(relative bool) *result.Result {
+// publishedRun is a run at 1:10 of a direct path at 1.2 Gbit/s and a hop at 0.36.
+func publishedRun(relative bool) *result.Result {
 	ping := result.TestInfo{Name: "ping", Spec: measurement.Spec{Kind: measurement.Ping}}
 	trace := result.TestInfo{Name: "trace", Spec: measurement.Spec{Kind: measurement.Trace}}
 	const low, hops, loss = "rtt_min_seconds", "hops_count", "loss_fraction"
@@ -34,7 +35,7 @@ func heldRun(relative bool) *result.Result {
 	return r
 }
 
-func TestHoldPublished(t *testing.T) {
+func TestComparePublished(t *testing.T) {
 	within := func(v float64) *float64 { return &v }
 	figures := []result.Figure{
 		{ID: "1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9, Tolerance: within(0.05)},
@@ -57,7 +58,7 @@ func TestHoldPublished(t *testing.T) {
 	for relative, wants := range map[bool][]want{
 		true: {
 			{result.BasisValue, result.Within, 0, "12.0 Gbit/s, published 12.0 Gbit/s"},
-			{result.BasisRatio, result.Within, 0.0112, "×0.30 the baseline's, published ×0.30"},
+			{result.BasisRatio, result.Within, 0.0112, "0.300× the baseline's, published 0.297×"},
 			{result.BasisRatio, result.Outside, -0.0757, "not within 5 %"},
 			{result.BasisValue, result.NotJudged, 0.084, "800 µs, published 738 µs"},
 			{result.BasisValue, result.Within, 0, "hops is 8, published 8"},
@@ -79,55 +80,55 @@ func TestHoldPublished(t *testing.T) {
 			{result.BasisValue, result.Outside, -0.5, ""},
 		},
 	} {
-		for i, h := range HoldPublished(heldRun(relative), figures) {
+		for i, h := range ComparePublished(publishedRun(relative), figures) {
 			w := wants[i]
 			off := nan
 			if h.Off != nil {
 				off = *h.Off
 			}
 			sameOff := math.IsNaN(off) && math.IsNaN(w.off) || math.Abs(off-w.off) < 0.01
-			if h.Basis != w.basis || h.Judgement != w.judgement || !sameOff || !strings.Contains(h.Sentence, w.says) {
-				t.Errorf("relative %v, figure %s: %s, %s, off %v: %s\nwant %+v", relative, h.ID, h.Basis, h.Judgement, off, h.Sentence, w)
+			if h.Basis != w.basis || h.Judgement != w.judgement || !sameOff || !strings.Contains(plain(words.Names{}.Published(h)), w.says) {
+				t.Errorf("relative %v, figure %s: %s, %s, off %v: %s\nwant %+v", relative, h.ID, h.Basis, h.Judgement, off, words.Names{}.Published(h), w)
 			}
 		}
 	}
-	held := HoldPublished(heldRun(true), figures)
+	figured := ComparePublished(publishedRun(true), figures)
 	for i, why := range []string{"−0.050 % off", "0.300× the baseline [", "3.75× the baseline, published 4.06×", "no tolerance is stated", "0.0 % off",
 		"no trial of it that counts brought this metric back", "as published", "no trial of it was done", "50.0 % off"} {
-		if !strings.Contains(held[i].Reason, why) {
-			t.Errorf("figure %s: because %q, want %q", held[i].ID, held[i].Reason, why)
+		if !strings.Contains(plain(words.JudgementReason(figured[i])), why) {
+			t.Errorf("figure %s: because %q, want %q", figured[i].ID, words.JudgementReason(figured[i]), why)
 		}
 	}
-	if h := held[1]; h.InInterval == nil || h.RatioLow == nil || h.Factor != 10 || h.N != 8 || math.Abs(h.Measured-3.6e9) > 0.05e9 {
+	if h := figured[1]; h.InInterval == nil || h.RatioLow == nil || h.Factor != 10 || h.N != 8 || math.Abs(h.Measured-3.6e9) > 0.05e9 {
 		t.Errorf("of a rate on a relative testbed: %+v", h)
 	}
-	if h := held[2]; h.RatioLow != nil || h.InInterval != nil {
+	if h := figured[2]; h.RatioLow != nil || h.InInterval != nil {
 		t.Errorf("a metric that no cost is worked out for has an interval: %+v", h)
 	}
 	// The baseline's value is found among the experiment's own figures when only
 	// some are chosen.
-	r := heldRun(true)
+	r := publishedRun(true)
 	r.Experiment.Published = figures
-	if h := HoldPublished(r, figures[1:2])[0]; h.Basis != result.BasisRatio {
+	if h := ComparePublished(r, figures[1:2])[0]; h.Basis != result.BasisRatio {
 		t.Errorf("alone: %+v", h)
 	}
-	if h := HoldPublished(heldRun(true), figures[1:2])[0]; h.Basis != result.BasisValue {
+	if h := ComparePublished(publishedRun(true), figures[1:2])[0]; h.Basis != result.BasisValue {
 		t.Errorf("without the baseline's: %+v", h)
 	}
 }
 
 // What comes from a file may be anything; nothing that is not finite comes out.
-func TestHoldPublishedStaysFinite(t *testing.T) {
+func TestComparePublishedStaysFinite(t *testing.T) {
 	for _, v := range []float64{0, -1, 1e308, -1e308, 5e-324, math.NaN(), math.Inf(1)} {
 		for _, w := range []float64{0, 1, 1e308, 5e-324, math.NaN()} {
-			r := heldRun(true)
+			r := publishedRun(true)
 			for i := range r.Cells {
 				r.Cells[i].Median, r.Cells[i].Low, r.Cells[i].High = v, &v, &v
 			}
 			for i := range r.Costs {
 				r.Costs[i].Ratio = v
 			}
-			for _, h := range HoldPublished(r, []result.Figure{
+			for _, h := range ComparePublished(r, []result.Figure{
 				{Path: "direct", Test: "flows-1", Metric: goodput, Value: w}, {Path: "hop", Test: "flows-1", Metric: goodput, Value: 2 * w, Tolerance: &w}}) {
 				for _, x := range []float64{h.Measured, h.Ratio, h.MeasuredRatio, h.PublishedRatio} {
 					if math.IsNaN(x) || math.IsInf(x, 0) {

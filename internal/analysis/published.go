@@ -1,48 +1,42 @@
 package analysis
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// HoldPublished holds published figures against a run's cells and costs, one
-// Held for each figure. On a testbed whose absolute figures are relative, what
-// depends on its machine is compared as the ratio of the path to the baseline,
-// wherever the study has a figure for the baseline, too; all else by value.
-func HoldPublished(r *result.Result, figures []result.Figure) []result.Held {
-	out := make([]result.Held, 0, len(figures))
+// ComparePublished compares published figures with a run's cells and costs, one
+// PublishedComparison for each figure. On a testbed whose absolute figures are
+// relative, what depends on its machine is compared as the ratio of the path to
+// the baseline, wherever the study has a figure for the baseline, too; all else
+// by value.
+func ComparePublished(r *result.Result, figures []result.Figure) []result.PublishedComparison {
+	out := make([]result.PublishedComparison, 0, len(figures))
 	for _, f := range figures {
-		h := holding{result: r, figures: figures, Held: result.Held{Figure: f, Basis: result.BasisValue, Factor: 1}}
-		metric, ok := measurement.MetricNamed(f.Metric)
-		if !ok {
-			metric = measurement.Metric{Name: f.Metric, Label: f.Metric, Unit: measurement.Count}
-		}
-		h.metric = metric
-		h.hold()
-		out = append(out, h.Held)
+		h := figureEstimate{result: r, figures: figures, metric: measurement.MetricOf(f.Metric),
+			PublishedComparison: result.PublishedComparison{Figure: f, Basis: result.BasisValue, Factor: 1}}
+		h.compare()
+		out = append(out, h.PublishedComparison)
 	}
 	return out
 }
 
-// holding is one published figure while it is worked out.
-type holding struct {
-	result.Held
+// figureEstimate is one published figure while it is worked out.
+type figureEstimate struct {
+	result.PublishedComparison
 	result  *result.Result
 	figures []result.Figure
 	metric  measurement.Metric
 }
 
-func (h *holding) hold() {
+func (h *figureEstimate) compare() {
 	h.measure()
 	if h.N == 0 {
 		h.Judgement = result.NotMeasured
-		h.Reason = h.whyNotMeasured()
-		h.Sentence = h.what() + " was not measured: " + h.Reason
+		h.Missing, h.ExcludedTrials = h.whyNotMeasured()
 		return
 	}
 	measured, published := h.Measured, h.Value
@@ -60,12 +54,10 @@ func (h *holding) hold() {
 		h.Off = &off
 	}
 	h.judge(measured, published)
-	h.Reason = h.reason()
-	h.Sentence = h.sentence()
 }
 
 // measure fills in the run's own value, at the scale of the published one.
-func (h *holding) measure() {
+func (h *figureEstimate) measure() {
 	cell := findCell(h.result, h.Path, h.Test, h.Metric)
 	if cell == nil || cell.N == 0 || !finite(cell.Median) {
 		return
@@ -85,7 +77,7 @@ func (h *holding) measure() {
 
 // takeRatio changes the basis to the ratio where that is what the testbed can
 // bear and both ratios are known.
-func (h *holding) takeRatio() bool {
+func (h *figureEstimate) takeRatio() bool {
 	baseline := baselineOf(h.result)
 	if !h.result.Testbed.Relative || !dependsOnMachine(h.metric) || baseline == "" || h.Path == baseline {
 		return false
@@ -109,7 +101,7 @@ func (h *holding) takeRatio() bool {
 
 // publishedBaseline is the published value of the same test and metric on the
 // baseline, the median where it was published more than once; 0 without any.
-func (h *holding) publishedBaseline(baseline string) float64 {
+func (h *figureEstimate) publishedBaseline(baseline string) float64 {
 	for _, list := range [][]result.Figure{h.figures, h.result.Experiment.Published} {
 		var values []float64
 		for _, f := range list {
@@ -136,7 +128,7 @@ func dependsOnMachine(m measurement.Metric) bool {
 	return true
 }
 
-func (h *holding) judge(measured, published float64) {
+func (h *figureEstimate) judge(measured, published float64) {
 	switch {
 	case h.Tolerance == nil:
 		h.Judgement = result.NotJudged
@@ -147,48 +139,9 @@ func (h *holding) judge(measured, published float64) {
 	}
 }
 
-// what names the figure.
-func (h *holding) what() string {
-	path, test := h.Path, h.Test
-	for _, p := range h.result.Paths {
-		if p.Name == path && p.Title != "" {
-			path = p.Title
-		}
-	}
-	for _, t := range h.result.Tests {
-		if t.Name == test && t.Title != "" {
-			test = t.Title
-		}
-	}
-	return fmt.Sprintf("%s, %s, %s: %s", h.ID, path, test, h.metric.Label)
-}
-
-// reason says what the judgement compares, and how far apart the two are.
-func (h *holding) reason() string {
-	var parts []string
-	if h.Basis == result.BasisRatio {
-		ratio := quantity.Ratio(h.MeasuredRatio) + "× the baseline"
-		if h.RatioLow != nil && h.RatioHigh != nil {
-			ratio += fmt.Sprintf(" [%s, %s]", quantity.Ratio(*h.RatioLow), quantity.Ratio(*h.RatioHigh))
-		}
-		parts = append(parts, ratio, "published "+quantity.Ratio(h.PublishedRatio)+"×")
-	}
-	switch {
-	case h.Off != nil:
-		parts = append(parts, formatEffect(*h.Off, nil, measurement.Fraction, true)+" off")
-	case h.Measured == h.Value:
-		parts = append(parts, "as published")
-	default:
-		parts = append(parts, "no share of what was published can be given")
-	}
-	if h.Tolerance == nil {
-		parts = append(parts, "no tolerance is stated")
-	}
-	return strings.Join(parts, ", ")
-}
-
-// whyNotMeasured says why no trial of the figure counts.
-func (h *holding) whyNotMeasured() string {
+// whyNotMeasured says why no trial of the figure counts, and how many gates
+// excluded.
+func (h *figureEstimate) whyNotMeasured() (result.Missing, int) {
 	done, passed := 0, 0
 	for i := range h.result.Trials {
 		if t := &h.result.Trials[i]; t.Path == h.Path && t.Test == h.Test {
@@ -200,28 +153,11 @@ func (h *holding) whyNotMeasured() string {
 	}
 	switch {
 	case done == 0:
-		return "no trial of it was done"
+		return result.MissingTrial, 0
 	case passed == 0:
-		return fmt.Sprintf("no trial of it counts: gates excluded all %d", done)
+		return result.MissingAllExcluded, done
 	}
-	return "no trial of it that counts brought this metric back"
-}
-
-func (h *holding) sentence() string {
-	text := fmt.Sprintf("%s is %s, published %s", h.what(), quantity.Format(h.Measured, h.metric.Unit), quantity.Format(h.Value, h.metric.Unit))
-	if h.Basis == result.BasisRatio {
-		text = fmt.Sprintf("%s is %s the baseline's, published %s", h.what(), formatRatio(h.MeasuredRatio), formatRatio(h.PublishedRatio))
-	}
-	if h.Off != nil {
-		text += fmt.Sprintf(": %s off", formatEffect(*h.Off, nil, measurement.Fraction, true))
-	}
-	switch h.Judgement {
-	case result.Within:
-		text += ", within " + formatPercent(*h.Tolerance)
-	case result.Outside:
-		text += ", not within " + formatPercent(*h.Tolerance)
-	}
-	return text
+	return result.MissingMetric, done - passed
 }
 
 // ratioable says that a ratio to v can be worked out.
