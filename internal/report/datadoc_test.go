@@ -54,7 +54,7 @@ func explains(section, name string) bool {
 // struct of the result and, in it, every field by its JSON name; and that it
 // names every metric and every column of trials.csv.
 func TestDataFormatIsDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/data-format.md")
+	b, err := os.ReadFile("../../../docs/data-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}

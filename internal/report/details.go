@@ -123,8 +123,8 @@ func (m *model) seen() []string {
 // counted are the trials of a test on a path that count.
 func (m *model) counted(p path, t test) []*measurement.Trial {
 	var out []*measurement.Trial
-	for i := range m.r.Trials {
-		if trial := &m.r.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
+	for i := range m.Run.Trials {
+		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
 			out = append(out, trial)
 		}
 	}
@@ -207,8 +207,8 @@ func (m *model) factTexts() []string {
 		var facts []*fact
 		byText := map[string]*fact{}
 		trials := 0
-		for i := range m.r.Trials {
-			trial := &m.r.Trials[i]
+		for i := range m.Run.Trials {
+			trial := &m.Run.Trials[i]
 			if trial.Test != t.Name {
 				continue
 			}

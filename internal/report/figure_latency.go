@@ -89,8 +89,8 @@ func (m *model) mergeLatency(t test, path int, idle bool) (merged, []error) {
 	counts := map[int64]int64{}
 	var errs []error
 	out := merged{path: path, idle: idle}
-	for i := range m.r.Trials {
-		trial := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		trial := &m.Run.Trials[i]
 		d := trial.Latency
 		if idle {
 			d = trial.IdleLatency

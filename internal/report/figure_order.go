@@ -43,8 +43,8 @@ func (m *model) orderFigures() []figure {
 func (m *model) lane(t test, p int) lane {
 	l := lane{path: p}
 	var good, all []float64
-	for i := range m.r.Trials {
-		trial := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		trial := &m.Run.Trials[i]
 		if trial.Test != t.Name || trial.Path != m.Paths[p].Name {
 			continue
 		}

@@ -55,8 +55,8 @@ func (m *model) pairFigures() []figure {
 // one, of those that count if any does; nil when none has several pairs.
 func (m *model) typicalOfPairs(t test, path int) *measurement.Trial {
 	var all, good []*measurement.Trial
-	for i := range m.r.Trials {
-		trial := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		trial := &m.Run.Trials[i]
 		if trial.Test != t.Name || trial.Path != m.Paths[path].Name || len(trial.Pairs) < 2 {
 			continue
 		}
@@ -290,10 +290,10 @@ func (m *model) pairRowOf(t test, p path, n int) []string {
 				rtts = append(rtts, v)
 			}
 		}
-		low, high := span(rates)
+		low, high := slices.Min(rates), slices.Max(rates)
 		row := []float64{float64(len(trial.Pairs)), low, median(rates), high}
 		if t.Kind == measurement.TCP {
-			least, most := span(rtts)
+			least, most := slices.Min(rtts), slices.Max(rtts)
 			row = append(row, jainIndex(rates), least, median(rtts), most)
 			if len(rtts) == 0 {
 				row = row[:5]

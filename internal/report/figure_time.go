@@ -125,8 +125,8 @@ func (m *model) timeFigures(id, title string, u measurement.Unit, of func(*measu
 	var out []figure
 	for ti, t := range m.Tests {
 		var all []series
-		for i := range m.r.Trials {
-			trial := &m.r.Trials[i]
+		for i := range m.Run.Trials {
+			trial := &m.Run.Trials[i]
 			if trial.Test != t.Name {
 				continue
 			}

@@ -32,7 +32,7 @@ func processorTrial() *measurement.Trial {
 func TestProcessorSentence(t *testing.T) {
 	low, high := 3e-9, 7e-9
 	m := &model{
-		r:     &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
+		Run:   &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
 		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
 	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."

@@ -95,10 +95,10 @@ func TestEveryTextIsHarmless(t *testing.T) {
 			x, c := indexFixture(t), comparisonFixture(t)
 			everyText(reflect.ValueOf(x), text)
 			everyText(reflect.ValueOf(c), text)
-			var indexMarkdown, indexText, markdown, terminal bytes.Buffer
+			var indexMarkdown, indexText, comparisonMarkdown, comparisonText bytes.Buffer
 			for _, err := range []error{
 				IndexMarkdown(&indexMarkdown, x), IndexTerminal(&indexText, x, Options{Colour: true}),
-				ComparisonMarkdown(&markdown, c), ComparisonTerminal(&terminal, c, Options{Colour: true}),
+				ComparisonMarkdown(&comparisonMarkdown, c), ComparisonTerminal(&comparisonText, c, Options{Colour: true}),
 			} {
 				if err != nil {
 					t.Fatal(err)
@@ -113,8 +113,8 @@ func TestEveryTextIsHarmless(t *testing.T) {
 			}
 			harmless(t, "markdown", indexMarkdown.String())
 			harmless(t, "index text", indexText.String())
-			harmless(t, "markdown", markdown.String())
-			harmless(t, "comparison", terminal.String())
+			harmless(t, "markdown", comparisonMarkdown.String())
+			harmless(t, "comparison", comparisonText.String())
 		})
 	}
 }

@@ -68,7 +68,7 @@ type pageData struct {
 type pair struct{ Name, Value string }
 
 func newPageData(m *model) pageData {
-	r := m.r
+	r := m.Run
 	d := pageData{model: m, CSS: template.CSS(pageCSS),
 		CostsWide: m.costFigure("costs-wide", wideCosts()), CostsSmall: m.costFigure("costs-narrow", narrowCosts()),
 		ShareBars: m.shareBars(), Routes: m.routes(),
@@ -106,7 +106,7 @@ func verdictClass(k result.Verdict) string {
 
 // facts is the environment, with the seed and the format first.
 func (m *model) facts() []pair {
-	r := m.r
+	r := m.Run
 	out := []pair{{"seed", fmt.Sprint(r.Seed)}}
 	add := func(name, value string) {
 		if value = line(value); value != "" {
@@ -173,13 +173,13 @@ type trialRow struct {
 
 // trialRows lists every trial with its gate.
 func (m *model) trialRows() []trialRow {
-	out := make([]trialRow, 0, len(m.r.Trials))
+	out := make([]trialRow, 0, len(m.Run.Trials))
 	byName := map[string]test{}
 	for _, t := range m.Tests {
 		byName[t.Name] = t
 	}
-	for i := range m.r.Trials {
-		t := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
 		row := trialRow{Order: t.Order, Block: t.Block, ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
 			Value: "—", Passed: t.Gate.Passed, Reasons: sentence(words.Findings(t.Gate, false)), Facts: strings.Join(lines(t.Facts), " "), CPU: cpuText(t)}
 		k := byName[t.Test]

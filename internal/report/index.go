@@ -32,12 +32,11 @@ func Summarise(e *result.IndexEntry, r *result.Result) {
 	for _, v := range m.Verdicts {
 		e.Costs = append(e.Costs, v.cost)
 	}
-	e.Published = m.r.Published
+	e.Published = m.Run.Published
 }
 
 // indexData is what the pages of an index show.
 type indexData struct {
-	CSS    template.CSS
 	Title  string
 	Status string
 	Cards  []card
@@ -63,7 +62,7 @@ type card struct {
 func (c card) PublishedTable() publishedTable { return publishedTable{c.ScaleName, c.Published} }
 
 func newIndexData(x *result.Index) indexData {
-	d := indexData{CSS: template.CSS(pageCSS), Title: "Every experiment", Status: indexStatus(x)}
+	d := indexData{Title: "Every experiment", Status: indexStatus(x)}
 	for i := range x.Entries {
 		d.Cards = append(d.Cards, newCard(&x.Entries[i]))
 	}
@@ -149,7 +148,11 @@ func newCard(e *result.IndexEntry) card {
 // reports below its folder.
 func IndexHTML(w io.Writer, x *result.Index) error {
 	var b strings.Builder
-	if err := indexPage().Execute(&b, newIndexData(x)); err != nil {
+	d := struct {
+		indexData
+		CSS template.CSS
+	}{newIndexData(x), template.CSS(pageCSS)}
+	if err := indexPage().Execute(&b, d); err != nil {
 		return fmt.Errorf("render HTML index: %w", err)
 	}
 	return flush(w, b.String(), "HTML index")

@@ -16,7 +16,7 @@ import (
 // words of a reader. Texts in it are single lines free of control characters,
 // but not escaped for any medium.
 type model struct {
-	r     *result.Result
+	Run   *result.Result
 	names words.Names
 
 	Title     string
@@ -82,7 +82,7 @@ type key struct{ path, test, metric string }
 // newModel arranges r. It never fails: what is absent is simply not shown.
 func newModel(r *result.Result) *model {
 	r = onlyFinite(r)
-	m := &model{r: r}
+	m := &model{Run: r}
 	m.Title = line(r.Experiment.Title)
 	if m.Title == "" {
 		m.Title = line(r.Experiment.Name)
@@ -200,8 +200,8 @@ func testsOf(r *result.Result) []test {
 
 // cell finds one metric of a test on a path.
 func (m *model) cell(k key) *result.Cell {
-	for i := range m.r.Cells {
-		if c := &m.r.Cells[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+	for i := range m.Run.Cells {
+		if c := &m.Run.Cells[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
 			return c
 		}
 	}
@@ -210,8 +210,8 @@ func (m *model) cell(k key) *result.Cell {
 
 // cost finds a path's cost on a metric of a test.
 func (m *model) cost(k key) *result.Effect {
-	for i := range m.r.Costs {
-		if c := &m.r.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+	for i := range m.Run.Costs {
+		if c := &m.Run.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
 			return c
 		}
 	}
@@ -242,7 +242,7 @@ func (m *model) scaleTests() {
 
 // status is the run in one line.
 func (m *model) status() string {
-	r := m.r
+	r := m.Run
 	var parts []string
 	if !r.Started.IsZero() {
 		s := words.Moment(r.Started)
@@ -260,7 +260,7 @@ func (m *model) status() string {
 
 // trialCount says how many trials there are, are planned and are excluded.
 func (m *model) trialCount() string {
-	r := m.r
+	r := m.Run
 	s := quantity.Count(len(r.Trials), "trial")
 	if r.Planned > len(r.Trials) {
 		s = fmt.Sprintf("%d of %d trials", len(r.Trials), r.Planned)
@@ -282,15 +282,15 @@ func (m *model) trialCount() string {
 
 // scaled reports the scale of a scaled-down experiment.
 func (m *model) scaled() (float64, bool) {
-	s := m.r.Experiment.Scale
+	s := m.Run.Experiment.Scale
 	return s, s > 0 && s != 1
 }
 
 // pairs is how many pairs of hosts did the tests at the same time, 0 for one.
 func (m *model) pairs() int {
 	n := 0
-	for i := range m.r.Trials {
-		n = max(n, len(m.r.Trials[i].Pairs))
+	for i := range m.Run.Trials {
+		n = max(n, len(m.Run.Trials[i].Pairs))
 	}
 	return n
 }
@@ -299,7 +299,7 @@ func (m *model) pairs() int {
 func (m *model) statement() string {
 	var parts []string
 	s, isScaled := m.scaled()
-	published := len(m.r.Experiment.Published) > 0
+	published := len(m.Run.Experiment.Published) > 0
 	switch {
 	case isScaled && published:
 		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", words.Scale(s), words.Scale(s)))
@@ -311,17 +311,17 @@ func (m *model) statement() string {
 	if n := m.pairs(); n > 1 {
 		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", n))
 	}
-	if m.r.Testbed.Relative {
-		kind := line(m.r.Testbed.Kind)
+	if m.Run.Testbed.Relative {
+		kind := line(m.Run.Testbed.Kind)
 		if kind == "" {
 			kind = "testbed"
 		}
 		why := "they measure its own machine as much as the path"
-		if note := strings.TrimSuffix(sentence(m.r.Testbed.Note), "."); note != "" {
+		if note := strings.TrimSuffix(sentence(m.Run.Testbed.Note), "."); note != "" {
 			why = note
 		}
 		parts = append(parts, fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", kind, why))
-	} else if note := sentence(m.r.Testbed.Note); note != "" {
+	} else if note := sentence(m.Run.Testbed.Note); note != "" {
 		parts = append(parts, note)
 	}
 	return strings.Join(parts, " ")
@@ -330,8 +330,8 @@ func (m *model) statement() string {
 // excluded lists the trials that a gate kept out, in the run's order.
 func (m *model) excluded() []excluded {
 	var out []excluded
-	for i := range m.r.Trials {
-		t := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
 		if t.Gate.Passed {
 			continue
 		}

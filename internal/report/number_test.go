@@ -15,9 +15,7 @@ func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{quantity.Number(-0.0001, 2), "0.00"}, {quantity.Number(1.5, 1), "1.5"}, {quantity.Signed(0.0001, 1), "0.0"}, {quantity.Signed(2.25, 2), "+2.25"}, {quantity.Signed(-3, 0), "−3"},
 		{quantity.Number(3e12, 0), "3e+12"},
-		{readable("369us"), "369" + words.NBSP + "µs"}, {readable("12.5Gbit"), "12.5" + words.NBSP + "Gbit/s"}, {readable("on"), "on"},
 		{sentence("adds 2.2 ms to it"), "adds 2.2" + words.NBSP + "ms to it"}, {sentence("2 makes"), "2 makes"},
-		{shellWord("routing-appliance"), "routing-appliance"}, {shellWord("./my file's.yaml"), `'./my file'\''s.yaml'`}, {shellWord("--seed"), "--seed"}, {shellWord(""), "''"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
@@ -141,6 +139,22 @@ func TestLatencyMerge(t *testing.T) {
 	}
 	if last := curve[len(curve)-1].x; last > tail(1-10/float64(want))+1e-9 {
 		t.Errorf("the curve goes on to %v with %d samples", last, want)
+	}
+}
+
+func TestReadable(t *testing.T) {
+	for given, want := range map[string]string{"369us": "369" + words.NBSP + "µs", "12.5Gbit": "12.5" + words.NBSP + "Gbit/s", "on": "on"} {
+		if got := readable(given); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for given, want := range map[string]string{"routing-appliance": "routing-appliance", "./my file's.yaml": `'./my file'\''s.yaml'`, "--seed": "--seed", "": "''"} {
+		if got := shellWord(given); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func TestPairsCSV(t *testing.T) {
 
 // Every column of pairs.csv is explained.
 func TestPairsCSVIsDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/data-format.md")
+	b, err := os.ReadFile("../../../docs/data-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type figureRow struct {
 // the unit of its test's own column is written in that, so that they line up.
 func (m *model) figureRows() []figureRow {
 	var out []figureRow
-	for _, p := range m.r.Published {
+	for _, p := range m.Run.Published {
 		column := columnOf(p)
 		for _, t := range m.Tests {
 			if metric := measurement.MetricOf(p.Metric); t.Name == p.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate && !t.Column.Mixed() {

@@ -20,8 +20,8 @@ const leastReadings = 8
 func (m *model) readingsText() []string {
 	var all []float64
 	beyond := 0
-	for i := range m.r.Trials {
-		t := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
 		readings := readingsOf(t)
 		if !t.Gate.Passed || len(readings) < leastReadings {
 			continue

@@ -106,8 +106,8 @@ func readable(s string) string {
 func (m *model) proof(p path) (proof, missing string) {
 	var chosen *measurement.Trial
 	matched, seen := 0, 0
-	for i := range m.r.Trials {
-		t := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
 		if t.Path != p.Name || t.Fingerprint == nil {
 			continue
 		}

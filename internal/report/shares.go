@@ -27,7 +27,7 @@ type sharePart struct {
 // shares arranges the attribution for figures and text.
 func (m *model) shares() []shareRow {
 	var out []shareRow
-	for _, a := range m.r.Attributions {
+	for _, a := range m.Run.Attributions {
 		row := shareRow{Path: m.pathLabel(a.Path), Test: m.testLabel(a.Test), Sentence: sentence(words.Attribution(a, m.specOf(a.Test).Direction))}
 		for _, c := range words.Causes(a.Shares) {
 			row.Parts = append(row.Parts, sharePart{line(words.Cause(c)), shareColour(c), min(a.Shares[c], 1)})

@@ -107,7 +107,7 @@ func (m *model) tableCell(p path, t test) cell {
 			out.Scaled = words.Value(c.Median*by, t.Primary.Unit)
 		}
 	}
-	if blocks := m.r.Experiment.Blocks; n < blocks {
+	if blocks := m.Run.Experiment.Blocks; n < blocks {
 		out.Blocks = fmt.Sprintf("%d of %s", n, quantity.Count(blocks, "block"))
 	}
 	if c := m.cost(k); c != nil && !p.Baseline {
@@ -122,7 +122,7 @@ func (m *model) tableCell(p path, t test) cell {
 // metric alone if there is one, else all with the name of their metric.
 func (m *model) publishedIn(p path, t test) []string {
 	var out []string
-	for _, f := range m.r.Experiment.Published {
+	for _, f := range m.Run.Experiment.Published {
 		if f.Path != p.Name || f.Test != t.Name {
 			continue
 		}
@@ -148,8 +148,8 @@ func (m *model) publishedIn(p path, t test) []string {
 func (m *model) verdicts() {
 	for _, p := range m.Paths {
 		for _, t := range m.Tests {
-			for i := range m.r.Costs {
-				c := &m.r.Costs[i]
+			for i := range m.Run.Costs {
+				c := &m.Run.Costs[i]
 				if c.Path != p.Name || c.Test != t.Name {
 					continue
 				}
@@ -171,5 +171,5 @@ func (m *model) headline() string {
 	for _, v := range m.Verdicts {
 		costs = append(costs, v.cost)
 	}
-	return upperFirst(sentence(m.names.Headline(costs, len(m.Paths), len(m.r.Trials))))
+	return upperFirst(sentence(m.names.Headline(costs, len(m.Paths), len(m.Run.Trials))))
 }
