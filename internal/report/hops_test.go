@@ -19,7 +19,7 @@ func counting(name string, instance int, b *measurement.Bins, factor float64) me
 	const perPacket, headers = 40_000, 66
 	s := measurement.HopSeries{Name: name, Instance: instance}
 	for at := -0.02; at < float64(b.Width)*float64(len(b.Bytes))+0.1; at += 0.1 {
-		payload := confirmed(b, 0, at) * factor
+		payload := bytesUntil(b, at) * factor
 		packets := payload / perPacket
 		connections := 3.0
 		s.Samples = append(s.Samples, measurement.HopSample{
@@ -29,6 +29,14 @@ func counting(name string, instance int, b *measurement.Bins, factor float64) me
 		})
 	}
 	return s
+}
+
+// bytesUntil is what the bins hold up to a moment.
+func bytesUntil(b *measurement.Bins, at float64) (sum float64) {
+	for i, n := range b.Bytes {
+		sum += n * max(0, min(1, at/float64(b.Width)-float64(i)))
+	}
+	return sum
 }
 
 // watchedFixture is the fixture with the counters of its appliances, one of

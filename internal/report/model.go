@@ -77,7 +77,7 @@ type excluded struct {
 }
 
 // key names a metric of a test on a path.
-type key struct{ path, test, metric string }
+type key struct{ Path, Test, Metric string }
 
 // newModel arranges r. It never fails: what is absent is simply not shown.
 func newModel(r *result.Result) *model {
@@ -201,7 +201,7 @@ func testsOf(r *result.Result) []test {
 // cell finds one metric of a test on a path.
 func (m *model) cell(k key) *result.Cell {
 	for i := range m.Run.Cells {
-		if c := &m.Run.Cells[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+		if c := &m.Run.Cells[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
 			return c
 		}
 	}
@@ -211,7 +211,7 @@ func (m *model) cell(k key) *result.Cell {
 // cost finds a path's cost on a metric of a test.
 func (m *model) cost(k key) *result.Effect {
 	for i := range m.Run.Costs {
-		if c := &m.Run.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+		if c := &m.Run.Costs[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
 			return c
 		}
 	}
