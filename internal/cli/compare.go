@@ -13,7 +13,9 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -155,12 +157,12 @@ func (f compareFlags) check(runs int) error {
 func (f compareFlags) print(s streams, c *result.Comparison) error {
 	switch {
 	case f.json:
-		return report.ComparisonJSON(s.out, c)
+		return data.WriteComparison(s.out, c)
 	case f.markdown:
-		return report.ComparisonMarkdown(s.out, c)
+		return markdown.WriteComparison(s.out, c)
 	}
 	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
-	return report.ComparisonTerminal(s.out, c, report.Options{Width: terminalWidth(s.out), Colour: colour})
+	return terminal.WriteComparison(s.out, c, terminal.Options{Width: terminalWidth(s.out), Colour: colour})
 }
 
 // verdict is the exit status that --fail-on asks for, with what led to it.

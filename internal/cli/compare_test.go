@@ -15,7 +15,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/words"
@@ -50,7 +50,7 @@ func writeRun(t *testing.T, rate float64) string {
 	a := analysis.Analyse(r.Trials, r.Tests, r.Paths, analysis.DefaultOptions())
 	r.Cells, r.Costs = a.Cells, a.Costs
 	var b bytes.Buffer
-	if err := report.JSON(&b, r); err != nil {
+	if err := data.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -17,7 +17,8 @@ import (
 	"github.com/hopbench/hopbench/internal/profile"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/summary"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 )
@@ -102,8 +103,8 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 		out = io.Discard
 	}
 	result := hostResult(to.name, request.Target)
-	summary := report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
-		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: f.interval.seconds()})
+	summary := summary.New(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
+		summary.Options{Verbose: f.verbose, Markdown: f.markdown, BinsOf: f.interval.seconds()})
 	summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", result.Started.UTC().Format(time.RFC3339), result.Paths[0].Source, runner.Version()))
 	m := &meter{live: newLiveLine(s.err, f.quiet), run: run, request: request, todo: todo}
 	for m.next(ctx) {
@@ -121,7 +122,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	}
 	result.Cells = analysis.Analyse(result.Trials, result.Tests, result.Paths, analysis.DefaultOptions()).Cells
 	if f.json {
-		err = report.JSON(s.out, result)
+		err = data.Write(s.out, result)
 	} else {
 		err = summary.End(result)
 	}

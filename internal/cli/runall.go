@@ -17,6 +17,10 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -211,9 +215,9 @@ func (a *several) write() error {
 		name  string
 		write func(io.Writer, *result.Index) error
 	}{
-		{indexFile, report.IndexJSON},
-		{"index.html", report.IndexHTML},
-		{"index.md", report.IndexMarkdown},
+		{indexFile, data.WriteIndex},
+		{"index.html", html.WriteIndex},
+		{"index.md", markdown.WriteIndex},
 	} {
 		if err := writeAtomically(filepath.Join(a.dir, file.name), func(w io.Writer) error { return file.write(w, a.index) }); err != nil {
 			return err
@@ -226,10 +230,10 @@ func (a *several) write() error {
 func (a *several) finish(ctx context.Context) error {
 	var err error
 	if a.flags.json {
-		err = report.IndexJSON(a.s.out, a.index)
+		err = data.WriteIndex(a.s.out, a.index)
 	} else {
 		colour := isTerminal(a.s.out) && os.Getenv("NO_COLOR") == ""
-		err = report.IndexTerminal(a.s.out, a.index, report.Options{Width: terminalWidth(a.s.out), Colour: colour})
+		err = terminal.WriteIndex(a.s.out, a.index, terminal.Options{Width: terminalWidth(a.s.out), Colour: colour})
 		fmt.Fprintf(a.s.err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
 	}
 	done, all := a.index.Count(result.EntryDone), len(a.index.Entries)

@@ -1,14 +1,13 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -18,14 +17,14 @@ import (
 type sheet struct {
 	Title    string
 	Verdicts []verdict
-	Figures  []figureRow // a table of published figures
+	Figures  []FigureRow // a table of published figures
 	Measured string      // head of their measured column
 	Changes  [][]string  // a table of two runs, its head first
 	Below    []string
 }
 
-// comparisonSheets arranges a comparison for a reader.
-func comparisonSheets(c *result.Comparison) []sheet {
+// ComparisonSheets arranges a comparison for a reader.
+func ComparisonSheets(c *result.Comparison) []sheet {
 	names := words.NamesOf(c.Paths, c.Tests)
 	var out []sheet
 	for _, r := range c.Runs {
@@ -34,7 +33,7 @@ func comparisonSheets(c *result.Comparison) []sheet {
 		}
 	}
 	for _, r := range c.Runs {
-		s := sheet{Title: fmt.Sprintf("%s compared with %s", line(r.Label), line(c.Runs[0].Label))}
+		s := sheet{Title: fmt.Sprintf("%s compared with %s", typeset.Line(r.Label), typeset.Line(c.Runs[0].Label))}
 		for _, change := range c.Changes {
 			if change.Run == r.Label {
 				s.add(change, names)
@@ -51,7 +50,7 @@ func comparisonSheets(c *result.Comparison) []sheet {
 func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
 	s := sheet{Title: words.PublishedTitle, Measured: "measured"}
 	if len(c.Runs) > 1 {
-		s.Title += ", " + line(r.Label)
+		s.Title += ", " + typeset.Line(r.Label)
 	}
 	if r.Scale > 0 && r.Scale != 1 {
 		s.Measured += " × " + words.Scale(r.Scale)
@@ -66,21 +65,21 @@ func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
 // add adds a change as a sentence and, where both runs measured it, as a row.
 func (s *sheet) add(c result.Effect, names words.Names) {
 	if len(s.Changes) == 0 {
-		s.Changes = [][]string{{"path", "test", "metric", line(c.ReferenceRun), line(c.Run), "ratio", "95 % interval", "verdict"}}
+		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "ratio", "95 % interval", "verdict"}}
 	}
 	if c.Primary {
-		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: sentence(names.Effect(c))})
+		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c))})
 	}
 	metric := measurement.MetricOf(c.Metric)
 	column := words.NewColumn(metric.Unit, []float64{c.ReferenceMedian, c.Median}, nil)
 	ratio, between := words.RatioEstimate(c.Ratio, c.Low, c.High)
-	s.Changes = append(s.Changes, []string{line(c.Path), line(c.Test), line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
-		ratio, between, line(words.Verdict(c))})
+	s.Changes = append(s.Changes, []string{typeset.Line(c.Path), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
+		ratio, between, typeset.Line(words.Verdict(c))})
 }
 
-// runLine is a run in a line.
-func runLine(r result.ComparedRun) string {
-	parts := []string{line(r.Experiment)}
+// RunLine is a run in a line.
+func RunLine(r result.ComparedRun) string {
+	parts := []string{typeset.Line(r.Experiment)}
 	if !r.Started.IsZero() {
 		parts = append(parts, words.Moment(r.Started))
 	}
@@ -92,90 +91,10 @@ func runLine(r result.ComparedRun) string {
 	if r.Scale > 0 && r.Scale != 1 {
 		parts = append(parts, "1:"+words.Scale(r.Scale))
 	}
-	if v := line(r.Environment["hopbench"]); v != "" {
+	if v := typeset.Line(r.Environment["hopbench"]); v != "" {
 		parts = append(parts, "hopbench "+v)
 	}
-	return line(r.Label) + ": " + line(r.Source) + " (" + strings.Join(parts, ", ") + ")"
-}
-
-// ComparisonTerminal writes a comparison for a terminal.
-func ComparisonTerminal(w io.Writer, c *result.Comparison, o Options) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
-	t := newTerminal(o)
-	for _, r := range c.Runs {
-		t.paragraph("", "", runLine(r))
-	}
-	for _, s := range comparisonSheets(c) {
-		t.heading(s.Title)
-		for _, v := range s.Verdicts {
-			t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
-		}
-		if len(s.Figures) > 0 {
-			t.publishedGrid(s.Figures)
-		}
-		if len(s.Changes) > 0 {
-			fmt.Fprintln(&t.b)
-			t.grid(s.Changes, nil, func(r []string) string {
-				return fmt.Sprintf("%s, %s, %s: %s → %s, %s %s, %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7])
-			})
-		}
-		for _, b := range s.Below {
-			t.paragraph("", "", b)
-		}
-	}
-	if len(c.Notes) > 0 {
-		t.heading("Notes")
-		for _, n := range lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes)) {
-			t.paragraph("- ", "", n)
-		}
-	}
-	return flush(w, t.b.String(), "comparison")
-}
-
-// ComparisonMarkdown writes a comparison as GitHub-flavoured Markdown.
-func ComparisonMarkdown(w io.Writer, c *result.Comparison) error {
-	var b strings.Builder
-	b.WriteString("# Comparison\n\n")
-	for _, r := range c.Runs {
-		fmt.Fprintf(&b, "- %s\n", markdownText(runLine(r)))
-	}
-	for _, s := range comparisonSheets(c) {
-		fmt.Fprintf(&b, "\n## %s\n\n", markdownText(s.Title))
-		for _, v := range s.Verdicts {
-			fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
-		}
-		if len(s.Figures) > 0 {
-			b.WriteString(markdownHead(publishedColumns(s.Measured)))
-			for _, h := range s.Figures {
-				b.WriteString(markdownRow(h.publishedCells()))
-			}
-		}
-		for i, row := range s.Changes {
-			if i == 0 {
-				b.WriteString("\n" + markdownHead(row))
-				continue
-			}
-			b.WriteString(markdownRow(row))
-		}
-		for _, below := range s.Below {
-			fmt.Fprintf(&b, "\n%s\n", markdownText(below))
-		}
-	}
-	markdownList(&b, "Notes", lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes)))
-	return flush(w, b.String(), "comparison")
-}
-
-// ComparisonJSON writes the comparison itself, indented.
-func ComparisonJSON(w io.Writer, c *result.Comparison) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(c); err != nil {
-		return fmt.Errorf("write the comparison as JSON: %w", err)
-	}
-	return nil
+	return typeset.Line(r.Label) + ": " + typeset.Line(r.Source) + " (" + strings.Join(parts, ", ") + ")"
 }
 
 // elapsedText writes how long something took.

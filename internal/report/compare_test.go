@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -13,6 +13,12 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -20,7 +26,7 @@ import (
 // toleranced is the fixture with a tolerance for some of its figures.
 func toleranced(t testing.TB, blocks int) *result.Result {
 	t.Helper()
-	r := fixture(t, blocks)
+	r := reporttest.Run(t, blocks)
 	tolerance := func(v float64) *float64 { return &v }
 	for i := range r.Experiment.Published {
 		f := &r.Experiment.Published[i]
@@ -31,7 +37,7 @@ func toleranced(t testing.TB, blocks int) *result.Result {
 			f.Tolerance = tolerance(0.01)
 		}
 	}
-	analyse(r)
+	reporttest.Analyse(r)
 	return r
 }
 
@@ -62,22 +68,22 @@ func comparisonFixture(t testing.TB) *result.Comparison {
 func TestComparisonGolden(t *testing.T) {
 	c := comparisonFixture(t)
 	for name, write := range map[string]func(io.Writer) error{
-		"compare-120.txt": func(w io.Writer) error { return ComparisonTerminal(w, c, Options{Width: 120}) },
-		"compare-60.txt":  func(w io.Writer) error { return ComparisonTerminal(w, c, Options{Width: 60}) },
-		"compare.md":      func(w io.Writer) error { return ComparisonMarkdown(w, c) },
+		"compare-120.txt": func(w io.Writer) error { return terminal.WriteComparison(w, c, terminal.Options{Width: 120}) },
+		"compare-60.txt":  func(w io.Writer) error { return terminal.WriteComparison(w, c, terminal.Options{Width: 60}) },
+		"compare.md":      func(w io.Writer) error { return markdown.WriteComparison(w, c) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, b.Bytes())
+		reporttest.Golden(t, name, b.Bytes())
 	}
 }
 
 func TestComparisonJSON(t *testing.T) {
 	c := comparisonFixture(t)
 	var b bytes.Buffer
-	if err := ComparisonJSON(&b, c); err != nil {
+	if err := data.WriteComparison(&b, c); err != nil {
 		t.Fatal(err)
 	}
 	var back result.Comparison
@@ -139,8 +145,8 @@ func indexFixture(t testing.TB) *result.Index {
 			{Name: "half", Folder: "half", State: result.EntryStopped, Elapsed: 70, Reason: "stopped after 36 of 120 trials"},
 			{Name: "later", Folder: "later", State: result.EntryNotRun},
 		}}
-	Summarise(&x.Entries[0], toleranced(t, 10))
-	Summarise(&x.Entries[2], fixture(t, 3))
+	report.Summarise(&x.Entries[0], toleranced(t, 10))
+	report.Summarise(&x.Entries[2], reporttest.Run(t, 3))
 	x.Entries[2].Planned = 120
 	return x
 }
@@ -148,7 +154,7 @@ func indexFixture(t testing.TB) *result.Index {
 func indexPageText(t testing.TB, x *result.Index) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := IndexHTML(&b, x); err != nil {
+	if err := html.WriteIndex(&b, x); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -157,14 +163,14 @@ func indexPageText(t testing.TB, x *result.Index) []byte {
 func TestIndexGolden(t *testing.T) {
 	x := indexFixture(t)
 	var md, text bytes.Buffer
-	if err := IndexMarkdown(&md, x); err != nil {
+	if err := markdown.WriteIndex(&md, x); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "index.md", md.Bytes())
-	if err := IndexTerminal(&text, x, Options{Width: 90}); err != nil {
+	reporttest.Golden(t, "index.md", md.Bytes())
+	if err := terminal.WriteIndex(&text, x, terminal.Options{Width: 90}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "index-90.txt", text.Bytes())
+	reporttest.Golden(t, "index-90.txt", text.Bytes())
 }
 
 func TestIndexPage(t *testing.T) {
@@ -212,10 +218,10 @@ func TestHostileIndex(t *testing.T) {
 		}
 	}
 	var md, text bytes.Buffer
-	if err := IndexMarkdown(&md, x); err != nil {
+	if err := markdown.WriteIndex(&md, x); err != nil {
 		t.Fatal(err)
 	}
-	if err := IndexTerminal(&text, x, Options{}); err != nil {
+	if err := terminal.WriteIndex(&text, x, terminal.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	page := string(indexPageText(t, x))
@@ -235,10 +241,10 @@ func TestHostileIndex(t *testing.T) {
 	c.Notes = append(c.Notes, result.TextNote(evil))
 	md.Reset()
 	text.Reset()
-	if err := ComparisonMarkdown(&md, c); err != nil {
+	if err := markdown.WriteComparison(&md, c); err != nil {
 		t.Fatal(err)
 	}
-	if err := ComparisonTerminal(&text, c, Options{Width: 70}); err != nil {
+	if err := terminal.WriteComparison(&text, c, terminal.Options{Width: 70}); err != nil {
 		t.Fatal(err)
 	}
 	for name, out := range map[string]string{"Markdown": md.String(), "terminal": text.String()} {
@@ -249,8 +255,8 @@ func TestHostileIndex(t *testing.T) {
 }
 
 func TestReadingsAreSaidWhereTheyDepend(t *testing.T) {
-	r := fixture(t, 6)
-	m := newModel(r)
+	r := reporttest.Run(t, 6)
+	m := report.New(r)
 	if text := strings.Join(m.Seen, " "); strings.Contains(text, "autocorrelation") {
 		t.Errorf("independent readings: %s", text)
 	}
@@ -261,7 +267,7 @@ func TestReadingsAreSaidWhereTheyDepend(t *testing.T) {
 			}
 		}
 	}
-	if text := strings.Join(newModel(r).Seen, " "); !strings.Contains(text, "not counted as repetitions") || !strings.Contains(text, "autocorrelation (median −0.") {
+	if text := strings.Join(report.New(r).Seen, " "); !strings.Contains(text, "not counted as repetitions") || !strings.Contains(text, "autocorrelation (median −0.") {
 		t.Errorf("readings that swing against each other: %s", text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -50,7 +51,7 @@ func detailMetrics(s measurement.Spec) []string {
 }
 
 // details lays them out. A metric that no trial brought has no column.
-func (m *model) details() []detail {
+func (m *Model) details() []detail {
 	var out []detail
 	for _, t := range m.Tests {
 		d := detail{Test: t.Label}
@@ -74,11 +75,11 @@ func (m *model) details() []detail {
 }
 
 // detailColumn is a metric's medians, path by path, nil when there is none.
-func (m *model) detailColumn(t test, metric measurement.Metric) []string {
+func (m *Model) detailColumn(t Test, metric measurement.Metric) []string {
 	var medians []float64
 	out := make([]string, len(m.Paths))
 	for _, p := range m.Paths {
-		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
+		if c := m.cell(Key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
 			medians = append(medians, c.Median)
 		}
 	}
@@ -91,7 +92,7 @@ func (m *model) detailColumn(t test, metric measurement.Metric) []string {
 	}
 	for i, p := range m.Paths {
 		out[i] = "—"
-		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
+		if c := m.cell(Key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
 			out[i] = column.Write(c.Median)
 		}
 	}
@@ -104,7 +105,7 @@ const maxSeen = 12
 // seen is what a reader must know of the trials beside their figures: how
 // searches for a rate went, what the hosts themselves lost, and the facts that
 // the ends reported, each said once with the number of trials.
-func (m *model) seen() []string {
+func (m *Model) seen() []string {
 	var searches, drops []string
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
@@ -121,7 +122,7 @@ func (m *model) seen() []string {
 }
 
 // counted are the trials of a test on a path that count.
-func (m *model) counted(p path, t test) []*measurement.Trial {
+func (m *Model) counted(p Path, t Test) []*measurement.Trial {
 	var out []*measurement.Trial
 	for i := range m.Run.Trials {
 		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
@@ -162,7 +163,7 @@ func searchText(trials []*measurement.Trial, metric string) string {
 		}
 		steps = append(steps, words.Value(s.OfferedBitsPerSecond, measurement.BitsPerSecond)+" lost "+words.Value(s.Loss, measurement.Fraction))
 	}
-	return "the search in trial " + line(t.ID) + " tried " + strings.Join(steps, ", ")
+	return "the search in trial " + typeset.Line(t.ID) + " tried " + strings.Join(steps, ", ")
 }
 
 // dropsText tells what the hosts themselves lost in all trials together, by end
@@ -172,7 +173,7 @@ func dropsText(trials []*measurement.Trial) string {
 	var places []string
 	add := func(end string, e measurement.End) {
 		for _, d := range e.Drops {
-			place := end + line(d.Place)
+			place := end + typeset.Line(d.Place)
 			if _, known := lost[place]; !known {
 				places = append(places, place)
 			}
@@ -197,7 +198,7 @@ func dropsText(trials []*measurement.Trial) string {
 }
 
 // factTexts are the facts of all trials, the most frequent of each test first.
-func (m *model) factTexts() []string {
+func (m *Model) factTexts() []string {
 	type fact struct {
 		text  string
 		count int
@@ -213,7 +214,7 @@ func (m *model) factTexts() []string {
 				continue
 			}
 			trials++
-			for _, text := range slices.Compact(slices.Sorted(slices.Values(lines(trial.Facts)))) {
+			for _, text := range slices.Compact(slices.Sorted(slices.Values(typeset.Lines(trial.Facts)))) {
 				if byText[text] == nil {
 					byText[text] = &fact{text: text}
 					facts = append(facts, byText[text])

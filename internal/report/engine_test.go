@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -9,6 +9,11 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -51,7 +56,7 @@ func engineFixture(t testing.TB, blocks int) *result.Result {
 		}
 	}
 	r.Ended, r.Planned = r.Started.Add(5*time.Minute), len(r.Trials)
-	analyse(r)
+	reporttest.Analyse(r)
 	return r
 }
 
@@ -68,7 +73,7 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 	switch spec.Kind {
 	case measurement.TCP:
 		rate := pick(1.8e9, 1.5e9)
-		fixtureThroughput(rng, o, rate, 1e-3, 2*spec.Flows, 0)
+		reporttest.Throughput(rng, o, rate, 1e-3, 2*spec.Flows, 0)
 		for i := range o.Flows {
 			o.Flows[i].Reverse = i%2 == 1
 		}
@@ -87,13 +92,13 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 	case measurement.PPS:
 		o.Metrics = measurement.Metrics{"packets_per_second": pick(812_000, 400_000), "loss_fraction": pick(0.01, 0.5), "delay_variation_p99_seconds": 40e-6, "cpu_seconds_per_packet": pick(0.9e-6, 1.4e-6)}
 	case measurement.CRR:
-		fixtureLatency(t, rng, o, pick(42e-6, 10.2e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(42e-6, 10.2e-3), 500, spec.Kind)
 		o.Metrics = measurement.Metrics{"connections_per_second": pick(23_000, 98), "connect_p50_seconds": pick(20e-6, 5e-3), "connect_p99_seconds": pick(30e-6, 6e-3),
 			"transaction_p50_seconds": pick(42e-6, 10.2055e-3), "failed_connections_count": 0}
 	case measurement.Load:
-		fixtureLatency(t, rng, o, pick(0.2e-3, 1.2e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(0.2e-3, 1.2e-3), 500, spec.Kind)
 		o.IdleLatency = o.Latency
-		fixtureLatency(t, rng, o, pick(5e-3, 40e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(5e-3, 40e-3), 500, spec.Kind)
 		o.Metrics = measurement.Metrics{"loaded_rtt_p50_seconds": pick(5e-3, 40e-3), "loaded_rtt_p99_seconds": pick(9e-3, 70e-3), "idle_rtt_p50_seconds": pick(0.2e-3, 1.2e-3),
 			"rtt_increase_seconds": pick(4.8e-3, 38.8e-3), "responsiveness_per_minute": pick(12_000, 1500), "load_bits_per_second": pick(950e6, 940e6)}
 	case measurement.MTU:
@@ -102,18 +107,18 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 			o.Metrics["reverse_path_mtu_bytes"] = 1420
 		}
 	case measurement.RR:
-		fixtureLatency(t, rng, o, pick(30e-6, 1.1e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(30e-6, 1.1e-3), 500, spec.Kind)
 	}
 }
 
 func TestEngineGolden(t *testing.T) {
 	r := engineFixture(t, 6)
-	golden(t, "engine-100.txt", terminalText(t, r, Options{Width: 100}))
+	reporttest.Golden(t, "engine-100.txt", terminalText(t, r, terminal.Options{Width: 100}))
 	var b bytes.Buffer
-	if err := Markdown(&b, r); err != nil {
+	if err := markdown.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "engine.md", b.Bytes())
+	reporttest.Golden(t, "engine.md", b.Bytes())
 	page := string(htmlText(t, r))
 	for _, id := range []string{"details", "seen"} {
 		start := strings.Index(page, `<section id="`+id+`"`)
@@ -121,13 +126,13 @@ func TestEngineGolden(t *testing.T) {
 			t.Fatalf("no section %s", id)
 		}
 		end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
-		golden(t, "engine-"+id+".html", []byte(page[start:end]))
+		reporttest.Golden(t, "engine-"+id+".html", []byte(page[start:end]))
 	}
 	var trials bytes.Buffer
-	if err := CSV(&trials, engineFixture(t, 1)); err != nil {
+	if err := data.CSV(&trials, engineFixture(t, 1)); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "engine.csv", trials.Bytes())
+	reporttest.Golden(t, "engine.csv", trials.Bytes())
 }
 
 // The page of the new kinds is as plain as any: no script, nothing fetched. A
@@ -178,7 +183,7 @@ func TestUnitsOfAColumn(t *testing.T) {
 			r.Cells = append(r.Cells, result.Cell{Path: name, Test: "rr", Metric: "rtt_p50_seconds", N: 1, Median: v})
 		}
 		var got []string
-		for _, row := range newModel(r).Table.Rows {
+		for _, row := range report.New(r).Table.Rows {
 			got = append(got, strings.ReplaceAll(words.Unit(row.Cells[0].Value, row.Cells[0].Unit), words.NBSP, " "))
 		}
 		if text := strings.Join(got, ", "); text != c.want {

@@ -5,9 +5,9 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// onlyFinite returns r without its values that are no finite numbers, and with
+// OnlyFinite returns r without its values that are no finite numbers, and with
 // a note that counts them. r itself is never changed.
-func onlyFinite(r *result.Result) *result.Result {
+func OnlyFinite(r *result.Result) *result.Result {
 	if r == nil {
 		return &result.Result{Format: result.Format}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -51,12 +52,12 @@ type hopRow struct {
 // watched is a hop with all its instances, as one trial saw it.
 type watched struct {
 	name   string
-	series []measurement.HopSeries
+	Series []measurement.HopSeries
 }
 
-// watchedHops are those of a trial, in the order of its path. A series without
+// WatchedHops are those of a trial, in the order of its path. A series without
 // time in it is left out.
-func watchedHops(t *measurement.Trial) []watched {
+func WatchedHops(t *measurement.Trial) []watched {
 	var out []watched
 	for _, s := range t.HopSeries {
 		ordered := slices.IsSortedFunc(s.Samples, func(a, b measurement.HopSample) int { return cmp.Compare(a.At, b.At) })
@@ -67,18 +68,18 @@ func watchedHops(t *measurement.Trial) []watched {
 		if i < 0 || s.Instance == 0 {
 			i, out = len(out), append(out, watched{name: s.Name})
 		}
-		out[i].series = append(out[i].series, s)
+		out[i].Series = append(out[i].Series, s)
 	}
 	return out[:min(len(out), maxHopRows)]
 }
 
-// label is the hop's name, with how many it is.
-func (w watched) label() string {
-	name := line(w.name)
+// Label is the hop's name, with how many it is.
+func (w watched) Label() string {
+	name := typeset.Line(w.name)
 	if name == "" {
 		name = "(unnamed hop)"
 	}
-	if n := len(w.series); n > 1 {
+	if n := len(w.Series); n > 1 {
 		name += " (" + quantity.Count(n, "instance") + ")"
 	}
 	return name
@@ -88,7 +89,7 @@ func (w watched) label() string {
 // straight line.
 func (w watched) at(x float64) measurement.HopSample {
 	var sum measurement.HopSample
-	for _, s := range w.series {
+	for _, s := range w.Series {
 		add(&sum, readAt(s.Samples, x))
 	}
 	return sum
@@ -128,17 +129,17 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 	}
 }
 
-// payload is how many bytes above the headers the hop counted between two
+// Payload is how many bytes above the headers the hop counted between two
 // moments, each way.
-func (w watched) payload(from, to float64, headers int) (forward, backward float64) {
+func (w watched) Payload(from, to float64, headers int) (forward, backward float64) {
 	a, b, each := w.at(from), w.at(to), float64(headers)
 	forward = b.ForwardBytes - a.ForwardBytes - each*(b.ForwardPackets-a.ForwardPackets)
 	backward = b.BackwardBytes - a.BackwardBytes - each*(b.BackwardPackets-a.BackwardPackets)
 	return max(forward, 0), max(backward, 0)
 }
 
-// headersOf is how many bytes of headers each packet of a trial has at layer 2.
-func headersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
+// HeadersOf is how many bytes of headers each packet of a trial has at layer 2.
+func HeadersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
 	headers := ethernetHeader + udpHeaders
 	if spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
 		headers = ethernetHeader + tcpHeaders
@@ -161,7 +162,7 @@ func headersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
 func (w watched) span(t *measurement.Trial) (from, to float64, ok bool) {
 	opens, ends := float64(t.Warmup), float64(t.Throughput.Width)*float64(len(t.Throughput.Bytes))
 	from, to = ends, opens
-	for _, s := range w.series[0].Samples {
+	for _, s := range w.Series[0].Samples {
 		if at := float64(s.At); at >= opens && at <= ends {
 			from, to = min(from, at), max(to, at)
 		}
@@ -169,8 +170,8 @@ func (w watched) span(t *measurement.Trial) (from, to float64, ok bool) {
 	return from, to, to-from >= (ends-opens)/2 && to > from
 }
 
-// confirmed is what the receivers' bins hold between two moments.
-func confirmed(b *measurement.Bins, from, to float64) float64 {
+// Confirmed is what the receivers' bins hold between two moments.
+func Confirmed(b *measurement.Bins, from, to float64) float64 {
 	var sum float64
 	width := float64(b.Width)
 	for i, n := range b.Bytes {
@@ -273,18 +274,18 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 	}
 	for _, t := range trials {
 		back := backwardShare(t, spec)
-		for _, w := range watchedHops(t) {
+		for _, w := range WatchedHops(t) {
 			from, to, ok := w.span(t)
 			if !ok {
 				continue
 			}
-			forward, backward := w.payload(from, to, headersOf(t, spec, tunnel))
-			ends := confirmed(t.Throughput, from, to)
+			forward, backward := w.Payload(from, to, HeadersOf(t, spec, tunnel))
+			ends := Confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
-				note(w.label(), false, forward/there-1, underWay(t, spec, false, from, to)/there)
+				note(w.Label(), false, forward/there-1, underWay(t, spec, false, from, to)/there)
 			}
 			if here := ends * back; here > 0 {
-				note(w.label(), true, backward/here-1, underWay(t, spec, true, from, to)/here)
+				note(w.Label(), true, backward/here-1, underWay(t, spec, true, from, to)/here)
 			}
 		}
 	}
@@ -350,19 +351,19 @@ func signedRange(v []float64) string {
 
 // hopSections are those of every test of throughput on every path whose hops
 // were watched.
-func (m *model) hopSections() []hopSection {
+func (m *Model) hopSections() []hopSection {
 	var out []hopSection
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
-			trials := m.watchedTrials(p, t)
+			trials := m.WatchedTrials(p, t)
 			if len(trials) == 0 || len(out) == maxHopSections {
 				continue
 			}
-			s := hopSection{Path: p.Label, Test: t.Label, Sentences: agreement(checkHops(trials, t.Spec, p.tunnel()))}
+			s := hopSection{Path: p.Label, Test: t.Label, Sentences: agreement(checkHops(trials, t.Spec, p.Tunnel()))}
 			if said := m.processorSentence(p, t, trials); said != "" {
 				s.Sentences = append(s.Sentences, said)
 			}
-			s.Headers = headersOf(trials[0], t.Spec, p.tunnel())
+			s.Headers = HeadersOf(trials[0], t.Spec, p.Tunnel())
 			s.Columns, s.Rows = hopRows(trials)
 			out = append(out, s)
 		}
@@ -370,19 +371,19 @@ func (m *model) hopSections() []hopSection {
 	return out
 }
 
-// tunnel is what a path's Info says of one.
-func (p path) tunnel() string {
+// Tunnel is what a path's Info says of one.
+func (p Path) Tunnel() string {
 	if p.Info == nil {
 		return ""
 	}
 	return p.Info.Tunnel
 }
 
-// watchedTrials are the trials that count of a test of throughput on a path,
+// WatchedTrials are the trials that count of a test of throughput on a path,
 // and of whose hops there is something to show.
-func (m *model) watchedTrials(p path, t test) []*measurement.Trial {
+func (m *Model) WatchedTrials(p Path, t Test) []*measurement.Trial {
 	return slices.DeleteFunc(m.counted(p, t), func(trial *measurement.Trial) bool {
-		return trial.Throughput == nil || trial.Throughput.Width <= 0 || len(watchedHops(trial)) == 0
+		return trial.Throughput == nil || trial.Throughput.Width <= 0 || len(WatchedHops(trial)) == 0
 	})
 }
 
@@ -398,7 +399,7 @@ type hopColumn struct {
 func ofLast(total func(measurement.HopSample) float64) func(watched) (float64, bool) {
 	return func(w watched) (float64, bool) {
 		var sum measurement.HopSample
-		for _, s := range w.series {
+		for _, s := range w.Series {
 			add(&sum, s.Samples[len(s.Samples)-1])
 		}
 		return total(sum), total(sum) != 0
@@ -420,7 +421,7 @@ var hopColumns = []hopColumn{
 
 // mostConnections is the sum of the largest tables of the instances.
 func mostConnections(w watched) (sum float64, known bool) {
-	for _, s := range w.series {
+	for _, s := range w.Series {
 		var most float64
 		for _, sample := range s.Samples {
 			if sample.Connections != nil {
@@ -437,11 +438,11 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 	var labels []string
 	byHop := map[string][]watched{}
 	for _, t := range trials {
-		for _, w := range watchedHops(t) {
-			if byHop[w.label()] == nil {
-				labels = append(labels, w.label())
+		for _, w := range WatchedHops(t) {
+			if byHop[w.Label()] == nil {
+				labels = append(labels, w.Label())
 			}
-			byHop[w.label()] = append(byHop[w.label()], w)
+			byHop[w.Label()] = append(byHop[w.Label()], w)
 		}
 	}
 	rows := make([]hopRow, len(labels))
@@ -461,7 +462,7 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 			}
 			column[i] = "—"
 			if len(values) > 0 {
-				middle := median(values)
+				middle := Median(values)
 				if c.unit == measurement.Count {
 					middle = math.Round(middle) // no half packets
 				}

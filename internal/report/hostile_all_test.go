@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -49,7 +53,7 @@ func harmless(t *testing.T, medium, text string) {
 	for _, colour := range []string{"0", "1", "2", "31", "32", "33"} { // the terminal's own
 		text = strings.ReplaceAll(text, "\x1b["+colour+"m", "")
 	}
-	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || bidiControl(r)) }); i >= 0 {
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || typeset.BidiControl(r)) }); i >= 0 {
 		t.Errorf("%s: a control character is shown: %q", medium, text[max(0, i-60):min(len(text), i+20)])
 	}
 	switch medium {
@@ -83,7 +87,7 @@ func TestEveryTextIsHarmless(t *testing.T) {
 		"one line": "a\r\nb\u2028c\u0085d",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, fix := range []func(testing.TB, int) *result.Result{fixture, toleranced} {
+			for _, fix := range []func(testing.TB, int) *result.Result{reporttest.Run, toleranced} {
 				r := fix(t, 6)
 				everyText(reflect.ValueOf(r), text)
 				for medium, shown := range renderAll(t, r) {
@@ -97,8 +101,8 @@ func TestEveryTextIsHarmless(t *testing.T) {
 			everyText(reflect.ValueOf(c), text)
 			var indexMarkdown, indexText, comparisonMarkdown, comparisonText bytes.Buffer
 			for _, err := range []error{
-				IndexMarkdown(&indexMarkdown, x), IndexTerminal(&indexText, x, Options{Colour: true}),
-				ComparisonMarkdown(&comparisonMarkdown, c), ComparisonTerminal(&comparisonText, c, Options{Colour: true}),
+				markdown.WriteIndex(&indexMarkdown, x), terminal.WriteIndex(&indexText, x, terminal.Options{Colour: true}),
+				markdown.WriteComparison(&comparisonMarkdown, c), terminal.WriteComparison(&comparisonText, c, terminal.Options{Colour: true}),
 			} {
 				if err != nil {
 					t.Fatal(err)

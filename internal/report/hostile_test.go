@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -14,6 +14,12 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/figure"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -23,15 +29,15 @@ var renderings = []struct {
 	write func(io.Writer, *result.Result) error
 }{
 	{"terminal", func(w io.Writer, r *result.Result) error {
-		return Terminal(w, r, Options{Width: 80, Colour: true})
+		return terminal.Write(w, r, terminal.Options{Width: 80, Colour: true})
 	}},
-	{"narrow terminal", func(w io.Writer, r *result.Result) error { return Terminal(w, r, Options{Width: 20}) }},
-	{"markdown", Markdown},
-	{"html", HTML},
-	{"csv", CSV},
-	{"pairs", PairsCSV},
-	{"json", JSON},
-	{"picture", Picture},
+	{"narrow terminal", func(w io.Writer, r *result.Result) error { return terminal.Write(w, r, terminal.Options{Width: 20}) }},
+	{"markdown", markdown.Write},
+	{"html", html.Write},
+	{"csv", data.CSV},
+	{"pairs", data.PairsCSV},
+	{"json", data.Write},
+	{"picture", figure.Picture},
 }
 
 // renderAll writes r every way and returns the texts by name.
@@ -142,7 +148,7 @@ func TestDegenerateResults(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			texts := renderAll(t, change(fixture(t, 6)))
+			texts := renderAll(t, change(reporttest.Run(t, 6)))
 			if len(texts["terminal"]) == 0 || len(texts["html"]) == 0 {
 				t.Error("nothing was rendered")
 			}
@@ -151,7 +157,7 @@ func TestDegenerateResults(t *testing.T) {
 }
 
 func TestGarbageHistogramIsNamed(t *testing.T) {
-	r := fixture(t, 6)
+	r := reporttest.Run(t, 6)
 	for i := range r.Trials {
 		if l := r.Trials[i].Latency; l != nil {
 			l.HDR = []byte("not a histogram")
@@ -164,12 +170,12 @@ func TestGarbageHistogramIsNamed(t *testing.T) {
 }
 
 func TestNonFiniteValuesAreCounted(t *testing.T) {
-	r := fixture(t, 6)
+	r := reporttest.Run(t, 6)
 	r.Trials[0].Metrics["rtt_p50_seconds"] = math.NaN()
 	r.Cells[0].Median = math.Inf(-1)
 	before := len(r.Cells)
 	var b bytes.Buffer
-	if err := JSON(&b, r); err != nil {
+	if err := data.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	var back result.Result
@@ -188,7 +194,7 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 const hostile = "</title></style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'|`*_[x](javascript:alert(1))\x1b[31m\x00\u202e\xff"
 
 func TestHostileTextsAreEscaped(t *testing.T) {
-	r := fixture(t, 6)
+	r := reporttest.Run(t, 6)
 	replaceTexts(r)
 	texts := renderAll(t, r)
 	for _, name := range []string{"terminal", "narrow terminal"} {
@@ -252,7 +258,7 @@ func replaceTexts(r *result.Result) {
 
 // TestAnyResultRenders changes random parts of a result's JSON and holds that
 // whatever still is a result renders every way.
-func TestAnyResultRenders(t *testing.T) { rendersWhatever(t, fixture(t, 1), 7, 60, 30) }
+func TestAnyResultRenders(t *testing.T) { rendersWhatever(t, reporttest.Run(t, 1), 7, 60, 30) }
 
 // rendersWhatever renders so many mutations of r, of which so many have to be
 // results still; stream tells the random numbers of its callers apart.
@@ -325,7 +331,7 @@ func mutate(rng *rand.Rand, v any, p float64) any {
 }
 
 func FuzzResult(f *testing.F) {
-	small := fixture(f, 1) // short documents mutate faster
+	small := reporttest.Run(f, 1) // short documents mutate faster
 	for i := range small.Trials {
 		t := &small.Trials[i]
 		if t.Throughput != nil {
@@ -346,20 +352,6 @@ func FuzzResult(f *testing.F) {
 		var r result.Result
 		if json.Unmarshal(b, &r) == nil {
 			renderAll(t, &r)
-		}
-	})
-}
-
-func FuzzHistogram(f *testing.F) {
-	for _, trial := range fixture(f, 1).Trials {
-		if trial.Latency != nil {
-			f.Add(trial.Latency.HDR)
-		}
-	}
-	f.Add([]byte{0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if h, err := decodeHistogram(b); err == nil && h.ByteSize() > 8<<20 {
-			t.Errorf("a histogram of %d bytes was accepted", h.ByteSize())
 		}
 	})
 }

@@ -1,3 +1,15 @@
+// Package report arranges a run, a comparison or an index for a reader: one model
+// in the order of a page, from which every rendering is made, so that no two of
+// them can disagree. Packages below it lay the model out: figure draws, html,
+// terminal and markdown write pages, summary a single path's tests, data CSV and
+// JSON for other programs.
+//
+// Its only input is a document of package result: a stored run is shown again
+// without measuring. Texts are worded by package words. Names and texts of a
+// result come from a user's file or from another machine and are treated as
+// hostile: they are made single lines without control characters here and escaped
+// for the medium where they are written, and numbers that are not finite are left
+// out and counted.
 package report
 
 import (
@@ -8,14 +20,27 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// model is what every rendering shows: the result put into the order and the
+// Median of values, which it sorts; 0 of none.
+func Median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[(len(v)-1)/2]/2 + v[len(v)/2]/2
+}
+
+// Pair is a name and its value.
+type Pair struct{ Name, Value string }
+
+// Model is what every rendering shows: the result put into the order and the
 // words of a reader. Texts in it are single lines free of control characters,
 // but not escaped for any medium.
-type model struct {
+type Model struct {
 	Run   *result.Result
 	names words.Names
 
@@ -24,8 +49,8 @@ type model struct {
 	Statement string // what the figures are: a model, at a scale, relative
 	ModelText string // how the parameters were derived
 
-	Paths []path
-	Tests []test
+	Paths []Path
+	Tests []Test
 
 	Headline string
 	Verdicts []verdict // of the primary costs
@@ -35,23 +60,23 @@ type model struct {
 	Details   []detail
 	Seen      []string // what else was seen, a sentence each
 	Hops      []hopSection
-	Published []figureRow
+	Published []FigureRow
 	Excluded  []excluded
-	Shares    []shareRow
+	Shares    []ShareRow
 	Notes     []string
 	Open      []string
 	Source    string // of the published figures
 }
 
-// path is a path of the run in its place in every figure.
-type path struct {
+// Path is a path of the run in its place in every figure.
+type Path struct {
 	Name, Label string
 	Baseline    bool
 	Info        *result.PathInfo // nil when only trials name it
 }
 
-// test is a test of the run.
-type test struct {
+// Test is a test of the run.
+type Test struct {
 	Name, Label string
 	Kind        measurement.Kind
 	Spec        measurement.Spec
@@ -76,16 +101,16 @@ type excluded struct {
 	Reason         string
 }
 
-// key names a metric of a test on a path.
-type key struct{ Path, Test, Metric string }
+// Key names a metric of a test on a path.
+type Key struct{ Path, Test, Metric string }
 
-// newModel arranges r. It never fails: what is absent is simply not shown.
-func newModel(r *result.Result) *model {
-	r = onlyFinite(r)
-	m := &model{Run: r}
-	m.Title = line(r.Experiment.Title)
+// New arranges r. It never fails: what is absent is simply not shown.
+func New(r *result.Result) *Model {
+	r = OnlyFinite(r)
+	m := &Model{Run: r}
+	m.Title = typeset.Line(r.Experiment.Title)
 	if m.Title == "" {
-		m.Title = line(r.Experiment.Name)
+		m.Title = typeset.Line(r.Experiment.Name)
 	}
 	if m.Title == "" {
 		m.Title = "Untitled run"
@@ -94,11 +119,11 @@ func newModel(r *result.Result) *model {
 	m.Tests = testsOf(r)
 	m.Status = m.status()
 	m.Statement = m.statement()
-	m.ModelText = sentence(r.Experiment.Model)
-	m.Source = line(r.Experiment.Source)
+	m.ModelText = typeset.Sentence(r.Experiment.Model)
+	m.Source = typeset.Line(r.Experiment.Source)
 	m.names = words.NamesIn(r)
-	m.Notes = lines(m.names.Notes(r.Notes))
-	m.Open = lines(r.Experiment.Open)
+	m.Notes = typeset.Lines(m.names.Notes(r.Notes))
+	m.Open = typeset.Lines(r.Experiment.Open)
 	m.scaleTests()
 	m.verdicts()
 	m.Excluded = m.excluded()
@@ -111,30 +136,19 @@ func newModel(r *result.Result) *model {
 	return m
 }
 
-// lines cleans a list of sentences and drops empty ones.
-func lines(in []string) []string {
-	var out []string
-	for _, s := range in {
-		if s = sentence(s); s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // pathsOf lists the paths as the run declares them, the baseline first, and
 // then any that only trials or cells name.
-func pathsOf(r *result.Result) []path {
-	var out []path
+func pathsOf(r *result.Result) []Path {
+	var out []Path
 	seen := map[string]bool{}
 	add := func(name string, info *result.PathInfo) {
 		if seen[name] {
 			return
 		}
 		seen[name] = true
-		p := path{Name: name, Label: line(name), Info: info}
+		p := Path{Name: name, Label: typeset.Line(name), Info: info}
 		if info != nil {
-			if title := line(info.Title); title != "" {
+			if title := typeset.Line(info.Title); title != "" {
 				p.Label = title
 			}
 			p.Baseline = info.Baseline
@@ -154,7 +168,7 @@ func pathsOf(r *result.Result) []path {
 	for i := range r.Trials {
 		add(r.Trials[i].Path, nil)
 	}
-	slices.SortStableFunc(out, func(a, b path) int {
+	slices.SortStableFunc(out, func(a, b Path) int {
 		switch {
 		case a.Baseline == b.Baseline:
 			return 0
@@ -167,17 +181,17 @@ func pathsOf(r *result.Result) []path {
 }
 
 // testsOf lists the tests likewise.
-func testsOf(r *result.Result) []test {
-	var out []test
+func testsOf(r *result.Result) []Test {
+	var out []Test
 	seen := map[string]bool{}
 	add := func(name string, info *result.TestInfo) {
 		if seen[name] {
 			return
 		}
 		seen[name] = true
-		t := test{Name: name, Label: line(name)}
+		t := Test{Name: name, Label: typeset.Line(name)}
 		if info != nil {
-			if title := line(info.Title); title != "" {
+			if title := typeset.Line(info.Title); title != "" {
 				t.Label = title
 			}
 			t.Spec = info.Spec
@@ -199,7 +213,7 @@ func testsOf(r *result.Result) []test {
 }
 
 // cell finds one metric of a test on a path.
-func (m *model) cell(k key) *result.Cell {
+func (m *Model) cell(k Key) *result.Cell {
 	for i := range m.Run.Cells {
 		if c := &m.Run.Cells[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
 			return c
@@ -208,8 +222,8 @@ func (m *model) cell(k key) *result.Cell {
 	return nil
 }
 
-// cost finds a path's cost on a metric of a test.
-func (m *model) cost(k key) *result.Effect {
+// Cost finds a path's cost on a metric of a test.
+func (m *Model) Cost(k Key) *result.Effect {
 	for i := range m.Run.Costs {
 		if c := &m.Run.Costs[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
 			return c
@@ -221,7 +235,7 @@ func (m *model) cost(k key) *result.Effect {
 // scaleTests gives each test one display unit for its primary metric, chosen
 // over all paths so that a column compares digit by digit, unless they are too
 // far apart.
-func (m *model) scaleTests() {
+func (m *Model) scaleTests() {
 	for i := range m.Tests {
 		t := &m.Tests[i]
 		if !t.HasPrimary {
@@ -229,7 +243,7 @@ func (m *model) scaleTests() {
 		}
 		var medians, widths []float64
 		for _, p := range m.Paths {
-			if c := m.cell(key{p.Name, t.Name, t.Primary.Name}); c != nil && c.N > 0 {
+			if c := m.cell(Key{p.Name, t.Name, t.Primary.Name}); c != nil && c.N > 0 {
 				medians = append(medians, c.Median)
 				if c.Low != nil && c.High != nil {
 					widths = append(widths, *c.High-*c.Low)
@@ -241,7 +255,7 @@ func (m *model) scaleTests() {
 }
 
 // status is the run in one line.
-func (m *model) status() string {
+func (m *Model) status() string {
 	r := m.Run
 	var parts []string
 	if !r.Started.IsZero() {
@@ -254,12 +268,12 @@ func (m *model) status() string {
 	if r.Experiment.Blocks > 0 {
 		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
 	}
-	parts = append(parts, m.trialCount(), fmt.Sprintf("seed %d", r.Seed))
+	parts = append(parts, m.TrialCount(), fmt.Sprintf("seed %d", r.Seed))
 	return strings.Join(parts, " · ")
 }
 
-// trialCount says how many trials there are, are planned and are excluded.
-func (m *model) trialCount() string {
+// TrialCount says how many trials there are, are planned and are excluded.
+func (m *Model) TrialCount() string {
 	r := m.Run
 	s := quantity.Count(len(r.Trials), "trial")
 	if r.Planned > len(r.Trials) {
@@ -280,14 +294,14 @@ func (m *model) trialCount() string {
 	return s
 }
 
-// scaled reports the scale of a scaled-down experiment.
-func (m *model) scaled() (float64, bool) {
+// Scaled reports the scale of a scaled-down experiment.
+func (m *Model) Scaled() (float64, bool) {
 	s := m.Run.Experiment.Scale
 	return s, s > 0 && s != 1
 }
 
 // pairs is how many pairs of hosts did the tests at the same time, 0 for one.
-func (m *model) pairs() int {
+func (m *Model) pairs() int {
 	n := 0
 	for i := range m.Run.Trials {
 		n = max(n, len(m.Run.Trials[i].Pairs))
@@ -296,9 +310,9 @@ func (m *model) pairs() int {
 }
 
 // statement says what the figures are and are not.
-func (m *model) statement() string {
+func (m *Model) statement() string {
 	var parts []string
-	s, isScaled := m.scaled()
+	s, isScaled := m.Scaled()
 	published := len(m.Run.Experiment.Published) > 0
 	switch {
 	case isScaled && published:
@@ -312,49 +326,52 @@ func (m *model) statement() string {
 		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", n))
 	}
 	if m.Run.Testbed.Relative {
-		kind := line(m.Run.Testbed.Kind)
+		kind := typeset.Line(m.Run.Testbed.Kind)
 		if kind == "" {
 			kind = "testbed"
 		}
 		why := "they measure its own machine as much as the path"
-		if note := strings.TrimSuffix(sentence(m.Run.Testbed.Note), "."); note != "" {
+		if note := strings.TrimSuffix(typeset.Sentence(m.Run.Testbed.Note), "."); note != "" {
 			why = note
 		}
 		parts = append(parts, fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", kind, why))
-	} else if note := sentence(m.Run.Testbed.Note); note != "" {
+	} else if note := typeset.Sentence(m.Run.Testbed.Note); note != "" {
 		parts = append(parts, note)
 	}
 	return strings.Join(parts, " ")
 }
 
 // excluded lists the trials that a gate kept out, in the run's order.
-func (m *model) excluded() []excluded {
+func (m *Model) excluded() []excluded {
 	var out []excluded
 	for i := range m.Run.Trials {
 		t := &m.Run.Trials[i]
 		if t.Gate.Passed {
 			continue
 		}
-		out = append(out, excluded{ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
-			Block: t.Block, Reason: sentence(words.Findings(t.Gate, true))})
+		out = append(out, excluded{ID: typeset.Line(t.ID), Path: m.PathLabel(t.Path), Test: m.TestLabel(t.Test),
+			Block: t.Block, Reason: typeset.Sentence(words.Findings(t.Gate, true))})
 	}
 	return out
 }
 
-func (m *model) pathLabel(name string) string {
+func (m *Model) PathLabel(name string) string {
 	for i := range m.Paths {
 		if m.Paths[i].Name == name {
 			return m.Paths[i].Label
 		}
 	}
-	return line(name)
+	return typeset.Line(name)
 }
 
-func (m *model) testLabel(name string) string {
+func (m *Model) TestLabel(name string) string {
 	for i := range m.Tests {
 		if m.Tests[i].Name == name {
 			return m.Tests[i].Label
 		}
 	}
-	return line(name)
+	return typeset.Line(name)
 }
+
+// PathColours is how many colours the style sheet has for paths.
+const PathColours = 7

@@ -1,16 +1,15 @@
 package report
 
 import (
-	_ "embed"
-
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// figureRow is a published figure and what was measured: a row of the one
+// FigureRow is a published figure and what was measured: a row of the one
 // table that reports, comparisons and indexes show.
-type figureRow struct {
+type FigureRow struct {
 	ID, Path, Test, Metric string
 	Published              string
 	Measured               string // × scale where it scales
@@ -24,8 +23,8 @@ type figureRow struct {
 
 // figureRows compares every published figure with the measurement. A figure in
 // the unit of its test's own column is written in that, so that they line up.
-func (m *model) figureRows() []figureRow {
-	var out []figureRow
+func (m *Model) figureRows() []FigureRow {
+	var out []FigureRow
 	for _, p := range m.Run.Published {
 		column := columnOf(p)
 		for _, t := range m.Tests {
@@ -34,7 +33,7 @@ func (m *model) figureRows() []figureRow {
 			}
 		}
 		row := newFigureRow(p, column)
-		row.Path, row.Test = m.pathLabel(p.Path), m.testLabel(p.Test)
+		row.Path, row.Test = m.PathLabel(p.Path), m.TestLabel(p.Test)
 		out = append(out, row)
 	}
 	return out
@@ -50,11 +49,11 @@ func columnOf(p result.PublishedComparison) words.Column {
 }
 
 // newFigureRow writes a published figure and what was measured in a unit.
-func newFigureRow(p result.PublishedComparison, column words.Column) figureRow {
+func newFigureRow(p result.PublishedComparison, column words.Column) FigureRow {
 	s := column.ScaleOf(p.Value)
-	row := figureRow{ID: line(p.ID), Path: line(p.Path), Test: line(p.Test), Metric: line(measurement.MetricOf(p.Metric).Label),
+	row := FigureRow{ID: typeset.Line(p.ID), Path: typeset.Line(p.Path), Test: typeset.Line(p.Test), Metric: typeset.Line(measurement.MetricOf(p.Metric).Label),
 		Published: words.Printed(p.Value, s), Measured: words.None, Verdict: words.Judgement(p), VerdictClass: "v-open",
-		Reason: upperFirst(sentence(words.JudgementReason(p))), Note: sentence(p.Note)}
+		Reason: typeset.UpperFirst(typeset.Sentence(words.JudgementReason(p))), Note: typeset.Sentence(p.Note)}
 	switch p.Judgement {
 	case result.Within:
 		row.VerdictClass = "v-fine"
@@ -69,24 +68,19 @@ func newFigureRow(p result.PublishedComparison, column words.Column) figureRow {
 	return row
 }
 
-// publishedColumns are the heads of the table of published figures; measured is
+// PublishedColumns are the heads of the table of published figures; measured is
 // that of the measured values.
-func publishedColumns(measured string) []string {
+func PublishedColumns(measured string) []string {
 	return []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio", "verdict", "reason", "note"}
 }
 
-// publishedCells are the cells of a comparison below publishedColumns.
-func (c figureRow) publishedCells() []string {
+// PublishedCells are the cells of a comparison below publishedColumns.
+func (c FigureRow) PublishedCells() []string {
 	return []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Verdict, c.Reason, c.Note}
 }
 
-// publishedHTML defines the template of that table, which both pages use.
-//
-//go:embed published.html
-var publishedHTML string
-
-// publishedTable is that table for a page.
-type publishedTable struct {
+// PublishedTable is that table for a page.
+type PublishedTable struct {
 	ScaleName string // "10", "" when not scaled
-	Rows      []figureRow
+	Rows      []FigureRow
 }

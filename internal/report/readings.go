@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 )
 
 // leastReadings is how many readings a trial needs for their autocorrelation to
@@ -17,7 +18,7 @@ const leastReadings = 8
 // readingsText says why the readings inside a trial are no samples, with their
 // autocorrelation, where that is beyond that of independent readings in more
 // trials than chance would have: one in twenty, and a little more.
-func (m *model) readingsText() []string {
+func (m *Model) readingsText() []string {
 	var all []float64
 	beyond := 0
 	for i := range m.Run.Trials {
@@ -39,7 +40,7 @@ func (m *model) readingsText() []string {
 		return nil
 	}
 	slices.Sort(all)
-	return []string{sentence(fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
+	return []string{typeset.Sentence(fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
 		beyond, quantity.Count(len(all), "trial"), quantity.Signed(all[len(all)/2], 2)))}
 }
 

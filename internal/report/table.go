@@ -6,14 +6,34 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
+// VerdictClass is the style of a verdict.
+func (v verdict) VerdictClass() string { return verdictClass(v.Kind) }
+
+// VerdictWord is the verdict in a word or two.
+func (v verdict) VerdictWord() string { return typeset.Line(words.Verdict(v.cost)) }
+
+// VerdictClass is the style of a cell's verdict.
+func (c Cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
+
+func verdictClass(k result.Verdict) string {
+	switch k {
+	case result.Costs:
+		return "v-costs"
+	case result.Gains, result.NoCost:
+		return "v-fine"
+	}
+	return "v-open"
+}
+
 // table is the result in the published shape: paths as rows, tests as columns.
 type table struct {
 	Columns []column
-	Rows    []row
+	Rows    []Row
 }
 
 // column heads a test.
@@ -22,16 +42,16 @@ type column struct {
 	Metric string // label of the metric
 }
 
-// row is one path.
-type row struct {
+// Row is one path.
+type Row struct {
 	Path     string
 	Baseline bool
 	Off      string // "without gateway", where hops are switched off
-	Cells    []cell
+	Cells    []Cell
 }
 
-// cell is one test on one path, as text ready to show.
-type cell struct {
+// Cell is one test on one path, as text ready to show.
+type Cell struct {
 	Value    string // median without its unit, "—" when there is none
 	Unit     string
 	Interval string // "" when there are too few blocks for one
@@ -51,9 +71,9 @@ type cell struct {
 }
 
 // table lays the primary metrics out.
-func (m *model) table() table {
+func (m *Model) table() table {
 	var out table
-	var shown []test
+	var shown []Test
 	for _, t := range m.Tests {
 		if !t.HasPrimary {
 			continue // trace: shown with the paths
@@ -65,7 +85,7 @@ func (m *model) table() table {
 		return out
 	}
 	for _, p := range m.Paths {
-		r := row{Path: p.Label, Baseline: p.Baseline, Off: p.without()}
+		r := Row{Path: p.Label, Baseline: p.Baseline, Off: p.without()}
 		for _, t := range shown {
 			r.Cells = append(r.Cells, m.tableCell(p, t))
 		}
@@ -75,12 +95,12 @@ func (m *model) table() table {
 }
 
 // without names the hops that are switched off on a path.
-func (p path) without() string {
+func (p Path) without() string {
 	var off []string
 	if p.Info != nil {
 		for _, h := range p.Info.Hops {
 			if h.Off {
-				off = append(off, line(h.Name))
+				off = append(off, typeset.Line(h.Name))
 			}
 		}
 	}
@@ -91,9 +111,9 @@ func (p path) without() string {
 }
 
 // tableCell fills one cell.
-func (m *model) tableCell(p path, t test) cell {
-	k := key{p.Name, t.Name, t.Primary.Name}
-	out := cell{Value: "—", Published: m.publishedIn(p, t)}
+func (m *Model) tableCell(p Path, t Test) Cell {
+	k := Key{p.Name, t.Name, t.Primary.Name}
+	out := Cell{Value: "—", Published: m.publishedIn(p, t)}
 	n := 0
 	if c := m.cell(k); c != nil && c.N > 0 {
 		n = c.N
@@ -103,24 +123,24 @@ func (m *model) tableCell(p path, t test) cell {
 		if c.Low != nil && c.High != nil {
 			out.Interval = words.Interval(*c.Low, *c.High, write)
 		}
-		if by, ok := m.scaled(); ok && t.Primary.ScalesWithRate {
+		if by, ok := m.Scaled(); ok && t.Primary.ScalesWithRate {
 			out.Scaled = words.Value(c.Median*by, t.Primary.Unit)
 		}
 	}
 	if blocks := m.Run.Experiment.Blocks; n < blocks {
 		out.Blocks = fmt.Sprintf("%d of %s", n, quantity.Count(blocks, "block"))
 	}
-	if c := m.cost(k); c != nil && !p.Baseline {
+	if c := m.Cost(k); c != nil && !p.Baseline {
 		out.Cost, out.CostInterval = words.Size(*c)
 		out.Ratio = words.Ratio(c.Ratio)
-		out.Verdict, out.Needed, out.VerdictKind = line(words.Verdict(*c)), words.Needed(*c), c.Verdict
+		out.Verdict, out.Needed, out.VerdictKind = typeset.Line(words.Verdict(*c)), words.Needed(*c), c.Verdict
 	}
 	return out
 }
 
 // publishedIn lists the published figures of a cell: the one on the primary
 // metric alone if there is one, else all with the name of their metric.
-func (m *model) publishedIn(p path, t test) []string {
+func (m *Model) publishedIn(p Path, t Test) []string {
 	var out []string
 	for _, f := range m.Run.Experiment.Published {
 		if f.Path != p.Name || f.Test != t.Name {
@@ -145,7 +165,7 @@ func (m *model) publishedIn(p path, t test) []string {
 
 // verdicts writes the costs as sentences, the largest first among the primary
 // ones, and picks the headline.
-func (m *model) verdicts() {
+func (m *Model) verdicts() {
 	for _, p := range m.Paths {
 		for _, t := range m.Tests {
 			for i := range m.Run.Costs {
@@ -153,7 +173,7 @@ func (m *model) verdicts() {
 				if c.Path != p.Name || c.Test != t.Name {
 					continue
 				}
-				v := verdict{Kind: c.Verdict, Text: sentence(m.names.Effect(*c)), Path: p.Label, Test: t.Label, Metric: line(measurement.MetricOf(c.Metric).Label), cost: *c}
+				v := verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Path: p.Label, Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
 				if c.Primary || (t.HasPrimary && c.Metric == t.Primary.Name) {
 					m.Verdicts = append(m.Verdicts, v)
 				} else {
@@ -166,10 +186,10 @@ func (m *model) verdicts() {
 }
 
 // headline is what a reader must know first.
-func (m *model) headline() string {
+func (m *Model) headline() string {
 	var costs []result.Effect
 	for _, v := range m.Verdicts {
 		costs = append(costs, v.cost)
 	}
-	return upperFirst(sentence(m.names.Headline(costs, len(m.Paths), len(m.Run.Trials))))
+	return typeset.UpperFirst(typeset.Sentence(m.names.Headline(costs, len(m.Paths), len(m.Run.Trials))))
 }
