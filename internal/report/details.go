@@ -26,30 +26,6 @@ type detailRow struct {
 	Values []string
 }
 
-// detailMetrics are the few metrics without which the primary one of a kind
-// does not answer its question. The rest stand in result.json and trials.csv.
-func detailMetrics(s measurement.Spec) []string {
-	switch s.Kind {
-	case measurement.TCP:
-		if s.Direction == measurement.Both {
-			return []string{"forward_goodput_bits_per_second", "reverse_goodput_bits_per_second", "retransmitted_segments", "cpu_seconds_per_byte"}
-		}
-	case measurement.UDP:
-		return []string{"loss_fraction", "reordered_fraction", "jitter_seconds", "delay_variation_p99_seconds", "cpu_seconds_per_byte", "dropped_packets_count"}
-	case measurement.PPS:
-		return []string{"loss_fraction", "delay_variation_p99_seconds", "cpu_seconds_per_packet", "dropped_packets_count"}
-	case measurement.CRR:
-		return []string{"connect_p50_seconds", "connect_p99_seconds", "transaction_p50_seconds", "failed_connections_count"}
-	case measurement.Load:
-		return []string{"idle_rtt_p50_seconds", "loaded_rtt_p99_seconds", "rtt_increase_seconds", "responsiveness_per_minute", "load_bits_per_second"}
-	case measurement.FTP:
-		return []string{"transfer_seconds", "retransmitted_segments", "cpu_seconds_per_byte"}
-	case measurement.MTU:
-		return []string{"reverse_path_mtu_bytes"}
-	}
-	return nil
-}
-
 // details lays them out. A metric that no trial brought has no column.
 func (m *Model) details() []detail {
 	var out []detail

@@ -152,7 +152,7 @@ func TestEnginePage(t *testing.T) {
 	if got := strings.Count(latency, "curve idle"); got != len(r.Paths) {
 		t.Errorf("%d curves without load, want one for each of %d paths", got, len(r.Paths))
 	}
-	for _, want := range []string{"a slow hop, idle", "whole transactions", "Dashed curves are from before the load", "dashed without load"} {
+	for _, want := range []string{"a slow hop, idle", "transaction time", "Dashed curves are from before the load", "dashed without load"} {
 		if !strings.Contains(latency, want) {
 			t.Errorf("the distributions do not say %q", want)
 		}

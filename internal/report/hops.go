@@ -140,9 +140,8 @@ func (w watched) Payload(from, to float64, headers int) (forward, backward float
 
 // HeadersOf is how many bytes of headers each packet of a trial has at layer 2.
 func HeadersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
-	headers := ethernetHeader + udpHeaders
-	if spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
-		headers = ethernetHeader + tcpHeaders
+	headers := ethernetHeader + kinds[spec.Kind].headers
+	if kinds[spec.Kind].headers == tcpHeaders {
 		for _, f := range t.Flows {
 			if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
 				headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)

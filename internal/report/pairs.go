@@ -20,7 +20,7 @@ func (m *Model) pairDetails() []detail {
 		}
 		d := detail{Test: t.Label + ", pair by pair", Metrics: []string{"pairs", "slowest pair", "median pair", "fastest pair", "Jain’s fairness index",
 			"TCP RTT, lowest pair", "median pair", "highest pair"}}
-		if t.Kind != measurement.TCP {
+		if !kinds[t.Kind].flowsRTT {
 			d.Metrics = []string{"pairs", "least of a pair", "median pair", "most of a pair"}
 		}
 		found := false
@@ -53,17 +53,15 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 				rtts = append(rtts, v)
 			}
 		}
-		low, high := slices.Min(rates), slices.Max(rates)
-		row := []float64{float64(len(trial.Pairs)), low, Median(rates), high}
-		if t.Kind == measurement.TCP {
-			least, most := slices.Min(rtts), slices.Max(rtts)
-			row = append(row, jainIndex(rates), least, Median(rtts), most)
-			if len(rtts) == 0 {
-				row = row[:5]
+		row := []float64{float64(len(trial.Pairs))}
+		if len(rates) > 0 {
+			row = append(row, slices.Min(rates), Median(rates), slices.Max(rates))
+			if kinds[t.Kind].flowsRTT {
+				row = append(row, jainIndex(rates))
+				if len(rtts) > 0 {
+					row = append(row, slices.Min(rtts), Median(rtts), slices.Max(rtts))
+				}
 			}
-		}
-		if len(rates) == 0 {
-			row = row[:1]
 		}
 		for i, v := range row {
 			columns[i] = append(columns[i], v)

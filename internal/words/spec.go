@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -17,16 +18,9 @@ func Spec(s measurement.Spec) string {
 		}
 	}
 	add(s.Tool != measurement.Native, "in iperf3's protocol")
-	switch s.Kind {
-	case measurement.CRR:
-		add(s.Flows > 0, "%s at a time", quantity.Count(s.Flows, "connection"))
-	case measurement.FTP:
-		add(s.FileBytes > 0, "a file of %s", Value(float64(s.FileBytes), measurement.Bytes))
-		add(s.FilePath != "", "%s of a stock server", s.FilePath)
-		add(s.Flows > 0, "%s", quantity.Count(s.Flows, "segment"))
-	default:
-		add(s.Flows > 0, "%s", quantity.Count(s.Flows, "flow"))
-	}
+	add(s.FileBytes > 0, "a file of %s", Value(float64(s.FileBytes), measurement.Bytes))
+	add(s.FilePath != "", "%s of a stock server", s.FilePath)
+	add(s.Flows > 0, "%s%s", quantity.Count(s.Flows, cmp.Or(kinds[s.Kind].flows, "flow")), kinds[s.Kind].several)
 	add(s.Protocol != "", "over %s", string(s.Protocol))
 	add(s.Direction == measurement.Receive, "destination sends")
 	add(s.Direction == measurement.Both, "both ends send")

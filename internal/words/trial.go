@@ -11,63 +11,75 @@ import (
 // Gap stands between the parts of a line of figures; lines break there.
 const Gap = "   "
 
-// trials says what a test of each kind brought back, in parts.
-var trials = map[measurement.Kind]func(f *figures){
-	measurement.TCP: (*figures).tcp,
-	measurement.UDP: func(f *figures) {
+// kind is how tests of a kind are spoken of.
+type kind struct {
+	flows   string // what one of several flows is called
+	several string // what follows their number and name
+	latency string // what its distribution is of, for an axis
+	trial   func(f *figures)
+}
+
+var kinds = map[measurement.Kind]kind{
+	measurement.TCP: {flows: "flow", trial: (*figures).tcp},
+	measurement.UDP: {flows: "flow", trial: func(f *figures) {
 		f.value("goodput_bits_per_second", "", " received")
 		f.datagrams()
 		f.value("sent_bits_per_second", "", " sent")
-	},
-	measurement.PPS: func(f *figures) {
+	}},
+	measurement.PPS: {flows: "flow", trial: func(f *figures) {
 		f.add("packets_per_second", "", " packets/s received", perSecond)
 		f.datagrams()
-	},
-	measurement.CRR: func(f *figures) {
+	}},
+	measurement.CRR: {flows: "connection", several: " at a time", latency: "transaction time", trial: func(f *figures) {
 		f.add("connections_per_second", "", " connections/s", perSecond)
 		f.value("connect_p50_seconds", "connect p50 ", "")
 		f.value("transaction_p50_seconds", "transaction p50 ", "")
 		f.value("transaction_p99_seconds", "p99 ", "")
 		f.add("failed_connections_count", "", " failed", count)
-	},
-	measurement.Load: func(f *figures) {
+	}},
+	measurement.Load: {flows: "flow", latency: "RTT", trial: func(f *figures) {
 		f.value("loaded_rtt_p50_seconds", "p50 ", "")
 		f.value("loaded_rtt_p99_seconds", "p99 ", "")
 		f.value("idle_rtt_p50_seconds", "idle p50 ", "")
 		f.add("responsiveness_per_minute", "", " round trips/min", count)
 		f.value("load_bits_per_second", "under ", " of "+quantity.Count(f.spec.Flows, "flow"))
 		f.value("loss_fraction", "loss ", "")
-	},
-	measurement.FTP: func(f *figures) {
+	}},
+	measurement.FTP: {flows: "segment", trial: func(f *figures) {
 		f.value("goodput_bits_per_second", "", " received")
 		f.value("file_bytes", "", "")
 		f.value("transfer_seconds", "in ", "")
 		if f.spec.Flows > 1 {
 			f.parts = append(f.parts, quantity.Count(f.spec.Flows, "segment"))
 		}
-	},
-	measurement.MTU: func(f *figures) {
+	}},
+	measurement.MTU: {flows: "flow", trial: func(f *figures) {
 		f.add("path_mtu_bytes", "", NBSP+"B forward", count)
 		f.add("reverse_path_mtu_bytes", "", NBSP+"B reverse", count)
-	},
-	measurement.Trace: func(f *figures) {
+	}},
+	measurement.Trace: {flows: "flow", trial: func(f *figures) {
 		f.parts = append(f.parts, fmt.Sprintf("%s, %d silent", quantity.Count(int(f.Metrics["hops_count"]), "hop"), int(f.Metrics["silent_hops_count"])))
-	},
-	measurement.RR:   (*figures).latency,
-	measurement.Ping: (*figures).latency,
+	}},
+	measurement.RR:   {flows: "flow", latency: "RTT", trial: (*figures).latency},
+	measurement.Ping: {flows: "flow", latency: "RTT", trial: (*figures).latency},
 }
 
 // Trial is what a test that counts brought back, in one line.
 func Trial(spec measurement.Spec, t measurement.Trial) string {
 	f := &figures{Trial: t, spec: spec}
-	if say, known := trials[spec.Kind]; known {
-		say(f)
+	if k, known := kinds[spec.Kind]; known {
+		k.trial(f)
+	} else {
+		f.latency()
 	}
 	if len(f.parts) == 0 {
 		return "no figure came back"
 	}
 	return strings.Join(f.parts, Gap)
 }
+
+// Latency is what the distribution of a kind's tests is of.
+func Latency(k measurement.Kind) string { return kinds[k].latency }
 
 // figures collects the parts of a line, of those metrics that there are.
 type figures struct {

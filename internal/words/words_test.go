@@ -97,8 +97,8 @@ func TestTablesAreWhole(t *testing.T) {
 		}
 	}
 	for _, kind := range measurement.Kinds() {
-		if trials[kind] == nil {
-			t.Errorf("no words for what a %s test brought back", kind)
+		if row := kinds[kind]; row.trial == nil || row.flows == "" {
+			t.Errorf("no words for a %s test: %+v", kind, row.flows)
 		}
 	}
 	for _, v := range []result.Verdict{result.Costs, result.Gains, result.NoCost, result.NotResolved} {
@@ -111,7 +111,7 @@ func TestTablesAreWhole(t *testing.T) {
 			t.Errorf("no words for a figure that is missing: %s", m)
 		}
 	}
-	if len(notes) != len(result.NoteCodes()) || len(causes) != len(result.Causes()) || len(trials) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
+	if len(notes) != len(result.NoteCodes()) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
 		t.Error("a table has a row of nothing")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // Bounds on a histogram from outside: what a trial of hours needs, and no
@@ -144,18 +145,6 @@ func (l merged) curve() []point {
 	return out
 }
 
-// latencyParts are the parts of a test that have a distribution: false is the
-// whole test, or under load, true before the load.
-func latencyParts(kind measurement.Kind) []bool {
-	switch kind {
-	case measurement.RR, measurement.Ping, measurement.CRR:
-		return []bool{false}
-	case measurement.Load:
-		return []bool{true, false}
-	}
-	return nil
-}
-
 // LatencyFigures draws the distribution of every latency test, of a load test
 // without load beside under load. What could not be decoded is named in the
 // caption.
@@ -166,7 +155,7 @@ func LatencyFigures(m *report.Model) []Figure {
 		var problems []error
 		samples := int64(0)
 		for p := range m.Paths {
-			for _, idle := range latencyParts(t.Kind) {
+			for _, idle := range t.Distributions() {
 				l, errs := mergeLatency(m, t, p, idle)
 				problems = append(problems, errs...)
 				if points := l.curve(); len(points) > 1 {
@@ -193,14 +182,11 @@ func LatencyFigures(m *report.Model) []Figure {
 
 // latencyFigure draws the curves of one test.
 func latencyFigure(m *report.Model, id string, t report.Test, all []series, samples int64) Figure {
-	what, axisLabel, curves := "round-trip times", "RTT", "Percentile curve per path"
-	switch t.Kind {
-	case measurement.CRR:
-		what, axisLabel = "whole transactions", "transaction"
-	case measurement.Load:
+	axisLabel, curves := words.Latency(t.Kind), "Percentile curve per path"
+	if len(t.Distributions()) > 1 {
 		curves += ", dashed without load"
 	}
-	p := newPanel(id, "Distribution of "+what+", "+t.Label,
+	p := newPanel(id, "Distribution of "+axisLabel+", "+t.Label,
 		fmt.Sprintf("%s, all trials together, %d samples.", curves, samples), m.Paths, panelHeight)
 	var xs, ys []float64
 	for _, s := range all {

@@ -78,7 +78,7 @@ func newPageData(m *report.Model) pageData {
 	if s, ok := m.Scaled(); ok {
 		d.ScaleName = words.Scale(s)
 	}
-	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return t.Kind == measurement.Load })
+	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return len(t.Distributions()) > 1 })
 	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
 	return d
 }
