@@ -3,10 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
@@ -83,11 +81,7 @@ func RunLine(r result.ComparedRun) string {
 	if !r.Started.IsZero() {
 		parts = append(parts, words.Moment(r.Started))
 	}
-	trials := quantity.Count(r.Trials, "trial")
-	if r.Excluded > 0 {
-		trials += fmt.Sprintf(", %d excluded", r.Excluded)
-	}
-	parts = append(parts, trials)
+	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, false))
 	if r.Scale > 0 && r.Scale != 1 {
 		parts = append(parts, "1:"+words.Scale(r.Scale))
 	}
@@ -95,9 +89,4 @@ func RunLine(r result.ComparedRun) string {
 		parts = append(parts, "hopbench "+v)
 	}
 	return typeset.Line(r.Label) + ": " + typeset.Line(r.Source) + " (" + strings.Join(parts, ", ") + ")"
-}
-
-// elapsedText writes how long something took.
-func elapsedText(d measurement.Seconds) string {
-	return d.Duration().Round(time.Second).String()
 }

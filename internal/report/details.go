@@ -115,9 +115,6 @@ func bounded(list []string) []string {
 	return list
 }
 
-// maxSteps bounds how many steps of a search a sentence has.
-const maxSteps = 16
-
 // searchText tells the steps of the search whose result is the median one.
 func searchText(trials []*measurement.Trial, metric string) string {
 	var searched []*measurement.Trial
@@ -131,15 +128,7 @@ func searchText(trials []*measurement.Trial, metric string) string {
 	}
 	slices.SortStableFunc(searched, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
 	t := searched[(len(searched)-1)/2]
-	var steps []string
-	for i, s := range t.LossSearch {
-		if i == maxSteps {
-			steps = append(steps, "…")
-			break
-		}
-		steps = append(steps, words.Value(s.OfferedBitsPerSecond, measurement.BitsPerSecond)+" lost "+words.Value(s.Loss, measurement.Fraction))
-	}
-	return "the search in trial " + typeset.Line(t.ID) + " tried " + strings.Join(steps, ", ")
+	return words.LossSearch(typeset.Line(t.ID), t.LossSearch)
 }
 
 // dropsText tells what the hosts themselves lost in all trials together, by end

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,47 +122,5 @@ func (m *Model) proof(p Path) (proof, missing string) {
 	if chosen == nil {
 		return "", "No trial recorded the path that it took."
 	}
-	return fmt.Sprintf("Trial %s saw %s. %d of %s with a fingerprint matched the plan.", typeset.Line(chosen.ID), Track(chosen.Fingerprint), matched, quantity.Count(seen, "trial")), ""
-}
-
-// traced is what a trace saw, hop by hop; * is a silent one.
-func traced(hops []measurement.TraceHop) string {
-	addresses := make([]string, len(hops))
-	for i, h := range hops {
-		addresses[i] = cmp.Or(typeset.Line(h.Address), "*")
-	}
-	return strings.Join(addresses, " → ")
-}
-
-// Track is a fingerprint in a line.
-func Track(f *measurement.Fingerprint) string {
-	var parts []string
-	if len(f.Hops) > 0 {
-		parts = append(parts, traced(f.Hops))
-	}
-	if len(f.OuterHops) > 0 {
-		if len(parts) > 0 {
-			parts[0] += " inside the tunnel"
-		}
-		parts = append(parts, traced(f.OuterHops)+" below the tunnel")
-	}
-	if f.ReceivedTTL > 0 {
-		parts = append(parts, fmt.Sprintf("TTL %d on arrival", f.ReceivedTTL))
-	}
-	if f.PathMTU > 0 {
-		parts = append(parts, fmt.Sprintf("path MTU %d B", f.PathMTU))
-	}
-	if f.MSS > 0 {
-		parts = append(parts, fmt.Sprintf("MSS %d B", f.MSS))
-	}
-	if f.Switched {
-		parts = append(parts, "switched in place, "+words.Value(float64(f.Settle), measurement.SecondsUnit)+" to settle")
-	}
-	if why := typeset.Line(f.Why); !f.Matches && why != "" {
-		parts = append(parts, "not the planned path: "+why)
-	}
-	if len(parts) == 0 {
-		return "nothing"
-	}
-	return strings.Join(parts, ", ")
+	return fmt.Sprintf("Trial %s saw %s. %d of %s with a fingerprint matched the plan.", typeset.Line(chosen.ID), typeset.Line(words.Fingerprint(chosen.Fingerprint)), matched, quantity.Count(seen, "trial")), ""
 }

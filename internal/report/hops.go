@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -235,41 +234,32 @@ func inFlight(info []measurement.TCPInfo, x float64) float64 {
 	return float64(a.InFlight) + float64(b.InFlight-a.InFlight)*part
 }
 
-// hopCheck is how much more one hop counted in one direction than the receivers
-// confirmed, as a fraction of that, trial by trial; and how much more the senders
-// had under way, which may be why and excuses nothing.
-type hopCheck struct {
-	hop         string
-	back        bool
-	differences []float64
-	queued      []float64
-}
-
-// apart is in how many trials the hop does not agree with the receivers, and in
-// how many of those a queue that grew or shrank would be reason enough.
-func (c hopCheck) apart() (trials, explained int) {
-	for i, d := range c.differences {
-		if math.Abs(d) <= hopsAgree {
-			continue
-		}
-		trials++
-		if q := c.queued[i]; d*q > 0 && math.Abs(d-q) <= hopsAgree {
-			explained++
-		}
+// compareHop says whether a hop does not agree with the receivers in a trial, and
+// whether a queue that grew or shrank would be reason enough.
+func compareHop(difference, queued float64) (apart, explained bool) {
+	if math.Abs(difference) <= hopsAgree {
+		return false, false
 	}
-	return trials, explained
+	return true, difference*queued > 0 && math.Abs(difference-queued) <= hopsAgree
 }
 
-// checkHops holds what the hops counted against what the receivers confirmed.
-func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []hopCheck {
-	var out []hopCheck
+// checkHops compares what the hops counted with what the receivers confirmed.
+func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []words.HopCheck {
+	var out []words.HopCheck
+	// queued is how much more the senders had in flight, which may be why and
+	// excuses nothing.
 	note := func(hop string, back bool, difference, queued float64) {
-		i := slices.IndexFunc(out, func(c hopCheck) bool { return c.hop == hop && c.back == back })
+		i := slices.IndexFunc(out, func(c words.HopCheck) bool { return c.Hop == hop && c.Reverse == back })
 		if i < 0 {
-			i, out = len(out), append(out, hopCheck{hop: hop, back: back})
+			i, out = len(out), append(out, words.HopCheck{Hop: hop, Reverse: back})
 		}
-		out[i].differences = append(out[i].differences, difference)
-		out[i].queued = append(out[i].queued, queued)
+		out[i].Differences = append(out[i].Differences, difference)
+		if apart, explained := compareHop(difference, queued); apart {
+			out[i].Apart++
+			if explained {
+				out[i].Queued++
+			}
+		}
 	}
 	for _, t := range trials {
 		back := backwardShare(t, spec)
@@ -291,63 +281,6 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 	return out
 }
 
-// agreement says it in sentences: one for all hops that agree in a direction,
-// one for each that does not.
-func agreement(checks []hopCheck) []string {
-	var out []string
-	for _, back := range []bool{false, true} {
-		way := "Towards the destination"
-		if back {
-			way = "Towards the source"
-		}
-		var agreeing []string
-		var all []float64
-		trials := 0
-		for _, c := range checks {
-			if c.back != back {
-				continue
-			}
-			if apart, explained := c.apart(); apart > 0 {
-				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
-					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), words.Percent(hopsAgree), signedRange(c.differences), queueReason(apart, explained)))
-				continue
-			}
-			agreeing = append(agreeing, c.hop)
-			all = append(all, c.differences...)
-			trials = max(trials, len(c.differences))
-		}
-		if len(agreeing) == 0 {
-			continue
-		}
-		out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s).",
-			way, words.List(agreeing), words.Percent(hopsAgree), quantity.Count(trials, "trial"), signedRange(all)))
-	}
-	return out
-}
-
-// queueReason says in how many of the trials in which a hop does not agree the
-// queues may be why.
-func queueReason(apart, explained int) string {
-	const reason = "the senders had as much more or less under way when the window closed than when it opened, which waits in a queue that the hop has counted or has yet to count"
-	switch explained {
-	case 0:
-		return ""
-	case apart:
-		return "; " + reason
-	}
-	return fmt.Sprintf("; in %d of them %s", explained, reason)
-}
-
-// signedRange is the least and the largest of some fractions, in percent.
-func signedRange(v []float64) string {
-	write := func(x float64) string { return words.Unit(quantity.Signed(x*100, 1), "%") }
-	low, high := slices.Min(v), slices.Max(v)
-	if write(low) == write(high) {
-		return write(low)
-	}
-	return write(low) + " to " + write(high)
-}
-
 // hopSections are those of every test of throughput on every path whose hops
 // were watched.
 func (m *Model) hopSections() []hopSection {
@@ -358,7 +291,7 @@ func (m *Model) hopSections() []hopSection {
 			if len(trials) == 0 || len(out) == maxHopSections {
 				continue
 			}
-			s := hopSection{Path: p.Label, Test: t.Label, Sentences: agreement(checkHops(trials, t.Spec, p.Tunnel()))}
+			s := hopSection{Path: p.Label, Test: t.Label, Sentences: words.HopAgreement(checkHops(trials, t.Spec, p.Tunnel()), hopsAgree)}
 			if said := m.processorSentence(p, t, trials); said != "" {
 				s.Sentences = append(s.Sentences, said)
 			}

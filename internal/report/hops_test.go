@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 func TestHopsAgree(t *testing.T) {
@@ -16,10 +17,10 @@ func TestHopsAgree(t *testing.T) {
 	flows := m.Tests[2]
 	for path, want := range map[int]float64{1: 0.005, 2: 0.08} {
 		checks := checkHops(m.WatchedTrials(m.Paths[path], flows), flows.Spec, "")
-		if len(checks) != 1 || checks[0].back || len(checks[0].differences) != 6 {
+		if len(checks) != 1 || checks[0].Reverse || len(checks[0].Differences) != 6 {
 			t.Fatalf("%s: %+v", m.Paths[path].Name, checks)
 		}
-		for _, d := range checks[0].differences {
+		for _, d := range checks[0].Differences {
 			if math.Abs(d-want) > 1e-9 {
 				t.Errorf("%s: the hops counted %+.12f more, want %+v", m.Paths[path].Name, d, want)
 			}
@@ -47,17 +48,17 @@ func TestHopsAgreeBothWays(t *testing.T) {
 		s.BackwardPackets += back.Samples[i].ForwardPackets
 	}
 	trial.HopSeries = []measurement.HopSeries{there}
-	for direction, want := range map[measurement.Direction][]hopCheck{
-		measurement.Both:    {{"r", false, []float64{0}, nil}, {"r", true, []float64{-0.2}, nil}},
-		measurement.Send:    {{"r", false, []float64{-0.25}, nil}},
-		measurement.Receive: {{"r", true, []float64{-0.8}, nil}},
+	for direction, want := range map[measurement.Direction][]words.HopCheck{
+		measurement.Both:    {{Hop: "r", Differences: []float64{0}}, {Hop: "r", Reverse: true, Differences: []float64{-0.2}}},
+		measurement.Send:    {{Hop: "r", Differences: []float64{-0.25}}},
+		measurement.Receive: {{Hop: "r", Reverse: true, Differences: []float64{-0.8}}},
 	} {
 		got := checkHops([]*measurement.Trial{trial}, measurement.Spec{Kind: measurement.TCP, Direction: direction}, "")
 		if len(got) != len(want) {
 			t.Fatalf("%s: %+v", direction, got)
 		}
 		for i := range got {
-			if got[i].hop != want[i].hop || got[i].back != want[i].back || math.Abs(got[i].differences[0]-want[i].differences[0]) > 1e-9 {
+			if got[i].Hop != want[i].Hop || got[i].Reverse != want[i].Reverse || math.Abs(got[i].Differences[0]-want[i].Differences[0]) > 1e-9 {
 				t.Errorf("%s: got %+v, want %+v", direction, got[i], want[i])
 			}
 		}
@@ -68,10 +69,10 @@ func TestHopsAgreeBothWays(t *testing.T) {
 	queued.Flows = []measurement.Flow{{Info: []measurement.TCPInfo{{At: 0, InFlight: 1e6}, {At: 1, InFlight: 21e6}}}}
 	queued.HopSeries = []measurement.HopSeries{reporttest.Counting("r", 0, bins, 1.2)}
 	got := checkHops([]*measurement.Trial{&queued}, measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}, "")
-	if len(got) != 1 || math.Abs(got[0].differences[0]-0.2) > 1e-9 || math.Abs(got[0].queued[0]-0.2) > 0.02 {
+	if len(got) != 1 || math.Abs(got[0].Differences[0]-0.2) > 1e-9 || got[0].Apart != 1 || got[0].Queued != 1 {
 		t.Errorf("with what waits: %+v", got)
 	}
-	said := agreement(got)
+	said := words.HopAgreement(got, hopsAgree)
 	if len(said) != 1 || !strings.Contains(said[0], "does not agree") || !strings.Contains(said[0], "waits in a queue") {
 		t.Errorf("with what waits, it says %q", said)
 	}
@@ -94,8 +95,17 @@ func TestQueueIsAReason(t *testing.T) {
 		{[]float64{0.05, 0.05, 0.2}, []float64{-0.05, 0.001, 0.1}, 3, 0},
 		{[]float64{0.05, 0.05}, []float64{0.2, 0.03}, 2, 1},
 	} {
-		apart, explained := hopCheck{differences: c.differences, queued: c.queued}.apart()
-		reason := queueReason(apart, explained)
+		apart, explained := 0, 0
+		for i := range c.differences {
+			far, queue := compareHop(c.differences[i], c.queued[i])
+			if far {
+				apart++
+			}
+			if queue {
+				explained++
+			}
+		}
+		reason := words.HopAgreement([]words.HopCheck{{Hop: "r", Differences: c.differences, Apart: apart, Queued: explained}}, hopsAgree)[0]
 		if apart != c.apart || explained != c.explained || (explained > 0) != strings.Contains(reason, "waits in a queue") ||
 			(explained > 0 && explained < apart) != strings.Contains(reason, "in 1 of them") {
 			t.Errorf("%v with %v: %d, %d %q; want %d, %d", c.differences, c.queued, apart, explained, reason, c.apart, c.explained)

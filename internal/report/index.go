@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
@@ -61,8 +60,8 @@ func NewIndex(x *result.Index) Index {
 // indexStatus is an index in one line.
 func indexStatus(x *result.Index) string {
 	var parts []string
-	if !x.Started.IsZero() {
-		parts = append(parts, words.Moment(x.Started)+", "+elapsedText(measurement.SecondsOf(x.Ended.Sub(x.Started))))
+	if span := words.Span(x.Started, x.Ended); span != "" {
+		parts = append(parts, span)
 	}
 	parts = append(parts, fmt.Sprintf("%d of %s done", x.Count(result.EntryDone), quantity.Count(len(x.Entries), "experiment")))
 	if n := x.Count(result.EntryFailed); n > 0 {
@@ -102,17 +101,10 @@ func newCard(e *result.IndexEntry) card {
 	if e.Trials > 0 {
 		// A colon would make a scheme of what is before it.
 		c.Report = strings.ReplaceAll(url.PathEscape(e.Folder), ":", "%3A") + "/report.html"
-		c.Status = quantity.Count(e.Trials, "trial")
-		if e.Planned > e.Trials {
-			c.Status = fmt.Sprintf("%d of %d trials", e.Trials, e.Planned)
-		}
-		if e.Excluded > 0 {
-			c.Status += fmt.Sprintf(", %d excluded", e.Excluded)
-		}
-		c.Status += ", "
+		c.Status = words.Trials(e.Trials, e.Planned, e.Excluded, false) + ", "
 	}
 	if e.Elapsed > 0 {
-		c.Status += elapsedText(e.Elapsed)
+		c.Status += words.Elapsed(e.Elapsed.Duration())
 	}
 	c.Status = strings.TrimSuffix(c.Status, ", ")
 	if within, judged := result.Judged(e.Published); judged > 0 {

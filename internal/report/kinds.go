@@ -1,6 +1,8 @@
 package report
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // kindRow is how a report lays out tests of a kind.
 type kindRow struct {

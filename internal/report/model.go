@@ -13,13 +13,9 @@
 package report
 
 import (
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
@@ -117,8 +113,8 @@ func New(r *result.Result) *Model {
 	}
 	m.Paths = pathsOf(r)
 	m.Tests = testsOf(r)
-	m.Status = m.status()
-	m.Statement = m.statement()
+	m.Status = words.Status(r)
+	m.Statement = typeset.Sentence(words.Statement(r))
 	m.ModelText = typeset.Sentence(r.Experiment.Model)
 	m.Source = typeset.Line(r.Experiment.Source)
 	m.names = words.NamesIn(r)
@@ -254,91 +250,10 @@ func (m *Model) scaleTests() {
 	}
 }
 
-// status is the run in one line.
-func (m *Model) status() string {
-	r := m.Run
-	var parts []string
-	if !r.Started.IsZero() {
-		s := words.Moment(r.Started)
-		if d := r.Ended.Sub(r.Started); !r.Ended.IsZero() && d > 0 {
-			s += ", " + d.Round(time.Second).String()
-		}
-		parts = append(parts, s)
-	}
-	if r.Experiment.Blocks > 0 {
-		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
-	}
-	parts = append(parts, m.TrialCount(), fmt.Sprintf("seed %d", r.Seed))
-	return strings.Join(parts, " · ")
-}
-
-// TrialCount says how many trials there are, are planned and are excluded.
-func (m *Model) TrialCount() string {
-	r := m.Run
-	s := quantity.Count(len(r.Trials), "trial")
-	if r.Planned > len(r.Trials) {
-		s = fmt.Sprintf("%d of %d trials", len(r.Trials), r.Planned)
-		if !r.Complete {
-			s += " (stopped early)"
-		}
-	}
-	failed := 0
-	for i := range r.Trials {
-		if !r.Trials[i].Gate.Passed {
-			failed++
-		}
-	}
-	if failed > 0 {
-		s += fmt.Sprintf(", %d excluded", failed)
-	}
-	return s
-}
-
 // Scaled reports the scale of a scaled-down experiment.
 func (m *Model) Scaled() (float64, bool) {
 	s := m.Run.Experiment.Scale
 	return s, s > 0 && s != 1
-}
-
-// pairs is how many pairs of hosts did the tests at the same time, 0 for one.
-func (m *Model) pairs() int {
-	n := 0
-	for i := range m.Run.Trials {
-		n = max(n, len(m.Run.Trials[i].Pairs))
-	}
-	return n
-}
-
-// statement says what the figures are and are not.
-func (m *Model) statement() string {
-	var parts []string
-	s, isScaled := m.Scaled()
-	published := len(m.Run.Experiment.Published) > 0
-	switch {
-	case isScaled && published:
-		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", words.Scale(s), words.Scale(s)))
-	case isScaled:
-		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", words.Scale(s)))
-	case published:
-		parts = append(parts, "This is a model of the published setting.")
-	}
-	if n := m.pairs(); n > 1 {
-		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", n))
-	}
-	if m.Run.Testbed.Relative {
-		kind := typeset.Line(m.Run.Testbed.Kind)
-		if kind == "" {
-			kind = "testbed"
-		}
-		why := "they measure its own machine as much as the path"
-		if note := strings.TrimSuffix(typeset.Sentence(m.Run.Testbed.Note), "."); note != "" {
-			why = note
-		}
-		parts = append(parts, fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", kind, why))
-	} else if note := typeset.Sentence(m.Run.Testbed.Note); note != "" {
-		parts = append(parts, note)
-	}
-	return strings.Join(parts, " ")
 }
 
 // excluded lists the trials that a gate kept out, in the run's order.

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/report/html"
-
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 )

@@ -1,14 +1,13 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // leastReadings is how many readings a trial needs for their autocorrelation to
@@ -40,8 +39,7 @@ func (m *Model) readingsText() []string {
 		return nil
 	}
 	slices.Sort(all)
-	return []string{typeset.Sentence(fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
-		beyond, quantity.Count(len(all), "trial"), quantity.Signed(all[len(all)/2], 2)))}
+	return []string{typeset.Sentence(words.Autocorrelated(beyond, len(all), all[len(all)/2]))}
 }
 
 // readingsOf are the counts of the whole bins after the warm-up.

@@ -40,7 +40,7 @@ func Picture(w io.Writer, r *result.Result) error {
 		s.text(l.indent, 72, "start", "axis", fit(m.Headline, l.width-2*l.indent))
 		return typeset.Flush(w, string(s.end())+"\n", "picture")
 	}
-	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+words.NBSP+"% interval · "+quantity.Count(r.Experiment.Blocks, "block")+" · "+m.TrialCount())
+	s.text(l.indent, 58, "start", "axis", "cost against the baseline, estimate and 95"+words.NBSP+"% interval · "+quantity.Count(r.Experiment.Blocks, "block")+" · "+words.TrialsOf(r))
 	drawCosts(m, s, rows, l)
 	note := ""
 	if strings.Contains(s.b.String(), `class="band"`) {

@@ -174,7 +174,7 @@ func trialRows(m *report.Model) []trialRow {
 			row.Warmup = words.Unit(quantity.Number(float64(t.Warmup)*1e3, 0), "ms")
 		}
 		if t.Fingerprint != nil {
-			row.FingerprintTrack = report.Track(t.Fingerprint)
+			row.FingerprintTrack = typeset.Line(words.Fingerprint(t.Fingerprint))
 		}
 		out = append(out, row)
 	}
