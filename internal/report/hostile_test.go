@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/figure"
@@ -192,69 +191,6 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 
 // hostile is a text that would break out of every medium.
 const hostile = "</title></style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'|`*_[x](javascript:alert(1))\x1b[31m\x00\u202e\xff"
-
-func TestHostileTextsAreEscaped(t *testing.T) {
-	r := reporttest.Run(t, 6)
-	replaceTexts(r)
-	texts := renderAll(t, r)
-	for _, name := range []string{"terminal", "narrow terminal"} {
-		plain := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "").Replace(texts[name])
-		if name == "narrow terminal" && strings.Contains(texts[name], "\x1b") {
-			t.Error("an escape sequence of a name reaches a terminal without colour")
-		}
-		if strings.ContainsAny(plain, "\x1b\x00\u202e") {
-			t.Errorf("%s: a control character of a name reaches the terminal", name)
-		}
-	}
-	if s := texts["markdown"]; strings.Contains(s, "<script") || strings.Contains(s, "<img") || strings.Contains(s, "[x](") {
-		t.Error("markdown: a name is read as markup")
-	}
-}
-
-// replaceTexts puts the hostile text into every text of a result that a user
-// or another machine writes.
-func replaceTexts(r *result.Result) {
-	e := &r.Experiment
-	e.Name, e.Title, e.Model, e.Source, e.Text = hostile, hostile, hostile, hostile, hostile
-	e.Open = []string{hostile}
-	for _, code := range append(result.NoteCodes(), hostile) {
-		r.Notes = append(r.Notes, result.Note{Code: code, Text: hostile, Run: hostile, ReferenceRun: hostile, Path: hostile, Baseline: hostile, Test: hostile, Metric: hostile,
-			ByGate: map[string]int{hostile: 1}, Findings: []result.Finding{{Trial: hostile, Gate: hostile, Reason: hostile}}, Name: hostile, Was: hostile, Is: hostile})
-	}
-	r.Testbed.Kind, r.Testbed.Note = hostile, hostile
-	r.Environment = map[string]string{hostile: hostile}
-	for i := range r.Paths {
-		p := &r.Paths[i]
-		p.Title, p.Source, p.Dest, p.Tunnel = hostile, hostile, hostile, hostile
-		p.Hops = append(p.Hops, result.HopInfo{Type: hostile, Name: hostile, Parameters: map[string]string{hostile: hostile}})
-	}
-	for i := range r.Tests {
-		r.Tests[i].Title = hostile
-		r.Tests[i].Spec.CongestionControl = hostile
-	}
-	for i := range r.Trials {
-		t := &r.Trials[i]
-		t.ID = hostile
-		t.Facts = []string{hostile}
-		t.Gate = measurement.Gate{Passed: i%2 == 0, Checks: []measurement.Check{{Name: hostile, Reason: hostile, Fatal: i%2 == 1}}}
-		t.Fingerprint = &measurement.Fingerprint{Why: hostile, Hops: []measurement.TraceHop{{Address: hostile}}, OuterHops: []measurement.TraceHop{{Address: hostile}}}
-		t.Metrics[hostile] = 1
-	}
-	for i := range r.Costs {
-		r.Costs[i].Baseline = hostile
-		if i%3 == 0 {
-			r.Costs[i].Metric, r.Costs[i].Verdict = hostile, hostile
-		}
-	}
-	for i := range e.Published {
-		e.Published[i].ID, e.Published[i].Note = hostile, hostile
-	}
-	r.Published = analysis.ComparePublished(r, r.Experiment.Published)
-	for i := range r.Published {
-		r.Published[i].Path, r.Published[i].Test, r.Published[i].Missing = hostile, hostile, hostile
-	}
-	r.Attributions = append(r.Attributions, result.Attribution{Path: hostile, Test: hostile, Shares: map[result.Cause]float64{hostile: 0.5}})
-}
 
 // TestAnyResultRenders changes random parts of a result's JSON and holds that
 // whatever still is a result renders every way.
