@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,16 +11,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 const (
 	// maxResultBytes bounds a result.json that is read.
 	maxResultBytes = 1 << 30
+	// resultFile is the run as one document, in its folder.
+	resultFile = "result.json"
 	// maxRuns is how many runs have a letter.
 	maxRuns = 26
 )
@@ -43,14 +48,14 @@ func compareCommand(s streams) *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
 		Use:   "compare RUN [RUN…]",
-		Short: "Hold a run against published figures, or runs against each other",
-		Long: `compare holds one run against the published figures of its experiment, and
-each further run against the first: per path, test and metric the ratio with a
+		Short: "Compare a run with published figures, or runs with each other",
+		Long: `compare compares one run with the published figures of its experiment, and
+each further run with the first: per path, test and metric the ratio with a
 95 % interval and a verdict.
 
 RUN is a run folder or a result.json. --published chooses rows: of the
 experiment's own figures by their row (E5.2), or of any published row by saying
-what it is to be held against (E1.3=direct/flows-1).
+what it is to be compared with (E1.3=direct/flows-1).
 
 The exit status is 0 when compared, 1 when something failed, 2 when the command
 line or a file is wrong, and 3 when --fail-on found something: "cost" a primary
@@ -69,7 +74,7 @@ smallest effect that matters, "published" a figure outside of its tolerance.`,
 		RunE:              func(c *cobra.Command, args []string) error { return compareRuns(c.Context(), s, f, args) },
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.published, "published", nil, "published rows to hold each run against: ROW, or ROW=PATH/TEST")
+	flags.StringSliceVar(&f.published, "published", nil, "published rows to compare each run with: ROW, or ROW=PATH/TEST")
 	flags.StringSliceVar(&f.failOn, "fail-on", nil, "exit with status 3 on: cost, published")
 	flags.BoolVarP(&f.json, "json", "J", false, "print one JSON document on standard output and nothing else there")
 	flags.BoolVar(&f.markdown, "markdown", false, "print Markdown")
@@ -90,28 +95,29 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 	if err != nil {
 		return err
 	}
-	comparison := &measurement.Comparison{Format: measurement.ComparisonFormat}
-	var first stats.LabelledRun
+	comparison := &result.Comparison{Format: result.ComparisonFormat}
+	var first analysis.LabelledRun
 	for i, arg := range args {
-		result, err := loadResult(ctx, arg)
+		r, err := loadResult(ctx, arg)
 		if err != nil {
 			return err
 		}
-		run := stats.LabelledRun{Label: string(rune('A' + i)), Result: result}
+		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
 		if i == 0 {
 			first = run
+			comparison.Paths, comparison.Tests = result.PathTitles(r.Paths), result.TestTitles(r.Tests)
 		}
 		compared := comparedRun(run, arg)
 		// Runs against each other are the matter when there are several; the
 		// published figures then only by wish.
 		if len(args) == 1 || len(f.published) > 0 {
-			figures, err := chooseFigures(result, data, f.published)
+			figures, err := chooseFigures(r, data, f.published)
 			if err != nil {
 				return usageError{fmt.Errorf("%s: %w", arg, err)}
 			}
-			compared.Held = stats.HoldPublished(result, figures)
+			compared.Published = analysis.ComparePublished(run.Result, figures)
 			for _, note := range readingsNotes(data, figures) {
-				if !slices.Contains(comparison.Notes, note) {
+				if !slices.ContainsFunc(comparison.Notes, func(n result.Note) bool { return n.Name == note.Name }) {
 					comparison.Notes = append(comparison.Notes, note)
 				}
 			}
@@ -120,12 +126,12 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		if i == 0 {
 			continue
 		}
-		changes, notes := stats.CompareRuns(first, run, stats.DefaultOptions())
+		changes, notes := analysis.CompareRuns(first, run, analysis.DefaultOptions())
 		if len(changes) == 0 {
 			return usageError{fmt.Errorf("%s and %s have no test on any path in common", args[0], arg)}
 		}
 		comparison.Changes = append(comparison.Changes, changes...)
-		comparison.Notes = append(comparison.Notes, append(stats.Differences(first, run), notes...)...)
+		comparison.Notes = append(comparison.Notes, append(analysis.Differences(first, run), notes...)...)
 	}
 	if err := f.print(s, comparison); err != nil {
 		return err
@@ -148,32 +154,33 @@ func (f compareFlags) check(runs int) error {
 	return nil
 }
 
-func (f compareFlags) print(s streams, c *measurement.Comparison) error {
+func (f compareFlags) print(s streams, c *result.Comparison) error {
 	switch {
 	case f.json:
-		return report.ComparisonJSON(s.out, c)
+		return data.WriteComparison(s.out, c)
 	case f.markdown:
-		return report.ComparisonMarkdown(s.out, c)
+		return markdown.WriteComparison(s.out, c)
 	}
 	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
-	return report.ComparisonTerminal(s.out, c, report.Options{Width: terminalWidth(s.out), Colour: colour})
+	return terminal.WriteComparison(s.out, c, terminal.Options{Width: terminalWidth(s.out), Colour: colour})
 }
 
 // verdict is the exit status that --fail-on asks for, with what led to it.
-func (f compareFlags) verdict(s streams, c *measurement.Comparison) error {
+func (f compareFlags) verdict(s streams, c *result.Comparison) error {
 	var found []string
+	names := words.NamesOf(c.Paths, c.Tests)
 	if slices.Contains(f.failOn, failOnCost) {
 		for _, change := range c.Changes {
 			if change.Primary && change.Worse() {
-				found = append(found, change.Run+" against "+change.Reference+": "+change.Sentence)
+				found = append(found, change.Run+" compared with "+change.ReferenceRun+": "+names.Effect(change))
 			}
 		}
 	}
 	if slices.Contains(f.failOn, failOnPublished) {
 		for _, run := range c.Runs {
-			for _, h := range run.Held {
-				if h.Judgement == measurement.Outside {
-					found = append(found, run.Label+": "+h.Sentence)
+			for _, p := range run.Published {
+				if p.Judgement == result.Outside {
+					found = append(found, run.Label+": "+names.Published(p))
 				}
 			}
 		}
@@ -189,34 +196,48 @@ func (f compareFlags) verdict(s streams, c *measurement.Comparison) error {
 
 // loadResult reads a run from its folder, from the stored trials if they are
 // there, or from a result.json.
-func loadResult(ctx context.Context, arg string) (_ *measurement.Result, err error) {
+func loadResult(ctx context.Context, arg string) (*result.Result, error) {
 	path := arg
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
 		st, err := store.Open(arg)
 		if err == nil {
 			return storedResult(ctx, st)
 		}
-		path = filepath.Join(arg, "result.json")
+		path = filepath.Join(arg, resultFile)
 		if _, missing := os.Stat(path); missing != nil || !errors.Is(err, store.ErrNoRun) {
 			return nil, usageError{fmt.Errorf("%w; hopbench results lists the runs here", err)}
 		}
 	}
-	text, err := readBounded(path, maxResultBytes)
+	r, err := readResult(path)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("read the run: %w", err)}
+		return nil, usageError{err}
 	}
-	var result measurement.Result
-	if err := json.Unmarshal(text, &result); err != nil {
-		return nil, usageError{fmt.Errorf("read %s: it is no result.json: %w", path, err)}
-	}
-	if result.Format != measurement.ResultFormat {
-		return nil, usageError{fmt.Errorf("%s is of format %q, not %s", path, result.Format, measurement.ResultFormat)}
-	}
-	return &result, nil
+	return r, nil
 }
 
-func storedResult(ctx context.Context, st *store.Store) (_ *measurement.Result, err error) {
+// readResult reads a result.json; one of format 1 becomes one of today's.
+func readResult(path string) (*result.Result, error) {
+	text, err := readBounded(path, maxResultBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the run: %w", err)
+	}
+	r, old, err := result.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if old {
+		analysis.Upgrade(r)
+	}
+	return r, nil
+}
+
+func storedResult(ctx context.Context, st *store.Store) (_ *result.Result, err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
+	return analyse(ctx, st)
+}
+
+// analyse makes the result of a stored run.
+func analyse(ctx context.Context, st *store.Store) (*result.Result, error) {
 	head, err := st.Head()
 	if err != nil {
 		return nil, err
@@ -225,12 +246,24 @@ func storedResult(ctx context.Context, st *store.Store) (_ *measurement.Result, 
 	if err != nil {
 		return nil, err
 	}
-	return runner.Result(head, trials)
+	return resultOf(st, head, trials)
 }
 
-func comparedRun(run stats.LabelledRun, source string) measurement.ComparedRun {
+// resultOf is the result of what is stored of a run. An old one whose experiment
+// file is no longer understood is read from the result that was written then.
+func resultOf(st *store.Store, head store.Head, trials []measurement.Trial) (*result.Result, error) {
+	r, err := runner.Result(head, trials)
+	if err != nil && st.Old() {
+		if kept, missing := readResult(filepath.Join(st.Dir(), resultFile)); missing == nil {
+			return kept, nil
+		}
+	}
+	return r, err
+}
+
+func comparedRun(run analysis.LabelledRun, source string) result.ComparedRun {
 	r := run.Result
-	out := measurement.ComparedRun{
+	out := result.ComparedRun{
 		Label: run.Label, Source: source, Experiment: r.Experiment.Name, Title: r.Experiment.Title, Started: r.Started, Seed: r.Seed,
 		Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials),
 	}

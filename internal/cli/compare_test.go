@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/report"
-	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // writeRun writes the result.json of a run of the routing appliance at 1:10,
@@ -25,15 +27,15 @@ func writeRun(t *testing.T, rate float64) string {
 	t.Helper()
 	const goodput = "goodput_bits_per_second"
 	tolerance := 0.1
-	r := &measurement.Result{
-		Format: measurement.ResultFormat,
-		Experiment: measurement.ExperimentInfo{Name: "routing-appliance", Scale: 10, Baseline: "direct", Published: []measurement.Figure{
+	r := &result.Result{
+		Format: result.Format,
+		Experiment: result.ExperimentInfo{Name: "routing-appliance", Scale: 10, Baseline: "direct", Published: []result.Figure{
 			{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9},
 			{ID: "E5.2", Path: "one-appliance", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: &tolerance},
 		}},
-		Testbed: measurement.Testbed{Kind: "lab", Relative: true},
-		Paths:   []measurement.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
-		Tests:   []measurement.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
+		Testbed: result.Testbed{Kind: "lab", Relative: true},
+		Paths:   []result.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
+		Tests:   []result.TestInfo{{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1}}},
 	}
 	for block := 1; block <= 8; block++ {
 		for _, path := range r.Paths {
@@ -45,10 +47,10 @@ func writeRun(t *testing.T, rate float64) string {
 				Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{goodput: v * (1 + 0.001*float64(block))}}})
 		}
 	}
-	a := stats.Analyse(r.Trials, r.Tests, r.Paths, stats.DefaultOptions())
+	a := analysis.Analyse(r.Trials, r.Tests, r.Paths, analysis.DefaultOptions())
 	r.Cells, r.Costs = a.Cells, a.Costs
 	var b bytes.Buffer
-	if err := report.JSON(&b, r); err != nil {
+	if err := data.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -85,12 +87,12 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{good}, 0, "within 10", ""},
 		{[]string{filepath.Join(good, "result.json")}, 0, "E5.2", ""},
 		{[]string{good, "--fail-on", "published"}, 0, "1 of 1 judged figure within", ""},
-		{[]string{slow, "--fail-on", "published"}, 3, "not within", "A: E5.2, one-appliance, flows-1: goodput is ×0.17 the baseline's, published ×0.30"},
+		{[]string{slow, "--fail-on", "published"}, 3, "not within", "A: E5.2, one-appliance, flows-1: goodput is 0.167× the baseline's, published 0.297×"},
 		{[]string{good, good, "--fail-on", "cost"}, 0, "no cost larger than 0.3 % on goodput", ""},
 		{[]string{good, slow}, 0, "worse", ""},
-		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B against A: one-appliance: costs 43"},
+		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B compared with A: one-appliance: costs 43"},
 		{[]string{slow, good, "--fail-on", "cost"}, 0, "better", ""},
-		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published beside measured, B", "B: E5.2"},
+		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published and measured, B", "B: E5.2"},
 		{[]string{good, "--markdown"}, 0, "| row | path |", ""},
 		{[]string{good, "--published", "e5.2"}, 0, "E5.2", ""},
 		// A row of another study, held against a path of one's own choice: both
@@ -102,7 +104,7 @@ func TestCompareStatus(t *testing.T) {
 		{nil, 2, "", "needs 1 to 26 runs"},
 		{[]string{empty}, 2, "", "no run in this folder"},
 		{[]string{filepath.Join(empty, "nothing.json")}, 2, "", "no such file"},
-		{[]string{other}, 2, "", `of format "something/1", not hopbench.result/1`},
+		{[]string{other}, 2, "", `of format "something/1", not hopbench.result/2`},
 		{[]string{text}, 2, "", "no result.json"},
 		{[]string{good, "--published", "E1.1"}, 2, "", "E1.1=PATH/TEST"},
 		{[]string{good, "--published", "E1.1=direct/flows-9"}, 2, "", "its paths are direct, one-appliance, its tests flows-1"},
@@ -126,17 +128,17 @@ func TestCompareStatus(t *testing.T) {
 func TestCompareJSON(t *testing.T) {
 	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
 	status, stdout, _ := command(t, "compare", good, slow, "--json", "--published", "E5.2")
-	var c measurement.Comparison
+	var c result.Comparison
 	if err := json.Unmarshal([]byte(stdout), &c); err != nil || status != 0 {
 		t.Fatalf("status %d: %v", status, err)
 	}
-	if c.Format != measurement.ComparisonFormat || len(c.Runs) != 2 || c.Runs[1].Label != "B" || c.Runs[1].Source != slow {
+	if c.Format != result.ComparisonFormat || len(c.Runs) != 2 || c.Runs[1].Label != "B" || c.Runs[1].Source != slow {
 		t.Errorf("runs: %+v", c.Runs)
 	}
-	if len(c.Changes) != 2 || c.Changes[1].Verdict != measurement.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
+	if len(c.Changes) != 2 || c.Changes[1].Verdict != result.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
 		t.Errorf("changes: %+v", c.Changes)
 	}
-	if h := c.Runs[0].Held; len(h) != 1 || h[0].Basis != measurement.BasisRatio || h[0].Judgement != measurement.Within || math.Abs(*h[0].Off) > 0.01 {
+	if h := c.Runs[0].Published; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Within || math.Abs(*h[0].Off) > 0.01 {
 		t.Errorf("held: %+v", h)
 	}
 }
@@ -163,7 +165,7 @@ func TestExperimentsPublished(t *testing.T) {
 		}
 	}
 	status, stdout, _ := command(t, "experiments", "published", "E1.1", "--json")
-	var data measurement.PublishedData
+	var data result.PublishedData
 	if err := json.Unmarshal([]byte(stdout), &data); err != nil || status != 0 {
 		t.Fatalf("status %d: %v", status, err)
 	}
@@ -194,10 +196,10 @@ func TestRunAllUsage(t *testing.T) {
 		{"", []string{"aa-null", "--only", "fastpath"}, 2, "--only is for"},
 		{"", []string{"--resume", folder, "--quick"}, 2, "are for a new run"},
 		{"", []string{"all", "--quick", "--full"}, 2, "none of the others can be"},
-		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/1`},
+		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/2`},
 		{`{`, []string{"--resume", bad}, 2, "unexpected end"},
-		{`{"format": "hopbench.index/1", "experiments": [{"name": "a", "folder": "../a"}]}`, []string{"--resume", bad}, 2, "not below it"},
-		{`{"format": "hopbench.index/1"}`, []string{"all", "--out", bad}, 1, "already holds runs"},
+		{`{"format": "hopbench.index/2", "experiments": [{"name": "a", "folder": "../a"}]}`, []string{"--resume", bad}, 2, "not below it"},
+		{`{"format": "hopbench.index/2"}`, []string{"all", "--out", bad}, 1, "already holds runs"},
 	} {
 		if c.index != "" {
 			index(c.index)
@@ -212,13 +214,13 @@ func TestRunAllUsage(t *testing.T) {
 // others go on; what was stopped is told from what failed.
 func TestSettle(t *testing.T) {
 	a := &several{flags: runFlags{quiet: true}}
-	e := measurement.IndexEntry{}
+	e := result.IndexEntry{}
 	a.settle(t.Context(), &e, errors.New("no nftables here"))
-	if e.State != measurement.EntryFailed || e.Reason != "no nftables here" {
+	if e.State != result.EntryFailed || e.Reason != "no nftables here" {
 		t.Errorf("%+v", e)
 	}
 	a.settle(t.Context(), &e, nil)
-	if e.State != measurement.EntryDone || e.Reason != "" {
+	if e.State != result.EntryDone || e.Reason != "" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -226,8 +228,8 @@ func TestSettle(t *testing.T) {
 func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
-	a := &several{s: streams{out: &out, err: &errs}, dir: dir, index: &measurement.Index{Format: measurement.IndexFormat,
-		Entries: []measurement.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: measurement.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: measurement.EntryNotRun}}}}
+	a := &several{s: streams{out: &out, err: &errs}, dir: dir, index: &result.Index{Format: result.IndexFormat,
+		Entries: []result.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: result.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: result.EntryNotRun}}}}
 	err := a.run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "0 of 2 experiments done; go on with: hopbench run --resume") {
 		t.Errorf("%v", err)
@@ -237,7 +239,7 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range back.Entries {
-		if e.State != measurement.EntryFailed || !strings.Contains(e.Reason, "no experiment") {
+		if e.State != result.EntryFailed || !strings.Contains(e.Reason, "no experiment") {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -310,7 +312,7 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 	}
 	dir := t.TempDir()
 	st, err := store.Create(dir, store.Head{Experiment: string(text), File: "routing-appliance.yaml", Name: "routing-appliance", Seed: 1, Blocks: 6,
-		Testbed: measurement.Testbed{Kind: "lab", Relative: true}})
+		Testbed: result.Testbed{Kind: "lab", Relative: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,28 +330,29 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, stdout, stderr := command(t, "report", dir, "--json")
-	var result measurement.Result
-	if err := json.Unmarshal([]byte(stdout), &result); err != nil || status != 0 {
+	var own result.Result
+	if err := json.Unmarshal([]byte(stdout), &own); err != nil || status != 0 {
 		t.Fatalf("status %d: %v\n%s", status, err, stderr)
 	}
-	if len(result.Held) == 0 || len(result.Held) != len(result.Experiment.Published) {
-		t.Fatalf("result.json judges %d of %d published figures", len(result.Held), len(result.Experiment.Published))
+	if len(own.Published) == 0 || len(own.Published) != len(own.Experiment.Published) {
+		t.Fatalf("result.json judges %d of %d published figures", len(own.Published), len(own.Experiment.Published))
 	}
 	_, compared, _ := command(t, "compare", dir, "--json")
-	var c measurement.Comparison
+	var c result.Comparison
 	if err := json.Unmarshal([]byte(compared), &c); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(c.Runs[0].Held, result.Held) {
-		t.Errorf("result.json: %+v\ncompare: %+v", result.Held, c.Runs[0].Held)
+	if !reflect.DeepEqual(c.Runs[0].Published, own.Published) {
+		t.Errorf("result.json: %+v\ncompare: %+v", own.Published, c.Runs[0].Published)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	judged := 0
-	for _, h := range result.Held {
-		if h.Reason == "" {
+	for _, h := range own.Published {
+		reason := words.JudgementReason(h)
+		if reason == "" {
 			t.Errorf("%s is %s without a reason", h.ID, h.Judgement)
 		}
 		if h.N == 0 {
@@ -357,8 +360,8 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 		}
 		judged++
 		// Markdown escapes the brackets of the interval.
-		if says := strings.ReplaceAll(string(page), "\u00a0", " "); !strings.Contains(strings.ReplaceAll(says, `\`, ""), h.Reason) {
-			t.Errorf("the report does not say %q", h.Reason)
+		if says := strings.ReplaceAll(string(page), "\u00a0", " "); !strings.Contains(strings.ReplaceAll(says, `\`, ""), strings.ReplaceAll(reason, words.NBSP, " ")) {
+			t.Errorf("the report does not say %q", reason)
 		}
 	}
 	if judged != 2 {

@@ -18,7 +18,10 @@ import (
 	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/summary"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
@@ -38,7 +41,7 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 		if err != nil {
 			return nil, err
 		}
-		tests = append(tests, measurement.TestInfo{Name: string(name), Title: titleOf(spec), Spec: spec})
+		tests = append(tests, result.TestInfo{Name: string(name), Title: titleOf(spec), Spec: spec})
 	}
 	return tests, nil
 }
@@ -72,7 +75,7 @@ type hostRun struct {
 	head    store.Head
 	store   *store.Store // nil where the run is not kept
 	keeper  runner.Keeper
-	summary *report.Summary
+	summary *summary.Summary
 	live    *liveLine
 }
 
@@ -90,8 +93,8 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	r.head = store.Head{
 		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: environment.Machine(),
 		Test: &store.Test{
-			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []measurement.TestInfo{},
-			Path: measurement.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []measurement.HopInfo{}},
+			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
+			Path: result.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []result.HopInfo{}},
 		},
 	}
 	r.plan = survey.NewPlan(host.Path, todo, r.head.Blocks, r.head.Seed)
@@ -106,8 +109,8 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	if f.json {
 		out = io.Discard
 	}
-	r.summary = report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
-		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
+	r.summary = summary.New(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
+		summary.Options{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
 	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), environment.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.clear()
@@ -146,7 +149,7 @@ func (r *hostRun) event(e runner.Event) {
 }
 
 // test is a test that was begun, or done before.
-func (r *hostRun) test(name string) (measurement.TestInfo, bool) {
+func (r *hostRun) test(name string) (result.TestInfo, bool) {
 	steps := r.plan.Steps()
 	i := slices.IndexFunc(steps, func(s survey.Step) bool { return s.Test.Name == name })
 	if i < 0 {
@@ -168,7 +171,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	if len(trials) == 0 && r.store != nil {
 		return errors.Join(runErr, r.store.Discard())
 	}
-	var result *measurement.Result
+	var result *result.Result
 	if r.store == nil {
 		result, err = runner.Result(r.head, trials)
 	} else if err = r.store.SetHead(r.head); err == nil {
@@ -178,14 +181,14 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 		return errors.Join(runErr, err)
 	}
 	if f.json {
-		err = report.JSON(r.out, result)
+		err = data.Write(r.out, result)
 	} else {
 		err = r.summary.End(result)
 	}
 	if r.head.Blocks > 1 && !f.json && !f.markdown {
 		fmt.Fprintln(r.out)
 		colour := isTerminal(r.out) && os.Getenv("NO_COLOR") == ""
-		err = errors.Join(err, report.Terminal(r.out, result, report.Options{Width: terminalWidth(r.out), Colour: colour}))
+		err = errors.Join(err, terminal.Write(r.out, result, terminal.Options{Width: terminalWidth(r.out), Colour: colour}))
 	}
 	if r.store != nil {
 		fmt.Fprintf(r.err, "\nreport: %s\n", filepath.Join(r.store.Dir(), "report.html"))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed/host"
 )
 
@@ -102,7 +103,7 @@ func TestProfileInJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r measurement.Result
+	var r result.Result
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil || d.More() {
@@ -118,7 +119,7 @@ func TestProfileInJSON(t *testing.T) {
 		t.Fatalf("%d ratings", len(r.RFC6349))
 	}
 	for _, q := range r.RFC6349 {
-		if q.IdealSource != measurement.IdealGiven || q.TransferTimeRatio == nil || q.TCPEfficiency == nil {
+		if q.IdealSource != result.IdealGiven || q.TransferTimeRatio == nil || q.TCPEfficiency == nil {
 			t.Errorf("%+v", q)
 		}
 	}
@@ -246,7 +247,7 @@ func TestKeptProfile(t *testing.T) {
 		if loadErr != nil || (err != nil) != stopped {
 			t.Fatalf("stopped %v: %v, %v", stopped, err, loadErr)
 		}
-		if r.Complete == stopped || len(r.RFC6349) != 4 || r.RFC6349[0].IdealSource != measurement.IdealGiven {
+		if r.Complete == stopped || len(r.RFC6349) != 4 || r.RFC6349[0].IdealSource != result.IdealGiven {
 			t.Errorf("stopped %v: complete %v, %d trials of %d, ratings %+v", stopped, r.Complete, len(r.Trials), r.Planned, r.RFC6349)
 		}
 	}

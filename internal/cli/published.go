@@ -12,14 +12,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // publishedData are the published figures that are bundled.
-func publishedData() (*measurement.PublishedData, error) {
+func publishedData() (*result.PublishedData, error) {
 	data, err := experiment.LoadPublished(experiments.PublishedFile, experiments.Published())
 	if err != nil {
 		return nil, fmt.Errorf("read the bundled published figures: %w", err)
@@ -31,7 +33,7 @@ func publishedCommand(s streams) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "published [ROW|STUDY]",
-		Short: "List the published figures that the experiments are held against",
+		Short: "List the published figures that the experiments are compared with",
 		Example: `  hopbench experiments published
   hopbench experiments published E5.2
   hopbench experiments published routing-appliance --json`,
@@ -67,8 +69,8 @@ func publishedCommand(s streams) *cobra.Command {
 
 // selectPublished keeps one study, or one row. A row that begins as asked, up
 // to a point, counts: E5 is E5.1 to E5.3.
-func selectPublished(data *measurement.PublishedData, what string) (*measurement.PublishedData, error) {
-	out := &measurement.PublishedData{Format: data.Format}
+func selectPublished(data *result.PublishedData, what string) (*result.PublishedData, error) {
+	out := &result.PublishedData{Format: data.Format}
 	var rows []string
 	for _, study := range data.Studies {
 		whole := study.Name == what
@@ -91,7 +93,7 @@ func selectPublished(data *measurement.PublishedData, what string) (*measurement
 }
 
 // printPublished lists the figures, a study after the other.
-func printPublished(w io.Writer, data *measurement.PublishedData) error {
+func printPublished(w io.Writer, data *result.PublishedData) error {
 	for i, study := range data.Studies {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -109,7 +111,7 @@ func printPublished(w io.Writer, data *measurement.PublishedData) error {
 	return nil
 }
 
-func printSetting(w io.Writer, s measurement.PublishedSetting) {
+func printSetting(w io.Writer, s result.PublishedSetting) {
 	var how []string
 	for _, part := range []string{s.Tool, flowsText(s.Flows), s.Encapsulation, s.Machine} {
 		if part != "" {
@@ -122,7 +124,7 @@ func printSetting(w io.Writer, s measurement.PublishedSetting) {
 	if len(s.Figures) == 0 {
 		row("", "", "", s.Says)
 	}
-	var readings []measurement.PublishedNumber
+	var readings []result.PublishedNumber
 	for _, f := range s.Figures {
 		if f.Second > 0 {
 			readings = append(readings, f)
@@ -133,8 +135,17 @@ func printSetting(w io.Writer, s measurement.PublishedSetting) {
 	if len(readings) > 0 {
 		values := s.Readings(readings[0].Metric)
 		row(readings[0].Label, quantity.Format(slices.Min(values), readings[0].Unit)+" to "+quantity.Format(slices.Max(values), readings[0].Unit),
-			fmt.Sprintf("%d readings", len(values)), stats.ReadingsSentence("this row", values))
+			fmt.Sprintf("%d readings", len(values)), readingsText(values))
 	}
+}
+
+// readingsText says why the readings of one run are no samples.
+func readingsText(values []float64) string {
+	note, ok := analysis.ReadingsNote(values)
+	if !ok {
+		return ""
+	}
+	return words.Names{}.Note(note)
 }
 
 func flowsText(n int) string {
@@ -145,7 +156,7 @@ func flowsText(n int) string {
 }
 
 // ofText says which end and run a number is of.
-func ofText(f measurement.PublishedNumber) string {
+func ofText(f result.PublishedNumber) string {
 	var parts []string
 	if f.End != "" {
 		parts = append(parts, f.End)
@@ -156,16 +167,16 @@ func ofText(f measurement.PublishedNumber) string {
 	return strings.Join(parts, ", ")
 }
 
-// chooseFigures are the figures to hold a run against: its experiment's own,
+// chooseFigures are the figures to compare a run with: its experiment's own,
 // or those of the rows that are chosen.
-func chooseFigures(r *measurement.Result, data *measurement.PublishedData, chosen []string) ([]measurement.Figure, error) {
+func chooseFigures(r *result.Result, data *result.PublishedData, chosen []string) ([]result.Figure, error) {
 	if len(chosen) == 0 {
 		if len(r.Experiment.Published) == 0 {
 			return nil, fmt.Errorf("its experiment %q has no published figures; choose rows with --published ROW=PATH/TEST, or name a second run", r.Experiment.Name)
 		}
 		return r.Experiment.Published, nil
 	}
-	var out []measurement.Figure
+	var out []result.Figure
 	for _, choice := range chosen {
 		row, place, mapped := strings.Cut(choice, "=")
 		figures, err := ownFigures(r, row)
@@ -181,8 +192,8 @@ func chooseFigures(r *measurement.Result, data *measurement.PublishedData, chose
 }
 
 // ownFigures are those of the experiment that are of a row.
-func ownFigures(r *measurement.Result, row string) ([]measurement.Figure, error) {
-	var out []measurement.Figure
+func ownFigures(r *result.Result, row string) ([]result.Figure, error) {
+	var out []result.Figure
 	var rows []string
 	for _, f := range r.Experiment.Published {
 		rows = append(rows, f.ID)
@@ -192,7 +203,7 @@ func ownFigures(r *measurement.Result, row string) ([]measurement.Figure, error)
 	}
 	if len(out) == 0 {
 		rows = slices.Compact(slices.Sorted(slices.Values(rows)))
-		return nil, fmt.Errorf("row %s is not among the published figures of %s (%s); say what it is to be held against, as in %s=PATH/TEST",
+		return nil, fmt.Errorf("row %s is not among the published figures of %s (%s); say what it is to be compared with, as in %s=PATH/TEST",
 			row, r.Experiment.Name, cmp.Or(strings.Join(rows, ", "), "it has none"), row)
 	}
 	return out, nil
@@ -201,12 +212,12 @@ func ownFigures(r *measurement.Result, row string) ([]measurement.Figure, error)
 // mappedFigures makes the numbers of a row figures of a path and a test of the
 // run: those whose metric the test brings back, the receiver's count where
 // there are both. Readings are no figures.
-func mappedFigures(r *measurement.Result, data *measurement.PublishedData, row, place string) ([]measurement.Figure, error) {
+func mappedFigures(r *result.Result, data *result.PublishedData, row, place string) ([]result.Figure, error) {
 	path, name, _ := strings.Cut(place, "/")
-	i := slices.IndexFunc(r.Tests, func(t measurement.TestInfo) bool { return t.Name == name })
-	if i < 0 || !slices.ContainsFunc(r.Paths, func(p measurement.PathInfo) bool { return p.Name == path }) {
+	i := slices.IndexFunc(r.Tests, func(t result.TestInfo) bool { return t.Name == name })
+	if i < 0 || !slices.ContainsFunc(r.Paths, func(p result.PathInfo) bool { return p.Name == path }) {
 		return nil, fmt.Errorf("%q names no path and test of the run; its paths are %s, its tests %s", place,
-			namesOf(r.Paths, func(p measurement.PathInfo) string { return p.Name }), namesOf(r.Tests, func(t measurement.TestInfo) string { return t.Name }))
+			namesOf(r.Paths, func(p result.PathInfo) string { return p.Name }), namesOf(r.Tests, func(t result.TestInfo) string { return t.Name }))
 	}
 	selected, err := selectPublished(data, row)
 	if err != nil {
@@ -216,18 +227,18 @@ func mappedFigures(r *measurement.Result, data *measurement.PublishedData, row, 
 	for _, m := range measurement.MetricsOf(r.Tests[i].Spec.Kind) {
 		brings[m.Name] = true
 	}
-	var out []measurement.Figure
+	var out []result.Figure
 	for _, study := range selected.Studies {
 		for _, s := range study.Settings {
 			for _, f := range s.Figures {
-				if !brings[f.Metric] || f.Second > 0 || f.End == measurement.PublishedSender && hasReceiver(s, f) {
+				if !brings[f.Metric] || f.Second > 0 || f.End == result.PublishedSender && hasReceiver(s, f) {
 					continue
 				}
 				note := s.Path
 				if of := ofText(f); of != "" {
 					note += ", " + of
 				}
-				out = append(out, measurement.Figure{ID: s.ID, Path: path, Test: name, Metric: f.Metric, Value: f.Value, Note: note})
+				out = append(out, result.Figure{ID: s.ID, Path: path, Test: name, Metric: f.Metric, Value: f.Value, Note: note})
 			}
 		}
 	}
@@ -238,9 +249,9 @@ func mappedFigures(r *measurement.Result, data *measurement.PublishedData, row, 
 }
 
 // hasReceiver says that the setting has the receiver's count beside f.
-func hasReceiver(s measurement.PublishedSetting, f measurement.PublishedNumber) bool {
-	return slices.ContainsFunc(s.Figures, func(g measurement.PublishedNumber) bool {
-		return g.End == measurement.PublishedReceiver && g.Metric == f.Metric && g.Run == f.Run
+func hasReceiver(s result.PublishedSetting, f result.PublishedNumber) bool {
+	return slices.ContainsFunc(s.Figures, func(g result.PublishedNumber) bool {
+		return g.End == result.PublishedReceiver && g.Metric == f.Metric && g.Run == f.Run
 	})
 }
 
@@ -254,14 +265,15 @@ func namesOf[T any](items []T, name func(T) string) string {
 
 // readingsNotes says of the rows among the figures that were read second by
 // second why the readings are no samples.
-func readingsNotes(data *measurement.PublishedData, figures []measurement.Figure) []string {
-	var out []string
+func readingsNotes(data *result.PublishedData, figures []result.Figure) []result.Note {
+	var out []result.Note
 	for _, study := range data.Studies {
 		for _, s := range study.Settings {
-			if !slices.ContainsFunc(figures, func(f measurement.Figure) bool { return f.ID == s.ID }) {
+			if !slices.ContainsFunc(figures, func(f result.Figure) bool { return f.ID == s.ID }) {
 				continue
 			}
-			if note := stats.ReadingsSentence(s.ID+", "+s.Path+",", s.Readings("goodput_bits_per_second")); note != "" {
+			if note, ok := analysis.ReadingsNote(s.Readings("goodput_bits_per_second")); ok {
+				note.Name = s.ID + ", " + s.Path + ","
 				out = append(out, note)
 			}
 		}

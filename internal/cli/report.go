@@ -10,9 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/report"
-	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/figure"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -39,7 +42,7 @@ func reportCommand(s streams) *cobra.Command {
 				return err
 			}
 			if picture != "" {
-				if err := writeAtomically(picture, func(w io.Writer) error { return report.Picture(w, result) }); err != nil {
+				if err := writeAtomically(picture, func(w io.Writer) error { return figure.Picture(w, result) }); err != nil {
 					return err
 				}
 			}
@@ -52,48 +55,40 @@ func reportCommand(s streams) *cobra.Command {
 }
 
 // render analyses a stored run and writes its report files.
-func render(ctx context.Context, st *store.Store) (*measurement.Result, error) {
-	head, err := st.Head()
-	if err != nil {
-		return nil, err
-	}
-	trials, err := st.Trials(ctx)
-	if err != nil {
-		return nil, err
-	}
-	result, err := runner.Result(head, trials)
+func render(ctx context.Context, st *store.Store) (*result.Result, error) {
+	r, err := analyse(ctx, st)
 	if err != nil {
 		return nil, err
 	}
 	type file struct {
 		name  string
-		write func(io.Writer, *measurement.Result) error
+		write func(io.Writer, *result.Result) error
 	}
 	files := []file{
-		{"report.html", report.HTML},
-		{"report.md", report.Markdown},
-		{"result.json", report.JSON},
-		{"trials.csv", report.CSV},
+		{"report.html", html.Write},
+		{"report.md", markdown.Write},
+		{resultFile, data.Write},
+		{"trials.csv", data.CSV},
 	}
-	if report.HasPairs(result) {
-		files = append(files, file{"pairs.csv", report.PairsCSV})
+	if data.HasPairs(r) {
+		files = append(files, file{"pairs.csv", data.PairsCSV})
 	}
 	for _, file := range files {
-		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, result) })
+		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, r) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	return result, nil
+	return r, nil
 }
 
 // printResult prints the summary, or the whole result as JSON.
-func printResult(s streams, result *measurement.Result, dir string, json bool) error {
+func printResult(s streams, result *result.Result, dir string, json bool) error {
 	if json {
-		return report.JSON(s.out, result)
+		return data.Write(s.out, result)
 	}
 	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
-	if err := report.Terminal(s.out, result, report.Options{Width: terminalWidth(s.out), Colour: colour}); err != nil {
+	if err := terminal.Write(s.out, result, terminal.Options{Width: terminalWidth(s.out), Colour: colour}); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.err, "\nreport: %s\n", filepath.Join(dir, "report.html"))

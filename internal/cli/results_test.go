@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -106,7 +106,7 @@ func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(entry, store.FileName), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	index, err := json.Marshal(measurement.Index{Format: measurement.IndexFormat, Entries: []measurement.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: measurement.EntryFailed}}})
+	index, err := json.Marshal(result.Index{Format: result.IndexFormat, Entries: []result.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: result.EntryFailed}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +122,13 @@ func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 // What a stranger's result says does not steer the terminal, wherever it is
 // printed.
 func TestTextsOfAStrangersRun(t *testing.T) {
-	edit := func(dir string, change func(*measurement.Result)) string {
+	edit := func(dir string, change func(*result.Result)) string {
 		path := filepath.Join(dir, "result.json")
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r measurement.Result
+		var r result.Result
 		if err := json.Unmarshal(text, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestTextsOfAStrangersRun(t *testing.T) {
 		}
 		return dir
 	}
-	rename := func(r *measurement.Result) {
+	rename := func(r *result.Result) {
 		r.Experiment.Name, r.Experiment.Title, r.Paths[1].Title, r.Tests[0].Title = hostile, hostile, hostile, hostile
 		r.Environment = map[string]string{"hopbench": hostile, "kernel": hostile}
 		for i := range r.Experiment.Published {
@@ -151,9 +151,9 @@ func TestTextsOfAStrangersRun(t *testing.T) {
 	good, slow := edit(writeRun(t, 0.356e9), rename), edit(writeRun(t, 0.2e9), rename)
 	for _, args := range [][]string{
 		{good, slow, "--fail-on", "cost"}, {slow, "--fail-on", "published"}, {good, "--markdown"}, {good, "--published", "E1.1=x/y"},
-		{edit(writeRun(t, 1e9), func(r *measurement.Result) { r.Format = hostile })},
-		{edit(writeRun(t, 1e9), func(r *measurement.Result) {
-			r.Paths, r.Trials, r.Tests = []measurement.PathInfo{{Name: hostile}}, nil, []measurement.TestInfo{{Name: hostile}}
+		{edit(writeRun(t, 1e9), func(r *result.Result) { r.Format = hostile })},
+		{edit(writeRun(t, 1e9), func(r *result.Result) {
+			r.Paths, r.Trials, r.Tests = []result.PathInfo{{Name: hostile}}, nil, []result.TestInfo{{Name: hostile}}
 		}), "--published", "E1.1=x/y"},
 	} {
 		_, stdout, stderr := command(t, append([]string{"compare"}, args...)...)

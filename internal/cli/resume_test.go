@@ -10,8 +10,10 @@ import (
 	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 const inspected = `format: hopbench.experiment/1
@@ -142,7 +144,7 @@ func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 // stand is a testbed as far as a session knows it before the first trial.
 type stand struct{ testbed.Testbed }
 
-func (stand) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
+func (stand) Info() result.Testbed           { return result.Testbed{Kind: "lab", Relative: true} }
 func (stand) Environment() map[string]string { return map[string]string{"setting": "new"} }
 func (stand) Facts() []string                { return nil }
 
@@ -169,7 +171,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 1 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
 		t.Errorf("environment %v, resumed %+v", result.Environment, result.Resumed)
 	}
-	notes := strings.Join(result.Notes, "\n")
+	notes := strings.Join(words.Names{}.Notes(result.Notes), "\n")
 	for _, text := range []string{notes, told.String()} {
 		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + environment.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
 			if !strings.Contains(text, want) {

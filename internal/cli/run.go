@@ -12,16 +12,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // runsFolder is where runs go that name no folder.
@@ -190,7 +192,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(r.e.Paths), r.e.TestInfos()))
+		r.head.Blocks = analysis.FewestBlocks(analysis.PrimaryComparisons(len(r.e.Paths), r.e.TestInfos()))
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, usageError{err}
 		}
@@ -239,7 +241,7 @@ func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
 // measure measures what the store lacks of the plan, and writes the report
 // of whatever there is then. The result is nil where there is nothing to
 // report; it is valid beside the error of a run that ended early.
-func (r *session) measure(ctx context.Context) (*measurement.Result, error) {
+func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	show := newProgress(r.err, r.flags.quiet, r.plan)
 	show.Begin(r.e, r.plan, r.store.Dir())
 	others := joinCompany(r, show)
@@ -296,9 +298,9 @@ func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress
 	case kept == 0:
 		r.head.Environment, r.head.Resumed = environment, nil
 	case kept < len(r.plan.Trials):
-		now := measurement.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
+		now := result.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)
-		show.Facts(stats.SessionDifferences(r.head.Environment, now))
+		show.Facts(words.Names{}.Notes(analysis.SessionDifferences(r.head.Environment, now)))
 	}
 	r.head.Testbed = bed.Info()
 	facts := bed.Facts()

@@ -18,6 +18,11 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -36,7 +41,7 @@ type several struct {
 	s     streams
 	flags runFlags
 	dir   string
-	index *measurement.Index
+	index *result.Index
 }
 
 func newAll(ctx context.Context, s streams, f runFlags) error {
@@ -50,12 +55,12 @@ func newAll(ctx context.Context, s streams, f runFlags) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(f.only, name) })
 	}
 	now := time.Now().Round(time.Millisecond)
-	index := &measurement.Index{
-		Format: measurement.IndexFormat, Started: now, Ended: now, Seed: f.seed,
+	index := &result.Index{
+		Format: result.IndexFormat, Started: now, Ended: now, Seed: f.seed,
 		Quick: f.quick, Full: f.full, Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration),
 	}
 	for _, name := range names {
-		index.Entries = append(index.Entries, measurement.IndexEntry{Name: name, Folder: name, State: measurement.EntryNotRun})
+		index.Entries = append(index.Entries, result.IndexEntry{Name: name, Folder: name, State: result.EntryNotRun})
 	}
 	dir := f.out
 	if dir == "" {
@@ -98,18 +103,18 @@ func resumeAll(ctx context.Context, s streams, f runFlags) error {
 	return (&several{s: s, flags: f, dir: f.resume, index: index}).run(ctx)
 }
 
-func readIndex(dir string) (*measurement.Index, error) {
+func readIndex(dir string) (*result.Index, error) {
 	path := filepath.Join(dir, indexFile)
 	text, err := readBounded(path, maxIndexBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the index: %w", err)
 	}
-	var index measurement.Index
+	var index result.Index
 	if err := json.Unmarshal(text, &index); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	if index.Format != measurement.IndexFormat {
-		return nil, fmt.Errorf("%s is of format %q, not %s", path, index.Format, measurement.IndexFormat)
+	if index.Format != result.IndexFormat {
+		return nil, fmt.Errorf("%s is of format %q, not %s", path, index.Format, result.IndexFormat)
 	}
 	for _, e := range index.Entries {
 		if e.Name == "" || e.Folder != filepath.Base(e.Folder) || e.Folder == ".." || e.Folder == "." {
@@ -141,7 +146,7 @@ func (a *several) run(ctx context.Context) error {
 	}
 	for i := range a.index.Entries {
 		e := &a.index.Entries[i]
-		if e.State == measurement.EntryDone {
+		if e.State == result.EntryDone {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -166,15 +171,15 @@ func (a *several) run(ctx context.Context) error {
 }
 
 // settle says in the entry how its run ended.
-func (a *several) settle(ctx context.Context, e *measurement.IndexEntry, err error) {
+func (a *several) settle(ctx context.Context, e *result.IndexEntry, err error) {
 	switch {
 	case err == nil:
-		e.State, e.Reason = measurement.EntryDone, ""
+		e.State, e.Reason = result.EntryDone, ""
 		return
 	case ctx.Err() != nil:
-		e.State = measurement.EntryStopped
+		e.State = result.EntryStopped
 	default:
-		e.State = measurement.EntryFailed
+		e.State = result.EntryFailed
 	}
 	e.Reason = err.Error()
 	if !a.flags.quiet {
@@ -183,7 +188,7 @@ func (a *several) settle(ctx context.Context, e *measurement.IndexEntry, err err
 }
 
 // one does one experiment, or the rest of it, and summarises what there is.
-func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error) {
+func (a *several) one(ctx context.Context, e *result.IndexEntry) (err error) {
 	dir := filepath.Join(a.dir, e.Folder)
 	r, err := reopen(ctx, a.s, a.flags, dir)
 	if errors.Is(err, store.ErrNoRun) {
@@ -208,11 +213,11 @@ func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error
 func (a *several) write() error {
 	for _, file := range []struct {
 		name  string
-		write func(io.Writer, *measurement.Index) error
+		write func(io.Writer, *result.Index) error
 	}{
-		{indexFile, report.IndexJSON},
-		{"index.html", report.IndexHTML},
-		{"index.md", report.IndexMarkdown},
+		{indexFile, data.WriteIndex},
+		{"index.html", html.WriteIndex},
+		{"index.md", markdown.WriteIndex},
 	} {
 		if err := writeAtomically(filepath.Join(a.dir, file.name), func(w io.Writer) error { return file.write(w, a.index) }); err != nil {
 			return err
@@ -225,13 +230,13 @@ func (a *several) write() error {
 func (a *several) finish(ctx context.Context) error {
 	var err error
 	if a.flags.json {
-		err = report.IndexJSON(a.s.out, a.index)
+		err = data.WriteIndex(a.s.out, a.index)
 	} else {
 		colour := isTerminal(a.s.out) && os.Getenv("NO_COLOR") == ""
-		err = report.IndexTerminal(a.s.out, a.index, report.Options{Width: terminalWidth(a.s.out), Colour: colour})
+		err = terminal.WriteIndex(a.s.out, a.index, terminal.Options{Width: terminalWidth(a.s.out), Colour: colour})
 		fmt.Fprintf(a.s.err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
 	}
-	done, all := a.index.Count(measurement.EntryDone), len(a.index.Entries)
+	done, all := a.index.Count(result.EntryDone), len(a.index.Entries)
 	if done == all {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // maxTestBlocks bounds how often test does its tests.
@@ -130,7 +131,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones")
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
-	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
+	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+result.Format+") and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")
 	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric, and what was effective")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Format is the version of experiment files.
@@ -119,7 +120,7 @@ type Test struct {
 // Published are the figures to hold the measurement against.
 type Published struct {
 	Source  string
-	Figures []measurement.Figure
+	Figures []result.Figure
 	// Open is what the published study left open.
 	Open []string
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // DefaultBlocks is how many blocks an experiment has that does not say.
@@ -306,7 +307,7 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 		what := fmt.Sprintf("figure %d", i+1)
 		l.refers(&figure.Path, "path of "+what, "path", paths)
 		l.refers(&figure.Test, "test of "+what, "test", tests)
-		p.Figures = append(p.Figures, measurement.Figure{
+		p.Figures = append(p.Figures, result.Figure{
 			ID: string(figure.ID), Path: string(figure.Path), Test: string(figure.Test), Metric: figure.Metric,
 			Value: l.figureValue(figure, e), Tolerance: l.tolerance(figure), Note: string(figure.Note),
 		})

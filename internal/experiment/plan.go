@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // BlocksToClaim is the least number of blocks from which anything can be
@@ -220,8 +221,8 @@ func (p Plan) ExpectedDuration() time.Duration {
 }
 
 // Info is what a result says of the experiment.
-func (e *Experiment) Info() measurement.ExperimentInfo {
-	info := measurement.ExperimentInfo{
+func (e *Experiment) Info() result.ExperimentInfo {
+	info := result.ExperimentInfo{
 		Name: e.Name, Title: e.Title, Description: e.Description,
 		Scale: e.Scale, Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
 	}
@@ -235,16 +236,16 @@ func (e *Experiment) Info() measurement.ExperimentInfo {
 
 // PathInfos is what a result says of the paths, with the parameters of hops
 // as written.
-func (e *Experiment) PathInfos() []measurement.PathInfo {
-	out := make([]measurement.PathInfo, len(e.Paths))
+func (e *Experiment) PathInfos() []result.PathInfo {
+	out := make([]result.PathInfo, len(e.Paths))
 	for i, path := range e.Paths {
-		out[i] = measurement.PathInfo{
+		out[i] = result.PathInfo{
 			Name: path.Name, Title: path.Title, Baseline: path.Name == e.Baseline,
 			Source: e.Source, Dest: e.Destination,
 			SameAs: path.VariantOf, Tunnel: path.Tunnel.String(),
 		}
 		for _, hop := range path.Hops {
-			out[i].Hops = append(out[i].Hops, measurement.HopInfo{
+			out[i].Hops = append(out[i].Hops, result.HopInfo{
 				Type: string(hop.Type), Name: hop.Name, Parameters: maps.Clone(hop.Parameters),
 				Off: hop.Name != "" && slices.Contains(path.Bypass, hop.Name),
 			})
@@ -255,10 +256,10 @@ func (e *Experiment) PathInfos() []measurement.PathInfo {
 
 // TestInfos is what a result says of the tests: their complete specs, as Plan
 // gives them to trials.
-func (e *Experiment) TestInfos() []measurement.TestInfo {
-	out := make([]measurement.TestInfo, len(e.Tests))
+func (e *Experiment) TestInfos() []result.TestInfo {
+	out := make([]result.TestInfo, len(e.Tests))
 	for i, test := range e.Tests {
-		out[i] = measurement.TestInfo{Name: test.Name, Title: test.Title, Spec: e.spec(test)}
+		out[i] = result.TestInfo{Name: test.Name, Title: test.Title, Spec: e.spec(test)}
 	}
 	return out
 }

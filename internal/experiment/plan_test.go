@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 func bundled(t testing.TB, name string) *Experiment {
@@ -396,7 +397,7 @@ func TestInfo(t *testing.T) {
 	if info.Scale != 10 || info.Name != "routing-appliance" || len(info.Published) != 11 || len(info.Open) != 3 || info.Text != e.Text || info.Source == "" {
 		t.Errorf("info is %+v", info)
 	}
-	first := measurement.Figure{ID: "E5.1", Path: "direct", Test: "ping", Metric: "rtt_mean_seconds", Value: 0.002783, Note: "mdev 3.557 ms"}
+	first := result.Figure{ID: "E5.1", Path: "direct", Test: "ping", Metric: "rtt_mean_seconds", Value: 0.002783, Note: "mdev 3.557 ms"}
 	if info.Published[0] != first {
 		t.Errorf("the first figure is %+v", info.Published[0])
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // This file reads published figures. They are decoded as strictly as an
@@ -63,8 +64,8 @@ type filePublishedNumber struct {
 
 // LoadPublished reads a file of published figures. File names it in messages.
 // What it has wrong comes back as Errors, all at once.
-func LoadPublished(file string, text []byte) (*measurement.PublishedData, error) {
-	d := newDecoder(file, text, document{format: measurement.PublishedFormat, noun: "set of published figures", top: "the file"})
+func LoadPublished(file string, text []byte) (*result.PublishedData, error) {
+	d := newDecoder(file, text, document{format: result.PublishedFormat, noun: "set of published figures", top: "the file"})
 	top := d.parse(text)
 	if top == nil {
 		return nil, d.err()
@@ -94,8 +95,8 @@ type publishedLoader struct {
 	seen    map[publishedKey]int          // to the line of the first
 }
 
-func (p *publishedLoader) data(f *filePublishedData) *measurement.PublishedData {
-	out := &measurement.PublishedData{Format: measurement.PublishedFormat}
+func (p *publishedLoader) data(f *filePublishedData) *result.PublishedData {
+	out := &result.PublishedData{Format: result.PublishedFormat}
 	for i := range f.Metrics {
 		m := &f.Metrics[i]
 		name := m.Name
@@ -116,11 +117,11 @@ func (p *publishedLoader) data(f *filePublishedData) *measurement.PublishedData 
 	return out
 }
 
-func (p *publishedLoader) study(f *filePublishedStudy) measurement.PublishedStudy {
-	out := measurement.PublishedStudy{Name: string(f.Name), Title: string(f.Title), About: strings.TrimSpace(string(f.About))}
+func (p *publishedLoader) study(f *filePublishedStudy) result.PublishedStudy {
+	out := result.PublishedStudy{Name: string(f.Name), Title: string(f.Title), About: strings.TrimSpace(string(f.About))}
 	for i := range f.Settings {
 		s := &f.Settings[i]
-		setting := measurement.PublishedSetting{
+		setting := result.PublishedSetting{
 			ID: string(s.ID), Path: string(s.Path), Encapsulation: string(s.Encapsulation), Machine: string(s.Machine),
 			Tool: string(s.Tool), Flows: s.Flows, Duration: measurement.SecondsOf(parsed(ParseDuration, s.Duration)),
 			Says: strings.TrimSpace(string(s.Says)),
@@ -140,7 +141,7 @@ func (p *publishedLoader) study(f *filePublishedStudy) measurement.PublishedStud
 }
 
 // once refuses the same number twice.
-func (p *publishedLoader) once(f *filePublishedNumber, s measurement.PublishedSetting, n measurement.PublishedNumber) {
+func (p *publishedLoader) once(f *filePublishedNumber, s result.PublishedSetting, n result.PublishedNumber) {
 	key := publishedKey{s.ID, s.Path, s.Tool, s.Flows, n.Metric, n.End, n.Run, n.Second}
 	if first, taken := p.seen[key]; taken {
 		p.wrong(f, fmt.Sprintf("the first is at line %d; tell them apart by run or end", first),
@@ -151,7 +152,7 @@ func (p *publishedLoader) once(f *filePublishedNumber, s measurement.PublishedSe
 }
 
 // numbers are those of one entry: one, one per end, or one per second.
-func (p *publishedLoader) numbers(f *filePublishedNumber) []measurement.PublishedNumber {
+func (p *publishedLoader) numbers(f *filePublishedNumber) []result.PublishedNumber {
 	if f.Metric == "" {
 		return nil
 	}
@@ -174,9 +175,9 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []measurement.Publishe
 	case p.written(&f.Printed) && !p.written(&f.Value):
 		p.misplaced(&f.Printed, "leave it out", "printed stands only beside a value")
 	}
-	base := measurement.PublishedNumber{Metric: metric.Name, Label: metric.Label, Unit: metric.Unit,
+	base := result.PublishedNumber{Metric: metric.Name, Label: metric.Label, Unit: metric.Unit,
 		Run: f.Run, Note: string(f.Note)}
-	var out []measurement.PublishedNumber
+	var out []result.PublishedNumber
 	add := func(field *ValueText, end string) {
 		if *field != "" {
 			n := base
@@ -185,8 +186,8 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []measurement.Publishe
 		}
 	}
 	add(&f.Value, "")
-	add(&f.Sender, measurement.PublishedSender)
-	add(&f.Receiver, measurement.PublishedReceiver)
+	add(&f.Sender, result.PublishedSender)
+	add(&f.Receiver, result.PublishedReceiver)
 	for i, reading := range strings.Fields(string(f.Readings)) {
 		n := base
 		n.Second, n.Printed = i+1, reading+string(f.Unit)

@@ -13,9 +13,10 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-func published(t testing.TB) *measurement.PublishedData {
+func published(t testing.TB) *result.PublishedData {
 	t.Helper()
 	data, err := LoadPublished(experiments.PublishedFile, experiments.Published())
 	if err != nil {
@@ -25,7 +26,7 @@ func published(t testing.TB) *measurement.PublishedData {
 }
 
 // numbersOf are the values of a row that match.
-func numbersOf(data *measurement.PublishedData, id, path, metric, end string) []float64 {
+func numbersOf(data *result.PublishedData, id, path, metric, end string) []float64 {
 	var out []float64
 	for _, study := range data.Studies {
 		for _, s := range study.Settings {
@@ -85,7 +86,7 @@ func TestPublishedIsComplete(t *testing.T) {
 
 func TestPublishedSpotValues(t *testing.T) {
 	const goodput, retransmits = "goodput_bits_per_second", "retransmitted_segments"
-	const sender, receiver = measurement.PublishedSender, measurement.PublishedReceiver
+	const sender, receiver = result.PublishedSender, result.PublishedReceiver
 	data := published(t)
 	for _, c := range []struct {
 		id, path, metric, end string
@@ -125,8 +126,8 @@ func TestPublishedNumbersAgree(t *testing.T) {
 	// bytes over the 60 s of the run.
 	var buffers []float64
 	for _, id := range []string{"E3.4", "E3.5"} {
-		bytes := numbersOf(data, id, "", "transferred_bytes", measurement.PublishedSender)
-		rates := numbersOf(data, id, "", "goodput_bits_per_second", measurement.PublishedSender)
+		bytes := numbersOf(data, id, "", "transferred_bytes", result.PublishedSender)
+		rates := numbersOf(data, id, "", "goodput_bits_per_second", result.PublishedSender)
 		if len(bytes) != 2 || len(rates) != 2 {
 			t.Fatalf("%s has the bytes %v and the rates %v", id, bytes, rates)
 		}
@@ -228,7 +229,7 @@ func TestExperimentsQuoteThePublishedFigures(t *testing.T) {
 // quotes says that a row has the value: one of its numbers, the median of those
 // of one end or of its readings, or a round trip of which half was printed. Rows
 // without numbers cannot be quoted wrongly.
-func quotes(data *measurement.PublishedData, f measurement.Figure) bool {
+func quotes(data *result.PublishedData, f result.Figure) bool {
 	metric, _ := measurement.MetricNamed(f.Metric)
 	numbers := 0
 	near := func(v float64) bool { return math.Abs(v-f.Value) <= 1e-9*f.Value }
@@ -260,7 +261,7 @@ func quotes(data *measurement.PublishedData, f measurement.Figure) bool {
 	return numbers == 0 && exists(data, f.ID)
 }
 
-func exists(data *measurement.PublishedData, id string) bool {
+func exists(data *result.PublishedData, id string) bool {
 	for _, study := range data.Studies {
 		for _, s := range study.Settings {
 			if s.ID == id {

@@ -109,6 +109,14 @@ func MetricNamed(name string) (Metric, bool) {
 	return Metric{}, false
 }
 
+// MetricOf is a metric of the catalogue, or one that only has a name.
+func MetricOf(name string) Metric {
+	if m, ok := MetricNamed(name); ok {
+		return m
+	}
+	return Metric{Name: name, Label: name, Unit: Count}
+}
+
 // MetricsOf lists the metrics of a kind, in the order of the Catalogue.
 func MetricsOf(kind Kind) []Metric {
 	var out []Metric

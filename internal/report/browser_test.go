@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html"
 	"image"
-	_ "image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -132,14 +132,14 @@ addEventListener("message", e => { document.getElementById("out").textContent +=
 
 func TestBrowserLayout(t *testing.T) {
 	browser(t)
-	long := fixture(t, 6)
+	long := reporttest.Run(t, 6)
 	for i := range long.Paths {
 		long.Paths[i].Title = strings.Repeat("averylongnamewithoutanyspace", 3) + long.Paths[i].Name
 		long.Paths[i].Hops[0].Name = strings.Repeat("peering", 20)
 	}
 	long.Experiment.Title = strings.Repeat("Unbreakable", 20)
 	long.Environment["sysctl net.ipv4."+strings.Repeat("very_long", 15)] = strings.Repeat("0123456789", 20)
-	pages := map[string]*measurement.Result{"fixture": fixture(t, 10), "long names": long, "empty": {}, "watched hops": watchedFixture(t)}
+	pages := map[string]*result.Result{"fixture": reporttest.Run(t, 10), "long names": long, "empty": {}, "watched hops": reporttest.Watched(t)}
 	for name, r := range pages {
 		t.Run(name, func(t *testing.T) {
 			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 1100}) {
@@ -159,7 +159,7 @@ func TestBrowserLayout(t *testing.T) {
 
 func TestBrowserSchemes(t *testing.T) {
 	browser(t)
-	page := htmlText(t, fixture(t, 6))
+	page := htmlText(t, reporttest.Run(t, 6))
 	dark := measurePage(t, page, []int{900}, "--blink-settings=preferredColorScheme=0")[900]
 	light := measurePage(t, page, []int{900}, "--blink-settings=preferredColorScheme=1")[900]
 	if light.Background != "rgb(255, 255, 255)" || dark.Background != "rgb(15, 19, 23)" {
@@ -171,7 +171,7 @@ func TestBrowserSchemes(t *testing.T) {
 // anything of its own, and nothing may be logged to the console.
 func TestBrowserIsQuiet(t *testing.T) {
 	browser(t)
-	out, log := browse(t, write(t, "report.html", htmlText(t, fixture(t, 6))), "--dump-dom")
+	out, log := browse(t, write(t, "report.html", htmlText(t, reporttest.Run(t, 6))), "--dump-dom")
 	if !strings.Contains(out, "How to reproduce") {
 		t.Errorf("the page was not read to its end: %.500s", out)
 	}
@@ -187,7 +187,7 @@ func TestBrowserIsQuiet(t *testing.T) {
 // that something is drawn; a person looks at the rest in screenshotsEnv.
 func TestBrowserScreenshots(t *testing.T) {
 	browser(t)
-	r := fixture(t, 10)
+	r := reporttest.Run(t, 10)
 	page := write(t, "report.html", htmlText(t, r))
 	frame := write(t, "phone.html", fmt.Appendf(nil, `<!doctype html><body style="margin:0"><iframe src="file://%s" style="border:0;width:390px;height:4000px"></iframe>`, page))
 	picture := write(t, "picture.html", fmt.Appendf(nil, `<!doctype html><body style="margin:20px;background:#222"><img width="900" alt="" src="file://%s">`, write(t, "picture.svg", pictureText(t, r))))

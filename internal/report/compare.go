@@ -1,14 +1,13 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // sheet is a part of a comparison that every rendering shows: sentences, a
@@ -16,25 +15,26 @@ import (
 type sheet struct {
 	Title    string
 	Verdicts []verdict
-	Held     []comparison // a table of published figures
-	Measured string       // head of their measured column
-	Changes  [][]string   // a table of two runs, its head first
+	Figures  []FigureRow // a table of published figures
+	Measured string      // head of their measured column
+	Changes  [][]string  // a table of two runs, its head first
 	Below    []string
 }
 
-// comparisonSheets arranges a comparison for a reader.
-func comparisonSheets(c *measurement.Comparison) []sheet {
+// ComparisonSheets arranges a comparison for a reader.
+func ComparisonSheets(c *result.Comparison) []sheet {
+	names := words.NamesOf(c.Paths, c.Tests)
 	var out []sheet
 	for _, r := range c.Runs {
-		if len(r.Held) > 0 {
-			out = append(out, heldSheet(c, r))
+		if len(r.Published) > 0 {
+			out = append(out, publishedSheet(c, r))
 		}
 	}
 	for _, r := range c.Runs {
-		s := sheet{Title: fmt.Sprintf("%s against %s", line(r.Label), line(c.Runs[0].Label))}
+		s := sheet{Title: fmt.Sprintf("%s compared with %s", typeset.Line(r.Label), typeset.Line(c.Runs[0].Label))}
 		for _, change := range c.Changes {
 			if change.Run == r.Label {
-				s.add(change)
+				s.add(change, names)
 			}
 		}
 		if len(s.Changes) > 0 {
@@ -45,173 +45,48 @@ func comparisonSheets(c *measurement.Comparison) []sheet {
 	return out
 }
 
-func heldSheet(c *measurement.Comparison, r measurement.ComparedRun) sheet {
-	s := sheet{Title: "Published beside measured", Measured: "measured"}
+func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
+	s := sheet{Title: words.PublishedTitle, Measured: "measured"}
 	if len(c.Runs) > 1 {
-		s.Title += ", " + line(r.Label)
+		s.Title += ", " + typeset.Line(r.Label)
 	}
 	if r.Scale > 0 && r.Scale != 1 {
-		s.Measured += " × " + scaleName(r.Scale)
+		s.Measured += " × " + words.Scale(r.Scale)
 	}
-	within, judged, inside, intervals := 0, 0, 0, 0
-	for _, h := range r.Held {
-		s.Held = append(s.Held, heldComparison(h, heldScale(h, metricOf(h.Metric))))
-		if h.Judgement == measurement.Within {
-			within++
-		}
-		if h.Judgement == measurement.Within || h.Judgement == measurement.Outside {
-			judged++
-		}
-		if h.InInterval != nil {
-			intervals++
-			if *h.InInterval {
-				inside++
-			}
-		}
+	for _, p := range r.Published {
+		s.Figures = append(s.Figures, newFigureRow(p, columnOf(p)))
 	}
-	if judged > 0 {
-		s.Below = append(s.Below, fmt.Sprintf("%d of %s within their tolerance.", within, quantity.Count(judged, "judged figure")))
-	}
-	if intervals > 0 {
-		s.Below = append(s.Below, fmt.Sprintf("%d of %s lie within the measured 95 %% interval. A published value has an error of its own, which one run cannot tell: lying outside is no proof that either is wrong.", inside, quantity.Count(intervals, "published value")))
-	}
+	s.Below = words.Tally(r.Published)
 	return s
 }
 
 // add adds a change as a sentence and, where both runs measured it, as a row.
-func (s *sheet) add(c measurement.Change) {
+func (s *sheet) add(c result.Effect, names words.Names) {
 	if len(s.Changes) == 0 {
-		s.Changes = [][]string{{"path", "test", "metric", line(c.Reference), line(c.Run), "ratio", "95 % interval", "verdict"}}
+		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "ratio", "95 % interval", "verdict"}}
 	}
 	if c.Primary {
-		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: sentence(c.Sentence)})
+		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c))})
 	}
-	metric := metricOf(c.Metric)
-	scale := commonScale(metric.Unit, []float64{c.ReferenceMedian, c.Median})
-	decimals := columnDecimals([]float64{c.ReferenceMedian, c.Median}, nil, scale)
-	write := func(v float64) string { return with(quantity.Number(v/scale.Factor, decimals), scale.Name) }
-	between := ""
-	if c.Low != nil && c.High != nil {
-		between = interval(*c.Low, *c.High, quantity.Ratio)
-	}
-	s.Changes = append(s.Changes, []string{line(c.Path), line(c.Test), metric.Label, write(c.ReferenceMedian), write(c.Median),
-		ratioText(c.Ratio), between, changeVerdict(c)})
+	metric := measurement.MetricOf(c.Metric)
+	column := words.NewColumn(metric.Unit, []float64{c.ReferenceMedian, c.Median}, nil)
+	ratio, between := words.RatioEstimate(c.Ratio, c.Low, c.High)
+	s.Changes = append(s.Changes, []string{typeset.Line(c.Path), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
+		ratio, between, typeset.Line(words.Verdict(c))})
 }
 
-// changeVerdict is a change's verdict in a few words.
-func changeVerdict(c measurement.Change) string {
-	switch c.Verdict {
-	case measurement.Costs:
-		return "worse"
-	case measurement.Gains:
-		return "better"
-	case measurement.NoCost:
-		return "no change above " + trimmedPercent(c.Bound)
-	}
-	return "not resolved"
-}
-
-// runLine is a run in a line.
-func runLine(r measurement.ComparedRun) string {
-	parts := []string{line(r.Experiment)}
+// RunLine is a run in a line.
+func RunLine(r result.ComparedRun) string {
+	parts := []string{typeset.Line(r.Experiment)}
 	if !r.Started.IsZero() {
-		parts = append(parts, r.Started.UTC().Format("2006-01-02 15:04 UTC"))
+		parts = append(parts, words.Moment(r.Started))
 	}
-	trials := quantity.Count(r.Trials, "trial")
-	if r.Excluded > 0 {
-		trials += fmt.Sprintf(", %d excluded", r.Excluded)
-	}
-	parts = append(parts, trials)
+	parts = append(parts, words.Trials(r.Trials, 0, r.Excluded, false))
 	if r.Scale > 0 && r.Scale != 1 {
-		parts = append(parts, "1:"+scaleName(r.Scale))
+		parts = append(parts, "1:"+words.Scale(r.Scale))
 	}
-	if v := line(r.Environment["hopbench"]); v != "" {
+	if v := typeset.Line(r.Environment["hopbench"]); v != "" {
 		parts = append(parts, "hopbench "+v)
 	}
-	return line(r.Label) + ": " + line(r.Source) + " (" + strings.Join(parts, ", ") + ")"
-}
-
-// ComparisonTerminal writes a comparison for a terminal.
-func ComparisonTerminal(w io.Writer, c *measurement.Comparison, o Options) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
-	t := newTerminal(o)
-	for _, r := range c.Runs {
-		t.paragraph("", "", runLine(r))
-	}
-	for _, s := range comparisonSheets(c) {
-		t.heading(s.Title)
-		for _, v := range s.Verdicts {
-			t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
-		}
-		if len(s.Held) > 0 {
-			t.publishedGrid(s.Held)
-		}
-		if len(s.Changes) > 0 {
-			fmt.Fprintln(&t.b)
-			t.grid(s.Changes, nil, func(r []string) string {
-				return fmt.Sprintf("%s, %s, %s: %s → %s, %s %s, %s", r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7])
-			})
-		}
-		for _, b := range s.Below {
-			t.paragraph("", "", b)
-		}
-	}
-	if len(c.Notes) > 0 {
-		t.heading("Notes")
-		for _, n := range c.Notes {
-			t.paragraph("- ", "", sentence(n))
-		}
-	}
-	return flush(w, t.b.String(), "comparison")
-}
-
-// ComparisonMarkdown writes a comparison as GitHub-flavoured Markdown.
-func ComparisonMarkdown(w io.Writer, c *measurement.Comparison) error {
-	var b strings.Builder
-	b.WriteString("# Comparison\n\n")
-	for _, r := range c.Runs {
-		fmt.Fprintf(&b, "- %s\n", markdownText(runLine(r)))
-	}
-	for _, s := range comparisonSheets(c) {
-		fmt.Fprintf(&b, "\n## %s\n\n", markdownText(s.Title))
-		for _, v := range s.Verdicts {
-			fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
-		}
-		if len(s.Held) > 0 {
-			b.WriteString(markdownHead(publishedColumns(s.Measured)))
-			for _, h := range s.Held {
-				b.WriteString(markdownRow(h.publishedCells()))
-			}
-		}
-		for i, row := range s.Changes {
-			if i == 0 {
-				b.WriteString("\n" + markdownHead(row))
-				continue
-			}
-			b.WriteString(markdownRow(row))
-		}
-		for _, below := range s.Below {
-			fmt.Fprintf(&b, "\n%s\n", markdownText(below))
-		}
-	}
-	markdownList(&b, "Notes", c.Notes)
-	return flush(w, b.String(), "comparison")
-}
-
-// ComparisonJSON writes the comparison itself, indented.
-func ComparisonJSON(w io.Writer, c *measurement.Comparison) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(c); err != nil {
-		return fmt.Errorf("write the comparison as JSON: %w", err)
-	}
-	return nil
-}
-
-// elapsedText writes how long something took.
-func elapsedText(d measurement.Seconds) string {
-	return d.Duration().Round(time.Second).String()
+	return typeset.Line(r.Label) + ": " + typeset.Line(r.Source) + " (" + strings.Join(parts, ", ") + ")"
 }

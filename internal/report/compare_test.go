@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -11,14 +11,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // toleranced is the fixture with a tolerance for some of its figures.
-func toleranced(t testing.TB, blocks int) *measurement.Result {
+func toleranced(t testing.TB, blocks int) *result.Result {
 	t.Helper()
-	r := fixture(t, blocks)
+	r := reporttest.Run(t, blocks)
 	tolerance := func(v float64) *float64 { return &v }
 	for i := range r.Experiment.Published {
 		f := &r.Experiment.Published[i]
@@ -29,13 +37,13 @@ func toleranced(t testing.TB, blocks int) *measurement.Result {
 			f.Tolerance = tolerance(0.01)
 		}
 	}
-	hold(r)
+	reporttest.Analyse(r)
 	return r
 }
 
 // comparisonFixture holds the fixture against the published figures, and a run
 // in which one path is slower against it.
-func comparisonFixture(t testing.TB) *measurement.Comparison {
+func comparisonFixture(t testing.TB) *result.Comparison {
 	t.Helper()
 	a, b := toleranced(t, 10), toleranced(t, 8)
 	for i := range b.Trials {
@@ -44,45 +52,45 @@ func comparisonFixture(t testing.TB) *measurement.Comparison {
 		}
 	}
 	b.Environment["hopbench"] = "v0.2.0"
-	runs := []stats.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
-	c := &measurement.Comparison{Format: measurement.ComparisonFormat}
+	runs := []analysis.LabelledRun{{Label: "A", Result: a}, {Label: "B", Result: b}}
+	c := &result.Comparison{Format: result.ComparisonFormat, Paths: result.PathTitles(a.Paths), Tests: result.TestTitles(a.Tests)}
 	for _, run := range runs {
 		r := run.Result
-		c.Runs = append(c.Runs, measurement.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
+		c.Runs = append(c.Runs, result.ComparedRun{Label: run.Label, Source: "runs/" + run.Label, Experiment: r.Experiment.Name,
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
-	c.Runs[0].Held = stats.HoldPublished(a, a.Experiment.Published)
-	changes, notes := stats.CompareRuns(runs[0], runs[1], stats.DefaultOptions())
-	c.Changes, c.Notes = changes, append(stats.Differences(runs[0], runs[1]), notes...)
+	c.Runs[0].Published = analysis.ComparePublished(a, a.Experiment.Published)
+	changes, notes := analysis.CompareRuns(runs[0], runs[1], analysis.DefaultOptions())
+	c.Changes, c.Notes = changes, append(analysis.Differences(runs[0], runs[1]), notes...)
 	return c
 }
 
 func TestComparisonGolden(t *testing.T) {
 	c := comparisonFixture(t)
 	for name, write := range map[string]func(io.Writer) error{
-		"compare-120.txt": func(w io.Writer) error { return ComparisonTerminal(w, c, Options{Width: 120}) },
-		"compare-60.txt":  func(w io.Writer) error { return ComparisonTerminal(w, c, Options{Width: 60}) },
-		"compare.md":      func(w io.Writer) error { return ComparisonMarkdown(w, c) },
+		"compare-120.txt": func(w io.Writer) error { return terminal.WriteComparison(w, c, terminal.Options{Width: 120}) },
+		"compare-60.txt":  func(w io.Writer) error { return terminal.WriteComparison(w, c, terminal.Options{Width: 60}) },
+		"compare.md":      func(w io.Writer) error { return markdown.WriteComparison(w, c) },
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, b.Bytes())
+		reporttest.Golden(t, name, b.Bytes())
 	}
 }
 
 func TestComparisonJSON(t *testing.T) {
 	c := comparisonFixture(t)
 	var b bytes.Buffer
-	if err := ComparisonJSON(&b, c); err != nil {
+	if err := data.WriteComparison(&b, c); err != nil {
 		t.Fatal(err)
 	}
-	var back measurement.Comparison
+	var back result.Comparison
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Format != "hopbench.comparison/1" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Held) != 11 {
+	if back.Format != "hopbench.comparison/2" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Published) != 11 {
 		t.Errorf("read back: %d runs, %d changes", len(back.Runs), len(back.Changes))
 	}
 }
@@ -92,9 +100,9 @@ func TestComparisonJSON(t *testing.T) {
 func TestPublishedTableShowsJudgements(t *testing.T) {
 	page := string(htmlText(t, toleranced(t, 10)))
 	for _, want := range []string{
-		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">−0.83` + nbsp + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
-		`<td role="cell" class="v-fine">within` + nbsp + `10` + nbsp + `%</td><td role="cell" class="held">0.298× the baseline [0.297, 0.300], published 0.297×`,
-		`<td role="cell" class="v-costs">not within` + nbsp + `1` + nbsp + `%</td><td role="cell" class="held">0.293× the baseline [0.291, 0.294], published 0.302×`,
+		`<td role="cell" class="v-fine">within` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell" class="reason">−0.83` + words.NBSP + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
+		`<td role="cell" class="v-fine">within` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell" class="reason">0.298× the baseline [0.297,` + words.NBSP + `0.299], published 0.297×`,
+		`<td role="cell" class="v-costs">not within` + words.NBSP + `1` + words.NBSP + `%</td><td role="cell" class="reason">0.2925× the baseline [0.2918,` + words.NBSP + `0.2934], published 0.302×`,
 		`<td role="cell" class="v-open">not judged</td>`, "no tolerance is stated",
 	} {
 		if !strings.Contains(page, want) {
@@ -116,7 +124,7 @@ func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
 		r.Trials[i].Gate.Passed = r.Trials[i].Path != "direct"
 	}
 	r.Trials = slices.DeleteFunc(r.Trials, func(trial measurement.Trial) bool { return trial.Path == "two-appliances" })
-	hold(r)
+	r.Published = analysis.ComparePublished(r, r.Experiment.Published)
 	page := string(htmlText(t, r))
 	for _, want := range []string{"No trial of it counts: gates excluded all 1", "No trial of it that counts brought this metric back", "No trial of it was done", `<td role="cell" class="v-open">not measured</td>`} {
 		if !strings.Contains(page, want) {
@@ -126,27 +134,27 @@ func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
 }
 
 // indexFixture is an index with an experiment in each state.
-func indexFixture(t testing.TB) *measurement.Index {
+func indexFixture(t testing.TB) *result.Index {
 	t.Helper()
 	start := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
-	x := &measurement.Index{Format: measurement.IndexFormat, Started: start, Ended: start.Add(195 * time.Second), Seed: 7, Quick: true,
-		Entries: []measurement.IndexEntry{
-			{Name: "routing-appliance", Folder: "routing-appliance", State: measurement.EntryDone, Elapsed: 121},
-			{Name: "firewall-fleet", Title: "A fleet", Folder: "firewall-fleet", State: measurement.EntryFailed, Elapsed: 0.2,
+	x := &result.Index{Format: result.IndexFormat, Started: start, Ended: start.Add(195 * time.Second), Seed: 7, Quick: true,
+		Entries: []result.IndexEntry{
+			{Name: "routing-appliance", Folder: "routing-appliance", State: result.EntryDone, Elapsed: 121},
+			{Name: "firewall-fleet", Title: "A fleet", Folder: "firewall-fleet", State: result.EntryFailed, Elapsed: 0.2,
 				Reason: "build the lab: hop \"firewall\" of path \"fleet\" needs nf_tables, which this kernel lacks"},
-			{Name: "half", Folder: "half", State: measurement.EntryStopped, Elapsed: 70, Reason: "stopped after 36 of 120 trials"},
-			{Name: "later", Folder: "later", State: measurement.EntryNotRun},
+			{Name: "half", Folder: "half", State: result.EntryStopped, Elapsed: 70, Reason: "stopped after 36 of 120 trials"},
+			{Name: "later", Folder: "later", State: result.EntryNotRun},
 		}}
-	Summarise(&x.Entries[0], toleranced(t, 10))
-	Summarise(&x.Entries[2], fixture(t, 3))
+	report.Summarise(&x.Entries[0], toleranced(t, 10))
+	report.Summarise(&x.Entries[2], reporttest.Run(t, 3))
 	x.Entries[2].Planned = 120
 	return x
 }
 
-func indexPageText(t testing.TB, x *measurement.Index) []byte {
+func indexPageText(t testing.TB, x *result.Index) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := IndexHTML(&b, x); err != nil {
+	if err := html.WriteIndex(&b, x); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -155,14 +163,14 @@ func indexPageText(t testing.TB, x *measurement.Index) []byte {
 func TestIndexGolden(t *testing.T) {
 	x := indexFixture(t)
 	var md, text bytes.Buffer
-	if err := IndexMarkdown(&md, x); err != nil {
+	if err := markdown.WriteIndex(&md, x); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "index.md", md.Bytes())
-	if err := IndexTerminal(&text, x, Options{Width: 90}); err != nil {
+	reporttest.Golden(t, "index.md", md.Bytes())
+	if err := terminal.WriteIndex(&text, x, terminal.Options{Width: 90}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "index-90.txt", text.Bytes())
+	reporttest.Golden(t, "index-90.txt", text.Bytes())
 }
 
 func TestIndexPage(t *testing.T) {
@@ -193,61 +201,9 @@ func TestIndexPage(t *testing.T) {
 	}
 }
 
-// Names and reasons come from files and error messages.
-func TestHostileIndex(t *testing.T) {
-	const evil = "</style><script>alert(1)</script>\x1b[31m\u202e|`*_[x](y)\n# head"
-	x := indexFixture(t)
-	for i := range x.Entries {
-		x.Entries[i].Name, x.Entries[i].Title, x.Entries[i].Reason, x.Entries[i].Headline = evil, evil, evil, evil
-		x.Entries[i].State = measurement.EntryState(evil)
-		for j := range x.Entries[i].Held {
-			h := &x.Entries[i].Held[j]
-			h.ID, h.Path, h.Test, h.Metric, h.Note, h.Judgement = evil, evil, evil, evil, evil, measurement.Judgement(evil)
-		}
-		for j := range x.Entries[i].Verdicts {
-			x.Entries[i].Verdicts[j] = measurement.IndexVerdict{Verdict: evil, Sentence: evil}
-		}
-	}
-	var md, text bytes.Buffer
-	if err := IndexMarkdown(&md, x); err != nil {
-		t.Fatal(err)
-	}
-	if err := IndexTerminal(&text, x, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	page := string(indexPageText(t, x))
-	for name, out := range map[string]string{"page": page, "Markdown": md.String(), "terminal": text.String()} {
-		if strings.ContainsAny(out, "\x1b\u202e") || name != "terminal" && strings.Contains(out, "<script") {
-			t.Errorf("%s holds what was to be harmless", name)
-		}
-	}
-	c := comparisonFixture(t)
-	for i := range c.Runs {
-		c.Runs[i].Label, c.Runs[i].Source, c.Runs[i].Experiment, c.Runs[i].Environment["hopbench"] = evil, evil, evil, evil
-	}
-	for i := range c.Changes {
-		change := &c.Changes[i]
-		change.Run, change.Reference, change.Path, change.Test, change.Metric, change.Sentence, change.Verdict = evil, evil, evil, evil, evil, evil, evil
-	}
-	c.Notes = append(c.Notes, evil)
-	md.Reset()
-	text.Reset()
-	if err := ComparisonMarkdown(&md, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := ComparisonTerminal(&text, c, Options{Width: 70}); err != nil {
-		t.Fatal(err)
-	}
-	for name, out := range map[string]string{"Markdown": md.String(), "terminal": text.String()} {
-		if strings.ContainsAny(out, "\x1b\u202e") || name != "terminal" && strings.Contains(out, "<script") {
-			t.Errorf("the comparison in %s holds what was to be harmless", name)
-		}
-	}
-}
-
 func TestReadingsAreSaidWhereTheyDepend(t *testing.T) {
-	r := fixture(t, 6)
-	m := newModel(r)
+	r := reporttest.Run(t, 6)
+	m := report.New(r)
 	if text := strings.Join(m.Seen, " "); strings.Contains(text, "autocorrelation") {
 		t.Errorf("independent readings: %s", text)
 	}
@@ -258,7 +214,7 @@ func TestReadingsAreSaidWhereTheyDepend(t *testing.T) {
 			}
 		}
 	}
-	if text := strings.Join(newModel(r).Seen, " "); !strings.Contains(text, "not counted as repetitions") || !strings.Contains(text, "autocorrelation (median −0.") {
+	if text := strings.Join(report.New(r).Seen, " "); !strings.Contains(text, "not counted as repetitions") || !strings.Contains(text, "autocorrelation (median −0.") {
 		t.Errorf("readings that swing against each other: %s", text)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // detail is what a test says beside its primary metric: paths as rows, a few
@@ -24,32 +26,8 @@ type detailRow struct {
 	Values []string
 }
 
-// detailMetrics are the few metrics without which the primary one of a kind
-// does not answer its question. The rest stand in result.json and trials.csv.
-func detailMetrics(s measurement.Spec) []string {
-	switch s.Kind {
-	case measurement.TCP:
-		if s.Direction == measurement.Both {
-			return []string{"forward_goodput_bits_per_second", "reverse_goodput_bits_per_second", "retransmitted_segments", "cpu_seconds_per_byte"}
-		}
-	case measurement.UDP:
-		return []string{"loss_fraction", "reordered_fraction", "jitter_seconds", "delay_variation_p99_seconds", "cpu_seconds_per_byte", "dropped_packets_count"}
-	case measurement.PPS:
-		return []string{"loss_fraction", "delay_variation_p99_seconds", "cpu_seconds_per_packet", "dropped_packets_count"}
-	case measurement.CRR:
-		return []string{"connect_p50_seconds", "connect_p99_seconds", "transaction_p50_seconds", "failed_connections_count"}
-	case measurement.Load:
-		return []string{"idle_rtt_p50_seconds", "loaded_rtt_p99_seconds", "rtt_increase_seconds", "responsiveness_per_minute", "load_bits_per_second"}
-	case measurement.FTP:
-		return []string{"transfer_seconds", "retransmitted_segments", "cpu_seconds_per_byte"}
-	case measurement.MTU:
-		return []string{"reverse_path_mtu_bytes"}
-	}
-	return nil
-}
-
 // details lays them out. A metric that no trial brought has no column.
-func (m *model) details() []detail {
+func (m *Model) details() []detail {
 	var out []detail
 	for _, t := range m.Tests {
 		d := detail{Test: t.Label}
@@ -73,24 +51,25 @@ func (m *model) details() []detail {
 }
 
 // detailColumn is a metric's medians, path by path, nil when there is none.
-func (m *model) detailColumn(t test, metric measurement.Metric) []string {
+func (m *Model) detailColumn(t Test, metric measurement.Metric) []string {
 	var medians []float64
 	out := make([]string, len(m.Paths))
 	for _, p := range m.Paths {
-		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
+		if c := m.cell(Key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
 			medians = append(medians, c.Median)
 		}
 	}
 	if len(medians) == 0 {
 		return nil
 	}
-	as := test{Primary: metric, Scale: commonScale(metric.Unit, medians), Mixed: farApart(medians) || metric.Unit == measurement.Fraction}
-	as.Decimals = columnDecimals(medians, nil, as.Scale)
+	column := words.NewColumn(metric.Unit, medians, nil)
+	if metric.Unit == measurement.Fraction {
+		column = column.Each()
+	}
 	for i, p := range m.Paths {
 		out[i] = "—"
-		if c := m.cell(key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
-			s, _ := as.in(c.Median)
-			out[i] = with(as.written(c.Median), s.Name)
+		if c := m.cell(Key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
+			out[i] = column.Write(c.Median)
 		}
 	}
 	return out
@@ -102,7 +81,7 @@ const maxSeen = 12
 // seen is what a reader must know of the trials beside their figures: how
 // searches for a rate went, what the hosts themselves lost, and the facts that
 // the ends reported, each said once with the number of trials.
-func (m *model) seen() []string {
+func (m *Model) seen() []string {
 	var searches, drops []string
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
@@ -119,10 +98,10 @@ func (m *model) seen() []string {
 }
 
 // counted are the trials of a test on a path that count.
-func (m *model) counted(p path, t test) []*measurement.Trial {
+func (m *Model) counted(p Path, t Test) []*measurement.Trial {
 	var out []*measurement.Trial
-	for i := range m.r.Trials {
-		if trial := &m.r.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
+	for i := range m.Run.Trials {
+		if trial := &m.Run.Trials[i]; trial.Path == p.Name && trial.Test == t.Name && trial.Gate.Passed {
 			out = append(out, trial)
 		}
 	}
@@ -135,9 +114,6 @@ func bounded(list []string) []string {
 	}
 	return list
 }
-
-// maxSteps bounds how many steps of a search a sentence has.
-const maxSteps = 16
 
 // searchText tells the steps of the search whose result is the median one.
 func searchText(trials []*measurement.Trial, metric string) string {
@@ -152,15 +128,7 @@ func searchText(trials []*measurement.Trial, metric string) string {
 	}
 	slices.SortStableFunc(searched, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
 	t := searched[(len(searched)-1)/2]
-	var steps []string
-	for i, s := range t.LossSearch {
-		if i == maxSteps {
-			steps = append(steps, "…")
-			break
-		}
-		steps = append(steps, inBestUnit(s.OfferedBitsPerSecond, measurement.BitsPerSecond)+" lost "+inBestUnit(s.Loss, measurement.Fraction))
-	}
-	return "the search in trial " + line(t.ID) + " tried " + strings.Join(steps, ", ")
+	return words.LossSearch(typeset.Line(t.ID), t.LossSearch)
 }
 
 // dropsText tells what the hosts themselves lost in all trials together, by end
@@ -170,7 +138,7 @@ func dropsText(trials []*measurement.Trial) string {
 	var places []string
 	add := func(end string, e measurement.End) {
 		for _, d := range e.Drops {
-			place := end + line(d.Place)
+			place := end + typeset.Line(d.Place)
 			if _, known := lost[place]; !known {
 				places = append(places, place)
 			}
@@ -189,13 +157,13 @@ func dropsText(trials []*measurement.Trial) string {
 		places = places[:maxSeen]
 	}
 	for i, place := range places {
-		places[i] = place + " " + inBestUnit(lost[place], measurement.Count)
+		places[i] = place + " " + words.Value(lost[place], measurement.Count)
 	}
 	return fmt.Sprintf("packets that the hosts themselves lost in %s: %s", quantity.Count(len(trials), "trial"), strings.Join(places, ", "))
 }
 
 // factTexts are the facts of all trials, the most frequent of each test first.
-func (m *model) factTexts() []string {
+func (m *Model) factTexts() []string {
 	type fact struct {
 		text  string
 		count int
@@ -205,13 +173,13 @@ func (m *model) factTexts() []string {
 		var facts []*fact
 		byText := map[string]*fact{}
 		trials := 0
-		for i := range m.r.Trials {
-			trial := &m.r.Trials[i]
+		for i := range m.Run.Trials {
+			trial := &m.Run.Trials[i]
 			if trial.Test != t.Name {
 				continue
 			}
 			trials++
-			for _, text := range slices.Compact(slices.Sorted(slices.Values(lines(trial.Facts)))) {
+			for _, text := range slices.Compact(slices.Sorted(slices.Values(typeset.Lines(trial.Facts)))) {
 				if byText[text] == nil {
 					byText[text] = &fact{text: text}
 					facts = append(facts, byText[text])

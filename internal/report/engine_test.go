@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -9,20 +9,27 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // engineFixture is a run of every kind of test that is not in the other
 // fixture, over two paths: a direct one and one through a slow hop. The
 // connections of the latter take a hundred times as long, so that one unit does
 // not fit both.
-func engineFixture(t testing.TB, blocks int) *measurement.Result {
+func engineFixture(t testing.TB, blocks int) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
-	r := &measurement.Result{
-		Format: measurement.ResultFormat, Seed: 7, Started: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Complete: true,
-		Testbed:    measurement.Testbed{Kind: "hosts"},
-		Experiment: measurement.ExperimentInfo{Name: "engine", Title: "Every kind of the engine", Scale: 1, Baseline: "direct", Blocks: blocks},
-		Paths:      []measurement.PathInfo{{Name: "direct", Baseline: true, Source: "a", Dest: "b"}, {Name: "slow", Title: "a slow hop", Source: "a", Dest: "b"}},
+	r := &result.Result{
+		Format: result.Format, Seed: 7, Started: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Complete: true,
+		Testbed:    result.Testbed{Kind: "hosts"},
+		Experiment: result.ExperimentInfo{Name: "engine", Title: "Every kind of the engine", Scale: 1, Baseline: "direct", Blocks: blocks},
+		Paths:      []result.PathInfo{{Name: "direct", Baseline: true, Source: "a", Dest: "b"}, {Name: "slow", Title: "a slow hop", Source: "a", Dest: "b"}},
 	}
 	for _, s := range []struct {
 		name string
@@ -36,7 +43,7 @@ func engineFixture(t testing.TB, blocks int) *measurement.Result {
 		{"largest", measurement.Spec{Kind: measurement.MTU}},
 		{"clocked", measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, RequestsPerSecond: 1000, Spin: true}},
 	} {
-		r.Tests = append(r.Tests, measurement.TestInfo{Name: s.name, Spec: s.spec.Defaults()})
+		r.Tests = append(r.Tests, result.TestInfo{Name: s.name, Spec: s.spec.Defaults()})
 	}
 	for b := 1; b <= blocks; b++ {
 		for _, p := range r.Paths {
@@ -49,7 +56,7 @@ func engineFixture(t testing.TB, blocks int) *measurement.Result {
 		}
 	}
 	r.Ended, r.Planned = r.Started.Add(5*time.Minute), len(r.Trials)
-	fixtureStatistics(r)
+	reporttest.Analyse(r)
 	return r
 }
 
@@ -66,7 +73,7 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 	switch spec.Kind {
 	case measurement.TCP:
 		rate := pick(1.8e9, 1.5e9)
-		fixtureThroughput(rng, o, rate, 1e-3, 2*spec.Flows, 0)
+		reporttest.Throughput(rng, o, rate, 1e-3, 2*spec.Flows, 0)
 		for i := range o.Flows {
 			o.Flows[i].Reverse = i%2 == 1
 		}
@@ -85,13 +92,13 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 	case measurement.PPS:
 		o.Metrics = measurement.Metrics{"packets_per_second": pick(812_000, 400_000), "loss_fraction": pick(0.01, 0.5), "delay_variation_p99_seconds": 40e-6, "cpu_seconds_per_packet": pick(0.9e-6, 1.4e-6)}
 	case measurement.CRR:
-		fixtureLatency(t, rng, o, pick(42e-6, 10.2e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(42e-6, 10.2e-3), 500, spec.Kind)
 		o.Metrics = measurement.Metrics{"connections_per_second": pick(23_000, 98), "connect_p50_seconds": pick(20e-6, 5e-3), "connect_p99_seconds": pick(30e-6, 6e-3),
 			"transaction_p50_seconds": pick(42e-6, 10.2055e-3), "failed_connections_count": 0}
 	case measurement.Load:
-		fixtureLatency(t, rng, o, pick(0.2e-3, 1.2e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(0.2e-3, 1.2e-3), 500, spec.Kind)
 		o.IdleLatency = o.Latency
-		fixtureLatency(t, rng, o, pick(5e-3, 40e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(5e-3, 40e-3), 500, spec.Kind)
 		o.Metrics = measurement.Metrics{"loaded_rtt_p50_seconds": pick(5e-3, 40e-3), "loaded_rtt_p99_seconds": pick(9e-3, 70e-3), "idle_rtt_p50_seconds": pick(0.2e-3, 1.2e-3),
 			"rtt_increase_seconds": pick(4.8e-3, 38.8e-3), "responsiveness_per_minute": pick(12_000, 1500), "load_bits_per_second": pick(950e6, 940e6)}
 	case measurement.MTU:
@@ -100,18 +107,18 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 			o.Metrics["reverse_path_mtu_bytes"] = 1420
 		}
 	case measurement.RR:
-		fixtureLatency(t, rng, o, pick(30e-6, 1.1e-3), 500, spec.Kind)
+		reporttest.Latency(t, rng, o, pick(30e-6, 1.1e-3), 500, spec.Kind)
 	}
 }
 
 func TestEngineGolden(t *testing.T) {
 	r := engineFixture(t, 6)
-	golden(t, "engine-100.txt", terminalText(t, r, Options{Width: 100}))
+	reporttest.Golden(t, "engine-100.txt", terminalText(t, r, terminal.Options{Width: 100}))
 	var b bytes.Buffer
-	if err := Markdown(&b, r); err != nil {
+	if err := markdown.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "engine.md", b.Bytes())
+	reporttest.Golden(t, "engine.md", b.Bytes())
 	page := string(htmlText(t, r))
 	for _, id := range []string{"details", "seen"} {
 		start := strings.Index(page, `<section id="`+id+`"`)
@@ -119,13 +126,13 @@ func TestEngineGolden(t *testing.T) {
 			t.Fatalf("no section %s", id)
 		}
 		end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
-		golden(t, "engine-"+id+".html", []byte(page[start:end]))
+		reporttest.Golden(t, "engine-"+id+".html", []byte(page[start:end]))
 	}
 	var trials bytes.Buffer
-	if err := CSV(&trials, engineFixture(t, 1)); err != nil {
+	if err := data.CSV(&trials, engineFixture(t, 1)); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "engine.csv", trials.Bytes())
+	reporttest.Golden(t, "engine.csv", trials.Bytes())
 }
 
 // The page of the new kinds is as plain as any: no script, nothing fetched. A
@@ -145,7 +152,7 @@ func TestEnginePage(t *testing.T) {
 	if got := strings.Count(latency, "curve idle"); got != len(r.Paths) {
 		t.Errorf("%d curves without load, want one for each of %d paths", got, len(r.Paths))
 	}
-	for _, want := range []string{"a slow hop, idle", "whole transactions", "Dashed curves are from before the load", "dashed without load"} {
+	for _, want := range []string{"a slow hop, idle", "transaction time", "Dashed curves are from before the load", "dashed without load"} {
 		if !strings.Contains(latency, want) {
 			t.Errorf("the distributions do not say %q", want)
 		}
@@ -169,15 +176,15 @@ func TestUnitsOfAColumn(t *testing.T) {
 		{[]float64{0, 42e-6}, "0.0 µs, 42.0 µs"},
 		{[]float64{0, 0}, "0 ms, 0 ms"},
 	} {
-		r := &measurement.Result{Tests: []measurement.TestInfo{{Name: "rr", Spec: measurement.Spec{Kind: measurement.RR}}}}
+		r := &result.Result{Tests: []result.TestInfo{{Name: "rr", Spec: measurement.Spec{Kind: measurement.RR}}}}
 		for i, v := range c.values {
 			name := fmt.Sprint("path-", i)
-			r.Paths = append(r.Paths, measurement.PathInfo{Name: name})
-			r.Cells = append(r.Cells, measurement.Cell{Path: name, Test: "rr", Metric: "rtt_p50_seconds", N: 1, Median: v})
+			r.Paths = append(r.Paths, result.PathInfo{Name: name})
+			r.Cells = append(r.Cells, result.Cell{Path: name, Test: "rr", Metric: "rtt_p50_seconds", N: 1, Median: v})
 		}
 		var got []string
-		for _, row := range newModel(r).Table.Rows {
-			got = append(got, strings.ReplaceAll(with(row.Cells[0].Value, row.Cells[0].Unit), nbsp, " "))
+		for _, row := range report.New(r).Table.Rows {
+			got = append(got, strings.ReplaceAll(words.Unit(row.Cells[0].Value, row.Cells[0].Unit), words.NBSP, " "))
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%v is shown as %s, want %s", c.values, text, c.want)

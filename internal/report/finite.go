@@ -1,22 +1,20 @@
 package report
 
 import (
-	"fmt"
-
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-// onlyFinite returns r without its values that are no finite numbers, and with
+// OnlyFinite returns r without its values that are no finite numbers, and with
 // a note that counts them. r itself is never changed.
-func onlyFinite(r *measurement.Result) *measurement.Result {
+func OnlyFinite(r *result.Result) *result.Result {
 	if r == nil {
-		return &measurement.Result{Format: measurement.ResultFormat}
+		return &result.Result{Format: result.Format}
 	}
 	out, n := measurement.OnlyFinite(*r)
 	if n == 0 {
 		return r
 	}
-	out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
-		fmt.Sprintf("%d values of this run were not finite numbers and are left out.", n))
+	out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], result.Note{Code: result.NoteNotFinite, Count: n})
 	return &out
 }

@@ -2,13 +2,14 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // hopsAgree is how far what a hop counted may lie from what the receivers
@@ -50,12 +51,12 @@ type hopRow struct {
 // watched is a hop with all its instances, as one trial saw it.
 type watched struct {
 	name   string
-	series []measurement.HopSeries
+	Series []measurement.HopSeries
 }
 
-// watchedHops are those of a trial, in the order of its path. A series without
+// WatchedHops are those of a trial, in the order of its path. A series without
 // time in it is left out.
-func watchedHops(t *measurement.Trial) []watched {
+func WatchedHops(t *measurement.Trial) []watched {
 	var out []watched
 	for _, s := range t.HopSeries {
 		ordered := slices.IsSortedFunc(s.Samples, func(a, b measurement.HopSample) int { return cmp.Compare(a.At, b.At) })
@@ -66,18 +67,18 @@ func watchedHops(t *measurement.Trial) []watched {
 		if i < 0 || s.Instance == 0 {
 			i, out = len(out), append(out, watched{name: s.Name})
 		}
-		out[i].series = append(out[i].series, s)
+		out[i].Series = append(out[i].Series, s)
 	}
 	return out[:min(len(out), maxHopRows)]
 }
 
-// label is the hop's name, with how many it is.
-func (w watched) label() string {
-	name := line(w.name)
+// Label is the hop's name, with how many it is.
+func (w watched) Label() string {
+	name := typeset.Line(w.name)
 	if name == "" {
 		name = "(unnamed hop)"
 	}
-	if n := len(w.series); n > 1 {
+	if n := len(w.Series); n > 1 {
 		name += " (" + quantity.Count(n, "instance") + ")"
 	}
 	return name
@@ -87,7 +88,7 @@ func (w watched) label() string {
 // straight line.
 func (w watched) at(x float64) measurement.HopSample {
 	var sum measurement.HopSample
-	for _, s := range w.series {
+	for _, s := range w.Series {
 		add(&sum, readAt(s.Samples, x))
 	}
 	return sum
@@ -127,20 +128,19 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 	}
 }
 
-// payload is how many bytes above the headers the hop counted between two
+// Payload is how many bytes above the headers the hop counted between two
 // moments, each way.
-func (w watched) payload(from, to float64, headers int) (forward, backward float64) {
+func (w watched) Payload(from, to float64, headers int) (forward, backward float64) {
 	a, b, each := w.at(from), w.at(to), float64(headers)
 	forward = b.ForwardBytes - a.ForwardBytes - each*(b.ForwardPackets-a.ForwardPackets)
 	backward = b.BackwardBytes - a.BackwardBytes - each*(b.BackwardPackets-a.BackwardPackets)
 	return max(forward, 0), max(backward, 0)
 }
 
-// headersOf is how many bytes of headers each packet of a trial has at layer 2.
-func headersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
-	headers := ethernetHeader + udpHeaders
-	if spec.Kind != measurement.UDP && spec.Kind != measurement.PPS {
-		headers = ethernetHeader + tcpHeaders
+// HeadersOf is how many bytes of headers each packet of a trial has at layer 2.
+func HeadersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
+	headers := ethernetHeader + kinds[spec.Kind].headers
+	if kinds[spec.Kind].headers == tcpHeaders {
 		for _, f := range t.Flows {
 			if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
 				headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)
@@ -160,7 +160,7 @@ func headersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
 func (w watched) span(t *measurement.Trial) (from, to float64, ok bool) {
 	opens, ends := float64(t.Warmup), float64(t.Throughput.Width)*float64(len(t.Throughput.Bytes))
 	from, to = ends, opens
-	for _, s := range w.series[0].Samples {
+	for _, s := range w.Series[0].Samples {
 		if at := float64(s.At); at >= opens && at <= ends {
 			from, to = min(from, at), max(to, at)
 		}
@@ -168,8 +168,8 @@ func (w watched) span(t *measurement.Trial) (from, to float64, ok bool) {
 	return from, to, to-from >= (ends-opens)/2 && to > from
 }
 
-// confirmed is what the receivers' bins hold between two moments.
-func confirmed(b *measurement.Bins, from, to float64) float64 {
+// Confirmed is what the receivers' bins hold between two moments.
+func Confirmed(b *measurement.Bins, from, to float64) float64 {
 	var sum float64
 	width := float64(b.Width)
 	for i, n := range b.Bytes {
@@ -234,143 +234,68 @@ func inFlight(info []measurement.TCPInfo, x float64) float64 {
 	return float64(a.InFlight) + float64(b.InFlight-a.InFlight)*part
 }
 
-// hopCheck is how much more one hop counted in one direction than the receivers
-// confirmed, as a fraction of that, trial by trial; and how much more the senders
-// had under way, which may be why and excuses nothing.
-type hopCheck struct {
-	hop         string
-	back        bool
-	differences []float64
-	queued      []float64
-}
-
-// apart is in how many trials the hop does not agree with the receivers, and in
-// how many of those a queue that grew or shrank would be reason enough.
-func (c hopCheck) apart() (trials, explained int) {
-	for i, d := range c.differences {
-		if math.Abs(d) <= hopsAgree {
-			continue
-		}
-		trials++
-		if q := c.queued[i]; d*q > 0 && math.Abs(d-q) <= hopsAgree {
-			explained++
-		}
+// compareHop says whether a hop does not agree with the receivers in a trial, and
+// whether a queue that grew or shrank would be reason enough.
+func compareHop(difference, queued float64) (apart, explained bool) {
+	if math.Abs(difference) <= hopsAgree {
+		return false, false
 	}
-	return trials, explained
+	return true, difference*queued > 0 && math.Abs(difference-queued) <= hopsAgree
 }
 
-// checkHops holds what the hops counted against what the receivers confirmed.
-func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []hopCheck {
-	var out []hopCheck
+// checkHops compares what the hops counted with what the receivers confirmed.
+func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []words.HopCheck {
+	var out []words.HopCheck
+	// queued is how much more the senders had in flight, which may be why and
+	// excuses nothing.
 	note := func(hop string, back bool, difference, queued float64) {
-		i := slices.IndexFunc(out, func(c hopCheck) bool { return c.hop == hop && c.back == back })
+		i := slices.IndexFunc(out, func(c words.HopCheck) bool { return c.Hop == hop && c.Reverse == back })
 		if i < 0 {
-			i, out = len(out), append(out, hopCheck{hop: hop, back: back})
+			i, out = len(out), append(out, words.HopCheck{Hop: hop, Reverse: back})
 		}
-		out[i].differences = append(out[i].differences, difference)
-		out[i].queued = append(out[i].queued, queued)
+		out[i].Differences = append(out[i].Differences, difference)
+		if apart, explained := compareHop(difference, queued); apart {
+			out[i].Apart++
+			if explained {
+				out[i].Queued++
+			}
+		}
 	}
 	for _, t := range trials {
 		back := backwardShare(t, spec)
-		for _, w := range watchedHops(t) {
+		for _, w := range WatchedHops(t) {
 			from, to, ok := w.span(t)
 			if !ok {
 				continue
 			}
-			forward, backward := w.payload(from, to, headersOf(t, spec, tunnel))
-			ends := confirmed(t.Throughput, from, to)
+			forward, backward := w.Payload(from, to, HeadersOf(t, spec, tunnel))
+			ends := Confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
-				note(w.label(), false, forward/there-1, underWay(t, spec, false, from, to)/there)
+				note(w.Label(), false, forward/there-1, underWay(t, spec, false, from, to)/there)
 			}
 			if here := ends * back; here > 0 {
-				note(w.label(), true, backward/here-1, underWay(t, spec, true, from, to)/here)
+				note(w.Label(), true, backward/here-1, underWay(t, spec, true, from, to)/here)
 			}
 		}
 	}
 	return out
-}
-
-// agreement says it in sentences: one for all hops that agree in a direction,
-// one for each that does not.
-func agreement(checks []hopCheck) []string {
-	var out []string
-	for _, back := range []bool{false, true} {
-		way := "Towards the destination"
-		if back {
-			way = "Towards the source"
-		}
-		var agreeing []string
-		var all []float64
-		trials := 0
-		for _, c := range checks {
-			if c.back != back {
-				continue
-			}
-			if apart, explained := c.apart(); apart > 0 {
-				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
-					way, c.hop, apart, quantity.Count(len(c.differences), "trial"), trimmedPercent(hopsAgree), signedRange(c.differences), queueReason(apart, explained)))
-				continue
-			}
-			agreeing = append(agreeing, c.hop)
-			all = append(all, c.differences...)
-			trials = max(trials, len(c.differences))
-		}
-		if len(agreeing) == 0 {
-			continue
-		}
-		out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s).",
-			way, conjoined(agreeing), trimmedPercent(hopsAgree), quantity.Count(trials, "trial"), signedRange(all)))
-	}
-	return out
-}
-
-// queueReason says in how many of the trials in which a hop does not agree the
-// queues may be why.
-func queueReason(apart, explained int) string {
-	const reason = "the senders had as much more or less under way when the window closed than when it opened, which waits in a queue that the hop has counted or has yet to count"
-	switch explained {
-	case 0:
-		return ""
-	case apart:
-		return "; " + reason
-	}
-	return fmt.Sprintf("; in %d of them %s", explained, reason)
-}
-
-// conjoined lists names: "a, b and c".
-func conjoined(names []string) string {
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
-}
-
-// signedRange is the least and the largest of some fractions, in percent.
-func signedRange(v []float64) string {
-	write := func(x float64) string { return with(quantity.Signed(x*100, 1), "%") }
-	low, high := slices.Min(v), slices.Max(v)
-	if write(low) == write(high) {
-		return write(low)
-	}
-	return write(low) + " to " + write(high)
 }
 
 // hopSections are those of every test of throughput on every path whose hops
 // were watched.
-func (m *model) hopSections() []hopSection {
+func (m *Model) hopSections() []hopSection {
 	var out []hopSection
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
-			trials := m.watchedTrials(p, t)
+			trials := m.WatchedTrials(p, t)
 			if len(trials) == 0 || len(out) == maxHopSections {
 				continue
 			}
-			s := hopSection{Path: p.Label, Test: t.Label, Sentences: agreement(checkHops(trials, t.Spec, p.tunnel()))}
+			s := hopSection{Path: p.Label, Test: t.Label, Sentences: words.HopAgreement(checkHops(trials, t.Spec, p.Tunnel()), hopsAgree)}
 			if said := m.processorSentence(p, t, trials); said != "" {
 				s.Sentences = append(s.Sentences, said)
 			}
-			s.Headers = headersOf(trials[0], t.Spec, p.tunnel())
+			s.Headers = HeadersOf(trials[0], t.Spec, p.Tunnel())
 			s.Columns, s.Rows = hopRows(trials)
 			out = append(out, s)
 		}
@@ -378,19 +303,19 @@ func (m *model) hopSections() []hopSection {
 	return out
 }
 
-// tunnel is what a path's Info says of one.
-func (p path) tunnel() string {
+// Tunnel is what a path's Info says of one.
+func (p Path) Tunnel() string {
 	if p.Info == nil {
 		return ""
 	}
 	return p.Info.Tunnel
 }
 
-// watchedTrials are the trials that count of a test of throughput on a path,
+// WatchedTrials are the trials that count of a test of throughput on a path,
 // and of whose hops there is something to show.
-func (m *model) watchedTrials(p path, t test) []*measurement.Trial {
+func (m *Model) WatchedTrials(p Path, t Test) []*measurement.Trial {
 	return slices.DeleteFunc(m.counted(p, t), func(trial *measurement.Trial) bool {
-		return trial.Throughput == nil || trial.Throughput.Width <= 0 || len(watchedHops(trial)) == 0
+		return trial.Throughput == nil || trial.Throughput.Width <= 0 || len(WatchedHops(trial)) == 0
 	})
 }
 
@@ -406,7 +331,7 @@ type hopColumn struct {
 func ofLast(total func(measurement.HopSample) float64) func(watched) (float64, bool) {
 	return func(w watched) (float64, bool) {
 		var sum measurement.HopSample
-		for _, s := range w.series {
+		for _, s := range w.Series {
 			add(&sum, s.Samples[len(s.Samples)-1])
 		}
 		return total(sum), total(sum) != 0
@@ -428,7 +353,7 @@ var hopColumns = []hopColumn{
 
 // mostConnections is the sum of the largest tables of the instances.
 func mostConnections(w watched) (sum float64, known bool) {
-	for _, s := range w.series {
+	for _, s := range w.Series {
 		var most float64
 		for _, sample := range s.Samples {
 			if sample.Connections != nil {
@@ -445,11 +370,11 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 	var labels []string
 	byHop := map[string][]watched{}
 	for _, t := range trials {
-		for _, w := range watchedHops(t) {
-			if byHop[w.label()] == nil {
-				labels = append(labels, w.label())
+		for _, w := range WatchedHops(t) {
+			if byHop[w.Label()] == nil {
+				labels = append(labels, w.Label())
 			}
-			byHop[w.label()] = append(byHop[w.label()], w)
+			byHop[w.Label()] = append(byHop[w.Label()], w)
 		}
 	}
 	rows := make([]hopRow, len(labels))
@@ -469,11 +394,11 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 			}
 			column[i] = "—"
 			if len(values) > 0 {
-				middle := median(values)
+				middle := Median(values)
 				if c.unit == measurement.Count {
 					middle = math.Round(middle) // no half packets
 				}
-				column[i], shown = inBestUnit(middle, c.unit), true
+				column[i], shown = words.Value(middle, c.unit), true
 			}
 		}
 		if !shown {

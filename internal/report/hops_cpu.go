@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // spent is the processor time per byte of payload that the receivers confirmed
@@ -31,13 +32,13 @@ func spentIn(t *measurement.Trial) (s spent, ok bool) {
 	}
 	first, last := inside[0], inside[len(inside)-1]
 	from, to := float64(first.At), float64(last.At)
-	bytes := confirmed(t.Throughput, from, to)
+	bytes := Confirmed(t.Throughput, from, to)
 	if to-from < (ends-opens)/2 || bytes <= 0 {
 		return s, false
 	}
 	s.machine = float64(last.Busy-first.Busy) / bytes
 	s.softirq = float64(last.SoftIRQ-first.SoftIRQ) / bytes
-	for _, w := range watchedHops(t) {
+	for _, w := range WatchedHops(t) {
 		a, b := w.at(from), w.at(to)
 		s.hops += float64(b.CPU-a.CPU+b.KernelCPU-a.KernelCPU) / bytes
 	}
@@ -48,7 +49,7 @@ func spentIn(t *measurement.Trial) (s spent, ok bool) {
 // path, and how much more that is than on the baseline: what its hops cost more,
 // those included whose work in the kernel is not timed. It is
 // empty when nothing is known.
-func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) string {
+func (m *Model) processorSentence(p Path, t Test, trials []*measurement.Trial) string {
 	var machine, softirq, hops []float64
 	for _, trial := range trials {
 		if s, ok := spentIn(trial); ok {
@@ -58,24 +59,18 @@ func (m *model) processorSentence(p path, t test, trials []*measurement.Trial) s
 	if len(machine) == 0 {
 		return ""
 	}
-	write := func(v []float64) string { return inBestUnit(median(v), measurement.SecondsPerByte) }
+	write := func(v []float64) string { return words.Value(Median(v), measurement.SecondsPerByte) }
 	said := fmt.Sprintf("The lab's processors spent %s", write(machine))
 	separator := ": "
-	if median(hops) > 0 {
+	if Median(hops) > 0 {
 		said += separator + write(hops) + " in these hops as far as that is known"
 		separator = ", "
 	}
 	said += separator + write(softirq) + " in soft interrupts, where the kernel forwards for hops and receives for the ends."
-	c := m.cost(key{p.Name, t.Name, "cpu_seconds_per_byte"})
+	c := m.Cost(Key{p.Name, t.Name, "cpu_seconds_per_byte"})
 	if p.Baseline || c == nil || c.N == 0 {
 		return said
 	}
-	s := quantity.ScaleFor(measurement.SecondsPerByte, c.Difference)
-	decimals := quantity.Decimals(c.Difference/s.Factor, 3)
-	signed := func(v float64) string { return quantity.Signed(v/s.Factor, decimals) }
-	more := with(signed(c.Difference), s.Name)
-	if c.DifferenceLow != nil && c.DifferenceHigh != nil {
-		more += " " + interval(*c.DifferenceLow, *c.DifferenceHigh, signed)
-	}
-	return said + fmt.Sprintf(" Against %s that is %s, block by block: what the hops of this path cost more, the kernel's share of them included.", m.pathLabel(c.Baseline), more)
+	more, between := words.Estimate(c.Difference, c.DifferenceLow, c.DifferenceHigh, measurement.SecondsPerByte, true)
+	return said + fmt.Sprintf(" Compared with %s that is %s, block by block: what the hops of this path cost more, the kernel's share of them included.", m.PathLabel(c.Baseline), strings.TrimSpace(more+" "+between))
 }

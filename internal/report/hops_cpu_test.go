@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // processorTrial is a second of 100 MB/s in which the lab's processors spend 20
 // ns for each byte, 5 of them in soft interrupts, and a hop 8, 2 of them the kernel.
 func processorTrial() *measurement.Trial {
 	bins := &measurement.Bins{Width: 0.01, Bytes: slices.Repeat([]float64{1e6}, 100)}
-	hop := counting("fw", 0, bins, 1)
+	hop := reporttest.Counting("fw", 0, bins, 1)
 	for i := range hop.Samples {
 		at := float64(hop.Samples[i].At)
 		hop.Samples[i].CPU, hop.Samples[i].KernelCPU = measurement.Seconds(at*1e8*6e-9), measurement.Seconds(at*1e8*2e-9)
@@ -29,24 +32,24 @@ func processorTrial() *measurement.Trial {
 
 func TestProcessorSentence(t *testing.T) {
 	low, high := 3e-9, 7e-9
-	m := &model{
-		r:     &measurement.Result{Costs: []measurement.Cost{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
-		Paths: []path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
+	m := &Model{
+		Run:   &result.Result{Costs: []result.Effect{{Path: "fw", Baseline: "direct", Test: "flows-1", Metric: "cpu_seconds_per_byte", N: 8, Difference: 5e-9, DifferenceLow: &low, DifferenceHigh: &high}}},
+		Paths: []Path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
 	spent := "The lab's processors spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."
-	more := " Against no firewall that is +5.00 ns/B [+3.00, +7.00], block by block: what the hops of this path cost more, the kernel's share of them included."
-	flows := test{Name: "flows-1"}
-	plain := func(s string) string { return strings.ReplaceAll(s, nbsp, " ") }
+	more := " Compared with no firewall that is +5 ns/B [+3, +7], block by block: what the hops of this path cost more, the kernel's share of them included."
+	flows := Test{Name: "flows-1"}
+	plain := func(s string) string { return strings.ReplaceAll(s, words.NBSP, " ") }
 	for _, c := range []struct {
 		name   string
-		path   path
-		test   test
+		path   Path
+		test   Test
 		change func(*measurement.Trial)
 		want   string
 	}{
 		{"a path with a cost", m.Paths[1], flows, nil, spent + more},
 		{"the baseline", m.Paths[0], flows, nil, spent},
-		{"another test", m.Paths[1], test{Name: "flows-64"}, nil, spent},
+		{"another test", m.Paths[1], Test{Name: "flows-64"}, nil, spent},
 		{"hops without a time of their own", m.Paths[0], flows, func(t *measurement.Trial) {
 			for i := range t.HopSeries[0].Samples {
 				t.HopSeries[0].Samples[i].CPU, t.HopSeries[0].Samples[i].KernelCPU = 0, 0

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -7,20 +7,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-// everyText puts text into every text below v, keys of maps included.
-func everyText(v reflect.Value, text string) {
+// everyText puts text into every text below v, keys of maps included; codes, which
+// have a type of their own, keep what they say when they are not among them.
+func everyText(v reflect.Value, text string, codes bool) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			everyText(v.Elem(), text)
+			everyText(v.Elem(), text, codes)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				everyText(v.Field(i), text)
+				everyText(v.Field(i), text, codes)
 			}
 		}
 	case reflect.Slice, reflect.Array:
@@ -28,7 +33,7 @@ func everyText(v reflect.Value, text string) {
 			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem()))) // a list that was empty, too
 		}
 		for i := range v.Len() {
-			everyText(v.Index(i), text)
+			everyText(v.Index(i), text, codes)
 		}
 	case reflect.Map:
 		if v.Type().Key().Kind() != reflect.String || v.Len() == 0 {
@@ -36,10 +41,15 @@ func everyText(v reflect.Value, text string) {
 		}
 		value := reflect.New(v.Type().Elem()).Elem()
 		value.Set(v.MapIndex(v.MapKeys()[0]))
-		everyText(value, text)
+		everyText(value, text, codes)
+		if !codes && v.Type().Key().PkgPath() != "" {
+			return
+		}
 		v.SetMapIndex(reflect.ValueOf(text).Convert(v.Type().Key()), value)
 	case reflect.String:
-		v.SetString(text)
+		if codes || v.Type().PkgPath() == "" {
+			v.SetString(text)
+		}
 	}
 }
 
@@ -49,7 +59,7 @@ func harmless(t *testing.T, medium, text string) {
 	for _, colour := range []string{"0", "1", "2", "31", "32", "33"} { // the terminal's own
 		text = strings.ReplaceAll(text, "\x1b["+colour+"m", "")
 	}
-	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || bidiControl(r)) }); i >= 0 {
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || typeset.BidiControl(r)) }); i >= 0 {
 		t.Errorf("%s: a control character is shown: %q", medium, text[max(0, i-60):min(len(text), i+20)])
 	}
 	switch medium {
@@ -82,39 +92,48 @@ func TestEveryTextIsHarmless(t *testing.T) {
 		"scheme":   "javascript:alert(1)",
 		"one line": "a\r\nb\u2028c\u0085d",
 	} {
-		t.Run(name, func(t *testing.T) {
-			for _, fix := range []func(testing.TB, int) *measurement.Result{fixture, toleranced} {
-				r := fix(t, 6)
-				everyText(reflect.ValueOf(r), text)
-				for medium, shown := range renderAll(t, r) {
-					if medium != "json" { // for programs
-						harmless(t, strings.TrimPrefix(medium, "narrow "), shown)
-					}
-				}
-			}
-			x, c := indexFixture(t), comparisonFixture(t)
-			everyText(reflect.ValueOf(x), text)
-			everyText(reflect.ValueOf(c), text)
-			var indexMarkdown, indexText, markdown, terminal bytes.Buffer
-			for _, err := range []error{
-				IndexMarkdown(&indexMarkdown, x), IndexTerminal(&indexText, x, Options{Colour: true}),
-				ComparisonMarkdown(&markdown, c), ComparisonTerminal(&terminal, c, Options{Colour: true}),
-			} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			page := string(indexPageText(t, x))
-			harmless(t, "index", page)
-			for _, markup := range []string{"<script", "<img", "javascript:alert(1)/", `href="javascript:`} {
-				if strings.Contains(page, markup) {
-					t.Errorf("index: the page holds %s", markup)
-				}
-			}
-			harmless(t, "markdown", indexMarkdown.String())
-			harmless(t, "index text", indexText.String())
-			harmless(t, "markdown", markdown.String())
-			harmless(t, "comparison", terminal.String())
-		})
+		t.Run(name, func(t *testing.T) { everyTextIsHarmless(t, text, true) })
+		t.Run(name+" but the codes", func(t *testing.T) { everyTextIsHarmless(t, text, false) })
 	}
+}
+
+func everyTextIsHarmless(t *testing.T, text string, codes bool) {
+	for _, fix := range []func(testing.TB, int) *result.Result{reporttest.Run, toleranced} {
+		r := fix(t, 1)
+		for _, code := range result.NoteCodes() {
+			r.Notes = append(r.Notes, result.Note{Code: code, ByGate: map[string]int{"": 1}, Findings: []result.Finding{{}}})
+		}
+		everyText(reflect.ValueOf(r), text, codes)
+		for medium, shown := range renderAll(t, r) {
+			if medium == "narrow terminal" && strings.Contains(shown, "\x1b") {
+				t.Error("an escape sequence reaches a terminal without colour")
+			}
+			if medium != "json" { // for programs
+				harmless(t, strings.TrimPrefix(medium, "narrow "), shown)
+			}
+		}
+	}
+	x, c := indexFixture(t), comparisonFixture(t)
+	everyText(reflect.ValueOf(x), text, codes)
+	everyText(reflect.ValueOf(c), text, codes)
+	var indexMarkdown, indexText, comparisonMarkdown, comparisonText bytes.Buffer
+	for _, err := range []error{
+		markdown.WriteIndex(&indexMarkdown, x), terminal.WriteIndex(&indexText, x, terminal.Options{Colour: true}),
+		markdown.WriteComparison(&comparisonMarkdown, c), terminal.WriteComparison(&comparisonText, c, terminal.Options{Colour: true}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := string(indexPageText(t, x))
+	harmless(t, "index", page)
+	for _, markup := range []string{"<script", "<img", "javascript:alert(1)/", `href="javascript:`} {
+		if strings.Contains(page, markup) {
+			t.Errorf("index: the page holds %s", markup)
+		}
+	}
+	harmless(t, "markdown", indexMarkdown.String())
+	harmless(t, "index text", indexText.String())
+	harmless(t, "markdown", comparisonMarkdown.String())
+	harmless(t, "comparison", comparisonText.String())
 }

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -13,27 +13,34 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/figure"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // renderings is every way to write a result.
 var renderings = []struct {
 	name  string
-	write func(io.Writer, *measurement.Result) error
+	write func(io.Writer, *result.Result) error
 }{
-	{"terminal", func(w io.Writer, r *measurement.Result) error {
-		return Terminal(w, r, Options{Width: 80, Colour: true})
+	{"terminal", func(w io.Writer, r *result.Result) error {
+		return terminal.Write(w, r, terminal.Options{Width: 80, Colour: true})
 	}},
-	{"narrow terminal", func(w io.Writer, r *measurement.Result) error { return Terminal(w, r, Options{Width: 20}) }},
-	{"markdown", Markdown},
-	{"html", HTML},
-	{"csv", CSV},
-	{"pairs", PairsCSV},
-	{"json", JSON},
-	{"picture", Picture},
+	{"narrow terminal", func(w io.Writer, r *result.Result) error { return terminal.Write(w, r, terminal.Options{Width: 20}) }},
+	{"markdown", markdown.Write},
+	{"html", html.Write},
+	{"csv", data.CSV},
+	{"pairs", data.PairsCSV},
+	{"json", data.Write},
+	{"picture", figure.Picture},
 }
 
 // renderAll writes r every way and returns the texts by name.
-func renderAll(t testing.TB, r *measurement.Result) map[string]string {
+func renderAll(t testing.TB, r *result.Result) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, x := range renderings {
@@ -59,25 +66,25 @@ func renderAll(t testing.TB, r *measurement.Result) map[string]string {
 
 func TestDegenerateResults(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	cases := map[string]func(r *measurement.Result) *measurement.Result{
-		"nil":              func(*measurement.Result) *measurement.Result { return nil },
-		"zero":             func(*measurement.Result) *measurement.Result { return &measurement.Result{} },
-		"no trials":        func(r *measurement.Result) *measurement.Result { r.Trials, r.Cells, r.Costs = nil, nil, nil; return r },
-		"no costs":         func(r *measurement.Result) *measurement.Result { r.Costs = nil; return r },
-		"no tests":         func(r *measurement.Result) *measurement.Result { r.Tests = nil; return r },
-		"no declared path": func(r *measurement.Result) *measurement.Result { r.Paths = nil; return r },
-		"zero blocks":      func(r *measurement.Result) *measurement.Result { r.Experiment.Blocks = 0; return r },
-		"no intervals": func(r *measurement.Result) *measurement.Result {
+	cases := map[string]func(r *result.Result) *result.Result{
+		"nil":              func(*result.Result) *result.Result { return nil },
+		"zero":             func(*result.Result) *result.Result { return &result.Result{} },
+		"no trials":        func(r *result.Result) *result.Result { r.Trials, r.Cells, r.Costs = nil, nil, nil; return r },
+		"no costs":         func(r *result.Result) *result.Result { r.Costs = nil; return r },
+		"no tests":         func(r *result.Result) *result.Result { r.Tests = nil; return r },
+		"no declared path": func(r *result.Result) *result.Result { r.Paths = nil; return r },
+		"zero blocks":      func(r *result.Result) *result.Result { r.Experiment.Blocks = 0; return r },
+		"no intervals": func(r *result.Result) *result.Result {
 			for i := range r.Cells {
 				r.Cells[i].Low, r.Cells[i].High = nil, nil
 			}
 			for i := range r.Costs {
 				c := &r.Costs[i]
-				c.Low, c.High, c.DifferenceLow, c.DifferenceHigh, c.Sentence = nil, nil, nil, nil, ""
+				c.Low, c.High, c.DifferenceLow, c.DifferenceHigh = nil, nil, nil, nil
 			}
 			return r
 		},
-		"not finite": func(r *measurement.Result) *measurement.Result {
+		"not finite": func(r *result.Result) *result.Result {
 			r.Cells[0].Median, r.Costs[0].Ratio, r.Experiment.Scale = nan, inf, nan
 			r.Cells[1].Low, r.Costs[1].High = &nan, &inf
 			r.Trials[0].Metrics["rtt_p50_seconds"] = nan
@@ -90,7 +97,7 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"extreme": func(r *measurement.Result) *measurement.Result {
+		"extreme": func(r *result.Result) *result.Result {
 			for i := range r.Cells {
 				r.Cells[i].Median = []float64{1e308, -1e308, 5e-324, 0}[i%4]
 			}
@@ -105,14 +112,14 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"one path only": func(r *measurement.Result) *measurement.Result {
+		"one path only": func(r *result.Result) *result.Result {
 			r.Paths = r.Paths[:1]
 			r.Costs = nil
 			r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return t.Path != "direct" })
-			r.Cells = slices.DeleteFunc(r.Cells, func(c measurement.Cell) bool { return c.Path != "direct" })
+			r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Path != "direct" })
 			return r
 		},
-		"all trials failed": func(r *measurement.Result) *measurement.Result {
+		"all trials failed": func(r *result.Result) *result.Result {
 			for i := range r.Trials {
 				r.Trials[i].Gate = measurement.Gate{}
 				r.Trials[i].Metrics = nil
@@ -120,7 +127,7 @@ func TestDegenerateResults(t *testing.T) {
 			r.Cells, r.Costs = nil, nil
 			return r
 		},
-		"garbage histograms": func(r *measurement.Result) *measurement.Result {
+		"garbage histograms": func(r *result.Result) *result.Result {
 			for i := range r.Trials {
 				if l := r.Trials[i].Latency; l != nil {
 					l.HDR = []byte("not a histogram")
@@ -128,7 +135,7 @@ func TestDegenerateResults(t *testing.T) {
 			}
 			return r
 		},
-		"twenty paths": func(r *measurement.Result) *measurement.Result {
+		"twenty paths": func(r *result.Result) *result.Result {
 			for i := range 20 {
 				p := r.Paths[1]
 				p.Name = fmt.Sprintf("path-%d", i)
@@ -140,7 +147,7 @@ func TestDegenerateResults(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
-			texts := renderAll(t, change(fixture(t, 6)))
+			texts := renderAll(t, change(reporttest.Run(t, 6)))
 			if len(texts["terminal"]) == 0 || len(texts["html"]) == 0 {
 				t.Error("nothing was rendered")
 			}
@@ -149,7 +156,7 @@ func TestDegenerateResults(t *testing.T) {
 }
 
 func TestGarbageHistogramIsNamed(t *testing.T) {
-	r := fixture(t, 6)
+	r := reporttest.Run(t, 6)
 	for i := range r.Trials {
 		if l := r.Trials[i].Latency; l != nil {
 			l.HDR = []byte("not a histogram")
@@ -162,20 +169,20 @@ func TestGarbageHistogramIsNamed(t *testing.T) {
 }
 
 func TestNonFiniteValuesAreCounted(t *testing.T) {
-	r := fixture(t, 6)
+	r := reporttest.Run(t, 6)
 	r.Trials[0].Metrics["rtt_p50_seconds"] = math.NaN()
 	r.Cells[0].Median = math.Inf(-1)
 	before := len(r.Cells)
 	var b bytes.Buffer
-	if err := JSON(&b, r); err != nil {
+	if err := data.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
-	var back measurement.Result
+	var back result.Result
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
-	if len(back.Cells) != before-1 || !strings.Contains(strings.Join(back.Notes, " "), "2 values of this run were not finite") {
-		t.Errorf("got %d cells and notes %q, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
+	if len(back.Cells) != before-1 || back.Notes[len(back.Notes)-1].Code != result.NoteNotFinite || back.Notes[len(back.Notes)-1].Count != 2 {
+		t.Errorf("got %d cells and notes %+v, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
 	}
 	if !math.IsNaN(r.Trials[0].Metrics["rtt_p50_seconds"]) || len(r.Cells) != before {
 		t.Error("the result itself was changed")
@@ -185,70 +192,13 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 // hostile is a text that would break out of every medium.
 const hostile = "</title></style></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'|`*_[x](javascript:alert(1))\x1b[31m\x00\u202e\xff"
 
-func TestHostileTextsAreEscaped(t *testing.T) {
-	r := fixture(t, 6)
-	replaceTexts(r)
-	texts := renderAll(t, r)
-	for _, name := range []string{"terminal", "narrow terminal"} {
-		plain := strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[2m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "").Replace(texts[name])
-		if name == "narrow terminal" && strings.Contains(texts[name], "\x1b") {
-			t.Error("an escape sequence of a name reaches a terminal without colour")
-		}
-		if strings.ContainsAny(plain, "\x1b\x00\u202e") {
-			t.Errorf("%s: a control character of a name reaches the terminal", name)
-		}
-	}
-	if s := texts["markdown"]; strings.Contains(s, "<script") || strings.Contains(s, "<img") || strings.Contains(s, "[x](") {
-		t.Error("markdown: a name is read as markup")
-	}
-}
-
-// replaceTexts puts the hostile text into every text of a result that a user
-// or another machine writes.
-func replaceTexts(r *measurement.Result) {
-	e := &r.Experiment
-	e.Name, e.Title, e.Model, e.Source, e.Text = hostile, hostile, hostile, hostile, hostile
-	e.Open = []string{hostile}
-	r.Notes = []string{hostile}
-	r.Testbed.Kind, r.Testbed.Note = hostile, hostile
-	r.Environment = map[string]string{hostile: hostile}
-	for i := range r.Paths {
-		p := &r.Paths[i]
-		p.Title, p.Source, p.Dest, p.Tunnel = hostile, hostile, hostile, hostile
-		p.Hops = append(p.Hops, measurement.HopInfo{Type: hostile, Name: hostile, Parameters: map[string]string{hostile: hostile}})
-	}
-	for i := range r.Tests {
-		r.Tests[i].Title = hostile
-		r.Tests[i].Spec.CongestionControl = hostile
-	}
-	for i := range r.Trials {
-		t := &r.Trials[i]
-		t.ID = hostile
-		t.Facts = []string{hostile}
-		t.Gate = measurement.Gate{Passed: i%2 == 0, Checks: []measurement.Check{{Name: hostile, Reason: hostile, Fatal: i%2 == 1}}}
-		t.Fingerprint = &measurement.Fingerprint{Why: hostile, Hops: []measurement.TraceHop{{Address: hostile}}, OuterHops: []measurement.TraceHop{{Address: hostile}}}
-		t.Metrics[hostile] = 1
-	}
-	for i := range r.Costs {
-		r.Costs[i].Sentence = hostile
-	}
-	for i := range e.Published {
-		e.Published[i].ID, e.Published[i].Note = hostile, hostile
-	}
-	hold(r)
-	for i := range r.Held {
-		r.Held[i].Reason, r.Held[i].Sentence = hostile, hostile
-	}
-	r.Attributions = append(r.Attributions, measurement.Attribution{Path: hostile, Test: hostile, Sentence: hostile, Shares: map[measurement.Cause]float64{hostile: 0.5}})
-}
-
 // TestAnyResultRenders changes random parts of a result's JSON and holds that
 // whatever still is a result renders every way.
-func TestAnyResultRenders(t *testing.T) { rendersWhatever(t, fixture(t, 1), 7, 60, 30) }
+func TestAnyResultRenders(t *testing.T) { rendersWhatever(t, reporttest.Run(t, 1), 7, 60, 30) }
 
 // rendersWhatever renders so many mutations of r, of which so many have to be
 // results still; stream tells the random numbers of its callers apart.
-func rendersWhatever(t *testing.T, r *measurement.Result, stream, mutations uint64, results int) {
+func rendersWhatever(t *testing.T, r *result.Result, stream, mutations uint64, results int) {
 	t.Helper()
 	document, err := json.Marshal(r)
 	if err != nil {
@@ -265,7 +215,7 @@ func rendersWhatever(t *testing.T, r *measurement.Result, stream, mutations uint
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r measurement.Result
+		var r result.Result
 		if json.Unmarshal(changed, &r) != nil {
 			continue
 		}
@@ -317,7 +267,7 @@ func mutate(rng *rand.Rand, v any, p float64) any {
 }
 
 func FuzzResult(f *testing.F) {
-	small := fixture(f, 1) // short documents mutate faster
+	small := reporttest.Run(f, 1) // short documents mutate faster
 	for i := range small.Trials {
 		t := &small.Trials[i]
 		if t.Throughput != nil {
@@ -327,7 +277,7 @@ func FuzzResult(f *testing.F) {
 		}
 	}
 	small.Trials = small.Trials[:6]
-	for _, r := range []*measurement.Result{small, {}} {
+	for _, r := range []*result.Result{small, {}} {
 		b, err := json.Marshal(r)
 		if err != nil {
 			f.Fatal(err)
@@ -335,23 +285,9 @@ func FuzzResult(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var r measurement.Result
+		var r result.Result
 		if json.Unmarshal(b, &r) == nil {
 			renderAll(t, &r)
-		}
-	})
-}
-
-func FuzzHistogram(f *testing.F) {
-	for _, trial := range fixture(f, 1).Trials {
-		if trial.Latency != nil {
-			f.Add(trial.Latency.HDR)
-		}
-	}
-	f.Add([]byte{0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if h, err := decodeHistogram(b); err == nil && h.ByteSize() > 8<<20 {
-			t.Errorf("a histogram of %d bytes was accepted", h.ByteSize())
 		}
 	})
 }

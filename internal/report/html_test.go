@@ -1,29 +1,19 @@
-package report
+package report_test
 
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
 )
-
-func htmlText(t testing.TB, r *measurement.Result) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := HTML(&b, r); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
 
 // voidElements have no end tag (HTML Living Standard, 13.1.2).
 var voidElements = []string{"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -92,7 +82,7 @@ func checkElement(token html.Token, ids, wanted map[string]bool) error {
 }
 
 func TestHTMLIsWellFormedAndAlone(t *testing.T) {
-	page := htmlText(t, fixture(t, 10))
+	page := htmlText(t, reporttest.Run(t, 10))
 	if err := checkPage(page); err != nil {
 		t.Error(err)
 	}
@@ -113,7 +103,7 @@ func TestHTMLIsWellFormedAndAlone(t *testing.T) {
 
 // TestHTMLSections holds the order of the sections.
 func TestHTMLSections(t *testing.T) {
-	page := string(htmlText(t, fixture(t, 10)))
+	page := string(htmlText(t, reporttest.Run(t, 10)))
 	at := 0
 	for _, id := range []string{"verdict", "table", "costs", "attribution", "paths", "time", "order", "latency", "published", "notes", "environment", "reproduce"} {
 		i := strings.Index(page, `<section id="`+id+`"`)
@@ -135,20 +125,20 @@ func TestHTMLSections(t *testing.T) {
 }
 
 func TestHTMLFragmentGolden(t *testing.T) {
-	page := string(htmlText(t, fixture(t, 10)))
+	page := string(htmlText(t, reporttest.Run(t, 10)))
 	for _, id := range []string{"verdict", "table", "costs", "attribution", "paths", "published"} {
 		start := strings.Index(page, `<section id="`+id+`"`)
 		if start < 0 {
 			t.Fatalf("no section %s", id)
 		}
 		end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
-		golden(t, "section-"+id+".html", []byte(page[start:end]))
+		reporttest.Golden(t, "section-"+id+".html", []byte(page[start:end]))
 	}
 }
 
 // A path inside a tunnel is proved by what was seen inside of it and below it.
 func TestHTMLShowsHopsBelowATunnel(t *testing.T) {
-	r := fixture(t, 1)
+	r := reporttest.Run(t, 1)
 	r.Paths[1].Tunnel = "vxlan, id 7"
 	for i := range r.Trials {
 		if f := r.Trials[i].Fingerprint; r.Trials[i].Path == r.Paths[1].Name {
@@ -158,7 +148,7 @@ func TestHTMLShowsHopsBelowATunnel(t *testing.T) {
 	page := string(htmlText(t, r))
 	start := strings.Index(page, `<section id="paths"`)
 	end := start + strings.Index(page[start:], "</section>") + len("</section>\n")
-	golden(t, "section-paths-tunnel.html", []byte(page[start:end]))
+	reporttest.Golden(t, "section-paths-tunnel.html", []byte(page[start:end]))
 	for i := range r.Trials {
 		if f := r.Trials[i].Fingerprint; f != nil {
 			f.Hops = nil // as where the trace inside failed
@@ -172,7 +162,7 @@ func TestHTMLShowsHopsBelowATunnel(t *testing.T) {
 // TestHTMLSize writes the page where HOPBENCH_REPORT_OUT says, to be looked
 // at, and holds its size under the limit.
 func TestHTMLSize(t *testing.T) {
-	page := htmlText(t, fixture(t, 10))
+	page := htmlText(t, reporttest.Run(t, 10))
 	if out := os.Getenv("HOPBENCH_REPORT_OUT"); out != "" {
 		if err := os.WriteFile(out, page, 0o666); err != nil {
 			t.Fatal(err)
@@ -181,68 +171,5 @@ func TestHTMLSize(t *testing.T) {
 	const limit = 3 << 20
 	if len(page) > limit {
 		t.Errorf("a page of 120 trials has %d bytes, more than %d", len(page), limit)
-	}
-}
-
-// TestContrast computes the contrast of every text colour on its ground as
-// WCAG 2.2 defines it (relative luminance, success criterion 1.4.3).
-func TestContrast(t *testing.T) {
-	light, dark, found := strings.Cut(pageCSS, "@media screen and (prefers-color-scheme: dark)")
-	if !found {
-		t.Fatal("the style sheet has no dark half")
-	}
-	dark, _, _ = strings.Cut(dark, "\n}\n")
-	for name, css := range map[string]string{"light": light, "dark": dark} {
-		colours := map[string]float64{}
-		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6})`).FindAllStringSubmatch(css, -1) {
-			colours[m[1]] = luminance(t, m[2])
-		}
-		pairs := [][2]string{{"text", "page"}, {"text", "card"}, {"soft", "page"}, {"soft", "card"}, {"soft", "warm"}, {"costs", "page"}, {"costs", "costs-back"},
-			{"fine", "page"}, {"fine", "fine-back"}, {"open", "page"}, {"open", "open-back"}}
-		for i := range pathColours {
-			pairs = append(pairs, [2]string{fmt.Sprintf("c%d", i), "page"})
-		}
-		for _, p := range pairs {
-			a, okA := colours[p[0]]
-			b, okB := colours[p[1]]
-			if !okA || !okB {
-				t.Errorf("%s: no colour %s or %s", name, p[0], p[1])
-				continue
-			}
-			if c := (max(a, b) + 0.05) / (min(a, b) + 0.05); c < 4.5 {
-				t.Errorf("%s: %s on %s has a contrast of %.2f, less than 4.5", name, p[0], p[1], c)
-			}
-		}
-	}
-}
-
-// luminance is WCAG's relative luminance of an sRGB colour.
-func luminance(t *testing.T, colour string) float64 {
-	t.Helper()
-	l := 0.0
-	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-		n, err := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := float64(n) / 255
-		if c <= 0.04045 {
-			c /= 12.92
-		} else {
-			c = math.Pow((c+0.055)/1.055, 2.4)
-		}
-		l += weight * c
-	}
-	return l
-}
-
-func BenchmarkHTML(b *testing.B) {
-	r := fixture(b, 10)
-	for b.Loop() {
-		var w bytes.Buffer
-		if err := HTML(&w, r); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(w.Len()), "bytes")
 	}
 }

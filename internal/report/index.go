@@ -1,41 +1,30 @@
 package report
 
 import (
-	_ "embed"
-	"encoding/json"
 	"fmt"
-	"html/template"
-	"io"
 	"net/url"
 	"strings"
-	"sync"
 
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
-//go:embed index.html
-var indexHTML string
-
-var indexPage = sync.OnceValue(func() *template.Template {
-	return template.Must(template.Must(template.New("index").Parse(indexHTML)).Parse(publishedHTML))
-})
-
 // Summarise fills in what an index shows of a run.
-func Summarise(e *measurement.IndexEntry, r *measurement.Result) {
-	m := newModel(r)
-	e.Title, e.Headline, e.Scale = m.Title, m.Headline, r.Experiment.Scale
+func Summarise(e *result.IndexEntry, r *result.Result) {
+	m := New(r)
+	e.Title, e.Scale = m.Title, r.Experiment.Scale
 	e.Trials, e.Planned, e.Excluded = len(r.Trials), r.Planned, len(m.Excluded)
-	e.Verdicts = nil
+	e.Paths, e.Tests, e.Costs = result.PathTitles(r.Paths), result.TestTitles(r.Tests), nil
 	for _, v := range m.Verdicts {
-		e.Verdicts = append(e.Verdicts, measurement.IndexVerdict{Verdict: v.Kind, Sentence: v.Text})
+		e.Costs = append(e.Costs, v.cost)
 	}
-	e.Held = m.r.Held
+	e.Published = m.Run.Published
 }
 
-// indexData is what the pages of an index show.
-type indexData struct {
-	CSS    template.CSS
+// Index is what the pages of an index show.
+type Index struct {
 	Title  string
 	Status string
 	Cards  []card
@@ -53,15 +42,15 @@ type card struct {
 	Tally       string // of judged figures
 	TallyClass  string
 	Verdicts    []verdict
-	Published   []comparison
+	Published   []FigureRow
 	ScaleName   string
 }
 
 // PublishedTable is that of the card.
-func (c card) PublishedTable() publishedTable { return publishedTable{c.ScaleName, c.Published} }
+func (c card) PublishedTable() PublishedTable { return PublishedTable{c.ScaleName, c.Published} }
 
-func newIndexData(x *measurement.Index) indexData {
-	d := indexData{CSS: template.CSS(pageCSS), Title: "Every experiment", Status: indexStatus(x)}
+func NewIndex(x *result.Index) Index {
+	d := Index{Title: "Every experiment", Status: indexStatus(x)}
 	for i := range x.Entries {
 		d.Cards = append(d.Cards, newCard(&x.Entries[i]))
 	}
@@ -69,16 +58,16 @@ func newIndexData(x *measurement.Index) indexData {
 }
 
 // indexStatus is an index in one line.
-func indexStatus(x *measurement.Index) string {
+func indexStatus(x *result.Index) string {
 	var parts []string
-	if !x.Started.IsZero() {
-		parts = append(parts, x.Started.UTC().Format("2006-01-02 15:04 UTC")+", "+elapsedText(measurement.SecondsOf(x.Ended.Sub(x.Started))))
+	if span := words.Span(x.Started, x.Ended); span != "" {
+		parts = append(parts, span)
 	}
-	parts = append(parts, fmt.Sprintf("%d of %s done", x.Count(measurement.EntryDone), quantity.Count(len(x.Entries), "experiment")))
-	if n := x.Count(measurement.EntryFailed); n > 0 {
+	parts = append(parts, fmt.Sprintf("%d of %s done", x.Count(result.EntryDone), quantity.Count(len(x.Entries), "experiment")))
+	if n := x.Count(result.EntryFailed); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", n))
 	}
-	if x.Count(measurement.EntryStopped)+x.Count(measurement.EntryNotRun) > 0 {
+	if x.Count(result.EntryStopped)+x.Count(result.EntryNotRun) > 0 {
 		parts = append(parts, "stopped early")
 	}
 	if x.Quick {
@@ -90,17 +79,21 @@ func indexStatus(x *measurement.Index) string {
 	return strings.Join(append(parts, fmt.Sprintf("seed %d", x.Seed)), " · ")
 }
 
-func newCard(e *measurement.IndexEntry) card {
-	c := card{Name: line(e.Name), Title: line(e.Title), Reason: sentence(e.Reason), Headline: sentence(e.Headline)}
+func newCard(e *result.IndexEntry) card {
+	c := card{Name: typeset.Line(e.Name), Title: typeset.Line(e.Title), Reason: typeset.Sentence(e.Reason)}
+	names := words.NamesOf(e.Paths, e.Tests)
+	if e.Trials > 0 {
+		c.Headline = typeset.UpperFirst(typeset.Sentence(names.Headline(e.Costs, len(e.Paths), e.Trials)))
+	}
 	if c.Title == "" {
 		c.Title = c.Name
 	}
 	switch e.State {
-	case measurement.EntryDone:
+	case result.EntryDone:
 		c.State, c.StateClass = "done", "v-fine"
-	case measurement.EntryFailed:
+	case result.EntryFailed:
 		c.State, c.StateClass = "failed", "v-costs"
-	case measurement.EntryStopped:
+	case result.EntryStopped:
 		c.State, c.StateClass = "stopped", "v-open"
 	default:
 		c.State, c.StateClass = "not run", "v-open"
@@ -108,118 +101,33 @@ func newCard(e *measurement.IndexEntry) card {
 	if e.Trials > 0 {
 		// A colon would make a scheme of what is before it.
 		c.Report = strings.ReplaceAll(url.PathEscape(e.Folder), ":", "%3A") + "/report.html"
-		c.Status = quantity.Count(e.Trials, "trial")
-		if e.Planned > e.Trials {
-			c.Status = fmt.Sprintf("%d of %d trials", e.Trials, e.Planned)
-		}
-		if e.Excluded > 0 {
-			c.Status += fmt.Sprintf(", %d excluded", e.Excluded)
-		}
-		c.Status += ", "
+		c.Status = words.Trials(e.Trials, e.Planned, e.Excluded, false) + ", "
 	}
 	if e.Elapsed > 0 {
-		c.Status += elapsedText(e.Elapsed)
+		c.Status += words.Elapsed(e.Elapsed.Duration())
 	}
 	c.Status = strings.TrimSuffix(c.Status, ", ")
-	if within, judged := e.Judged(); judged > 0 {
+	if within, judged := result.Judged(e.Published); judged > 0 {
 		c.Tally, c.TallyClass = fmt.Sprintf("%d of %s within tolerance", within, quantity.Count(judged, "published figure")), "v-fine"
 		if within < judged {
 			c.TallyClass = "v-costs"
 		}
 	}
-	for _, v := range e.Verdicts {
-		c.Verdicts = append(c.Verdicts, verdict{Kind: v.Verdict, Text: sentence(v.Sentence), cost: &measurement.Cost{Verdict: v.Verdict}})
+	for _, cost := range e.Costs {
+		c.Verdicts = append(c.Verdicts, verdict{Kind: cost.Verdict, Text: typeset.Sentence(names.Effect(cost)), cost: cost})
 	}
-	for _, h := range e.Held {
-		c.Published = append(c.Published, heldComparison(h, heldScale(h, metricOf(h.Metric))))
+	for _, p := range e.Published {
+		c.Published = append(c.Published, newFigureRow(p, columnOf(p)))
 	}
 	if e.Scale > 0 && e.Scale != 1 {
-		c.ScaleName = scaleName(e.Scale)
+		c.ScaleName = words.Scale(e.Scale)
 	}
 	return c
 }
 
-// IndexHTML writes an index as one self-contained page that links to the
-// reports below its folder.
-func IndexHTML(w io.Writer, x *measurement.Index) error {
-	var b strings.Builder
-	if err := indexPage().Execute(&b, newIndexData(x)); err != nil {
-		return fmt.Errorf("render HTML index: %w", err)
-	}
-	return flush(w, b.String(), "HTML index")
-}
-
-// IndexMarkdown writes an index as GitHub-flavoured Markdown.
-func IndexMarkdown(w io.Writer, x *measurement.Index) error {
-	d := newIndexData(x)
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s\n\n", d.Title, markdownText(d.Status))
-	b.WriteString(markdownHead([]string{"experiment", "state", "what it says", "published", "took"}))
-	for _, c := range d.Cards {
-		says := c.Headline
-		if c.Reason != "" {
-			says = c.Reason
-		}
-		b.WriteString(markdownRow([]string{c.Name, c.State, says, c.Tally, c.Status}))
-	}
-	for _, c := range d.Cards {
-		fmt.Fprintf(&b, "\n## %s\n\n", markdownText(c.Title))
-		if c.Reason != "" {
-			fmt.Fprintf(&b, "%s: %s\n\n", c.State, markdownText(c.Reason))
-		}
-		for _, v := range c.Verdicts {
-			fmt.Fprintf(&b, "- %s\n", markdownText(v.Text))
-		}
-		if c.Report != "" {
-			fmt.Fprintf(&b, "\n[Report](%s)\n", c.Report)
-		}
-		if len(c.Published) > 0 {
-			b.WriteString("\n" + markdownHead(publishedColumns(c.measuredHead())))
-			for _, p := range c.Published {
-				b.WriteString(markdownRow(p.publishedCells()))
-			}
-		}
-	}
-	return flush(w, b.String(), "Markdown index")
-}
-
-func (c card) measuredHead() string {
+func (c card) MeasuredHead() string {
 	if c.ScaleName == "" {
 		return "measured"
 	}
 	return "measured × " + c.ScaleName
-}
-
-// IndexTerminal writes an index for a terminal, an experiment a paragraph.
-func IndexTerminal(w io.Writer, x *measurement.Index, o Options) error {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
-	d := newIndexData(x)
-	t := newTerminal(o)
-	t.paragraph("", "", d.Status)
-	for _, c := range d.Cards {
-		t.heading(c.Name)
-		state := c.State
-		for _, s := range []string{c.Status, c.Tally} {
-			if s != "" {
-				state += ", " + s
-			}
-		}
-		t.paragraph("  ", "", state)
-		t.paragraph("  ", "", c.Reason)
-		t.paragraph("  ", "", c.Headline)
-	}
-	return flush(w, t.b.String(), "index")
-}
-
-// IndexJSON writes the index itself, indented.
-func IndexJSON(w io.Writer, x *measurement.Index) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(x); err != nil {
-		return fmt.Errorf("write the index as JSON: %w", err)
-	}
-	return nil
 }

@@ -1,29 +1,52 @@
+// Package report arranges a run, a comparison or an index for a reader: one model
+// in the order of a page, from which every rendering is made, so that no two of
+// them can disagree. Packages below it lay the model out: figure draws, html,
+// terminal and markdown write pages, summary a single path's tests, data CSV and
+// JSON for other programs.
+//
+// Its only input is a document of package result: a stored run is shown again
+// without measuring. Texts are worded by package words. Names and texts of a
+// result come from a user's file or from another machine and are treated as
+// hostile: they are made single lines without control characters here and escaped
+// for the medium where they are written, and numbers that are not finite are left
+// out and counted.
 package report
 
 import (
-	"fmt"
-	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
-// model is what every rendering shows: the result put into the order and the
+// Median of values, which it sorts; 0 of none.
+func Median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return v[(len(v)-1)/2]/2 + v[len(v)/2]/2
+}
+
+// Pair is a name and its value.
+type Pair struct{ Name, Value string }
+
+// Model is what every rendering shows: the result put into the order and the
 // words of a reader. Texts in it are single lines free of control characters,
 // but not escaped for any medium.
-type model struct {
-	r *measurement.Result
+type Model struct {
+	Run   *result.Result
+	names words.Names
 
 	Title     string
 	Status    string // one line: when, blocks, trials, seed
 	Statement string // what the figures are: a model, at a scale, relative
 	ModelText string // how the parameters were derived
 
-	Paths []path
-	Tests []test
+	Paths []Path
+	Tests []Test
 
 	Headline string
 	Verdicts []verdict // of the primary costs
@@ -33,58 +56,38 @@ type model struct {
 	Details   []detail
 	Seen      []string // what else was seen, a sentence each
 	Hops      []hopSection
-	Published []comparison
+	Published []FigureRow
 	Excluded  []excluded
-	Shares    []shareRow
+	Shares    []ShareRow
 	Notes     []string
 	Open      []string
 	Source    string // of the published figures
 }
 
-// path is a path of the run in its place in every figure.
-type path struct {
+// Path is a path of the run in its place in every figure.
+type Path struct {
 	Name, Label string
 	Baseline    bool
-	Info        *measurement.PathInfo // nil when only trials name it
+	Info        *result.PathInfo // nil when only trials name it
 }
 
-// test is a test of the run.
-type test struct {
+// Test is a test of the run.
+type Test struct {
 	Name, Label string
 	Kind        measurement.Kind
 	Spec        measurement.Spec
 	Primary     measurement.Metric
 	HasPrimary  bool
-	Scale       quantity.Scale // display unit of the primary metric
-	Decimals    int            // decimals of the primary metric in that unit
-	// Mixed says that the values are too far apart for one unit: each is shown
-	// in its own.
-	Mixed bool
-}
-
-// in is the unit in which a value of the primary metric is shown, and with how
-// many decimals.
-func (t test) in(v float64) (quantity.Scale, int) {
-	if !t.Mixed {
-		return t.Scale, t.Decimals
-	}
-	s := quantity.ScaleFor(t.Primary.Unit, v)
-	return s, quantity.Decimals(v/s.Factor, 3)
-}
-
-// written is a value of the primary metric without its unit.
-func (t test) written(v float64) string {
-	s, decimals := t.in(v)
-	return quantity.Number(v/s.Factor, decimals)
+	Column      words.Column // how values of the primary metric are written
 }
 
 // verdict is one cost as a sentence.
 type verdict struct {
-	Kind       measurement.Verdict
+	Kind       result.Verdict
 	Text       string
 	Path, Test string // labels
 	Metric     string // label
-	cost       *measurement.Cost
+	cost       result.Effect
 }
 
 // excluded is a trial that does not count, with its reasons.
@@ -94,32 +97,33 @@ type excluded struct {
 	Reason         string
 }
 
-// key names a metric of a test on a path.
-type key struct{ path, test, metric string }
+// Key names a metric of a test on a path.
+type Key struct{ Path, Test, Metric string }
 
-// newModel arranges r. It never fails: what is absent is simply not shown.
-func newModel(r *measurement.Result) *model {
-	r = onlyFinite(r)
-	m := &model{r: r}
-	m.Title = line(r.Experiment.Title)
+// New arranges r. It never fails: what is absent is simply not shown.
+func New(r *result.Result) *Model {
+	r = OnlyFinite(r)
+	m := &Model{Run: r}
+	m.Title = typeset.Line(r.Experiment.Title)
 	if m.Title == "" {
-		m.Title = line(r.Experiment.Name)
+		m.Title = typeset.Line(r.Experiment.Name)
 	}
 	if m.Title == "" {
 		m.Title = "Untitled run"
 	}
 	m.Paths = pathsOf(r)
 	m.Tests = testsOf(r)
-	m.Status = m.status()
-	m.Statement = m.statement()
-	m.ModelText = sentence(r.Experiment.Model)
-	m.Source = line(r.Experiment.Source)
-	m.Notes = lines(r.Notes)
-	m.Open = lines(r.Experiment.Open)
+	m.Status = words.Status(r)
+	m.Statement = typeset.Sentence(words.Statement(r))
+	m.ModelText = typeset.Sentence(r.Experiment.Model)
+	m.Source = typeset.Line(r.Experiment.Source)
+	m.names = words.NamesIn(r)
+	m.Notes = typeset.Lines(m.names.Notes(r.Notes))
+	m.Open = typeset.Lines(r.Experiment.Open)
 	m.scaleTests()
 	m.verdicts()
 	m.Excluded = m.excluded()
-	m.Published = m.comparisons()
+	m.Published = m.figureRows()
 	m.Table = m.table()
 	m.Details = slices.Concat(m.details(), m.pairDetails())
 	m.Seen = m.seen()
@@ -128,30 +132,19 @@ func newModel(r *measurement.Result) *model {
 	return m
 }
 
-// lines cleans a list of sentences and drops empty ones.
-func lines(in []string) []string {
-	var out []string
-	for _, s := range in {
-		if s = sentence(s); s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // pathsOf lists the paths as the run declares them, the baseline first, and
 // then any that only trials or cells name.
-func pathsOf(r *measurement.Result) []path {
-	var out []path
+func pathsOf(r *result.Result) []Path {
+	var out []Path
 	seen := map[string]bool{}
-	add := func(name string, info *measurement.PathInfo) {
+	add := func(name string, info *result.PathInfo) {
 		if seen[name] {
 			return
 		}
 		seen[name] = true
-		p := path{Name: name, Label: line(name), Info: info}
+		p := Path{Name: name, Label: typeset.Line(name), Info: info}
 		if info != nil {
-			if title := line(info.Title); title != "" {
+			if title := typeset.Line(info.Title); title != "" {
 				p.Label = title
 			}
 			p.Baseline = info.Baseline
@@ -171,7 +164,7 @@ func pathsOf(r *measurement.Result) []path {
 	for i := range r.Trials {
 		add(r.Trials[i].Path, nil)
 	}
-	slices.SortStableFunc(out, func(a, b path) int {
+	slices.SortStableFunc(out, func(a, b Path) int {
 		switch {
 		case a.Baseline == b.Baseline:
 			return 0
@@ -184,17 +177,17 @@ func pathsOf(r *measurement.Result) []path {
 }
 
 // testsOf lists the tests likewise.
-func testsOf(r *measurement.Result) []test {
-	var out []test
+func testsOf(r *result.Result) []Test {
+	var out []Test
 	seen := map[string]bool{}
-	add := func(name string, info *measurement.TestInfo) {
+	add := func(name string, info *result.TestInfo) {
 		if seen[name] {
 			return
 		}
 		seen[name] = true
-		t := test{Name: name, Label: line(name)}
+		t := Test{Name: name, Label: typeset.Line(name)}
 		if info != nil {
-			if title := line(info.Title); title != "" {
+			if title := typeset.Line(info.Title); title != "" {
 				t.Label = title
 			}
 			t.Spec = info.Spec
@@ -216,33 +209,29 @@ func testsOf(r *measurement.Result) []test {
 }
 
 // cell finds one metric of a test on a path.
-func (m *model) cell(k key) *measurement.Cell {
-	for i := range m.r.Cells {
-		if c := &m.r.Cells[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+func (m *Model) cell(k Key) *result.Cell {
+	for i := range m.Run.Cells {
+		if c := &m.Run.Cells[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
 			return c
 		}
 	}
 	return nil
 }
 
-// cost finds a path's cost on a metric of a test.
-func (m *model) cost(k key) *measurement.Cost {
-	for i := range m.r.Costs {
-		if c := &m.r.Costs[i]; c.Path == k.path && c.Test == k.test && c.Metric == k.metric {
+// Cost finds a path's cost on a metric of a test.
+func (m *Model) Cost(k Key) *result.Effect {
+	for i := range m.Run.Costs {
+		if c := &m.Run.Costs[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
 			return c
 		}
 	}
 	return nil
 }
-
-// mixedUnits is how far apart the values of a column may lie to share a unit:
-// 42 µs beside 10205.5 µs reads worse than beside 10.2 ms.
-const mixedUnits = 100
 
 // scaleTests gives each test one display unit for its primary metric, chosen
 // over all paths so that a column compares digit by digit, unless they are too
 // far apart.
-func (m *model) scaleTests() {
+func (m *Model) scaleTests() {
 	for i := range m.Tests {
 		t := &m.Tests[i]
 		if !t.HasPrimary {
@@ -250,184 +239,54 @@ func (m *model) scaleTests() {
 		}
 		var medians, widths []float64
 		for _, p := range m.Paths {
-			if c := m.cell(key{p.Name, t.Name, t.Primary.Name}); c != nil && c.N > 0 {
+			if c := m.cell(Key{p.Name, t.Name, t.Primary.Name}); c != nil && c.N > 0 {
 				medians = append(medians, c.Median)
 				if c.Low != nil && c.High != nil {
 					widths = append(widths, *c.High-*c.Low)
 				}
 			}
 		}
-		t.Mixed = farApart(medians)
-		t.Scale = commonScale(t.Primary.Unit, medians)
-		t.Decimals = columnDecimals(medians, widths, t.Scale)
+		t.Column = words.NewColumn(t.Primary.Unit, medians, widths)
 	}
 }
 
-// farApart says that the values are too far apart for one unit.
-func farApart(values []float64) bool {
-	least, most := math.Inf(1), 0.0
-	for _, v := range values {
-		if v = math.Abs(v); v > 0 {
-			least, most = min(least, v), max(most, v)
-		}
-	}
-	return most >= mixedUnits*least
-}
-
-// columnDecimals is how many decimals show three significant digits of the
-// smallest value, and one more where the narrowest interval needs it. Whole
-// counts, such as hops, and whole bytes are written whole.
-func columnDecimals(medians, widths []float64, s quantity.Scale) int {
-	fractional := func(v float64) bool { return v != math.Trunc(v) }
-	if (s.Name == "" || s.Name == "B") && !slices.ContainsFunc(medians, fractional) && !slices.ContainsFunc(widths, fractional) {
-		return 0
-	}
-	d := 0
-	for _, v := range medians {
-		d = max(d, quantity.Decimals(v/s.Factor, 3))
-	}
-	for _, w := range widths {
-		if w > 0 && quantity.Decimals(w/s.Factor, 1) > d {
-			return min(d+1, 6)
-		}
-	}
-	return d
-}
-
-// status is the run in one line.
-func (m *model) status() string {
-	r := m.r
-	var parts []string
-	if !r.Started.IsZero() {
-		s := r.Started.UTC().Format("2006-01-02 15:04 UTC")
-		if d := r.Ended.Sub(r.Started); !r.Ended.IsZero() && d > 0 {
-			s += ", " + d.Round(time.Second).String()
-		}
-		parts = append(parts, s)
-	}
-	if r.Experiment.Blocks > 0 {
-		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
-	}
-	parts = append(parts, m.trialCount(), fmt.Sprintf("seed %d", r.Seed))
-	return strings.Join(parts, " · ")
-}
-
-// trialCount says how many trials there are, are planned and are excluded.
-func (m *model) trialCount() string {
-	r := m.r
-	s := quantity.Count(len(r.Trials), "trial")
-	if r.Planned > len(r.Trials) {
-		s = fmt.Sprintf("%d of %d trials", len(r.Trials), r.Planned)
-		if !r.Complete {
-			s += " (stopped early)"
-		}
-	}
-	failed := 0
-	for i := range r.Trials {
-		if !r.Trials[i].Gate.Passed {
-			failed++
-		}
-	}
-	if failed > 0 {
-		s += fmt.Sprintf(", %d excluded", failed)
-	}
-	return s
-}
-
-// scaled reports the scale of a scaled-down experiment.
-func (m *model) scaled() (float64, bool) {
-	s := m.r.Experiment.Scale
+// Scaled reports the scale of a scaled-down experiment.
+func (m *Model) Scaled() (float64, bool) {
+	s := m.Run.Experiment.Scale
 	return s, s > 0 && s != 1
 }
 
-// pairs is how many pairs of hosts did the tests at the same time, 0 for one.
-func (m *model) pairs() int {
-	n := 0
-	for i := range m.r.Trials {
-		n = max(n, len(m.r.Trials[i].Pairs))
-	}
-	return n
-}
-
-// statement says what the figures are and are not.
-func (m *model) statement() string {
-	var parts []string
-	s, isScaled := m.scaled()
-	published := len(m.r.Experiment.Published) > 0
-	switch {
-	case isScaled && published:
-		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are laid beside published ones; times are not scaled.", scaleName(s), scaleName(s)))
-	case isScaled:
-		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", scaleName(s)))
-	case published:
-		parts = append(parts, "This is a model of the published setting.")
-	}
-	if n := m.pairs(); n > 1 {
-		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", n))
-	}
-	if m.r.Testbed.Relative {
-		kind := line(m.r.Testbed.Kind)
-		if kind == "" {
-			kind = "testbed"
-		}
-		why := "they measure its own machine as much as the path"
-		if note := strings.TrimSuffix(sentence(m.r.Testbed.Note), "."); note != "" {
-			why = note
-		}
-		parts = append(parts, fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", kind, why))
-	} else if note := sentence(m.r.Testbed.Note); note != "" {
-		parts = append(parts, note)
-	}
-	return strings.Join(parts, " ")
-}
-
 // excluded lists the trials that a gate kept out, in the run's order.
-func (m *model) excluded() []excluded {
+func (m *Model) excluded() []excluded {
 	var out []excluded
-	for i := range m.r.Trials {
-		t := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
 		if t.Gate.Passed {
 			continue
 		}
-		out = append(out, excluded{ID: line(t.ID), Path: m.pathLabel(t.Path), Test: m.testLabel(t.Test),
-			Block: t.Block, Reason: reasons(t.Gate, true)})
+		out = append(out, excluded{ID: typeset.Line(t.ID), Path: m.PathLabel(t.Path), Test: m.TestLabel(t.Test),
+			Block: t.Block, Reason: typeset.Sentence(words.Findings(t.Gate, true))})
 	}
 	return out
 }
 
-// reasons joins the findings of a gate; fatalOnly leaves out mere warnings.
-func reasons(g measurement.Gate, fatalOnly bool) string {
-	var out []string
-	for _, c := range g.Checks {
-		if fatalOnly && !c.Fatal {
-			continue
-		}
-		s := sentence(c.Reason)
-		if s == "" {
-			s = line(c.Name)
-		}
-		out = append(out, s)
-	}
-	if len(out) == 0 && !g.Passed {
-		return "no reason was recorded"
-	}
-	return strings.Join(out, "; ")
-}
-
-func (m *model) pathLabel(name string) string {
+func (m *Model) PathLabel(name string) string {
 	for i := range m.Paths {
 		if m.Paths[i].Name == name {
 			return m.Paths[i].Label
 		}
 	}
-	return line(name)
+	return typeset.Line(name)
 }
 
-func (m *model) testLabel(name string) string {
+func (m *Model) TestLabel(name string) string {
 	for i := range m.Tests {
 		if m.Tests[i].Name == name {
 			return m.Tests[i].Label
 		}
 	}
-	return line(name)
+	return typeset.Line(name)
 }
+
+// PathColours is how many colours the style sheet has for paths.
+const PathColours = 7

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -7,13 +7,15 @@ import (
 	"io"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/figure"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-func pictureText(t testing.TB, r *measurement.Result) []byte {
+func pictureText(t testing.TB, r *result.Result) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Picture(&b, r); err != nil {
+	if err := figure.Picture(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -32,9 +34,9 @@ func wellFormed(document []byte) error {
 }
 
 func TestPictureGolden(t *testing.T) {
-	got := pictureText(t, fixture(t, 10))
+	got := pictureText(t, reporttest.Run(t, 10))
 	if err := wellFormed(got); err != nil {
 		t.Errorf("the picture is not well-formed XML: %v", err)
 	}
-	golden(t, "picture.svg", got)
+	reporttest.Golden(t, "picture.svg", got)
 }

@@ -1,16 +1,15 @@
 package report
 
 import (
-	_ "embed"
-	"math"
-
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
-// comparison is a published figure beside what was measured: a row of the one
+// FigureRow is a published figure and what was measured: a row of the one
 // table that reports, comparisons and indexes show.
-type comparison struct {
+type FigureRow struct {
 	ID, Path, Test, Metric string
 	Published              string
 	Measured               string // × scale where it scales
@@ -22,99 +21,66 @@ type comparison struct {
 	Note                   string
 }
 
-// comparisons lays every published figure beside the measurement.
-func (m *model) comparisons() []comparison {
-	var out []comparison
-	for _, h := range m.r.Held {
-		metric := metricOf(h.Metric)
-		c := heldComparison(h, m.comparisonScale(h, metric))
-		c.Path, c.Test = m.pathLabel(h.Path), m.testLabel(h.Test)
-		out = append(out, c)
+// figureRows compares every published figure with the measurement. A figure in
+// the unit of its test's own column is written in that, so that they line up.
+func (m *Model) figureRows() []FigureRow {
+	var out []FigureRow
+	for _, p := range m.Run.Published {
+		column := columnOf(p)
+		for _, t := range m.Tests {
+			if metric := measurement.MetricOf(p.Metric); t.Name == p.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate && !t.Column.Mixed() {
+				column = t.Column
+			}
+		}
+		row := newFigureRow(p, column)
+		row.Path, row.Test = m.PathLabel(p.Path), m.TestLabel(p.Test)
+		out = append(out, row)
 	}
 	return out
 }
 
-// metricOf is a metric of the catalogue, or one that only has a name.
-func metricOf(name string) measurement.Metric {
-	if metric, ok := measurement.MetricNamed(name); ok {
-		return metric
+// columnOf writes what was published and what was measured in one unit.
+func columnOf(p result.PublishedComparison) words.Column {
+	values := []float64{p.Value}
+	if p.N > 0 {
+		values = append(values, p.Measured)
 	}
-	return measurement.Metric{Name: name, Label: line(name), Unit: measurement.Count}
+	return words.NewColumn(measurement.MetricOf(p.Metric).Unit, values, nil)
 }
 
-// comparisonScale is the unit of a comparison: that of the test's own column
-// where both are in the same unit, so that a test's figures line up.
-func (m *model) comparisonScale(h measurement.Held, metric measurement.Metric) quantity.Scale {
-	for _, t := range m.Tests {
-		if t.Name == h.Test && t.HasPrimary && t.Primary.Unit == metric.Unit && !metric.ScalesWithRate && !t.Mixed {
-			return t.Scale
-		}
+// newFigureRow writes a published figure and what was measured in a unit.
+func newFigureRow(p result.PublishedComparison, column words.Column) FigureRow {
+	s := column.ScaleOf(p.Value)
+	row := FigureRow{ID: typeset.Line(p.ID), Path: typeset.Line(p.Path), Test: typeset.Line(p.Test), Metric: typeset.Line(measurement.MetricOf(p.Metric).Label),
+		Published: words.Printed(p.Value, s), Measured: words.None, Verdict: words.Judgement(p), VerdictClass: "v-open",
+		Reason: typeset.UpperFirst(typeset.Sentence(words.JudgementReason(p))), Note: typeset.Sentence(p.Note)}
+	switch p.Judgement {
+	case result.Within:
+		row.VerdictClass = "v-fine"
+	case result.Outside:
+		row.VerdictClass = "v-costs"
 	}
-	return heldScale(h, metric)
+	if p.N == 0 {
+		return row
+	}
+	row.Measured, row.Interval = words.Measured(p.Measured, p.Low, p.High, s)
+	row.Ratio = words.Ratio(p.Ratio)
+	return row
 }
 
-// heldScale is a unit for what was published and what was measured.
-func heldScale(h measurement.Held, metric measurement.Metric) quantity.Scale {
-	values := []float64{h.Value}
-	if h.N > 0 {
-		values = append(values, h.Measured)
-	}
-	return commonScale(metric.Unit, values)
-}
-
-// heldComparison writes a published figure and what was measured in a unit.
-func heldComparison(h measurement.Held, s quantity.Scale) comparison {
-	c := comparison{ID: line(h.ID), Path: line(h.Path), Test: line(h.Test), Metric: metricOf(h.Metric).Label,
-		Published: with(publishedNumber(h.Value/s.Factor), s.Name), Measured: "—",
-		Reason: upperFirst(sentence(h.Reason)), Note: sentence(h.Note)}
-	c.Verdict, c.VerdictClass = judgementText(h)
-	if h.N == 0 {
-		return c
-	}
-	d := quantity.Decimals(h.Measured/s.Factor, 3)
-	if h.Measured == math.Trunc(h.Measured) && (s.Name == "" || s.Name == "B") {
-		d = 0 // whole counts, such as hops
-	}
-	write := func(x float64) string { return quantity.Number(x/s.Factor, d) }
-	c.Measured = with(write(h.Measured), s.Name)
-	if h.Low != nil && h.High != nil {
-		c.Interval = interval(*h.Low, *h.High, write)
-	}
-	c.Ratio = ratioText(h.Ratio)
-	return c
-}
-
-// judgementText is a judgement in two words, and its style.
-func judgementText(h measurement.Held) (text, class string) {
-	switch {
-	case h.Judgement == measurement.NotMeasured:
-		return "not measured", "v-open"
-	case h.Judgement == measurement.Within && h.Tolerance != nil:
-		return "within" + nbsp + trimmedPercent(*h.Tolerance), "v-fine"
-	case h.Judgement == measurement.Outside && h.Tolerance != nil:
-		return "not within" + nbsp + trimmedPercent(*h.Tolerance), "v-costs"
-	}
-	return "not judged", "v-open"
-}
-
-// publishedColumns are the heads of the table of published figures; measured is
+// PublishedColumns are the heads of the table of published figures; measured is
 // that of the measured values.
-func publishedColumns(measured string) []string {
+func PublishedColumns(measured string) []string {
 	return []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio", "verdict", "reason", "note"}
 }
 
-// publishedCells are the cells of a comparison below publishedColumns.
-func (c comparison) publishedCells() []string {
+// PublishedCells are the cells of a comparison below publishedColumns.
+func (c FigureRow) PublishedCells() []string {
 	return []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Verdict, c.Reason, c.Note}
 }
 
-// publishedHTML defines the template of that table, which both pages use.
-//
-//go:embed published.html
-var publishedHTML string
-
-// publishedTable is that table for a page.
-type publishedTable struct {
+// PublishedTable is that table for a page.
+type PublishedTable struct {
 	ScaleName string // "10", "" when not scaled
-	Rows      []comparison
+	Rows      []FigureRow
 }

@@ -1,13 +1,13 @@
 package report
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // leastReadings is how many readings a trial needs for their autocorrelation to
@@ -17,21 +17,21 @@ const leastReadings = 8
 // readingsText says why the readings inside a trial are no samples, with their
 // autocorrelation, where that is beyond that of independent readings in more
 // trials than chance would have: one in twenty, and a little more.
-func (m *model) readingsText() []string {
+func (m *Model) readingsText() []string {
 	var all []float64
 	beyond := 0
-	for i := range m.r.Trials {
-		t := &m.r.Trials[i]
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
 		readings := readingsOf(t)
 		if !t.Gate.Passed || len(readings) < leastReadings {
 			continue
 		}
-		r, ok := stats.Autocorrelation(readings)
+		r, ok := analysis.Autocorrelation(readings)
 		if !ok {
 			continue
 		}
 		all = append(all, r)
-		if math.Abs(r) > stats.AutocorrelationLimit(len(readings)) {
+		if math.Abs(r) > analysis.AutocorrelationLimit(len(readings)) {
 			beyond++
 		}
 	}
@@ -39,8 +39,7 @@ func (m *model) readingsText() []string {
 		return nil
 	}
 	slices.Sort(all)
-	return []string{sentence(fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
-		beyond, quantity.Count(len(all), "trial"), quantity.Signed(all[len(all)/2], 2)))}
+	return []string{typeset.Sentence(words.Autocorrelated(beyond, len(all), all[len(all)/2]))}
 }
 
 // readingsOf are the counts of the whole bins after the warm-up.

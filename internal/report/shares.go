@@ -1,17 +1,16 @@
 package report
 
 import (
-	"fmt"
-	"html/template"
-	"maps"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
-// shareRow is how the time of a test on a path divides among its limits.
-type shareRow struct {
+// ShareRow is how the time of a test on a path divides among its limits.
+type ShareRow struct {
 	Path, Test string // labels
 	Sentence   string
 	Parts      []sharePart // in a fixed order, those above zero
@@ -24,41 +23,13 @@ type sharePart struct {
 	Fraction float64
 }
 
-// causes are the limits in the order that reports show them, from the source
-// along the path to the destination, with the words for people. Their position
-// is the colour of the style sheet; the last is grey.
-var causes = []struct {
-	cause measurement.Cause
-	name  string
-}{
-	{measurement.CauseSenderApplication, "sender's application"},
-	{measurement.CauseSendBuffer, "send buffer"},
-	{measurement.CauseReceiveWindow, "receive window"},
-	{measurement.CauseCongestionWindowLoss, "congestion window (loss)"},
-	{measurement.CauseCongestionWindowDelay, "congestion window (delay)"},
-	{measurement.CausePacing, "pacing"},
-	{measurement.CauseSourceCPU, "source's CPU"},
-	{measurement.CauseDestinationCPU, "destination's CPU"},
-	{measurement.CauseSourceCap, "source's egress cap"},
-	{measurement.CauseDestinationCap, "destination's cap"},
-	{measurement.CauseUnknown, "unknown"},
-}
-
-// shares arranges the attribution for figures and text. A cause that this
-// package does not know keeps its own name, and comes last.
-func (m *model) shares() []shareRow {
-	var out []shareRow
-	for _, a := range m.r.Attributions {
-		row := shareRow{Path: m.pathLabel(a.Path), Test: m.testLabel(a.Test), Sentence: sentence(a.Sentence)}
-		known := map[measurement.Cause]bool{}
-		for i, c := range causes {
-			known[c.cause] = true
-			row.add(sharePart{c.name, i, a.Shares[c.cause]})
-		}
-		for _, c := range slices.Sorted(maps.Keys(a.Shares)) {
-			if !known[c] {
-				row.add(sharePart{line(string(c)), len(causes) - 1, a.Shares[c]})
-			}
+// shares arranges the attribution for figures and text.
+func (m *Model) shares() []ShareRow {
+	var out []ShareRow
+	for _, a := range m.Run.Attributions {
+		row := ShareRow{Path: m.PathLabel(a.Path), Test: m.TestLabel(a.Test), Sentence: typeset.Sentence(words.Attribution(a, m.specOf(a.Test).Direction))}
+		for _, c := range words.Causes(a.Shares) {
+			row.Parts = append(row.Parts, sharePart{typeset.Line(words.Cause(c)), shareColour(c), min(a.Shares[c], 1)})
 		}
 		if row.Sentence != "" || len(row.Parts) > 0 {
 			out = append(out, row)
@@ -67,54 +38,21 @@ func (m *model) shares() []shareRow {
 	return out
 }
 
-// add appends a part that is a share: above zero and at most the whole.
-func (row *shareRow) add(p sharePart) {
-	if p.Fraction > 0 {
-		p.Fraction = min(p.Fraction, 1)
-		row.Parts = append(row.Parts, p)
+// shareColour is the colour of a cause in the style sheet; the last is grey.
+func shareColour(c result.Cause) int {
+	all := result.Causes()
+	if i := slices.Index(all, c); i >= 0 {
+		return i
 	}
+	return len(all) - 1
 }
 
-// shareBar is a row with its picture.
-type shareBar struct {
-	shareRow
-	SVG    template.HTML
-	Legend []shareLabel
-}
-
-// shareLabel names a part of the bar.
-type shareLabel struct {
-	Colour        int
-	Name, Percent string
-}
-
-// shareBars draws each row as one bar of stacked shares.
-func (m *model) shareBars() []shareBar {
-	var out []shareBar
-	for i, row := range m.Shares {
-		out = append(out, row.bar(fmt.Sprintf("share-%d", i)))
-	}
-	return out
-}
-
-// bar draws a row. The picture holds rectangles only, because it is stretched
-// to the width of the page; its labels are text beside it.
-func (row shareRow) bar(id string) shareBar {
-	const width, height = 400.0, 14.0
-	b := shareBar{shareRow: row}
-	description, x := "", 0.0
-	for _, p := range row.Parts {
-		description += p.Name + " " + trimmedPercent(p.Fraction) + ". "
-	}
-	s := newSVG(id, width, height, "What limits "+row.Test+" on "+row.Path, description)
-	for _, p := range row.Parts {
-		w := min(p.Fraction*width, width-x)
-		s.rect(x, 0, w, height, fmt.Sprintf("share%d", p.Colour), p.Name+" "+trimmedPercent(p.Fraction))
-		x += w
-		if p.Fraction >= 0.005 { // the rest is in the picture's description
-			b.Legend = append(b.Legend, shareLabel{p.Colour, p.Name, with(quantity.Number(p.Fraction*100, 0), "%")})
+// specOf is how a test was done.
+func (m *Model) specOf(name string) (s measurement.Spec) {
+	for _, t := range m.Tests {
+		if t.Name == name {
+			s = t.Spec
 		}
 	}
-	b.SVG = s.end()
-	return b
+	return s
 }

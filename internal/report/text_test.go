@@ -1,84 +1,64 @@
-package report
+package report_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
-var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
-
-// golden compares got with testdata/name.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v (write it with go test -update)", err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs from what is rendered; look at the difference and run go test -update when it is meant:\n%s", file, firstDifference(got, want))
-	}
-}
-
-func firstDifference(got, want []byte) string {
-	g, w := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
-	for i := range max(len(g), len(w)) {
-		if i >= len(g) || i >= len(w) || !bytes.Equal(g[i], w[i]) {
-			at := func(l [][]byte) string {
-				if i < len(l) {
-					return string(l[i])
-				}
-				return "(end)"
+// TestTerminalFitsItsWidth holds that no line is wider than asked for, with
+// names of wide characters too.
+func TestTerminalFitsItsWidth(t *testing.T) {
+	r := reporttest.Run(t, 10)
+	r.Paths[1].Title = "東京のルーターを一つ通る経路"
+	for width := 60; width <= 140; width += 10 {
+		for l := range strings.Lines(string(terminalText(t, r, terminal.Options{Width: width}))) {
+			if l = strings.TrimSuffix(l, "\n"); typeset.Columns(l) > width {
+				t.Errorf("width %d: %d columns: %s", width, typeset.Columns(l), l)
 			}
-			return "got  " + at(g) + "\nwant " + at(w)
 		}
 	}
-	return "no difference"
+	if s := string(terminalText(t, r, terminal.Options{})); strings.Contains(s, "\x1b") {
+		t.Error("colour without being asked for")
+	}
 }
 
-func terminalText(t *testing.T, r *measurement.Result, o Options) []byte {
+func terminalText(t *testing.T, r *result.Result, o terminal.Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Terminal(&b, r, o); err != nil {
+	if err := terminal.Write(&b, r, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
 func TestTerminalGolden(t *testing.T) {
-	r := fixture(t, 10)
-	golden(t, "terminal-100.txt", terminalText(t, r, Options{Width: 100}))
-	golden(t, "terminal-80.txt", terminalText(t, r, Options{Width: 80}))
-	golden(t, "terminal-colour.txt", terminalText(t, r, Options{Width: 100, Colour: true}))
-	golden(t, "terminal-3-blocks.txt", terminalText(t, fixture(t, 3), Options{Width: 100}))
+	r := reporttest.Run(t, 10)
+	reporttest.Golden(t, "terminal-100.txt", terminalText(t, r, terminal.Options{Width: 100}))
+	reporttest.Golden(t, "terminal-80.txt", terminalText(t, r, terminal.Options{Width: 80}))
+	reporttest.Golden(t, "terminal-colour.txt", terminalText(t, r, terminal.Options{Width: 100, Colour: true}))
+	reporttest.Golden(t, "terminal-3-blocks.txt", terminalText(t, reporttest.Run(t, 3), terminal.Options{Width: 100}))
 }
 
 func TestMarkdownGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := Markdown(&b, fixture(t, 10)); err != nil {
+	if err := markdown.Write(&b, reporttest.Run(t, 10)); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "report.md", b.Bytes())
+	reporttest.Golden(t, "report.md", b.Bytes())
 }
 
 func TestCSVGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := CSV(&b, fixture(t, 1)); err != nil {
+	if err := data.CSV(&b, reporttest.Run(t, 1)); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "trials.csv", b.Bytes())
+	reporttest.Golden(t, "trials.csv", b.Bytes())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -60,8 +61,8 @@ func freePort(t *testing.T) netip.AddrPort {
 	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
-func (b *loopback) Info() measurement.Testbed {
-	return measurement.Testbed{Kind: "fake", Relative: true}
+func (b *loopback) Info() result.Testbed {
+	return result.Testbed{Kind: "fake", Relative: true}
 }
 func (b *loopback) Environment() map[string]string { return nil }
 func (b *loopback) Facts() []string                { return nil }

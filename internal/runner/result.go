@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
 )
@@ -39,19 +40,19 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 
 // subject is what a run is about: what its experiment says, or its command.
 type subject struct {
-	info    measurement.ExperimentInfo
+	info    result.ExperimentInfo
 	command []string
 	planned int
-	paths   []measurement.PathInfo
-	tests   []measurement.TestInfo
-	options stats.Options
+	paths   []result.PathInfo
+	tests   []result.TestInfo
+	options analysis.Options
 }
 
 func subjectOf(head store.Head) (subject, error) {
 	if t := head.Test; t != nil {
 		return subject{
-			info:    measurement.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Baseline: t.Path.Name, Blocks: head.Blocks},
-			command: t.Command, planned: head.Planned, paths: []measurement.PathInfo{t.Path}, tests: t.Tests, options: stats.DefaultOptions(),
+			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Baseline: t.Path.Name, Blocks: head.Blocks},
+			command: t.Command, planned: head.Planned, paths: []result.PathInfo{t.Path}, tests: t.Tests, options: analysis.DefaultOptions(),
 		}, nil
 	}
 	e, plan, err := prepare(head, experiment.LoadStored)
@@ -66,13 +67,13 @@ func subjectOf(head store.Head) (subject, error) {
 
 // Result analyses what is stored of a run. It measures nothing, so it gives
 // the same result whenever it is asked.
-func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, error) {
+func Result(head store.Head, trials []measurement.Trial) (*result.Result, error) {
 	s, err := subjectOf(head)
 	if err != nil {
 		return nil, err
 	}
-	r := &measurement.Result{
-		Format:      measurement.ResultFormat,
+	r := &result.Result{
+		Format:      result.Format,
 		Experiment:  s.info,
 		Seed:        head.Seed,
 		Command:     s.command,
@@ -86,17 +87,17 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 		Paths:       s.paths,
 		Tests:       s.tests,
 		Trials:      trials,
-		Notes:       append(stats.SessionDifferences(head.Environment, head.Resumed...), head.Notes...),
+		Notes:       analysis.SessionDifferences(head.Environment, head.Resumed...),
+	}
+	for _, text := range head.Notes {
+		r.Notes = append(r.Notes, result.TextNote(text))
 	}
 	for _, t := range trials {
 		if end := t.Start.Add(t.Elapsed.Duration()); end.After(r.Ended) {
 			r.Ended = end
 		}
 	}
-	a := stats.Analyse(trials, r.Tests, r.Paths, s.options)
-	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
-	r.Notes = append(r.Notes, a.Notes...)
-	r.Held = stats.HoldPublished(r, r.Experiment.Published)
+	analysis.Fill(r, s.options)
 	if t := head.Test; t != nil && t.Profile {
 		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
 	}
@@ -104,7 +105,7 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 }
 
 // steps are the tests of a profile with the trials of its first block.
-func steps(r *measurement.Result) (out []survey.Step) {
+func steps(r *result.Result) (out []survey.Step) {
 	for _, test := range r.Tests {
 		i := slices.IndexFunc(r.Trials, func(t measurement.Trial) bool { return t.Test == test.Name && t.Block == 1 })
 		if i >= 0 {
@@ -114,8 +115,8 @@ func steps(r *measurement.Result) (out []survey.Step) {
 	return out
 }
 
-func analysisOptions(e *experiment.Experiment) stats.Options {
-	o := stats.DefaultOptions()
+func analysisOptions(e *experiment.Experiment) analysis.Options {
+	o := analysis.DefaultOptions()
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {

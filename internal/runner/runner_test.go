@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
@@ -28,7 +29,7 @@ type bench struct {
 	closed  int
 }
 
-func (b *bench) Info() measurement.Testbed           { return measurement.Testbed{Kind: "lab", Relative: true} }
+func (b *bench) Info() result.Testbed                { return result.Testbed{Kind: "lab", Relative: true} }
 func (b *bench) Environment() map[string]string      { return nil }
 func (b *bench) Facts() []string                     { return nil }
 func (b *bench) Done() <-chan struct{}               { return nil }

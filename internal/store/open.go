@@ -16,15 +16,16 @@ import (
 
 // Store is an open run.
 type Store struct {
-	db   *sql.DB
-	lock io.Closer // nil when opened for reading
-	dir  string
+	db      *sql.DB
+	lock    io.Closer // nil when opened for reading
+	dir     string
+	version int // of its tables
 	// copied is a folder of our own with what could not be read in dir, empty
 	// usually.
 	copied string
 }
 
-// suffixes are what SQLite adds to the name of a database for its other files.
+// suffixes are what SQLite adds to the name of a file for those beside it.
 var suffixes = []string{"", "-wal", "-shm", "-journal"}
 
 // Create makes the folder dir and a run without trials in it. It fails if dir
@@ -58,8 +59,9 @@ func (s *Store) begin(head Head) error {
 	if err := s.logAhead(); err != nil {
 		return err
 	}
+	s.version = version
 	return s.inTransaction(func(tx *sql.Tx) error {
-		if err := migrate(tx); err != nil {
+		if err := create(tx); err != nil {
 			return err
 		}
 		return setHead(tx, head)
@@ -78,11 +80,12 @@ func Resume(dir string) (*Store, error) {
 	if err := s.check(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	if s.Old() {
+		return nil, errors.Join(fmt.Errorf("%s was begun by an older hopbench (store version %d, this one writes %d), and one run does not mix trials of both; go on with the hopbench that began it, or start a new run. Its report can still be made",
+			dir, s.version, version), s.Close())
+	}
 	if err := s.logAhead(); err != nil {
 		return nil, errors.Join(fmt.Errorf("write to %s: %w; is the disk full or the folder read-only?", dir, err), s.Close())
-	}
-	if err := s.inTransaction(migrate); err != nil {
-		return nil, errors.Join(fmt.Errorf("bring %s to version %d: %w", dir, version, err), s.Close())
 	}
 	return s, nil
 }
@@ -99,7 +102,7 @@ func Open(dir string) (*Store, error) {
 	}
 	err = s.check()
 	if cannotOpen(err) {
-		// SQLite wants to write files next to one whose writer was killed, or whose
+		// SQLite wants to write beside a file whose writer was killed, or whose
 		// disk is full (sqlite.org/wal.html, "Read-Only Databases").
 		if copyErr := s.copyOut(); copyErr != nil {
 			return nil, errors.Join(fmt.Errorf("%w; it has to be copied to be read: %w", err, copyErr), s.Close())
@@ -111,6 +114,9 @@ func Open(dir string) (*Store, error) {
 	}
 	return s, nil
 }
+
+// Old says that the run was written by an older hopbench: it can only be read.
+func (s *Store) Old() bool { return s.version < version }
 
 func exists(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, FileName)); err != nil {
@@ -140,7 +146,7 @@ func open(dir string, write bool) (*Store, error) {
 // connect prepares to use the file in dir. It is opened at the first use.
 func (s *Store) connect(dir string) error {
 	// FULL, because a trial costs a second to measure and a sync a millisecond.
-	pragmas := []string{"busy_timeout(5000)", "foreign_keys(1)", "synchronous(FULL)"}
+	pragmas := []string{"busy_timeout(5000)", "synchronous(FULL)"}
 	if s.lock == nil {
 		pragmas = []string{"busy_timeout(5000)", "query_only(1)"}
 	}
@@ -165,11 +171,11 @@ func (s *Store) logAhead() error {
 // in it. It changes nothing: the file may be anybody's.
 func (s *Store) check() error {
 	file := filepath.Join(s.dir, FileName)
-	var have, tables, heads, trials int
+	var tables, heads, trials int
 	var ours bool
 	err := s.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'head'), 0) FROM sqlite_schema WHERE type = 'table'").
-		Scan(&have, &tables, &ours)
-	if err == nil && ours && have <= version {
+		Scan(&s.version, &tables, &ours)
+	if err == nil && ours && s.version > 0 && s.version <= version {
 		err = s.db.QueryRow("SELECT (SELECT count(*) FROM head), EXISTS (SELECT 1 FROM trial)").Scan(&heads, &trials)
 	}
 	switch {
@@ -177,8 +183,8 @@ func (s *Store) check() error {
 		return fmt.Errorf("open %s: %w", file, err)
 	case tables > 0 && !ours:
 		return fmt.Errorf("%s is a database, but not one of hopbench", file)
-	case have > version:
-		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, have, version)
+	case s.version > version:
+		return fmt.Errorf("%s was written by a newer hopbench (store version %d, this one knows %d)", file, s.version, version)
 	case heads == 0 && trials > 0:
 		return fmt.Errorf("%s has trials and no head, which hopbench never leaves: it was changed by something else", file)
 	case heads == 0:
@@ -188,7 +194,7 @@ func (s *Store) check() error {
 }
 
 // cannotOpen says that err is not about what is in the file: SQLite cannot open
-// it or the files that belong to it.
+// it or what it needs beside it.
 func cannotOpen(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && slices.Contains([]int{sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}, e.Code()&0xff)

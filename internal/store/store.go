@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // FileName is the store's file inside a run folder.
@@ -51,12 +52,12 @@ type Head struct {
 	// RuleFiles are the SHA-256 digests, in hexadecimal, of the rule files that the
 	// experiment names, by their names there; nil in a run of a hopbench that did
 	// not keep them.
-	RuleFiles map[string]string   `json:"rule_files_sha256"`
-	Testbed   measurement.Testbed `json:"testbed"`
+	RuleFiles map[string]string `json:"rule_files_sha256"`
+	Testbed   result.Testbed    `json:"testbed"`
 	// Environment is that of the first session, Resumed are the others.
-	Environment map[string]string     `json:"environment"`
-	Resumed     []measurement.Session `json:"resumed,omitempty"`
-	Started     time.Time             `json:"started"`
+	Environment map[string]string `json:"environment"`
+	Resumed     []result.Session  `json:"resumed,omitempty"`
+	Started     time.Time         `json:"started"`
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`
@@ -64,24 +65,21 @@ type Head struct {
 
 // Test is a run of hopbench test.
 type Test struct {
-	Title   string                 `json:"title"`
-	Command []string               `json:"command"`
-	Path    measurement.PathInfo   `json:"path"`
-	Tests   []measurement.TestInfo `json:"tests"`
+	Title   string            `json:"title"`
+	Command []string          `json:"command"`
+	Path    result.PathInfo   `json:"path"`
+	Tests   []result.TestInfo `json:"tests"`
 	// Profile says that the tests are a profile. BottleneckBitsPerSecond is then
 	// the bandwidth against which it is rated, 0 if the user gave none.
 	Profile                 bool    `json:"profile,omitempty"`
 	BottleneckBitsPerSecond float64 `json:"bottleneck_bits_per_second,omitempty"`
 }
 
-// version is that of the tables, kept as user_version; 0 is a file without any.
-// Readers take any version up to it: head.json and trial.json are in all of them.
+// version is that of the tables, the file's user_version. Version 1 had further
+// columns and a table of metrics that nothing read; it is still read.
 const version = 2
 
-// tables makes those of the newest version. Everything is in the json; the other
-// columns are what files are searched by.
-const tables = `
-	CREATE TABLE head (
+const schema = `CREATE TABLE head (
 		id   INTEGER PRIMARY KEY CHECK (id = 1),
 		json TEXT NOT NULL
 	) STRICT;
@@ -92,25 +90,13 @@ const tables = `
 		json        TEXT NOT NULL
 	) STRICT;`
 
-// fromFirst brings tables of version 1 to version 2: nothing read the rest.
-const fromFirst = `
-	DROP TABLE metric;
-	ALTER TABLE trial DROP COLUMN block;
-	ALTER TABLE trial DROP COLUMN path;
-	ALTER TABLE trial DROP COLUMN test;
-	ALTER TABLE trial DROP COLUMN passed;`
-
-// migrate brings the tables to the newest version.
-func migrate(tx *sql.Tx) error {
+// create makes the tables, unless they are there.
+func create(tx *sql.Tx) error {
 	var have int
 	if err := tx.QueryRow("PRAGMA user_version").Scan(&have); err != nil || have == version {
 		return err
 	}
-	step := tables
-	if have == 1 {
-		step = fromFirst
-	}
-	_, err := tx.Exec(step + fmt.Sprintf("PRAGMA user_version = %d", version))
+	_, err := tx.Exec(fmt.Sprintf("%s PRAGMA user_version = %d", schema, version))
 	return err
 }
 

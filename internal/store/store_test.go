@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -21,7 +22,7 @@ var background = context.Background()
 func head() store.Head {
 	return store.Head{
 		Experiment: "format: x\n", File: "x.yaml", Name: "x", Seed: 1<<63 + 7, Planned: 4,
-		Testbed:     measurement.Testbed{Kind: "lab", Relative: true},
+		Testbed:     result.Testbed{Kind: "lab", Relative: true},
 		Environment: map[string]string{"kernel": "6.18"},
 		Started:     time.Date(2026, 11, 21, 8, 0, 0, 123, time.UTC),
 	}
@@ -165,15 +166,39 @@ func database(t *testing.T, statements ...string) string {
 	return dir
 }
 
+// A run of version 1 can be read and not be gone on with.
+func TestOldRun(t *testing.T) {
+	dir := database(t, "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL) STRICT;"+
+		"CREATE TABLE trial (id TEXT PRIMARY KEY, order_index INTEGER NOT NULL, block INTEGER NOT NULL, path TEXT NOT NULL, test TEXT NOT NULL,"+
+		"passed INTEGER NOT NULL, start_utc TEXT NOT NULL, json TEXT NOT NULL) STRICT;"+
+		"PRAGMA user_version = 1",
+		`INSERT INTO head VALUES (1, '{"name": "x"}')`, `INSERT INTO trial VALUES ('b01-p-t2', 2, 1, 'p', 't', 1, '2026-11-21T08:00:02Z', '{"id": "b01-p-t2"}')`)
+	s, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if n, last, err := s.Count(t.Context()); err != nil || n != 1 || last.Second() != 2 || !s.Old() {
+		t.Errorf("%d trials, the last of %v, old %v, %v", n, last, s.Old(), err)
+	}
+	if trials, err := s.Trials(t.Context()); err != nil || len(trials) != 1 || trials[0].ID != "b01-p-t2" {
+		t.Errorf("trials %+v, %v", trials, err)
+	}
+	if _, err := store.Resume(dir); err == nil || !strings.Contains(err.Error(), "older hopbench") {
+		t.Errorf("resume: %v", err)
+	}
+	if _, err := store.Create(dir, head()); err == nil {
+		t.Error("a new run was begun over it")
+	}
+}
+
 // A file that a run never got into is no run, and a new one may begin there.
 func TestLeftovers(t *testing.T) {
 	const (
 		wal    = "PRAGMA journal_mode = WAL"
 		tables = "CREATE TABLE head (id INTEGER PRIMARY KEY CHECK (id = 1), json TEXT NOT NULL) STRICT;" +
-			"CREATE TABLE trial (id TEXT PRIMARY KEY, order_index INTEGER NOT NULL, block INTEGER NOT NULL, path TEXT NOT NULL, test TEXT NOT NULL," +
-			"passed INTEGER NOT NULL, start_utc TEXT NOT NULL, json TEXT NOT NULL) STRICT;" +
-			"CREATE TABLE metric (trial_id TEXT NOT NULL REFERENCES trial(id), name TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (trial_id, name)) STRICT, WITHOUT ROWID;" +
-			"PRAGMA user_version = 1"
+			"CREATE TABLE trial (id TEXT PRIMARY KEY, order_index INTEGER NOT NULL, start_utc TEXT NOT NULL, json TEXT NOT NULL) STRICT;" +
+			"PRAGMA user_version = 2"
 	)
 	empty := t.TempDir()
 	if err := os.WriteFile(filepath.Join(empty, store.FileName), nil, 0o600); err != nil {
@@ -198,29 +223,10 @@ func TestLeftovers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	const oldRun = "INSERT INTO head VALUES (1, '{\"name\": \"x\"}'); INSERT INTO trial VALUES ('b01-p-t2', 2, 1, 'p', 't', 1, '2026-11-21T08:00:02Z', '{\"id\": \"b01-p-t2\"}')"
-	old := database(t, tables, oldRun, "INSERT INTO metric VALUES ('b01-p-t2', 'goodput_bits_per_second', 1)")
-	for _, open := range []func(string) (*store.Store, error){store.Open, store.Resume} {
-		s, err := open(old)
-		if err != nil {
-			t.Fatalf("tables of version 1: %v", err)
-		}
-		if n, last, err := s.Count(t.Context()); err != nil || n != 1 || last.Second() != 2 {
-			t.Errorf("tables of version 1 have %d trials, the last of %v, %v", n, last, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if s, err := store.Resume(old); err != nil {
-		t.Error(err)
-	} else if err := errors.Join(s.Put(t.Context(), trial(1)), s.Close()); err != nil {
-		t.Errorf("go on with tables of version 1: %v", err)
-	}
 	for name, dir := range map[string]string{
 		"another program's":   database(t, "CREATE TABLE theirs (x)"),
 		"a newer hopbench's":  database(t, tables, "PRAGMA user_version = 1000"),
-		"trials, but no head": database(t, tables, "INSERT INTO trial VALUES ('a', 1, 1, 'p', 't', 1, '', '{}')"),
+		"trials, but no head": database(t, tables, "INSERT INTO trial VALUES ('a', 1, '', '{}')"),
 	} {
 		before, err := os.ReadFile(filepath.Join(dir, store.FileName))
 		if err != nil {

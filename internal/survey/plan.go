@@ -12,29 +12,30 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Sequence is tests to do one after the other: a fixed List, or the Options of a
 // profile, whose later tests depend on the earlier ones.
 type Sequence interface {
-	Next(done []Step) (measurement.TestInfo, bool)
+	Next(done []Step) (result.TestInfo, bool)
 	// Left are the tests still to come, as far as that can be foreseen.
-	Left(done []Step) []measurement.TestInfo
+	Left(done []Step) []result.TestInfo
 }
 
 // List is tests that were chosen beforehand.
-type List []measurement.TestInfo
+type List []result.TestInfo
 
 // Next is the first test that was not done.
-func (l List) Next(done []Step) (measurement.TestInfo, bool) {
+func (l List) Next(done []Step) (result.TestInfo, bool) {
 	if len(done) == len(l) {
-		return measurement.TestInfo{}, false
+		return result.TestInfo{}, false
 	}
 	return l[len(done)], true
 }
 
 // Left are the tests that were not done.
-func (l List) Left(done []Step) []measurement.TestInfo { return l[len(done):] }
+func (l List) Left(done []Step) []result.TestInfo { return l[len(done):] }
 
 // Plan does the tests of a sequence on one path, and then the same tests again,
 // block after block, each in a random order.
@@ -57,7 +58,7 @@ func NewPlan(path string, s Sequence, blocks int, seed uint64) *Plan {
 func (p *Plan) Steps() []Step { return p.steps }
 
 // Current is the test of the first block that is next; false when there is none.
-func (p *Plan) Current() (measurement.TestInfo, bool) { return p.sequence.Next(p.steps) }
+func (p *Plan) Current() (result.TestInfo, bool) { return p.sequence.Next(p.steps) }
 
 // Next is the next trial to do; false when there is none.
 func (p *Plan) Next() (experiment.PlannedTrial, bool) {
@@ -88,7 +89,7 @@ func (p *Plan) further() []experiment.PlannedTrial {
 	return out
 }
 
-func (p *Plan) planned(block, order int, test measurement.TestInfo) experiment.PlannedTrial {
+func (p *Plan) planned(block, order int, test result.TestInfo) experiment.PlannedTrial {
 	return experiment.PlannedTrial{
 		ID: fmt.Sprintf("b%02d-%s-%s", block, p.path, test.Name), Block: block, Order: order,
 		Path: p.path, Test: test.Name, Spec: test.Spec,

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // do does a plan on a path and returns its trials; err is that of every test.
@@ -28,7 +28,7 @@ func do(t interface{ Fatalf(string, ...any) }, p *Plan, on path, err error) (don
 			t.Fatalf("%d trials, and %d are left", len(done), left)
 		}
 		done = append(done, next)
-		trial := on(measurement.TestInfo{Name: next.Test, Spec: next.Spec}).Trial
+		trial := on(result.TestInfo{Name: next.Test, Spec: next.Spec}).Trial
 		trial.ID, trial.Block, trial.Test = next.ID, next.Block, next.Test
 		p.Done(trial, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // EthernetOverheadBytes is what a packet takes on an Ethernet link in
@@ -52,21 +53,21 @@ const blockBytes = 100e6
 // The ideal is the bottleneck bandwidth that the user gave, less the headers, or
 // else the largest goodput of the same direction. A test of both directions has
 // no ideal of its own and is left out.
-func Ratings(rateBitsPerSecond float64, done []Step) []measurement.RFC6349 {
-	var out []measurement.RFC6349
+func Ratings(rateBitsPerSecond float64, done []Step) []result.RFC6349 {
+	var out []result.RFC6349
 	for _, s := range done {
 		goodput := s.Trial.Metrics[goodputName]
 		if !s.counts() || s.Test.Spec.Kind != measurement.TCP || s.Test.Spec.Direction == measurement.Both || goodput <= 0 {
 			continue
 		}
-		r := measurement.RFC6349{Test: s.Test.Name, Goodput: goodput}
+		r := result.RFC6349{Test: s.Test.Name, Goodput: goodput}
 		compared := true
 		if rateBitsPerSecond > 0 {
 			packet, payload := packetOf(s, done)
-			r.Ideal, r.IdealSource = MaximumGoodput(rateBitsPerSecond, packet, payload, EthernetOverheadBytes), measurement.IdealGiven
+			r.Ideal, r.IdealSource = MaximumGoodput(rateBitsPerSecond, packet, payload, EthernetOverheadBytes), result.IdealGiven
 		} else {
 			r.Ideal, compared = largestGoodput(s.Test.Spec.Direction, done)
-			r.IdealSource = measurement.IdealMeasured
+			r.IdealSource = result.IdealMeasured
 		}
 		if compared {
 			r.TransferTimeRatio = finite(TransferTimeRatio(TransferTime(blockBytes, goodput), TransferTime(blockBytes, r.Ideal)))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // The worked examples of RFC 6349; the section is each case's name.
@@ -33,7 +34,7 @@ func TestWorkedExamplesOfRFC6349(t *testing.T) {
 }
 
 func tcpStep(name string, direction measurement.Direction, goodput float64) Step {
-	s := Step{Test: measurement.TestInfo{Name: name, Spec: measurement.Spec{Kind: measurement.TCP, Direction: direction}}}
+	s := Step{Test: result.TestInfo{Name: name, Spec: measurement.Spec{Kind: measurement.TCP, Direction: direction}}}
 	s.Trial.Gate.Passed = true
 	s.Trial.Metrics = measurement.Metrics{goodputName: goodput}
 	return s
@@ -43,7 +44,7 @@ func TestRatingsAgainstTheLargestGoodput(t *testing.T) {
 	slow, fast, back := tcpStep("one", measurement.Send, 400e6), tcpStep("four", measurement.Send, 900e6), tcpStep("back", measurement.Receive, 100e6)
 	lost := tcpStep("lost", measurement.Send, 5e9)
 	lost.Trial.Gate.Passed = false
-	latency := Step{Test: measurement.TestInfo{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR}}}
+	latency := Step{Test: result.TestInfo{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR}}}
 	latency.Trial.Gate.Passed = true
 	latency.Trial.Metrics = measurement.Metrics{"rtt_p50_seconds": 0.025}
 	slow.Trial.Metrics["tcp_rtt_mean_seconds"] = 0.032
@@ -55,7 +56,7 @@ func TestRatingsAgainstTheLargestGoodput(t *testing.T) {
 		t.Fatalf("%d tests are rated, want the 3 that count: %+v", len(got), got)
 	}
 	one, four, alone := got[0], got[1], got[2]
-	if one.Test != "one" || one.Ideal != 900e6 || one.IdealSource != measurement.IdealMeasured || !near(one.TransferTimeRatio, 2.25) {
+	if one.Test != "one" || one.Ideal != 900e6 || one.IdealSource != result.IdealMeasured || !near(one.TransferTimeRatio, 2.25) {
 		t.Errorf("one flow: %+v", one)
 	}
 	// Sections 4.2.1 and 4.3.1 again, from what the kernel and the latency test said.
@@ -82,11 +83,11 @@ func TestRatingsAgainstAGivenRate(t *testing.T) {
 		if len(got) != 2 {
 			t.Fatalf("%d ratings, want 2: a test of both directions has no one ideal", len(got))
 		}
-		if r := got[i]; math.Abs(r.Ideal-want) > 1 || r.IdealSource != measurement.IdealGiven || !near(r.TransferTimeRatio, want/40e6) {
+		if r := got[i]; math.Abs(r.Ideal-want) > 1 || r.IdealSource != result.IdealGiven || !near(r.TransferTimeRatio, want/40e6) {
 			t.Errorf("%s: %+v, want an ideal of %v", r.Test, r, want)
 		}
 	}
-	mtu := Step{Test: measurement.TestInfo{Name: "mtu", Spec: measurement.Spec{Kind: measurement.MTU}}}
+	mtu := Step{Test: result.TestInfo{Name: "mtu", Spec: measurement.Spec{Kind: measurement.MTU}}}
 	mtu.Trial.Gate.Passed = true
 	mtu.Trial.Metrics = measurement.Metrics{"path_mtu_bytes": 9000}
 	if got, want := Ratings(100e6, []Step{mtu, plain})[0].Ideal, 100e6*8960.0/9038; math.Abs(got-want) > 1 {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 const goodputName = "goodput_bits_per_second"
 
 // Step is one test of a profile that was done.
 type Step struct {
-	Test  measurement.TestInfo
+	Test  result.TestInfo
 	Trial measurement.Trial
 	// NoServer says that the test failed because no server can be used there:
 	// no other test that needs one is worth its time-out.
@@ -43,8 +44,8 @@ func ladder() []int { return []int{1, 4, 16, 64} }
 
 // Next is the test to do after those done; false when the profile is whole. It
 // depends on nothing but its arguments.
-func (o Options) Next(done []Step) (measurement.TestInfo, bool) {
-	stages := []func([]Step) []measurement.TestInfo{o.path, o.mtu, o.latency, o.search, o.back, o.load, o.udp}
+func (o Options) Next(done []Step) (result.TestInfo, bool) {
+	stages := []func([]Step) []result.TestInfo{o.path, o.mtu, o.latency, o.search, o.back, o.load, o.udp}
 	for _, stage := range stages {
 		for _, test := range stage(done) {
 			if _, ok := find(done, test.Name); !ok {
@@ -57,12 +58,12 @@ func (o Options) Next(done []Step) (measurement.TestInfo, bool) {
 			}
 		}
 	}
-	return measurement.TestInfo{}, false
+	return result.TestInfo{}, false
 }
 
 // Left are the tests that are still to come at most, on a healthy path: the
 // search for the number of flows is taken to go to its end.
-func (o Options) Left(done []Step) (left []measurement.TestInfo) {
+func (o Options) Left(done []Step) (left []result.TestInfo) {
 	sofar := done[:len(done):len(done)]
 	for {
 		test, ok := o.Next(sofar)
@@ -138,23 +139,23 @@ func needsNoServer(k measurement.Kind) bool {
 	return k == measurement.Ping || k == measurement.Trace
 }
 
-func (o Options) path([]Step) []measurement.TestInfo {
-	return []measurement.TestInfo{{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace}}}
+func (o Options) path([]Step) []result.TestInfo {
+	return []result.TestInfo{{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace}}}
 }
 
-func (o Options) mtu([]Step) []measurement.TestInfo {
-	return []measurement.TestInfo{{Name: "mtu", Title: "path MTU", Spec: measurement.Spec{Kind: measurement.MTU}}}
+func (o Options) mtu([]Step) []result.TestInfo {
+	return []result.TestInfo{{Name: "mtu", Title: "path MTU", Spec: measurement.Spec{Kind: measurement.MTU}}}
 }
 
 // latency is taken over UDP; over TCP where UDP is filtered; by ping where
 // nothing answers either.
-func (o Options) latency(done []Step) []measurement.TestInfo {
-	ways := []measurement.TestInfo{
+func (o Options) latency(done []Step) []result.TestInfo {
+	ways := []result.TestInfo{
 		{Name: "latency", Title: "idle RTT", Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP}},
 		{Name: "latency-tcp", Title: "idle RTT, TCP", Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverTCP}},
 		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.02}},
 	}
-	var wanted []measurement.TestInfo
+	var wanted []result.TestInfo
 	for _, way := range ways {
 		s, did := find(done, way.Name)
 		if !did && noServer(done) && !needsNoServer(way.Spec.Kind) {
@@ -168,7 +169,7 @@ func (o Options) latency(done []Step) []measurement.TestInfo {
 }
 
 // search is a single flow, and then more flows for as long as they bring more.
-func (o Options) search(done []Step) []measurement.TestInfo {
+func (o Options) search(done []Step) []result.TestInfo {
 	if _, _, over := Fill(done); over || noServer(done) {
 		return nil
 	}
@@ -177,22 +178,22 @@ func (o Options) search(done []Step) []measurement.TestInfo {
 			continue
 		}
 		if n == 1 {
-			return []measurement.TestInfo{streams(n, measurement.Send, o.durationOr(2), 1)}
+			return []result.TestInfo{streams(n, measurement.Send, o.durationOr(2), 1)}
 		}
-		return []measurement.TestInfo{streams(n, measurement.Send, 1.5, 0.5)}
+		return []result.TestInfo{streams(n, measurement.Send, 1.5, 0.5)}
 	}
 	return nil
 }
 
-func (o Options) back(done []Step) []measurement.TestInfo {
+func (o Options) back(done []Step) []result.TestInfo {
 	flows, _, _ := Fill(done)
 	if flows == 0 || noServer(done) {
 		return nil
 	}
-	return []measurement.TestInfo{streams(flows, measurement.Receive, o.durationOr(2), 1)}
+	return []result.TestInfo{streams(flows, measurement.Receive, o.durationOr(2), 1)}
 }
 
-func (o Options) load(done []Step) []measurement.TestInfo {
+func (o Options) load(done []Step) []result.TestInfo {
 	flows, _, _ := Fill(done)
 	if flows == 0 || noServer(done) {
 		return nil
@@ -201,24 +202,24 @@ func (o Options) load(done []Step) []measurement.TestInfo {
 	if s, ok := find(done, "latency"); ok && !s.counts() {
 		over = measurement.OverTCP
 	}
-	return []measurement.TestInfo{{Name: "load", Title: "RTT under load", Spec: measurement.Spec{
+	return []result.TestInfo{{Name: "load", Title: "RTT under load", Spec: measurement.Spec{
 		Kind: measurement.Load, Flows: flows, Protocol: over, IdleDuration: 0.5, MaxWarmup: 1, Duration: o.durationOr(3),
 	}}}
 }
 
 // udp looks for loss where the path has room: at half of what TCP reached.
-func (o Options) udp(done []Step) []measurement.TestInfo {
+func (o Options) udp(done []Step) []result.TestInfo {
 	flows, goodput, _ := Fill(done)
 	if flows == 0 || noServer(done) {
 		return nil
 	}
-	return []measurement.TestInfo{{Name: "udp", Title: "UDP", Spec: measurement.Spec{
+	return []result.TestInfo{{Name: "udp", Title: "UDP", Spec: measurement.Spec{
 		Kind: measurement.UDP, RateBitsPerSecond: goodput / 2, Duration: o.durationOr(2),
 	}}}
 }
 
-func streams(flows int, direction measurement.Direction, duration, warmup measurement.Seconds) measurement.TestInfo {
-	test := measurement.TestInfo{
+func streams(flows int, direction measurement.Direction, duration, warmup measurement.Seconds) result.TestInfo {
+	test := result.TestInfo{
 		Name: flowsName(flows), Title: quantity.Count(flows, "flow"),
 		Spec: measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: duration, MaxWarmup: warmup},
 	}

@@ -8,14 +8,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // path is how a path answers each test of a profile.
-type path func(measurement.TestInfo) Step
+type path func(result.TestInfo) Step
 
 // perFlow is a path that carries so much per flow, up to a bottleneck.
 func perFlow(each, bottleneck float64) path {
-	return func(test measurement.TestInfo) Step {
+	return func(test result.TestInfo) Step {
 		s := Step{Test: test}
 		s.Trial.Gate.Passed = true
 		s.Trial.Metrics = measurement.Metrics{goodputName: min(each*float64(test.Spec.Flows), bottleneck)}
@@ -25,7 +26,7 @@ func perFlow(each, bottleneck float64) path {
 
 // but has the named tests fail.
 func (p path) but(noServer bool, failing ...string) path {
-	return func(test measurement.TestInfo) Step {
+	return func(test result.TestInfo) Step {
 		s := p(test)
 		if slices.Contains(failing, test.Name) {
 			s.Trial.Gate.Passed, s.NoServer = false, noServer
@@ -133,7 +134,7 @@ func TestOptionsReachTheTestsThatTakeThem(t *testing.T) {
 	}
 }
 
-func seconds(tests []measurement.TestInfo) (total measurement.Seconds) {
+func seconds(tests []result.TestInfo) (total measurement.Seconds) {
 	for _, test := range tests {
 		total += test.Spec.ExpectedDuration()
 	}

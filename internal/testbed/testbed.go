@@ -11,12 +11,13 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Testbed is where the paths of an experiment exist.
 type Testbed interface {
 	// Info says what the testbed is and what its absolute numbers mean.
-	Info() measurement.Testbed
+	Info() result.Testbed
 	// Environment is the machine and the settings that bear on the numbers of
 	// all paths, Facts are sentences on what it did not allow as wished.
 	Environment() map[string]string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -22,7 +23,7 @@ type slow struct {
 	seen   []string // what was done, in order
 }
 
-func (s *slow) Info() measurement.Testbed           { return measurement.Testbed{} }
+func (s *slow) Info() result.Testbed                { return result.Testbed{} }
 func (s *slow) Environment() map[string]string      { return nil }
 func (s *slow) Facts() []string                     { return nil }
 func (s *slow) Agent(string) (testbed.Agent, error) { return s, nil }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -32,7 +33,7 @@ func measure(t *testing.T, experiment string) map[[2]string]measurement.Trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r measurement.Result
+	var r result.Result
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}

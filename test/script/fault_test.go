@@ -11,7 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // inTest FLOWS: wait until a test of the latest background command has that many
@@ -131,7 +131,7 @@ func cutShort(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	pattern, err := regexp.Compile(args[3])
 	ts.Check(err)
-	var r measurement.Result
+	var r result.Result
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &r))
 	for _, t := range r.Trials {
 		if t.ID != args[1] {

@@ -19,7 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hopbench/hopbench/internal/lab"
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 		},
 		Condition: have,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"result":       result,
+			"result":       checkResult,
 			"wait-port":    waitPort,
 			"in-test":      inTest,
 			"kill-in-test": killInTest,
@@ -103,19 +103,19 @@ func have(what string) (bool, error) {
 
 // result FILE CHECK…: FILE holds a whole result; each CHECK is KEY=VALUE with
 // KEY among trials, failed, cells, costs, complete, seed, testbed, experiment.
-func result(ts *testscript.TestScript, _ bool, args []string) {
+func checkResult(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 1 {
 		ts.Fatalf("usage: result FILE [KEY=VALUE…]")
 	}
-	var r measurement.Result
+	var r result.Result
 	decoder := json.NewDecoder(bytes.NewReader([]byte(ts.ReadFile(args[0]))))
 	decoder.DisallowUnknownFields()
 	ts.Check(decoder.Decode(&r))
 	if decoder.More() {
 		ts.Fatalf("%s holds more than one JSON document", args[0])
 	}
-	if r.Format != measurement.ResultFormat {
-		ts.Fatalf("format %q, want %q", r.Format, measurement.ResultFormat)
+	if r.Format != result.Format {
+		ts.Fatalf("format %q, want %q", r.Format, result.Format)
 	}
 	failed := 0
 	for _, t := range r.Trials {

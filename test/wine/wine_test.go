@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -46,7 +47,7 @@ func TestWindowsClient(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{exe, "test", "127.0.0.1", "--port", port, "--duration", "200ms", "--json", "--quiet"}, test.args...)
-			var r measurement.Result
+			var r result.Result
 			d := json.NewDecoder(bytes.NewReader(w.run(t, args...)))
 			d.DisallowUnknownFields()
 			if err := d.Decode(&r); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -42,7 +43,7 @@ func New(server string, request probe.Request, run RunFunc) *Host {
 func (h *Host) Source() string { return h.pair.Source }
 
 // Info says that the testbed is real.
-func (h *Host) Info() measurement.Testbed { return measurement.Testbed{Kind: "hosts"} }
+func (h *Host) Info() result.Testbed { return result.Testbed{Kind: "hosts"} }
 
 // Environment is empty: each end has its own.
 func (h *Host) Environment() map[string]string { return nil }

@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -129,8 +130,8 @@ func (l *Lab) listen(ctx context.Context, far listener) error {
 }
 
 // Info says that a lab's figures are relative.
-func (l *Lab) Info() measurement.Testbed {
-	return measurement.Testbed{
+func (l *Lab) Info() result.Testbed {
+	return result.Testbed{
 		Kind: "lab", Relative: true,
 		Note: "network namespaces on one machine: the endpoints and the hops share its processors, so absolute figures say as much about the machine as about the path",
 	}

@@ -1,0 +1,185 @@
+package analysis
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Options are what an analysis takes for granted. The zero value means the
+// defaults.
+type Options struct {
+	// Alpha is the chance of a false claim among the primary costs of a
+	// report; default 0.05. Intervals are at 1 − Alpha.
+	Alpha float64
+	// SmallestRateEffect is the smallest effect of interest on a rate (and on
+	// anything that is not a time), as a fraction; default 0.05.
+	SmallestRateEffect float64
+	// SmallestTimeEffect is the same for times, default 0.05, but never less
+	// than SmallestTime, default 20 µs, is of the baseline's median.
+	SmallestTimeEffect float64
+	SmallestTime       measurement.Seconds
+	// MinBlocks is the number of pairs below which there is no interval and no
+	// claim; default 6, the fewest that allow a 95 % interval of a median.
+	MinBlocks int
+	// SourceEgressBitsPerSecond and DestinationEgressBitsPerSecond are the
+	// metered rates on the wire of all that the endpoints send, as they are on
+	// this testbed (scaled); 0 where nothing meters.
+	SourceEgressBitsPerSecond      float64
+	DestinationEgressBitsPerSecond float64
+}
+
+// DefaultOptions are the options of a report.
+func DefaultOptions() Options { return Options{}.Defaults() }
+
+// Defaults fills in the fields that are zero or make no sense.
+func (o Options) Defaults() Options {
+	if !(o.Alpha > 0 && o.Alpha < 0.5) {
+		o.Alpha = 0.05
+	}
+	if !(o.SmallestRateEffect > 0 && o.SmallestRateEffect < 1) {
+		o.SmallestRateEffect = 0.05
+	}
+	if !(o.SmallestTimeEffect > 0) || math.IsInf(o.SmallestTimeEffect, 0) {
+		o.SmallestTimeEffect = 0.05
+	}
+	if !(o.SmallestTime > 0) || math.IsInf(float64(o.SmallestTime), 0) {
+		o.SmallestTime = 20e-6
+	}
+	if o.MinBlocks < minBlocks {
+		o.MinBlocks = minBlocks
+	}
+	return o
+}
+
+// minBlocks is the smallest n whose extreme signed-rank p, 2^(1−n), is below
+// 0.05.
+const minBlocks = 6
+
+// Analysis is what trials say.
+type Analysis struct {
+	Cells        []result.Cell
+	Costs        []result.Effect
+	Attributions []result.Attribution
+	Notes        []result.Note // of the whole run
+}
+
+// Analyse compares every path with the one flagged as the baseline. Trials
+// whose gate failed do not count; the notes say how many and why. The order of
+// trials does not matter.
+func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo, opts Options) Analysis {
+	opts = opts.Defaults()
+	set, notes := gather(trials, tests, paths)
+	out := Analysis{Notes: notes}
+	out.Cells = cells(set, 1-opts.Alpha)
+	comparisons, compareNotes := compareAll(set, opts)
+	for _, c := range comparisons {
+		out.Costs = append(out.Costs, c.Effect)
+	}
+	out.Notes = append(out.Notes, compareNotes...)
+	out.Attributions = attributeAll(set, opts)
+	return out
+}
+
+// Fill analyses the trials of a run into the run itself.
+func Fill(r *result.Result, opts Options) {
+	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
+	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
+	r.Notes = append(r.Notes, a.Notes...)
+	r.Published = ComparePublished(r, r.Experiment.Published)
+}
+
+// Upgrade makes a result of format 1 one of today's: it analyses the trials
+// again. The notes stay as they were written, and so do the shares of the
+// attributions, which depend on more than the trials.
+func Upgrade(r *result.Result) {
+	notes, shares := r.Notes, map[cellKey]map[result.Cause]float64{}
+	for _, a := range r.Attributions {
+		shares[cellKey{a.Path, a.Test}] = a.Shares
+	}
+	Fill(r, DefaultOptions())
+	r.Format, r.Notes = result.Format, notes
+	for i := range r.Attributions {
+		if a := &r.Attributions[i]; shares[cellKey{a.Path, a.Test}] != nil {
+			a.Shares = shares[cellKey{a.Path, a.Test}]
+		}
+	}
+}
+
+// cellKey names the trials of one test on one path.
+type cellKey struct{ path, test string }
+
+// dataset is the trials that count, in one order, by cell.
+type dataset struct {
+	tests []result.TestInfo
+	paths []result.PathInfo
+	cells map[cellKey][]measurement.Trial
+	// blocks is how many blocks had any trial at all.
+	blocks int
+}
+
+// gather keeps the trials that count and says what it left out.
+func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo) (*dataset, []result.Note) {
+	ordered := slices.Clone(trials)
+	slices.SortStableFunc(ordered, func(a, b measurement.Trial) int {
+		return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Order, b.Order),
+			cmp.Compare(a.ID, b.ID), a.Start.Compare(b.Start))
+	})
+	set := &dataset{tests: tests, paths: paths, cells: map[cellKey][]measurement.Trial{}}
+	known := map[cellKey]bool{}
+	for _, p := range paths {
+		for _, t := range tests {
+			known[cellKey{p.Name, t.Name}] = true
+		}
+	}
+	type place struct {
+		cellKey
+		block int
+	}
+	blocks := map[int]bool{}
+	taken := map[place]bool{}
+	var excluded []measurement.Trial
+	repeated, foreign := 0, 0
+	for _, t := range ordered {
+		key := cellKey{t.Path, t.Test}
+		blocks[t.Block] = true
+		switch {
+		case !known[key]:
+			foreign++
+		case !t.Gate.Passed:
+			excluded = append(excluded, t)
+		case taken[place{key, t.Block}]:
+			repeated++
+		default:
+			taken[place{key, t.Block}] = true
+			set.cells[key] = append(set.cells[key], t)
+		}
+	}
+	set.blocks = len(blocks)
+	notes := exclusionNotes(excluded, len(trials))
+	if repeated > 0 {
+		notes = append(notes, result.Note{Code: result.NoteRepeatedTrials, Count: repeated})
+	}
+	if foreign > 0 {
+		notes = append(notes, result.Note{Code: result.NoteForeignTrials, Count: foreign})
+	}
+	return set, notes
+}
+
+// values are the finite values of a metric by block.
+func (s *dataset) values(path, test, metric string) map[int]float64 {
+	out := map[int]float64{}
+	for _, t := range s.cells[cellKey{path, test}] {
+		if v, ok := t.Metrics[metric]; ok && finite(v) {
+			out[t.Block] = v
+		}
+	}
+	return out
+}
+
+// finite says that v can be computed with: sums, differences and ratios of such
+// values neither overflow nor vanish. NaN is not less than anything.
+func finite(v float64) bool { return v == 0 || (1e-150 < math.Abs(v) && math.Abs(v) < 1e150) }

@@ -1,0 +1,105 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// madToSigma makes the median absolute deviation of a normal distribution its
+// standard deviation: 1/Φ⁻¹(3/4).
+const madToSigma = 1.4826
+
+// outlierDeviations is how many scaled median absolute deviations from the
+// median flag a trial.
+const outlierDeviations = 3
+
+// cells summarises every metric that any trial brought back, by path and test
+// in their order, metrics in the catalogue's order, then others by name.
+func cells(set *dataset, confidence float64) []result.Cell {
+	var out []result.Cell
+	for _, p := range set.paths {
+		for _, t := range set.tests {
+			trials := set.cells[cellKey{p.Name, t.Name}]
+			for _, metric := range metricsSeen(trials) {
+				if c, ok := cell(trials, metric, confidence); ok {
+					c.Path, c.Test = p.Name, t.Name
+					out = append(out, c)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func metricsSeen(trials []measurement.Trial) []string {
+	seen := map[string]bool{}
+	for _, t := range trials {
+		for name := range t.Metrics {
+			seen[name] = true
+		}
+	}
+	var out []string
+	for _, m := range measurement.Catalogue() {
+		if seen[m.Name] {
+			out = append(out, m.Name)
+			delete(seen, m.Name)
+		}
+	}
+	known := len(out)
+	for name := range seen {
+		out = append(out, name)
+	}
+	slices.Sort(out[known:])
+	return out
+}
+
+func cell(trials []measurement.Trial, metric string, confidence float64) (result.Cell, bool) {
+	var values []float64
+	var ids []string
+	for _, t := range trials {
+		if v, ok := t.Metrics[metric]; ok && finite(v) {
+			values = append(values, v)
+			ids = append(ids, t.ID)
+		}
+	}
+	if len(values) == 0 {
+		return result.Cell{}, false
+	}
+	s := sorted(values)
+	c := result.Cell{Metric: metric, N: len(values), Median: medianOfSorted(s)}
+	if i, ok := medianInterval(s, confidence); ok && len(s) >= minBlocks {
+		c.Low, c.High, c.Coverage = &i.Low, &i.High, i.Coverage
+	}
+	for _, i := range outliers(values) {
+		c.Outliers = append(c.Outliers, ids[i])
+	}
+	return c, true
+}
+
+// outliers are the indices of values further than three scaled median absolute
+// deviations from the median (Leys et al. 2013). Where more than half of the
+// values are the same the deviation is zero and says nothing: none is flagged.
+func outliers(values []float64) []int {
+	if len(values) < minBlocks {
+		return nil
+	}
+	centre := median(values)
+	deviations := make([]float64, len(values))
+	for i, v := range values {
+		deviations[i] = math.Abs(v - centre)
+	}
+	limit := outlierDeviations * madToSigma * median(deviations)
+	if limit == 0 {
+		return nil
+	}
+	var out []int
+	for i, d := range deviations {
+		if d > limit {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,331 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// The distribution of U against every choice of n of n + m ranks.
+func TestRankSumDistribution(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for m := 1; m <= 6; m++ {
+			counts := make([]float64, n*m+1)
+			total := 0.0
+			var choose func(from, left, u int)
+			choose = func(from, left, u int) {
+				if left == 0 {
+					counts[u]++
+					total++
+					return
+				}
+				for rank := from; rank <= n+m-left; rank++ {
+					// The chosen value exceeds the unchosen below it.
+					choose(rank+1, left-1, u+rank-(n-left))
+				}
+			}
+			choose(0, n, 0)
+			for u, p := range rankSumDistribution(n, m) {
+				if math.Abs(p-counts[u]/total) > 1e-12 {
+					t.Fatalf("n = %d, m = %d: P(U = %d) is %v, counted %v", n, m, u, p, counts[u]/total)
+				}
+			}
+		}
+	}
+}
+
+// The depths against the published table of the Mann–Whitney test at 5 %, two
+// sides (Hollander, Wolfe & Chicken 2014, table A.6): the critical U, and one.
+func TestRankSumDepth(t *testing.T) {
+	for _, c := range []struct{ n, m, k int }{
+		{4, 4, 1}, {5, 5, 3}, {6, 6, 6}, {7, 7, 9}, {8, 8, 14}, {10, 10, 24}, {4, 10, 6}, {20, 20, 128},
+	} {
+		k, coverage, ok := rankSumDepth(c.n, c.m, 0.95)
+		if !ok || k != c.k || coverage < 0.95 || coverage > 0.98 {
+			t.Errorf("n = %d, m = %d: k = %d, coverage %v, %v; want k = %d", c.n, c.m, k, coverage, ok, c.k)
+		}
+	}
+	for _, c := range [][2]int{{0, 10}, {1, 30}, {3, 3}, {2, 7}} {
+		if _, _, ok := rankSumDepth(c[0], c[1], 0.95); ok {
+			t.Errorf("%v values have an interval", c)
+		}
+	}
+	// Where the exact distribution ends the approximation goes on.
+	exact, _, _ := rankSumDepth(25, 25, 0.95)
+	near, _, _ := rankSumDepth(25, 26, 0.95)
+	if near < exact || near > exact+12 {
+		t.Errorf("k is %d for 25 and 25 values, %d for 25 and 26", exact, near)
+	}
+}
+
+// Without ties, the interval excludes zero exactly when p is below 5 %.
+func TestShiftIntervalAgreesWithP(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string, shift float64) []float64 {
+			values := rapid.SliceOfNDistinct(rapid.Float64Range(1, 2), 4, 12, rapid.ID[float64]).Draw(t, name)
+			for i := range values {
+				values[i] += shift
+			}
+			return values
+		}
+		a, b := draw("a", 0), draw("b", rapid.Float64Range(-1, 1).Draw(t, "shift"))
+		for _, v := range b {
+			if slices.Contains(a, v) {
+				t.Skip("a tie")
+			}
+		}
+		i, ok := rankSumInterval(shifts(a, b), len(a), len(b), 0.95)
+		if !ok {
+			t.Skip("too few")
+		}
+		if p := rankSumP(a, b); (p < 0.05) != i.excludesZero() && math.Abs(p-0.05) > 1e-12 {
+			t.Fatalf("p = %v and the interval is [%v, %v]", p, i.Low, i.High)
+		}
+	})
+}
+
+// runOf is a run of two paths with a throughput and a latency test.
+func runOf(label string, rates, rtts map[string][]float64) LabelledRun {
+	var trials []measurement.Trial
+	for _, path := range []string{"direct", "hop"} {
+		trials = append(trials, trialsOf(path, "flows-1", goodput, rates[path]...)...)
+		trials = append(trials, trialsOf(path, "latency", rttP50, rtts[path]...)...)
+	}
+	return LabelledRun{Label: label, Result: &result.Result{
+		Experiment: result.ExperimentInfo{Name: "x", Scale: 1}, Paths: pathsNamed("direct", "hop"),
+		Tests: []result.TestInfo{flows1, latency}, Trials: trials,
+	}}
+}
+
+func TestCompareRuns(t *testing.T) {
+	rates := func(direct, hop float64, n int) map[string][]float64 {
+		return map[string][]float64{"direct": around(direct, 0.01, n, 0), "hop": around(hop, 0.01, n, 5)}
+	}
+	before := runOf("A", rates(1e9, 500e6, 12), rates(1e-3, 3e-3, 12))
+	after := runOf("B", rates(1e9, 400e6, 12), rates(1e-3, 2.4e-3, 10))
+	changes, notes := CompareRuns(before, after, DefaultOptions())
+	if len(notes) > 0 {
+		t.Errorf("notes: %+v", notes)
+	}
+	type key struct{ path, test string }
+	got := map[key]result.Effect{}
+	for _, c := range changes {
+		got[key{c.Path, c.Test}] = c
+		if c.Low == nil || !(*c.Low <= c.Ratio && c.Ratio <= *c.High) || c.Coverage < 0.95 || c.P == nil || c.PHolm == nil {
+			t.Errorf("no interval around the ratio: %+v", c)
+		}
+	}
+	for k, want := range map[key]struct {
+		verdict  result.Verdict
+		ratio    float64
+		worse    bool
+		sentence string
+	}{
+		{"direct", "flows-1"}: {result.NoCost, 1, false, "no cost larger than"},
+		{"hop", "flows-1"}:    {result.Costs, 0.8, true, "costs 20"},
+		{"direct", "latency"}: {result.NoCost, 1, false, "no cost larger than"},
+		{"hop", "latency"}:    {result.Gains, 0.8, false, "takes"},
+	} {
+		c, ok := got[k]
+		if !ok || c.Verdict != want.verdict || math.Abs(c.Ratio-want.ratio) > 0.02 || c.Worse() != want.worse || !strings.Contains(said(c), want.sentence) {
+			t.Errorf("%v: %+v", k, c)
+		}
+	}
+	if c := got[key{"hop", "latency"}]; c.N != 10 || c.ReferenceN != 12 || !c.Primary {
+		t.Errorf("trials of each: %+v", c)
+	}
+	// Exchanging the runs inverts what changed.
+	back, _ := CompareRuns(after, before, DefaultOptions())
+	for i, c := range back {
+		if d := changes[i]; math.Abs(c.Ratio*d.Ratio-1) > 1e-9 || *c.P != *d.P {
+			t.Errorf("%s %s: %v there, %v back", c.Path, c.Test, d.Ratio, c.Ratio)
+		}
+	}
+}
+
+// Worse means beyond chance and beyond what matters.
+func TestSmallChangeIsNotWorse(t *testing.T) {
+	rates := func(hop float64) map[string][]float64 {
+		return map[string][]float64{"direct": around(1e9, 0.001, 10, 0), "hop": around(hop, 0.08, 10, 5)}
+	}
+	rtts := map[string][]float64{"direct": around(1e-3, 0.001, 10, 0), "hop": around(1e-3, 0.001, 10, 0)}
+	changes, _ := CompareRuns(runOf("A", rates(1e9), rtts), runOf("B", rates(0.97e9), rtts), DefaultOptions())
+	for _, c := range changes {
+		if c.Worse() {
+			t.Errorf("3 %% within a noise of 8 %% is worse: %+v", c)
+		}
+	}
+	if (result.Effect{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
+		t.Error("3 % is worse where 5 % matters")
+	}
+	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
+		t.Error("6 % more time is not worse where 5 % matters")
+	}
+	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Difference: 1}).Worse() {
+		t.Error("a cost without a ratio is not worse")
+	}
+}
+
+// Runs at different scales are compared at the published one.
+func TestCompareRunsAtDifferentScales(t *testing.T) {
+	rates := func(factor float64) map[string][]float64 {
+		return map[string][]float64{"direct": around(1e9/factor, 0.001, 8, 0), "hop": around(1e9/factor, 0.001, 8, 3)}
+	}
+	rtts := map[string][]float64{"direct": around(1e-3, 0.001, 8, 0), "hop": around(1e-3, 0.001, 8, 0)}
+	a, b := runOf("A", rates(1), rtts), runOf("B", rates(10), rtts)
+	b.Result.Experiment.Scale = 10
+	changes, _ := CompareRuns(a, b, DefaultOptions())
+	for _, c := range changes {
+		if math.Abs(c.Ratio-1) > 0.01 {
+			t.Errorf("%s %s: %v", c.Path, c.Test, c.Ratio)
+		}
+	}
+	if text := notesText(Differences(a, b)); !strings.Contains(text, "B at 1:10") {
+		t.Errorf("the scales are not said: %s", text)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	rates := map[string][]float64{"direct": {1}, "hop": {1}}
+	a, b := runOf("A", rates, rates), runOf("B", rates, rates)
+	if d := Differences(a, b); len(d) > 0 {
+		t.Errorf("of equal runs: %+v", d)
+	}
+	a.Result.Environment = map[string]string{"host": "x", "hopbench": "v1"}
+	b.Result.Environment = map[string]string{"host": "y", "hopbench": "v2"}
+	b.Result.Testbed = result.Testbed{Kind: "lab", Relative: true}
+	b.Result.Tests = slices.Clone(b.Result.Tests)
+	b.Result.Tests[0].Spec.Duration = 3
+	b.Result.Paths = slices.Clone(b.Result.Paths)
+	b.Result.Paths[1].Hops = []result.HopInfo{{Type: "router"}}
+	b.Result.Experiment.Name = "z"
+	text := notesText(Differences(a, b))
+	for _, want := range []string{"host: x against y", "hopbench: v1 against v2", "testbed: unknown against lab", "Test flows-1", "Path hop", "experiment: x against z", "between two machines"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not said:\n%s", want, text)
+		}
+	}
+}
+
+func TestSessionDifferences(t *testing.T) {
+	first := map[string]string{"host": "x", "kernel": "1", "gone": "g", "host_load_average": "0.1"}
+	again := map[string]string{"host": "x", "kernel": "2", "new": "n", "host_load_average": "7"}
+	if d := SessionDifferences(first, result.Session{Trials: 3, Environment: first}); len(d) > 0 {
+		t.Errorf("of equal sessions: %+v", d)
+	}
+	started := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
+	got := SessionDifferences(first, result.Session{Environment: first}, result.Session{Started: started, Trials: 12, Environment: again})
+	want := []string{
+		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another gone: unknown, at first g.",
+		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
+		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another new: n, at first unknown.",
+	}
+	if notesText(got) != strings.Join(want, "\n") {
+		t.Errorf("got %s", notesText(got))
+	}
+	if first["new"] != "" || again["gone"] != "" {
+		t.Error("what was given was changed")
+	}
+}
+
+// Paths or tests that only one run has, and trials that no gate let through.
+func TestCompareRunsWithHoles(t *testing.T) {
+	rates := map[string][]float64{"direct": around(1, 0.1, 6, 0), "hop": around(1, 0.1, 6, 1)}
+	a, b := runOf("A", rates, rates), runOf("B", rates, rates)
+	b.Result.Paths = b.Result.Paths[:1]
+	for i := range b.Result.Trials {
+		if b.Result.Trials[i].Test == "latency" {
+			b.Result.Trials[i].Gate = measurement.Gate{Checks: []measurement.Check{{Name: "cpu", Fatal: true, Reason: "busy"}}}
+		}
+	}
+	changes, notes := CompareRuns(a, b, DefaultOptions())
+	text := notesText(notes)
+	if len(changes) != 1 || changes[0].Path != "direct" || changes[0].Test != "flows-1" {
+		t.Errorf("changes: %+v", changes)
+	}
+	for _, want := range []string{`B has no path "hop"`, "B: 6 of 24 trials excluded", "no trial of A or of B counts"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not said:\n%s", want, text)
+		}
+	}
+}
+
+// Two samples of the same distribution: the family-wise rate of claims is at
+// most 5 %, and a planted shift lies in its interval as often as it says.
+func TestCompareRunsHoldsItsLevel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 9))
+	sample := func(n int, shift float64) []float64 {
+		out := make([]float64, n)
+		for i := range out {
+			out[i] = math.Exp(shift + 0.3*rng.NormFloat64())
+		}
+		return out
+	}
+	repetitions := 600
+	if testing.Short() {
+		repetitions = 150
+	}
+	claims, covered := 0, 0
+	want := 0.0
+	const planted = 0.4
+	for range repetitions {
+		set := func(shift float64) map[string][]float64 {
+			return map[string][]float64{"direct": sample(8, 0), "hop": sample(7, shift)}
+		}
+		changes, _ := CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(0), set(0)), DefaultOptions())
+		if slices.ContainsFunc(changes, func(c result.Effect) bool {
+			return c.Verdict == result.Costs || c.Verdict == result.Gains
+		}) {
+			claims++
+		}
+		changes, _ = CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(planted), set(0)), DefaultOptions())
+		c := changes[slices.IndexFunc(changes, func(c result.Effect) bool { return c.Path == "hop" && c.Test == "flows-1" })]
+		want = c.Coverage
+		if math.Log(*c.Low) <= planted && planted <= math.Log(*c.High) {
+			covered++
+		}
+	}
+	n := float64(repetitions)
+	if limit := 0.05*n + 5*math.Sqrt(0.05*0.95*n); float64(claims) > limit {
+		t.Errorf("%d of %d comparisons of a run with itself claim something", claims, repetitions)
+	}
+	if least := want*n - 5*math.Sqrt(want*(1-want)*n); float64(covered) < least {
+		t.Errorf("%d of %d intervals of coverage %v hold the planted shift", covered, repetitions, want)
+	}
+}
+
+func TestFewest(t *testing.T) {
+	for comparisons, want := range map[int]int{0: 6, 1: 6, 4: 8, 8: 9, 25: 10} {
+		if got := FewestBlocks(comparisons); got != want {
+			t.Errorf("%d comparisons need %d blocks, want %d", comparisons, got, want)
+		}
+	}
+	tests := []result.TestInfo{flows1, latency, {Name: "t", Spec: measurement.Spec{Kind: measurement.Trace}}, {Name: "m", Spec: measurement.Spec{Kind: measurement.MTU}}}
+	if got := PrimaryComparisons(3, tests); got != 4 {
+		t.Errorf("%d primary comparisons", got)
+	}
+	// 2/C(2n, n) first falls below 5 % at n = 4, below 5 %/4 at n = 5.
+	for family, want := range map[int]int{1: 4, 4: 5, 25: 7} {
+		c := &costEstimate{alpha: 0.05, unpaired: true, familySize: family}
+		if got := c.fewestBlocks(); got != want {
+			t.Errorf("a family of %d needs %d trials in each run, want %d", family, got, want)
+		}
+	}
+}
+
+func ExampleReadingsNote() {
+	note, _ := ReadingsNote([]float64{985, 951, 975, 936, 989, 958, 967, 959})
+	note.Name = "the run"
+	fmt.Println(words.Names{}.Note(note))
+	// Output: The 8 readings of the run are one run, so one trial: no interval, no p and no difference can be taken from them. Their lag-1 autocorrelation is −0.73, beyond the ±0.69 of independent readings: each depends on the one before it.
+}

@@ -1,0 +1,69 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Differences says what else differs between two runs than what is compared:
+// each may be why a figure changed.
+func Differences(reference, run LabelledRun) []result.Note {
+	a, b := reference.Result, run.Result
+	var out []result.Note
+	add := func(n result.Note) {
+		n.Run, n.ReferenceRun = run.Label, reference.Label
+		out = append(out, n)
+	}
+	differ := func(what, was, is string) {
+		if was != is {
+			add(result.Note{Code: result.NoteRunsDiffer, Name: what, Was: was, Is: is})
+		}
+	}
+	differ("experiment", a.Experiment.Name, b.Experiment.Name)
+	differ("testbed", a.Testbed.Kind, b.Testbed.Kind)
+	for _, name := range []string{"host", "cpu_model", "cpus", "kernel", "hopbench"} {
+		differ(name, a.Environment[name], b.Environment[name])
+	}
+	if was, is := scaleOf(a), scaleOf(b); was != is {
+		add(result.Note{Code: result.NoteScalesDiffer, Scale: is, ReferenceScale: was})
+	}
+	for _, t := range a.Tests {
+		for _, u := range b.Tests {
+			if t.Name == u.Name && t.Spec != u.Spec {
+				add(result.Note{Code: result.NoteTestsDiffer, Test: t.Name})
+			}
+		}
+	}
+	for _, p := range a.Paths {
+		for _, q := range b.Paths {
+			if p.Name == q.Name && fmt.Sprint(p.Hops) != fmt.Sprint(q.Hops) {
+				add(result.Note{Code: result.NotePathsDiffer, Path: p.Name})
+			}
+		}
+	}
+	if hosts := a.Environment["host"] != b.Environment["host"] || a.Environment["cpu_model"] != b.Environment["cpu_model"]; hosts && (a.Testbed.Relative || b.Testbed.Relative) {
+		add(result.Note{Code: result.NoteRelativeMachines})
+	}
+	return out
+}
+
+// SessionDifferences says in what the environments of a run's further sessions
+// differ from that of its first: each may be why trials differ.
+func SessionDifferences(first map[string]string, sessions ...result.Session) []result.Note {
+	var out []result.Note
+	for _, s := range sessions {
+		both := make(map[string]string)
+		maps.Copy(both, first)
+		maps.Copy(both, s.Environment)
+		delete(both, "host_load_average") // it is never the same
+		for _, name := range slices.Sorted(maps.Keys(both)) {
+			if was, is := first[name], s.Environment[name]; was != is {
+				out = append(out, result.Note{Code: result.NoteResumedDiffers, Count: s.Trials, Started: s.Started, Name: name, Was: was, Is: is})
+			}
+		}
+	}
+	return out
+}

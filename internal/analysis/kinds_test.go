@@ -1,0 +1,213 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// addMetric gives every trial a further metric; NaN leaves a trial without it.
+func addMetric(trials []measurement.Trial, metric string, values ...float64) []measurement.Trial {
+	for i := range trials {
+		if !math.IsNaN(values[i]) {
+			trials[i].Metrics[metric] = values[i]
+		}
+	}
+	return trials
+}
+
+func testOf(spec measurement.Spec) []result.TestInfo {
+	return []result.TestInfo{{Name: "it", Spec: spec.Defaults()}}
+}
+
+func costOf(t *testing.T, a Analysis, metric string) result.Effect {
+	t.Helper()
+	i := slices.IndexFunc(a.Costs, func(c result.Effect) bool { return c.Metric == metric })
+	if i < 0 {
+		t.Fatalf("no cost of %s among %+v", metric, a.Costs)
+	}
+	return a.Costs[i]
+}
+
+// Every compared metric of every kind gets a cost with a verdict that its
+// direction asks for, and a sentence in its unit.
+func TestComparedMetricsOfEveryKind(t *testing.T) {
+	typical := map[measurement.Unit]float64{measurement.BitsPerSecond: 1e9, measurement.SecondsUnit: 1e-3, measurement.Count: 5e4,
+		measurement.SecondsPerByte: 0.5e-9, measurement.SecondsPerPacket: 1e-6}
+	units := map[measurement.Unit]string{measurement.BitsPerSecond: "%", measurement.SecondsUnit: "ms", measurement.Count: "%", measurement.SecondsPerByte: "ps/B"}
+	for _, kind := range measurement.Kinds() {
+		for _, m := range measurement.MetricsOf(kind) {
+			if !m.Compared {
+				continue
+			}
+			base := typical[m.Unit]
+			a := Analyse(concat(trialsOf("direct", "it", m.Name, around(base, 0.01, 10, 0)...), trialsOf("hop", "it", m.Name, around(2*base, 0.01, 10, 4)...)),
+				testOf(measurement.Spec{Kind: kind}), pathsNamed("direct", "hop"), Options{})
+			c := costOf(t, a, m.Name)
+			want := result.Costs
+			if m.HigherIsBetter {
+				want = result.Gains
+			}
+			if c.Verdict != want || math.Abs(c.Ratio-2) > 0.05 || c.Primary != m.Primary || !strings.Contains(said(c), units[m.Unit]) {
+				t.Errorf("%s of %s: %s, ratio %.3g, %q", m.Name, kind, c.Verdict, c.Ratio, said(c))
+			}
+		}
+	}
+}
+
+// However many secondary metrics a kind compares, the primary cost stays the
+// only one of its family.
+func TestSecondaryMetricsLeaveThePrimaryAlone(t *testing.T) {
+	trials := concat(trialsOf("direct", "it", "connections_per_second", around(1000, 0.01, 6, 0)...), trialsOf("hop", "it", "connections_per_second", around(800, 0.01, 6, 4)...))
+	analyse := func() result.Effect {
+		return costOf(t, Analyse(trials, testOf(measurement.Spec{Kind: measurement.CRR}), pathsNamed("direct", "hop"), Options{}), "connections_per_second")
+	}
+	alone := analyse()
+	addMetric(trials, "connect_p50_seconds", append(around(1e-3, 0.01, 6, 0), around(2e-3, 0.01, 6, 4)...)...)
+	beside := analyse()
+	if alone.Verdict != result.Costs || *alone.P != *alone.PHolm {
+		t.Errorf("alone: %s, p %v, corrected %v", alone.Verdict, *alone.P, *alone.PHolm)
+	}
+	if *beside.PHolm != *alone.PHolm || beside.Verdict != alone.Verdict {
+		t.Errorf("beside a secondary metric the corrected p is %v, alone %v", *beside.PHolm, *alone.PHolm)
+	}
+	second := costOf(t, Analyse(trials, testOf(measurement.Spec{Kind: measurement.CRR}), pathsNamed("direct", "hop"), Options{}), "connect_p50_seconds")
+	if second.Primary || *second.PHolm != 2**second.P {
+		t.Errorf("the secondary p %v is corrected to %v, want twice", *second.P, *second.PHolm)
+	}
+}
+
+// A metric that some trials lack is compared over the blocks that have it at
+// both paths, and the others are compared over all.
+func TestMetricMissingInSomeTrials(t *testing.T) {
+	nan := math.NaN()
+	trials := concat(trialsOf("direct", "it", goodput, around(1e9, 0.01, 8, 0)...), trialsOf("hop", "it", goodput, around(1e9, 0.01, 8, 4)...))
+	addMetric(trials, "cpu_seconds_per_byte",
+		1e-9, nan, 1e-9, 1e-9, 1.01e-9, 1e-9, 1.02e-9, 0.99e-9,
+		1.5e-9, 1.5e-9, nan, 1.52e-9, 1.5e-9, 1.5e-9, 1.49e-9, 1.5e-9)
+	a := Analyse(trials, testOf(measurement.Spec{Kind: measurement.TCP}), pathsNamed("direct", "hop"), Options{})
+	if c := costOf(t, a, "cpu_seconds_per_byte"); c.N != 6 || c.Low == nil || c.Ratio < 1.4 || c.Ratio > 1.6 {
+		t.Errorf("CPU: %+v", c)
+	}
+	if c := costOf(t, a, goodput); c.N != 8 {
+		t.Errorf("goodput: %d pairs", c.N)
+	}
+	if text := notesText(a.Notes); strings.Contains(text, "CPU") {
+		t.Errorf("a secondary metric that is missing is noted: %s", text)
+	}
+}
+
+// A metric that is 0 in every trial is shown as 0, makes no claim and breaks
+// nothing; so is a primary one.
+func TestZeroInAllTrials(t *testing.T) {
+	zeros := make([]float64, 10)
+	for _, c := range []struct {
+		spec   measurement.Spec
+		metric string
+		costs  int
+	}{
+		{measurement.Spec{Kind: measurement.UDP}, "loss_fraction", 1}, // the primary's hole
+		{measurement.Spec{Kind: measurement.PPS}, "packets_per_second", 1},
+		{measurement.Spec{Kind: measurement.Load}, "loaded_rtt_p50_seconds", 1},
+		{measurement.Spec{Kind: measurement.TCP}, "cpu_seconds_per_byte", 2},
+		{measurement.Spec{Kind: measurement.MTU}, "path_mtu_bytes", 0},
+	} {
+		a := Analyse(concat(trialsOf("direct", "it", c.metric, zeros...), trialsOf("hop", "it", c.metric, zeros...)),
+			testOf(c.spec), pathsNamed("direct", "hop"), Options{})
+		if len(a.Costs) != c.costs {
+			t.Errorf("%s: %d costs, want %d", c.metric, len(a.Costs), c.costs)
+		}
+		for _, cell := range a.Cells {
+			if cell.Median != 0 || *cell.Low != 0 || *cell.High != 0 || len(cell.Outliers) > 0 {
+				t.Errorf("%s: cell %+v", c.metric, cell)
+			}
+		}
+		for _, cost := range a.Costs {
+			if cost.Verdict != result.NotResolved || cost.Ratio != 0 || cost.Difference != 0 || strings.Contains(said(cost), "NaN") {
+				t.Errorf("%s: %+v", c.metric, cost)
+			}
+		}
+	}
+}
+
+// The flows of a load test are accounted for like those of a tcp test, and
+// datagrams not at all.
+func TestAttributionByKind(t *testing.T) {
+	windowLimited := flow{window: 0.97, busy: 1, inFlight: 133e3, cwnd: 400e3, rtt: 3.0e-3, minRTT: 2.99e-3, pacing: 2e9}
+	for _, c := range []struct {
+		kind   measurement.Kind
+		metric string
+		want   int
+	}{
+		{measurement.TCP, goodput, 1}, {measurement.Load, "load_bits_per_second", 1},
+		{measurement.UDP, goodput, 0}, {measurement.PPS, "packets_per_second", 0}, {measurement.CRR, "connections_per_second", 0},
+	} {
+		trial := trialsOf("hop", "it", c.metric, 355e6)[0]
+		trial.Warmup, trial.Flows = 0.3, []measurement.Flow{windowLimited.build()}
+		a := Analyse([]measurement.Trial{trial}, testOf(measurement.Spec{Kind: c.kind}), pathsNamed("direct", "hop"), Options{}).Attributions
+		if len(a) != c.want {
+			t.Errorf("%s has %d attributions, want %d", c.kind, len(a), c.want)
+		}
+		if len(a) == 1 && !strings.Contains(plain(words.Attribution(a[0], "")), "allow 355 Mbit/s") {
+			t.Errorf("%s: %q", c.kind, words.Attribution(a[0], ""))
+		}
+	}
+}
+
+// Each way of a test of both directions has its own sender, cap and rate.
+func TestAttributionBothWays(t *testing.T) {
+	lossLimited := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 40}
+	there, back := lossLimited.build(), lossLimited.build()
+	there.ReceivedBytes, back.ReceivedBytes, back.Reverse = 150e6, 10e6, true
+	trial := throughputTrial(1.28e9, there, back) // 1.2 Gbit/s there, 80 Mbit/s back
+	spec := measurement.Spec{Kind: measurement.TCP, Direction: measurement.Both}
+	analyse := func(o Options) result.Attribution {
+		return Analyse([]measurement.Trial{trial}, testOf(spec), pathsNamed("direct", "hop"), o).Attributions[0]
+	}
+	trial.Test = "it"
+	for _, c := range []struct {
+		name string
+		opts Options
+		want map[result.Cause]float64
+	}{
+		{"the source's cap binds one way", Options{SourceEgressBitsPerSecond: 1.25e9, DestinationEgressBitsPerSecond: 1.25e9},
+			map[result.Cause]float64{result.CauseSourceCap: 0.5, result.CauseCongestionWindowLoss: 0.5}},
+		{"the destination's cap binds the other", Options{SourceEgressBitsPerSecond: 9e9, DestinationEgressBitsPerSecond: 80e6},
+			map[result.Cause]float64{result.CauseDestinationCap: 0.5, result.CauseCongestionWindowLoss: 0.5}},
+		{"no cap binds", Options{}, map[result.Cause]float64{result.CauseCongestionWindowLoss: 1}},
+	} {
+		a := analyse(c.opts)
+		for _, cause := range result.Causes() {
+			if math.Abs(a.Shares[cause]-c.want[cause]) > 1e-9 {
+				t.Errorf("%s: %s has %v, want %v (%s)", c.name, cause, a.Shares[cause], c.want[cause], words.Attribution(a, ""))
+			}
+		}
+	}
+}
+
+// What is thinned out of the series changes the account of the flows little:
+// the kernel's times are totals.
+func TestThinnedSeriesGiveTheSameShares(t *testing.T) {
+	mixed := flow{busy: 0.9, window: 0.4, buffer: 0.1, inFlight: 390e3, cwnd: 400e3, rtt: 3e-3, minRTT: 3e-3}
+	var flows []measurement.Flow
+	for range 10 {
+		flows = append(flows, mixed.build())
+	}
+	whole, thin := throughputTrial(1e9, flows...), throughputTrial(1e9, slices.Clone(flows)...)
+	thin.Thin()
+	if len(thin.Flows[0].Info) >= len(whole.Flows[0].Info) {
+		t.Fatalf("%d samples of %d are left", len(thin.Flows[0].Info), len(whole.Flows[0].Info))
+	}
+	want, _ := trialShares(whole, flows1.Spec, Options{})
+	got, _ := trialShares(thin, flows1.Spec, Options{})
+	for _, cause := range result.Causes() {
+		if math.Abs(got[cause]-want[cause]) > 1e-9 {
+			t.Errorf("%s has %v thinned, %v whole", cause, got[cause], want[cause])
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// ComparePublished compares published figures with a run's cells and costs, one
+// PublishedComparison for each figure. On a testbed whose absolute figures are
+// relative, what depends on its machine is compared as the ratio of the path to
+// the baseline, wherever the study has a figure for the baseline, too; all else
+// by value.
+func ComparePublished(r *result.Result, figures []result.Figure) []result.PublishedComparison {
+	out := make([]result.PublishedComparison, 0, len(figures))
+	for _, f := range figures {
+		h := figureEstimate{result: r, figures: figures, metric: measurement.MetricOf(f.Metric),
+			PublishedComparison: result.PublishedComparison{Figure: f, Basis: result.BasisValue, Factor: 1}}
+		h.compare()
+		out = append(out, h.PublishedComparison)
+	}
+	return out
+}
+
+// figureEstimate is one published figure while it is worked out.
+type figureEstimate struct {
+	result.PublishedComparison
+	result  *result.Result
+	figures []result.Figure
+	metric  measurement.Metric
+}
+
+func (h *figureEstimate) compare() {
+	h.measure()
+	if h.N == 0 {
+		h.Judgement = result.NotMeasured
+		h.Missing, h.ExcludedTrials = h.whyNotMeasured()
+		return
+	}
+	measured, published := h.Measured, h.Value
+	low, high := h.Low, h.High
+	if h.takeRatio() {
+		measured, published = h.MeasuredRatio, h.PublishedRatio
+		low, high = h.RatioLow, h.RatioHigh
+	}
+	if low != nil && high != nil {
+		inside := *low <= published && published <= *high
+		h.InInterval = &inside
+	}
+	if ratioable(published) && measured >= 0 {
+		off := measured/published - 1
+		h.Off = &off
+	}
+	h.judge(measured, published)
+}
+
+// measure fills in the run's own value, at the scale of the published one.
+func (h *figureEstimate) measure() {
+	cell := findCell(h.result, h.Path, h.Test, h.Metric)
+	if cell == nil || cell.N == 0 || !finite(cell.Median) {
+		return
+	}
+	if scale := h.result.Experiment.Scale; scale > 0 && finite(scale) && h.metric.ScalesWithRate {
+		h.Factor = scale
+	}
+	h.N, h.Measured = cell.N, cell.Median*h.Factor
+	if cell.Low != nil && cell.High != nil && finite(*cell.Low) && finite(*cell.High) {
+		low, high := *cell.Low*h.Factor, *cell.High*h.Factor
+		h.Low, h.High = &low, &high
+	}
+	if ratioable(h.Value) && h.Measured > 0 {
+		h.Ratio = h.Measured / h.Value
+	}
+}
+
+// takeRatio changes the basis to the ratio where that is what the testbed can
+// bear and both ratios are known.
+func (h *figureEstimate) takeRatio() bool {
+	baseline := baselineOf(h.result)
+	if !h.result.Testbed.Relative || !dependsOnMachine(h.metric) || baseline == "" || h.Path == baseline {
+		return false
+	}
+	published := h.publishedBaseline(baseline)
+	cell := findCell(h.result, baseline, h.Test, h.Metric)
+	if !ratioable(published) || !ratioable(h.Value) || h.Measured <= 0 || cell == nil || cell.N == 0 || !ratioable(cell.Median) {
+		return false
+	}
+	h.Basis = result.BasisRatio
+	h.PublishedRatio = h.Value / published
+	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
+	for i := range h.result.Costs {
+		// The cost's ratio is estimated within blocks and has an interval.
+		if c := &h.result.Costs[i]; c.Path == h.Path && c.Test == h.Test && c.Metric == h.Metric && ratioable(c.Ratio) {
+			h.MeasuredRatio, h.RatioLow, h.RatioHigh = c.Ratio, c.Low, c.High
+		}
+	}
+	return true
+}
+
+// publishedBaseline is the published value of the same test and metric on the
+// baseline, the median where it was published more than once; 0 without any.
+func (h *figureEstimate) publishedBaseline(baseline string) float64 {
+	for _, list := range [][]result.Figure{h.figures, h.result.Experiment.Published} {
+		var values []float64
+		for _, f := range list {
+			if f.Path == baseline && f.Test == h.Test && f.Metric == h.Metric {
+				values = append(values, f.Value)
+			}
+		}
+		if len(values) > 0 {
+			return median(values)
+		}
+	}
+	return 0
+}
+
+// dependsOnMachine says that a testbed on one machine cannot give the absolute
+// figure: rates, times and what they cost. Hops, sizes and shares it can.
+func dependsOnMachine(m measurement.Metric) bool {
+	switch m.Unit {
+	case measurement.Bytes, measurement.Fraction:
+		return false
+	case measurement.Count:
+		return strings.HasSuffix(m.Name, "_per_second") || strings.HasSuffix(m.Name, "_per_minute")
+	}
+	return true
+}
+
+func (h *figureEstimate) judge(measured, published float64) {
+	switch {
+	case h.Tolerance == nil:
+		h.Judgement = result.NotJudged
+	case h.Off != nil && math.Abs(*h.Off) <= *h.Tolerance*(1+1e-9), published == 0 && measured == 0:
+		h.Judgement = result.Within
+	default:
+		h.Judgement = result.Outside
+	}
+}
+
+// whyNotMeasured says why no trial of the figure counts, and how many gates
+// excluded.
+func (h *figureEstimate) whyNotMeasured() (result.Missing, int) {
+	done, passed := 0, 0
+	for i := range h.result.Trials {
+		if t := &h.result.Trials[i]; t.Path == h.Path && t.Test == h.Test {
+			done++
+			if t.Gate.Passed {
+				passed++
+			}
+		}
+	}
+	switch {
+	case done == 0:
+		return result.MissingTrial, 0
+	case passed == 0:
+		return result.MissingAllExcluded, done
+	}
+	return result.MissingMetric, done - passed
+}
+
+// ratioable says that a ratio to v can be worked out.
+func ratioable(v float64) bool { return v > 0 && finite(v) }
+
+func findCell(r *result.Result, path, test, metric string) *result.Cell {
+	for i := range r.Cells {
+		if c := &r.Cells[i]; c.Path == path && c.Test == test && c.Metric == metric {
+			return c
+		}
+	}
+	return nil
+}
+
+// baselineOf is the name of the path that the others are compared with.
+func baselineOf(r *result.Result) string {
+	for _, p := range r.Paths {
+		if p.Baseline {
+			return p.Name
+		}
+	}
+	return r.Experiment.Baseline
+}

@@ -1,0 +1,144 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// publishedRun is a run at 1:10 of a direct path at 1.2 Gbit/s and a hop at 0.36.
+func publishedRun(relative bool) *result.Result {
+	ping := result.TestInfo{Name: "ping", Spec: measurement.Spec{Kind: measurement.Ping}}
+	trace := result.TestInfo{Name: "trace", Spec: measurement.Spec{Kind: measurement.Trace}}
+	const low, hops, loss = "rtt_min_seconds", "hops_count", "loss_fraction"
+	trials := concat(
+		trialsOf("direct", "flows-1", goodput, around(1.2e9, 0.01, 8, 0)...), trialsOf("hop", "flows-1", goodput, around(0.36e9, 0.01, 8, 2)...),
+		trialsOf("direct", "ping", low, around(0.8e-3, 0.01, 8, 0)...), trialsOf("hop", "ping", low, around(3e-3, 0.01, 8, 2)...),
+		trialsOf("direct", "trace", hops, 1, 1, 1), trialsOf("hop", "trace", hops, 8, 8, 8))
+	trials = append(trials, trialsOf("hop", "ping", loss, 0, 0, 0, 0, 0, 0, 0, 0)...)
+	for i := range trials {
+		if _, ok := trials[i].Metrics[loss]; ok {
+			trials[i].Test = "loss"
+		}
+	}
+	lossTest := result.TestInfo{Name: "loss", Spec: measurement.Spec{Kind: measurement.Ping}}
+	r := &result.Result{
+		Experiment: result.ExperimentInfo{Scale: 10, Baseline: "direct"}, Testbed: result.Testbed{Relative: relative},
+		Paths: pathsNamed("direct", "hop"), Tests: []result.TestInfo{flows1, ping, trace, lossTest}, Trials: trials,
+	}
+	a := Analyse(trials, r.Tests, r.Paths, DefaultOptions())
+	r.Cells, r.Costs = a.Cells, a.Costs
+	return r
+}
+
+func TestComparePublished(t *testing.T) {
+	within := func(v float64) *float64 { return &v }
+	figures := []result.Figure{
+		{ID: "1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9, Tolerance: within(0.05)},
+		{ID: "2", Path: "hop", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: within(0.05)},
+		{ID: "3", Path: "hop", Test: "ping", Metric: "rtt_min_seconds", Value: 2.994e-3, Tolerance: within(0.05)},
+		{ID: "4", Path: "direct", Test: "ping", Metric: "rtt_min_seconds", Value: 0.738e-3},
+		{ID: "5", Path: "hop", Test: "trace", Metric: "hops_count", Value: 8, Tolerance: within(0)},
+		{ID: "6", Path: "hop", Test: "flows-1", Metric: "retransmitted_segments", Value: 5, Tolerance: within(1)},
+		{ID: "7", Path: "hop", Test: "loss", Metric: "loss_fraction", Value: 0, Tolerance: within(0)},
+		{ID: "8", Path: "nowhere", Test: "flows-1", Metric: goodput, Value: 1e9, Tolerance: within(0.1)},
+		{ID: "9", Path: "direct", Test: "trace", Metric: "hops_count", Value: 2, Tolerance: within(0.1)},
+	}
+	type want struct {
+		basis     result.Basis
+		judgement result.Judgement
+		off       float64 // NaN for none
+		says      string
+	}
+	nan := math.NaN()
+	for relative, wants := range map[bool][]want{
+		true: {
+			{result.BasisValue, result.Within, 0, "12.0 Gbit/s, published 12.0 Gbit/s"},
+			{result.BasisRatio, result.Within, 0.0112, "0.300× the baseline's, published 0.297×"},
+			{result.BasisRatio, result.Outside, -0.0757, "not within 5 %"},
+			{result.BasisValue, result.NotJudged, 0.084, "800 µs, published 738 µs"},
+			{result.BasisValue, result.Within, 0, "hops is 8, published 8"},
+			{result.BasisValue, result.NotMeasured, nan, "was not measured"},
+			{result.BasisValue, result.Within, nan, "loss is 0 %, published 0 %"},
+			{result.BasisValue, result.NotMeasured, nan, "was not measured"},
+			{result.BasisValue, result.Outside, -0.5, "not within 10 %"},
+		},
+		// Where absolutes count, the rate and the time are compared themselves.
+		false: {
+			{result.BasisValue, result.Within, 0, ""},
+			{result.BasisValue, result.Within, 0.0112, "3.60 Gbit/s, published 3.56 Gbit/s"},
+			{result.BasisValue, result.Within, 0.002, "3.00 ms, published 2.99 ms"},
+			{result.BasisValue, result.NotJudged, 0.084, ""},
+			{result.BasisValue, result.Within, 0, ""},
+			{result.BasisValue, result.NotMeasured, nan, ""},
+			{result.BasisValue, result.Within, nan, ""},
+			{result.BasisValue, result.NotMeasured, nan, ""},
+			{result.BasisValue, result.Outside, -0.5, ""},
+		},
+	} {
+		for i, h := range ComparePublished(publishedRun(relative), figures) {
+			w := wants[i]
+			off := nan
+			if h.Off != nil {
+				off = *h.Off
+			}
+			sameOff := math.IsNaN(off) && math.IsNaN(w.off) || math.Abs(off-w.off) < 0.01
+			if h.Basis != w.basis || h.Judgement != w.judgement || !sameOff || !strings.Contains(plain(words.Names{}.Published(h)), w.says) {
+				t.Errorf("relative %v, figure %s: %s, %s, off %v: %s\nwant %+v", relative, h.ID, h.Basis, h.Judgement, off, words.Names{}.Published(h), w)
+			}
+		}
+	}
+	figured := ComparePublished(publishedRun(true), figures)
+	for i, why := range []string{"−0.050 % off", "0.300× the baseline [", "3.75× the baseline, published 4.06×", "no tolerance is stated", "0.0 % off",
+		"no trial of it that counts brought this metric back", "as published", "no trial of it was done", "50.0 % off"} {
+		if !strings.Contains(plain(words.JudgementReason(figured[i])), why) {
+			t.Errorf("figure %s: because %q, want %q", figured[i].ID, words.JudgementReason(figured[i]), why)
+		}
+	}
+	if h := figured[1]; h.InInterval == nil || h.RatioLow == nil || h.Factor != 10 || h.N != 8 || math.Abs(h.Measured-3.6e9) > 0.05e9 {
+		t.Errorf("of a rate on a relative testbed: %+v", h)
+	}
+	if h := figured[2]; h.RatioLow != nil || h.InInterval != nil {
+		t.Errorf("a metric that no cost is worked out for has an interval: %+v", h)
+	}
+	// The baseline's value is found among the experiment's own figures when only
+	// some are chosen.
+	r := publishedRun(true)
+	r.Experiment.Published = figures
+	if h := ComparePublished(r, figures[1:2])[0]; h.Basis != result.BasisRatio {
+		t.Errorf("alone: %+v", h)
+	}
+	if h := ComparePublished(publishedRun(true), figures[1:2])[0]; h.Basis != result.BasisValue {
+		t.Errorf("without the baseline's: %+v", h)
+	}
+}
+
+// What comes from a file may be anything; nothing that is not finite comes out.
+func TestComparePublishedStaysFinite(t *testing.T) {
+	for _, v := range []float64{0, -1, 1e308, -1e308, 5e-324, math.NaN(), math.Inf(1)} {
+		for _, w := range []float64{0, 1, 1e308, 5e-324, math.NaN()} {
+			r := publishedRun(true)
+			for i := range r.Cells {
+				r.Cells[i].Median, r.Cells[i].Low, r.Cells[i].High = v, &v, &v
+			}
+			for i := range r.Costs {
+				r.Costs[i].Ratio = v
+			}
+			for _, h := range ComparePublished(r, []result.Figure{
+				{Path: "direct", Test: "flows-1", Metric: goodput, Value: w}, {Path: "hop", Test: "flows-1", Metric: goodput, Value: 2 * w, Tolerance: &w}}) {
+				for _, x := range []float64{h.Measured, h.Ratio, h.MeasuredRatio, h.PublishedRatio} {
+					if math.IsNaN(x) || math.IsInf(x, 0) {
+						t.Errorf("median %v, published %v: %+v", v, w, h)
+					}
+				}
+				if h.Off != nil && (math.IsNaN(*h.Off) || math.IsInf(*h.Off, 0)) {
+					t.Errorf("median %v, published %v: off by %v", v, w, *h.Off)
+				}
+			}
+		}
+	}
+}

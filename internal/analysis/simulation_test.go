@@ -1,0 +1,249 @@
+package analysis
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// noises are the shapes of trial-to-trial variation that the statistics must
+// survive: each draws a deviation with a typical size of 1.
+var noises = map[string]func(*rand.Rand) float64{
+	"normal":    func(r *rand.Rand) float64 { return r.NormFloat64() },
+	"lognormal": func(r *rand.Rand) float64 { return (math.Exp(0.8*r.NormFloat64()) - 1) / 0.9 },
+	// Student's t with two degrees of freedom: no variance.
+	"heavy": func(r *rand.Rand) float64 { return r.NormFloat64() / math.Sqrt(r.ExpFloat64()) },
+	// Rare, deep dips, as of a neighbour on a shared host.
+	"dips": func(r *rand.Rand) float64 {
+		v := 0.3 * r.NormFloat64()
+		if r.Float64() < 0.1 {
+			v -= 8
+		}
+		return v
+	},
+	// Readings in coarse steps: ties and zeros.
+	"coarse": func(r *rand.Rand) float64 { return math.Round(1.5 * r.NormFloat64()) },
+}
+
+// simulated makes blocks of trials: a value per path that shares its block's
+// level, which wanders far more than the trials within a block differ.
+func simulated(r *rand.Rand, noise func(*rand.Rand) float64, paths []result.PathInfo, metric string, test string, blocks int, spread float64, effect map[string]float64) []measurement.Trial {
+	values := map[string][]float64{}
+	level := 0.0
+	for range blocks {
+		level += 0.1 * r.NormFloat64()
+		for _, p := range paths {
+			v := 1e9 * math.Exp(level+spread*noise(r)) * (1 + effect[p.Name])
+			values[p.Name] = append(values[p.Name], v)
+		}
+	}
+	var out []measurement.Trial
+	for _, p := range paths {
+		out = append(out, trialsOf(p.Name, test, metric, values[p.Name]...)...)
+	}
+	return out
+}
+
+// atMost says whether hits of n agree with a probability of at most p: not
+// more than five standard errors above it.
+func atMost(hits, n int, p float64) bool {
+	return float64(hits) <= float64(n)*p+5*math.Sqrt(float64(n)*p*(1-p))
+}
+
+// repetitions is how often a simulation repeats; -short keeps a fifth, and the
+// tolerances widen with it.
+func repetitions(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
+// Reports that compare a path with itself must claim a cost or a gain in at
+// most one of twenty, all comparisons of a report together, whatever the noise.
+func TestSamePathClaimsNothing(t *testing.T) {
+	runs := repetitions(800)
+	paths := pathsNamed("direct", "again", "and-again")
+	tests := []result.TestInfo{flows1, {Name: "flows-10", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10}}}
+	for name, noise := range noises {
+		for _, spread := range []float64{0.005, 0.05, 0.3} {
+			t.Run(fmt.Sprintf("%s/%g", name, spread), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(7, uint64(1000*spread)))
+				claims, uncorrected, comparisons := 0, 0, 0
+				for range runs {
+					trials := simulated(r, noise, paths, goodput, "flows-1", 10, spread, nil)
+					trials = append(trials, simulated(r, noise, paths, goodput, "flows-10", 10, spread, nil)...)
+					claimed := false
+					for _, c := range Analyse(trials, tests, paths, Options{}).Costs {
+						comparisons++
+						claimed = claimed || c.Verdict == result.Costs || c.Verdict == result.Gains
+						if *c.P < 0.05 {
+							uncorrected++
+						}
+					}
+					if claimed {
+						claims++
+					}
+				}
+				if !atMost(claims, runs, 0.05) {
+					t.Errorf("%d of %d reports claim an effect of a path against itself", claims, runs)
+				}
+				if !atMost(uncorrected, comparisons, 0.05) {
+					t.Errorf("p < 0.05 in %d of %d comparisons without an effect", uncorrected, comparisons)
+				}
+				t.Logf("claims %.4f of reports, p < 0.05 in %.4f of comparisons", float64(claims)/float64(runs), float64(uncorrected)/float64(comparisons))
+			})
+		}
+	}
+}
+
+// p of a true null is uniform as far as its steps allow: P(p ≤ a) is at most
+// a, and at a value that p can take it is that value.
+func TestPIsUniform(t *testing.T) {
+	runs := repetitions(20000)
+	r := rand.New(rand.NewPCG(11, 12))
+	const n = 10
+	values := make([]float64, n)
+	ps := make([]float64, runs)
+	for i := range ps {
+		for j := range values {
+			values[j] = noises["heavy"](r)
+		}
+		ps[i] = signedRankP(values)
+	}
+	// The values that p can take, by the exact distribution.
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i + 1
+	}
+	tail := 0.0
+	for w, p := range signedRankDistribution(ranks) {
+		tail += p
+		step := 2 * tail
+		if step >= 1 {
+			break
+		}
+		hits := 0
+		for _, v := range ps {
+			if v <= step*(1+1e-9) {
+				hits++
+			}
+		}
+		if math.Abs(float64(hits)-float64(runs)*step) > 5*math.Sqrt(float64(runs)*step*(1-step)) {
+			t.Errorf("rank sum %d: p ≤ %v in %d of %d", w, step, hits, runs)
+		}
+	}
+}
+
+// Planted effects are inside the intervals as often as the intervals say, and
+// within binomial tolerance of it, for rates and for times.
+func TestPlantedEffectsAreCovered(t *testing.T) {
+	runs := repetitions(800)
+	paths := pathsNamed("direct", "hop")
+	for name, noise := range noises {
+		for _, effect := range []float64{-0.70, -0.04, 0.3} {
+			for _, blocks := range []int{6, 10, 17} {
+				t.Run(fmt.Sprintf("%s/%g/%d", name, effect, blocks), func(t *testing.T) {
+					t.Parallel()
+					r := rand.New(rand.NewPCG(21, uint64(blocks)))
+					covered, wrongBound := 0, 0
+					var coverage float64
+					for range runs {
+						trials := simulated(r, noise, paths, goodput, "flows-1", blocks, 0.03, map[string]float64{"hop": effect})
+						c := only(t, Analyse(trials, []result.TestInfo{flows1}, paths, Options{}))
+						// The planted ratio, less a hair for rounding in ties.
+						truth := 1 + effect
+						if *c.Low <= truth*(1+1e-12) && truth*(1-1e-12) <= *c.High {
+							covered++
+						}
+						coverage = c.Coverage
+						if c.Verdict == result.NoCost && -effect > c.Bound {
+							wrongBound++
+						}
+					}
+					if coverage < 0.95 {
+						t.Fatalf("the interval attains %v", coverage)
+					}
+					expected := float64(runs) * coverage
+					slack := 5 * math.Sqrt(expected*(1-coverage))
+					if float64(covered) < expected-slack {
+						t.Errorf("%d of %d intervals hold the planted effect, want %.0f ± %.0f", covered, runs, expected, slack)
+					}
+					// Ties only make intervals wider.
+					if name != "coarse" && float64(covered) > expected+slack {
+						t.Errorf("%d of %d intervals hold the planted effect, want %.0f ± %.0f: too wide", covered, runs, expected, slack)
+					}
+					if !atMost(wrongBound, runs, 0.05) {
+						t.Errorf("%d of %d reports exclude a cost as large as the planted one", wrongBound, runs)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A planted cost just as large as the smallest effect of interest is called
+// "no cost" in at most 5 % of reports: that is what TOST promises.
+func TestNoCostIsSeldomWrong(t *testing.T) {
+	runs := repetitions(1500)
+	paths := pathsNamed("direct", "hop")
+	for name, noise := range noises {
+		for _, test := range []struct {
+			info   result.TestInfo
+			metric string
+			effect float64
+		}{{flows1, goodput, -0.05}, {flows1, goodput, 1/0.95 - 1}, {latency, rttP50, 0.05}} {
+			t.Run(fmt.Sprintf("%s/%s/%.3f", name, test.metric, test.effect), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(31, 32))
+				wrong := 0
+				for range runs {
+					trials := simulated(r, noise, paths, test.metric, test.info.Name, 10, 0.03, map[string]float64{"hop": test.effect})
+					for _, c := range Analyse(trials, []result.TestInfo{test.info}, paths, Options{}).Costs {
+						if c.Metric == test.metric && c.Verdict == result.NoCost {
+							wrong++
+						}
+					}
+				}
+				if !atMost(wrong, runs, 0.05) {
+					t.Errorf("%d of %d reports call the smallest effect of interest no cost", wrong, runs)
+				}
+			})
+		}
+	}
+}
+
+// The number of blocks that an unresolved comparison asks for resolves it in
+// most repetitions, when the effect is what it was planted to be.
+func TestRepetitionsNeededSuffice(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	tests := []result.TestInfo{flows1}
+	r := rand.New(rand.NewPCG(41, 42))
+	for _, effect := range []float64{0, -0.08} {
+		asked, resolved := 0, 0
+		for range 400 {
+			trials := simulated(r, noises["normal"], paths, goodput, "flows-1", 10, 0.07, map[string]float64{"hop": effect})
+			c := only(t, Analyse(trials, tests, paths, Options{}))
+			// An estimate far from what was planted asks for what it saw.
+			if c.Verdict != result.NotResolved || math.Abs(c.Ratio-1-effect) > 0.02 {
+				continue
+			}
+			if c.RepetitionsNeeded <= 10 || c.RepetitionsNeeded > maxRepetitionsNeeded {
+				t.Fatalf("asks for %d blocks", c.RepetitionsNeeded)
+			}
+			asked++
+			more := simulated(r, noises["normal"], paths, goodput, "flows-1", c.RepetitionsNeeded, 0.07, map[string]float64{"hop": effect})
+			if only(t, Analyse(more, tests, paths, Options{})).Verdict != result.NotResolved {
+				resolved++
+			}
+		}
+		if asked == 0 || float64(resolved) < 0.6*float64(asked) {
+			t.Errorf("effect %v: %d of %d comparisons are resolved by the blocks they asked for", effect, resolved, asked)
+		}
+	}
+}

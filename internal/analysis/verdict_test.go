@@ -1,0 +1,203 @@
+package analysis
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// The figures were checked with NumPy from the definitions: Walsh averages, the
+// 9th from either end for 95 % of 10 pairs.
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		test        result.TestInfo
+		metric      string
+		base, other []float64
+		verdict     result.Verdict
+		sentence    string
+	}{
+		{"rate costs", flows1, goodput, around(1.2e9, 0.004, 10, 0), around(358e6, 0.004, 10, 4), result.Costs,
+			"hop: costs 70.16 % [70.09, 70.20] of goodput, flows-1 (1.20 Gbit/s → 358 Mbit/s)"},
+		{"rate gains", flows1, goodput, around(1.0e9, 0.004, 10, 0), around(1.25e9, 0.004, 10, 4), result.Gains,
+			"hop: gains 25.0 % [24.9, 25.3] of goodput, flows-1 (1.00 Gbit/s → 1.25 Gbit/s)"},
+		{"time costs", latency, rttP50, around(738e-6, 0.003, 10, 0), around(3e-3, 0.003, 10, 4), result.Costs,
+			"hop: adds 2.263 ms [2.259, 2.267] to RTT p50, latency (738 µs → 3.00 ms, 4.07×)"},
+		{"time gains", latency, rttP50, around(900e-6, 0.003, 10, 0), around(450e-6, 0.003, 10, 4), result.Gains,
+			"hop: takes 449.7 µs [448.6, 450.5] off RTT p50, latency (900 µs → 450 µs, 0.500×)"},
+		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), result.NoCost,
+			"hop: no cost larger than 0.24 % on goodput, flows-1"},
+		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), result.NoCost,
+			"hop: no cost larger than 2.1 % on goodput, flows-1; the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
+		// 12 µs are 8 % of this baseline, but less than the 20 µs that matter.
+		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), result.NoCost,
+			"hop: no cost larger than 13 µs (8.2 %) on RTT p50, latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 20 µs (13.3 %) that matters"},
+		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), result.NotResolved,
+			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9]; needs about 110 blocks"},
+		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), result.NotResolved,
+			"hop: not resolved on goodput, flows-1: −50.1 % from 3 blocks; needs about 6 blocks"},
+		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), result.NotResolved,
+			"hop: not resolved on goodput, flows-1: −49.9 % from 1 block; needs about 6 blocks"},
+		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, result.NotResolved,
+			"hop: not resolved on goodput, flows-1: no block has a trial that counts of both hop and direct"},
+		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), result.NoCost,
+			"hop: no cost larger than 0.1 % on goodput, flows-1"},
+		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), result.Costs,
+			"hop: costs 50.0 % [50.0, 50.0] of goodput, flows-1 (1.00 Gbit/s → 500 Mbit/s)"},
+		// Three times as long in most blocks, yet shorter by far in two: what the
+		// sentence would lead with is not beyond chance.
+		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
+			[]float64{3e-3, 3.2e-3, 3.5e-3, 9, 2.8e-3, 2.5e-3, 3.1e-3, 9.1, 4e-3, 2e-3}, result.NotResolved, ""},
+		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), result.Costs,
+			""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			paths := pathsNamed("direct", "hop")
+			trials := concat(trialsOf("direct", c.test.Name, c.metric, c.base...), trialsOf("hop", c.test.Name, c.metric, c.other...))
+			got := only(t, Analyse(trials, []result.TestInfo{c.test}, paths, Options{}))
+			if got.Verdict != c.verdict {
+				t.Errorf("verdict %q, want %q", got.Verdict, c.verdict)
+			}
+			if text := said(got); c.sentence != "" && text != c.sentence {
+				t.Errorf("sentence\n%s\nwant\n%s", text, c.sentence)
+			}
+			if _, err := json.Marshal(got); err != nil {
+				t.Error(err)
+			}
+			if len(c.base) < minBlocks && (got.Low != nil || got.P != nil) {
+				t.Errorf("an interval or a p from %d blocks: %+v", len(c.base), got)
+			}
+		})
+	}
+}
+
+// With eight paths no result of six blocks can survive Holm's correction, and
+// the report says so instead of claiming or keeping quiet.
+func TestTooFewBlocksForTheFamily(t *testing.T) {
+	names := []string{"direct"}
+	trials := trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 6, 0)...)
+	for i := range 8 {
+		name := fmt.Sprintf("hop-%d", i)
+		names = append(names, name)
+		trials = append(trials, trialsOf(name, flows1.Name, goodput, around(1e8, 0.01, 6, i+1)...)...)
+	}
+	a := Analyse(trials, []result.TestInfo{flows1}, pathsNamed(names...), Options{})
+	for _, c := range a.Costs {
+		if c.Verdict != result.NotResolved || c.RepetitionsNeeded != 9 || !near(*c.PHolm, 8*0.03125, 1e-12) {
+			t.Errorf("%+v", c)
+		}
+	}
+	want := "8 primary comparisons have too few blocks for any effect, however large, to be beyond chance: with 8 primary comparisons in the report at least 9 blocks are needed."
+	if notesText(a.Notes) != want {
+		t.Errorf("notes %+v", a.Notes)
+	}
+}
+
+// Secondary costs are corrected over all costs, primary ones over the primary.
+func TestFamilies(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(2e-3, 0.01, 10, 4)...))
+	for i := range trials {
+		trials[i].Metrics["rtt_p99_seconds"] = 1.5 * trials[i].Metrics[rttP50]
+	}
+	a := Analyse(trials, []result.TestInfo{latency}, paths, Options{})
+	if len(a.Costs) != 2 {
+		t.Fatalf("%+v", a.Costs)
+	}
+	least := math.Ldexp(1, -9)
+	if c := a.Costs[0]; !c.Primary || c.Metric != rttP50 || !near(*c.PHolm, least, 1e-15) {
+		t.Errorf("%+v", c)
+	}
+	if c := a.Costs[1]; c.Primary || c.Metric != "rtt_p99_seconds" || !near(*c.PHolm, 2*least, 1e-15) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestExcludedTrialsAreCounted(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	trials := concat(trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(5e8, 0.01, 10, 4)...))
+	trials[2].Gate = measurement.Gate{Checks: []measurement.Check{{Name: "loss", Reason: "a warning"}, {Name: "fingerprint", Fatal: true, Reason: "two hops instead of one"}}}
+	trials[2].Metrics[goodput] = 1 // must count nowhere
+	trials[15].Gate = measurement.Gate{}
+	repeated := trials[4]
+	repeated.ID, repeated.Order = "again", 99
+	foreign := trialsOf("elsewhere", flows1.Name, goodput, 5)[0]
+	a := Analyse(append(trials, repeated, foreign), []result.TestInfo{flows1}, paths, Options{})
+	if c := only(t, a); c.N != 8 || c.Verdict != result.Costs {
+		t.Errorf("%+v", c)
+	}
+	for _, c := range a.Cells {
+		if c.N != 9 || c.Low == nil || c.Coverage < 0.95 {
+			t.Errorf("cell %+v", c)
+		}
+	}
+	want := []string{
+		"2 of 22 trials excluded by a gate and counted nowhere (unnamed gate 1, fingerprint 1). b03-direct-flows-1: two hops instead of one; b06-hop-flows-1: no reason was recorded.",
+		"1 trial repeated a test on the same path in the same block; only the first of each counts.",
+		"1 trial of a path or a test that this experiment does not have; ignored.",
+		"hop, flows-1: 2 of 10 blocks lack goodput of hop or of direct and do not count.",
+	}
+	if notesText(a.Notes) != strings.Join(want, "\n") {
+		t.Errorf("notes:\n%s\nwant:\n%s", notesText(a.Notes), strings.Join(want, "\n"))
+	}
+}
+
+func TestDriftIsNoted(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	base, other := around(1e9, 0.002, 12, 0), around(9e8, 0.002, 12, 4)
+	for i := range other {
+		other[i] *= 1 - 0.02*float64(i)
+	}
+	a := Analyse(concat(trialsOf("direct", flows1.Name, goodput, base...), trialsOf("hop", flows1.Name, goodput, other...)),
+		[]result.TestInfo{flows1}, paths, Options{})
+	c := only(t, a)
+	if c.Drift == nil || *c.Drift.Rho > -0.99 || *c.Drift.P > 1e-6 {
+		t.Errorf("drift %+v", c.Drift)
+	}
+	if len(a.Notes) != 2 || !strings.HasPrefix(notesText(a.Notes), "Drift: the effect of hop on goodput, flows-1 changed during the run, from −14.5 % in the first half of the blocks to −25.4 % in the second (Spearman's ρ") {
+		t.Errorf("notes %+v", a.Notes)
+	}
+}
+
+func TestOutliersAreFlaggedAndKept(t *testing.T) {
+	values := around(1e9, 0.01, 10, 0)
+	values[7] = 2e8
+	a := Analyse(trialsOf("direct", flows1.Name, goodput, values...), []result.TestInfo{flows1}, pathsNamed("direct"), Options{})
+	if len(a.Cells) != 1 {
+		t.Fatalf("%+v", a.Cells)
+	}
+	c := a.Cells[0]
+	if c.N != 10 || len(c.Outliers) != 1 || c.Outliers[0] != "b08-direct-flows-1" {
+		t.Errorf("%+v", c)
+	}
+	if got := outliers([]float64{1, 1, 1, 1, 1, 1, 5}); got != nil {
+		t.Errorf("with a deviation of zero %v are flagged", got)
+	}
+}
+
+// Values that cannot be compared leave a hole, not a NaN.
+func TestUnusableValues(t *testing.T) {
+	paths := pathsNamed("direct", "hop")
+	trials := concat(trialsOf("direct", flows1.Name, goodput, 1e9, math.NaN(), math.Inf(1), 0, -1, 1e9, 1e9),
+		trialsOf("hop", flows1.Name, goodput, around(1e9, 0.1, 7, 0)...))
+	a := Analyse(trials, []result.TestInfo{flows1}, paths, Options{Alpha: math.NaN(), SmallestRateEffect: 7, SmallestTime: measurement.Seconds(math.NaN())})
+	if c := only(t, a); c.N != 5 || c.Ratio != 0 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := json.Marshal(a); err != nil {
+		t.Error(err)
+	}
+	for _, p := range [][]result.PathInfo{nil, {{Name: "direct"}}, {{Name: "direct", Baseline: true}, {Name: "hop", Baseline: true}}} {
+		if a := Analyse(trials, []result.TestInfo{flows1}, p, Options{}); len(a.Costs) != 0 || len(a.Notes) == 0 {
+			t.Errorf("paths %v: %+v", p, a)
+		}
+	}
+	if a := Analyse(nil, []result.TestInfo{flows1}, paths, Options{}); len(a.Costs) != 1 || a.Costs[0].N != 0 {
+		t.Errorf("without trials: %+v", a)
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// formatOne is a run folder of two paths, 8 blocks, ping and tcp that a hopbench
+// of format 1 wrote.
+func formatOne(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{store.FileName, resultFile} {
+		packed, err := os.Open(filepath.Join("testdata", "format1", name+".gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer packed.Close()
+		unpacked, err := gzip.NewReader(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(unpacked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// What format 1 says of a run in numbers, its reader of today says too: from the
+// stored trials, and from result.json alone.
+func TestFormatOneOpens(t *testing.T) {
+	dir := formatOne(t)
+	text, err := os.ReadFile(filepath.Join(dir, resultFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old map[string]any
+	if err := json.Unmarshal(text, &old); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(t.TempDir(), "kept.json")
+	if err := os.WriteFile(kept, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	alone, err := readResult(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := command(t, "report", dir, "--json")
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
+	if err != nil || !strings.Contains(string(page), "the source's egress cap") {
+		t.Errorf("the report says nothing of the attribution (%v):\n%s", err, page)
+	}
+	again, err := json.Marshal(alone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, document := range map[string][]byte{"of the folder": []byte(stdout), "of result.json": again} {
+		var now map[string]any
+		if err := json.Unmarshal(document, &now); err != nil {
+			t.Fatal(err)
+		}
+		if now["format"] != result.Format {
+			t.Errorf("%s: the format is %v", name, now["format"])
+		}
+		same(t, name+": ", old, now)
+	}
+	if status, stdout, stderr := command(t, "compare", dir); status != 0 || !strings.Contains(stdout, "E1") {
+		t.Errorf("compare: status %d: %s%s", status, stdout, stderr)
+	}
+}
+
+// same holds that now has what old has, but for what format 2 dropped or named
+// otherwise.
+func same(t *testing.T, at string, old, now any) {
+	t.Helper()
+	renamed := map[string]string{"blocks_needed": "repetitions_needed"}
+	dropped := map[string]bool{"format": true, "sentence": true, "reason": true, "notes": true, "gate": true}
+	switch old := old.(type) {
+	case map[string]any:
+		have, ok := now.(map[string]any)
+		if !ok {
+			t.Errorf("%s is %v, was an object", at, now)
+			return
+		}
+		for name, v := range old {
+			if renamed[name] != "" {
+				name = renamed[name]
+			}
+			if !dropped[name] {
+				same(t, at+"."+name, v, have[name])
+			}
+		}
+	case []any:
+		have, _ := now.([]any)
+		if len(have) != len(old) {
+			t.Errorf("%s has %d elements, had %d", at, len(have), len(old))
+			return
+		}
+		for i := range old {
+			same(t, at, old[i], have[i])
+		}
+	default:
+		if old != now {
+			t.Errorf("%s is %v, was %v", at, now, old)
+		}
+	}
+}
+
+// One run does not mix trials of two formats, and the folder stays as it was.
+func TestFormatOneIsNotResumed(t *testing.T) {
+	dir := formatOne(t)
+	before, err := os.ReadFile(filepath.Join(dir, store.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr := command(t, "run", "--resume", dir)
+	if status != 2 || !strings.Contains(stderr, "older hopbench") || !strings.Contains(stderr, "start a new run") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, store.FileName)); err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed (%v)", err)
+	}
+}
+
+// An experiment file that is no longer understood does not hide an old run.
+func TestFormatOneWithoutItsExperiment(t *testing.T) {
+	dir := formatOne(t)
+	st, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if !st.Old() {
+		t.Error("the run is not an old one")
+	}
+	head, err := st.Head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.Experiment = "format: hopbench.experiment/0\n"
+	r, err := resultOf(st, head, nil)
+	if err != nil || len(r.Costs) == 0 {
+		t.Errorf("%v: %+v", err, r)
+	}
+}

@@ -1,0 +1,74 @@
+package data
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// HasPairs says whether some test of r was done by several pairs of hosts at
+// the same time.
+func HasPairs(r *result.Result) bool {
+	return slices.ContainsFunc(r.Trials, func(t measurement.Trial) bool { return len(t.Pairs) > 0 })
+}
+
+// pairsHeader names the columns of pairs.csv; docs/data-format.md explains them.
+var pairsHeader = []string{"trial", "path", "test", "passed", "pair", "source", "destination", "second", "throughput_bits_per_second", "rtt_seconds"}
+
+// PairsCSV writes what every pair of every trial counted over time: one row per
+// trial, pair and bin of the pair's count. A pair without a count has one row,
+// so that holes are seen.
+func PairsCSV(w io.Writer, r *result.Result) error {
+	r = report.OnlyFinite(r)
+	c := csv.NewWriter(w)
+	rows := [][]string{pairsHeader}
+	for i := range r.Trials {
+		t := &r.Trials[i]
+		for k, p := range t.Pairs {
+			head := []string{csvText(t.ID), csvText(t.Path), csvText(t.Test), strconv.FormatBool(t.Gate.Passed), strconv.Itoa(k + 1), csvText(p.Source), csvText(p.Destination)}
+			rows = append(rows, pairRows(head, p)...)
+		}
+	}
+	if err := c.WriteAll(rows); err != nil {
+		return fmt.Errorf("write pairs as CSV: %w", err)
+	}
+	return nil
+}
+
+// pairRows are the rows of one pair; a bin's round-trip time is the mean of the
+// samples in it.
+func pairRows(head []string, p measurement.Pair) [][]string {
+	float := func(v float64) string {
+		if math.IsInf(v, 0) || math.IsNaN(v) { // what is computed here may overflow
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	if p.Throughput == nil || p.Throughput.Width <= 0 || len(p.Throughput.Bytes) == 0 {
+		return [][]string{slices.Concat(head, []string{"", "", ""})}
+	}
+	width := float64(p.Throughput.Width)
+	sums, samples := make([]float64, len(p.Throughput.Bytes)), make([]float64, len(p.Throughput.Bytes))
+	for _, s := range p.RTT {
+		if i := float64(s.At) / width; i >= 0 && i < float64(len(sums)) {
+			sums[int(i)] += float64(s.RTT)
+			samples[int(i)]++
+		}
+	}
+	var out [][]string
+	for i, n := range p.Throughput.Bytes {
+		rtt := ""
+		if samples[i] > 0 {
+			rtt = float(sums[i] / samples[i])
+		}
+		out = append(out, slices.Concat(head, []string{float(float64(p.Delay) + float64(i)*width), float(n * 8 / width), rtt}))
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package figure
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+)
+
+func TestFigureOfHops(t *testing.T) {
+	m := report.New(reporttest.Watched(t))
+	figures := HopFigures(m)
+	if len(figures) != 4 { // 2 tests on 2 paths
+		t.Fatalf("%d figures", len(figures))
+	}
+	trial := m.WatchedTrials(m.Paths[2], m.Tests[2])[0]
+	lines, more := hopLines(trial, 66)
+	if len(lines) != 2 || more != 0 || len(lines[0].points) < 10 {
+		t.Fatalf("%d lines of %d points, %d more", len(lines), len(lines[0].points), more)
+	}
+	for i, p := range lines[0].points {
+		if q := lines[1].points[i]; q.x != p.x || math.Abs(q.y-1.08*p.y) > 1e-6*p.y {
+			t.Errorf("at %v s the hop has %v, the receivers %v", p.x, q, p)
+		}
+	}
+	for range 7 {
+		trial.HopSeries = append(trial.HopSeries, trial.HopSeries[0])
+		trial.HopSeries[len(trial.HopSeries)-1].Name += strings.Repeat("x", len(trial.HopSeries))
+	}
+	if lines, more := hopLines(trial, 66); len(lines) != 1+maxHopLines || more != 3 {
+		t.Errorf("8 hops: %d lines, %d more", len(lines), more)
+	}
+}
+
+func FuzzHistogram(f *testing.F) {
+	for _, trial := range reporttest.Run(f, 1).Trials {
+		if trial.Latency != nil {
+			f.Add(trial.Latency.HDR)
+		}
+	}
+	f.Add([]byte{0x1c, 0x84, 0x93, 0x14, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h, err := decodeHistogram(b); err == nil && h.ByteSize() > 8<<20 {
+			t.Errorf("a histogram of %d bytes was accepted", h.ByteSize())
+		}
+	})
+}
+
+func TestAxisTicks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := rapid.Float64Range(1e-9, 1e9).Draw(t, "low")
+		high := low * rapid.Float64Range(1.0001, 1e9).Draw(t, "factor")
+		for _, a := range []axis{logAxis([]float64{low, high}, 0, 100), linearAxis([]float64{low, high}, true, 0, 100, 4)} {
+			ticks := a.ticks(8, quantity.Scale{Factor: 1})
+			if len(ticks) > 12 {
+				t.Fatalf("%d ticks on %+v", len(ticks), a)
+			}
+			for i, k := range ticks {
+				if k.value < a.low*(1-1e-6) || k.value > a.high*(1+1e-6) || (i > 0 && k.value <= ticks[i-1].value) {
+					t.Fatalf("tick %v of %+v is outside or out of order", k, a)
+				}
+			}
+			if p := a.at(low); p < -1e-6 || p > 100+1e-6 {
+				t.Fatalf("%v lies at %v", low, p)
+			}
+		}
+	})
+}
+
+// TestMinMax holds that a reduced line keeps the extremes of every slice.
+func TestMinMax(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(-1e6, 1e6), 1, 500).Draw(t, "values")
+		n := rapid.IntRange(1, 60).Draw(t, "slices")
+		points := make([]point, len(values))
+		for i, v := range values {
+			points[i] = point{float64(i), v}
+		}
+		out := minMax(points, n)
+		if len(out) > max(2*n, 0) && len(out) != len(points) {
+			t.Fatalf("%d points for %d slices", len(out), n)
+		}
+		low, high := span(values)
+		var kept []float64
+		for i, p := range out {
+			kept = append(kept, p.y)
+			if i > 0 && p.x <= out[i-1].x {
+				t.Fatal("points are out of order")
+			}
+		}
+		if l, h := span(kept); l != low || h != high {
+			t.Fatalf("extremes %v, %v became %v, %v", low, high, l, h)
+		}
+	})
+}
+
+// TestLatencyMerge holds that merging the trials' histograms counts every
+// sample of the trials that count.
+func TestLatencyMerge(t *testing.T) {
+	r := reporttest.Run(t, 6)
+	m := report.New(r)
+	want := int64(0)
+	for _, trial := range r.Trials {
+		if trial.Path == "direct" && trial.Test == "latency" && trial.Gate.Passed {
+			want += trial.Latency.Samples
+		}
+	}
+	got, errs := mergeLatency(m, m.Tests[0], 0, false)
+	if len(errs) > 0 || got.total != want {
+		t.Fatalf("%d samples, errors %v; want %d", got.total, errs, want)
+	}
+	curve := got.curve()
+	for i := 1; i < len(curve); i++ {
+		if curve[i].x < curve[i-1].x || curve[i].y < curve[i-1].y {
+			t.Fatalf("the curve falls at point %d: %v after %v", i, curve[i], curve[i-1])
+		}
+	}
+	if last := curve[len(curve)-1].x; last > tail(1-10/float64(want))+1e-9 {
+		t.Errorf("the curve goes on to %v with %d samples", last, want)
+	}
+}

@@ -1,0 +1,121 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+)
+
+// Bounds of the figures of hops.
+const (
+	maxHopFigures = 12
+	maxHopLines   = 5
+)
+
+// HopFigures lays what each hop of a path counted beside what the receivers
+// confirmed, in the median trial of each test of throughput.
+func HopFigures(m *report.Model) []Figure {
+	var out []Figure
+	for ti, t := range m.Tests {
+		for pi, p := range m.Paths {
+			trials := m.WatchedTrials(p, t)
+			if len(trials) == 0 || len(out) == maxHopFigures {
+				continue
+			}
+			slices.SortStableFunc(trials, func(a, b *measurement.Trial) int {
+				return cmp.Compare(a.Metrics[t.Primary.Name], b.Metrics[t.Primary.Name])
+			})
+			trial := trials[(len(trials)-1)/2]
+			if f, ok := hopFigure(fmt.Sprintf("hops-%d-%d", ti, pi), trial, p, t); ok {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// hopLine is one line of such a figure.
+type hopLine struct {
+	label  string
+	points []point
+}
+
+// hopLines are the receivers' throughput and those of the first hops, in the
+// slices of time between the first hop's samples. More is how many hops are
+// left out.
+func hopLines(trial *measurement.Trial, headers int) (lines []hopLine, more int) {
+	hops := report.WatchedHops(trial)
+	more = max(len(hops)-maxHopLines, 0)
+	hops = hops[:len(hops)-more]
+	lines = []hopLine{{label: "receivers"}}
+	for _, w := range hops {
+		lines = append(lines, hopLine{label: w.Label()})
+	}
+	ends := float64(trial.Throughput.Width) * float64(len(trial.Throughput.Bytes))
+	samples := hops[0].Series[0].Samples
+	for i := 1; i < len(samples); i++ {
+		from, to := float64(samples[i-1].At), float64(samples[i].At)
+		if from < 0 || to > ends || to <= from {
+			continue
+		}
+		middle, seconds := (from+to)/2, to-from
+		lines[0].points = append(lines[0].points, point{middle, report.Confirmed(trial.Throughput, from, to) * 8 / seconds})
+		for j, w := range hops {
+			forward, backward := w.Payload(from, to, headers)
+			lines[j+1].points = append(lines[j+1].points, point{middle, (forward + backward) * 8 / seconds})
+		}
+	}
+	return lines, more
+}
+
+// hopFigure draws one trial; ok is false when it has too few samples.
+func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test) (f Figure, ok bool) {
+	headers := report.HeadersOf(trial, t.Spec, p.Tunnel())
+	lines, more := hopLines(trial, headers)
+	if len(lines[0].points) < 3 {
+		return Figure{}, false
+	}
+	heading := p.Label + ", " + t.Label
+	labels := make([]report.Path, len(lines))
+	var xs, ys []float64
+	for i, l := range lines {
+		labels[i].Label = l.label
+		for _, q := range l.points {
+			xs, ys = append(xs, q.x), append(ys, q.y)
+		}
+	}
+	panel := newPanel(id, "Throughput as the hops counted it, "+heading, "The receivers' line is whole, those of hops are dashed.", labels, panelHeight)
+	_, xHigh := span(xs)
+	panel.x = axis{low: 0, high: max(xHigh, 1e-9), from: panel.left, to: panel.right}
+	panel.y = linearAxis(ys, true, panel.bottom, panel.top, 4)
+	unit := panel.y.unitOf(measurement.BitsPerSecond)
+	panel.axes(panel.x.ticks(5, quantity.Scale{Factor: 1}), panel.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, false))
+	var ended []endLabel
+	for i, l := range lines {
+		kind := " curve"
+		if i > 0 {
+			kind = " curve idle"
+		}
+		var at []point
+		var tail []float64
+		for n, q := range minMax(l.points, int(panel.right-panel.left)) {
+			at = append(at, point{panel.x.at(q.x), panel.y.at(q.y)})
+			if n >= len(l.points)*3/4 {
+				tail = append(tail, q.y)
+			}
+		}
+		panel.polyline(at, class("s", i)+kind, l.label)
+		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(report.Median(tail))})
+	}
+	panel.endLabels(ended)
+	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}
+	if more > 0 {
+		f.Caption += fmt.Sprintf(" %s more are in the table.", quantity.Count(more, "hop"))
+	}
+	return f, true
+}

@@ -1,0 +1,119 @@
+package figure
+
+import (
+	"html/template"
+	"slices"
+	"strconv"
+
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+)
+
+// panel is a small chart with axes on the left and below, and names of paths
+// at the right end of their lines instead of a legend.
+type panel struct {
+	*svg
+	left, right, top, bottom float64 // edges of the plotted area
+	height                   float64
+	x, y                     axis
+}
+
+// Sizes of a panel in user units. A panel is as wide as a phone, so that its
+// texts keep their size there; a wide page shows two side by side.
+const (
+	panelWidth  = 440.0
+	panelHeight = 236.0
+	panelLeft   = 48.0
+	panelTop    = 22.0
+	panelBottom = 36.0
+)
+
+// newPanel starts a panel whose right margin has room for the labels.
+func newPanel(id, title, description string, labels []report.Path, height float64) *panel {
+	room := 0
+	for _, p := range labels {
+		room = max(room, typeset.Columns(p.Label))
+	}
+	margin := min(float64(room)*glyphWidth+10, 140)
+	return &panel{svg: newSVG(id, panelWidth, height, title, description),
+		left: panelLeft, right: panelWidth - margin, top: panelTop, bottom: height - panelBottom, height: height}
+}
+
+// axes draws grid lines, ticks and the names of both axes.
+func (p *panel) axes(xTicks, yTicks []tick, xName, yName string) {
+	p.text(p.left-40, 11, "start", "axis", yName)
+	p.yTicks(p.y, yTicks)
+	p.xAxis(xTicks, xName)
+}
+
+// yTicks draws horizontal grid lines with labels.
+func (p *panel) yTicks(a axis, ticks []tick) {
+	for _, t := range ticks {
+		y := a.at(t.value)
+		p.line(p.left, y, p.right, y, "grid")
+		p.text(p.left-6, y+4, "end", "tick", t.label)
+	}
+}
+
+// xAxis draws the axis below.
+func (p *panel) xAxis(ticks []tick, name string) {
+	for _, t := range ticks {
+		x := p.x.at(t.value)
+		p.line(x, p.bottom, x, p.bottom+4, "rule")
+		p.text(x, p.bottom+16, "middle", "tick", t.label)
+	}
+	p.line(p.left, p.bottom, p.right, p.bottom, "rule")
+	p.text((p.left+p.right)/2, p.height-5, "middle", "axis", name)
+}
+
+// endLabel is the name of a path at the height where its line ends.
+type endLabel struct {
+	path  int
+	label string
+	y     float64
+}
+
+// endLabels writes names beside the right edge, moved apart where they would
+// overlap, with a line to where they belong.
+func (p *panel) endLabels(labels []endLabel) {
+	const height = 14
+	slices.SortStableFunc(labels, func(a, b endLabel) int {
+		switch {
+		case a.y < b.y:
+			return -1
+		case a.y > b.y:
+			return 1
+		}
+		return a.path - b.path
+	})
+	places := make([]float64, len(labels))
+	for i, l := range labels {
+		places[i] = l.y
+		if i > 0 {
+			places[i] = max(places[i], places[i-1]+height)
+		}
+	}
+	if n := len(places); n > 0 { // push back up what fell below the plot
+		limit := p.bottom
+		for i := n - 1; i >= 0; i-- {
+			places[i] = min(places[i], limit)
+			limit = places[i] - height
+		}
+	}
+	for i, l := range labels {
+		p.line(p.right+1, l.y, p.right+7, places[i], class("s", l.path)+" lead")
+		p.text(p.right+9, places[i]+4, "start", class("f", l.path)+" name", fit(l.label, panelWidth-p.right-9))
+	}
+}
+
+// done closes the panel.
+func (p *panel) done() template.HTML { return p.end() }
+
+// class names the stroke (s) or fill (f) colour of a path by its position;
+// the first is the baseline's grey.
+func class(kind string, path int) string {
+	if path >= report.PathColours {
+		path = 1 + (path-1)%(report.PathColours-1)
+	}
+	return kind + strconv.Itoa(path)
+}

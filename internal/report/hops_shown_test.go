@@ -1,0 +1,93 @@
+package report_test
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+)
+
+func TestHopsGolden(t *testing.T) {
+	r := reporttest.Watched(t)
+	page := string(htmlText(t, r))
+	start := strings.Index(page, `<section id="hops">`)
+	end := start + strings.Index(page[start:], "</section>")
+	text := page[start:end]
+	for {
+		from, to := strings.Index(text, "<svg"), strings.Index(text, "</svg>")
+		if from < 0 {
+			break
+		}
+		text = text[:from] + "(picture)" + text[to+len("</svg>"):]
+	}
+	reporttest.Golden(t, "section-hops.html", []byte(text))
+	var b bytes.Buffer
+	if err := markdown.Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(b.String(), "\n## What the hops counted\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	if !found {
+		t.Error("the Markdown report says nothing of the hops")
+	}
+	reporttest.Golden(t, "hops.md", []byte(section))
+}
+
+// The report says which hops are switched off, on whose nodes a path lies, and
+// how long it settled.
+func TestSwitchedPathsAreShown(t *testing.T) {
+	all := renderAll(t, reporttest.Watched(t))
+	for _, want := range []string{
+		`<li class="node off"><span class="kind">router</span><b>appliance-2</b><span>switched off</span>`,
+		"<small>on the nodes and addresses of one appliance</small>",
+		"<small>without appliance-2</small>",
+		"switched in place, 200\u00a0ms to settle",
+	} {
+		if !strings.Contains(all["html"], want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if want := "**two appliances**<br>without appliance-2 |"; !strings.Contains(all["markdown"], want) {
+		t.Errorf("the Markdown report does not say %q", want)
+	}
+	plain := renderAll(t, reporttest.Run(t, 6))
+	for name, text := range plain {
+		for _, never := range []string{"switched", "without app", "hops counted"} {
+			if strings.Contains(text, never) {
+				t.Errorf("%s speaks of %q where there is nothing of the kind", name, never)
+			}
+		}
+	}
+}
+
+// Series that no testbed makes are shown without harm.
+func TestHostileSeries(t *testing.T) {
+	for name, samples := range map[string][]measurement.HopSample{
+		"none":      nil,
+		"one":       {{At: 0.5}},
+		"no time":   {{At: 0.5}, {At: 0.5}},
+		"unordered": {{At: 0.5}, {At: 0.1}, {At: 0.9}},
+		"backwards": {{At: 0, ForwardBytes: 1e9}, {At: 0.5, ForwardBytes: 5}, {At: 1.2, ForwardBytes: -1e300}},
+		"huge":      {{At: -1e300}, {At: 1e300, ForwardBytes: math.MaxFloat64, BackwardBytes: math.MaxFloat64}},
+		"not a number": {{At: 0}, {At: 0.3, ForwardBytes: math.NaN()}, {At: measurement.Seconds(math.Inf(1))},
+			{At: 0.6, Connections: new(float64)}, {At: 1.3}},
+	} {
+		r := reporttest.Run(t, 2)
+		for i := range r.Trials {
+			if r.Trials[i].Throughput != nil {
+				for range 100 {
+					r.Trials[i].HopSeries = append(r.Trials[i].HopSeries, measurement.HopSeries{Name: "<b>|" + name, Samples: samples})
+				}
+				r.Trials[i].HopSeries = append(r.Trials[i].HopSeries, measurement.HopSeries{Samples: samples})
+			}
+		}
+		all := renderAll(t, r)
+		if strings.Contains(all["html"], "<b>|") {
+			t.Errorf("%s: a name is markup", name)
+		}
+	}
+}

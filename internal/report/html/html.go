@@ -1,0 +1,184 @@
+// Package html writes a report, or an index of several, as one self-contained page.
+package html
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/figure"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed style.css
+var pageCSS string
+
+// page is the template, parsed when the first page is rendered: other commands
+// start without it.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.Must(template.New("page").Parse(pageHTML)).Parse(publishedHTML))
+})
+
+// Write writes the report as one self-contained page. It needs no network and
+// no script, and its content security policy forbids both.
+func Write(w io.Writer, r *result.Result) error {
+	var b strings.Builder
+	if err := page().Execute(&b, newPageData(report.New(r))); err != nil {
+		return fmt.Errorf("render HTML report: %w", err)
+	}
+	return typeset.Flush(w, b.String(), "HTML report")
+}
+
+// pageData is what the template shows.
+type pageData struct {
+	*report.Model
+	CSS        template.CSS
+	ScaleName  string // "10", "" when not scaled
+	CostsWide  template.HTML
+	CostsSmall template.HTML
+	Band       bool // the plot of costs shades effects too small to matter
+	ShareBars  []figure.ShareBar
+	Routes     []report.Drawing
+	Throughput []figure.Figure
+	RTT        []figure.Figure
+	HopFigures []figure.Figure
+	Pairs      []figure.Figure
+	Order      []figure.Figure
+	Latency    []figure.Figure
+	Dashed     bool // some curves of Latency are from before a load
+	Facts      []report.Pair
+	Command    string
+	Specs      []report.Pair
+	Trials     []trialRow
+	Text       string
+}
+
+func newPageData(m *report.Model) pageData {
+	r := m.Run
+	d := pageData{Model: m, CSS: template.CSS(pageCSS),
+		CostsWide: figure.CostFigure(m, "costs-wide", figure.WideCosts()), CostsSmall: figure.CostFigure(m, "costs-narrow", figure.NarrowCosts()),
+		ShareBars: figure.ShareBars(m), Routes: m.Drawings(),
+		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m),
+		Facts: facts(m), Command: command(r), Specs: specs(m), Trials: trialRows(m), Text: typeset.Clean(r.Experiment.Text, true)}
+	if s, ok := m.Scaled(); ok {
+		d.ScaleName = words.Scale(s)
+	}
+	d.Dashed = slices.ContainsFunc(m.Tests, func(t report.Test) bool { return len(t.Distributions()) > 1 })
+	d.Band = strings.Contains(string(d.CostsWide), `class="band"`)
+	return d
+}
+
+// PublishedTable is that of the page.
+func (d pageData) PublishedTable() report.PublishedTable {
+	return report.PublishedTable{ScaleName: d.ScaleName, Rows: d.Published}
+}
+
+// facts is the environment, with the seed and the format first.
+func facts(m *report.Model) []report.Pair {
+	r := m.Run
+	out := []report.Pair{{Name: "seed", Value: fmt.Sprint(r.Seed)}}
+	add := func(name, value string) {
+		if value = typeset.Line(value); value != "" {
+			out = append(out, report.Pair{Name: typeset.Line(name), Value: value})
+		}
+	}
+	if !r.Started.IsZero() {
+		add("started", r.Started.UTC().Format(time.RFC3339))
+	}
+	if !r.Ended.IsZero() {
+		add("ended", r.Ended.UTC().Format(time.RFC3339))
+	}
+	add("testbed", r.Testbed.Kind)
+	for _, k := range slices.Sorted(maps.Keys(r.Environment)) {
+		add(strings.ReplaceAll(k, "_", " "), r.Environment[k])
+	}
+	add("result format", r.Format)
+	return out
+}
+
+// command repeats the run.
+func command(r *result.Result) string {
+	words := make([]string, len(r.Command))
+	for i, word := range r.Command {
+		words[i] = printable.ShellWord(typeset.Line(word))
+	}
+	return strings.Join(words, " ")
+}
+
+// specs says how each test was done.
+func specs(m *report.Model) []report.Pair {
+	var out []report.Pair
+	for _, t := range m.Tests {
+		if t.Kind != "" {
+			out = append(out, report.Pair{Name: t.Label, Value: typeset.Line(words.Spec(t.Spec))})
+		}
+	}
+	return out
+}
+
+// trialRow is a row of the table of all trials.
+type trialRow struct {
+	Order, Block     int
+	ID, Path, Test   string
+	Value            string
+	Warmup           string
+	CPU              string // source / destination
+	Passed           bool
+	Reasons          string // of failed gates and warnings
+	Facts            string
+	FingerprintTrack string
+}
+
+// trialRows lists every trial with its gate.
+func trialRows(m *report.Model) []trialRow {
+	out := make([]trialRow, 0, len(m.Run.Trials))
+	byName := map[string]report.Test{}
+	for _, t := range m.Tests {
+		byName[t.Name] = t
+	}
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
+		row := trialRow{Order: t.Order, Block: t.Block, ID: typeset.Line(t.ID), Path: m.PathLabel(t.Path), Test: m.TestLabel(t.Test),
+			Value: "—", Passed: t.Gate.Passed, Reasons: typeset.Sentence(words.Findings(t.Gate, false)), Facts: strings.Join(typeset.Lines(t.Facts), " "), CPU: cpuText(t)}
+		k := byName[t.Test]
+		if v, ok := t.Metrics[k.Primary.Name]; ok && k.HasPrimary {
+			row.Value = k.Column.Write(v)
+		}
+		if t.Warmup > 0 {
+			row.Warmup = words.Unit(quantity.Number(float64(t.Warmup)*1e3, 0), "ms")
+		}
+		if t.Fingerprint != nil {
+			row.FingerprintTrack = typeset.Line(words.Fingerprint(t.Fingerprint))
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// cpuText is how busy both ends were.
+func cpuText(t *measurement.Trial) string {
+	if t.Source.CPUs == 0 && t.Destination.CPUs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f / %.0f", t.Source.CPUBusy*100, t.Destination.CPUBusy*100)
+}
+
+// publishedHTML defines the template of that table, which both pages use.
+//
+//go:embed published.html
+var publishedHTML string

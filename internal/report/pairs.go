@@ -1,0 +1,106 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// pairDetails is a table per test that several pairs did at the same time: what
+// the slowest, the median and the fastest pair reached, and how fair that is.
+// Values are medians over the trials that count.
+func (m *Model) pairDetails() []detail {
+	var out []detail
+	for _, t := range m.Tests {
+		if !t.HasPrimary {
+			continue
+		}
+		d := detail{Test: t.Label + ", pair by pair", Metrics: []string{"pairs", "slowest pair", "median pair", "fastest pair", "Jain’s fairness index",
+			"TCP RTT, lowest pair", "median pair", "highest pair"}}
+		if !kinds[t.Kind].flowsRTT {
+			d.Metrics = []string{"pairs", "least of a pair", "median pair", "most of a pair"}
+		}
+		found := false
+		for _, p := range m.Paths {
+			values := m.pairRowOf(t, p, len(d.Metrics))
+			found = found || values[0] != "—"
+			d.Rows = append(d.Rows, detailRow{Path: p.Label, Values: values})
+		}
+		if found {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// pairRowOf fills n cells for a path.
+func (m *Model) pairRowOf(t Test, p Path, n int) []string {
+	out := slices.Repeat([]string{"—"}, n)
+	columns := make([][]float64, n)
+	for _, trial := range m.counted(p, t) {
+		if len(trial.Pairs) < 2 {
+			continue
+		}
+		var rates, rtts []float64
+		for _, pair := range trial.Pairs {
+			if v, ok := pair.Metrics[t.Primary.Name]; ok {
+				rates = append(rates, v)
+			}
+			if v, ok := pair.Metrics["tcp_rtt_mean_seconds"]; ok {
+				rtts = append(rtts, v)
+			}
+		}
+		row := []float64{float64(len(trial.Pairs))}
+		if len(rates) > 0 {
+			row = append(row, slices.Min(rates), Median(rates), slices.Max(rates))
+			if kinds[t.Kind].flowsRTT {
+				row = append(row, jainIndex(rates))
+				if len(rtts) > 0 {
+					row = append(row, slices.Min(rtts), Median(rtts), slices.Max(rtts))
+				}
+			}
+		}
+		for i, v := range row {
+			columns[i] = append(columns[i], v)
+		}
+	}
+	for i, values := range columns {
+		if len(values) == 0 {
+			continue
+		}
+		switch v := Median(values); {
+		case i == 0:
+			out[i] = quantity.Number(v, 0)
+		case i == 4:
+			out[i] = quantity.Number(v, 3)
+		case i > 4:
+			out[i] = words.Value(v, measurement.SecondsUnit)
+		default:
+			out[i] = words.Value(v, t.Primary.Unit)
+		}
+	}
+	return out
+}
+
+// jainIndex is 1 when all have the same and 1/n when one has everything:
+// (Σx)²/(n·Σx²), of R. Jain, D. Chiu and W. Hawe, "A Quantitative Measure of
+// Fairness and Discrimination for Resource Allocation in Shared Computer
+// Systems", DEC-TR-301, 1984. It is 0 where nobody has anything.
+func jainIndex(values []float64) float64 {
+	largest := 0.0
+	for _, v := range values {
+		largest = max(largest, math.Abs(v))
+	}
+	if largest == 0 {
+		return 0
+	}
+	var sum, squares float64
+	for _, v := range values {
+		v /= largest // so that no square is infinite
+		sum, squares = sum+v, squares+v*v
+	}
+	return sum * sum / (float64(len(values)) * squares)
+}

@@ -1,0 +1,299 @@
+// Package summary writes the tests of one path as they come in, in a form that can
+// be pasted into a ticket.
+package summary
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// Options say how a Summary looks.
+type Options struct {
+	// Verbose adds every metric and every effective setting of each test.
+	Verbose bool
+	// Markdown writes GitHub-flavoured Markdown instead of aligned text.
+	Markdown bool
+	// BinsOf, when above 0, adds the receiver's throughput in intervals of so
+	// many seconds.
+	BinsOf measurement.Seconds
+}
+
+// summaryWidth is the number of columns that text keeps to, so that it can be
+// pasted into a ticket.
+const summaryWidth = 98
+
+// labelColumns is the width of the first column.
+const labelColumns = 16
+
+// Summary shows the tests of one path as they come in, each with a line or a
+// few, in a form that can be pasted into a ticket. It keeps the first error of
+// the writer and writes nothing after it.
+type Summary struct {
+	w     io.Writer
+	o     Options
+	notes []string
+	// effective is the last short line of what was effective: it is told again
+	// when it changes.
+	effective string
+	err       error
+}
+
+// New begins a summary with a title.
+func New(w io.Writer, title string, o Options) *Summary {
+	s := &Summary{w: w, o: o}
+	if o.Markdown {
+		s.print("### %s\n\n| test | result |\n|---|---|\n", markdown.Text(title))
+	} else {
+		s.print("%s\n", typeset.Line(title))
+	}
+	return s
+}
+
+func (s *Summary) print(format string, args ...any) {
+	if s.err == nil {
+		// Text that is pasted into a ticket has plain spaces.
+		_, s.err = io.WriteString(s.w, strings.ReplaceAll(fmt.Sprintf(format, args...), words.NBSP, " "))
+	}
+}
+
+// Trial adds one test.
+func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
+	text, below := "does not count", []string(nil)
+	if t.Gate.Passed {
+		text, below = words.Trial(test.Spec, t), trialLines(test.Spec, t, s.o)
+		if e := shortEffective(t.Effective); !s.o.Verbose && e != "" && e != s.effective {
+			s.effective = e
+			below = append(below, e)
+		}
+	}
+	for _, c := range t.Gate.Checks {
+		if c.Fatal {
+			text += ": " + c.Reason
+		} else {
+			s.note(test.Title + ": " + c.Reason)
+		}
+	}
+	for _, fact := range t.Facts {
+		s.note(test.Title + ": " + fact)
+	}
+	s.Row(test.Title, text, below...)
+}
+
+// Row adds a line of one's own, with lines below it.
+func (s *Summary) Row(label, text string, below ...string) {
+	label, text = typeset.Line(label), typeset.Line(text)
+	if s.o.Markdown {
+		cell := []string{markdown.Text(text)}
+		for _, l := range below {
+			cell = append(cell, markdown.Text(l))
+		}
+		s.print("| %s | %s |\n", markdown.Text(label), strings.Join(cell, "<br>"))
+		return
+	}
+	indent := strings.Repeat(" ", labelColumns)
+	for i, l := range wrapFields(text, summaryWidth-labelColumns) {
+		if i == 0 {
+			l = typeset.Pad(label, labelColumns-1) + " " + l
+		} else {
+			l = indent + l
+		}
+		s.print("%s\n", strings.TrimRight(l, " "))
+	}
+	for _, l := range below {
+		for _, part := range wrapFields(typeset.Clean(l, false), summaryWidth-labelColumns-2) {
+			s.print("%s  %s\n", indent, part)
+		}
+	}
+}
+
+// note keeps a sentence for the end; one that several tests have is told once.
+func (s *Summary) note(text string) {
+	_, fact, _ := strings.Cut(text, ": ")
+	for _, known := range s.notes {
+		if _, other, _ := strings.Cut(known, ": "); other == fact {
+			return
+		}
+	}
+	s.notes = append(s.notes, typeset.Line(text))
+}
+
+// End adds the ratings after RFC 6349 and what a reader must know beside the
+// figures, and returns the first error of the writer.
+func (s *Summary) End(r *result.Result) error {
+	s.ratings(r)
+	names := words.NamesIn(r)
+	for _, a := range r.Attributions {
+		i := slices.IndexFunc(r.Tests, func(t result.TestInfo) bool { return t.Name == a.Test })
+		if i < 0 {
+			continue
+		}
+		if limit := words.Attribution(a, r.Tests[i].Spec.Direction); limit != "" {
+			s.notes = append(s.notes, typeset.Line(names.Test(a.Test)+": "+limit))
+		}
+	}
+	for _, n := range names.Notes(r.Notes) {
+		s.notes = append(s.notes, typeset.Line(n))
+	}
+	if len(s.notes) > 0 {
+		s.print("\n")
+	}
+	for _, n := range s.notes {
+		if s.o.Markdown {
+			s.print("- %s\n", markdown.Text(n))
+			continue
+		}
+		for i, l := range typeset.Wrap(n, summaryWidth-len("note: ")) {
+			if i == 0 {
+				s.print("note: %s\n", l)
+			} else {
+				s.print("      %s\n", l)
+			}
+		}
+	}
+	return s.err
+}
+
+func (s *Summary) ratings(r *result.Result) {
+	if len(r.RFC6349) == 0 {
+		return
+	}
+	rows := [][]string{{"RFC 6349", "transfer time ratio", "TCP efficiency", "buffer delay"}}
+	for _, q := range r.RFC6349 {
+		rows = append(rows, []string{titleOf(r.Tests, q.Test), optionalNumber(q.TransferTimeRatio),
+			optionalPercent(q.TCPEfficiency, 2), optionalPercent(q.BufferDelay, 0)})
+	}
+	s.print("\n")
+	for i, row := range rows {
+		if s.o.Markdown {
+			row[0] = markdown.Text(row[0])
+			s.print("| %s |\n", strings.Join(row, " | "))
+			if i == 0 {
+				s.print("|---|---:|---:|---:|\n")
+			}
+			continue
+		}
+		s.print("%s%21s%18s%16s\n", typeset.Pad(row[0], labelColumns), row[1], row[2], row[3])
+	}
+	q := r.RFC6349[0]
+	if q.IdealSource == result.IdealGiven {
+		s.notes = append(s.notes, fmt.Sprintf("The ideal transfer of RFC 6349 is %s, the given rate less the headers of Ethernet, IP and TCP.",
+			words.Rate(q.Ideal)))
+		return
+	}
+	s.notes = append(s.notes, "The ideal transfer of RFC 6349 is taken from the largest goodput of each direction here; --rate gives the bottleneck's own.")
+}
+
+func optionalNumber(v *float64) string {
+	if v == nil {
+		return "—"
+	}
+	return quantity.Number(*v, 2)
+}
+
+func optionalPercent(v *float64, decimals int) string {
+	if v == nil {
+		return "—"
+	}
+	return words.Unit(quantity.Number(*v*100, decimals), "%")
+}
+
+func titleOf(tests []result.TestInfo, name string) string {
+	i := slices.IndexFunc(tests, func(t result.TestInfo) bool { return t.Name == name })
+	if i < 0 || tests[i].Title == "" {
+		return name
+	}
+	return typeset.Line(tests[i].Title)
+}
+
+// wrapFields breaks a text between its fields, or in them where one alone is
+// too wide.
+func wrapFields(text string, width int) []string {
+	var lines []string
+	current := ""
+	for _, field := range strings.Split(text, words.Gap) {
+		switch {
+		case current != "" && typeset.Columns(current)+len(words.Gap)+typeset.Columns(field) <= width:
+			current += words.Gap + field
+			continue
+		case current != "":
+			lines = append(lines, current)
+		}
+		current = field
+		if typeset.Columns(current) > width {
+			parts := typeset.Wrap(current, width)
+			lines, current = append(lines, parts[:len(parts)-1]...), parts[len(parts)-1]
+		}
+	}
+	return append(lines, current)
+}
+
+// trialLines are the details below a test's line.
+func trialLines(spec measurement.Spec, t measurement.Trial, o Options) []string {
+	var out []string
+	for _, h := range t.Hops {
+		where := "*"
+		if h.Address != "" {
+			where = fmt.Sprintf("%s  %s", h.Address, words.Time(h.RTT))
+		}
+		out = append(out, fmt.Sprintf("%2d  %s", h.TTL, where))
+	}
+	for _, step := range t.LossSearch {
+		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", words.Rate(step.OfferedBitsPerSecond), words.Rate(step.ReceivedBitsPerSecond), words.Value(step.Loss, measurement.Fraction)))
+	}
+	if t.Throughput != nil && o.BinsOf > 0 {
+		out = append(out, intervals(*t.Throughput, o.BinsOf)...)
+	}
+	if !o.Verbose {
+		return out
+	}
+	for _, m := range measurement.MetricsOf(spec.Kind) {
+		if v, ok := t.Metrics[m.Name]; ok {
+			out = append(out, m.Label+": "+words.Value(v, m.Unit))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Effective)) {
+		out = append(out, "effective "+name+": "+t.Effective[name])
+	}
+	return out
+}
+
+// shortEffective names what most decides a figure, of what was effective.
+func shortEffective(effective map[string]string) string {
+	var parts []string
+	for _, name := range []string{"placement", "congestion_control", "send_method", "gso", "gro", "mptcp", "tool"} {
+		if v := effective[name]; v != "" {
+			parts = append(parts, strings.ReplaceAll(name, "_", " ")+": "+v)
+		}
+	}
+	return strings.Join(parts, words.Gap)
+}
+
+// intervals joins the receiver's bins into intervals of about so many seconds,
+// as iperf3's -i prints them; the discarded start is among them.
+func intervals(b measurement.Bins, of measurement.Seconds) []string {
+	if b.Width <= 0 {
+		return nil
+	}
+	each := max(1, int(of/b.Width+0.5))
+	var out []string
+	for i := 0; i < len(b.Bytes); i += each {
+		n := min(each, len(b.Bytes)-i)
+		sum := 0.0
+		for _, v := range b.Bytes[i : i+n] {
+			sum += v
+		}
+		from, to := float64(b.Width)*float64(i), float64(b.Width)*float64(i+n)
+		out = append(out, fmt.Sprintf("%6.2f–%.2f s   %s", from, to, words.Rate(sum*8/(to-from))))
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package result
+
+import "github.com/hopbench/hopbench/internal/measurement"
+
+// Effect is the difference that a path makes on one metric of one test: from
+// the baseline in the same blocks (a cost of a Result), or from itself in
+// another run (a change of a Comparison).
+type Effect struct {
+	// Run and ReferenceRun are the labels of two runs, Baseline is the path that
+	// Path is compared with. One or the other is empty.
+	Run          string `json:"run,omitempty"`
+	ReferenceRun string `json:"reference_run,omitempty"`
+	Path         string `json:"path"`
+	Baseline     string `json:"baseline,omitempty"`
+	Test         string `json:"test"`
+	Metric       string `json:"metric"`
+	// N is the number of pairs of trials, one per block; of two runs, the trials
+	// of Run, and ReferenceN those of ReferenceRun.
+	N          int `json:"n"`
+	ReferenceN int `json:"reference_n,omitempty"`
+	// Median and ReferenceMedian are those of the values that were compared, in
+	// the metric's unit.
+	Median          float64 `json:"median"`
+	ReferenceMedian float64 `json:"reference_median"`
+	// Ratio is that of the path to the reference (Hodges–Lehmann estimate on
+	// logarithms), Low and High its 95 % interval. Ratio is 0 when there is
+	// none: nothing to compare, or values that are not all positive.
+	Ratio float64  `json:"ratio"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+	// Coverage is what the intervals attain, at least 0.95: rank statistics
+	// come in steps.
+	Coverage float64 `json:"coverage,omitempty"`
+	// Difference is path − reference in the metric's unit with its interval.
+	Difference     float64  `json:"difference"`
+	DifferenceLow  *float64 `json:"difference_low,omitempty"`
+	DifferenceHigh *float64 `json:"difference_high,omitempty"`
+	// P is the exact two-sided p (signed ranks of pairs, rank sum of two runs),
+	// PHolm after Holm's correction: over the primary effects for a primary one,
+	// over all for the others.
+	P       *float64 `json:"p,omitempty"`
+	PHolm   *float64 `json:"p_holm,omitempty"`
+	Verdict Verdict  `json:"verdict"`
+	// BeyondChance says that the effect is not zero; with no-cost it is too
+	// small to matter.
+	BeyondChance bool `json:"beyond_chance,omitempty"`
+	// Bound is the size of effect that no-cost excludes, as a fraction.
+	Bound float64 `json:"bound,omitempty"`
+	// SmallestEffect is the smallest effect that matters, as a fraction of the
+	// reference: what the verdict was tested against, 0 when not recorded.
+	SmallestEffect float64 `json:"smallest_effect,omitempty"`
+	// RepetitionsNeeded is about how many blocks, or trials in each of two runs,
+	// would resolve it, at most MaxRepetitionsNeeded; 0 if resolved.
+	RepetitionsNeeded int    `json:"repetitions_needed,omitempty"`
+	Drift             *Drift `json:"drift,omitempty"`
+	Primary           bool   `json:"primary,omitempty"`
+}
+
+// MaxRepetitionsNeeded bounds the estimate; beyond it another design is needed,
+// not more repetitions.
+const MaxRepetitionsNeeded = 1000
+
+// LeadsWithDifference says that people read this effect as an amount in the
+// metric's unit, not as a share of the reference.
+func (e Effect) LeadsWithDifference() bool {
+	return !measurement.MetricOf(e.Metric).HigherIsBetter || e.Ratio <= 0
+}
+
+// Worse says that the path is worse than the reference beyond chance, and by at
+// least the smallest effect that matters.
+func (e Effect) Worse() bool {
+	if e.Verdict != Costs {
+		return false
+	}
+	switch {
+	case e.Ratio > 0 && measurement.MetricOf(e.Metric).HigherIsBetter:
+		return e.Ratio <= 1-e.SmallestEffect
+	case e.Ratio > 0:
+		return e.Ratio >= 1+e.SmallestEffect
+	}
+	return true // no ratio: the difference alone was judged
+}
+
+// Drift is how an effect changed with the block's index.
+type Drift struct {
+	// Rho is Spearman's rank correlation of the within-block effect with the
+	// index, absent where all are the same, P its p.
+	Rho *float64 `json:"rho,omitempty"`
+	P   *float64 `json:"p,omitempty"`
+	// HalvesP is the rank-sum p between the two halves of the blocks. Their
+	// effects are ratios, or differences where there is no ratio.
+	HalvesP          float64 `json:"halves_p"`
+	FirstRatio       float64 `json:"first_ratio,omitempty"`
+	SecondRatio      float64 `json:"second_ratio,omitempty"`
+	FirstDifference  float64 `json:"first_difference,omitempty"`
+	SecondDifference float64 `json:"second_difference,omitempty"`
+}

@@ -1,0 +1,94 @@
+package result
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// NoteCode says what a Note is about.
+type NoteCode string
+
+// The codes. Their parameters are the fields of Note that docs/data-format.md
+// lists for each.
+const (
+	NoteText             NoteCode = "text"                // a person's or another layer's own words
+	NoteNotFinite        NoteCode = "not_finite"          // values that were NaN or infinite are left out
+	NoteExcludedTrials   NoteCode = "excluded_trials"     // by gates
+	NoteRepeatedTrials   NoteCode = "repeated_trials"     // of a cell in one block
+	NoteForeignTrials    NoteCode = "foreign_trials"      // of no path or test of the experiment
+	NoteNoBaseline       NoteCode = "no_baseline"         // so no costs
+	NoteTwoBaselines     NoteCode = "two_baselines"       // likewise
+	NoteLostBlocks       NoteCode = "lost_blocks"         // a primary cost has fewer pairs than blocks
+	NoteTooFewBlocks     NoteCode = "too_few_blocks"      // for any effect to be beyond chance
+	NoteTooFewTrials     NoteCode = "too_few_trials"      // likewise, of two runs
+	NoteDrift            NoteCode = "drift"               // an effect changed during the run
+	NoteDriftTested      NoteCode = "drift_tested"        // how many were tested for it
+	NoteResumedDiffers   NoteCode = "resumed_differs"     // in its environment
+	NoteRunsDiffer       NoteCode = "runs_differ"         // in something beside what is compared
+	NoteScalesDiffer     NoteCode = "scales_differ"       // of two runs
+	NoteTestsDiffer      NoteCode = "tests_differ"        // in their settings
+	NotePathsDiffer      NoteCode = "paths_differ"        // in their hops
+	NoteRelativeMachines NoteCode = "relative_machines"   // two machines, and figures that depend on them
+	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
+	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
+	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
+)
+
+// NoteCodes lists the codes.
+func NoteCodes() []NoteCode {
+	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
+		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings}
+}
+
+// Note is something that a reader must know: a code and its parameters.
+type Note struct {
+	Code NoteCode `json:"code"`
+	Text string   `json:"text,omitempty"` // of NoteText
+	// What it speaks of, by name.
+	Run          string `json:"run,omitempty"`
+	ReferenceRun string `json:"reference_run,omitempty"`
+	Path         string `json:"path,omitempty"`
+	Baseline     string `json:"baseline,omitempty"`
+	Test         string `json:"test,omitempty"`
+	Metric       string `json:"metric,omitempty"`
+	// Count is how many, Of how many there are, Needed how many would do.
+	Count  int `json:"count,omitempty"`
+	Of     int `json:"of,omitempty"`
+	Needed int `json:"needed,omitempty"`
+	// ByGate counts excluded trials by the gate that excluded them; Findings are
+	// the first of them.
+	ByGate   map[string]int `json:"by_gate,omitempty"`
+	Findings []Finding      `json:"findings,omitempty"`
+	// Level is what a p or an autocorrelation was compared with.
+	Level           float64  `json:"level,omitempty"`
+	Drift           *Drift   `json:"drift,omitempty"`
+	Autocorrelation *float64 `json:"autocorrelation,omitempty"` // at lag 1
+	// Name is what differs, Was and Is its values, empty where not known.
+	Name           string    `json:"name,omitempty"`
+	Was            string    `json:"was,omitempty"`
+	Is             string    `json:"is,omitempty"`
+	Scale          float64   `json:"scale,omitempty"`
+	ReferenceScale float64   `json:"reference_scale,omitempty"`
+	Started        time.Time `json:"started,omitzero"`
+}
+
+// Finding is why a gate excluded a trial.
+type Finding struct {
+	Trial  string `json:"trial"`
+	Gate   string `json:"gate"`
+	Reason string `json:"reason"`
+}
+
+// TextNote is a note of one's own words.
+func TextNote(text string) Note { return Note{Code: NoteText, Text: text} }
+
+// UnmarshalJSON reads a note; format 1 wrote each as a sentence.
+func (n *Note) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*n = Note{Code: NoteText}
+		return json.Unmarshal(data, &n.Text)
+	}
+	type plain Note
+	return json.Unmarshal(data, (*plain)(n))
+}

@@ -1,0 +1,246 @@
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Format is the version of result.json; a reader may rely on every field of the
+// same major number.
+const Format = "hopbench.result/2"
+
+// formatOne is the version before, which carried sentences.
+const formatOne = "hopbench.result/1"
+
+// Decode reads a result.json. old says that it is of format 1: what is worked out
+// of its trials has to be worked out again.
+func Decode(text []byte) (r *Result, old bool, err error) {
+	r = new(Result)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, false, fmt.Errorf("it is no result.json: %w", err)
+	}
+	if r.Format != Format && r.Format != formatOne {
+		return nil, false, fmt.Errorf("it is of format %q, not %s", r.Format, Format)
+	}
+	return r, r.Format == formatOne, nil
+}
+
+// Result is one run as result.json and --json carry it.
+type Result struct {
+	Format     string         `json:"format"`
+	Experiment ExperimentInfo `json:"experiment"`
+	Seed       uint64         `json:"seed"`
+	// Command is the command line that repeats the run, word by word.
+	Command []string `json:"command,omitempty"`
+	Testbed Testbed  `json:"testbed"`
+	// Environment is the machine and its settings: kernel, processors,
+	// sysctls, congestion control, versions.
+	// Of a run that was resumed they are those of its first part, and Resumed are
+	// the further ones.
+	Environment map[string]string `json:"environment"`
+	Resumed     []Session         `json:"resumed,omitempty"`
+	Started     time.Time         `json:"started"`
+	Ended       time.Time         `json:"ended"`
+	// Complete is false when the run was stopped before its last trial.
+	Complete bool                `json:"complete"`
+	Planned  int                 `json:"planned_trials"`
+	Paths    []PathInfo          `json:"paths"`
+	Tests    []TestInfo          `json:"tests"`
+	Trials   []measurement.Trial `json:"trials"`
+	Cells    []Cell              `json:"cells"`
+	Costs    []Effect            `json:"costs"`
+	// Attributions divide the time of throughput tests among what limits them.
+	Attributions []Attribution `json:"attributions"`
+	// RFC6349 rates the TCP tests of `hopbench test` by the metrics of RFC 6349.
+	RFC6349 []RFC6349 `json:"rfc6349,omitempty"`
+	// Published compares the published figures of the experiment with what this
+	// run measured, in their order.
+	Published []PublishedComparison `json:"published,omitempty"`
+	// Notes are for the whole run: drift, excluded trials, sessions that differ.
+	Notes []Note `json:"notes,omitempty"`
+}
+
+// Session is a further part of a run that was stopped and resumed.
+type Session struct {
+	Started time.Time `json:"started"`
+	// Trials is how many were stored before it.
+	Trials int `json:"trials_before"`
+	// Environment is as that of Result.
+	Environment map[string]string `json:"environment"`
+}
+
+// ExperimentInfo identifies the experiment and says what its figures mean.
+type ExperimentInfo struct {
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Scale is what rates are multiplied by to compare with the published
+	// setting; 1 when the experiment is not scaled down.
+	Scale     float64  `json:"scale"`
+	Baseline  string   `json:"baseline"`
+	Blocks    int      `json:"blocks"`
+	Source    string   `json:"source,omitempty"` // of the published figures
+	Model     string   `json:"model,omitempty"`  // how the hops' parameters were derived
+	Open      []string `json:"open_questions,omitempty"`
+	Published []Figure `json:"published,omitempty"`
+	// Text is the experiment file itself, so that the run can be repeated.
+	Text string `json:"text,omitempty"`
+}
+
+// Figure is one published value.
+type Figure struct {
+	ID     string  `json:"id"` // row of the published table: "E5.1"
+	Path   string  `json:"path"`
+	Test   string  `json:"test"`
+	Metric string  `json:"metric"`
+	Value  float64 `json:"value"` // in the metric's unit, unscaled
+	// Tolerance is by what share of it the measured value may be off, either
+	// way; of a lab, the ratio of the path to the baseline. Nil judges nothing.
+	Tolerance *float64 `json:"tolerance_fraction,omitempty"`
+	Note      string   `json:"note,omitempty"`
+}
+
+// Testbed is where the paths existed.
+type Testbed struct {
+	Kind string `json:"kind"` // lab, hosts, fleet, azure
+	// Relative marks a testbed whose absolute numbers measure its own machine
+	// as much as the path.
+	Relative bool   `json:"relative"`
+	Note     string `json:"note,omitempty"`
+}
+
+// PathInfo is a path as it was built.
+type PathInfo struct {
+	Name     string    `json:"name"`
+	Title    string    `json:"title,omitempty"`
+	Baseline bool      `json:"baseline"`
+	Source   string    `json:"source"`      // name of the source endpoint
+	Dest     string    `json:"destination"` // name of the destination endpoint
+	Hops     []HopInfo `json:"hops"`
+	// SameAs names the path on whose nodes and addresses this one lies, with
+	// some hops switched off; empty for a path of its own.
+	SameAs string `json:"same_as,omitempty"`
+	// Tunnel between the endpoints over all hops, in words; empty for none.
+	Tunnel string `json:"tunnel,omitempty"`
+}
+
+// HopInfo is one hop of a path.
+type HopInfo struct {
+	Type string `json:"type"`
+	Name string `json:"name,omitempty"`
+	// Parameters as written, with units: {"delay": "1.13ms"}.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Off marks a hop that is switched off on this path: traffic passes it by.
+	Off bool `json:"off,omitempty"`
+}
+
+// TestInfo is a test of the experiment.
+type TestInfo struct {
+	Name  string           `json:"name"`
+	Title string           `json:"title,omitempty"`
+	Spec  measurement.Spec `json:"spec"`
+}
+
+// Cell is one metric of one test on one path over all its trials.
+type Cell struct {
+	Path   string  `json:"path"`
+	Test   string  `json:"test"`
+	Metric string  `json:"metric"`
+	N      int     `json:"n"`
+	Median float64 `json:"median"`
+	// Low and High are the 95 % interval of the median (order statistics);
+	// both absent when n < 6 allows none.
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+	// Coverage is what the interval attains, at least 0.95: order statistics
+	// come in steps.
+	Coverage float64 `json:"coverage,omitempty"`
+	// Outliers are the ids of trials beyond three median absolute deviations:
+	// flagged, never dropped.
+	Outliers []string `json:"outliers,omitempty"`
+}
+
+// Verdict on an effect.
+type Verdict string
+
+// The verdicts.
+const (
+	Costs       Verdict = "costs"        // worse than the reference, beyond chance
+	Gains       Verdict = "gains"        // better than the reference, beyond chance
+	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
+	NotResolved Verdict = "not-resolved" // needs more repetitions
+)
+
+// Cause is what a sender's time was spent waiting for.
+type Cause string
+
+// The causes an Attribution divides the time among.
+const (
+	CauseSenderApplication     Cause = "sender_application"      // nothing to send
+	CauseSendBuffer            Cause = "send_buffer"             // the sender's socket buffer was full of unacknowledged data
+	CauseReceiveWindow         Cause = "receive_window"          // the window that the receiver advertised
+	CauseCongestionWindowLoss  Cause = "congestion_window_loss"  // the congestion window, and segments were lost
+	CauseCongestionWindowDelay Cause = "congestion_window_delay" // the congestion window, and nothing was lost
+	CausePacing                Cause = "pacing"                  // the sender's own pacing rate
+	CauseSourceCPU             Cause = "source_cpu"
+	CauseDestinationCPU        Cause = "destination_cpu"
+	CauseSourceCap             Cause = "source_cap" // the metered egress of the endpoint
+	CauseDestinationCap        Cause = "destination_cap"
+	CauseUnknown               Cause = "unknown" // cannot be told from what was seen
+)
+
+// Causes lists the causes from the source along the path to the destination.
+func Causes() []Cause {
+	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay, CausePacing,
+		CauseSourceCPU, CauseDestinationCPU, CauseSourceCap, CauseDestinationCap, CauseUnknown}
+}
+
+// Attribution divides the measured time of one throughput test on one path
+// among what held the senders back, over all trials that count.
+type Attribution struct {
+	Path string `json:"path"`
+	Test string `json:"test"`
+	N    int    `json:"n"` // trials
+	// Shares add to 1; a cause without a share is absent.
+	Shares map[Cause]float64 `json:"shares"`
+	// The medians over flows of what was in flight, of the smoothed round-trip
+	// time and of the smallest; 0 where the kernel did not tell.
+	InFlightBytes float64             `json:"in_flight_bytes,omitempty"`
+	RTT           measurement.Seconds `json:"rtt_seconds,omitempty"`
+	MinRTT        measurement.Seconds `json:"min_rtt_seconds,omitempty"`
+	// Queued says that most of that round-trip time is waiting in a queue.
+	Queued bool `json:"queued,omitempty"`
+	// The metered rates on the wire of what the endpoints send, 0 for none.
+	SourceEgressBitsPerSecond      float64 `json:"source_egress_bits_per_second,omitempty"`
+	DestinationEgressBitsPerSecond float64 `json:"destination_egress_bits_per_second,omitempty"`
+}
+
+// IdealSource says where the ideal of an RFC6349 comes from.
+type IdealSource string
+
+// The sources.
+const (
+	IdealGiven    IdealSource = "given"    // the user's bottleneck bandwidth, less the headers
+	IdealMeasured IdealSource = "measured" // the largest goodput of the same direction in this result
+)
+
+// RFC6349 rates one TCP test by the three metrics of RFC 6349, section 4.
+type RFC6349 struct {
+	Test string `json:"test"`
+	// Goodput is what the test reached, Ideal what the path allows.
+	Goodput     float64     `json:"goodput_bits_per_second"`
+	Ideal       float64     `json:"ideal_bits_per_second"`
+	IdealSource IdealSource `json:"ideal_source"`
+	// TransferTimeRatio is the actual transfer time over the ideal one (4.1),
+	// absent where the test itself is all that is known of the ideal.
+	TransferTimeRatio *float64 `json:"transfer_time_ratio,omitempty"`
+	// TCPEfficiency is the fraction of bytes that were not sent again (4.2),
+	// absent where it is not known.
+	TCPEfficiency *float64 `json:"tcp_efficiency_fraction,omitempty"`
+	// BufferDelay is the increase of the round-trip time over that of the idle
+	// path (4.3), absent where it is not known.
+	BufferDelay *float64 `json:"buffer_delay_fraction,omitempty"`
+}

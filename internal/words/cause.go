@@ -1,0 +1,145 @@
+package words
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// cause is what a limit is called, and the sentence of one that took most of
+// the time.
+type cause struct {
+	name string
+	say  func(a attribution) string
+}
+
+var causes = map[result.Cause]cause{
+	result.CauseSenderApplication: {"sending program", func(a attribution) string {
+		if a.direction == measurement.Both {
+			return "the sending programs had nothing to send " + a.part()
+		}
+		return fmt.Sprintf("the sending program on the %s had nothing to send %s", a.sender(), a.part())
+	}},
+	result.CauseSendBuffer: {"send buffer", func(a attribution) string {
+		return a.window("limited by the send buffer "+a.part(), "a larger send buffer")
+	}},
+	result.CauseReceiveWindow: {"receive window", func(a attribution) string {
+		return a.window("limited by the receive window "+a.part(), "a larger receive window")
+	}},
+	result.CauseCongestionWindowLoss: {"congestion window (loss)", func(a attribution) string {
+		return a.window("limited by the congestion window "+a.part()+", with losses", "fewer losses")
+	}},
+	result.CauseCongestionWindowDelay: {"congestion window (delay)", func(a attribution) string {
+		return a.window("limited by the congestion window "+a.part()+", without losses", "a longer test or another congestion control")
+	}},
+	result.CausePacing:         {"pacing", func(a attribution) string { return "limited by the sender's own pacing " + a.part() }},
+	result.CauseSourceCPU:      {"source's CPU", func(a attribution) string { return a.cpu("source") }},
+	result.CauseDestinationCPU: {"destination's CPU", func(a attribution) string { return a.cpu("destination") }},
+	result.CauseSourceCap:      {"source's egress cap", func(a attribution) string { return capText("source", a.SourceEgressBitsPerSecond) }},
+	result.CauseDestinationCap: {"destination's egress cap", func(a attribution) string { return capText("destination", a.DestinationEgressBitsPerSecond) }},
+	result.CauseUnknown: {"unknown", func(a attribution) string {
+		return fmt.Sprintf("what limited it for %s cannot be told from the senders' counters", a.part())
+	}},
+}
+
+// Cause is what a limit is called. One that is not known keeps its own name.
+func Cause(c result.Cause) string {
+	if known, ok := causes[c]; ok {
+		return known.name
+	}
+	return string(c)
+}
+
+// Causes lists the causes that have a share, those that are known in their
+// order, then others by name.
+func Causes(shares map[result.Cause]float64) []result.Cause {
+	order := slices.Clone(result.Causes())
+	for _, c := range slices.Sorted(maps.Keys(shares)) {
+		if _, known := causes[c]; !known {
+			order = append(order, c)
+		}
+	}
+	return slices.DeleteFunc(order, func(c result.Cause) bool { return !(shares[c] > 0) })
+}
+
+// attribution is an attribution of a test with its direction, and the share
+// that a sentence speaks of.
+type attribution struct {
+	result.Attribution
+	direction measurement.Direction
+	share     float64
+}
+
+// Attribution says what limited the flows most of the time; nothing where there
+// are no shares.
+func Attribution(a result.Attribution, d measurement.Direction) string {
+	order := Causes(a.Shares)
+	if len(order) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(order, func(x, y result.Cause) int {
+		switch {
+		case a.Shares[x] > a.Shares[y]:
+			return -1
+		case a.Shares[x] < a.Shares[y]:
+			return 1
+		}
+		return 0
+	})
+	first := order[0]
+	known, ok := causes[first]
+	if ok && a.Shares[first] >= 0.5 {
+		return known.say(attribution{a, d, a.Shares[first]})
+	}
+	var parts []string
+	for _, c := range order {
+		if a.Shares[c] >= 0.05 {
+			parts = append(parts, Cause(c)+" "+Share(a.Shares[c]))
+		}
+	}
+	return "no single cause: " + strings.Join(parts, ", ") + " of the time"
+}
+
+func (a attribution) part() string { return Share(a.share) + " of the time" }
+
+func (a attribution) sender() string {
+	if a.direction == measurement.Receive {
+		return "destination"
+	}
+	return "source"
+}
+
+func (a attribution) cpu(end string) string {
+	role := "sending"
+	switch {
+	case a.direction == measurement.Both:
+		role = "sending and receiving"
+	case end != a.sender():
+		role = "receiving"
+	}
+	return fmt.Sprintf("the CPUs of the %s (%s) were busy; nothing else explains %s", end, role, a.part())
+}
+
+func capText(end string, rate float64) string {
+	text := "at the " + end + "'s egress cap"
+	if rate > 0 {
+		text += " of " + Rate(rate)
+	}
+	return text
+}
+
+// window adds the arithmetic of bytes in flight per round trip.
+func (a attribution) window(what, remedy string) string {
+	if a.InFlightBytes == 0 || a.RTT == 0 {
+		return what
+	}
+	text := fmt.Sprintf("%s: %s in flight at %s per flow allow %s", what, Value(a.InFlightBytes, measurement.Bytes), Time(a.RTT), Rate(a.InFlightBytes*8/float64(a.RTT)))
+	if a.Queued {
+		return text + fmt.Sprintf("; most of that round trip is waiting in a queue (the smallest is %s), so what drains the queue sets the rate", Time(a.MinRTT))
+	}
+	return text + fmt.Sprintf("; more flows or %s would raise it", remedy)
+}

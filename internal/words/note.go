@@ -1,0 +1,214 @@
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// maxNotes bounds how many notes of a code are written out.
+const maxNotes = 5
+
+// note is how notes of a code are written.
+type note struct {
+	say func(n Names, x result.Note) string
+	// more stands for those beyond maxNotes; without it all are written.
+	more func(count int) string
+}
+
+var notes = map[result.NoteCode]note{
+	result.NoteText: {say: func(_ Names, x result.Note) string { return x.Text }},
+	result.NoteNotFinite: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("%d values of this run were not finite numbers and are left out.", x.Count)
+	}},
+	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string { return excluded(x) }},
+	result.NoteRepeatedTrials: {say: func(_ Names, x result.Note) string {
+		return quantity.Count(x.Count, "trial") + " repeated a test on the same path in the same block; only the first of each counts."
+	}},
+	result.NoteForeignTrials: {say: func(_ Names, x result.Note) string {
+		return quantity.Count(x.Count, "trial") + " of a path or a test that this experiment does not have; ignored."
+	}},
+	result.NoteNoBaseline: {say: func(Names, result.Note) string { return "No costs: no path is flagged as the baseline." }},
+	result.NoteTwoBaselines: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("No costs: both %s and %s are flagged as the baseline.", x.Baseline, x.Path)
+	}},
+	result.NoteLostBlocks: {
+		say: func(n Names, x result.Note) string {
+			return fmt.Sprintf("%s, %s: %d of %s lack %s of %s or of %s and do not count.", n.Path(x.Path), n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"),
+				measurement.MetricOf(x.Metric).Label, n.Path(x.Path), n.Path(x.Baseline))
+		},
+		more: func(count int) string {
+			return quantity.Count(count, "more comparison") + " lost blocks in the same way."
+		},
+	},
+	result.NoteTooFewBlocks: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("%s too few blocks for any effect, however large, to be beyond chance: with %s in the report at least %d blocks are needed.",
+			comparisonsHave(x.Count), quantity.Count(x.Of, "primary comparison"), x.Needed)
+	}},
+	result.NoteTooFewTrials: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("%s too few trials for any change, however large, to be beyond chance: with %s at least %d trials in each run are needed.",
+			comparisonsHave(x.Count), quantity.Count(x.Of, "primary comparison"), x.Needed)
+	}},
+	result.NoteDrift: {
+		say:  Names.drift,
+		more: func(count int) string { return "Drift: and " + quantity.Count(count, "comparison") + " more." },
+	},
+	result.NoteDriftTested: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("Drift was tested on %s at the %s level by two tests each.", quantity.Count(x.Count, "comparison"), Percent(x.Level))
+	}},
+	result.NoteResumedDiffers: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("After %s the run was resumed (%s) with another %s: %s, at first %s.", quantity.Count(x.Count, "trial"), Moment(x.Started),
+			x.Name, cmp.Or(x.Is, "unknown"), cmp.Or(x.Was, "unknown"))
+	}},
+	result.NoteRunsDiffer: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("%s and %s differ in their %s: %s against %s.", x.ReferenceRun, x.Run, x.Name, cmp.Or(x.Was, "unknown"), cmp.Or(x.Is, "unknown"))
+	}},
+	result.NoteScalesDiffer: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("%s is at 1:%s and %s at 1:%s: rates are compared multiplied by their scales.", x.ReferenceRun, Scale(x.ReferenceScale), x.Run, Scale(x.Scale))
+	}},
+	result.NoteTestsDiffer: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("Test %s was not done in the same way in %s and %s.", x.Test, x.ReferenceRun, x.Run)
+	}},
+	result.NotePathsDiffer: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("Path %s does not have the same hops in %s and %s.", x.Path, x.ReferenceRun, x.Run)
+	}},
+	result.NoteRelativeMachines: {say: func(Names, result.Note) string {
+		return "Figures of such a testbed measure its machine as much as the path: between two machines only costs, the ratio of a path to the baseline, can be compared, and not these changes."
+	}},
+	result.NoteNoPath: {say: func(_ Names, x result.Note) string { return fmt.Sprintf("%s has no path %q.", x.Run, x.Path) }},
+	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
+		return fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
+	}},
+	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
+}
+
+// ofOneRun are the codes that speak of what is wrong in a run, not of how it
+// differs from another.
+func ofOneRun(x result.Note) bool {
+	return x.Run != "" && x.ReferenceRun == "" && x.Code != result.NoteNoPath
+}
+
+// Note writes a note as a sentence or a few.
+func (n Names) Note(x result.Note) string {
+	row, known := notes[x.Code]
+	if !known {
+		return string(x.Code) // of a newer hopbench
+	}
+	text := row.say(n, x)
+	if ofOneRun(x) {
+		text = x.Run + ": " + text
+	}
+	return text
+}
+
+// Notes writes a list of them, many of a kind in short.
+func (n Names) Notes(list []result.Note) []string {
+	total, written := map[result.NoteCode]int{}, map[result.NoteCode]int{}
+	for _, x := range list {
+		total[x.Code]++
+	}
+	var out []string
+	for _, x := range list {
+		written[x.Code]++
+		more := notes[x.Code].more
+		switch i := written[x.Code]; {
+		case more == nil || i <= maxNotes:
+			out = append(out, n.Note(x))
+		case i == total[x.Code]:
+			out = append(out, more(i-maxNotes))
+		}
+	}
+	return out
+}
+
+// Moment writes when something was.
+func Moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+func comparisonsHave(n int) string {
+	if n == 1 {
+		return "1 primary comparison has"
+	}
+	return fmt.Sprintf("%d primary comparisons have", n)
+}
+
+// excluded says how many trials gates excluded, and why.
+func excluded(x result.Note) string {
+	names := slices.Collect(maps.Keys(x.ByGate))
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(x.ByGate[b], x.ByGate[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s %d", cmp.Or(name, "unnamed gate"), x.ByGate[name])
+	}
+	var reasons []string
+	for _, f := range x.Findings {
+		reasons = append(reasons, f.Trial+": "+cmp.Or(f.Reason, f.Gate, noReason))
+	}
+	if more := x.Count - len(x.Findings); more > 0 {
+		reasons = append(reasons, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d of %s excluded by a gate and counted nowhere (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), strings.Join(names, ", "), strings.Join(reasons, "; "))
+}
+
+const noReason = "no reason was recorded"
+
+// Findings joins the findings of a gate; fatal leaves out mere warnings.
+func Findings(g measurement.Gate, fatal bool) string {
+	var out []string
+	for _, c := range g.Checks {
+		if c.Fatal || !fatal {
+			out = append(out, cmp.Or(strings.TrimSpace(c.Reason), c.Name))
+		}
+	}
+	if len(out) == 0 && !g.Passed {
+		return noReason
+	}
+	return strings.Join(out, "; ")
+}
+
+func (n Names) drift(x result.Note) string {
+	d := x.Drift
+	if d == nil {
+		d = &result.Drift{}
+	}
+	var why []string
+	if d.P != nil && d.Rho != nil && *d.P < x.Level {
+		why = append(why, fmt.Sprintf("Spearman's ρ with the block's index is %s, %s", quantity.Signed(*d.Rho, 2), P(*d.P)))
+	}
+	if d.HalvesP < x.Level {
+		why = append(why, "the two halves differ, "+P(d.HalvesP))
+	}
+	metric := measurement.MetricOf(x.Metric)
+	write := func(ratio, difference float64) (text string) {
+		if ratio > 0 {
+			text, _ = Estimate(ratio-1, nil, nil, measurement.Fraction, true)
+		} else {
+			text, _ = Estimate(difference, nil, nil, metric.Unit, true)
+		}
+		return text
+	}
+	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). One figure for the whole run hides that.",
+		n.Path(x.Path), metric.Label, n.Test(x.Test), write(d.FirstRatio, d.FirstDifference), write(d.SecondRatio, d.SecondDifference), strings.Join(why, "; "))
+}
+
+// readings says why the readings inside one run are no repetitions.
+func readings(x result.Note) string {
+	what := cmp.Or(x.Name, "this row")
+	text := fmt.Sprintf("The %d readings of %s are one run, so one trial: no interval, no p and no difference can be taken from them.", x.Count, what)
+	if x.Autocorrelation == nil {
+		return text
+	}
+	r, limit := *x.Autocorrelation, quantity.Number(x.Level, 2)
+	text += " Their lag-1 autocorrelation is " + quantity.Signed(r, 2)
+	if r > x.Level || r < -x.Level {
+		return text + ", beyond the ±" + limit + " of independent readings: each depends on the one before it."
+	}
+	return text + ", within the ±" + limit + " of independent readings, which does not make a second run of them."
+}

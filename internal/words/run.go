@@ -1,0 +1,223 @@
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Trials says how many trials there are, were planned and are excluded. stopped
+// says that the user ended the run before its last trial.
+func Trials(done, planned, excluded int, stopped bool) string {
+	text := quantity.Count(done, "trial")
+	if planned > done {
+		text = fmt.Sprintf("%d of %d trials", done, planned)
+		if stopped {
+			text += " (stopped early)"
+		}
+	}
+	if excluded > 0 {
+		text += fmt.Sprintf(", %d excluded", excluded)
+	}
+	return text
+}
+
+// TrialsOf says it of a run.
+func TrialsOf(r *result.Result) string {
+	excluded := 0
+	for i := range r.Trials {
+		if !r.Trials[i].Gate.Passed {
+			excluded++
+		}
+	}
+	return Trials(len(r.Trials), r.Planned, excluded, !r.Complete)
+}
+
+// Span writes when something began and how long it took; nothing without a
+// beginning.
+func Span(from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	text := Moment(from)
+	if d := to.Sub(from); !to.IsZero() && d > 0 {
+		text += ", " + Elapsed(d)
+	}
+	return text
+}
+
+// Elapsed writes how long something took.
+func Elapsed(d time.Duration) string { return d.Round(time.Second).String() }
+
+// Status is a run in one line.
+func Status(r *result.Result) string {
+	var parts []string
+	if span := Span(r.Started, r.Ended); span != "" {
+		parts = append(parts, span)
+	}
+	if r.Experiment.Blocks > 0 {
+		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
+	}
+	return strings.Join(append(parts, TrialsOf(r), fmt.Sprintf("seed %d", r.Seed)), " · ")
+}
+
+// Statement says what the figures of a run are and are not.
+func Statement(r *result.Result) string {
+	var parts []string
+	scale, published := r.Experiment.Scale, len(r.Experiment.Published) > 0
+	switch scaled := scale > 0 && scale != 1; {
+	case scaled && published:
+		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", Scale(scale), Scale(scale)))
+	case scaled:
+		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", Scale(scale)))
+	case published:
+		parts = append(parts, "This is a model of the published setting.")
+	}
+	pairs := 0
+	for i := range r.Trials {
+		pairs = max(pairs, len(r.Trials[i].Pairs))
+	}
+	if pairs > 1 {
+		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", pairs))
+	}
+	note := strings.TrimSpace(r.Testbed.Note)
+	if r.Testbed.Relative {
+		note = fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", cmp.Or(strings.TrimSpace(r.Testbed.Kind), "testbed"),
+			cmp.Or(strings.TrimSuffix(note, "."), "they measure its own machine as much as the path"))
+	}
+	if note != "" {
+		parts = append(parts, note)
+	}
+	return strings.Join(parts, " ")
+}
+
+// Autocorrelated says why the readings inside trials are no repetitions: in so
+// many of the trials their autocorrelation is beyond that of independent ones.
+func Autocorrelated(beyond, trials int, median float64) string {
+	return fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
+		beyond, quantity.Count(trials, "trial"), quantity.Signed(median, 2))
+}
+
+// maxSteps bounds how many steps of a search a sentence has.
+const maxSteps = 16
+
+// LossSearch tells the steps of a trial's search for the highest rate.
+func LossSearch(trial string, search []measurement.LossStep) string {
+	var steps []string
+	for i, s := range search {
+		if i == maxSteps {
+			steps = append(steps, "…")
+			break
+		}
+		steps = append(steps, Rate(s.OfferedBitsPerSecond)+" lost "+Value(s.Loss, measurement.Fraction))
+	}
+	return "the search in trial " + trial + " tried " + strings.Join(steps, ", ")
+}
+
+// Fingerprint is what a trial saw of its path, in a line.
+func Fingerprint(f *measurement.Fingerprint) string {
+	var parts []string
+	if len(f.Hops) > 0 {
+		parts = append(parts, traced(f.Hops))
+	}
+	if len(f.OuterHops) > 0 {
+		if len(parts) > 0 {
+			parts[0] += " inside the tunnel"
+		}
+		parts = append(parts, traced(f.OuterHops)+" below the tunnel")
+	}
+	for _, x := range []struct {
+		format string
+		value  int64
+	}{{"TTL %d on arrival", int64(f.ReceivedTTL)}, {"path MTU %d" + NBSP + "B", f.PathMTU}, {"MSS %d" + NBSP + "B", f.MSS}} {
+		if x.value > 0 {
+			parts = append(parts, fmt.Sprintf(x.format, x.value))
+		}
+	}
+	if f.Switched {
+		parts = append(parts, "switched in place, "+Time(f.Settle)+" to settle")
+	}
+	if !f.Matches && f.Why != "" {
+		parts = append(parts, "not the planned path: "+f.Why)
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
+}
+
+// traced is what a trace saw, hop by hop; * is a silent one.
+func traced(hops []measurement.TraceHop) string {
+	addresses := make([]string, len(hops))
+	for i, h := range hops {
+		addresses[i] = cmp.Or(h.Address, "*")
+	}
+	return strings.Join(addresses, " → ")
+}
+
+// HopCheck is how much more a hop counted in one direction than the receivers
+// confirmed.
+type HopCheck struct {
+	Hop         string
+	Reverse     bool
+	Differences []float64 // trial by trial, as a fraction of what was confirmed
+	// Apart is in how many trials that is more than what counts as agreement, and
+	// Queued in how many of those a queue that grew or shrank explains it.
+	Apart, Queued int
+}
+
+// HopAgreement says it in sentences: one for all hops that agree in a direction
+// within the fraction, one for each that does not.
+func HopAgreement(checks []HopCheck, within float64) []string {
+	var out []string
+	for _, reverse := range []bool{false, true} {
+		direction := "Towards the destination"
+		if reverse {
+			direction = "Towards the source"
+		}
+		var agreeing []string
+		var all []float64
+		trials := 0
+		for _, c := range checks {
+			switch n := len(c.Differences); {
+			case c.Reverse != reverse:
+			case c.Apart > 0:
+				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
+					direction, c.Hop, c.Apart, quantity.Count(n, "trial"), Percent(within), signedRange(c.Differences), queueReason(c)))
+			default:
+				agreeing, all, trials = append(agreeing, c.Hop), append(all, c.Differences...), max(trials, n)
+			}
+		}
+		if len(agreeing) > 0 {
+			out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s).",
+				direction, List(agreeing), Percent(within), quantity.Count(trials, "trial"), signedRange(all)))
+		}
+	}
+	return out
+}
+
+// queueReason says in how many of the trials in which a hop does not agree the
+// queues may be why.
+func queueReason(c HopCheck) string {
+	const reason = "the senders had as much more or less in flight when the window closed than when it opened, which waits in a queue that the hop has counted or has yet to count"
+	switch c.Queued {
+	case 0:
+		return ""
+	case c.Apart:
+		return "; " + reason
+	}
+	return fmt.Sprintf("; in %d of them %s", c.Queued, reason)
+}
+
+// signedRange is the least and the largest of some fractions, in percent.
+func signedRange(v []float64) string {
+	write := func(x float64) string { return Unit(quantity.Signed(x*100, 1), "%") }
+	low, high := write(slices.Min(v)), write(slices.Max(v))
+	if low == high {
+		return low
+	}
+	return low + " to " + high
+}

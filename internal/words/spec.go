@@ -1,0 +1,80 @@
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// Spec is how a test was done, in a line.
+func Spec(s measurement.Spec) string {
+	parts := []string{string(s.Kind)}
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(s.Tool != measurement.Native, "in iperf3's protocol")
+	add(s.FileBytes > 0, "a file of %s", Value(float64(s.FileBytes), measurement.Bytes))
+	add(s.FilePath != "", "%s of a stock server", s.FilePath)
+	add(s.Flows > 0, "%s%s", quantity.Count(s.Flows, cmp.Or(kinds[s.Kind].flows, "flow")), kinds[s.Kind].several)
+	add(s.Protocol != "", "over %s", string(s.Protocol))
+	add(s.Direction == measurement.Receive, "destination sends")
+	add(s.Direction == measurement.Both, "both ends send")
+	add(s.IdleDuration > 0, "%s without load first", Time(s.IdleDuration))
+	add(s.Duration > 0, "%s measured", Time(s.Duration))
+	add(s.MaxWarmup > 0, "warm-up up to %s", Time(s.MaxWarmup))
+	add(s.Count > 0, "%d requests", s.Count)
+	add(s.Interval > 0, "every %s", Time(s.Interval))
+	add(s.RequestBytes > 0 || s.ResponseBytes > 0, "%d B request, %d B response", s.RequestBytes, s.ResponseBytes)
+	add(s.PayloadBytes > 0, "%d B payload", s.PayloadBytes)
+	add(s.CongestionControl != "", "congestion control %s", s.CongestionControl)
+	add(s.WindowBytes > 0, "receive window %s", Value(float64(s.WindowBytes), measurement.Bytes))
+	add(s.SendBufferBytes > 0, "send buffer %s", Value(float64(s.SendBufferBytes), measurement.Bytes))
+	add(s.ReceiveBufferBytes > 0, "receive buffer %s", Value(float64(s.ReceiveBufferBytes), measurement.Bytes))
+	add(s.MSSBytes > 0, "segments up to %d B", s.MSSBytes)
+	add(s.PacingBitsPerSecond > 0, "paced at %s", Value(s.PacingBitsPerSecond, measurement.BitsPerSecond))
+	add(s.SendMethod != measurement.SendFast, "sent by %s", string(s.SendMethod))
+	add(s.CopyPayload, "payload copied by the receiver")
+	add(s.MPTCP, "Multipath TCP")
+	parts = append(parts, datagramText(s)...)
+	add(s.RequestsPerSecond > 0, "%s requests/s at their intended times", quantity.Number(s.RequestsPerSecond, 0))
+	add(s.InFlight > 1, "%d requests in flight", s.InFlight)
+	add(s.Spin, "both ends poll")
+	add(s.Colocate, "both ends on one CPU")
+	add(s.DSCP > 0, "DSCP %d", s.DSCP)
+	add(s.SourcePort > 0, "from port %d", s.SourcePort)
+	add(s.Device != "", "through %s", s.Device)
+	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
+	add(s.Timeout > 0, "timeout %s", Time(s.Timeout))
+	return strings.Join(parts, ", ")
+}
+
+// datagramText is what of a spec is about UDP.
+func datagramText(s measurement.Spec) []string {
+	if s.Kind != measurement.UDP && s.Kind != measurement.PPS {
+		return nil
+	}
+	parts := []string{"as fast as the sender can"}
+	if s.RateBitsPerSecond > 0 {
+		parts[0] = "at " + Value(s.RateBitsPerSecond, measurement.BitsPerSecond)
+	}
+	if s.LossBound > 0 {
+		parts = append(parts, "highest rate with at most "+Percent(s.LossBound)+" lost")
+	}
+	if s.PacketBytes > 0 {
+		parts = append(parts, fmt.Sprintf("%d B packets", s.PacketBytes))
+	}
+	for _, o := range []struct {
+		name     string
+		position measurement.Switch
+	}{{"GSO", s.GSO}, {"GRO", s.GRO}} {
+		if o.position != measurement.Auto {
+			parts = append(parts, o.name+" "+string(o.position))
+		}
+	}
+	return parts
+}

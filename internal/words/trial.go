@@ -1,0 +1,148 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// Gap stands between the parts of a line of figures; lines break there.
+const Gap = "   "
+
+// kind is how tests of a kind are spoken of.
+type kind struct {
+	flows   string // what one of several flows is called
+	several string // what follows their number and name
+	latency string // what its distribution is of, for an axis
+	trial   func(f *figures)
+}
+
+var kinds = map[measurement.Kind]kind{
+	measurement.TCP: {flows: "flow", trial: (*figures).tcp},
+	measurement.UDP: {flows: "flow", trial: func(f *figures) {
+		f.value("goodput_bits_per_second", "", " received")
+		f.datagrams()
+		f.value("sent_bits_per_second", "", " sent")
+	}},
+	measurement.PPS: {flows: "flow", trial: func(f *figures) {
+		f.add("packets_per_second", "", " packets/s received", perSecond)
+		f.datagrams()
+	}},
+	measurement.CRR: {flows: "connection", several: " at a time", latency: "transaction time", trial: func(f *figures) {
+		f.add("connections_per_second", "", " connections/s", perSecond)
+		f.value("connect_p50_seconds", "connect p50 ", "")
+		f.value("transaction_p50_seconds", "transaction p50 ", "")
+		f.value("transaction_p99_seconds", "p99 ", "")
+		f.add("failed_connections_count", "", " failed", count)
+	}},
+	measurement.Load: {flows: "flow", latency: "RTT", trial: func(f *figures) {
+		f.value("loaded_rtt_p50_seconds", "p50 ", "")
+		f.value("loaded_rtt_p99_seconds", "p99 ", "")
+		f.value("idle_rtt_p50_seconds", "idle p50 ", "")
+		f.add("responsiveness_per_minute", "", " round trips/min", count)
+		f.value("load_bits_per_second", "under ", " of "+quantity.Count(f.spec.Flows, "flow"))
+		f.value("loss_fraction", "loss ", "")
+	}},
+	measurement.FTP: {flows: "segment", trial: func(f *figures) {
+		f.value("goodput_bits_per_second", "", " received")
+		f.value("file_bytes", "", "")
+		f.value("transfer_seconds", "in ", "")
+		if f.spec.Flows > 1 {
+			f.parts = append(f.parts, quantity.Count(f.spec.Flows, "segment"))
+		}
+	}},
+	measurement.MTU: {flows: "flow", trial: func(f *figures) {
+		f.add("path_mtu_bytes", "", NBSP+"B forward", count)
+		f.add("reverse_path_mtu_bytes", "", NBSP+"B reverse", count)
+	}},
+	measurement.Trace: {flows: "flow", trial: func(f *figures) {
+		f.parts = append(f.parts, fmt.Sprintf("%s, %d silent", quantity.Count(int(f.Metrics["hops_count"]), "hop"), int(f.Metrics["silent_hops_count"])))
+	}},
+	measurement.RR:   {flows: "flow", latency: "RTT", trial: (*figures).latency},
+	measurement.Ping: {flows: "flow", latency: "RTT", trial: (*figures).latency},
+}
+
+// Trial is what a test that counts brought back, in one line.
+func Trial(spec measurement.Spec, t measurement.Trial) string {
+	f := &figures{Trial: t, spec: spec}
+	if k, known := kinds[spec.Kind]; known {
+		k.trial(f)
+	} else {
+		f.latency()
+	}
+	if len(f.parts) == 0 {
+		return "no figure came back"
+	}
+	return strings.Join(f.parts, Gap)
+}
+
+// Latency is what the distribution of a kind's tests is of.
+func Latency(k measurement.Kind) string { return kinds[k].latency }
+
+// figures collects the parts of a line, of those metrics that there are.
+type figures struct {
+	measurement.Trial
+	spec  measurement.Spec
+	parts []string
+}
+
+func (f *figures) add(metric, before, after string, write func(float64) string) {
+	if v, ok := f.Metrics[metric]; ok {
+		f.parts = append(f.parts, before+write(v)+after)
+	}
+}
+
+// value adds a metric in its own unit.
+func (f *figures) value(metric, before, after string) {
+	f.add(metric, before, after, func(v float64) string { return Value(v, measurement.MetricOf(metric).Unit) })
+}
+
+func (f *figures) tcp() {
+	f.value("goodput_bits_per_second", "", " received")
+	if f.spec.Direction == measurement.Both {
+		f.value("forward_goodput_bits_per_second", "forward ", "")
+		f.value("reverse_goodput_bits_per_second", "reverse ", "")
+	}
+	if n, ok := f.Metrics["retransmitted_segments"]; ok {
+		f.parts = append(f.parts, quantity.Count(int(n), "retransmit"))
+	}
+	f.value("tcp_rtt_mean_seconds", "RTT under load ", "")
+}
+
+// datagrams is what became of them on the way.
+func (f *figures) datagrams() {
+	f.value("loss_fraction", "loss ", "")
+	f.value("reordered_fraction", "reordered ", "")
+	f.value("jitter_seconds", "jitter ", "")
+}
+
+func (f *figures) latency() {
+	f.value("rtt_p50_seconds", "p50 ", "")
+	f.value("rtt_min_seconds", "min ", "")
+	f.value("rtt_mean_seconds", "mean ", "")
+	if f.Latency != nil {
+		for _, p := range f.Latency.Percentiles {
+			if p.Percent == 99 || p.Percent == 99.9 {
+				f.parts = append(f.parts, fmt.Sprintf("p%g %s", p.Percent, Time(p.Value)))
+			}
+		}
+	}
+	f.value("rtt_max_seconds", "max ", "")
+	if f.Metrics["loss_fraction"] > 0 {
+		f.value("loss_fraction", "loss ", "")
+	}
+	if f.Latency != nil {
+		over := strings.ToUpper(string(f.spec.Protocol))
+		if over == "" {
+			over = "ICMP"
+		}
+		f.parts = append(f.parts, fmt.Sprintf("(%s, %s)", quantity.Count(int(f.Latency.Samples), "round trip"), over))
+	}
+}
+
+func count(v float64) string { return quantity.Number(v, 0) }
+
+// perSecond writes a count a second with three significant digits at least.
+func perSecond(v float64) string { return quantity.Number(v, quantity.Decimals(v, 3)) }

@@ -1,0 +1,60 @@
+// Package words is every text that hopbench makes of a result: numbers and codes
+// in, sentences, labels and units out. Nothing below it writes for people, and
+// what lays a report out words nothing itself, so that a metric, a cause or a
+// verdict reads the same wherever it stands.
+//
+// One rounding rule: a number has three significant digits; an estimate with an
+// interval has as many decimals as half the interval's width supports; a ratio
+// is written as 3.71×, a fraction in percent. Numbers keep to their units by a
+// no-break space.
+//
+// Each concept has one table: causes, verdicts, notes, judgements, kinds of test.
+// Names of paths and tests come from files and are written as they are: whoever
+// shows a text escapes it for its medium.
+package words
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Names are what people call the paths and tests of a run, by their names in
+// the experiment. What is not known is called by its name.
+type Names struct{ paths, tests map[string]string }
+
+// NamesOf takes the names from titles.
+func NamesOf(paths, tests []result.Title) Names {
+	n := Names{paths: map[string]string{}, tests: map[string]string{}}
+	for _, p := range paths {
+		n.paths[p.Name] = p.Title
+	}
+	for _, t := range tests {
+		n.tests[t.Name] = t.Title
+	}
+	return n
+}
+
+// NamesIn are those of a run.
+func NamesIn(r *result.Result) Names {
+	return NamesOf(result.PathTitles(r.Paths), result.TestTitles(r.Tests))
+}
+
+// Path is what a path is called.
+func (n Names) Path(name string) string { return cmp.Or(n.paths[name], name) }
+
+// Test is what a test is called.
+func (n Names) Test(name string) string { return cmp.Or(n.tests[name], name) }
+
+// List writes "a, b and c".
+func List(items []string) string {
+	switch last := len(items) - 1; last {
+	case -1:
+		return ""
+	case 0:
+		return items[0]
+	default:
+		return strings.Join(items[:last], ", ") + " and " + items[last]
+	}
+}

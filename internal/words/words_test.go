@@ -1,0 +1,153 @@
+package words
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+func plain(s string) string { return strings.ReplaceAll(s, NBSP, " ") }
+
+func TestNumbers(t *testing.T) {
+	estimate := func(v, low, high float64, u measurement.Unit, signed bool) string {
+		return joined(Estimate(v, &low, &high, u, signed))
+	}
+	alone := func(v float64, u measurement.Unit) string { return joined(Estimate(v, nil, nil, u, true)) }
+	ratio := func(x, low, high float64) string { return joined(RatioEstimate(x, &low, &high)) }
+	for _, c := range []struct{ got, want string }{
+		{Rate(1.19e9), "1.19 Gbit/s"}, {Rate(999.96e6), "1.00 Gbit/s"}, {Rate(355.4e6), "355 Mbit/s"}, {Rate(12), "12.0 bit/s"}, {Rate(0), "0 bit/s"},
+		{Time(0.000801), "801 µs"}, {Time(-0.0005), "−500 µs"}, {Time(0), "0 ms"}, {Time(12e-9), "12.0 ns"}, {Time(0.0029944), "2.99 ms"},
+		{Value(1330000, measurement.Bytes), "1.33 MB"}, {Value(0.0123, measurement.Fraction), "1.23 %"}, {Value(2694, measurement.Count), "2694"},
+		{Value(math.NaN(), measurement.SecondsUnit), None}, {Value(math.Inf(1), measurement.Count), None},
+		{Percent(0.02), "2 %"}, {Percent(0.005), "0.5 %"}, {Percent(0.125), "12.5 %"}, {Percent(0.0037), "0.37 %"}, {Percent(0.2), "20 %"}, {Percent(0), "0 %"},
+		{Share(0.974), "97 %"}, {Share(0.001), "< 1 %"}, {Share(0), "0 %"},
+		{Ratio(3.7449), "3.74×"}, {Ratio(1.031), "1.031×"}, {Ratio(123.4), "123×"}, {Ratio(0), ""}, {Ratio(math.Inf(1)), ""},
+		{ratio(3.71, 3.69, 3.74), "3.71× [3.69, 3.74]"}, {ratio(0.298, 0.2975, 0.2985), "0.2980× [0.2975, 0.2985]"},
+		{estimate(0.701, 0.698, 0.704, measurement.Fraction, false), "70.1 % [69.8, 70.4]"},
+		{estimate(2.26e-3, 2.25e-3, 2.27e-3, measurement.SecondsUnit, false), "2.26 ms [2.25, 2.27]"},
+		{estimate(-0.004, -0.031, 0.025, measurement.Fraction, true), "−0.4 % [−3.1, +2.5]"},
+		{estimate(-0.0001, -0.031, 0.025, measurement.Fraction, true), "−0.01 % [−3.10, +2.50]"},
+		{estimate(2.28e-3, -75.6e-3, 2.4e-3, measurement.SecondsUnit, true), "+2.3 ms [−75.6, +2.4]"},
+		{estimate(2.3e-3, -315e-3, 12e-3, measurement.SecondsUnit, true), "+2 ms [−315, +12]"},
+		{alone(-0.501, measurement.Fraction), "−50.1 %"}, {alone(0, measurement.Fraction), "0.0 %"},
+		{P(0.00001), "p < 0.0001"}, {P(0.0123), "p = 0.012"}, {Scale(2.5), "2.5"},
+		{Printed(2.783e-3, quantity.Scale{Factor: 1e-3, Name: "ms"}), "2.783 ms"}, {Printed(12e9, quantity.Scale{Factor: 1e9, Name: "Gbit/s"}), "12.0 Gbit/s"},
+		{List(nil), ""}, {List([]string{"a"}), "a"}, {List([]string{"a", "b", "c"}), "a, b and c"},
+	} {
+		if plain(c.got) != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// A column has one unit and one number of decimals, unless its values are too
+// far apart. A trace's hops are counts: nobody reads of 2.00 hops.
+func TestColumn(t *testing.T) {
+	for _, c := range []struct {
+		unit           measurement.Unit
+		values, widths []float64
+		want           string
+	}{
+		{measurement.BitsPerSecond, []float64{1.19e9, 355e6, 348e6}, nil, "1190 Mbit/s, 355 Mbit/s, 348 Mbit/s"},
+		{measurement.BitsPerSecond, []float64{1.19e9, 1.18e9}, []float64{0.002e9}, "1.190 Gbit/s, 1.180 Gbit/s"},
+		{measurement.SecondsUnit, []float64{42e-6, 10.2055e-3}, nil, "42.0 µs, 10.2 ms"},
+		{measurement.Count, []float64{1, 2}, []float64{0, 1}, "1, 2"},
+		{measurement.Count, []float64{1, 2.5}, []float64{0, 1}, "1.00, 2.50"},
+		{measurement.BitsPerSecond, []float64{0, math.NaN()}, nil, "0 bit/s, —"},
+	} {
+		column := NewColumn(c.unit, c.values, c.widths)
+		var got []string
+		for _, v := range c.values {
+			got = append(got, plain(column.Write(v)))
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%v: %s, want %s", c.values, text, c.want)
+		}
+	}
+}
+
+// Each table has a row for each code or kind that it is keyed by, and no other.
+func TestTablesAreWhole(t *testing.T) {
+	for _, code := range result.NoteCodes() {
+		row, known := notes[code]
+		if !known {
+			t.Errorf("no words for the note %s", code)
+			continue
+		}
+		x := result.Note{Code: code, Text: "text", Run: "B", ReferenceRun: "A", Path: "p", Baseline: "b", Test: "t", Metric: "rtt_p50_seconds", Count: 3, Of: 4, Needed: 9,
+			Level: 0.01, Drift: &result.Drift{HalvesP: 0.001, FirstRatio: 1.1, SecondRatio: 1.2}, Name: "kernel", Was: "1", Is: "2", Scale: 1, ReferenceScale: 10, Started: time.Unix(0, 0)}
+		if text := (Names{}).Note(x); text == "" || strings.Contains(text, "%!") {
+			t.Errorf("%s: %q", code, text)
+		}
+		if row.more != nil && strings.Contains(row.more(2), "%!") {
+			t.Errorf("%s: %q", code, row.more(2))
+		}
+	}
+	for _, c := range result.Causes() {
+		for _, d := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
+			a := result.Attribution{Shares: map[result.Cause]float64{c: 1}, InFlightBytes: 1e5, RTT: 1e-3, SourceEgressBitsPerSecond: 1e9}
+			if text := Attribution(a, d); causes[c].name == "" || text == "" || strings.Contains(text, "%!") {
+				t.Errorf("%s is called %q: %q", c, causes[c].name, text)
+			}
+		}
+	}
+	for _, kind := range measurement.Kinds() {
+		if row := kinds[kind]; row.trial == nil || row.flows == "" {
+			t.Errorf("no words for a %s test: %+v", kind, row.flows)
+		}
+	}
+	for _, v := range []result.Verdict{result.Costs, result.Gains, result.NoCost, result.NotResolved} {
+		if verdicts[v].path == "" || verdicts[v].run == "" {
+			t.Errorf("no words for the verdict %s", v)
+		}
+	}
+	for _, m := range []result.Missing{result.MissingTrial, result.MissingAllExcluded, result.MissingMetric} {
+		if missing[m] == nil {
+			t.Errorf("no words for a figure that is missing: %s", m)
+		}
+	}
+	if len(notes) != len(result.NoteCodes()) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
+		t.Error("a table has a row of nothing")
+	}
+}
+
+// What a newer hopbench wrote keeps its own name.
+func TestUnknownCodes(t *testing.T) {
+	if text := (Names{}).Note(result.Note{Code: "sunspots"}); text != "sunspots" {
+		t.Errorf("note: %q", text)
+	}
+	if text := Attribution(result.Attribution{Shares: map[result.Cause]float64{"sunspots": 1}}, ""); text != "no single cause: sunspots 100"+NBSP+"% of the time" {
+		t.Errorf("cause: %q", text)
+	}
+	if text := Verdict(result.Effect{Verdict: "sunny"}); text != "sunny" {
+		t.Errorf("verdict: %q", text)
+	}
+}
+
+// Without a ratio, because values are not all positive, the difference stands
+// alone; without any pair of trials there is nothing to say.
+func TestSizeWithoutRatio(t *testing.T) {
+	if size, _ := Size(result.Effect{N: 7, Metric: "goodput_bits_per_second", Difference: -5e6}); plain(size) != "−5.0 Mbit/s" {
+		t.Errorf("without a ratio: %q", size)
+	}
+	if size, _ := Size(result.Effect{}); size != None {
+		t.Errorf("without pairs: %q", size)
+	}
+}
+
+// Many notes of a kind are counted, not listed.
+func TestManyNotes(t *testing.T) {
+	var list []result.Note
+	for range 9 {
+		list = append(list, result.Note{Code: result.NoteLostBlocks, Path: "p", Baseline: "b", Count: 1, Of: 6})
+	}
+	got := Names{}.Notes(append(list, result.TextNote("last")))
+	if len(got) != maxNotes+2 || got[maxNotes] != "4 more comparisons lost blocks in the same way." || got[maxNotes+1] != "last" {
+		t.Errorf("%q", got)
+	}
+}
