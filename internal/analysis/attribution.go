@@ -338,10 +338,10 @@ func (f *flowFacts) observe(inside []measurement.TCPInfo) {
 		inFlight = window
 	}
 	if len(inFlight) > 0 {
-		f.inFlight = median(inFlight)
+		f.inFlight = Median(inFlight)
 	}
 	if len(rtt) > 0 {
-		f.rtt = median(rtt)
+		f.rtt = Median(rtt)
 	}
 }
 
@@ -353,10 +353,7 @@ func medianOver(observed []flowFacts, fact func(flowFacts) float64) float64 {
 			values = append(values, v)
 		}
 	}
-	if len(values) == 0 {
-		return 0
-	}
-	return median(values)
+	return Median(values)
 }
 
 // queued says that what is in flight would allow a much higher rate at the

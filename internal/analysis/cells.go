@@ -86,12 +86,12 @@ func outliers(values []float64) []int {
 	if len(values) < minBlocks {
 		return nil
 	}
-	centre := median(values)
+	centre := Median(values)
 	deviations := make([]float64, len(values))
 	for i, v := range values {
 		deviations[i] = math.Abs(v - centre)
 	}
-	limit := outlierDeviations * madToSigma * median(deviations)
+	limit := outlierDeviations * madToSigma * Median(deviations)
 	if limit == 0 {
 		return nil
 	}

@@ -106,7 +106,7 @@ func pairedEstimate(set *dataset, baseline, path, test string, m measurement.Met
 	if c.n == 0 {
 		return c
 	}
-	c.ReferenceMedian, c.Median = median(c.base), median(c.other)
+	c.ReferenceMedian, c.Median = Median(c.base), Median(c.other)
 	differences := make([]float64, c.n)
 	logs := make([]float64, c.n)
 	c.logarithmic = true

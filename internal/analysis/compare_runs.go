@@ -101,7 +101,7 @@ func shiftEstimate(before, after []float64, m measurement.Metric, opts Options) 
 		return nil
 	}
 	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after}
-	c.Effect = result.Effect{Metric: m.Name, Primary: m.Primary, N: len(after), ReferenceN: len(before), ReferenceMedian: median(before), Median: median(after)}
+	c.Effect = result.Effect{Metric: m.Name, Primary: m.Primary, N: len(after), ReferenceN: len(before), ReferenceMedian: Median(before), Median: Median(after)}
 	c.n = min(len(before), len(after))
 	c.logarithmic = slices.Min(before) > 0 && slices.Min(after) > 0
 	x, y := before, after
@@ -124,7 +124,7 @@ func logarithms(values []float64) []float64 {
 
 // around0 is each value's distance from their median.
 func around0(values []float64) []float64 {
-	centre := median(values)
+	centre := Median(values)
 	out := make([]float64, len(values))
 	for i, v := range values {
 		out[i] = v - centre

@@ -110,7 +110,7 @@ func (h *figureEstimate) publishedBaseline(baseline string) float64 {
 			}
 		}
 		if len(values) > 0 {
-			return median(values)
+			return Median(values)
 		}
 	}
 	return 0

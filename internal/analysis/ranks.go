@@ -53,7 +53,13 @@ func medianOfSorted(s []float64) float64 {
 	return midpoint(s[n/2-1], s[n/2])
 }
 
-func median(values []float64) float64 { return medianOfSorted(sorted(values)) }
+// Median is that of values; 0 of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return medianOfSorted(sorted(values))
+}
 
 // midpoint avoids the overflow of (a+b)/2, and is exact for a == b.
 func midpoint(a, b float64) float64 {

@@ -46,7 +46,7 @@ func TestPublishedReadings(t *testing.T) {
 		{"public", 962.5e6, -0.68},
 		{"peered", 962.0e6, -0.50},
 	} {
-		if got := median(readings[c.path]); got != c.median {
+		if got := Median(readings[c.path]); got != c.median {
 			t.Errorf("median of %s is %v, want %v", c.path, got, c.median)
 		}
 		r, ok := Autocorrelation(readings[c.path])

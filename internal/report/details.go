@@ -12,7 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// detail is what a test says beside its primary metric: paths as rows, a few
+// detail is what a test says in addition to its primary metric: paths as rows, a few
 // further metrics as columns, medians over the trials that count.
 type detail struct {
 	Test    string
@@ -78,7 +78,7 @@ func (m *Model) detailColumn(t Test, metric measurement.Metric) []string {
 // maxSeen bounds how many sentences of a kind a report lists.
 const maxSeen = 12
 
-// seen is what a reader must know of the trials beside their figures: how
+// seen is what a reader must know of the trials in addition to their figures: how
 // searches for a rate went, what the hosts themselves lost, and the facts that
 // the ends reported, each said once with the number of trials.
 func (m *Model) seen() []string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -394,7 +395,7 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 			}
 			column[i] = "—"
 			if len(values) > 0 {
-				middle := Median(values)
+				middle := analysis.Median(values)
 				if c.unit == measurement.Count {
 					middle = math.Round(middle) // no half packets
 				}

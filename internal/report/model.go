@@ -21,15 +21,6 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// Median of values, which it sorts; 0 of none.
-func Median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return v[(len(v)-1)/2]/2 + v[len(v)/2]/2
-}
-
 // Pair is a name and its value.
 type Pair struct{ Name, Value string }
 

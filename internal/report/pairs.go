@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/words"
@@ -55,11 +56,11 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 		}
 		row := []float64{float64(len(trial.Pairs))}
 		if len(rates) > 0 {
-			row = append(row, slices.Min(rates), Median(rates), slices.Max(rates))
+			row = append(row, slices.Min(rates), analysis.Median(rates), slices.Max(rates))
 			if kinds[t.Kind].flowsRTT {
 				row = append(row, jainIndex(rates))
 				if len(rtts) > 0 {
-					row = append(row, slices.Min(rtts), Median(rtts), slices.Max(rtts))
+					row = append(row, slices.Min(rtts), analysis.Median(rtts), slices.Max(rtts))
 				}
 			}
 		}
@@ -71,7 +72,7 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 		if len(values) == 0 {
 			continue
 		}
-		switch v := Median(values); {
+		switch v := analysis.Median(values); {
 		case i == 0:
 			out[i] = quantity.Number(v, 0)
 		case i == 4:

@@ -24,7 +24,7 @@ const (
 	NoteDrift            NoteCode = "drift"               // an effect changed during the run
 	NoteDriftTested      NoteCode = "drift_tested"        // how many were tested for it
 	NoteResumedDiffers   NoteCode = "resumed_differs"     // in its environment
-	NoteRunsDiffer       NoteCode = "runs_differ"         // in something beside what is compared
+	NoteRunsDiffer       NoteCode = "runs_differ"         // in something else than what is compared
 	NoteScalesDiffer     NoteCode = "scales_differ"       // of two runs
 	NoteTestsDiffer      NoteCode = "tests_differ"        // in their settings
 	NotePathsDiffer      NoteCode = "paths_differ"        // in their hops

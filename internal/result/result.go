@@ -199,7 +199,7 @@ func Causes() []Cause {
 }
 
 // Attribution divides the measured time of one throughput test on one path
-// among what held the senders back, over all trials that count.
+// among what limited the senders, over all trials that count.
 type Attribution struct {
 	Path string `json:"path"`
 	Test string `json:"test"`

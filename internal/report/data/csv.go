@@ -26,7 +26,7 @@ var csvHeader = []string{"trial", "block", "order", "path", "test", "kind", "sta
 // CSV writes the trials in long form: one row per trial and metric. Tests
 // bring back different metrics, so a column for each would be mostly empty
 // and would change with the experiment; in long form the columns never
-// change, each value has its unit beside it, and spreadsheets, R and pandas
+// change, each value has its unit in the next column, and spreadsheets, R and pandas
 // pivot it in one step. A trial without metrics keeps one row, so that holes
 // are seen. The format is RFC 4180 with LF line ends.
 func CSV(w io.Writer, r *result.Result) error {

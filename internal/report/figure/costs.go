@@ -61,7 +61,7 @@ type costLayout struct {
 	width, left, right, rowHeight float64
 	indent                        float64 // of the outermost texts
 	top                           float64
-	stacked                       bool // labels above each row instead of beside it
+	stacked                       bool // labels above each row instead of next to it
 }
 
 func WideCosts() costLayout {
@@ -96,7 +96,7 @@ type costBlock struct {
 }
 
 // costBlocks puts tests whose costs are all close to 1 on a finer axis of
-// their own when others reach much further: beside a factor of four, an
+// their own when others reach much further: next to a factor of four, an
 // interval of one per cent is a dot.
 func costBlocks(rows []costRow) []costBlock {
 	far := map[int]bool{}
@@ -202,7 +202,7 @@ func drawCostBlock(m *report.Model, s *svg, b costBlock, l costLayout, y float64
 			y, last = y+costHeadHeight, r.test
 			costHead(m, s, r, l, smallestEffect(b.rows, r.test), y-10)
 		}
-		if l.stacked { // only beside the mark: the row's text stands above it
+		if l.stacked { // only next to the mark: the row's text stands above it
 			drawCostGrid(s, a, ticks, y+18, y+l.rowHeight-4)
 			drawCostBand(s, a, smallestEffect(b.rows, r.test), y+18, y+l.rowHeight-4)
 		} else {

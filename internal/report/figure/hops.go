@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -17,7 +18,7 @@ const (
 	maxHopLines   = 5
 )
 
-// HopFigures lays what each hop of a path counted beside what the receivers
+// HopFigures lays what each hop of a path counted next to what the receivers
 // confirmed, in the median trial of each test of throughput.
 func HopFigures(m *report.Model) []Figure {
 	var out []Figure
@@ -110,7 +111,7 @@ func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test
 			}
 		}
 		panel.polyline(at, class("s", i)+kind, l.label)
-		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(report.Median(tail))})
+		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(analysis.Median(tail))})
 	}
 	panel.endLabels(ended)
 	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}

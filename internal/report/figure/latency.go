@@ -146,7 +146,7 @@ func (l merged) curve() []point {
 }
 
 // LatencyFigures draws the distribution of every latency test, of a load test
-// without load beside under load. What could not be decoded is named in the
+// without load and under load. What could not be decoded is named in the
 // caption.
 func LatencyFigures(m *report.Model) []Figure {
 	var out []Figure

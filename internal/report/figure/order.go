@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -61,7 +62,7 @@ func laneOf(m *report.Model, t report.Test, p int) lane {
 	if len(good) == 0 {
 		good = all
 	}
-	l.middle, l.has = report.Median(good), len(good) > 0
+	l.middle, l.has = analysis.Median(good), len(good) > 0
 	return l
 }
 
@@ -124,9 +125,6 @@ func orderFigure(m *report.Model, id string, t report.Test, lanes []lane) Figure
 	p.xAxis(blockTicks(blocks), "block")
 	return Figure{Title: t.Label, SVG: p.done()}
 }
-
-// percentLaneDecimals shows the spread of lanes with two significant digits.
-func percentLaneDecimals(d float64) int { return quantity.Decimals(d*100, 2) }
 
 // lane draws the trials of one path.
 func (p *panel) lane(m *report.Model, t report.Test, l lane, a axis, perBlock map[int][]int) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -134,7 +135,7 @@ func (s slots) ranges(lines [][]point) []ranged {
 	for i, v := range values {
 		if len(v) > 0 {
 			slices.Sort(v)
-			out = append(out, ranged{(float64(i) + 0.5) * s.width, v[0], report.Median(v), v[len(v)-1]})
+			out = append(out, ranged{(float64(i) + 0.5) * s.width, v[0], analysis.Median(v), v[len(v)-1]})
 		}
 	}
 	return out
@@ -173,7 +174,7 @@ func pairFigure(m *report.Model, id string, t report.Test, all []pairLines) Figu
 		fmt.Sprintf("Over time, of one trial per path: the throughput of %d pairs together, that of each pair as median and range, and TCP's round-trip time likewise; the warm-up is grey.", pairs),
 		m.Paths, panelTop+panelBottom+3*pairRow+2*pairGap)
 	p.x = axis{low: 0, high: max(slices.Max(ends), 1e-9), from: p.left, to: p.right}
-	bottom, warmup := p.bottom, p.x.at(report.Median(warmups))
+	bottom, warmup := p.bottom, p.x.at(analysis.Median(warmups))
 	for row, name := range []string{"all pairs together", "each pair, median and range", "TCP RTT of each pair"} {
 		p.top = panelTop + float64(row)*(pairRow+pairGap)
 		p.bottom = p.top + pairRow
@@ -227,7 +228,7 @@ func (p *panel) pairRow(m *report.Model, row int, name string, all []pairLines, 
 		for _, r := range line[len(line)*3/4:] {
 			tail = append(tail, r.middle)
 		}
-		labels = append(labels, endLabel{path: l.path, label: m.Paths[l.path].Label, y: p.y.at(report.Median(tail))})
+		labels = append(labels, endLabel{path: l.path, label: m.Paths[l.path].Label, y: p.y.at(analysis.Median(tail))})
 	}
 	p.endLabels(labels)
 }

@@ -73,7 +73,7 @@ type endLabel struct {
 	y     float64
 }
 
-// endLabels writes names beside the right edge, moved apart where they would
+// endLabels writes names at the right edge, moved apart where they would
 // overlap, with a line to where they belong.
 func (p *panel) endLabels(labels []endLabel) {
 	const height = 14

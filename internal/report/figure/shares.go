@@ -31,7 +31,7 @@ func ShareBars(m *report.Model) []ShareBar {
 }
 
 // bar draws a row. The picture holds rectangles only, because it is stretched
-// to the width of the page; its labels are text beside it.
+// to the width of the page; its labels are text next to it.
 func bar(row report.ShareRow, id string) ShareBar {
 	const width, height = 400.0, 14.0
 	b := ShareBar{ShareRow: row}

@@ -107,7 +107,7 @@ func table(b *strings.Builder, m *report.Model) {
 	b.WriteString("\n\nMedian and its 95 % interval; under it the cost against the baseline, with interval and verdict.\n")
 }
 
-// details writes what tests say beside their primary metric.
+// details writes what tests say in addition to their primary metric.
 func details(b *strings.Builder, m *report.Model) {
 	for _, d := range m.Details {
 		fmt.Fprintf(b, "\n### %s, further medians\n\n| path |", Text(d.Test))
@@ -125,7 +125,7 @@ func details(b *strings.Builder, m *report.Model) {
 	}
 }
 
-// hops writes what the hops counted beside what the ends did.
+// hops writes what the hops counted, and what the ends did.
 func hops(b *strings.Builder, m *report.Model) {
 	if len(m.Hops) == 0 {
 		return
@@ -175,7 +175,7 @@ func cell(m *report.Model, c report.Cell) []string {
 	return out
 }
 
-// published writes the published figures beside the measured ones.
+// published writes the published figures and the measured ones.
 func published(b *strings.Builder, m *report.Model) {
 	if len(m.Published) == 0 {
 		return

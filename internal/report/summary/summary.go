@@ -127,7 +127,7 @@ func (s *Summary) note(text string) {
 	s.notes = append(s.notes, typeset.Line(text))
 }
 
-// End adds the ratings after RFC 6349 and what a reader must know beside the
+// End adds the ratings after RFC 6349 and what a reader must know in addition to the
 // figures, and returns the first error of the writer.
 func (s *Summary) End(r *result.Result) error {
 	s.ratings(r)

@@ -121,7 +121,7 @@ func (t *terminal) write(m *report.Model) {
 	t.notes(m)
 }
 
-// details writes what tests say beside their primary metric, as tables split
+// details writes what tests say in addition to their primary metric, as tables split
 // like the first one.
 func (t *terminal) details(m *report.Model) {
 	for _, d := range m.Details {
@@ -133,7 +133,7 @@ func (t *terminal) details(m *report.Model) {
 	}
 }
 
-// notes writes what a reader must know beside the figures.
+// notes writes what a reader must know in addition to the figures.
 func (t *terminal) notes(m *report.Model) {
 	if m.Statement != "" || m.ModelText != "" || len(m.Notes) > 0 {
 		t.heading("Notes")
@@ -382,7 +382,7 @@ func cellsOf(r report.Row, f func(report.Cell) string) []string {
 	return out
 }
 
-// published writes the published figures beside the measured ones, as a list
+// published writes the published figures and the measured ones, as a list
 // where the terminal is too narrow for a table.
 func (t *terminal) published(m *report.Model) {
 	if len(m.Published) == 0 {
