@@ -1,7 +1,6 @@
-// Package quantity writes numbers with units for people: in the prefix that
-// reads best, with as many digits as asked for, with a true minus sign.
-// Everything a person reads of a measurement is written here, so that no two
-// places round differently. Reading quantities is package experiment's.
+// Package quantity writes numbers with units: in the prefix that reads best, with
+// as many digits as asked for, with a true minus sign. Package words builds what
+// people read of a result on it. Reading quantities is package experiment's.
 package quantity
 
 import (
