@@ -168,8 +168,9 @@ func (s *Summary) ratings(r *result.Result) {
 		return
 	}
 	rows := [][]string{{"RFC 6349", "transfer time ratio", "TCP efficiency", "buffer delay"}}
+	names := words.NamesIn(r)
 	for _, q := range r.RFC6349 {
-		rows = append(rows, []string{titleOf(r.Tests, q.Test), optionalNumber(q.TransferTimeRatio),
+		rows = append(rows, []string{typeset.Line(names.Test(q.Test)), optionalNumber(q.TransferTimeRatio),
 			optionalPercent(q.TCPEfficiency, 2), optionalPercent(q.BufferDelay, 0)})
 	}
 	s.print("\n")
@@ -205,14 +206,6 @@ func optionalPercent(v *float64, decimals int) string {
 		return "—"
 	}
 	return words.Unit(quantity.Number(*v*100, decimals), "%")
-}
-
-func titleOf(tests []result.TestInfo, name string) string {
-	i := slices.IndexFunc(tests, func(t result.TestInfo) bool { return t.Name == name })
-	if i < 0 || tests[i].Title == "" {
-		return name
-	}
-	return typeset.Line(tests[i].Title)
 }
 
 // wrapFields breaks a text between its fields, or in them where one alone is
