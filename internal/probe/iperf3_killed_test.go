@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // TestKilledIPerf3Clients has clients speak a random prefix of a session and
@@ -46,7 +44,7 @@ func TestKilledIPerf3Clients(t *testing.T) {
 	specs := iperf3Specs()[:4]
 	ctx := testContext(t)
 	atOnce(len(specs), func(i int) {
-		if _, err := Run(ctx, session.Request{Spec: specs[i], Target: target}, nil); err != nil {
+		if _, err := Run(ctx, Request{Spec: specs[i], Target: target}, nil); err != nil {
 			t.Errorf("a good client after the killed ones: %v", err)
 		}
 	})

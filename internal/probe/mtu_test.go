@@ -4,12 +4,11 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 func TestRunMTU(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
+	out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
@@ -24,9 +25,9 @@ import (
 // fleet, and finite. Of the connections, as far as descriptors allow, a quarter is
 // for those that have not said yet what they want.
 const (
-	defaultConnections = 4 * session.MaxFlows
+	defaultConnections = 4 * MaxFlows
 	defaultTests       = 64
-	defaultFlows       = session.MaxFlows
+	defaultFlows       = MaxFlows
 	defaultDuration    = time.Hour
 	// spareDescriptors are for what is no connection: listeners, samplers, payload,
 	// the moment in which a socket leaves the poller.
@@ -37,7 +38,7 @@ const (
 
 // descriptorLimit is how many connections this process has descriptors for.
 func descriptorLimit(connections int) int {
-	limit := sockets.MaxDescriptors()
+	limit := hostinfo.MaxDescriptors()
 	if limit == 0 {
 		return connections
 	}

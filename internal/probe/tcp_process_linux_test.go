@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // A server process that is stopped keeps its sockets open and answers nothing.
@@ -20,18 +19,18 @@ func TestServerIsSuspended(t *testing.T) {
 		spec := shortTCP(flows, measurement.Send)
 		spec.Duration = 1
 		stopped := false
-		_, err := Run(testContext(t), session.Request{Target: target, Spec: spec}, func(measurement.Progress) {
+		_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
 			if !stopped { // the transfer is under way
 				stopped = server.Process.Signal(syscall.SIGSTOP) == nil
 			}
 		})
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
 			t.Errorf("%d flows: got %v, want a timeout", flows, err)
 		}
 		if err := server.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
+		if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
 			t.Errorf("after the server went on: %v", err)
 		}
 	}
@@ -43,7 +42,7 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 	const files = 200
 	_, target := startServer(t, files)
 	spec := shortTCP(files, measurement.Send)
-	endsWith(t, "more flows than descriptors", session.Request{Target: target, Spec: spec}, session.Limit)
+	endsWith(t, "more flows than descriptors", Request{Target: target, Spec: spec}, Limit)
 
 	var idle []net.Conn
 	for range files {
@@ -53,11 +52,11 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 		}
 		idle = append(idle, c)
 	}
-	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
 		t.Errorf("beside %d silent connections: %v", files, err)
 	}
 	giveBack(t, idle)
-	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("with descriptors again: %v", err)
 	}
 }
@@ -87,7 +86,7 @@ func giveBack(t *testing.T, connections []net.Conn) {
 // So does a client, in words.
 func TestClientRunsOutOfDescriptors(t *testing.T) {
 	target := serve(t, ServerOptions{})
-	err := runLimitedClient(t, 100, session.Request{Target: target, Spec: shortTCP(90, measurement.Send)})
+	err := runLimitedClient(t, 100, Request{Target: target, Spec: shortTCP(90, measurement.Send)})
 	if err == nil || !containsAll(err.Error(), "unsupported", "ulimit -n") {
 		t.Errorf("got %v", err)
 	}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package hostinfo
+
+// ReadDrops is not supported here.
+func ReadDrops() (DropCounts, error) { return DropCounts{}, ErrUnsupported }
+
+// NetworkID is empty here: there are no network namespaces.
+func NetworkID() string { return "" }

@@ -1,0 +1,149 @@
+package hostinfo
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// HostID tells this machine from others for as long as it runs: two containers
+// of a machine have the same, two machines of one name have not. Empty if
+// unknown.
+func HostID() string {
+	// random(4): drawn anew at every boot, and the same in every container.
+	text, err := readProc("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return identity(strings.TrimSpace(string(text)))
+}
+
+// NetworkID tells the network namespace of the calling thread from others,
+// those of other machines included. Empty if unknown.
+func NetworkID() string {
+	// namespaces(7): "net:[4026531840]", an inode of this machine.
+	name, err := os.Readlink("/proc/thread-self/ns/net")
+	host := HostID()
+	if err != nil || host == "" {
+		return ""
+	}
+	return identity(host + " " + name)
+}
+
+// userHZ is the unit of /proc/stat: USER_HZ is 100 on every Linux port that Go
+// runs on (proc(5), asm-generic/param.h).
+const userHZ = 100
+
+// ReadCPU reads the host's processor time from /proc/stat and the clock.
+//
+// The time of tasks and interrupts in /proc/stat is mostly sampled: whoever
+// runs at a tick is charged for all of it, which misses what sleeps between
+// ticks. Idle time is measured where the kernel stops the tick of an idle
+// processor (CONFIG_NO_HZ; get_idle_time in fs/proc/stat.c), interrupts that
+// an idle processor serves taken out. So Busy is the time that passed less the
+// idle time, to 10 ms of all processors together, while SoftIRQ stays as coarse
+// as ticks are.
+func ReadCPU() (CPUTimes, error) {
+	text, err := readProc("/proc/stat")
+	if err != nil {
+		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+	}
+	return parseStat(text, time.Duration(now.Nano()))
+}
+
+// parseStat reads /proc/stat, proc(5), as it was after a time since some start.
+// A line "cpu" holds ticks spent as user nice system idle iowait irq softirq
+// steal guest guest_nice.
+func parseStat(text []byte, after time.Duration) (CPUTimes, error) {
+	var t CPUTimes
+	var all statLine
+	for line := range bytes.Lines(text) {
+		name, rest, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		switch {
+		case string(name) == "ctxt":
+			n, err := strconv.ParseUint(string(rest), 10, 64)
+			if err != nil {
+				return CPUTimes{}, fmt.Errorf("read context switches: %w", err)
+			}
+			t.Switches = n
+		case bytes.HasPrefix(name, []byte("cpu")):
+			ticks, err := parseTicks(rest)
+			if err != nil {
+				return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+			}
+			if string(name) == "cpu" {
+				all = ticks
+			} else {
+				t.Each = append(t.Each, after-ticks.idle)
+			}
+		}
+	}
+	t.CPUs = len(t.Each)
+	// Sandboxes that have the file but keep no accounts fill it with zeros.
+	if !all.kept || t.CPUs == 0 {
+		return CPUTimes{}, errors.New("read processor time: /proc/stat keeps no accounts")
+	}
+	t.Total = after * time.Duration(t.CPUs)
+	t.Busy, t.SoftIRQ = t.Total-all.idle, all.softIRQ
+	return t, nil
+}
+
+// statLine is a line of /proc/stat.
+type statLine struct {
+	kept          bool // something is not zero
+	idle, softIRQ time.Duration
+}
+
+func parseTicks(text []byte) (statLine, error) {
+	var l statLine
+	i := 0
+	for field := range bytes.FieldsSeq(text) {
+		if i >= 8 { // guest time is already part of user and nice
+			break
+		}
+		ticks, err := strconv.ParseUint(string(field), 10, 64)
+		if err != nil {
+			return statLine{}, err
+		}
+		// On large hosts that run for years this wraps around, and so do the
+		// sums, which leaves differences what they are.
+		d := time.Duration(ticks) * (time.Second / userHZ)
+		l.kept = l.kept || ticks > 0
+		switch i {
+		case 3, 4: // idle, idle with input or output under way
+			l.idle += d
+		case 6:
+			l.softIRQ = d
+		}
+		i++
+	}
+	return l, nil
+}
+
+// maxProcFile bounds what is read of a file of /proc: that of a host with a
+// thousand processors or interfaces is well below.
+const maxProcFile = 4 << 20
+
+func readProc(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // opened for reading
+	text, err := io.ReadAll(io.LimitReader(f, maxProcFile))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return text, nil
+}

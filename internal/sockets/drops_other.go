@@ -1,9 +1,0 @@
-//go:build !linux
-
-package sockets
-
-// ReadDrops is not supported here.
-func ReadDrops() (DropCounts, error) { return DropCounts{}, ErrUnsupported }
-
-// NetworkID is empty here: there are no network namespaces.
-func NetworkID() string { return "" }

@@ -1,0 +1,37 @@
+//go:build unix
+
+package sockets
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharePort lets sockets of the same user have the same local port
+// (SO_REUSEPORT, socket(7)); SO_REUSEADDR would let anybody's.
+func sharePort(_, _ string, raw syscall.RawConn) error {
+	var inner error
+	err := raw.Control(func(fd uintptr) {
+		inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	})
+	return errors.Join(err, inner)
+}
+
+// ListenerBroken says that an error of accept(2) is one of the listener, which will
+// accept nothing more. The others are those of one connection, which accept(2) has a
+// list of, or of a moment in which the system lacks something.
+func ListenerBroken(err error) bool {
+	for _, broken := range []error{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EFAULT} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
+}
+
+// OutOfDescriptors says that there are none left, in this process or the system.
+func OutOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
