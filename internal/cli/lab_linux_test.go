@@ -33,7 +33,7 @@ func TestLabListGoesOn(t *testing.T) {
 		"a-hangs-up": func(net.Conn) {},
 		"b-stopped":  func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, // until the client gives up
 		"c-good": func(c net.Conn) {
-			const reply = `{"op":"reply","nodes":["vm1","vm2"]}`
+			const reply = `{"op":"reply","body":["vm1","vm2"]}`
 			if _, err := io.ReadFull(c, make([]byte, len("0000"+`{"op":"nodes"}`))); err == nil {
 				_, _ = c.Write([]byte("\x00\x00\x00" + string(rune(len(reply))) + reply)) // the client says what it got
 			}
