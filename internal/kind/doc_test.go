@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -66,11 +67,14 @@ func kindsTable() string {
 }
 
 func optionsTable() string {
-	b := table("key", "flag", "kinds", "value", "default", "what it does")
+	fields := map[any]string{}
+	var spec measurement.Spec
+	v := reflect.ValueOf(&spec).Elem()
+	for i := range v.NumField() {
+		fields[v.Field(i).Addr().Interface()], _, _ = strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+	}
+	b := table("field", "key", "flag", "kinds", "value", "default", "what it does")
 	for _, o := range Options() {
-		if !o.InFile && o.Flag == "" {
-			continue // the program sets it
-		}
 		key, value := "", o.BoundsText()
 		if o.InFile {
 			key = code(o.Name)
@@ -81,7 +85,7 @@ func optionsTable() string {
 		if o.PerFlow {
 			value += " for each segment"
 		}
-		row(b, key, flagText(o.Flag, o.Short, o.Aliases), kindsText(o.Kinds), value, o.DefaultText(), o.Doc)
+		row(b, code(fields[o.field(&spec)]), key, flagText(o.Flag, o.Short, o.Aliases), kindsText(o.Kinds), value, o.DefaultText(), o.Doc)
 	}
 	return b.String()
 }

@@ -2,6 +2,32 @@ package kind
 
 import "github.com/hopbench/hopbench/internal/measurement"
 
+const (
+	tcp   = measurement.TCP
+	udp   = measurement.UDP
+	pps   = measurement.PPS
+	rr    = measurement.RR
+	crr   = measurement.CRR
+	load  = measurement.Load
+	ftp   = measurement.FTP
+	mtu   = measurement.MTU
+	ping  = measurement.Ping
+	trace = measurement.Trace
+)
+
+var kinds = []Kind{
+	{Name: tcp, Doc: "bulk TCP throughput, as the receiver confirmed it", Fills: true, Streams: true, Implied: true},
+	{Name: udp, Doc: "UDP throughput, and how many packets are lost, late or out of order", Fills: true, Implied: true, check: checkPackets},
+	{Name: pps, Doc: "how many small UDP packets pass in a second, without offloads", Fills: true, check: checkPackets},
+	{Name: rr, Doc: "latency of a request and its response", Implied: true, check: checkExchange},
+	{Name: crr, Doc: "connect, request, response, close: new connections in a second"},
+	{Name: load, Doc: "latency of the idle path, then of the path under the load of TCP flows", Fills: true, Streams: true, check: checkLoad},
+	{Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, checked by a digest", Implied: true, check: checkFTP},
+	{Name: mtu, Doc: "the largest packet that the path carries, each way"},
+	{Name: ping, Doc: "ICMP echo", NoServer: true, Implied: true, check: checkPing},
+	{Name: trace, Doc: "the hops of the path", NoServer: true, Implied: true},
+}
+
 // auto is a word for leaving the choice to the program, as if the option were
 // left out.
 const auto = "auto"
