@@ -228,7 +228,7 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		}
 		if r, old := renamedIn(v.Type(), key.Value); old {
 			if !d.stored {
-				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.mend(key, value))
+				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.advice(key, value))
 			}
 			key, value = r.today(key, value)
 		}

@@ -50,8 +50,8 @@ func (r rename) today(key, value *yaml.Node) (*yaml.Node, *yaml.Node) {
 	return &newKey, &newValue
 }
 
-// mend says how to write the key.
-func (r rename) mend(key, value *yaml.Node) string {
+// advice says how to write the key.
+func (r rename) advice(key, value *yaml.Node) string {
 	newKey, newValue := r.today(key, value)
 	if value.Kind != yaml.ScalarNode {
 		return "write " + newKey.Value + " instead"
