@@ -551,9 +551,6 @@ func bound(field reflect.StructField, key string) int {
 
 // enumOf lists the only values of a field: those of its type, or of its tag.
 func enumOf(field reflect.StructField) []string {
-	if field.Type == reflect.TypeFor[KindText]() {
-		return kindNames()
-	}
 	if field.Type != nil {
 		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
 			return rule.Enum

@@ -60,11 +60,6 @@ var oneWay = words("send", "receive")
 
 var options = []Option{
 	{
-		Name: "tool", InFile: true, Kinds: of(tcp, udp), Type: Word, Limits: words(string(measurement.IPerf3)),
-		Unset: "hopbench's own", Doc: "whose protocol the two ends speak",
-		field: func(s *measurement.Spec) any { return &s.Tool },
-	},
-	{
 		Name: "duration", InFile: true, InLength: true, Flag: "duration", Short: "t", Aliases: []string{"time"}, Shared: true,
 		Kinds: timed, Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
 		Except: map[measurement.Kind]Limits{rr: {Least: 0.001, Most: MaxSeconds}, crr: {Least: 0.001, Most: MaxSeconds}},
@@ -73,7 +68,7 @@ var options = []Option{
 	},
 	{
 		Name: "max_warmup", InFile: true, InLength: true, Flag: "omit", Short: "O",
-		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-6, Most: MaxSeconds}, Optional: true,
+		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds}, Optional: true,
 		Doc:   "discarded start, before the duration; of tcp and load the longest: it ends once the rate is steady",
 		field: func(s *measurement.Spec) any { return &s.MaxWarmup },
 	},
@@ -201,6 +196,11 @@ var options = []Option{
 		Name: "loss_bound", InFile: true, Flag: "loss-bound", Kinds: packets, Type: Share, Limits: Limits{Least: 1e-9, Most: 0.5},
 		Unset: "no search", Doc: "search for the highest rate, up to the rate given, that loses no larger share",
 		field: func(s *measurement.Spec) any { return &s.LossBound },
+	},
+	{
+		Name: "protocol", InFile: true, Kinds: of(tcp, udp), Type: Word, Limits: words(string(measurement.IPerf3)),
+		Unset: "hopbench's own", Doc: "whose protocol the two ends speak",
+		field: func(s *measurement.Spec) any { return &s.Tool },
 	},
 	{
 		Name: "protocol", InFile: true, Flag: "protocol", Kinds: of(rr, load, trace), Type: Word, Limits: words("tcp", "udp"),

@@ -37,8 +37,8 @@ type Tool string
 
 // The tools.
 const (
-	Native Tool = ""            // this project's
-	IPerf3 Tool = "iperf3-wire" // iperf3's; the destination may be a stock server
+	Native Tool = ""       // this project's
+	IPerf3 Tool = "iperf3" // iperf3's; the destination may be a stock server
 )
 
 // SendMethod is how the sender of a tcp or udp test hands bytes to the kernel.
