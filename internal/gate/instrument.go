@@ -1,8 +1,6 @@
 package gate
 
-import (
-	"github.com/hopbench/hopbench/internal/measurement"
-)
+import "github.com/hopbench/hopbench/internal/measurement"
 
 // instrument refuses a trial that was measured in another way than the first of its
 // test: the difference of the two would be that of the ways as well as of the paths.

@@ -27,7 +27,8 @@ type Wanted struct {
 	// First is the fingerprint of the path's first trial of the run, zero before
 	// it: what is compared with on a testbed that does not declare its paths.
 	First measurement.Fingerprint
-	// Instrument is how the test's first trial was measured, nil before it.
+	// Instrument is how the first trial of the test that passed was measured, nil
+	// before that.
 	Instrument map[string]string
 	// Unlimited lets the trial take as long as the test itself does: nothing is
 	// known of the path from which it would follow how long that may be.
