@@ -102,7 +102,7 @@ func TestSpecsFromTheWireAreRefused(t *testing.T) {
 		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, Protocol, "protocol"},
 		{"escapes in the kind", `{"kind":"\u001b[2J"}`, Protocol, "no kind of test"},
 		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, Protocol, "congestion_control"},
-		{"iperf3", `{"kind":"tcp","tool":"iperf3-wire","flows":1,"direction":"send","duration_seconds":1}`, Unsupported, "takes no part"},
+		{"iperf3", `{"kind":"tcp","tool":"iperf3","flows":1,"direction":"send","duration_seconds":1}`, Unsupported, "takes no part"},
 		{"no server's kind", `{"kind":"ping","count":1,"interval_seconds":1,"payload_bytes":56,"timeout_seconds":1}`, Unsupported, "takes no part"},
 		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, Limit, "--max-duration"},
 		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, Limit, "--max-duration"},
