@@ -102,10 +102,13 @@ func NewBudget(o Options) *Budget {
 	return &Budget{o: o, clients: map[netip.Prefix]*Cost{}, freed: make(chan struct{})}
 }
 
+// Address is an address without what may differ between two sockets of one host.
+func Address(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
 // Client is what an address counts as: itself, or its /64 with IPv6, of which
 // every host has all addresses.
 func Client(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
+	a = Address(a)
 	bits := 32
 	if a.Is6() {
 		bits = 64

@@ -188,7 +188,7 @@ func (s *Server) enter() bool {
 // addressOf is a client's address.
 func addressOf(c net.Conn) netip.Addr {
 	if from, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return from.AddrPort().Addr().Unmap().WithZone("")
+		return admission.Address(from.AddrPort().Addr())
 	}
 	return netip.Addr{}
 }

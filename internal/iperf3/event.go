@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -33,7 +34,7 @@ func (t *session) announce() (ended func(error)) {
 	}
 	p, began := t.params, time.Now()
 	e := Event{
-		Client: plain(t.client.Addr()), UDP: bool(p.UDP), Direction: measurement.Send, Streams: int(p.Parallel),
+		Client: admission.Address(t.client.Addr()), UDP: bool(p.UDP), Direction: measurement.Send, Streams: int(p.Parallel),
 		Duration: p.length(), Omit: p.omit(), Rate: p.Rate * p.Parallel,
 	}
 	switch {

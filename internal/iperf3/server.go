@@ -196,7 +196,7 @@ func (s *Server) Datagram(from netip.AddrPort, packet []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.gates[plain(from.Addr())]; g != nil && g.holder != nil {
+	if g := s.gates[admission.Address(from.Addr())]; g != nil && g.holder != nil {
 		select {
 		case g.holder.hellos <- hello{from: netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), word: [4]byte(packet)}:
 		default: // more than the test has streams
@@ -204,13 +204,10 @@ func (s *Server) Datagram(from netip.AddrPort, packet []byte) {
 	}
 }
 
-// plain is an address without what may differ between two sockets of one host.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
-
 // enter waits for t's turn among the tests of its address, and returns what
 // ends it.
 func (s *Server) enter(t *session) (leave func(), err error) {
-	address := plain(t.client.Addr())
+	address := admission.Address(t.client.Addr())
 	s.mu.Lock()
 	g := s.gates[address]
 	if g == nil {

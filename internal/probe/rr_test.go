@@ -31,7 +31,7 @@ func TestRRModes(t *testing.T) {
 				if spec.MaxWarmup == 0 {
 					spec.MaxWarmup = 0.02
 				} else {
-					spec.MaxWarmup = 1e-9 // zero is the default
+					spec.MaxWarmup = 1e-6 // zero is the default
 				}
 				out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
 				if err != nil {

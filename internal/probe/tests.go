@@ -53,7 +53,7 @@ func (t *test) cookieKey() cookieKey { return cookieKey{t.Cookie, t.Client} }
 // enter registers one more connection of a test, the first one if its limits let
 // it begin. Its error is ready to be sent.
 func (s *Server) enter(g *session.Guard, id protocol.Identity, client netip.Addr, spec measurement.Spec) (*test, error) {
-	key := testKey{id.Session, session.PlainAddr(client)}
+	key := testKey{id.Session, admission.Address(client)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tests[key]
@@ -138,7 +138,7 @@ func (s *Server) leave(t *test, flow int, g *session.Guard) {
 func (s *Server) find(cookie [protocol.CookieBytes]byte, from netip.Addr) *session.Test {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.cookies[cookieKey{cookie, session.PlainAddr(from)}]; t != nil {
+	if t := s.cookies[cookieKey{cookie, admission.Address(from)}]; t != nil {
 		return &t.Test
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -65,7 +66,7 @@ func (u *Flows) Arrived(packet []byte, from netip.AddrPort) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	waiting, ok := u.waiting[key{
-		[protocol.CookieBytes]byte(packet[:protocol.CookieBytes]), session.PlainAddr(from.Addr()), binary.BigEndian.Uint32(packet[SequenceOffset:]),
+		[protocol.CookieBytes]byte(packet[:protocol.CookieBytes]), admission.Address(from.Addr()), binary.BigEndian.Uint32(packet[SequenceOffset:]),
 	}]
 	if !ok {
 		return

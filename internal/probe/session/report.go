@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,4 +111,14 @@ func SetBytes(e map[string]string, key string, v int) {
 	if v > 0 {
 		e[key] = fmt.Sprint(v)
 	}
+}
+
+// SmallerBuffer is the fact that the kernel gave a socket a smaller buffer than was
+// asked for, both in bytes, if it did; limit is its bound (sysctl(8)). Linux doubles
+// what is asked, for its own overhead (socket(7)); of other systems nothing is said.
+func SmallerBuffer(which, limit string, asked int64, got int) []string {
+	if runtime.GOOS != "linux" || got <= 0 || int64(got/2) >= asked {
+		return nil
+	}
+	return []string{fmt.Sprintf("the %s buffer is %d bytes although %d were asked for: %s is the most that one may ask for", which, got/2, asked, limit)}
 }

@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -36,31 +35,24 @@ func prepare(conn *sockets.Conn, spec measurement.Spec, sends bool) error {
 
 // differences are sentences about what one end got that is not what was asked.
 func differences(conn *sockets.Conn, spec measurement.Spec, sends bool) []string {
-	var facts []string
-	differ := func(what, why string, asked int64, got, enough int) {
-		if asked > 0 && got > 0 && int64(got) < int64(enough) {
-			facts = append(facts, fmt.Sprintf("the %s is %d bytes although %d were asked for%s", what, got, asked, why))
-		}
+	if !sends {
+		return append(session.SmallerBuffer("receive", "net.core.rmem_max", spec.ReceiveBufferBytes, conn.ReceiveBuffer()), multipath(conn, spec)...)
 	}
-	// The kernel doubles what is asked, for its own overhead (socket(7)).
-	const doubled = 2
-	if runtime.GOOS == "linux" && sends {
-		differ("send buffer", ": net.core.wmem_max is the most that one may ask for", spec.SendBufferBytes,
-			conn.SendBuffer()/doubled, int(spec.SendBufferBytes))
-	}
-	if runtime.GOOS == "linux" && !sends {
-		differ("receive buffer", ": net.core.rmem_max is the most that one may ask for", spec.ReceiveBufferBytes,
-			conn.ReceiveBuffer()/doubled, int(spec.ReceiveBufferBytes))
-	}
+	facts := session.SmallerBuffer("send", "net.core.wmem_max", spec.SendBufferBytes, conn.SendBuffer())
 	// TCP's options take up to 40 bytes of a segment (RFC 9293, section 3.1).
 	const tcpOptions = 40
-	if sends {
-		differ("MSS", ": the path or the other end takes no larger segment", int64(spec.MSSBytes), conn.MSS(), spec.MSSBytes-tcpOptions)
+	if got := conn.MSS(); spec.MSSBytes > 0 && got > 0 && got < spec.MSSBytes-tcpOptions {
+		facts = append(facts, fmt.Sprintf("the MSS is %d bytes although %d were asked for: the path or the other end takes no larger segment", got, spec.MSSBytes))
 	}
-	if spec.MPTCP && !conn.MultipathTCP() {
-		facts = append(facts, "plain TCP was used although MPTCP was asked for: one of the two systems lacks it (net.mptcp.enabled) or something on the path removed it")
+	return append(facts, multipath(conn, spec)...)
+}
+
+// multipath is the fact that a connection is not one of Multipath TCP as asked.
+func multipath(conn *sockets.Conn, spec measurement.Spec) []string {
+	if !spec.MPTCP || conn.MultipathTCP() {
+		return nil
 	}
-	return facts
+	return []string{"plain TCP was used although MPTCP was asked for: one of the two systems lacks it (net.mptcp.enabled) or something on the path removed it"}
 }
 
 // grace is how long after its planned end a test may still deliver results:

@@ -58,9 +58,7 @@ func newReceiver(control session.ControlConn, conn *sockets.Conn, spec measureme
 	}
 	got := conn.SetReceiveBuffer(int(spec.ReceiveBufferBytes))
 	session.SetBytes(r.effective, "receive_buffer_bytes", got)
-	if asked := spec.ReceiveBufferBytes; got > 0 && int64(got) < 2*asked {
-		r.facts = append(r.facts, fmt.Sprintf("the receive buffer is %d bytes where %d were asked for (net.core.rmem_max)", got/2, asked))
-	}
+	r.facts = session.SmallerBuffer("receive", "net.core.rmem_max", spec.ReceiveBufferBytes, got)
 	if err := r.open(spec); err != nil {
 		return nil, err
 	}

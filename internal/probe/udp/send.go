@@ -69,7 +69,9 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
 		return nil, err
 	}
-	s.setBuffer(conn.SetSendBuffer(int(spec.SendBufferBytes)), spec.SendBufferBytes)
+	got := conn.SetSendBuffer(int(spec.SendBufferBytes))
+	session.SetBytes(s.effective, "send_buffer_bytes", got)
+	s.facts = append(s.facts, session.SmallerBuffer("send", "net.core.wmem_max", spec.SendBufferBytes, got)...)
 	if err := s.open(spec, room); err != nil {
 		return nil, err
 	}
@@ -83,13 +85,6 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 	s.pace = newPacer(spec, s.size, s.out.Most())
 	s.effective["packet_bytes"] = fmt.Sprint(s.size)
 	return s, nil
-}
-
-func (s *sender) setBuffer(got int, asked int64) {
-	session.SetBytes(s.effective, "send_buffer_bytes", got)
-	if got > 0 && int64(got) < 2*asked {
-		s.facts = append(s.facts, fmt.Sprintf("the send buffer is %d bytes where %d were asked for (net.core.wmem_max)", got/2, asked))
-	}
 }
 
 // open decides whether the kernel cuts packets from large buffers.
