@@ -57,7 +57,7 @@ func beyondThePorts(t *testing.T) {
 	// What waits out its TIME_WAIT to one server holds no port to the other.
 	other := serve(t, ServerOptions{MaxConnections: 4 * ports})
 	for _, spec := range []measurement.Spec{{Flows: 1}, {Flows: 8}, {Flows: 2, ResponseBytes: 20_000}} {
-		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.5, 0.05
+		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 1, 0.05
 		for _, source := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1")} {
 			for served := int64(0); served < 4*ports; { // as often as a busy host needs
 				out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: source}, nil)
