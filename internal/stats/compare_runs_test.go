@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The distribution of U against every choice of n of n + m ranks.
@@ -269,10 +270,7 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 		}
 		return out
 	}
-	repetitions := 600
-	if testing.Short() {
-		repetitions = 150
-	}
+	repetitions := testutil.Repeat(150, 600)
 	claims, covered := 0, 0
 	want := 0.0
 	const planted = 0.4

@@ -10,6 +10,18 @@ import (
 // what tests need, and must notice when an install step is missing.
 const NoSkipEnv = "HOPBENCH_TEST_NO_SKIP"
 
+// LongEnv makes tests that repeat themselves do so at length: kill loops,
+// simulations, in targets of their own.
+const LongEnv = "HOPBENCH_TEST_LONG"
+
+// Repeat is how often a test repeats itself: usually, or where it is run at length.
+func Repeat(usually, atLength int) int {
+	if os.Getenv(LongEnv) == "1" {
+		return atLength
+	}
+	return usually
+}
+
 // Need skips t with reason unless ok. With HOPBENCH_TEST_NO_SKIP=1 in the
 // environment it fails instead.
 func Need(t testing.TB, ok bool, reason string) {
