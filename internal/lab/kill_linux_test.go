@@ -21,6 +21,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // markName is in the environment of every process of a lab that these tests
@@ -84,6 +86,21 @@ func namespacesOf(dir string) []string {
 		}
 	}
 	return all
+}
+
+// onOwnHost runs a test with links and mounts of its own, which are then those
+// of the host that a lab must not change, and which nothing else changes.
+func onOwnHost(t *testing.T, body func(*testing.T)) {
+	needLab(t)
+	testutil.InNamespaces(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS, func(t *testing.T) {
+		// Private to it, and shared with those that it starts, as on a real host.
+		for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
+			if err := unix.Mount("", "/", "", unix.MS_REC|propagation, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body(t)
+	})
 }
 
 // machine is what of the host a lab must not change.
@@ -240,9 +257,10 @@ func poll(t *testing.T, done func() bool, what func() string) {
 	}
 }
 
-func TestKilledAnywhereLeavesNothing(t *testing.T) {
-	needLab(t)
-	const rounds = 30
+func TestKilledAnywhereLeavesNothing(t *testing.T) { onOwnHost(t, killAnywhere) }
+
+func killAnywhere(t *testing.T) {
+	rounds := testutil.Repeat(6, 60)
 	random := rand.New(rand.NewPCG(20, 26))
 	victims := make(map[string]int)
 	window := 30 * time.Millisecond // at least as long as a lab takes to come up
@@ -307,8 +325,9 @@ func obituary(name string) string {
 }
 
 // A stopped supervisor cannot notice that its caller is gone; the kernel does.
-func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) {
-	needLab(t)
+func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) { onOwnHost(t, stopSupervisor) }
+
+func stopSupervisor(t *testing.T) {
 	before := machine(t)
 	h := startHolder(t, fmt.Sprintf("%d-stopped", os.Getpid()))
 	if line := <-h.lines; line != "ready" {
@@ -328,8 +347,9 @@ func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) {
 	h.vanished(t, before)
 }
 
-func TestCloseLeavesNothing(t *testing.T) {
-	needLab(t)
+func TestCloseLeavesNothing(t *testing.T) { onOwnHost(t, closeLab) }
+
+func closeLab(t *testing.T) {
 	before := machine(t)
 	h := startHolder(t, fmt.Sprintf("%d-close", os.Getpid()))
 	if line := <-h.lines; line != "ready" {
@@ -347,8 +367,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 	h.vanished(t, before)
 }
 
-func TestCancelledStartLeavesNothing(t *testing.T) {
-	needLab(t)
+func TestCancelledStartLeavesNothing(t *testing.T) { onOwnHost(t, cancelStart) }
+
+func cancelStart(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	before := machine(t)
 	start := time.Now()
@@ -356,8 +377,8 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	window := max(40*time.Millisecond, time.Since(start)) // longer than a start takes
-	cancelled := 0
-	for round := range 30 {
+	cancelled, rounds := 0, testutil.Repeat(10, 60)
+	for round := range rounds {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(window))))
 		l, err := Start(ctx, chain(4, nil), Options{NodeCommand: []string{"echo-agent"}})
 		cancel()
@@ -378,7 +399,7 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 	if after := machine(t); after != before {
 		t.Errorf("links or mounts were\n%s\nand are\n%s", before, after)
 	}
-	t.Logf("%d of 30 were cancelled while they came up", cancelled)
+	t.Logf("%d of %d were cancelled while they came up", cancelled, rounds)
 }
 
 func childrenOfSelf(t *testing.T) []string {

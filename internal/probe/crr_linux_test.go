@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,33 +18,11 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// childEnv tells a test that it is in the network namespace it asked for.
-const childEnv = "HOPBENCH_TEST_IN_NAMESPACE"
-
 // A crr test makes many more connections than there are ports, and says what
 // is missing when none is free. It needs a network namespace, whose range of
 // ports it can make small.
-func TestCRRBeyondThePorts(t *testing.T) { inNamespace(t, beyondThePorts) }
-
-// inNamespace runs the body of a test in a network namespace of its own.
-func inNamespace(t *testing.T, body func(*testing.T)) {
-	if os.Getenv(childEnv) != "" {
-		body(t)
-		return
-	}
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), childEnv+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	if os.Geteuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	testutil.Need(t, !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.ENOSPC), "the right to make a network namespace")
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("%v\n%s", err, out)
-	}
+func TestCRRBeyondThePorts(t *testing.T) {
+	testutil.InNamespaces(t, syscall.CLONE_NEWNET, beyondThePorts)
 }
 
 func beyondThePorts(t *testing.T) {

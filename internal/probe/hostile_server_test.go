@@ -19,6 +19,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // forged is what no terminal, log or report may get to see.
@@ -224,7 +225,7 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 func TestServersThatLie(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	var group errgroup.Group
-	group.SetLimit(8)
+	group.SetLimit(64)
 	for _, lie := range serverLies() {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
 			frame(to, lie.frame, changed(payload, lie.path, lie.value))
@@ -343,12 +344,15 @@ func TestServersOfWrongFrames(t *testing.T) {
 			}
 		},
 	}
+	if !testutil.AtLength() {
+		delete(ways, "a trickle") // each takes as long as the longest deadline
+	}
 	frames := []protocol.Type{
 		protocol.TypeChallenge, protocol.TypeAccept, protocol.TypeReady, protocol.TypeReached,
 		protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport, protocol.TypeStop,
 	}
 	var group errgroup.Group
-	group.SetLimit(48) // most wait
+	group.SetLimit(256) // most wait
 	for way, lie := range ways {
 		for _, kind := range frames {
 			liar := startLiar(t, target, kind, func(to net.Conn, payload []byte) bool { return lie(to, kind, payload) })

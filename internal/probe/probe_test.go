@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Parallel tests of this package wait for most of their time; there may be
 	// more of them than processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

@@ -288,6 +288,7 @@ func TestPipelineOverBadUDP(t *testing.T) {
 
 // More than the far end can do is said, and does not hang.
 func TestOverloadIsSaid(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	p, addr := startProxy(t, target, 1<<60, false)
 	defer p.close()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -147,7 +148,9 @@ func TestSendsFile(t *testing.T) {
 
 // A route's congestion control does not replace, on connecting, the one that
 // was asked for.
-func TestCongestionControlBeatsTheRoute(t *testing.T) { inNamespace(t, congestionBeatsRoute) }
+func TestCongestionControlBeatsTheRoute(t *testing.T) {
+	testutil.InNamespaces(t, syscall.CLONE_NEWNET, congestionBeatsRoute)
+}
 
 func congestionBeatsRoute(t *testing.T) {
 	raiseLoopback(t)

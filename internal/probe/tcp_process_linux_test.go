@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -13,26 +14,28 @@ import (
 
 // A server process that is stopped keeps its sockets open and answers nothing.
 func TestServerIsSuspended(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	for _, flows := range fewAndMany {
-		server, target := startServer(t, 0)
-		spec := shortTCP(flows, measurement.Send)
-		spec.Duration = 1
-		stopped := false
-		_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
-			if !stopped { // the transfer is under way
-				stopped = server.Process.Signal(syscall.SIGSTOP) == nil
+		t.Run(strconv.Itoa(flows), func(t *testing.T) {
+			t.Parallel() // it waits for most of its time
+			server, target := startServer(t, 0)
+			spec := shortTCP(flows, measurement.Send)
+			spec.Duration = 1
+			stopped := false
+			_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
+				if !stopped { // the transfer is under way
+					stopped = server.Process.Signal(syscall.SIGSTOP) == nil
+				}
+			})
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+				t.Errorf("got %v, want a timeout", err)
+			}
+			if err := server.Process.Signal(syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
+				t.Errorf("after the server went on: %v", err)
 			}
 		})
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
-			t.Errorf("%d flows: got %v, want a timeout", flows, err)
-		}
-		if err := server.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
-			t.Errorf("after the server went on: %v", err)
-		}
 	}
 }
 

@@ -14,9 +14,12 @@ const NoSkipEnv = "HOPBENCH_TEST_NO_SKIP"
 // simulations, in targets of their own.
 const LongEnv = "HOPBENCH_TEST_LONG"
 
+// AtLength says whether tests are run at length.
+func AtLength() bool { return os.Getenv(LongEnv) == "1" }
+
 // Repeat is how often a test repeats itself: usually, or where it is run at length.
 func Repeat(usually, atLength int) int {
-	if os.Getenv(LongEnv) == "1" {
+	if AtLength() {
 		return atLength
 	}
 	return usually
