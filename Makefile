@@ -51,7 +51,7 @@ test-vm:
 # themselves and are left to `make test`.
 .PHONY: race
 race:
-	CGO_ENABLED=1 $(GO) test -race -skip '^TestBrowser' -count=1 $$(test/packages host)
+	CGO_ENABLED=1 $(GO) test -race -skip '^TestBrowser' -count=1 $$(test/packages-without-lab)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross

@@ -56,6 +56,7 @@ func TestManyRules(t *testing.T) {
 }
 
 func TestFirewall(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "nft", "ping", "cat")
 	l, path := through(t, "{type: cable}", "{type: firewall, name: fw, rules: 250}")
 	const node = "tested/fw"
@@ -111,6 +112,7 @@ func TestFirewall(t *testing.T) {
 //	source ── firewall ── destination
 //	   └────────────────────┘ the way back
 func TestFirewallOneWay(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	for _, oneWay := range []bool{true, false} {
 		t.Run(strconv.FormatBool(oneWay), func(t *testing.T) {
 			from, to := address(0, 0, 1), address(0, 1, 2)
@@ -153,6 +155,7 @@ func TestFirewallOneWay(t *testing.T) {
 }
 
 func TestNAT(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "traceroute")
 	addr := netip.MustParseAddr
 	public := addr("10.1.1.2") // the nat's, towards the source
@@ -227,6 +230,7 @@ func traces(t *testing.T, l *Lab, path Path) {
 // A provider's silent hops before a public address: published as 8 hops, of
 // which 7 are silent.
 func TestProviderHops(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "traceroute", "tcptraceroute")
 	l, path := through(t, "{type: cable}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: cable}")
 	if len(path.Hops) != 8 || path.Hops[6].IsValid() || !path.Hops[7].IsValid() || path.ReceivedTTL != InitialTTL-7 {
@@ -246,6 +250,7 @@ func TestProviderHops(t *testing.T) {
 }
 
 func TestGatewayLimitsFlows(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping")
 	const limit = 25
 	l, path := through(t, fmt.Sprintf("{type: gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: cable}")
@@ -276,6 +281,7 @@ func TestGatewayLimitsFlows(t *testing.T) {
 
 // Silence is about what a hop would send itself, not about what it forwards.
 func TestSilentHops(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "traceroute")
 	for _, silent := range []bool{false, true} {
 		t.Run(strconv.FormatBool(silent), func(t *testing.T) {

@@ -150,6 +150,7 @@ func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
 // A back end whose listener ends gets no more new flows until there is one
 // again; connections to the others are not touched.
 func TestBackendsAreChecked(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const port = 4321
 	topology, paths, err := FromExperiment(parallelHops())
 	if err != nil {

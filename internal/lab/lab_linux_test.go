@@ -217,6 +217,7 @@ func readableSelf(t *testing.T) string {
 }
 
 func TestUnprivileged(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	if os.Geteuid() != 0 {
 		return // all tests are run unprivileged
 	}

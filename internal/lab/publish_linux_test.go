@@ -21,6 +21,7 @@ import (
 )
 
 func TestPublishedLab(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "sh", "cat")
 	l := startLab(t, chain(0, nil))
 	name := fmt.Sprintf("test-%d", os.Getpid())

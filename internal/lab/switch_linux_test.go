@@ -64,6 +64,7 @@ func checkPath(t *testing.T, l *Lab, p Path) {
 }
 
 func TestSwitchInPlace(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "ip")
 	for name, e := range map[string]*experiment.Experiment{"off": fastPath(), "one way": oneWay()} {
 		t.Run(name, func(t *testing.T) {

@@ -67,6 +67,7 @@ func counted(t *testing.T, l *Lab, node, name string) InterfaceCounters {
 }
 
 func TestVXLAN(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ip", "ping")
 	topology, paths, err := FromExperiment(attached())
 	if err != nil {
