@@ -102,6 +102,10 @@ func TestStockClients(t *testing.T) {
 	atOnce(len(all), func(i int) { reports[i], errs[i] = stock(ctx, path, target, strings.Fields(all[i])...) })
 	for i, args := range all {
 		t.Run(args, func(t *testing.T) {
+			if errs[i] == nil && reports[i].End.Sent.Bytes > reports[i].End.Received.Bytes && !strings.Contains(args, "-u") {
+				// All at once, the last bytes of one may be too late to count.
+				reports[i], errs[i] = stock(ctx, path, target, strings.Fields(args)...)
+			}
 			if errs[i] != nil {
 				t.Fatal(errs[i])
 			}

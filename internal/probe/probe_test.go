@@ -122,10 +122,18 @@ func TestRunTCP(t *testing.T) {
 		}
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.25, 0.1
 		t.Run(fmt.Sprintf("%s %d copied %v", spec.Direction, spec.Flows, spec.CopyPayload), func(t *testing.T) {
-			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var out measurement.Outcome
+			testutil.Longer(t, func(factor float64) string {
+				spec.Duration = measurement.Seconds(0.25 * factor)
+				var err error
+				if out, err = Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+					t.Fatal(err)
+				}
+				if _, sampled := out.Metrics["tcp_rtt_mean_seconds"]; runtime.GOOS == "linux" && !sampled || out.Metrics["goodput_bits_per_second"] == 0 {
+					return fmt.Sprintf("too little was sent or sampled: %v", out.Metrics)
+				}
+				return ""
+			})
 			checkTCP(t, out, spec)
 		})
 	}

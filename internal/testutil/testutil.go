@@ -25,6 +25,21 @@ func Repeat(usually, atLength int) int {
 	return usually
 }
 
+// Longer makes a measurement over its time, then over 4 and 16 times that while
+// something is lacking: what a busy machine does not bring in a short time, it
+// brings in a longer one. Without all of it t ends.
+func Longer(t testing.TB, measure func(factor float64) (lacking string)) {
+	t.Helper()
+	for _, factor := range []float64{1, 4, 16} {
+		lacking := measure(factor)
+		if lacking == "" {
+			return
+		}
+		t.Logf("in %v times the usual time: %s", factor, lacking)
+	}
+	t.FailNow()
+}
+
 // Need skips t with reason unless ok. With HOPBENCH_TEST_NO_SKIP=1 in the
 // environment it fails instead.
 func Need(t testing.TB, ok bool, reason string) {
