@@ -40,6 +40,14 @@ func Longer(t testing.TB, measure func(factor float64) (lacking string)) {
 	t.FailNow()
 }
 
+// OK ends t if there is an error.
+func OK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Need skips t with reason unless ok. With HOPBENCH_TEST_NO_SKIP=1 in the
 // environment it fails instead.
 func Need(t testing.TB, ok bool, reason string) {
