@@ -41,7 +41,10 @@ func Longer(t testing.TB, measure func(factor float64) (lacking string)) {
 }
 
 // OK ends t if there is an error.
-func OK(t testing.TB, err error) {
+func OK(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
