@@ -91,12 +91,12 @@ bench-lab:
 bench-cable:
 	$(GO) run ./bench/cable
 # What an idps costs that is off, and what a core inspects with the built-in
-# rules; IDPS="-pairs 20" and the like change the first.
+# rules; IDPS="--blocks 20" and the like change the first.
 bench-idps:
-	$(GO) run ./bench/idps $(IDPS)
+	$(GO) run ./cmd/hopbench run bench/idps.yaml $(IDPS)
 	$(GO) test ./internal/idps -run '^$$' -bench Inspect
 # Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it,
-# PEERS="-old PROGRAM" holds this version against an older one instead.
+# PEERS="-old PROGRAM" compares this version with an older one instead.
 bench-peers: build
 	$(GO) run ./bench/peers $(PEERS)
 

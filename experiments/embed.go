@@ -25,7 +25,7 @@ func Schema() []byte {
 const PublishedFile = "published.yaml"
 
 // Published returns the text of the published figures that the experiments
-// are held against.
+// are compared with.
 func Published() []byte {
 	text, err := files.ReadFile(PublishedFile)
 	if err != nil {

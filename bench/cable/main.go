@@ -1,5 +1,5 @@
 // Command cable plants delay, loss and rate in a cable between two network
-// namespaces and prints what it measures there beside what was planted. It
+// namespaces and prints what it measures there next to what was planted. It
 // needs Linux, and root or unprivileged user namespaces, and nothing else. Its exit status
 // is 1 when a measured value misses its bound.
 package main

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/cable/cabletest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // options are the command line.
@@ -55,8 +56,8 @@ func run(arguments []string) (int, error) {
 	if o.repeats < 1 || o.seconds < 100*time.Millisecond {
 		return 0, errors.New("-repeats must be at least 1 and -duration at least 100ms")
 	}
-	if !cabletest.Inside() {
-		return cabletest.Reexec()
+	if testutil.Enter(); !testutil.Entered() {
+		return 0, errors.New("this needs root or unprivileged user namespaces")
 	}
 	return o.measure(os.Stdout)
 }
@@ -75,7 +76,7 @@ func verdict(ok bool) string {
 }
 
 func (o options) measure(w io.Writer) (int, error) {
-	fmt.Fprintf(w, "%d processors, %s\n", runtime.NumCPU(), kernel())
+	fmt.Fprintf(w, "%d CPUs, %s\n", runtime.NumCPU(), kernel())
 	failed := 0
 	for _, kind := range o.kinds {
 		fmt.Fprintf(w, "\nports: %s\n", kind)
@@ -343,7 +344,7 @@ func (o options) goodputs(kind cable.Kind, emit func(row)) error {
 		if delay == 0 {
 			r.bound, r.verdict = "≥ 10 Gbit/s", verdict(best >= 10e9)
 		} else {
-			r.planted = delay.String() + " each way"
+			r.planted = delay.String() + " in each direction"
 		}
 		emit(r)
 	}

@@ -166,7 +166,7 @@ func datagrams(b *bed, n int) (arrived int, err error) {
 // transfer sends over TCP connections for a while and returns their goodput at
 // the receiver in bits per second, without the first quarter of the time. A
 // small window keeps a slow wire's queue short; several flows together keep a
-// fast wire's queue from running empty when a sender must wait for a processor.
+// fast wire's queue from running empty when a sender must wait for a CPU.
 func transfer(b *bed, length time.Duration, flows int, smallWindow bool) (float64, error) {
 	listener, err := socketAt(b, 1, unix.SOCK_STREAM)
 	if err != nil {

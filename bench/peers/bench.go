@@ -86,7 +86,7 @@ func (b *bench) wholeSeconds() string {
 	return strconv.Itoa(int((b.duration + time.Second - 1) / time.Second))
 }
 
-// own runs a test of ours and reads its outcome; the processor time of the
+// own runs a test of ours and reads its outcome; the CPU time of the
 // whole run, warm-up included, is divided by all bytes of the run, as is done
 // with the peers.
 func (b *bench) own(spec measurement.Spec) func(context.Context) (values, error) {
@@ -136,7 +136,7 @@ func ownValues(kind measurement.Kind, out measurement.Outcome, busy float64) val
 	return v
 }
 
-// busySeconds is the time that the processors of this host were not idle.
+// busySeconds is the time that the CPUs of this host were not idle.
 func busySeconds() (float64, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -209,7 +209,7 @@ func (b *bench) exec(ctx context.Context, node string, signals <-chan os.Signal,
 const runTime = 15 * time.Second
 
 // against runs a peer's server while its client runs, and returns what both
-// printed and the processor time that the host spent meanwhile.
+// printed and the CPU time that the host spent meanwhile.
 func (b *bench) against(ctx context.Context, v *variant) (client, server string, busy float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, b.duration+runTime)
 	defer cancel()

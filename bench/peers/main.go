@@ -1,8 +1,8 @@
 // Command peers compares this module's tests with their peers across one
 // routing hop on this machine: every peer that is on PATH, with its defaults and
 // with its fastest flags. Runs of both sides are interleaved in pairs whose
-// order alternates, so that both meet the same machine; it prints the median of
-// the pairs' ratios with its 95 % interval, and holds it against the targets. A
+// order alternates, so that both see the same machine; it prints the median of
+// the pairs' ratios with its 95 % interval, and compares it with the targets. A
 // peer that is missing or fails is named, and the rest goes on.
 package main
 

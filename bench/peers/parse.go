@@ -24,7 +24,7 @@ const (
 	cpuPerByte  = "cpu_seconds_per_byte"
 	peakMemory  = "peak_memory_bytes"
 	// bytesMoved is what the receiver got in a whole run; it is no result, but
-	// what the processor time of the run is divided by.
+	// what the CPU time of the run is divided by.
 	bytesMoved = "received_bytes"
 )
 

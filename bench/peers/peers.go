@@ -174,7 +174,7 @@ func (k kit) tcp(t *tool, flows int, copied bool) []*variant {
 		if t.has(k.ctx, "--skip-rx-copy") {
 			out = append(out, k.iperf3(t, parseIPerf3, "-Z --skip-rx-copy", always...))
 		}
-		if flows == 1 { // with the strongest flags, both ends on one processor
+		if flows == 1 { // with the strongest flags, both ends on one CPU
 			best := out[len(out)-1].flags
 			out = append(out, k.iperf3(t, parseIPerf3, best+" -A 0,0", always...))
 		}

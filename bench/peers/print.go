@@ -140,7 +140,7 @@ func (r *record) print(w io.Writer, tests []test, markdown bool) {
 	if len(r.Missing) > 0 {
 		fmt.Fprintf(w, "not installed: %s\n", strings.Join(r.Missing, ", "))
 	}
-	goals := table{{"test", "figure", "hopbench", "held against", "its figure", "median ratio of pairs", "target", ""}}
+	goals := table{{"test", "figure", "hopbench", "compared with", "its figure", "median ratio of pairs", "target", ""}}
 	peers := table{{"test", "figure", "peer", "hopbench", "peer's figure", "median ratio of pairs"}}
 	for _, t := range tests {
 		for _, m := range t.metrics {

@@ -42,7 +42,7 @@ func logChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// verdict holds a ratio against a bound that it must reach: from above where
+// verdict compares a ratio with a bound that it must reach: from above where
 // less is better. The median decides; whether the interval agrees is said.
 func verdict(ratio interval, bound float64, lessIsBetter bool) string {
 	reached := func(v float64) bool { return v >= bound }

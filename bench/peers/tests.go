@@ -136,7 +136,7 @@ func (b *bench) latencyTests(k kit, gather func(func(*tool) []*variant) []*varia
 }
 
 // memoryTests run this project's program as a user does, not the agents, so
-// that processes are held against processes.
+// that processes are compared with processes.
 func (b *bench) memoryTests(k kit, gather func(func(*tool) []*variant) []*variant, ownProgram string) []test {
 	const flows = 8
 	ours := &variant{tool: &tool{name: "hopbench", path: ownProgram}, port: 5310,

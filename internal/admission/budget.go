@@ -65,7 +65,7 @@ type Refusal struct {
 	Resource Resource
 	// Asked, and Most that this client could have had with nobody else there.
 	Asked, Most int64
-	// Now is what it may have beside what others and its own tests hold.
+	// Now is what it may have in addition to what others and its own tests have.
 	Now, Limit int64
 	// Shared says that some are left, but not for this client.
 	Shared bool
@@ -82,7 +82,7 @@ func (r *Refusal) Error() string {
 	case r.Ever():
 		return fmt.Sprintf("this takes %d %s, and this server gives one client at most %d of %d: ask for less, or raise its limit (%s)", r.Asked, thing, r.Most, r.Limit, how)
 	case r.Shared:
-		return fmt.Sprintf("this takes %d of this server's %d %s, and your address may have %d more beside what it and others hold: try again when a test has ended, or raise the server's limit (%s)", r.Asked, r.Limit, thing, r.Now, how)
+		return fmt.Sprintf("this takes %d of this server's %d %s, and your address may have %d more in addition to what it and others have: try again when a test has ended, or raise the server's limit (%s)", r.Asked, r.Limit, thing, r.Now, how)
 	}
 	return fmt.Sprintf("of this server's %d %s not %d are left: try again later, or raise its limit (%s)", r.Limit, thing, r.Asked, how)
 }

@@ -86,7 +86,7 @@ const (
 	// every flow.
 	maxReply = protocol.MaxAgentReply
 	// maxTestFlows is what the largest test takes of a server: its flows each
-	// way, and some for control and latency beside them.
+	// way, and some for control and latency.
 	maxTestFlows = 2*probe.MaxFlows + 16
 	// maxRunning bounds the requests in progress at the same time.
 	maxRunning = 64

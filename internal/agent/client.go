@@ -101,7 +101,7 @@ func (c *Client) run(ctx context.Context, r request, progress func(measurement.P
 	return *answer.Outcome, nil
 }
 
-// Environment describes the agent's host: kernel, processors, settings.
+// Environment describes the agent's host: kernel, CPUs, settings.
 func (c *Client) Environment(ctx context.Context) (map[string]string, error) {
 	r, err := c.do(ctx, request{Op: opEnvironment}, nil, barrier{})
 	return r.Environment, err

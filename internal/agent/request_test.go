@@ -76,7 +76,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// The reply of the largest test, both ways, fits a frame.
+// The reply of the largest test, in both directions, fits a frame.
 func TestReplyOfManyFlowsFitsAFrame(t *testing.T) {
 	sample := measurement.TCPInfo{At: 123.456789012, RTT: 0.00123456789, RTTVariation: 0.000123456789, MinRTT: 0.000123456789,
 		CongestionWindow: 1 << 30, SendWindow: 1 << 30, MSS: 1448, PathMTU: 1500, PacingRate: 123456789012.34, DeliveryRate: 123456789012.34,

@@ -125,7 +125,7 @@ func (c *Cable) stop() {
 // direction carries frames one way, in one thread.
 //
 // One thread both reads and releases: a second one would have to be woken for
-// each frame, and would compete for processors with what is measured. What it
+// each frame, and would compete for CPUs with what is measured. What it
 // costs is that a frame's arrival is noticed late by the time that the write
 // of another takes, some tens of microseconds under full load.
 type direction struct {

@@ -22,7 +22,7 @@ import (
 // needCable skips unless ports of the kind can be opened here.
 func needCable(t *testing.T, kind cable.Kind) {
 	t.Helper()
-	testutil.Need(t, cabletest.Inside(), "a user namespace or root")
+	testutil.Need(t, testutil.Entered(), "a user namespace or root")
 	if kind == cable.TAP {
 		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 		testutil.Need(t, err == nil, "access to /dev/net/tun")
@@ -303,7 +303,7 @@ func checkTransferred(t *testing.T, counters cable.Counters, noOffload bool) {
 	}
 }
 
-// transfer sends bytes both ways over one connection and compares digests.
+// transfer sends bytes in both directions over one connection and compares digests.
 func transfer(t *testing.T, r *running, to netip.Addr) {
 	t.Helper()
 	const size = 8 << 20

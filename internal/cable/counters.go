@@ -32,7 +32,7 @@ type DirectionCounters struct {
 	// DeniedFrames were dropped by the Inspector, AddedFrames sent by it.
 	DeniedFrames uint64 `json:"denied_frames,omitempty"`
 	AddedFrames  uint64 `json:"added_frames,omitempty"`
-	// HandOverCPU is the processor time that handing the frames over to the far
+	// HandOverCPU is the CPU time that handing the frames over to the far
 	// device took, estimated from one frame in meterGap: all that the kernel does
 	// with them there before another thread takes over, such as filtering and
 	// forwarding in that device's namespace. It is 0 where the system does not

@@ -157,7 +157,7 @@ func ipv6Transport(packet []byte, at int) (transport int, protocol byte, fragmen
 
 // insertVLAN copies a frame with its virtio header to buffer and puts a tag
 // behind the Ethernet addresses. The kernel keeps the tag of a received frame
-// aside; a wire would not. An empty result means that there is no room.
+// dropped; a wire would not. An empty result means that there is no room.
 func insertVLAN(buffer, frame []byte, tpid, tci uint16) []byte {
 	const tagBytes, addresses = 4, virtioHeaderBytes + 12
 	if len(frame) < addresses || len(frame)+tagBytes > len(buffer) {

@@ -193,15 +193,6 @@ func (l *line) dueBy(now int64) bool {
 	return l.head != l.tail && l.entries[l.head&uint32(len(l.entries)-1)].due <= now
 }
 
-// waiting is the number of frames on the wire.
-func (l *line) waiting() int {
-	n := int(l.tail - l.head)
-	if l.isHeld {
-		n++
-	}
-	return n
-}
-
 // clock is the time since a start, in nanoseconds.
 type clock struct{ start time.Time }
 

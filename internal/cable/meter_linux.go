@@ -12,7 +12,7 @@ import (
 // frame takes 5 to 30.
 const meterGap = 16
 
-// meter estimates the processor time that the calling thread spends on one of
+// meter estimates the CPU time that the calling thread spends on one of
 // its tasks, from a random sample of the times that it does it: fixed gaps could
 // fall in with a rhythm of the frames, of which every second may be an
 // acknowledgement.
@@ -51,7 +51,7 @@ func (m *meter) end(began int64) uint64 {
 	return uint64(now-began) * meterGap
 }
 
-// threadTime is the processor time of the calling thread in nanoseconds
+// threadTime is the CPU time of the calling thread in nanoseconds
 // (CLOCK_THREAD_CPUTIME_ID, clock_gettime(2)), 0 where it is not to be had.
 func threadTime() int64 {
 	var t unix.Timespec

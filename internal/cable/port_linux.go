@@ -48,7 +48,7 @@ func (p *Port) Kind() Kind { return p.kind }
 // device is down and has no addresses; it disappears with the port. The
 // returned port may be used in any thread and namespace.
 //
-// TAP is the port to prefer. Measured in alternation on the same two processors
+// TAP is the port to prefer. Measured in alternation on the same two CPUs
 // (Linux 6.18, one TCP flow, no delay, best of four; bench/cable repeats it), TAP ports
 // carried 13.5 to 15.8 Gbit/s and packet ports 12.6 to 13.5, with equal errors of
 // delay, loss and rate; and a TAP device needs one device where a packet

@@ -10,7 +10,7 @@ import (
 // slab is the memory of one direction's frames: chunks outside the Go heap, so
 // that the garbage collector never looks at them and pages that were never
 // needed are never there. A frame is a chain of chunks. Free chunks are used
-// last in, first out, so that a short queue stays in the processor's cache.
+// last in, first out, so that a short queue stays in the CPU's cache.
 type slab struct {
 	memory []byte
 	next   []uint32 // the chain of a frame, or of the free chunks

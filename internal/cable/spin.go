@@ -7,7 +7,7 @@ import "time"
 // machines, which would be added to every delay. So it is woken early by as much as it was
 // late lately, and passes the rest awake; but not for more than a sixteenth of
 // the time that it slept, so that a cable under load does not take the
-// processor from the traffic. An idle cable, with nothing due, never spins.
+// CPU from the traffic. An idle cable, with nothing due, never spins.
 type spin struct {
 	lateness int64 // running mean, nanoseconds
 	credit   int64 // how much may be spun

@@ -7,7 +7,7 @@ import (
 )
 
 // However sleeps end and frames are due, no more time is spent spinning than the
-// share allows, plus what may be saved up and one last stretch.
+// share allows, plus what may be saved up and one last spin.
 func TestSpinStaysWithinItsShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s spin

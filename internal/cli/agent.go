@@ -44,7 +44,7 @@ func agentCommand() *cobra.Command {
 
 // spareProcessor keeps flows from waiting for each other where there is one
 // processor: their system calls block, and a blocked call gives its Go
-// processor back only after a while.
+// CPU back only after a while.
 func spareProcessor() {
 	const enough = 4
 	if runtime.GOMAXPROCS(0) == 1 {

@@ -12,7 +12,7 @@ import (
 )
 
 // Several programs may write one report at a time: a run that ends, and
-// `hopbench report` beside it.
+// `hopbench report` at the same time.
 func TestFilesAreReplacedWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "report.html")

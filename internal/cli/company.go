@@ -30,7 +30,7 @@ func (c *company) look() (news bool) {
 	if c.presence == nil {
 		return false
 	}
-	for _, other := range c.presence.Met() {
+	for _, other := range c.presence.Others() {
 		name := "that does not say which"
 		if other.Experiment != "" {
 			name = shown(other.Experiment)
@@ -38,7 +38,7 @@ func (c *company) look() (news bool) {
 		if !other.Started.IsZero() {
 			name += ", begun " + other.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		}
-		news = c.note(fmt.Sprintf("Another run was under way on this machine at the same time (%s): each took processor time from the other.", name)) || news
+		news = c.note(fmt.Sprintf("Another run was under way on this machine at the same time (%s): each took CPU time from the other.", name)) || news
 	}
 	return news
 }

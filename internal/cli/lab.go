@@ -85,8 +85,8 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 				through = append(through, "*")
 			}
 		}
-		if p.SameAs != "" {
-			through = append(through, fmt.Sprintf("(when it is switched to, instead of %s)", p.SameAs))
+		if p.VariantOf != "" {
+			through = append(through, fmt.Sprintf("(when it is switched to, instead of %s)", p.VariantOf))
 		}
 		fmt.Fprintf(table, "%s\t%s %v\t%s %v\t%s\n", p.Name, p.SourceNode, p.Source, p.DestinationNode, p.Destination, strings.Join(through, " "))
 	}
@@ -97,10 +97,10 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 	fmt.Fprintf(s.out, `
 for example:
     hopbench lab exec %[1]s -- ping -c 3 %[3]v
-    hopbench lab exec %[2]s -- hopbench serve --open    and beside it
+    hopbench lab exec %[2]s -- hopbench serve --open    and in another terminal
     hopbench lab exec %[1]s -- hopbench test %[3]v
 `, first.SourceNode, first.DestinationNode, first.Destination)
-	if i := slices.IndexFunc(testbed.Paths(), func(p lab.Path) bool { return p.SameAs != "" }); i >= 0 {
+	if i := slices.IndexFunc(testbed.Paths(), func(p lab.Path) bool { return p.VariantOf != "" }); i >= 0 {
 		fmt.Fprintf(s.out, "    hopbench lab switch %s\n", testbed.Paths()[i].Name)
 	}
 	select {
@@ -189,7 +189,7 @@ func descriptors(s streams) (stdout, stderr *os.File, err error) {
 
 // pickLab is the lab meant by name, which may be empty when one is up.
 func pickLab(name string) (string, error) {
-	up, err := lab.Published()
+	up, err := lab.Running()
 	if err != nil {
 		return "", err
 	}
@@ -216,7 +216,7 @@ func labListCommand(s streams) *cobra.Command {
 		Short: "List the labs that are up, and their nodes",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			up, err := lab.Published()
+			up, err := lab.Running()
 			if err != nil {
 				return err
 			}

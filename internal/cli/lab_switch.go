@@ -102,7 +102,7 @@ func switchedNames(c *cobra.Command, name string) []string {
 }
 
 func completeLabs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	up, err := lab.Published()
+	up, err := lab.Running()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // redrawEvery bounds how often the live line is drawn: drawing takes
-// processor time from what is measured.
+// CPU time from what is measured.
 const redrawEvery = 500 * time.Millisecond
 
 // liveLine is one line of a terminal, redrawn in place; elsewhere it shows

@@ -13,12 +13,12 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/profile"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // runFunc does one test; it is probe.Run but in tests.
@@ -27,21 +27,21 @@ type runFunc func(context.Context, probe.Request, func(measurement.Progress)) (m
 // sequence is the tests to do, one after the other: a fixed list, or a profile,
 // whose later tests depend on the earlier ones.
 type sequence interface {
-	Next(done []profile.Step) (measurement.TestInfo, bool)
-	Left(done []profile.Step) measurement.Seconds
+	Next(done []survey.Step) (measurement.TestInfo, bool)
+	Left(done []survey.Step) measurement.Seconds
 }
 
 // list is the tests that flags named.
 type list []measurement.TestInfo
 
-func (l list) Next(done []profile.Step) (measurement.TestInfo, bool) {
+func (l list) Next(done []survey.Step) (measurement.TestInfo, bool) {
 	if len(done) == len(l) {
 		return measurement.TestInfo{}, false
 	}
 	return l[len(done)], true
 }
 
-func (l list) Left(done []profile.Step) measurement.Seconds {
+func (l list) Left(done []survey.Step) measurement.Seconds {
 	var total measurement.Seconds
 	for _, test := range l[len(done):] {
 		total += test.Spec.ExpectedDuration()
@@ -52,7 +52,7 @@ func (l list) Left(done []profile.Step) measurement.Seconds {
 // sequence is the tests of the kinds chosen, or the profile when none is.
 func (f *testFlags) sequence(kinds []measurement.Kind, given func(flag string) bool) (sequence, error) {
 	if len(kinds) == 0 {
-		return profile.Options{Base: measurement.Spec{DSCP: int(f.dscp), Device: f.device}, Duration: f.duration.seconds()}, nil
+		return survey.Options{Base: measurement.Spec{DSCP: int(f.dscp), Device: f.device}, Duration: f.duration.seconds()}, nil
 	}
 	var tests list
 	for _, kind := range kinds {
@@ -115,8 +115,8 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	result.Complete = ctx.Err() == nil
 	result.Planned = len(m.done)
 	result.Notes = f.notes(to, todo, m.done)
-	if _, ok := todo.(profile.Options); ok {
-		result.RFC6349 = profile.Ratings(float64(f.rate), m.done)
+	if _, ok := todo.(survey.Options); ok {
+		result.RFC6349 = survey.Ratings(float64(f.rate), m.done)
 	}
 	result.Cells = stats.Analyse(result.Trials, result.Tests, result.Paths, stats.DefaultOptions()).Cells
 	if f.json {
@@ -134,7 +134,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 }
 
 // notes is what a reader must know of the tests as a whole.
-func (f *testFlags) notes(to target, todo sequence, done []profile.Step) []string {
+func (f *testFlags) notes(to target, todo sequence, done []survey.Step) []string {
 	var notes []string
 	for _, s := range done {
 		if s.NoServer {
@@ -142,10 +142,10 @@ func (f *testFlags) notes(to target, todo sequence, done []profile.Step) []strin
 			break
 		}
 	}
-	if _, ok := todo.(profile.Options); !ok {
+	if _, ok := todo.(survey.Options); !ok {
 		return notes
 	}
-	if reason := profile.FillReason(done); reason != "" {
+	if reason := survey.FillReason(done); reason != "" {
 		notes = append(notes, "The path is filled by "+reason+".")
 	}
 	if f.device != "" {
@@ -160,7 +160,7 @@ type meter struct {
 	run     runFunc
 	request probe.Request
 	todo    sequence
-	done    []profile.Step
+	done    []survey.Step
 }
 
 // next does the next test; false when there is none, or ctx ended.
@@ -182,7 +182,7 @@ func (m *meter) next(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	m.done = append(m.done, profile.Step{Test: test, NoServer: noServer(err), Trial: measurement.Trial{
+	m.done = append(m.done, survey.Step{Test: test, NoServer: noServer(err), Trial: measurement.Trial{
 		ID: "b01-path-" + test.Name, Block: 1, Order: len(m.done) + 1, Path: pathName, Test: test.Name,
 		Start: start, Elapsed: measurement.SecondsOf(time.Since(start)),
 		Gate:    runner.Judge(test.Spec, outcome, measurement.Fingerprint{Matches: true}, runner.Limits{BusyWarns: true, FewWarn: true}, err),

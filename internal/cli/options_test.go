@@ -10,7 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/profile"
+	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // parse reads the flags of a `hopbench test`.
@@ -190,10 +190,10 @@ func TestNoFlagsAreTheProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (profile.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != sequence(want) {
+	if want := (survey.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != sequence(want) {
 		t.Errorf("%+v, want %+v", todo, want)
 	}
-	for done := []profile.Step(nil); ; {
+	for done := []survey.Step(nil); ; {
 		test, ok := todo.Next(done)
 		if !ok {
 			break
@@ -201,7 +201,7 @@ func TestNoFlagsAreTheProfile(t *testing.T) {
 		if err := probe.CheckSpec(test.Spec); err != nil {
 			t.Errorf("%s: %v", test.Name, err)
 		}
-		step := profile.Step{Test: test}
+		step := survey.Step{Test: test}
 		step.Trial.Gate.Passed = true
 		step.Trial.Metrics = measurement.Metrics{"goodput_bits_per_second": float64(test.Spec.Flows) * 1e9}
 		done = append(done, step)

@@ -25,7 +25,7 @@ blocks: 2
 paths:
   - name: direct
     hops:
-      - {type: cable, name: wire, delay: 1ms}
+      - {type: link, name: wire, delay: 1ms}
   - name: inspected
     hops:
       - {type: idps, name: inspector, rule_file: rules/my.rules}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
@@ -314,7 +314,7 @@ func interrupted(ctx context.Context, st *store.Store, planned int, why error) e
 	if kept == planned {
 		return fmt.Errorf("%w; all %d trials are kept", why, kept)
 	}
-	resume := "hopbench run --resume " + shellQuote(st.Dir())
+	resume := "hopbench run --resume " + printable.ShellWord(st.Dir())
 	if errors.Is(why, context.Canceled) {
 		return fmt.Errorf("stopped after %d of %d trials; go on with: %s", kept, planned, resume)
 	}
@@ -329,14 +329,4 @@ func discardEmpty(st *store.Store) error {
 		return err
 	}
 	return st.Discard()
-}
-
-// shellQuote quotes a path for a shell if it needs that.
-func shellQuote(path string) string {
-	if strings.IndexFunc(path, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%=", r))
-	}) < 0 && path != "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

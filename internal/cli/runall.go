@@ -16,6 +16,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -69,7 +70,7 @@ func newAll(ctx context.Context, s streams, f runFlags) error {
 	}
 	defer lock.Close()
 	if isIndex(dir) {
-		return fmt.Errorf("%s already holds runs; continue them with --resume %s or choose another folder with --out", dir, shellQuote(dir))
+		return fmt.Errorf("%s already holds runs; continue them with --resume %s or choose another folder with --out", dir, printable.ShellWord(dir))
 	}
 	return (&several{s: s, flags: f, dir: dir, index: index}).run(ctx)
 }
@@ -239,7 +240,7 @@ func (a *several) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		missing = fmt.Errorf("stopped with %d of %d experiments done", done, all)
 	}
-	return errors.Join(fmt.Errorf("%w; go on with: hopbench run --resume %s", missing, shellQuote(a.dir)), err)
+	return errors.Join(fmt.Errorf("%w; go on with: hopbench run --resume %s", missing, printable.ShellWord(a.dir)), err)
 }
 
 // completeOnly completes the last of a list of experiments.

@@ -26,6 +26,7 @@ import (
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/metrics"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -60,8 +61,8 @@ traffic generator is a weapon if anyone may aim it, so without a token it listen
 on loopback only, unless --open says that anyone who reaches the port may use it.
 
 Nobody can take all of it: tests have a bounded length and number, one client
-address has a share of what this process may have, and who asks for more is told
-which limit forbids it. SIGTERM lets running tests end and begins no more.
+address has a share of what this process may have, and a client that asks for more
+is told which limit forbids it. On SIGTERM running tests end and none begins.
 
 iperf3 clients cannot prove a token. A server that wants one serves them only
 with --iperf3-open. Nor can FTP clients: --ftp PORT lets those on this machine
@@ -88,7 +89,7 @@ fetch files of any size, and with --open anyone who reaches the port.`,
 	flags.Var(&f.maxRate, "max-rate", "highest rate of one test of any kind, all its flows together, such as 1G (default: any)")
 	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test, all its parts together")
 	flags.Var(&f.maxMemory, "max-memory", "most memory for tests, such as 2GB (default: half of what this process may have)")
-	flags.BoolVar(&f.spin, "spin", false, "let rr tests have this end poll, which takes whole processors from all others")
+	flags.BoolVar(&f.spin, "spin", false, "let rr tests have this end poll, which takes whole CPUs from all others")
 	flags.StringVar(&f.metrics, "metrics", "", "ADDRESS:PORT at which Prometheus finds /metrics (default: none)")
 	flags.BoolVarP(&f.oneOff, "one-off", "1", false, "end once the first client is done")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no line for each test")
@@ -188,7 +189,7 @@ func endWith(ctx context.Context, stop func(), drain func() <-chan struct{}) (fo
 		case <-over.Done():
 			return
 		}
-		signal.Stop(terminated) // what was sent has come, then
+		signal.Stop(terminated) // after this the channel has what was sent
 		select {
 		case <-terminated:
 		default:
@@ -206,8 +207,8 @@ func endWith(ctx context.Context, stop func(), drain func() <-chan struct{}) (fo
 	}
 }
 
-// keepBelow has the collector work harder before this process is killed for the
-// memory that it may have, in bytes; 0 is unknown.
+// keepBelow sets a soft limit of memory below most, in bytes, at which this process
+// would be killed; 0 is unknown.
 func keepBelow(most int64) {
 	const part = 0.8
 	if most > 0 && os.Getenv("GOMEMLIMIT") == "" {
@@ -215,8 +216,7 @@ func keepBelow(most int64) {
 	}
 }
 
-// leastToken is how many bytes a token should have that nobody is to guess from a
-// proof that he has seen.
+// leastToken is the length in bytes below which a token can be guessed from a proof.
 const leastToken = 16
 
 // warnOfToken says what is wrong with a token that works all the same.
@@ -225,10 +225,10 @@ func warnOfToken(w io.Writer, file, token string) {
 		return
 	}
 	if len(token) < leastToken {
-		fmt.Fprintf(w, "warning: the token has %d bytes, and who sees one proof of it can try them all: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), shellQuote(file))
+		fmt.Fprintf(w, "warning: the token has %d bytes, and whoever sees one proof of it can try them all: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), printable.ShellWord(file))
 	}
 	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", shellQuote(file))
+		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", printable.ShellWord(file))
 	}
 }
 
@@ -244,7 +244,7 @@ func whatIsAllowed(f serveFlags, limits admission.Cost) string {
 		quantity.Format(float64(limits[admission.Bytes]), measurement.Bytes))
 }
 
-// whoIsServed says which languages the server speaks, and with whom.
+// whoIsServed says which protocols the server speaks, and with whom.
 func whoIsServed(token bool, f serveFlags) string {
 	var b strings.Builder
 	who, iperf3 := "anyone who reaches this port", "the same"

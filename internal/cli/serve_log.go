@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// A server that anyone may reach writes so many lines per second at most, beside a
+	// A server that anyone may reach writes so many lines per second at most, after a
 	// burst: what strangers make it say must not fill a disk.
 	linesPerSecond = 20
 	linesAtOnce    = 200
@@ -180,7 +180,7 @@ func describe(spec measurement.Spec) string {
 	case measurement.Receive:
 		parts = append(parts, "from here")
 	case measurement.Both:
-		parts = append(parts, "both ways")
+		parts = append(parts, "both directions")
 	}
 	if spec.RateBitsPerSecond > 0 {
 		parts = append(parts, "at "+quantity.Format(spec.RateBitsPerSecond, measurement.BitsPerSecond))

@@ -33,6 +33,9 @@ type decoder struct {
 	// at maps the address of a decoded field to the node of its value, keyAt
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
+	// stored says that the file is in the folder of a run, and may be of an earlier
+	// version: old names are read.
+	stored bool
 }
 
 // document is what messages call a kind of file.
@@ -216,6 +219,12 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 			d.add(key.Line, key.Column, fmt.Sprintf("%s has a key that is %s", what, kindOf(key)), "")
 			continue
 		}
+		if r, old := renamedIn(v.Type(), key.Value); old {
+			if !d.stored {
+				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.mend(key, value))
+			}
+			key, value = r.today(key, value)
+		}
 		if first := seen[key.Value]; first != nil {
 			d.add(key.Line, key.Column, fmt.Sprintf("key %q is there twice", clip(key.Value)),
 				fmt.Sprintf("the first is at line %d, column %d", first.Line, first.Column))
@@ -308,6 +317,12 @@ func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructFie
 		return
 	}
 	text := node.Value
+	if r, old := renamedIn(v.Type(), text); old {
+		if !d.stored {
+			d.add(node.Line, node.Column, fmt.Sprintf("%s: %q is called %q now", what, r.old, r.new), "write "+r.new)
+		}
+		text = r.new
+	}
 	if choices := enumOf(field); len(choices) > 0 {
 		if indexOf(choices, text) < 0 {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s cannot be %q", what, clip(text)), instead(text, choices))
@@ -511,7 +526,15 @@ func bound(field reflect.StructField, key string) int {
 	return 0
 }
 
-func enumOf(field reflect.StructField) []string { return tagValues(field, "enum") }
+// enumOf lists the only values of a field: those of its type, or of its tag.
+func enumOf(field reflect.StructField) []string {
+	if field.Type != nil {
+		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
+			return rule.Enum
+		}
+	}
+	return tagValues(field, "enum")
+}
 
 // tagValues lists what the field's jsonschema tag gives for a key.
 func tagValues(field reflect.StructField, key string) []string {

@@ -46,7 +46,7 @@ func TestDocExampleLoads(t *testing.T) {
 func TestDocMessages(t *testing.T) {
 	doc := readDoc(t)
 	example := between(t, doc, "```yaml\n", "```\n")
-	example = strings.Replace(example, "{name: client, egress: 1Gbit}", "{name: client, egress: 1.2Gbps}", 1)
+	example = strings.Replace(example, "{name: client, egress_rate: 1Gbit}", "{name: client, egress_rate: 1.2Gbps}", 1)
 	example = strings.Replace(example, "\nbaseline:", "\nbasline:", 1)
 	_, err := Load("my.yaml", []byte(example))
 	if err == nil {

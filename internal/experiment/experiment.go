@@ -63,11 +63,11 @@ type Path struct {
 	Name  string
 	Title string
 	Hops  []Hop
-	// SameAs names the path whose addresses, hops and tunnel this one shares,
+	// VariantOf names the path whose addresses, hops and tunnel this one shares,
 	// empty for a path of its own. Hops and Tunnel are that path's.
-	SameAs string
-	// Off are the names of hops that are switched off: traffic passes them by.
-	Off []string
+	VariantOf string
+	// Bypass are the names of the hops that traffic of a variant bypasses.
+	Bypass []string
 	// Settle is how long after switching nothing is measured.
 	Settle time.Duration
 	// Tunnel between the endpoints over all hops, nil for none.
@@ -103,101 +103,6 @@ func (t *Tunnel) String() string {
 		return fmt.Sprintf("vxlan id %d, UDP port %d, MTU %d", t.ID, t.Port, t.MTU)
 	}
 	return fmt.Sprintf("%s, UDP port %d, MTU %d", t.Type, t.Port, t.MTU)
-}
-
-// HopType names a kind of hop.
-type HopType string
-
-// The hop types.
-const (
-	Cable        HopType = "cable"        // a wire with delay, jitter, loss, rate
-	Router       HopType = "router"       // an IP forwarding node
-	Firewall     HopType = "firewall"     // a stateful packet filter, of one or several instances
-	IDPS         HopType = "idps"         // inspects payloads against rules
-	NAT          HopType = "nat"          // translates addresses
-	LoadBalancer HopType = "loadbalancer" // spreads flows over back ends
-	Gateway      HopType = "gateway"      // a router that never answers, with a limit of flows
-)
-
-// HopTypes lists every type of hop.
-func HopTypes() []HopType {
-	return []HopType{Cable, Router, Firewall, IDPS, NAT, LoadBalancer, Gateway}
-}
-
-// Hop is one element of a path. Impairments act in each direction. Those of a
-// cable act on the link that it is, those of any other hop on the link that
-// leaves it towards the destination (and on the way back on the same link).
-type Hop struct {
-	Type HopType
-	Name string
-	Impairment
-	// MTU of the link in bytes, 0 for Ethernet's.
-	MTU int
-	// Silent hops never answer with ICMP.
-	Silent bool
-	// OneWay hops are passed by on the way back.
-	OneWay bool
-	// AccountCPU times the kernel's work on packets in the hop.
-	AccountCPU bool
-
-	Rules     int       // of a firewall
-	Instances int       // of a firewall; Impairment acts on each
-	ScaleOut  *ScaleOut // of a firewall, nil for none
-
-	Mode IDPSMode
-	// InspectRateBitsPerSecond is the rate of an idps while it inspects, 0
-	// unlimited.
-	InspectRateBitsPerSecond float64
-	RuleFile                 string // of an idps, empty for the built-in rules
-	// RuleFileLine is where the experiment file names RuleFile, counted from 1.
-	RuleFileLine int
-
-	Translate  Translation // of a nat
-	SilentHops int         // of a nat, itself the last of them
-	Backends   int         // of a loadbalancer
-	FlowLimit  int         // of a gateway, 0 for none
-
-	// Parameters are the fields as written, for reports: {"delay": "1.13ms"}.
-	Parameters map[string]string
-}
-
-// ScaleOut is how a firewall grows in the middle of a trial.
-type ScaleOut struct {
-	At        time.Duration // from the start of the trial's traffic
-	Instances int           // from then on
-}
-
-// IDPSMode is what an idps does with a flow that matches a rule.
-type IDPSMode string
-
-// The modes of an idps.
-const (
-	IDPSOff   IDPSMode = "off"
-	IDPSAlert IDPSMode = "alert"
-	IDPSDeny  IDPSMode = "deny"
-)
-
-// Translation is which addresses a nat replaces.
-type Translation string
-
-// The translations.
-const (
-	TranslateSource      Translation = "source"
-	TranslateDestination Translation = "destination"
-	TranslateBoth        Translation = "both"
-)
-
-// Impairment is what a hop does to frames, per direction.
-type Impairment struct {
-	Delay             time.Duration // one way
-	Jitter            time.Duration // standard deviation of a normal variation, order kept
-	LossFraction      float64
-	DuplicateFraction float64
-	ReorderFraction   float64
-	RateBitsPerSecond float64 // 0 unlimited
-	// PerFlowRateBitsPerSecond is that of each flow (addresses, protocol and
-	// ports), 0 unlimited.
-	PerFlowRateBitsPerSecond float64
 }
 
 // Test is a named measurement that every path gets in every block.

@@ -54,16 +54,16 @@ type FileEndpoint struct {
 	// Name of the endpoint.
 	Name NameText `json:"name" jsonschema:"example=vm1"`
 	// Metered rate of all that the endpoint sends; unmetered when left out.
-	Egress RateText `json:"egress,omitempty"`
+	EgressRate RateText `json:"egress_rate,omitempty"`
 	// Largest receive window that the endpoint advertises per flow; the
 	// kernel's own tuning when left out.
 	ReceiveWindow SizeText `json:"receive_window,omitempty"`
 	// Kernel name of the congestion control of the endpoint's flows, such as
 	// cubic or bbr; cubic in a lab and otherwise the host's own when left out.
 	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
-	// Whether the endpoint's interfaces are attached directly; false puts the
-	// host's software switch between them and the network. True when left out.
-	Accelerated bool `json:"accelerated,omitempty"`
+	// Whether the host's software switch stands between the endpoint's interfaces
+	// and the network; false when left out.
+	VSwitch bool `json:"vswitch,omitempty"`
 	// Number of interfaces over which its paths are spread; they share the
 	// egress. 1 when left out.
 	NICs int `json:"nics,omitempty" jsonschema:"minimum=1,maximum=8"`
@@ -75,23 +75,21 @@ type FilePath struct {
 	Name NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
-	// What traffic crosses, in order from the source; left out in a path that is
-	// the same as another.
+	// What traffic crosses, in order from the source; left out in a variant of
+	// another path.
 	Hops []FileHop `json:"hops,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// Name of the path whose addresses, hops and tunnel this one has too, but
-	// for the hops that are switched off.
-	SameAs NameText `json:"same_as,omitempty"`
-	// Names of the hops that are switched off on this path, which is the same as
-	// another: traffic passes them by.
-	Off []NameText `json:"off,omitempty" jsonschema:"minItems=1,maxItems=32"`
+	// for the hops that it bypasses.
+	VariantOf NameText `json:"variant_of,omitempty"`
+	// Names of the hops that this variant of another path bypasses.
+	Bypass []NameText `json:"bypass,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// How long after switching nothing is measured; 200ms when left out.
 	Settle TimeText `json:"settle,omitempty"`
 	// Encapsulation between the two endpoints, over all hops.
 	Tunnel *FileTunnel `json:"tunnel,omitempty"`
-	// Whether both endpoints are attached to this path directly; false puts a
-	// software switch between each of them and the path. What the endpoints say
-	// when left out.
-	Accelerated bool `json:"accelerated,omitempty"`
+	// Whether a software switch stands between each endpoint and this path. What
+	// the endpoints say when left out.
+	VSwitch bool `json:"vswitch,omitempty"`
 }
 
 // FileTunnel is an encapsulation between the two endpoints of a path.
@@ -105,78 +103,6 @@ type FileTunnel struct {
 	Port int `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	// MTU inside; what the path leaves when left out.
 	MTU SizeText `json:"mtu,omitempty"`
-}
-
-// FileHop is one element of a path. What it does to frames, it does in each
-// direction.
-type FileHop struct {
-	// A cable is a wire; every other hop forwards IP packets and acts on the
-	// link that leaves it towards the destination.
-	Type string `json:"type" jsonschema:"enum=cable,enum=router,enum=firewall,enum=idps,enum=nat,enum=loadbalancer,enum=gateway"`
-	// Name of the hop; every hop but a cable must have one.
-	Name NameText `json:"name,omitempty" jsonschema:"example=appliance"`
-	// One-way delay, up to 10s.
-	Delay TimeText `json:"delay,omitempty"`
-	// Standard deviation of a normal variation of the delay, at most the
-	// delay; frames keep their order.
-	Jitter TimeText `json:"jitter,omitempty"`
-	// Share of frames lost, up to 50%.
-	Loss FractionText `json:"loss,omitempty"`
-	// Share of frames sent twice, up to 50%.
-	Duplicate FractionText `json:"duplicate,omitempty"`
-	// Share of frames that overtake, up to 50%.
-	Reorder FractionText `json:"reorder,omitempty"`
-	// Rate in each direction, of a firewall that of each instance; unlimited
-	// when left out.
-	Rate RateText `json:"rate,omitempty"`
-	// Rate of each flow (addresses, protocol and ports) in each direction;
-	// unlimited when left out.
-	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
-	// MTU of the link; 1500B when left out.
-	MTU SizeText `json:"mtu,omitempty"`
-	// Whether the kernel's work in the hop is timed, which slows each packet by
-	// about 0.15 µs; false when left out.
-	AccountCPU bool `json:"account_cpu,omitempty"`
-	// Whether the hop never answers with ICMP, so that a trace shows a star;
-	// gateways never do. False when left out.
-	Silent bool `json:"silent,omitempty"`
-	// Whether the way back passes the hop by; false when left out.
-	OneWay bool `json:"one_way,omitempty"`
-	// Rules of a firewall that every new flow is held against before the one
-	// that accepts it; 100 when left out.
-	Rules int `json:"rules,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Instances of a firewall among which flows are spread; 1 when left out.
-	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=64"`
-	// Instances that a firewall gets in the middle of a trial.
-	ScaleOut *FileScaleOut `json:"scale_out,omitempty"`
-	// What an idps does with a flow that matches a rule: nothing (off), log it
-	// (alert), or drop and reset it (deny); alert when left out.
-	Mode string `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny"`
-	// Rate in each direction of an idps while it inspects, on top of what
-	// inspecting takes here; unlimited when left out.
-	InspectRate RateText `json:"inspect_rate,omitempty"`
-	// File of an idps's rules in Suricata's format, relative to the experiment
-	// file; the built-in rules when left out.
-	RuleFile LineText `json:"rule_file,omitempty"`
-	// Which addresses a nat translates: source, destination, or both; source
-	// when left out.
-	Translate string `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both"`
-	// Silent hops of the provider, of which the nat is the last; none when left out.
-	SilentHops int `json:"silent_hops,omitempty" jsonschema:"minimum=1,maximum=30"`
-	// Back ends of a loadbalancer, each of which is a destination; 2 when left
-	// out.
-	Backends int `json:"backends,omitempty" jsonschema:"minimum=1,maximum=16"`
-	// Flows that a gateway carries at a time; unlimited when left out.
-	FlowLimit int `json:"flow_limit,omitempty" jsonschema:"minimum=1,maximum=10000000"`
-}
-
-// FileScaleOut is how a firewall grows in the middle of a trial. Flows that
-// exist stay where they are, new ones are spread among all instances.
-type FileScaleOut struct {
-	// When, from the start of each trial's traffic.
-	At TimeText `json:"at"`
-	// Instances from then on.
-	Instances int `json:"instances" jsonschema:"minimum=2,maximum=64"`
 }
 
 // FileTest is a measurement that every path gets in every block.
@@ -381,12 +307,15 @@ type TextRule struct {
 	Example   string
 	// Number says that a plain YAML number is fine too.
 	Number bool
+	// Enum lists the only values, empty for any.
+	Enum []string
 }
 
 // TextRules gives the rule of every kind of text.
 func TextRules() map[reflect.Type]TextRule {
 	const number = `[0-9]+(\.[0-9]+)?`
 	return map[reflect.Type]TextRule{
+		reflect.TypeFor[HopType]():       {Enum: hopTypeNames()},
 		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName},
 		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
 		reflect.TypeFor[LineText]():      {MaxLength: maxLine},

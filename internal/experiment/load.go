@@ -36,8 +36,15 @@ const (
 
 // Load reads an experiment file. File names it in messages. What the file has
 // wrong comes back as Errors, all at once.
-func Load(file string, text []byte) (*Experiment, error) {
+func Load(file string, text []byte) (*Experiment, error) { return load(file, text, false) }
+
+// LoadStored reads the text of an experiment that the folder of a run has kept,
+// whose keys and values may have the names of an earlier version.
+func LoadStored(file string, text []byte) (*Experiment, error) { return load(file, text, true) }
+
+func load(file string, text []byte, stored bool) (*Experiment, error) {
 	d := newDecoder(file, text, document{format: Format, noun: "experiment", top: "the experiment"})
+	d.stored = stored
 	top := d.parse(text)
 	if top == nil {
 		return nil, d.err()
@@ -138,10 +145,10 @@ func parsed[V any, T ~string](parse func(string) (V, error), text T) V {
 func (l *loader) endpoint(f *FileEndpoint) Endpoint {
 	return Endpoint{
 		Name:                string(f.Name),
-		EgressBitsPerSecond: l.rate(&f.Egress),
+		EgressBitsPerSecond: l.rate(&f.EgressRate),
 		ReceiveWindowBytes:  l.window(&f.ReceiveWindow, "receive window"),
 		CongestionControl:   string(f.CongestionControl),
-		SoftwareSwitch:      l.written(&f.Accelerated) && !f.Accelerated,
+		SoftwareSwitch:      f.VSwitch,
 		NICs:                max(f.NICs, 1),
 	}
 }

@@ -16,13 +16,13 @@ const maxForwarders = 63
 func (l *loader) combinations(e *Experiment) {
 	for i := range l.file.Paths {
 		f := &l.file.Paths[i]
-		if e.Paths[i].SameAs != "" {
-			l.sameOff(i, e)
-			l.offBehind(f, e.Paths[i])
+		if e.Paths[i].VariantOf != "" {
+			l.sameBypass(i, e)
+			l.bypassBehind(f, e.Paths[i])
 			continue
 		}
-		l.lifetime(f, e)
-		l.balanced(f, e)
+		l.lifetime(f, e.Paths[i], e)
+		l.balanced(f, e.Paths[i], e)
 		for j := range f.Hops {
 			l.flowLimit(&f.Hops[j], e)
 		}
@@ -30,18 +30,14 @@ func (l *loader) combinations(e *Experiment) {
 }
 
 // lifetime checks that packets arrive before their time to live is used up.
-func (l *loader) lifetime(f *FilePath, e *Experiment) {
+func (l *loader) lifetime(f *FilePath, p Path, e *Experiment) {
 	n, most := 0, maxForwarders
 	if e.Pairs > 1 {
 		most -= 2 // the access nodes
 	}
-	for _, h := range f.Hops {
-		switch HopType(h.Type) {
-		case "", Cable:
-		case NAT:
+	for _, h := range p.Hops {
+		if h.Type != "" && h.Forwards() {
 			n += max(h.SilentHops, 1)
-		default:
-			n++
 		}
 	}
 	if n > most {
@@ -51,41 +47,40 @@ func (l *loader) lifetime(f *FilePath, e *Experiment) {
 }
 
 // balanced checks what stands with, and behind, the load balancer of a path.
-func (l *loader) balanced(f *FilePath, e *Experiment) {
-	front := slices.IndexFunc(f.Hops, func(h FileHop) bool { return h.Type == string(LoadBalancer) })
+func (l *loader) balanced(f *FilePath, p Path, e *Experiment) {
+	front := slices.IndexFunc(p.Hops, func(h Hop) bool { return h.Backends > 0 })
 	if front < 0 {
 		return
 	}
-	name := f.Hops[front].Name
-	for j := front + 1; j < len(f.Hops); j++ {
-		switch h := &f.Hops[j]; HopType(h.Type) {
-		case LoadBalancer:
-			l.wrong(&h.Type, "leave one of them out", "path %q has a second load balancer behind %q", f.Name, name)
-		case NAT:
-			if h.Translate == string(TranslateDestination) || h.Translate == string(TranslateBoth) {
-				l.wrong(&h.Translate, "put the nat before the load balancer, or translate the source",
-					"a nat behind the load balancer %q cannot translate the destination, which that has chosen", name)
-			}
-		case IDPS:
-			if j == lastForwarder(f.Hops) {
-				l.wrong(&h.Type, "put it before the load balancer", "an idps cannot stand between the load balancer %q and its back ends", name)
-			}
+	name, last := p.Hops[front].Name, lastForwarder(p.Hops)
+	for j, h := range p.Hops {
+		field := &f.Hops[j]
+		switch {
+		case j <= front:
+			continue
+		case h.Backends > 0:
+			l.wrong(&field.Type, "leave one of them out", "path %q has a second load balancer behind %q", f.Name, name)
+		case h.ReplacesDestination():
+			l.wrong(&field.Translate, "put the nat before the load balancer, or translate the source",
+				"a nat behind the load balancer %q cannot translate the destination, which that has chosen", name)
+		case h.Inspects() && j == last:
+			l.wrong(&field.Type, "put it before the load balancer", "an idps cannot stand between the load balancer %q and its back ends", name)
 		}
-		if h := &f.Hops[j]; h.OneWay && j == lastForwarder(f.Hops) {
-			l.wrong(&h.OneWay, "put the hop before the load balancer",
+		if h.OneWay && j == last {
+			l.wrong(&field.OneWay, "put the hop before the load balancer",
 				"hop %q, the last before the back ends of %q, cannot be passed by", h.Name, name)
 		}
 	}
-	if accelerated := l.softwareSwitch(f, e.Destination); accelerated != nil {
-		l.wrong(accelerated, "write accelerated: true for this path",
+	if vswitch := l.softwareSwitch(f, e.Destination); vswitch != nil {
+		l.wrong(vswitch, "write vswitch: false for this path",
 			"the back ends of the load balancer %q are attached directly, without a software switch", name)
 	}
 }
 
-// lastForwarder is the index of the last hop that is more than a cable, -1 for none.
-func lastForwarder(hops []FileHop) int {
+// lastForwarder is the index of the last hop that forwards, -1 for none.
+func lastForwarder(hops []Hop) int {
 	for j := len(hops) - 1; j >= 0; j-- {
-		if hops[j].Type != string(Cable) {
+		if hops[j].Forwards() {
 			return j
 		}
 	}
@@ -95,50 +90,42 @@ func lastForwarder(hops []FileHop) int {
 // softwareSwitch is the field that puts a software switch between a path and an
 // endpoint, nil if none does.
 func (l *loader) softwareSwitch(f *FilePath, endpoint string) any {
-	if l.written(&f.Accelerated) {
-		if f.Accelerated {
+	if l.written(&f.VSwitch) {
+		if !f.VSwitch {
 			return nil
 		}
-		return &f.Accelerated
+		return &f.VSwitch
 	}
 	for i := range l.file.Endpoints {
-		if end := &l.file.Endpoints[i]; string(end.Name) == endpoint && l.written(&end.Accelerated) && !end.Accelerated {
-			return &end.Accelerated
+		if end := &l.file.Endpoints[i]; string(end.Name) == endpoint && end.VSwitch {
+			return &end.VSwitch
 		}
 	}
 	return nil
 }
 
-// offBehind refuses to switch off the hop whose links lead to several back ends.
-func (l *loader) offBehind(f *FilePath, p Path) {
-	balancer, last := -1, -1
-	for j, h := range p.Hops {
-		if h.Type == LoadBalancer {
-			balancer = j
-		}
-		if h.Type != Cable {
-			last = j
-		}
-	}
+// bypassBehind refuses to bypass the hop whose links lead to several back ends.
+func (l *loader) bypassBehind(f *FilePath, p Path) {
+	balancer, last := slices.IndexFunc(p.Hops, func(h Hop) bool { return h.Backends > 0 }), lastForwarder(p.Hops)
 	if balancer < 0 || last <= balancer {
 		return
 	}
-	for j := range f.Off {
-		if string(f.Off[j]) == p.Hops[last].Name {
-			l.wrong(&f.Off[j], "put the hop before the load balancer",
-				"hop %q, the last before the back ends of %q, cannot be passed by", f.Off[j], p.Hops[balancer].Name)
+	for j := range f.Bypass {
+		if string(f.Bypass[j]) == p.Hops[last].Name {
+			l.wrong(&f.Bypass[j], "put the hop before the load balancer",
+				"hop %q, the last before the back ends of %q, cannot be passed by", f.Bypass[j], p.Hops[balancer].Name)
 		}
 	}
 }
 
-// sameOff refuses a path that switches off just what one before it does.
-func (l *loader) sameOff(i int, e *Experiment) {
+// sameBypass refuses a path that bypasses just what one before it does.
+func (l *loader) sameBypass(i int, e *Experiment) {
 	p := e.Paths[i]
-	off := slices.Sorted(slices.Values(p.Off))
+	bypass := slices.Sorted(slices.Values(p.Bypass))
 	for _, other := range e.Paths[:i] {
-		if len(off) > 0 && other.SameAs == p.SameAs && slices.Equal(slices.Sorted(slices.Values(other.Off)), off) {
-			l.wrong(&l.file.Paths[i].Off, "switch other hops off, or leave one of the paths out",
-				"path %q switches off the same hops as path %q", p.Name, other.Name)
+		if len(bypass) > 0 && other.VariantOf == p.VariantOf && slices.Equal(slices.Sorted(slices.Values(other.Bypass)), bypass) {
+			l.wrong(&l.file.Paths[i].Bypass, "bypass other hops, or leave one of the paths out",
+				"path %q bypasses the same hops as path %q", p.Name, other.Name)
 			return
 		}
 	}
@@ -163,8 +150,34 @@ func (l *loader) flowLimit(h *FileHop, e *Experiment) {
 		}
 		if flows *= max(e.Pairs, 1); flows > h.FlowLimit {
 			l.wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
-				"gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
+				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return
+		}
+	}
+}
+
+// pairs refuses what joins one source with one destination in an experiment of
+// several pairs.
+func (l *loader) pairs(e *Experiment) {
+	if e.Pairs <= 1 {
+		return
+	}
+	refused := make(map[any]bool) // fields of several paths once
+	for i := range l.file.Paths {
+		f := &l.file.Paths[i]
+		for _, end := range []string{e.Source, e.Destination} {
+			if field := l.softwareSwitch(f, end); field != nil && !refused[field] {
+				refused[field] = true
+				l.wrong(field, "write vswitch: false, or leave out the pairs", "a software switch stands between one host and its network, and there are %d pairs of hosts", e.Pairs)
+			}
+		}
+		for j := range f.Hops {
+			switch h, hop := e.Paths[i].Hops[j], &f.Hops[j]; {
+			case h.Backends > 0:
+				l.wrong(&hop.Type, "leave out the hop or the pairs", "back ends stand for one destination, and there are %d pairs", e.Pairs)
+			case h.ReplacesDestination():
+				l.wrong(&hop.Translate, "translate the source, or leave out the hop or the pairs", "a nat translates to one destination, and there are %d pairs", e.Pairs)
+			}
 		}
 	}
 }

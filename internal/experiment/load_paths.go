@@ -27,31 +27,7 @@ const (
 	wireGuardOverhead = 60
 )
 
-// HopTypesOf says which types of hop a key of FileHop applies to; a key that is
-// not here applies to all.
-func HopTypesOf(key string) []HopType {
-	switch key {
-	case "account_cpu":
-		return HopTypes()[1:] // a cable has no node
-	case "silent":
-		return []HopType{Router, Firewall, IDPS, NAT, LoadBalancer}
-	case "one_way":
-		return []HopType{Router, Firewall, IDPS, Gateway}
-	case "rules", "instances", "scale_out":
-		return []HopType{Firewall}
-	case "mode", "inspect_rate", "rule_file":
-		return []HopType{IDPS}
-	case "translate", "silent_hops":
-		return []HopType{NAT}
-	case "backends":
-		return []HopType{LoadBalancer}
-	case "flow_limit":
-		return []HopType{Gateway}
-	}
-	return HopTypes()
-}
-
-// paths reads all paths and then those that are the same as another.
+// paths reads all paths and then those that are variants of another.
 func (l *loader) paths(files []FilePath) []Path {
 	paths := make([]Path, len(files))
 	for i := range files {
@@ -60,14 +36,14 @@ func (l *loader) paths(files []FilePath) []Path {
 	for i := range files {
 		f := &files[i]
 		switch {
-		case l.written(&f.SameAs):
+		case l.written(&f.VariantOf):
 			l.variant(f, &paths[i], files, paths)
 			continue
 		case !l.written(&f.Hops):
-			l.wrong(f, "list its hops, or name the path that it is the same_as", "path %q lacks \"hops\"", f.Name)
+			l.wrong(f, "list its hops, or name the path that it is a variant_of", "path %q lacks \"hops\"", f.Name)
 		}
-		if l.written(&f.Off) {
-			l.misplaced(&f.Off, "name the path with the hops in same_as, or leave off out", "path %q switches hops off but is the same as no other", f.Name)
+		if l.written(&f.Bypass) {
+			l.misplaced(&f.Bypass, "name the path with the hops in variant_of, or leave bypass out", "path %q bypasses hops but is a variant of no other", f.Name)
 		}
 		if l.written(&f.Settle) {
 			l.misplaced(&f.Settle, "leave it out", "path %q is not switched, so nothing settles", f.Name)
@@ -77,37 +53,37 @@ func (l *loader) paths(files []FilePath) []Path {
 	return paths
 }
 
-// variant completes a path that is the same as another with hops switched off.
+// variant completes a path that is a variant of another.
 func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
-	if len(f.Hops) > 0 || f.Tunnel != nil || l.written(&f.Accelerated) {
-		l.wrong(&f.SameAs, "leave out hops, tunnel and accelerated, or same_as",
-			"path %q has hops, a tunnel or an attachment of its own and is the same as %q", f.Name, f.SameAs)
+	if len(f.Hops) > 0 || f.Tunnel != nil || l.written(&f.VSwitch) {
+		l.wrong(&f.VariantOf, "leave out hops, tunnel and vswitch, or variant_of",
+			"path %q has hops, a tunnel or an attachment of its own and is a variant of %q", f.Name, f.VariantOf)
 		return
 	}
 	var names []*NameText
 	for i := range files {
 		names = append(names, &files[i].Name)
 	}
-	l.refers(&f.SameAs, "same_as", "path", names)
-	p.SameAs, p.Settle = string(f.SameAs), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
-	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.SameAs })
+	l.refers(&f.VariantOf, "variant_of", "path", names)
+	p.VariantOf, p.Settle = string(f.VariantOf), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
+	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.VariantOf })
 	switch {
 	case i < 0:
 		return
-	case files[i].SameAs != "":
-		l.wrong(&f.SameAs, "name the path that has the hops", "path %q is itself the same as another", f.SameAs)
+	case files[i].VariantOf != "":
+		l.wrong(&f.VariantOf, "name the path that has the hops", "path %q is itself a variant of another", f.VariantOf)
 		return
-	case len(f.Off) == 0:
-		l.wrong(&f.SameAs, `say which hops are switched off, as in off: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.SameAs)
+	case len(f.Bypass) == 0:
+		l.wrong(&f.VariantOf, `say which hops it bypasses, as in bypass: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.VariantOf)
 	}
 	p.Hops, p.Tunnel, p.SoftwareSwitch = paths[i].Hops, paths[i].Tunnel, paths[i].SoftwareSwitch
-	for j := range f.Off {
-		if f.Off[j] != "" && slices.Contains(p.Off, string(f.Off[j])) {
-			l.wrong(&f.Off[j], "name it once", "off names the hop %q twice", f.Off[j])
+	for j := range f.Bypass {
+		if f.Bypass[j] != "" && slices.Contains(p.Bypass, string(f.Bypass[j])) {
+			l.wrong(&f.Bypass[j], "name it once", "bypass names the hop %q twice", f.Bypass[j])
 			continue
 		}
-		p.Off = append(p.Off, string(f.Off[j]))
-		l.switchable(&f.Off[j], paths[i])
+		p.Bypass = append(p.Bypass, string(f.Bypass[j]))
+		l.switchable(&f.Bypass[j], paths[i])
 	}
 }
 
@@ -116,10 +92,10 @@ func (l *loader) switchable(name *NameText, p Path) {
 	var known []string
 	for _, h := range p.Hops {
 		switch {
-		case h.Name == string(*name) && (h.Type == Router || h.Type == Firewall || h.Type == IDPS || h.Type == Gateway):
+		case h.Name == string(*name) && h.Bypass() != NoBypass:
 			return
 		case h.Name == string(*name):
-			l.wrong(name, "name a router, firewall, idps or gateway", "hop %q is a %s, which cannot be switched off in place", *name, h.Type)
+			l.wrong(name, "name a router, firewall, idps or vnet-gateway", "hop %q is a %s, which cannot be bypassed in place", *name, h.Type)
 			return
 		case h.Name != "":
 			known = append(known, h.Name)
@@ -128,9 +104,9 @@ func (l *loader) switchable(name *NameText, p Path) {
 	switch {
 	case *name == "":
 	case len(known) > 0:
-		l.wrong(name, instead(string(*name), known), "off: path %q has no hop %q", p.Name, *name)
-	case !slices.ContainsFunc(p.Hops, func(h Hop) bool { return h.Type != Cable }):
-		l.wrong(name, "give that path a router, firewall, idps or gateway", "off: path %q has only cables, no hop %q", p.Name, *name)
+		l.wrong(name, instead(string(*name), known), "bypass: path %q has no hop %q", p.Name, *name)
+	case !slices.ContainsFunc(p.Hops, Hop.Forwards):
+		l.wrong(name, "give that path a router, firewall, idps or vnet-gateway", "bypass: path %q has only links, no hop %q", p.Name, *name)
 	}
 }
 
@@ -185,8 +161,8 @@ func (l *loader) fits(f *FilePath, p *Path) {
 
 func (l *loader) path(f *FilePath) Path {
 	p := Path{Name: string(f.Name), Title: string(f.Title), Tunnel: l.tunnel(f.Tunnel)}
-	if l.written(&f.Accelerated) {
-		p.SoftwareSwitch = new(!f.Accelerated)
+	if l.written(&f.VSwitch) {
+		p.SoftwareSwitch = new(f.VSwitch)
 	}
 	first := make(map[NameText]int)
 	for i := range f.Hops {
@@ -234,7 +210,7 @@ func (l *loader) together(f *FilePath, p Path) {
 
 func (l *loader) hop(f *FileHop, what string) Hop {
 	h := Hop{
-		Type: HopType(f.Type), Name: string(f.Name),
+		Type: f.Type, Name: string(f.Name),
 		Impairment: Impairment{
 			Delay:                    parsed(ParseDuration, f.Delay),
 			Jitter:                   parsed(ParseDuration, f.Jitter),
@@ -245,18 +221,14 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 		},
 		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
-		Silent: f.Silent || f.Type == string(Gateway), OneWay: f.OneWay, AccountCPU: f.AccountCPU,
-		Rules: f.Rules, Instances: f.Instances, ScaleOut: l.scaleOut(f),
-		Mode: IDPSMode(f.Mode), InspectRateBitsPerSecond: l.rate(&f.InspectRate), RuleFile: string(f.RuleFile),
-		Translate: Translation(f.Translate), SilentHops: f.SilentHops,
-		Backends: f.Backends, FlowLimit: f.FlowLimit,
+		Silent: f.Silent, OneWay: f.OneWay, MeasureKernelCPU: f.MeasureKernelCPU,
 		Parameters: l.parameters(f),
 	}
-	if node := l.at[&f.RuleFile]; node != nil {
-		h.RuleFileLine = node.Line
+	row := hopRowOf(f.Type)
+	if row.load != nil {
+		row.load(l, f, &h)
 	}
-	h.defaults()
-	if h.Type != Cable && h.Type != "" && !l.written(&f.Name) {
+	if h.Type != "" && !row.link && !l.written(&f.Name) {
 		l.wrong(f, `add a name, as in name: appliance`, "%s is a %s and lacks \"name\"", what, h.Type)
 	}
 	l.hopKeys(f)
@@ -270,20 +242,6 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 	return h
 }
 
-// defaults fills in what a type of hop has when the file says nothing.
-func (h *Hop) defaults() {
-	switch h.Type {
-	case Firewall:
-		h.Rules, h.Instances = cmp.Or(h.Rules, 100), cmp.Or(h.Instances, 1)
-	case IDPS:
-		h.Mode = cmp.Or(h.Mode, IDPSAlert)
-	case NAT:
-		h.Translate = cmp.Or(h.Translate, TranslateSource)
-	case LoadBalancer:
-		h.Backends = cmp.Or(h.Backends, 2)
-	}
-}
-
 // hopKeys refuses keys that mean nothing to the hop's type.
 func (l *loader) hopKeys(f *FileHop) {
 	if f.Type == "" {
@@ -293,7 +251,7 @@ func (l *loader) hopKeys(f *FileHop) {
 	for i := range v.NumField() {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		types := HopTypesOf(key)
-		if !l.written(v.Field(i).Addr().Interface()) || slices.Contains(types, HopType(f.Type)) {
+		if !l.written(v.Field(i).Addr().Interface()) || slices.Contains(types, f.Type) {
 			continue
 		}
 		var names []string

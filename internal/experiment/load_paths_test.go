@@ -37,7 +37,7 @@ func TestEveryHop(t *testing.T) {
 		{Type: Firewall, Name: "f", Rules: 1000, Instances: 4, ScaleOut: &ScaleOut{At: 3 * time.Second, Instances: 8}, Impairment: Impairment{RateBitsPerSecond: 1e8}},
 		{Type: IDPS, Name: "i", Mode: IDPSDeny, InspectRateBitsPerSecond: 1e9, RuleFile: "my.rules"},
 		{Type: NAT, Name: "n", Translate: TranslateBoth, SilentHops: 7},
-		{Type: Gateway, Name: "g", FlowLimit: 1000, Silent: true, OneWay: true},
+		{Type: VNetGateway, Name: "g", FlowLimit: 1000, Silent: true, OneWay: true},
 		{Type: LoadBalancer, Name: "l", Backends: 3},
 	}
 	if !reflect.DeepEqual(hops, want) {
@@ -47,7 +47,7 @@ func TestEveryHop(t *testing.T) {
 		t.Errorf("tunnel %+v", tunnel)
 	}
 	v := e.Paths[2]
-	if v.SameAs != "everything" || !slices.Equal(v.Off, []string{"r", "f", "i", "g"}) || v.Settle != time.Second || len(v.Hops) != len(hops) {
+	if v.VariantOf != "everything" || !slices.Equal(v.Bypass, []string{"r", "f", "i", "g"}) || v.Settle != time.Second || len(v.Hops) != len(hops) {
 		t.Errorf("variant %+v", v)
 	}
 	if inside := e.Paths[4]; inside.Tunnel != e.Paths[3].Tunnel {
@@ -57,8 +57,31 @@ func TestEveryHop(t *testing.T) {
 		t.Errorf("scaled %+v", direct)
 	}
 	for _, h := range e.PathInfos()[2].Hops {
-		if h.Off != slices.Contains(v.Off, h.Name) {
+		if h.Off != slices.Contains(v.Bypass, h.Name) {
 			t.Errorf("hop %s is off: %v", h.Name, h.Off)
 		}
+	}
+}
+
+// The folder of a run keeps its experiment as it was written, with the names of
+// that day.
+func TestStoredFilesHaveOldNames(t *testing.T) {
+	text, err := os.ReadFile("testdata/bad/renamed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := LoadStored("renamed.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, direct, fast := e.Endpoints[0], e.Paths[0], e.Paths[1]
+	if end.EgressBitsPerSecond != 1e9 || !end.SoftwareSwitch || *direct.SoftwareSwitch {
+		t.Errorf("endpoint %+v, path %+v", end, direct)
+	}
+	if h := direct.Hops; h[0].Type != Link || h[1].Type != VNetGateway || !h[1].MeasureKernelCPU || h[1].Parameters["measure_kernel_cpu"] != "true" {
+		t.Errorf("hops %+v", h)
+	}
+	if fast.VariantOf != "direct" || !slices.Equal(fast.Bypass, []string{"edge"}) {
+		t.Errorf("path %+v", fast)
 	}
 }

@@ -19,7 +19,7 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 			continue
 		}
 		for _, h := range paths[i].Hops {
-			if h.Type == NAT || h.Type == LoadBalancer {
+			if h.Translate != "" || h.Backends > 0 {
 				l.wrong(f, "leave out the tunnel or the hop",
 					"the tunnel of path %q cannot pass the %s %q, which changes the addresses that its ends send to", files[i].Name, h.Type, h.Name)
 			}

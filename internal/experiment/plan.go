@@ -248,12 +248,12 @@ func (e *Experiment) PathInfos() []measurement.PathInfo {
 		out[i] = measurement.PathInfo{
 			Name: path.Name, Title: path.Title, Baseline: path.Name == e.Baseline,
 			Source: e.Source, Dest: e.Destination,
-			SameAs: path.SameAs, Tunnel: path.Tunnel.String(),
+			SameAs: path.VariantOf, Tunnel: path.Tunnel.String(),
 		}
 		for _, hop := range path.Hops {
 			out[i].Hops = append(out[i].Hops, measurement.HopInfo{
 				Type: string(hop.Type), Name: hop.Name, Parameters: maps.Clone(hop.Parameters),
-				Off: hop.Name != "" && slices.Contains(path.Off, hop.Name),
+				Off: hop.Name != "" && slices.Contains(path.Bypass, hop.Name),
 			})
 		}
 	}

@@ -63,8 +63,8 @@ func TestLoadRoutingAppliance(t *testing.T) {
 		t.Errorf("scale %v, blocks %d, baseline %s, %s → %s", e.Scale, e.Blocks, e.Baseline, e.Source, e.Destination)
 	}
 	want := Path{Name: "one-appliance", Title: "one appliance", Hops: []Hop{
-		{Type: Cable, Name: "peering", Impairment: Impairment{Delay: 334 * time.Microsecond}, Parameters: map[string]string{"delay": "334us"}},
-		{Type: Router, Name: "appliance", Impairment: Impairment{Delay: 1093 * time.Microsecond}, Parameters: map[string]string{"delay": "1093us", "account_cpu": "true"}, AccountCPU: true},
+		{Type: Link, Name: "peering", Impairment: Impairment{Delay: 334 * time.Microsecond}, Parameters: map[string]string{"delay": "334us"}},
+		{Type: Router, Name: "appliance", Impairment: Impairment{Delay: 1093 * time.Microsecond}, Parameters: map[string]string{"delay": "1093us", "measure_kernel_cpu": "true"}, MeasureKernelCPU: true},
 	}}
 	if !reflect.DeepEqual(e.Paths[1], want) {
 		t.Errorf("got %+v, want %+v", e.Paths[1], want)
@@ -263,8 +263,8 @@ source: a
 destination: b
 baseline: x
 paths:
-  - {name: x, hops: [{type: cable}]}
-  - {name: y, hops: [{type: cable, delay: 2ms}]}
+  - {name: x, hops: [{type: link}]}
+  - {name: y, hops: [{type: link, delay: 2ms}]}
 tests:
   - {name: bulk, kind: tcp, direction: both, pacing: 1Gbit, send_buffer: 1MB, receive_buffer: 2MB, full: {duration: 1m}}
   - {name: datagrams, kind: udp, rate: 2Gbit, packet: 1400B, loss_bound: 0.1%}
@@ -324,8 +324,8 @@ source: a
 destination: b
 baseline: x
 paths:
-  - {name: x, hops: [{type: cable, rate: 1Gbit}]}
-  - {name: y, hops: [{type: cable, rate: 500Mbit/s, delay: 2ms, jitter: 1ms, loss: 0.1%, duplicate: 0.01, reorder: 0}]}
+  - {name: x, hops: [{type: link, rate: 1Gbit}]}
+  - {name: y, hops: [{type: link, rate: 500Mbit/s, delay: 2ms, jitter: 1ms, loss: 0.1%, duplicate: 0.01, reorder: 0}]}
 tests:
   - {name: up, kind: tcp}
   - {name: down, kind: tcp, direction: receive, copy_payload: true}

@@ -192,7 +192,7 @@ func (c *Client) Greeting() string { return c.greeting }
 // Started is when the transfer began; it must have.
 func (c *Client) Started() time.Time { return c.started }
 
-// Moved is how many bytes the data connections have carried so far, both ways.
+// Moved is how many bytes the data connections have carried so far, in both directions.
 func (c *Client) Moved() int64 { return c.moved.Load() }
 
 // Size asks the server for the size of the file in bytes.

@@ -69,7 +69,7 @@ func (p *pool) close() {
 type dataConn struct {
 	net.Conn
 	pool    *pool
-	moved   *atomic.Int64 // of the end, both ways; may be nil
+	moved   *atomic.Int64 // of the end, in both directions; may be nil
 	unwatch func()
 	closing sync.Once
 	closed  error

@@ -9,7 +9,7 @@ import (
 
 // blockBytes is the period of a file's noise. It is longer than the windows in
 // which compressors look for what they have seen (32 kB of DEFLATE, 4 MB of
-// zstd's usual levels), and short enough for a processor's last cache. What
+// zstd's usual levels), and short enough for a CPU's last cache. What
 // removes repetitions over longer distances, as some WAN optimisers do, finds
 // them.
 const blockBytes = 8 << 20

@@ -1,10 +1,6 @@
 package idps
 
-import (
-	_ "embed"
-)
-
-//go:generate go run ./rulegen -o builtin.rules
+import _ "embed"
 
 //go:embed builtin.rules
 var builtinText []byte

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perCore reports how much payload one processor inspects in a second of its
+// perCore reports how much payload one CPU inspects in a second of its
 // time, which other load on the machine takes nothing of. It returns what to
 // call at the end, with the bytes that were inspected.
 func perCore(b *testing.B) (end func(bytes float64)) {

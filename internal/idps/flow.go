@@ -84,7 +84,7 @@ func (f *flow) established() bool {
 }
 
 // advance follows the handshake by what the client sends, so that it does not
-// matter whether the way back comes by here.
+// matter whether the reverse direction comes by here.
 func (f *flow) advance(p *packet, side int) {
 	if f.confirmed.Load() {
 		return

@@ -25,7 +25,7 @@ func Modes() []Mode { return []Mode{Off, Alert, Deny} }
 // maxHeldInAll bounds what all flows keep of early segments, in bytes.
 const maxHeldInAll = 64 << 20
 
-// Inspector holds frames against rules. Two threads may use it at a time, one
+// Inspector compares frames with rules. Two threads may use it at a time, one
 // for each direction; all other methods may be used by any.
 type Inspector struct {
 	automaton *automaton
@@ -318,7 +318,7 @@ func (v *visit) search(s *stream, data []byte) {
 	}
 }
 
-// consider holds a rule, whose content ends at an offset of the stream, against
+// consider compares a rule, whose content ends at an offset of the stream, with
 // flow and stream.
 func (v *visit) consider(w *window, r *Rule, at int64) {
 	if !v.applies(r) || !r.covers(v.packet.source, v.packet.destination) || !v.allows(r) {

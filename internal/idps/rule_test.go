@@ -13,7 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// What a rule means, each held against one payload that the client sends at
+// What a rule means, each compared with one payload that the client sends at
 // once and byte by byte, and against a datagram.
 func TestRulesMatch(t *testing.T) {
 	for _, test := range []struct {
@@ -142,7 +142,7 @@ func TestRulesOfFlows(t *testing.T) {
 	passes(t, i, 1, c.send(1, []byte("answer")))
 	passes(t, i, 0, c.send(0, []byte("attack")))
 	if len(i.Alerts()) != 1 {
-		t.Error("datagrams both ways are not established")
+		t.Error("datagrams in both directions are not established")
 	}
 }
 

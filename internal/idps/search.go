@@ -14,7 +14,7 @@ const (
 	historyBytes = 2 * Reach
 	// maxPending bounds the rules that wait for more of one stream.
 	maxPending = 32
-	// maxAttempts bounds the work of holding one rule against the bytes around
+	// maxAttempts bounds the work of comparing one rule with the bytes around
 	// its content, where contents that are found often may combine in many ways.
 	maxAttempts = 3000
 )
@@ -67,7 +67,7 @@ func (w *window) bytes(lo, hi int64) ([]byte, int64) {
 	return *w.scratch, lo
 }
 
-// matches holds a rule, whose content ends at an offset, against what is there.
+// matches compares a rule, whose content ends at an offset, with what is there.
 // more tells that it may match when more of the stream has come.
 func (w *window) matches(r *Rule, at int64) (matched, more bool) {
 	if r.alone {
@@ -135,7 +135,7 @@ func (s *stream) interrupted(n int64) {
 	s.history, s.pending = s.history[:0], s.pending[:0]
 }
 
-// evaluation holds the steps of one rule against a part of a stream.
+// evaluation compares the steps of one rule with a part of a stream.
 type evaluation struct {
 	steps  []step
 	area   []byte

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
 // ErrBusy says that the server runs another test: a stock server runs one at a
@@ -32,7 +33,7 @@ type Request struct {
 
 	UDP       bool
 	Direction measurement.Direction
-	Streams   int // each way
+	Streams   int // in each direction
 	Seconds   int // measured
 	Omit      int // seconds discarded before
 
@@ -59,7 +60,7 @@ type Result struct {
 	Bins *measurement.Bins
 	// Took is the measured time by this end's clock.
 	Took time.Duration
-	// ServerCPUPercent of one processor is what the server's process used.
+	// ServerCPUPercent of one CPU is what the server's process used.
 	ServerCPUPercent float64
 	Congestion       string // this end's algorithm
 	ServerCongestion string
@@ -124,7 +125,7 @@ type client struct {
 	control *net.TCPConn
 	streams []*stream
 	ends    []endpoints
-	infos   []*infoSeries
+	infos   []*tcpinfo.Sampler
 	facts   []string
 }
 
@@ -468,15 +469,13 @@ func (t *client) endTest(l *listener) error {
 const (
 	infoInterval     = 20 * time.Millisecond
 	progressInterval = 200 * time.Millisecond
-	infoSamples      = 200
 )
 
 // watch samples the sending sockets and shows progress until ctx ends.
 func (t *client) watch(ctx context.Context, progress func(measurement.Progress)) {
-	limit := min(max(2*infoSamples/len(t.streams), 20), infoSamples)
 	for i, s := range t.streams {
 		if s.sender && !t.udp {
-			t.infos[i] = &infoSeries{limit: limit, every: 1}
+			t.infos[i] = tcpinfo.New(s.conn, t.start, tcpinfo.Kept(len(t.streams)), 1, nil)
 		}
 	}
 	ticker := time.NewTicker(infoInterval * time.Duration(1+len(t.streams)/16))
@@ -486,9 +485,7 @@ func (t *client) watch(ctx context.Context, progress func(measurement.Progress))
 		var sum int64
 		for i, s := range t.streams {
 			sum += s.bytes.Load()
-			if t.infos[i] != nil {
-				t.infos[i].sample(s)
-			}
+			t.infos[i].Due(time.Now())
 		}
 		if now := time.Now(); now.Sub(shown) >= progressInterval {
 			progress(measurement.Progress{

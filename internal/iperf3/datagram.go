@@ -7,7 +7,7 @@ import (
 )
 
 // The first datagram of a stream and its answer. They are constants of the C
-// program written in the order of the client's processor; the newer pair is
+// program written in the order of the client's CPU; the newer pair is
 // chosen so that all orders give the same bytes (src/iperf.h).
 var hellos = map[[4]byte][4]byte{
 	{'9', '8', '7', '6'}:     {'6', '7', '8', '9'},     // newer

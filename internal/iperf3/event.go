@@ -13,7 +13,7 @@ type Event struct {
 	Client    netip.Addr
 	UDP       bool
 	Direction measurement.Direction // as the client sees it
-	Streams   int                   // each way
+	Streams   int                   // in each direction
 	// Duration is 0 when bytes or blocks end the test.
 	Duration, Omit time.Duration
 	// Rate of all streams of a direction, in bit/s; 0 is not bounded.

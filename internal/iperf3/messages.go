@@ -55,7 +55,7 @@ type params struct {
 	ClientVersion string  `json:"client_version,omitempty"`
 }
 
-// streams is how many streams the test has, both ways.
+// streams is how many streams the test has, in both directions.
 func (p params) streams() int {
 	if p.Bidirectional {
 		return 2 * int(p.Parallel)
@@ -80,7 +80,7 @@ func (p params) omit() time.Duration { return time.Duration(p.Omit) * time.Secon
 // length is how long the test is by the clock; 0 when bytes or blocks end it.
 func (p params) length() time.Duration { return time.Duration(p.Time) * time.Second }
 
-// cost is what a server's end takes of its budget, beside the control connection: a
+// cost is what a server's end takes of its budget, in addition to the control connection: a
 // thread and a socket for each stream, and its buffer.
 func (p params) cost() admission.Cost {
 	n := int64(p.streams())
@@ -122,7 +122,7 @@ func refuse(c code, format string, args ...any) *refusal {
 	return &refusal{code: c, why: fmt.Sprintf(format, args...)}
 }
 
-// check holds the parameters against iperf3's own bounds, and fills in what an
+// check compares the parameters with iperf3's own bounds, and fills in what an
 // old client leaves out.
 func (p *params) check() *refusal {
 	kinds := 0
@@ -190,8 +190,8 @@ func (p *params) checkBlock() *refusal {
 
 // results are what each end says of a test at its end.
 type results struct {
-	// CPU is the processor time of the end's process over the test, in percent
-	// of one processor.
+	// CPU is the CPU time of the end's process over the test, in percent
+	// of one CPU.
 	CPUTotal  float64 `json:"cpu_util_total"`
 	CPUUser   float64 `json:"cpu_util_user"`
 	CPUSystem float64 `json:"cpu_util_system"`

@@ -96,7 +96,7 @@ func pause(d time.Duration) {
 	_ = unix.Nanosleep(&spec, nil) // interrupted early, the caller looks at the clock again
 }
 
-// cpuTime is the processor time that this process has used.
+// cpuTime is the CPU time that this process has used.
 func cpuTime() (user, system time.Duration) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxPercent bounds the processor time of the server, in percent of one.
+	// maxPercent bounds the CPU time of the server, in percent of one.
 	maxPercent = 1e6
 	// leastPart of the test's time is what a server may say that it counted: one whose
 	// host is busy begins late. slack is how many seconds more it may say.
@@ -16,7 +16,7 @@ const (
 	slack     = 60
 )
 
-// believe holds what the server counted against what this end did: nobody receives
+// believe compares what the server counted with what this end did: nobody receives
 // more than was sent, or in no time.
 func (t *client) believe(theirs results, far []streamResult) error {
 	took := (t.until - t.omit).Seconds()
@@ -71,7 +71,7 @@ func (t *client) result(ours, theirs results, far []streamResult) Result {
 			t.addPackets(&stream, s, received)
 		}
 		if t.infos[i] != nil {
-			stream.Final, stream.Info = t.infos[i].final, t.infos[i].samples
+			stream.Final, stream.Info = t.infos[i].Final, t.infos[i].Series
 		}
 		if !t.udp {
 			r.MSSBytes = s.conn.MSS()

@@ -167,7 +167,7 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// TestJitter holds the estimate against RFC 3550's formula, worked by hand for
+// TestJitter compares the estimate with RFC 3550's formula, worked by hand for
 // transits of 0, 16, 0 ms beyond any offset of the clocks.
 func TestJitter(t *testing.T) {
 	for _, offset := range []time.Duration{0, -time.Hour, time.Hour} {

@@ -114,7 +114,7 @@ func streamLost(err error) error {
 	return refuseErrno(codeStreamTransfer, err, "a stream failed")
 }
 
-// watch holds a running test against the limits.
+// watch compares a running test with the limits.
 type watch struct {
 	*session
 	sums []int64 // of the last ticks

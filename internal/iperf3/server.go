@@ -47,7 +47,7 @@ type Options struct {
 	// for wait for their turn.
 	Budget *admission.Budget
 
-	MaxStreams  int // of one test, each way
+	MaxStreams  int // of one test, in each direction
 	MaxDuration time.Duration
 	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
 	MaxRate float64

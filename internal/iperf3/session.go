@@ -216,7 +216,7 @@ func (t *session) exchangeParams() error {
 	return t.allow()
 }
 
-// allow holds the parameters against the server's limits.
+// allow compares the parameters with the server's limits.
 func (t *session) allow() error {
 	p, o := t.params, t.server.opts
 	asked := max(p.Rate, p.FQRate) * float64(p.streams())

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -335,33 +334,7 @@ func (s *stream) retransmits() int64 {
 	return info.Retransmits
 }
 
-// infoSeries is the TCP_INFO of a sending socket, thinned to a bound.
-type infoSeries struct {
-	limit, every, seen int
-	samples            []measurement.TCPInfo
-	final              *measurement.TCPInfo
-}
-
-func (i *infoSeries) sample(s *stream) {
-	info, err := s.conn.TCPInfo(time.Since(s.start))
-	if err != nil || info.MSS == 0 {
-		return
-	}
-	i.final = &info
-	if i.seen++; i.seen%i.every != 0 {
-		return
-	}
-	if i.samples = append(i.samples, info); len(i.samples) < i.limit {
-		return
-	}
-	kept := i.samples[:0]
-	for at := 1; at < len(i.samples); at += 2 {
-		kept = append(kept, i.samples[at])
-	}
-	i.samples, i.every = kept, i.every*2
-}
-
-// usage is the processor time of this process from a moment on.
+// usage is the CPU time of this process from a moment on.
 type usage struct {
 	at           time.Time
 	user, system time.Duration
@@ -372,7 +345,7 @@ func startUsage() usage {
 	return usage{time.Now(), user, system}
 }
 
-// percent of one processor: user and system.
+// percent of one CPU: user and system.
 func (u usage) percent() (user, system float64) {
 	took := time.Since(u.at)
 	if took <= 0 {

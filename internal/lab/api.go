@@ -2,11 +2,50 @@ package lab
 
 import (
 	"os"
-	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
-	"github.com/hopbench/hopbench/internal/idps"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/layout"
+	"github.com/hopbench/hopbench/internal/lab/message"
+	"github.com/hopbench/hopbench/internal/lab/topology"
 )
+
+// The types that users of a lab see. They are those of the packages below, of which
+// only this one knows all.
+type (
+	Topology     = topology.Topology
+	Node         = topology.Node
+	Link         = topology.Link
+	End          = topology.End
+	Path         = layout.Path
+	HopNode      = layout.HopNode
+	Pair         = layout.Pair
+	ScaleOut     = layout.ScaleOut
+	Backend      = layout.Backend
+	OuterPath    = layout.OuterPath
+	Death        = message.Death
+	SwitchedPath = message.SwitchedPath
+
+	Counters          = message.Counters
+	CableCounters     = message.CableCounters
+	NodeCounters      = apply.NodeCounters
+	InterfaceCounters = apply.InterfaceCounters
+
+	// Rules are the rule files that an experiment names.
+	Rules         = layout.Rules
+	RuleFileError = layout.RuleFileError
+)
+
+// InitialTTL is what Linux gives packets it sends.
+const InitialTTL = topology.InitialTTL
+
+// FromExperiment lays the paths of e out as a topology.
+func FromExperiment(e *experiment.Experiment) (Topology, []Path, error) {
+	return layout.FromExperiment(e)
+}
+
+// RuleFiles reads and checks every rule file that e names.
+func RuleFiles(e *experiment.Experiment) (Rules, error) { return layout.RuleFiles(e) }
 
 // Options of Start. The zero value suits a topology without agents.
 type Options struct {
@@ -34,55 +73,6 @@ type Command struct {
 	Signals <-chan os.Signal
 }
 
-// Counters are those of a whole lab at one moment.
-type Counters struct {
-	Nodes  []NodeCounters  `json:"nodes"`
-	Cables []CableCounters `json:"cables,omitempty"`
-}
-
-// CableCounters are those of the process that carries a cable's frames. Forward
-// is from A to B.
-type CableCounters struct {
-	A End `json:"a"`
-	B End `json:"b"`
-	cable.Counters
-	// IDPS are those of the inspection, nil where there is none.
-	IDPS *idps.Counters `json:"idps,omitempty"`
-	Read time.Time      `json:"read"` // when they were read
-	// CPU is the processor time of the process, user and system, so far.
-	CPU time.Duration `json:"cpu_nanoseconds"`
-}
-
-// NodeCounters are those of one node: of its interfaces and its packet filter.
-type NodeCounters struct {
-	Node       string              `json:"node"`
-	Read       time.Time           `json:"read"` // when they were read
-	Interfaces []InterfaceCounters `json:"interfaces"`
-	// Connections is the size of the connection table, absent where the node
-	// does not track connections.
-	Connections *uint64 `json:"connections,omitempty"`
-	// FilterDropped is what the packet filter refused to forward.
-	FilterDropped uint64 `json:"filter_dropped_packets,omitempty"`
-	// KernelWork is the processor time that the kernel spent on packets in the
-	// node, nil where it is not timed.
-	KernelWork *time.Duration `json:"kernel_work_nanoseconds,omitempty"`
-}
-
-// InterfaceCounters are the kernel's counters of one interface since it was
-// made (struct rtnl_link_stats64), and those of its queueing discipline.
-type InterfaceCounters struct {
-	Name            string `json:"name"`
-	ReceivedBytes   uint64 `json:"received_bytes"`
-	ReceivedPackets uint64 `json:"received_packets"`
-	ReceivedDropped uint64 `json:"received_dropped_packets"`
-	SentBytes       uint64 `json:"sent_bytes"`
-	SentPackets     uint64 `json:"sent_packets"`
-	// SentDropped is what the device refused, EgressDropped what the queue of
-	// the egress meter had no room for.
-	SentDropped   uint64 `json:"sent_dropped_packets"`
-	EgressDropped uint64 `json:"egress_dropped_packets"`
-}
-
 // Finding is one line of Check: something that a lab needs or can use.
 type Finding struct {
 	Name string
@@ -90,5 +80,5 @@ type Finding struct {
 	// Required marks what no lab works without.
 	Required bool
 	Detail   string // what was found
-	Mend     string // how to get it, when it is not OK
+	Remedy   string // how to get it, when it is not OK
 }

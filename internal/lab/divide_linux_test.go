@@ -6,17 +6,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 // The rules are those that nft shows, and scaling changes nothing but the
 // number of ways.
 func TestDividingRules(t *testing.T) {
 	needProgram(t, "nft", "ip", "sysctl")
-	topology, paths, err := FromExperiment(parallelHops())
+	built, paths, err := FromExperiment(labtest.ParallelHops())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	const key = "jhash ip saddr . ip daddr . th sport . th dport . meta l4proto"
 	shows := func(node string, want ...string) {
 		t.Helper()
@@ -37,17 +39,17 @@ func TestDividingRules(t *testing.T) {
 	spread(2)
 	shows("balanced/lb", "ip daddr 10.1.0.2 dnat to "+key+" mod 2 seed 0x686f7062 map { 0 : 10.1.1.2, ")
 	rules := must(t, l, "fleet/fw.after", "ip", "rule")
-	for i, way := range topology.Nodes[6].Spread.Ways {
-		if want := fmt.Sprintf("fwmark %#x lookup %d", i+1, spreadTable+i+1); !strings.Contains(rules, want) {
+	for i, way := range built.Nodes[6].Spread.Ways {
+		if want := fmt.Sprintf("fwmark %#x lookup %d", i+1, 1000+i+1); !strings.Contains(rules, want) {
 			t.Errorf("no %q in\n%s", want, rules)
 		}
-		route := must(t, l, "fleet/fw.after", "ip", "route", "show", "table", fmt.Sprint(spreadTable+i+1))
+		route := must(t, l, "fleet/fw.after", "ip", "route", "show", "table", fmt.Sprint(1000+i+1))
 		if want := fmt.Sprintf("default via %s dev %s", way.Via, way.Interface); !strings.Contains(route, want) {
 			t.Errorf("route %q, want %q", route, want)
 		}
 	}
-	if text := must(t, l, "fleet/fw.after", "sysctl", "-n", trackingSysctls[0][0]); strings.TrimSpace(text) != "1" {
-		t.Errorf("%s is %q", trackingSysctls[0][0], text)
+	if text := must(t, l, "fleet/fw.after", "sysctl", "-n", "net.netfilter.nf_conntrack_tcp_be_liberal"); strings.TrimSpace(text) != "1" {
+		t.Errorf("%s is %q", "net.netfilter.nf_conntrack_tcp_be_liberal", text)
 	}
 
 	for _, n := range []int{3, 3, 2} {
@@ -79,11 +81,11 @@ func TestDividingRules(t *testing.T) {
 // nodes that spread do not.
 func TestTraceSeesOneOfTheInstances(t *testing.T) {
 	needProgram(t, "traceroute")
-	topology, paths, err := FromExperiment(parallelHops())
+	built, paths, err := FromExperiment(labtest.ParallelHops())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, path := startLab(t, topology), paths[0]
+	l, path := startLab(t, built), paths[0]
 	seen := make(map[netip.Addr]bool)
 	for range 8 {
 		text := must(t, l, path.SourceNode, "traceroute", "-n", "-U", "-q", "3", "-w", "2", path.Destination.String())

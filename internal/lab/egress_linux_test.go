@@ -7,6 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
 // iperf3Sum is what iperf3's --json says of the receiver.
@@ -26,13 +30,13 @@ type iperf3Sum struct {
 // flows on two paths get no more than one would.
 func TestEgressIsShared(t *testing.T) {
 	needProgram(t, "ip", "ping", "tc", "bridge", "iperf3", "sh")
-	e := sharing()
+	e := labtest.SharedEgress()
 	e.Endpoints[1].NICs = 2 // at either end, so that a direct link joins two bridges
-	topology, paths, err := FromExperiment(e)
+	built, paths, err := FromExperiment(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	for _, f := range l.Facts() {
 		if strings.Contains(f, "metered by itself") {
 			t.Skip(f)
@@ -46,11 +50,11 @@ func TestEgressIsShared(t *testing.T) {
 	}
 	for i, link := range []int{0, 2, 4} { // the last of each path
 		// The way of the packets is that of the path, both ways.
-		if c := counted(t, l, "vm2", sharedPort(link)); c.ReceivedPackets < 3 || c.SentPackets < 3 || c.ReceivedPackets > 6 || c.SentPackets > 6 {
+		if c := counted(t, l, "vm2", topology.SharedPort(link)); c.ReceivedPackets < 3 || c.SentPackets < 3 || c.ReceivedPackets > 6 || c.SentPackets > 6 {
 			t.Errorf("path %s: three pings and their ARP, but vm2 counted %+v", paths[i].Name, c)
 		}
 	}
-	if text := must(t, l, "vm1", "tc", "qdisc", "show", "dev", sharedDevice); !strings.Contains(text, "tbf") || !strings.Contains(text, "rate 50Mbit") {
+	if text := must(t, l, "vm1", "tc", "qdisc", "show", "dev", topology.SharedDevice); !strings.Contains(text, "tbf") || !strings.Contains(text, "rate 50Mbit") {
 		t.Errorf("the shared device has %s", text)
 	}
 	received := make([]iperf3Sum, len(paths))
@@ -79,7 +83,7 @@ func TestEgressIsShared(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	bucket := egressBucket(50e6)
+	bucket := plan.EgressBucket(50e6)
 	bytes, seconds := 0.0, 0.0
 	for i, r := range received {
 		t.Logf("path %s: %.1f Mbit/s, %d retransmits", paths[i].Name, r.End.Received.Bytes*8/r.End.Received.Seconds/1e6, r.End.Sent.Retransmits)

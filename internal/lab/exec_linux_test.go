@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"golang.org/x/sys/unix"
 )
 
@@ -154,9 +155,9 @@ func TestExec(t *testing.T) {
 
 func TestEgressIsMetered(t *testing.T) {
 	needProgram(t, "tc")
-	topology := chain(0, nil)
-	topology.Links[0].A.EgressBitsPerSecond = 1.25e9
-	l := startLab(t, topology)
+	built := chain(0, nil)
+	built.Links[0].A.EgressBitsPerSecond = 1.25e9
+	l := startLab(t, built)
 	var qdiscs []struct {
 		Kind    string `json:"kind"`
 		Options struct {
@@ -177,11 +178,11 @@ func TestEgressIsMetered(t *testing.T) {
 
 func TestExperimentInLab(t *testing.T) {
 	needProgram(t, "ping", "ip")
-	topology, paths, err := FromExperiment(routingAppliance())
+	built, paths, err := FromExperiment(labtest.RoutingAppliance())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	for _, p := range paths {
 		text := must(t, l, p.SourceNode, "ping", "-n", "-c", "20", "-i", "0.01", "-W", "2", "-I", p.Source.String(), p.Destination.String())
 		if !strings.Contains(text, fmt.Sprintf("ttl=%d ", p.ReceivedTTL)) {
@@ -219,7 +220,7 @@ func TestExperimentInLab(t *testing.T) {
 			}
 		}
 	}
-	if want := 2 * len(topology.Links); seen != want {
+	if want := 2 * len(built.Links); seen != want {
 		t.Errorf("%d of %d interfaces counted traffic: %+v", seen, want, counters)
 	}
 	if len(counters.Cables) != 3 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/lab/filter"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
 // What the kernel holds, in the words of nft, is what was asked for.
@@ -21,15 +23,15 @@ func TestRuleSets(t *testing.T) {
 		{"nat-source", "{type: nat, name: edge}", "tested/edge"},
 		{"nat-destination", "{type: nat, name: edge, translate: destination}", "tested/edge"},
 		{"nat-both-silent", "{type: nat, name: edge, translate: both, silent: true}", "tested/edge"},
-		{"gateway", "{type: gateway, name: gw}", "tested/gw"},
-		{"gateway-limit", "{type: gateway, name: gw, flow_limit: 500}", "tested/gw"},
+		{"gateway", "{type: vnet-gateway, name: gw}", "tested/gw"},
+		{"gateway-limit", "{type: vnet-gateway, name: gw, flow_limit: 500}", "tested/gw"},
 		{"router-silent", "{type: router, name: r, silent: true}", "tested/r"},
 		{"router", "{type: router, name: r}", "tested/r"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			topology, _ := layOut(t, "{type: cable}", test.hop)
-			l := startLab(t, topology)
-			golden(t, test.name+".nft", must(t, l, test.node, "nft", "list", "ruleset"))
+			built, _ := layOut(t, "{type: link}", test.hop)
+			l := startLab(t, built)
+			labtest.Golden(t, test.name+".nft", must(t, l, test.node, "nft", "list", "ruleset"))
 		})
 	}
 }
@@ -37,8 +39,8 @@ func TestRuleSets(t *testing.T) {
 // Many rules are many rules, all different.
 func TestManyRules(t *testing.T) {
 	needProgram(t, "nft")
-	topology, _ := layOut(t, "{type: firewall, name: fw, rules: 2345}")
-	l := startLab(t, topology)
+	built, _ := layOut(t, "{type: firewall, name: fw, rules: 2345}")
+	l := startLab(t, built)
 	text := must(t, l, "tested/fw", "nft", "list", "table", "ip", "hopbench")
 	rules := regexp.MustCompile(`ip saddr 198\.18\.\d+\.\d+ drop`).FindAllString(text, -1)
 	if len(rules) != 2345 || rules[2344] != "ip saddr 198.18.9.40 drop" {
@@ -58,23 +60,23 @@ func TestManyRules(t *testing.T) {
 func TestFirewall(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	needProgram(t, "nft", "ping", "cat")
-	l, path := through(t, "{type: cable}", "{type: firewall, name: fw, rules: 250}")
+	l, path := through(t, "{type: link}", "{type: firewall, name: fw, rules: 250}")
 	const node = "tested/fw"
 	source := path.Source.String()
 	poll(t, func() bool { return *countersOf(t, l, node).Connections == 0 }, func() string { return "connections before any traffic" })
 
 	const n = 30
-	clients := run(t, l, path.SourceNode, "connect", source, path.target(), strconv.Itoa(n), "10s")
+	clients := run(t, l, path.SourceNode, "connect", source, target(path), strconv.Itoa(n), "10s")
 	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", n); !strings.HasPrefix(line, want) {
 		t.Fatalf("%s, want %s", line, want)
 	}
 	if got := *countersOf(t, l, node).Connections; got != n {
 		t.Errorf("the connection table has %d entries for %d connections", got, n)
 	}
-	if got := sysctlIn(t, l, node, connectionCount); got != strconv.Itoa(n) {
+	if got := sysctlIn(t, l, node, "net.netfilter.nf_conntrack_count"); got != strconv.Itoa(n) {
 		t.Errorf("the kernel says %s of %d connections", got, n)
 	}
-	role(t, l, path.SourceNode, "ask", source, path.target())
+	role(t, l, path.SourceNode, "ask", source, target(path))
 	must(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "5", "-I", source, path.Destination.String())
 	must(t, l, path.DestinationNode, "ping", "-n", "-c", "1", "-W", "5", "-I", path.Destination.String(), source)
 	if dropped := countersOf(t, l, node).FilterDropped; dropped != 0 {
@@ -98,11 +100,11 @@ func TestFirewall(t *testing.T) {
 	if line := clients.echo(t); line != fmt.Sprintf("%d echoed", n) {
 		t.Errorf("of %d connections that stood: %s", n, line)
 	}
-	late := run(t, l, path.SourceNode, "connect", source, path.target(), "1", "1500ms")
+	late := run(t, l, path.SourceNode, "connect", source, target(path), "1", "1500ms")
 	if line := late.line(t); !strings.HasPrefix(line, "0 connected") {
 		t.Errorf("without the rule that accepts: %s", line)
 	}
-	if limit := l.Environment()[connectionMax]; limit == "" || limit != sysctlIn(t, l, node, connectionMax) {
+	if limit := l.Environment()["net.netfilter.nf_conntrack_max"]; limit == "" || limit != sysctlIn(t, l, node, "net.netfilter.nf_conntrack_max") {
 		t.Errorf("the limit of the connection table is recorded as %q", limit)
 	}
 }
@@ -115,20 +117,20 @@ func TestFirewallOneWay(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	for _, oneWay := range []bool{true, false} {
 		t.Run(strconv.FormatBool(oneWay), func(t *testing.T) {
-			from, to := address(0, 0, 1), address(0, 1, 2)
-			back := address(0, 2, 1).Addr()
+			from, to := labtest.Address(0, 0, 1), labtest.Address(0, 1, 2)
+			back := labtest.Address(0, 2, 1).Addr()
 			l := startLab(t, Topology{
 				Nodes: []Node{
 					{Name: "source", Agent: true},
 					{Name: "fw", Forward: true, Filter: &filter.Table{Firewall: &filter.Firewall{
 						Rules: 1, Pairs: []filter.Pair{{A: from.Addr(), B: to.Addr()}}, OneWay: oneWay,
 					}}},
-					{Name: "destination", Agent: true, Routes: []Route{{Destination: netip.PrefixFrom(from.Addr(), 32), Via: back, Interface: "back"}}},
+					{Name: "destination", Agent: true, Routes: []topology.Route{{Destination: netip.PrefixFrom(from.Addr(), 32), Via: back, Interface: "back"}}},
 				},
 				Links: []Link{
-					{A: End{Node: "source", Interface: "there", Address: from}, B: End{Node: "fw", Interface: "left", Address: address(0, 0, 2)}},
-					{A: End{Node: "fw", Interface: "right", Address: address(0, 1, 1)}, B: End{Node: "destination", Interface: "there", Address: to}},
-					{A: End{Node: "source", Interface: "back", Address: address(0, 2, 1)}, B: End{Node: "destination", Interface: "back", Address: address(0, 2, 2)}},
+					{A: End{Node: "source", Interface: "there", Address: from}, B: End{Node: "fw", Interface: "left", Address: labtest.Address(0, 0, 2)}},
+					{A: End{Node: "fw", Interface: "right", Address: labtest.Address(0, 1, 1)}, B: End{Node: "destination", Interface: "there", Address: to}},
+					{A: End{Node: "source", Interface: "back", Address: labtest.Address(0, 2, 1)}, B: End{Node: "destination", Interface: "back", Address: labtest.Address(0, 2, 2)}},
 				},
 			})
 			target := netip.AddrPortFrom(to.Addr(), trafficPort).String()
@@ -170,12 +172,12 @@ func TestNAT(t *testing.T) {
 		{"both", public, "10.1.2.1", []netip.Addr{addr("10.1.0.2"), public, public, public}},
 	} {
 		t.Run(test.translate, func(t *testing.T) {
-			l, path := through(t, "{type: router, name: before}", "{type: nat, name: edge, translate: "+test.translate+"}", "{type: router, name: behind}", "{type: cable}")
+			l, path := through(t, "{type: router, name: before}", "{type: nat, name: edge, translate: "+test.translate+"}", "{type: router, name: behind}", "{type: link}")
 			if path.Destination != test.destination || path.Listen != addr("10.1.3.2") || !slices.Equal(path.Hops, test.hops) || path.ReceivedTTL != InitialTTL-3 {
 				t.Fatalf("path %+v", path)
 			}
 			source := path.Source.String()
-			clients := run(t, l, path.SourceNode, "connect", source, path.target(), "20", "10s")
+			clients := run(t, l, path.SourceNode, "connect", source, target(path), "20", "10s")
 			line := clients.line(t)
 			if want := `20 connected: ` + regexp.QuoteMeta(test.from) + `:\d+ 10\.1\.3\.2:7000`; !regexp.MustCompile("^" + want + "$").MatchString(line) {
 				t.Errorf("%s, want %s", line, want)
@@ -183,7 +185,7 @@ func TestNAT(t *testing.T) {
 			if line := clients.echo(t); line != "20 echoed" {
 				t.Error(line)
 			}
-			if seen := role(t, l, path.SourceNode, "ask", source, path.target()); !strings.HasPrefix(seen[0], test.from+":") {
+			if seen := role(t, l, path.SourceNode, "ask", source, target(path)); !strings.HasPrefix(seen[0], test.from+":") {
 				t.Errorf("a datagram came from %s, want %s", seen[0], test.from)
 			}
 			text := must(t, l, path.SourceNode, "ping", "-n", "-c", "2", "-i", "0.05", "-W", "5", "-I", source, path.Destination.String())
@@ -214,7 +216,7 @@ func traces(t *testing.T, l *Lab, path Path) {
 		}
 	}
 	summary := fmt.Sprintf("%d hops, %d silent", len(want), silent)
-	if got := role(t, l, path.SourceNode, "trace", path.Source.String(), path.target()); !slices.Equal(got, append(slices.Clone(want), summary)) {
+	if got := role(t, l, path.SourceNode, "trace", path.Source.String(), target(path)); !slices.Equal(got, append(slices.Clone(want), summary)) {
 		t.Errorf("the trace saw %q, want %q, %s", got, want, summary)
 	}
 	text := must(t, l, path.SourceNode, "traceroute", "-n", "-T", "-p", strconv.Itoa(trafficPort), "-q", "1", "-w", "1", "-s", path.Source.String(), path.Destination.String())
@@ -232,7 +234,7 @@ func traces(t *testing.T, l *Lab, path Path) {
 func TestProviderHops(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	needProgram(t, "traceroute", "tcptraceroute")
-	l, path := through(t, "{type: cable}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: cable}")
+	l, path := through(t, "{type: link}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: link}")
 	if len(path.Hops) != 8 || path.Hops[6].IsValid() || !path.Hops[7].IsValid() || path.ReceivedTTL != InitialTTL-7 {
 		t.Fatalf("path %+v", path)
 	}
@@ -253,9 +255,9 @@ func TestGatewayLimitsFlows(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping")
 	const limit = 25
-	l, path := through(t, fmt.Sprintf("{type: gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: cable}")
+	l, path := through(t, fmt.Sprintf("{type: vnet-gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: link}")
 	source := path.Source.String()
-	clients := run(t, l, path.SourceNode, "connect", source, path.target(), "60", "4s")
+	clients := run(t, l, path.SourceNode, "connect", source, target(path), "60", "4s")
 	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", limit); !strings.HasPrefix(line, want) {
 		t.Errorf("of 60 connections through a limit of %d: %s", limit, line)
 	}
@@ -270,7 +272,7 @@ func TestGatewayLimitsFlows(t *testing.T) {
 	}
 	clients.end()
 	poll(t, func() bool {
-		again := run(t, l, path.SourceNode, "connect", source, path.target(), strconv.Itoa(limit), "2s")
+		again := run(t, l, path.SourceNode, "connect", source, target(path), strconv.Itoa(limit), "2s")
 		defer again.end()
 		return strings.HasPrefix(again.line(t), fmt.Sprintf("%d connected", limit))
 	}, func() string { return "new flows do not take the place of those that ended" })
@@ -288,7 +290,7 @@ func TestSilentHops(t *testing.T) {
 			l, path := through(t,
 				"{type: router, name: first}",
 				fmt.Sprintf("{type: router, name: second, mtu: 1400B, silent: %v}", silent),
-				"{type: cable}")
+				"{type: link}")
 			traces(t, l, path)
 			source, node := path.Source.String(), path.SourceNode
 			for _, test := range []struct {
@@ -309,7 +311,7 @@ func TestSilentHops(t *testing.T) {
 				t.Errorf("the hop answered an echo request: %v", answered)
 			}
 			must(t, l, node, "ping", "-n", "-c", "1", "-W", "5", "-M", "do", "-s", "1300", "-I", source, path.Destination.String())
-			if line := run(t, l, node, "connect", source, path.target(), "5", "10s").line(t); !strings.HasPrefix(line, "5 connected") {
+			if line := run(t, l, node, "connect", source, target(path), "5", "10s").line(t); !strings.HasPrefix(line, "5 connected") {
 				t.Error(line)
 			}
 		})

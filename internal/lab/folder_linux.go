@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/lab/message"
 	"golang.org/x/sys/unix"
 )
 
@@ -150,8 +151,8 @@ func listen(name string) (*net.UnixListener, error) {
 	return nil, fmt.Errorf("there is no folder for its socket: %w", errors.Join(refused...))
 }
 
-// Published lists the names of this user's published labs on this machine.
-func Published() ([]string, error) {
+// Running lists the names of this user's published labs on this machine.
+func Running() ([]string, error) {
 	var names []string
 	for _, folder := range folders() {
 		lock, err := lockFolder(folder)
@@ -170,14 +171,14 @@ func Published() ([]string, error) {
 }
 
 // join connects to a published lab.
-func join(name string) (*wire, error) {
+func join(name string) (*message.Conn, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	for _, folder := range folders() {
 		f, err := openPrivate(folder)
 		if err != nil {
-			continue // as for Published
+			continue // as for Running
 		}
 		f.Close()
 		conn, err := dial(folder, name)
@@ -191,10 +192,10 @@ func join(name string) (*wire, error) {
 		if err := ownPeer(conn); err != nil {
 			return nil, errors.Join(fmt.Errorf("join lab %s: %w", name, err), conn.Close())
 		}
-		return &wire{conn: conn}, nil
+		return &message.Conn{UnixConn: conn}, nil
 	}
 	there := "none is up"
-	if names, err := Published(); err == nil && len(names) > 0 {
+	if names, err := Running(); err == nil && len(names) > 0 {
 		there = "there is " + strings.Join(names, ", ")
 	}
 	return nil, fmt.Errorf("no lab %q is up here (%s)", name, there)

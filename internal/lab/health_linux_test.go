@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 // backendRole is a program in a node: "greet ADDRESS NAME" answers every
@@ -152,11 +154,11 @@ func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
 func TestBackendsAreChecked(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	const port = 4321
-	topology, paths, err := FromExperiment(parallelHops())
+	built, paths, err := FromExperiment(labtest.ParallelHops())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	self, path := readableSelf(t), paths[1]
 	front := netip.AddrPortFrom(path.Destination, port).String()
 	greeter := func(i int) *started {

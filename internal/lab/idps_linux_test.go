@@ -19,6 +19,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/idps"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
 const idpsExperiment = `
@@ -38,7 +40,7 @@ paths:
       - {type: idps, name: idps, %s}
   - name: plain
     hops:
-      - {type: cable}
+      - {type: link}
 tests:
   - {name: tcp, kind: tcp, duration: 1s}
 `
@@ -55,28 +57,28 @@ func idpsTopology(t testing.TB, dir, keys string) (Topology, []Path, error) {
 }
 
 func TestLaysIDPSOut(t *testing.T) {
-	topology, paths, err := idpsTopology(t, ".", "mode: deny")
+	built, paths, err := idpsTopology(t, ".", "mode: deny")
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := topology.Plan()
+	steps, err := plan.Of(built)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "cable inspected/idps:to-destination--server:inspected both ways unimpaired, idps deny\n"; !strings.Contains(plan.String(), want) {
-		t.Errorf("no line %q in\n%s", want, plan)
+	if want := "cable inspected/idps:to-destination--server:inspected both ways unimpaired, idps deny\n"; !strings.Contains(steps.String(), want) {
+		t.Errorf("no line %q in\n%s", want, steps)
 	}
 	if len(paths[0].Hops) != 2 || paths[0].ReceivedTTL != InitialTTL-1 {
 		t.Errorf("%+v", paths[0])
 	}
-	without := topology
-	without.Links = slices.Clone(topology.Links)
+	without := built
+	without.Links = slices.Clone(built.Links)
 	without.Links[1].Cable = nil
-	wrong := topology
-	wrong.Links = slices.Clone(topology.Links)
-	wrong.Links[1].IDPS = &IDPS{Mode: "loud", Rules: "missing.rules"}
-	for want, topology := range map[string]Topology{"only a cable": without, `called "loud"`: wrong, "lacks the rule file missing.rules": wrong} {
-		if err := topology.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+	wrong := built
+	wrong.Links = slices.Clone(built.Links)
+	wrong.Links[1].IDPS = &topology.IDPS{Mode: "loud", Rules: "missing.rules"}
+	for want, built := range map[string]Topology{"only a cable": without, `called "loud"`: wrong, "lacks the rule file missing.rules": wrong} {
+		if err := built.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -101,11 +103,11 @@ func TestRuleFile(t *testing.T) {
 		t.Errorf("mistakes: %v", err)
 	}
 	write("alert http any any -> any any (content:\"x\"; http_uri; sid:1;)\nalert tcp any any -> any any (content:\"of my own\"; sid:2;)\n")
-	topology, _, err := idpsTopology(t, dir, keys)
+	built, _, err := idpsTopology(t, dir, keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	if facts := strings.Join(l.Facts(), "\n"); !strings.Contains(facts, "1 rules loaded, 1 not") || !strings.Contains(facts, "http_uri (1)") {
 		t.Errorf("what was not loaded is not told: %q", facts)
 	}
@@ -125,11 +127,11 @@ func TestRuleFile(t *testing.T) {
 func TestIDPSSeesAndStops(t *testing.T) {
 	for name, keys := range map[string]string{"direct": "mode: off", "queued": "mode: off, delay: 2ms, rate: 400Mbit"} {
 		t.Run(name, func(t *testing.T) {
-			topology, paths, err := idpsTopology(t, ".", keys)
+			built, paths, err := idpsTopology(t, ".", keys)
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := startLab(t, topology)
+			l := startLab(t, built)
 			const half = len(idps.TestString) / 2
 			var flows, alerts, denied uint64
 			for _, mode := range []idps.Mode{idps.Off, idps.Alert, idps.Deny, idps.Off, idps.Deny} {
@@ -201,11 +203,11 @@ func connectionsOver(t *testing.T, l *Lab, nodes ...string) {
 }
 
 func TestSetModeOfWhatIsNoIDPS(t *testing.T) {
-	topology, _, err := idpsTopology(t, ".", "mode: alert")
+	built, _, err := idpsTopology(t, ".", "mode: alert")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	if err := l.SetMode(t.Context(), "client", idps.Deny); err == nil || !strings.Contains(err.Error(), "no such idps") {
 		t.Error(err)
 	}
@@ -378,18 +380,18 @@ func talkReceive(conn net.Conn, parts ...[]byte) error {
 // BenchmarkIDPS is what the cable of an idps costs in each mode, beside the
 // same cable without one: processor time of its process for a megabyte carried.
 func BenchmarkIDPS(b *testing.B) {
-	topology, _, err := idpsTopology(b, ".", "mode: off")
+	built, _, err := idpsTopology(b, ".", "mode: off")
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, mode := range append([]idps.Mode{"none"}, idps.Modes()...) {
 		b.Run(string(mode), func(b *testing.B) {
-			links := slices.Clone(topology.Links)
+			links := slices.Clone(built.Links)
 			links[1].IDPS = nil
 			if mode != "none" {
-				links[1].IDPS = &IDPS{Mode: mode}
+				links[1].IDPS = &topology.IDPS{Mode: mode}
 			}
-			l := startLab(b, Topology{Nodes: topology.Nodes, Links: links})
+			l := startLab(b, Topology{Nodes: built.Nodes, Links: links})
 			used := func() time.Duration {
 				c, err := l.Counters(b.Context())
 				if err != nil {

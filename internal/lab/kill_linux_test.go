@@ -19,6 +19,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/supervisor"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -106,7 +108,7 @@ func onOwnHost(t *testing.T, body func(*testing.T)) {
 // machine is what of the host a lab must not change.
 func machine(t *testing.T) string {
 	t.Helper()
-	links, err := untilComplete(netlink.LinkList)
+	links, err := apply.UntilComplete(netlink.LinkList)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,9 +318,9 @@ func obituary(name string) string {
 	switch {
 	case isNode:
 		return "ended: node " + node + " was killed by signal 9 (killed)"
-	case name == supervisorRole:
+	case name == supervisor.Role:
 		return "ended: the lab's supervisor was killed by signal 9 (killed)"
-	case name == cableRole:
+	case name == supervisor.LinkRole:
 		return "ended: cable source:right--router-1:left was killed by signal 9 (killed)"
 	}
 	return ""
@@ -334,7 +336,7 @@ func stopSupervisor(t *testing.T) {
 		t.Fatalf("the holder says %q", line)
 	}
 	for _, p := range h.look(t) {
-		if p.name == supervisorRole {
+		if p.name == supervisor.Role {
 			if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/message"
+	"github.com/hopbench/hopbench/internal/lab/supervisor"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,11 +28,16 @@ const selfExecutable = "/proc/self/exe"
 // ErrClosed is what a lab's methods return after Close.
 var ErrClosed = errors.New("the lab is closed")
 
+// Main runs the role of a lab that args, the program's os.Args, ask for.
+// handled is false when they ask for none. A program that starts labs calls it
+// before anything else.
+func Main(args []string) (code int, handled bool) { return supervisor.Main(args) }
+
 // Lab is a running lab. Its methods may be used by several goroutines.
 type Lab struct {
 	topology Topology
-	wire     *wire
-	ready    chan message
+	conn     *message.Conn
+	ready    chan message.Message
 	exited   chan struct{} // closed when the supervisor has ended, and with it every process of the lab
 	readDone chan struct{} // closed when no more messages are read
 	done     chan struct{} // see Done
@@ -39,7 +47,7 @@ type Lab struct {
 	closing     bool
 	process     *os.Process
 	controls    map[string]net.Conn
-	pending     map[uint64]chan message
+	pending     map[uint64]chan message.Message
 	last        uint64 // id of the last request
 	environment map[string]string
 	facts       []string
@@ -74,14 +82,14 @@ func start(ctx context.Context, t Topology, o Options) (*Lab, error) {
 	}
 	l := &Lab{
 		topology: t,
-		ready:    make(chan message, 1),
+		ready:    make(chan message.Message, 1),
 		exited:   make(chan struct{}), readDone: make(chan struct{}), done: make(chan struct{}),
-		controls: make(map[string]net.Conn), pending: make(map[uint64]chan message),
+		controls: make(map[string]net.Conn), pending: make(map[uint64]chan message.Message),
 	}
 	if err := l.launch(o.Executable); err != nil {
 		return nil, err
 	}
-	if err := l.await(ctx, build{Topology: t, Executable: selfOr(o.Executable), NodeCommand: o.NodeCommand}); err != nil {
+	if err := l.await(ctx, message.BuildRequest{Topology: t, Executable: selfOr(o.Executable), NodeCommand: o.NodeCommand}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -96,16 +104,16 @@ func selfOr(executable string) string {
 
 // launch starts the supervisor and everything that listens to it.
 func (l *Lab) launch(executable string) error {
-	mine, its, err := socketPair("lab")
+	mine, its, err := message.SocketPair("lab")
 	if err != nil {
 		return err
 	}
 	defer its.Close()
-	conn, err := connOf(mine)
+	conn, err := message.Open(mine)
 	if err != nil {
 		return err
 	}
-	l.wire = &wire{conn: conn}
+	l.conn = conn
 	stderr, stderrWriter, err := os.Pipe()
 	if err != nil {
 		return errors.Join(err, conn.Close())
@@ -129,7 +137,7 @@ func (l *Lab) launch(executable string) error {
 		}
 	}()
 	if err := <-started; err != nil {
-		return errors.Join(explainStart(err), stderr.Close(), conn.Close())
+		return errors.Join(apply.ExplainStart(err), stderr.Close(), conn.Close())
 	}
 	go l.stderr.collect(stderr)
 	go l.read()
@@ -138,7 +146,7 @@ func (l *Lab) launch(executable string) error {
 
 func supervisorCommand(executable string, control, stderr *os.File) *exec.Cmd {
 	cmd := exec.Command(executable)
-	cmd.Args = []string{supervisorRole}
+	cmd.Args = []string{supervisor.Role}
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{control}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -164,7 +172,7 @@ func (l *Lab) wait(cmd *exec.Cmd) {
 	}
 	var how string
 	if cmd.ProcessState != nil {
-		how = describe(status)
+		how = supervisor.Describe(status)
 	} else {
 		how = fmt.Sprintf("could not be waited for: %v", err)
 	}
@@ -179,7 +187,7 @@ func (l *Lab) wait(cmd *exec.Cmd) {
 func (l *Lab) read() {
 	defer close(l.readDone)
 	for {
-		m, files, err := l.wire.receive()
+		m, files, err := l.conn.Receive()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 				l.fail(fmt.Errorf("read from the lab's supervisor: %w", err))
@@ -192,31 +200,38 @@ func (l *Lab) read() {
 	}
 }
 
-func (l *Lab) handle(m message, files []*os.File) {
-	switch m.Op {
-	case opControl:
+func (l *Lab) handle(m message.Message, files []*os.File) {
+	switch m.Verb {
+	case message.Control:
 		if len(files) == 1 {
-			if conn, err := connOf(files[0]); err == nil {
-				l.mu.Lock()
-				l.controls[m.Node] = conn
-				l.mu.Unlock()
-			} else {
-				l.fail(fmt.Errorf("control socket of node %s: %w", m.Node, err))
+			node, err := message.Body[string](m)
+			if err == nil {
+				var conn *message.Conn
+				if conn, err = message.Open(files[0]); err == nil {
+					l.mu.Lock()
+					l.controls[node] = conn
+					l.mu.Unlock()
+				}
+			}
+			if err != nil {
+				l.fail(fmt.Errorf("control socket of node %s: %w", node, err))
 			}
 			return
 		}
-	case opReady:
+	case message.Ready:
 		select {
 		case l.ready <- m:
 		default: // said twice
 		}
-	case opDied:
-		if m.Death != nil {
-			l.fail(m.Death)
+	case message.Died:
+		if death, err := message.Body[Death](m); err == nil {
+			l.fail(&death)
 		}
-	case opHealth:
-		l.tookHealth(m.Health)
-	case opReply:
+	case message.Health:
+		if found, err := message.Body[message.HealthReport](m); err == nil {
+			l.tookHealth(found)
+		}
+	case message.Reply:
 		l.mu.Lock()
 		answer := l.pending[m.ID]
 		delete(l.pending, m.ID)
@@ -225,7 +240,7 @@ func (l *Lab) handle(m message, files []*os.File) {
 			answer <- m
 		}
 	}
-	closeAll(files)
+	message.CloseAll(files)
 }
 
 // fail records the first failure and closes Done.
@@ -243,14 +258,18 @@ func (l *Lab) fail(err error) {
 }
 
 // await asks for the topology and waits until it stands.
-func (l *Lab) await(ctx context.Context, b build) error {
-	if err := l.wire.send(message{Op: opBuild, Build: &b}); err != nil {
+func (l *Lab) await(ctx context.Context, b message.BuildRequest) error {
+	if err := l.conn.Send(message.Build, 0, b); err != nil {
 		return fmt.Errorf("tell the supervisor what to build: %w", err)
 	}
 	select {
 	case m := <-l.ready:
+		state, err := message.Body[message.State](m)
+		if err != nil {
+			return err
+		}
 		l.mu.Lock()
-		l.environment, l.facts = m.Environment, m.Facts
+		l.environment, l.facts = state.Environment, state.Facts
 		l.mu.Unlock()
 		if m.Error != "" {
 			return errors.New(m.Error)
@@ -293,7 +312,7 @@ func (l *Lab) Close() error {
 	}
 	l.kill()
 	<-l.exited
-	err := l.wire.conn.Close()
+	err := l.conn.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
@@ -332,15 +351,7 @@ func (l *Lab) Err() error {
 }
 
 // Nodes lists the names of the nodes in the order of the topology.
-func (l *Lab) Nodes() []string { return nodeNames(l.topology) }
-
-func nodeNames(t Topology) []string {
-	names := make([]string, len(t.Nodes))
-	for i, n := range t.Nodes {
-		names[i] = n.Name
-	}
-	return names
-}
+func (l *Lab) Nodes() []string { return l.topology.NodeNames() }
 
 // Environment are the settings in force in the nodes with agents, by sysctl
 // name; "name@node" where nodes differ.
@@ -365,12 +376,9 @@ func (l *Lab) Stderr() string { return l.stderr.String() }
 // A end is at one of them; with "node:interface" of the node, and of the cable
 // whose A end is that interface.
 func (l *Lab) Counters(ctx context.Context, nodes ...string) (Counters, error) {
-	answer, err := l.request(ctx, message{Op: opCounters, Nodes: nodes}, nil, nil)
-	if err == nil && answer.Counters == nil {
-		err = errors.New("the supervisor sent none")
-	}
+	counters, err := call[Counters](ctx, l, message.Count, nodes)
 	if err != nil {
 		return Counters{}, fmt.Errorf("read the lab's counters: %w", err)
 	}
-	return *answer.Counters, nil
+	return counters, nil
 }

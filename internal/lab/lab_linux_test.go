@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -33,17 +35,17 @@ func needLab(t testing.TB) {
 func needProgram(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		_, err := lookPath(name, os.Environ(), "/")
+		_, err := exec.LookPath(name)
 		testutil.Need(t, err == nil, "the program "+name)
 	}
 }
 
-func startLab(t testing.TB, topology Topology) *Lab {
+func startLab(t testing.TB, built Topology) *Lab {
 	t.Helper()
 	needLab(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	l, err := Start(ctx, topology, Options{NodeCommand: []string{"echo-agent"}})
+	l, err := Start(ctx, built, Options{NodeCommand: []string{"echo-agent"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +113,8 @@ func chain(routers int, c *cable.Config) Topology {
 			t.Nodes = append(t.Nodes, Node{Name: next, Forward: true})
 		}
 		t.Links = append(t.Links, Link{
-			A:     End{Node: previous, Interface: "right", Address: address(0, i, 1)},
-			B:     End{Node: next, Interface: "left", Address: address(0, i, 2)},
+			A:     End{Node: previous, Interface: "right", Address: labtest.Address(0, i, 1)},
+			B:     End{Node: next, Interface: "left", Address: labtest.Address(0, i, 2)},
 			Cable: c,
 		})
 		previous = next
@@ -261,9 +263,9 @@ func TestStartNamesWhatFailed(t *testing.T) {
 	badAlgorithm := chain(0, nil)
 	badAlgorithm.Nodes[0].CongestionControl = "nosuch"
 	for name, test := range map[string]struct {
-		topology Topology
-		options  Options
-		want     string
+		built   Topology
+		options Options
+		want    string
 	}{
 		"sysctl":             {impossible, Options{NodeCommand: []string{"echo-agent"}}, "sysctl router-1 net.ipv4.no_such_setting=1"},
 		"no command":         {chain(0, nil), Options{}, "NodeCommand"},
@@ -272,7 +274,7 @@ func TestStartNamesWhatFailed(t *testing.T) {
 		"invalid":            {Topology{Nodes: []Node{{Name: ""}}}, Options{}, "node name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := Start(t.Context(), test.topology, test.options)
+			l, err := Start(t.Context(), test.built, test.options)
 			if err == nil {
 				l.Close()
 				t.Fatal("it started")
@@ -350,10 +352,10 @@ func TestStartSaysWhichLimit(t *testing.T) {
 	needLab(t)
 	needProgram(t, "sh")
 	binary := readableSelf(t)
-	for key, value := range map[string]string{maxUserNamespaces: "0", maxNetNamespaces: "1"} {
+	for key, value := range map[string]string{apply.MaxUserNamespaces: "0", apply.MaxNetNamespaces: "1"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		script := fmt.Sprintf(`echo %s > %s && exec "$0" -test.run='^TestStartSaysWhichLimit$' -test.v`, value, sysctlPath(key))
+		script := fmt.Sprintf(`echo %s > %s && exec "$0" -test.run='^TestStartSaysWhichLimit$' -test.v`, value, apply.SysctlPath(key))
 		cmd := exec.CommandContext(ctx, "sh", "-c", script, binary)
 		cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_LIMIT="+key)
 		cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -88,8 +88,8 @@ func (*Lab) Exec(context.Context, string, Command) (int, error) { return 0, errN
 // Publish says that the lab needs Linux.
 func (*Lab) Publish(string) error { return errNotLinux }
 
-// Published says that the lab needs Linux.
-func Published() ([]string, error) { return nil, errNotLinux }
+// Running says that the lab needs Linux.
+func Running() ([]string, error) { return nil, errNotLinux }
 
 // NodesOf says that the lab needs Linux.
 func NodesOf(context.Context, string) ([]string, error) { return nil, errNotLinux }
@@ -99,5 +99,5 @@ func ExecIn(context.Context, string, string, Command) (int, error) { return 0, e
 
 // Check finds that the lab needs Linux.
 func Check(context.Context) []Finding {
-	return []Finding{{Name: "Linux", Required: true, Detail: errNotLinux.Error(), Mend: "everything but the lab works here: `hopbench serve` and `hopbench test`"}}
+	return []Finding{{Name: "Linux", Required: true, Detail: errNotLinux.Error(), Remedy: "everything but the lab works here: `hopbench serve` and `hopbench test`"}}
 }

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // echoAgent answers each line on its control socket with the line, until the
 // socket closes.
 func echoAgent() int {
-	conn, err := net.FileConn(os.NewFile(controlDescriptor, "control"))
+	conn, err := net.FileConn(os.NewFile(3, "control"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -67,9 +67,9 @@ func holdLab() int {
 		cancel()
 	}()
 	delay := cable.Direction{Delay: time.Millisecond}
-	topology := chain(1, nil)
-	topology.Links[0].Cable = &cable.Config{Forward: delay, Backward: delay}
-	l, err := Start(ctx, topology, Options{NodeCommand: []string{"echo-agent"}})
+	built := chain(1, nil)
+	built.Links[0].Cable = &cable.Config{Forward: delay, Backward: delay}
+	l, err := Start(ctx, built, Options{NodeCommand: []string{"echo-agent"}})
 	if err != nil {
 		fmt.Println("failed:", err)
 		return 0

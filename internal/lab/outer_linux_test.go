@@ -3,15 +3,17 @@ package lab
 import (
 	"slices"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 func TestOuterPorts(t *testing.T) {
 	needProgram(t, "ping", "sh")
-	topology, paths, err := FromExperiment(attached())
+	built, paths, err := FromExperiment(labtest.Attached())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	inside, other := paths[1], paths[2]
 	if ports, err := l.OuterPorts(t.Context(), "vm1", *inside.Outer); err != nil || len(ports) != 0 {
 		t.Errorf("nothing is sent, but there are ports %v (%v)", ports, err)
@@ -38,22 +40,4 @@ func TestOuterPorts(t *testing.T) {
 	if _, err := l.OuterPorts(t.Context(), "vm2.switch", *inside.Outer); err == nil {
 		t.Error("a node that is not there was looked at")
 	}
-}
-
-func FuzzSourcePort(f *testing.F) {
-	udp := append([]byte{0x45, 8: 64, 9: 17, 19: 2}, 0x12, 0x34, 0x12, 0xb5)
-	f.Add(udp)
-	f.Add(udp[:21])
-	f.Add(append([]byte{0x46}, udp[1:]...))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, packet []byte) {
-		port, ok := sourcePort(packet)
-		if !ok {
-			return
-		}
-		header := int(packet[0]&15) * 4
-		if packet[0]>>4 != 4 || packet[9] != 17 || int(packet[header])<<8|int(packet[header+1]) != int(port) {
-			t.Fatalf("port %d of %x", port, packet)
-		}
-	})
 }

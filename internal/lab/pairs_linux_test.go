@@ -3,11 +3,13 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 // What a pair sends goes through its own tunnel, and no other pair's.
 func TestPairsInTunnels(t *testing.T) {
-	l, paths := startExperiment(t, pairsInTunnels())
+	l, paths := startExperiment(t, labtest.PairsInTunnels())
 	for k := range 2 {
 		p := paths[1].Of(k)
 		text := must(t, l, p.SourceNode, "ping", "-n", "-c", "2", "-i", "0.05", "-W", "5", "-M", "do", "-s", "1422", p.Destination.String())

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/lab/message"
 )
 
 // publication answers other processes of the same user in the same namespaces.
@@ -26,7 +28,7 @@ type publication struct {
 }
 
 // Publish makes the lab known under a name to other processes of this user in the
-// namespaces of this process (Published, NodesOf, ExecIn) until it is closed.
+// namespaces of this process (Running, NodesOf, ExecIn) until it is closed.
 func (l *Lab) Publish(name string) error {
 	listener, err := listen(name)
 	if err != nil {
@@ -101,10 +103,10 @@ func (p *publication) accept() {
 // serve answers one client: one request, then signals for it until the client
 // hangs up, which kills the command.
 func (p *publication) serve(conn *net.UnixConn) {
-	w := &wire{conn: conn}
+	w := &message.Conn{UnixConn: conn}
 	refuse := func(err error) {
 		// A client that does not wait for the reason needs none.
-		_ = w.send(message{Op: opReply, Error: err.Error()})
+		_ = w.Answer(0, nil, err)
 	}
 	if err := ownPeer(conn); err != nil {
 		refuse(err)
@@ -113,29 +115,34 @@ func (p *publication) serve(conn *net.UnixConn) {
 	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return
 	}
-	m, files, err := w.receive()
+	m, files, err := w.Receive()
 	if err != nil {
 		return
 	}
-	defer closeAll(files)
+	defer message.CloseAll(files)
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
 		return
 	}
-	switch {
-	case m.Op == opNodes:
-		_ = w.send(message{Op: opReply, Nodes: p.lab.Nodes()}) // as above
-	case m.Op == opPaths:
-		_ = w.send(message{Op: opReply, Switched: p.lab.SwitchedPaths()}) // as above
-	case m.Op == opSwitch:
-		if err := p.switchTo(m.Path); err != nil {
-			refuse(err)
+	switch m.Verb {
+	case message.Nodes:
+		_ = w.Answer(0, p.lab.Nodes(), nil) // as above
+	case message.Paths:
+		_ = w.Answer(0, p.lab.SwitchedPaths(), nil) // as above
+	case message.Switch:
+		path, err := message.Body[string](m)
+		if err == nil {
+			err = p.switchTo(path)
+		}
+		_ = w.Answer(0, nil, err) // as above
+	case message.Exec:
+		command, err := message.Body[message.Command](m)
+		if err != nil || len(command.Argv) == 0 || len(files) != 3 {
+			refuse(errors.New("a command needs a program and three descriptors"))
 			return
 		}
-		_ = w.send(message{Op: opReply}) // as above
-	case m.Op == opExec && m.Exec != nil && len(m.Exec.Argv) > 0 && len(files) == 3:
-		p.exec(w, m, files)
+		p.exec(w, command, files)
 	default:
-		refuse(fmt.Errorf("the lab cannot do %q", m.Op))
+		refuse(fmt.Errorf("the lab cannot do %q", m.Verb))
 	}
 }
 
@@ -150,7 +157,7 @@ func (p *publication) switchTo(path string) error {
 	return p.lab.Switch(ctx, path)
 }
 
-func (p *publication) exec(w *wire, m message, files []*os.File) {
+func (p *publication) exec(w *message.Conn, command message.Command, files []*os.File) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	signals := make(chan os.Signal)
@@ -158,82 +165,90 @@ func (p *publication) exec(w *wire, m message, files []*os.File) {
 	reading.Go(func() {
 		defer cancel() // the client hung up
 		for {
-			s, extra, err := w.receive()
-			closeAll(extra)
-			if err != nil || s.Op != opSignal {
+			s, extra, err := w.Receive()
+			message.CloseAll(extra)
+			number, bodyErr := message.Body[int](s)
+			if err != nil || s.Verb != message.Signal || bodyErr != nil {
 				return
 			}
 			select {
-			case signals <- syscall.Signal(s.Signal):
+			case signals <- syscall.Signal(number):
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	answer, err := p.lab.request(ctx, m, files, signals)
-	reply := message{Op: opReply, Exit: answer.Exit}
-	if err != nil {
-		reply.Error = err.Error()
-	}
-	_ = w.send(reply) // a client that hung up does not read it
+	answer, err := p.lab.request(ctx, message.Exec, command, files, signals)
+	_ = w.SendResult(message.Reply, 0, answer.Body, err) // a client that hung up does not read it
 	// End the reader, whose client waits for nothing more.
 	cancel()
-	_ = w.conn.SetReadDeadline(time.Now())
+	_ = w.SetReadDeadline(time.Now())
 	reading.Wait()
 }
 
 // NodesOf lists the nodes of a published lab.
 func NodesOf(ctx context.Context, name string) ([]string, error) {
-	w, err := join(name)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := w.ask(ctx, message{Op: opNodes}, nil, nil)
+	nodes, err := askPublished[[]string](ctx, name, message.Nodes, nil, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("lab %s: %w", name, err)
 	}
-	return answer.Nodes, nil
+	return nodes, nil
+}
+
+// SwitchedPathsOf lists the paths of a published lab that SwitchIn knows.
+func SwitchedPathsOf(ctx context.Context, name string) ([]SwitchedPath, error) {
+	return askPublished[[]SwitchedPath](ctx, name, message.Paths, nil, nil, nil)
+}
+
+// SwitchIn is Switch in a lab that another process published.
+func SwitchIn(ctx context.Context, name, path string) error {
+	_, err := askPublished[struct{}](ctx, name, message.Switch, path, nil, nil)
+	return err
 }
 
 // ExecIn is Exec in a lab that another process published.
 func ExecIn(ctx context.Context, name, node string, c Command) (int, error) {
-	m, files, closeNull, err := c.message(node)
+	request, files, closeNull, err := c.request(node)
 	if err != nil {
 		return 0, err
 	}
 	defer closeNull()
-	w, err := join(name)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := w.ask(ctx, m, files, c.Signals)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Exit == nil {
-		return 0, fmt.Errorf("run %s in node %s of lab %s: the lab did not say how it ended", c.Argv[0], node, name)
-	}
-	return answer.Exit.Code, nil
+	exit, err := askPublished[message.Exit](ctx, name, message.Exec, request, files, c.Signals)
+	return exit.Code, err
 }
 
-// ask sends one request, passes signals on, and returns the answer. It closes
+// askPublished joins a published lab and sends it one request.
+func askPublished[Out any](ctx context.Context, name string, verb message.Verb, body any, files []*os.File, signals <-chan os.Signal) (Out, error) {
+	var none Out
+	w, err := join(name)
+	if err != nil {
+		return none, err
+	}
+	answer, err := requestOver(ctx, w, verb, body, files, signals)
+	if err != nil {
+		return none, err
+	}
+	return message.Body[Out](answer)
+}
+
+// requestOver sends one request, passes signals on, and returns the answer. It closes
 // the connection, which also ends a running command when ctx ends.
-func (w *wire) ask(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (message, error) {
+func requestOver(ctx context.Context, w *message.Conn, verb message.Verb, body any, files []*os.File, signals <-chan os.Signal) (message.Message, error) {
 	type result struct {
-		m   message
+		m   message.Message
 		err error
 	}
 	results := make(chan result, 1)
-	if err := w.send(m, files...); err != nil {
-		return message{}, errors.Join(fmt.Errorf("ask the lab: %w", err), w.conn.Close())
+	if err := w.Send(verb, 0, body, files...); err != nil {
+		return message.Message{}, errors.Join(fmt.Errorf("ask the lab: %w", err), w.Close())
 	}
 	go func() {
-		m, extra, err := w.receive()
-		closeAll(extra)
+		m, extra, err := w.Receive()
+		message.CloseAll(extra)
 		results <- result{m, err}
 	}()
 	defer func() { // and wait for the reader
-		w.conn.Close()
+		w.Close()
 		<-results
 	}()
 	for {
@@ -253,12 +268,12 @@ func (w *wire) ask(ctx context.Context, m message, files []*os.File, signals <-c
 			if !open {
 				signals = nil
 			} else if number, ok := s.(syscall.Signal); ok {
-				if err := w.send(message{Op: opSignal, Signal: int(number)}); err != nil {
-					return message{}, fmt.Errorf("pass a signal on: %w", err)
+				if err := w.Send(message.Signal, 0, int(number)); err != nil {
+					return message.Message{}, fmt.Errorf("pass a signal on: %w", err)
 				}
 			}
 		case <-ctx.Done():
-			return message{}, ctx.Err()
+			return message.Message{}, ctx.Err()
 		}
 	}
 }

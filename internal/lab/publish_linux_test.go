@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/lab/message"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -39,7 +40,7 @@ func TestPublishedLab(t *testing.T) {
 	if err := l.Publish("with space"); err == nil {
 		t.Error("a name with a space was accepted")
 	}
-	names, err := Published()
+	names, err := Running()
 	if err != nil || !slices.Contains(names, name) {
 		t.Errorf("published are %q, %v", names, err)
 	}
@@ -140,10 +141,10 @@ func intrude(args []string) int {
 		return 0
 	}
 	defer conn.Close()
-	w := &wire{conn: conn}
-	request := message{Op: opExec, Node: args[1], Exec: &execRequest{Argv: []string{"touch", args[2]}, Env: os.Environ(), Dir: "/"}}
-	_ = w.send(request, os.Stdin, os.Stdout, os.Stderr) // a lab that refuses has hung up
-	answer, _, err := w.receive()
+	w := &message.Conn{UnixConn: conn}
+	request := message.Command{Node: args[1], Argv: []string{"touch", args[2]}, Env: os.Environ(), Dir: "/"}
+	_ = w.Send(message.Exec, 0, request, os.Stdin, os.Stdout, os.Stderr) // a lab that refuses has hung up
+	answer, _, err := w.Receive()
 	fmt.Println(answer.Error, err)
 	return 0
 }
@@ -254,7 +255,7 @@ func TestNameOfKilledLab(t *testing.T) {
 	}
 	listener.SetUnlinkOnClose(false) // as SIGKILL does not
 	listener.Close()
-	if names, err := Published(); err != nil || slices.Contains(names, name) {
+	if names, err := Running(); err != nil || slices.Contains(names, name) {
 		t.Errorf("published are %q, %v", names, err)
 	}
 	for range 2 {

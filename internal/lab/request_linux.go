@@ -7,29 +7,40 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/hopbench/hopbench/internal/lab/message"
 	"golang.org/x/sys/unix"
 )
 
-// request sends m and waits for its answer. While it waits it passes signals
-// on to the command that m started; when ctx ends it has the command killed and
-// still waits for the answer, so that nothing runs on unseen.
-func (l *Lab) request(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (message, error) {
-	if err := ctx.Err(); err != nil {
-		return message{}, err
+// call asks the supervisor for something and returns the body of its answer.
+func call[Out any](ctx context.Context, l *Lab, verb message.Verb, body any) (Out, error) {
+	answer, err := l.request(ctx, verb, body, nil, nil)
+	if err != nil {
+		var none Out
+		return none, err
 	}
-	answer := make(chan message, 1)
+	return message.Body[Out](answer)
+}
+
+// request sends a request and waits for its answer. While it waits it passes
+// signals on to the command that it started; when ctx ends it has the command
+// killed and still waits for the answer, so that nothing runs on unseen.
+func (l *Lab) request(ctx context.Context, verb message.Verb, body any, files []*os.File, signals <-chan os.Signal) (message.Message, error) {
+	if err := ctx.Err(); err != nil {
+		return message.Message{}, err
+	}
+	answer := make(chan message.Message, 1)
 	l.mu.Lock()
 	l.last++
-	m.ID = l.last
-	l.pending[m.ID] = answer
+	id := l.last
+	l.pending[id] = answer
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		delete(l.pending, m.ID)
+		delete(l.pending, id)
 		l.mu.Unlock()
 	}()
-	if err := l.wire.send(m, files...); err != nil {
-		return message{}, l.gone(err)
+	if err := l.conn.Send(verb, id, body, files...); err != nil {
+		return message.Message{}, l.gone(err)
 	}
 	cancelled := ctx.Done()
 	for {
@@ -43,22 +54,22 @@ func (l *Lab) request(ctx context.Context, m message, files []*os.File, signals 
 			}
 			return a, nil
 		case <-l.readDone:
-			return message{}, l.gone(errors.New("no answer"))
+			return message.Message{}, l.gone(errors.New("no answer"))
 		case s, open := <-signals:
 			if !open {
 				signals = nil
 			} else if number, ok := s.(syscall.Signal); ok {
-				if err := l.wire.send(message{Op: opSignal, ID: m.ID, Signal: int(number)}); err != nil {
-					return message{}, l.gone(err)
+				if err := l.conn.Send(message.Signal, id, int(number)); err != nil {
+					return message.Message{}, l.gone(err)
 				}
 			}
 		case <-cancelled:
 			cancelled = nil
-			if m.Op != opExec {
-				return message{}, ctx.Err()
+			if verb != message.Exec {
+				return message.Message{}, ctx.Err()
 			}
-			if err := l.wire.send(message{Op: opSignal, ID: m.ID, Signal: int(unix.SIGKILL)}); err != nil {
-				return message{}, l.gone(err)
+			if err := l.conn.Send(message.Signal, id, int(unix.SIGKILL)); err != nil {
+				return message.Message{}, l.gone(err)
 			}
 		}
 	}
@@ -82,51 +93,45 @@ func (l *Lab) gone(err error) error {
 // program and its process group are killed. The program runs in a session of
 // its own, as root of the lab's user namespace.
 func (l *Lab) Exec(ctx context.Context, node string, c Command) (int, error) {
-	m, files, closeNull, err := c.message(node)
+	request, files, closeNull, err := c.request(node)
 	if err != nil {
 		return 0, err
 	}
 	defer closeNull()
-	return l.exec(ctx, m, files, c.Signals)
-}
-
-func (l *Lab) exec(ctx context.Context, m message, files []*os.File, signals <-chan os.Signal) (int, error) {
-	answer, err := l.request(ctx, m, files, signals)
+	answer, err := l.request(ctx, message.Exec, request, files, c.Signals)
 	if err != nil {
-		return 0, fmt.Errorf("run %s in node %s: %w", m.Exec.Argv[0], m.Node, err)
+		return 0, fmt.Errorf("run %s in node %s: %w", c.Argv[0], node, err)
 	}
-	if answer.Exit == nil {
-		return 0, fmt.Errorf("run %s in node %s: the supervisor did not say how it ended", m.Exec.Argv[0], m.Node)
-	}
-	return answer.Exit.Code, nil
+	exit, err := message.Body[message.Exit](answer)
+	return exit.Code, err
 }
 
-// message is the request to run c, with its three descriptors.
-func (c Command) message(node string) (message, []*os.File, func(), error) {
-	nothing := func() {}
+// request is what runs c, with its three descriptors.
+func (c Command) request(node string) (r message.Command, files []*os.File, closeNull func(), err error) {
+	closeNull = func() {}
 	if len(c.Argv) == 0 {
-		return message{}, nil, nothing, errors.New("run a command in a node: no program named")
+		return r, nil, closeNull, errors.New("run a command in a node: no program named")
 	}
-	request := execRequest{Argv: c.Argv, Env: c.Env, Dir: c.Dir}
-	if request.Env == nil {
-		request.Env = os.Environ()
-	}
-	if request.Dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return message{}, nil, nothing, fmt.Errorf("run %s in node %s: %w", c.Argv[0], node, err)
-		}
-		request.Dir = dir
+	r = message.Command{Node: node, Argv: c.Argv, Env: c.Env, Dir: c.Dir}
+	if r.Env == nil {
+		r.Env = os.Environ()
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return message{}, nil, nothing, fmt.Errorf("run %s in node %s: %w", c.Argv[0], node, err)
+	if err == nil {
+		closeNull = func() { null.Close() }
+		if r.Dir == "" {
+			r.Dir, err = os.Getwd()
+		}
 	}
-	files := []*os.File{c.Stdin, c.Stdout, c.Stderr}
+	if err != nil {
+		closeNull()
+		return r, nil, func() {}, fmt.Errorf("run %s in node %s: %w", c.Argv[0], node, err)
+	}
+	files = []*os.File{c.Stdin, c.Stdout, c.Stderr}
 	for i := range files {
 		if files[i] == nil {
 			files[i] = null
 		}
 	}
-	return message{Op: opExec, Node: node, Exec: &request}, files, func() { null.Close() }, nil
+	return r, files, closeNull, nil
 }

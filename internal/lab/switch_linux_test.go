@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
 func startExperiment(t *testing.T, e *experiment.Experiment) (*Lab, []Path) {
 	t.Helper()
-	topology, paths, err := FromExperiment(e)
+	built, paths, err := FromExperiment(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startLab(t, topology), paths
+	return startLab(t, built), paths
 }
 
 func switchTo(t *testing.T, l *Lab, path string) {
@@ -66,7 +67,7 @@ func checkPath(t *testing.T, l *Lab, p Path) {
 func TestSwitchInPlace(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "ip")
-	for name, e := range map[string]*experiment.Experiment{"off": fastPath(), "one way": oneWay()} {
+	for name, e := range map[string]*experiment.Experiment{"off": labtest.FastPath(), "one way": labtest.OneWay()} {
 		t.Run(name, func(t *testing.T) {
 			l, paths := startExperiment(t, e)
 			checkPath(t, l, paths[1]) // as it is built
@@ -97,8 +98,8 @@ func TestSwitchInPlace(t *testing.T) {
 				seen[r.place] = r.Dev
 			}
 			for at, dev := range seen {
-				if first := seen[place{Dst: at.Dst}]; at.Metric != 0 && (at.Metric != understudyMetric || dev != first) {
-					t.Errorf("the route to %s by %s with metric %d is no understudy of that by %s", at.Dst, dev, at.Metric, first)
+				if first := seen[place{Dst: at.Dst}]; at.Metric != 0 && (at.Metric != 1<<16 || dev != first) {
+					t.Errorf("the route to %s by %s with metric %d is no standby for that by %s", at.Dst, dev, at.Metric, first)
 				}
 			}
 			if !slices.ContainsFunc(slices.Collect(maps.Keys(seen)), func(p place) bool { return p.Metric != 0 }) {
@@ -111,7 +112,7 @@ func TestSwitchInPlace(t *testing.T) {
 // Packets that are sent while paths are switched all arrive.
 func TestSwitchLosesNothing(t *testing.T) {
 	needProgram(t, "ping")
-	e := fastPath()
+	e := labtest.FastPath()
 	for i := range e.Paths {
 		for j := range e.Paths[i].Hops {
 			e.Paths[i].Hops[j].Impairment = experiment.Impairment{}
@@ -145,7 +146,7 @@ func TestSwitchRefuses(t *testing.T) {
 	if err := l.Switch(t.Context(), "fast"); err == nil || !strings.Contains(err.Error(), "no path of this lab is switched in place") {
 		t.Errorf("got %v", err)
 	}
-	other, _ := startExperiment(t, fastPath())
+	other, _ := startExperiment(t, labtest.FastPath())
 	if err := other.Switch(t.Context(), "nowhere"); err == nil || !strings.Contains(err.Error(), `"nowhere" is none of those`) {
 		t.Errorf("got %v", err)
 	}
@@ -163,7 +164,7 @@ func TestSwitchRefuses(t *testing.T) {
 
 // Counters can be asked of some nodes alone, with the cables at them.
 func TestCountersOfNodes(t *testing.T) {
-	l, _ := startExperiment(t, fastPath())
+	l, _ := startExperiment(t, labtest.FastPath())
 	all, err := l.Counters(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/apply"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/trace"
 )
@@ -271,8 +272,8 @@ const trafficPort = 7000
 // a server at its destination.
 func through(t *testing.T, hops ...string) (*Lab, Path) {
 	t.Helper()
-	topology, path := layOut(t, hops...)
-	l := startLab(t, topology)
+	built, path := layOut(t, hops...)
+	l := startLab(t, built)
 	server := run(t, l, path.DestinationNode, "serve", netip.AddrPortFrom(path.Listen, trafficPort).String())
 	if line := server.line(t); line != "ready" {
 		t.Fatal(line)
@@ -280,7 +281,7 @@ func through(t *testing.T, hops ...string) (*Lab, Path) {
 	return l, path
 }
 
-// layOut is the topology of an experiment with these hops on its second path.
+// layOut is the built of an experiment with these hops on its second path.
 func layOut(t *testing.T, hops ...string) (Topology, Path) {
 	t.Helper()
 	text := `format: hopbench.experiment/1
@@ -290,7 +291,7 @@ source: client
 destination: server
 baseline: direct
 paths:
-  - {name: direct, hops: [{type: cable}]}
+  - {name: direct, hops: [{type: link}]}
   - name: tested
     hops:
       - ` + strings.Join(hops, "\n      - ") + `
@@ -300,15 +301,15 @@ tests: [{name: latency, kind: rr}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	topology, paths, err := FromExperiment(e.Scaled())
+	built, paths, err := FromExperiment(e.Scaled())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return topology, paths[1]
+	return built, paths[1]
 }
 
 // target is where the source reaches the server of through.
-func (p Path) target() string { return netip.AddrPortFrom(p.Destination, trafficPort).String() }
+func target(p Path) string { return netip.AddrPortFrom(p.Destination, trafficPort).String() }
 
 // countersOf are those of one node.
 func countersOf(t *testing.T, l *Lab, node string) NodeCounters {
@@ -329,5 +330,5 @@ func countersOf(t *testing.T, l *Lab, node string) NodeCounters {
 // sysctlIn reads a setting in a node.
 func sysctlIn(t *testing.T, l *Lab, node, key string) string {
 	t.Helper()
-	return strings.TrimSpace(must(t, l, node, "cat", sysctlPath(key)))
+	return strings.TrimSpace(must(t, l, node, "cat", apply.SysctlPath(key)))
 }

@@ -2,17 +2,17 @@ package lab
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/lab/message"
+	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
 // linkShown is what `ip -d -j link` says of an interface.
@@ -69,11 +69,11 @@ func counted(t *testing.T, l *Lab, node, name string) InterfaceCounters {
 func TestVXLAN(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	needProgram(t, "ip", "ping")
-	topology, paths, err := FromExperiment(attached())
+	built, paths, err := FromExperiment(labtest.Attached())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	shown := linksShown(t, l, "vm1")["vxlan-1x"]
 	data := shown.LinkInfo.Data
 	if shown.MTU != 1450 || shown.LinkInfo.Kind != "vxlan" || data.ID != 7 || data.Port != 4789 || data.Learning || data.TTL != 64 ||
@@ -109,17 +109,17 @@ func TestVXLAN(t *testing.T) {
 // WireGuard runs where the kernel has it, and is missed in words where not.
 func TestWireGuard(t *testing.T) {
 	needProgram(t, "ping")
-	e := attached()
+	e := labtest.Attached()
 	e.Paths = []experiment.Path{e.Paths[0], {
 		Name: "secret", Hops: e.Paths[1].Hops, Tunnel: &experiment.Tunnel{Type: experiment.WireGuard, Port: 51820, MTU: 1420},
 	}}
-	topology, paths, err := FromExperiment(e)
+	built, paths, err := FromExperiment(e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	needLab(t)
 	if !kernelHas(t, &netlink.Wireguard{}) {
-		l, err := Start(t.Context(), topology, Options{NodeCommand: []string{"echo-agent"}})
+		l, err := Start(t.Context(), built, Options{NodeCommand: []string{"echo-agent"}})
 		if err == nil {
 			l.Close()
 			t.Fatal("it started without WireGuard")
@@ -130,7 +130,7 @@ func TestWireGuard(t *testing.T) {
 		return
 	}
 	needProgram(t, "ip", "wg")
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	p := paths[1]
 	size := fmt.Sprint(p.Outer.MTU - 28)
 	before := counted(t, l, "vm2", p.Name)
@@ -188,49 +188,24 @@ func wireGuardShown(t *testing.T, l *Lab, node string) wireGuardEnd {
 func kernelHas(t *testing.T, link netlink.Link) bool {
 	t.Helper()
 	l := startLab(t, Topology{Nodes: []Node{{Name: "probe"}}})
-	answer, err := l.request(t.Context(), message{Op: opProbe, Node: "probe"}, nil, nil)
+	features, err := call[message.Features](t.Context(), l, message.Probe, "probe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.Environment[link.Type()] == ""
-}
-
-func TestKernelThatLacksALink(t *testing.T) {
-	for _, err := range []error{errNoWireGuard, errNoVXLAN, errNoBridge} {
-		if errors.Is(err, unix.EOPNOTSUPP) || explainKernel(fmt.Errorf("make it: %w", err)).Error() != "make it: "+err.Error() {
-			t.Errorf("%v is explained once more: %v", err, explainKernel(err))
-		}
-	}
-}
-
-func TestTunnelKeys(t *testing.T) {
-	first, second := netip.MustParseAddr("10.255.1.1"), netip.MustParseAddr("10.255.1.2")
-	keys, err := newTunnelKeys(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, peerOfA := keys.of(first)
-	b, peerOfB := keys.of(second)
-	if a == b || a.PublicKey() != peerOfB || b.PublicKey() != peerOfA {
-		t.Error("the ends do not know each other")
-	}
-	other, err := newTunnelKeys(first)
-	if err != nil || other == keys {
-		t.Errorf("two labs have the same keys (%v)", err)
-	}
+	return features.Found[link.Type()] == ""
 }
 
 // A software switch is no hop of IP, and everything passes it.
 func TestSoftwareSwitch(t *testing.T) {
 	needProgram(t, "ip", "ping", "bridge")
-	e := attached()
+	e := labtest.Attached()
 	e.Endpoints[1].SoftwareSwitch = true
 	e.Endpoints[0].EgressBitsPerSecond = 1e9
-	topology, paths, err := FromExperiment(e)
+	built, paths, err := FromExperiment(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := startLab(t, topology)
+	l := startLab(t, built)
 	if facts := l.Facts(); slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "switch") }) {
 		t.Errorf("facts: %q", facts)
 	}
@@ -242,12 +217,12 @@ func TestSoftwareSwitch(t *testing.T) {
 	}
 	for _, node := range []string{"vm1.switch", "vm2.switch"} {
 		links := linksShown(t, l, node)
-		for i, link := range topology.Links {
+		for i, link := range built.Links {
 			if link.A.Switch != node && link.B.Switch != node {
 				continue
 			}
-			bridge := switchBridge(i)
-			for _, port := range []string{switchNodePort(i), switchLinkPort(i)} {
+			bridge := topology.SwitchBridge(i)
+			for _, port := range []string{topology.SwitchNodePort(i), topology.SwitchLinkPort(i)} {
 				if s := links[port]; s.Master != bridge || s.LinkInfo.SlaveData.State != "forwarding" {
 					t.Errorf("%s: port %s: %+v", node, port, s)
 				}

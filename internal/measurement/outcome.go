@@ -30,9 +30,9 @@ type Outcome struct {
 	// HopSeries are what the hops of the path counted meanwhile, in the order
 	// of the path.
 	HopSeries []HopSeries `json:"hop_series,omitempty"`
-	// LabCPU is the processor time of the machine that both endpoints and all hops
-	// of a lab share, read with the hops' counters: not every hop that the kernel
-	// is has a KernelCPU of its own.
+	// LabCPU is the CPU time of the machine that both endpoints and all hops of a
+	// lab share, read with the hops' counters. Hops without a KernelCPU of their
+	// own are in it, too.
 	LabCPU []CPUSample `json:"lab_cpu,omitempty"`
 	// Pairs are what each of several pairs of endpoints brought back that did
 	// the test at the same time; the Outcome itself is then all of them together.

@@ -1,5 +1,5 @@
 // Package neighbour makes the runs that measure on one machine at the same time
-// known to each other: they share its processors, and a report that does not say
+// known to each other: they share its CPUs, and a report that does not say
 // so is read wrongly. It never keeps a run from measuring.
 //
 // Every run listens on a socket in one folder for temporary files, which all

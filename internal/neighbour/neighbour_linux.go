@@ -27,9 +27,9 @@ const (
 	// staleAfter is how old a socket must be at which nobody listens before it is
 	// removed: one that is younger may be about to be listened at.
 	staleAfter = time.Minute
-	// maxCalled, maxMet and maxBytes bound what others can make of the folder.
+	// maxCalled, maxOthers and maxBytes bound what others can make of the folder.
 	maxCalled = 1000
-	maxMet    = 100
+	maxOthers = 100
 	maxBytes  = 4096
 )
 
@@ -41,12 +41,12 @@ type Presence struct {
 	listener *net.UnixListener
 	done     sync.WaitGroup
 
-	mu  sync.Mutex
-	met []Run
+	mu     sync.Mutex
+	others []Run
 }
 
 // Join makes a run known to those that are under way on this machine, and to
-// those that begin until Leave. When it returns, Met has the former.
+// those that begin until Leave. When it returns, Others has the former.
 func Join(self Run) (*Presence, error) {
 	p := &Presence{name: fmt.Sprintf("%016x", rand.Uint64())}
 	var err error
@@ -108,7 +108,7 @@ func (p *Presence) listen() error {
 				continue
 			}
 			// One after the other: what a caller says waits for us in its socket.
-			p.greet(conn)
+			p.handshake(conn)
 		}
 	})
 	return os.Chmod(p.path(p.name), 0o666) // other users, too
@@ -131,20 +131,20 @@ func (p *Presence) callAll() {
 				}
 			}
 			if err == nil {
-				p.greet(conn.(*net.UnixConn))
+				p.handshake(conn.(*net.UnixConn))
 			}
 		})
 	}
 }
 
-// greet meets whoever is at the other end. Who says nothing is somebody, too.
-func (p *Presence) greet(conn *net.UnixConn) {
+// handshake adds the run at the other end. One that says nothing counts, too.
+func (p *Presence) handshake(conn *net.UnixConn) {
 	if run, err := p.exchange(conn); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		p.meet(run)
+		p.add(run)
 	}
 }
 
-// exchange says who this is and hears who that is.
+// exchange sends what this run is and reads what the other is.
 func (p *Presence) exchange(conn *net.UnixConn) (run Run, err error) {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -161,21 +161,21 @@ func (p *Presence) exchange(conn *net.UnixConn) (run Run, err error) {
 	return run, json.Unmarshal(text, &run)
 }
 
-func (p *Presence) meet(run Run) {
+func (p *Presence) add(run Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := func(other Run) bool { return other.Experiment == run.Experiment && other.Started.Equal(run.Started) }
-	if len(p.met) < maxMet && !slices.ContainsFunc(p.met, known) {
-		p.met = append(p.met, run)
+	if len(p.others) < maxOthers && !slices.ContainsFunc(p.others, known) {
+		p.others = append(p.others, run)
 	}
 }
 
-// Met are the runs that were under way at the same time so far, those of the
+// Others are the runs that were under way at the same time so far, those of the
 // same experiment and start once. What one did not say is empty.
-func (p *Presence) Met() []Run {
+func (p *Presence) Others() []Run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.met)
+	return slices.Clone(p.others)
 }
 
 // Leave ends the presence.

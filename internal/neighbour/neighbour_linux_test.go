@@ -24,7 +24,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// helperEnv makes this program a run of that name that says whom it has met
+// helperEnv makes this program a run of that name that prints which others it has seen
 // when its standard input has a line, and ends with its standard input.
 const helperEnv = "HOPBENCH_TEST_NEIGHBOUR"
 
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Println("joined")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Println(names(p.Met()))
+		fmt.Println(names(p.Others()))
 	}
 	if err := p.Leave(); err != nil {
 		fmt.Println(err)
@@ -51,9 +51,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func names(met []Run) string {
+func names(runs []Run) string {
 	var out []string
-	for _, run := range met {
+	for _, run := range runs {
 		out = append(out, fmt.Sprintf("%q %s", run.Experiment, run.Started.Format(time.DateTime)))
 	}
 	slices.Sort(out)
@@ -109,8 +109,8 @@ func (o *other) line() string {
 	return o.out.Text()
 }
 
-// met is whom it has met.
-func (o *other) met() string {
+// seen is which runs it has seen.
+func (o *other) seen() string {
 	if _, err := io.WriteString(o.in, "\n"); err != nil {
 		return err.Error()
 	}
@@ -123,7 +123,7 @@ func eventually(t *testing.T, want string, get func() string) {
 	got := get()
 	for deadline := time.Now().Add(20 * time.Second); got != want; got = get() {
 		if time.Now().After(deadline) {
-			t.Fatalf("met %s, want %s", got, want)
+			t.Fatalf("saw %s, want %s", got, want)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -144,7 +144,7 @@ func join(t *testing.T, name string) *Presence {
 }
 
 // Two runs know of each other, whichever began first and however soon one ends;
-// who is alone has met nobody, also where others were killed.
+// a run that is alone has seen none, also where others were killed.
 func TestRunsKnowOfEachOther(t *testing.T) {
 	// A folder whose path is longer than a socket's address.
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 40))
@@ -153,25 +153,25 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", dir)
 	first := start(t, "first", nil)
-	if got := first.met(); got != "" {
-		t.Errorf("alone: met %s", got)
+	if got := first.seen(); got != "" {
+		t.Errorf("alone: saw %s", got)
 	}
 	second := join(t, "second")
-	if got, want := names(second.Met()), `"first" 2026-11-21 09:30:00`; got != want {
-		t.Errorf("the second met %s, want %s", got, want)
+	if got, want := names(second.Others()), `"first" 2026-11-21 09:30:00`; got != want {
+		t.Errorf("the second saw %s, want %s", got, want)
 	}
 	if err := second.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, `"second" 2026-11-21 09:30:00`, first.met) // although it has ended
+	eventually(t, `"second" 2026-11-21 09:30:00`, first.seen) // although it has ended
 
 	if err := first.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = first.Wait() // killed
 	third := join(t, "third")
-	if got := names(third.Met()); got != "" {
-		t.Errorf("after the others have ended: met %s", got)
+	if got := names(third.Others()); got != "" {
+		t.Errorf("after the others have ended: saw %s", got)
 	}
 	if err := third.Leave(); err != nil {
 		t.Fatal(err)
@@ -194,8 +194,8 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 	if info, err := os.Stat(folder); err != nil || info.Mode()&(fs.ModeSticky|fs.ModePerm) != fs.ModeSticky|0o777 {
 		t.Errorf("the folder is %v (%v), which is not for everybody", info.Mode(), err)
 	}
-	if got := names(fourth.Met()); got != "" {
-		t.Errorf("met %s", got)
+	if got := names(fourth.Others()); got != "" {
+		t.Errorf("saw %s", got)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestRunsThatBeginTogether(t *testing.T) {
 	together.Wait()
 	for _, p := range all {
 		if p != nil {
-			eventually(t, fmt.Sprint(runs-1), func() string { return fmt.Sprint(len(p.Met())) })
+			eventually(t, fmt.Sprint(runs-1), func() string { return fmt.Sprint(len(p.Others())) })
 			defer p.Leave()
 		}
 	}
@@ -261,8 +261,8 @@ func TestRunsOfOtherUsers(t *testing.T) {
 			t.Setenv("TMPDIR", dir)
 			first := start(t, "first", change[0])
 			second := start(t, "second", change[1])
-			eventually(t, `"second" 2026-11-21 09:30:00`, first.met)
-			eventually(t, `"first" 2026-11-21 09:30:00`, second.met)
+			eventually(t, `"second" 2026-11-21 09:30:00`, first.seen)
+			eventually(t, `"first" 2026-11-21 09:30:00`, second.seen)
 		})
 	}
 }
@@ -298,11 +298,11 @@ func TestHostileFolder(t *testing.T) {
 	})
 	p := join(t, "honest")
 	// The silent one may be a run that was stopped.
-	if got, want := names(p.Met()), `"" 0001-01-01 00:00:00`; got != want {
-		t.Errorf("met %s, want %s", got, want)
+	if got, want := names(p.Others()), `"" 0001-01-01 00:00:00`; got != want {
+		t.Errorf("saw %s, want %s", got, want)
 	}
 	// Callers are heard one after the other, and only so many.
-	for i := range maxMet + 10 {
+	for i := range maxOthers + 10 {
 		conn, err := net.Dial("unix", p.path(p.name))
 		if err != nil {
 			t.Fatal(err)
@@ -310,7 +310,7 @@ func TestHostileFolder(t *testing.T) {
 		fmt.Fprintf(conn, `{"experiment": "%d"}`, i)
 		conn.Close()
 	}
-	eventually(t, fmt.Sprint(maxMet), func() string { return fmt.Sprint(len(p.Met())) })
+	eventually(t, fmt.Sprint(maxOthers), func() string { return fmt.Sprint(len(p.Others())) })
 
 	for name, make := range map[string]func(string) error{
 		"a file": func(path string) error { return os.WriteFile(path, nil, 0o666) },

@@ -8,8 +8,8 @@ type Presence struct{}
 // Join does nothing.
 func Join(Run) (*Presence, error) { return &Presence{}, nil }
 
-// Met is empty.
-func (*Presence) Met() []Run { return nil }
+// Others is empty.
+func (*Presence) Others() []Run { return nil }
 
 // Leave does nothing.
 func (*Presence) Leave() error { return nil }

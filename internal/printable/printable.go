@@ -38,3 +38,13 @@ func cut(text string, most int) string {
 	}
 	return text
 }
+
+// ShellWord is text as one word of a POSIX shell, in quotes where it needs them.
+func ShellWord(text string) string {
+	if text != "" && strings.IndexFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%=,", r))
+	}) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -30,6 +30,16 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{
+		"routing-appliance": "routing-appliance", "--only=a,b": "--only=a,b", "./my file's.yaml": `'./my file'\''s.yaml'`, "": "''", "a\nb": "'a\nb'",
+	} {
+		if got := ShellWord(word); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add("\x1b[2J\x00\u202e", 3)
 	f.Fuzz(func(t *testing.T, text string, most int) {

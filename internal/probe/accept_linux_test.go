@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // Clients that reset their connection before the server has accepted it, or
@@ -24,7 +25,7 @@ func TestServerOutlivesClientsThatResetAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01}}
+	req := session.Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01}}
 	if _, err := Run(t.Context(), req, nil); err != nil {
 		t.Errorf("the next client: %v", err)
 	}

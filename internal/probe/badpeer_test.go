@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -38,11 +40,11 @@ func dialBad(t testing.TB, target netip.AddrPort, from string) *badPeer {
 	if err := c.SetDeadline(time.Now().Add(50 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	session, err := newSession()
+	testID, err := session.NewID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &badPeer{c, session}
+	return &badPeer{c, testID}
 }
 
 // open asks for spec, which may be any JSON, up to READY.
@@ -82,7 +84,7 @@ var (
 // mustServe checks that an honest client is served.
 func mustServe(t testing.TB, target netip.AddrPort, what string) {
 	t.Helper()
-	if _, err := Run(testContext(t), Request{Spec: tinyRR, Target: target}, nil); err != nil {
+	if _, err := Run(testContext(t), session.Request{Spec: tinyRR, Target: target}, nil); err != nil {
 		t.Errorf("%s: an honest client is not served: %v", what, err)
 	}
 }
@@ -93,23 +95,23 @@ func TestSpecsFromTheWireAreRefused(t *testing.T) {
 	target := serve(t, ServerOptions{MaxDuration: time.Minute, MaxFlows: 8, MaxRateBitsPerSecond: 1e6})
 	for _, c := range []struct {
 		name, spec string
-		want       Reason
+		want       session.Reason
 		says       string
 	}{
-		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, Protocol, "idle_duration_seconds"},
-		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, Protocol, "idle_duration_seconds"},
-		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, Protocol, "protocol"},
-		{"escapes in the kind", `{"kind":"\u001b[2J"}`, Protocol, "unknown kind"},
-		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, Protocol, "congestion control"},
-		{"iperf3", `{"kind":"tcp","tool":"iperf3-wire","flows":1,"direction":"send","duration_seconds":1}`, Unsupported, "takes no part"},
-		{"no server's kind", `{"kind":"ping","count":1}`, Unsupported, "takes no part"},
-		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, Limit, "--max-duration"},
-		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, Limit, "--max-duration"},
-		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, Limit, "--max-flows"},
-		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, Limit, "--max-rate"},
-		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, Limit, "--max-rate"},
-		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, Limit, "--max-rate"},
-		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, Protocol, ""},
+		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, session.Protocol, "idle_duration_seconds"},
+		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, session.Protocol, "idle_duration_seconds"},
+		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, session.Protocol, "protocol"},
+		{"escapes in the kind", `{"kind":"\u001b[2J"}`, session.Protocol, "unknown kind"},
+		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, session.Protocol, "congestion control"},
+		{"iperf3", `{"kind":"tcp","tool":"iperf3-wire","flows":1,"direction":"send","duration_seconds":1}`, session.Unsupported, "takes no part"},
+		{"no server's kind", `{"kind":"ping","count":1}`, session.Unsupported, "takes no part"},
+		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, session.Limit, "--max-duration"},
+		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, session.Limit, "--max-duration"},
+		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, session.Limit, "--max-flows"},
+		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, session.Limit, "--max-rate"},
+		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, session.Limit, "--max-rate"},
+		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, session.Limit, "--max-rate"},
+		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, session.Protocol, ""},
 	} {
 		p := dialBad(t, target, "127.0.0.1")
 		_, err := p.open(json.RawMessage(c.spec), 0)
@@ -190,15 +192,15 @@ func TestNothingIsSentToWhoHasLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = u.Close() })
-		packet := make([]byte, datagramBytes)
-		putDatagram(packet, ready.Cookie, datagramRequest)
+		packet := make([]byte, datagram.HeaderBytes)
+		datagram.PutHeader(packet, ready.Cookie, datagram.Request)
 		if _, err := u.Write(packet); err != nil {
 			t.Fatal(err)
 		}
 		return u
 	}
 	forged, own := ask("127.0.0.1"), ask("127.0.0.2")
-	in := make([]byte, maxDatagram)
+	in := make([]byte, datagram.MaxBytes)
 	if n, err := own.Read(in); err != nil || n != 65507 {
 		t.Fatalf("who opened the test is sent %d bytes, %v", n, err)
 	}
@@ -319,9 +321,9 @@ func reaches(target netip.AddrPort, spec measurement.Spec) func(*testing.T, *bad
 			t.Fatal(err)
 		}
 		defer u.Close()
-		hello := make([]byte, datagramBytes)
-		putDatagram(hello, ready.Cookie, datagramHello)
-		hello[datagramSequence+3] = byte(ready.UDPFlow)
+		hello := make([]byte, datagram.HeaderBytes)
+		datagram.PutHeader(hello, ready.Cookie, datagram.Hello)
+		hello[datagram.SequenceOffset+3] = byte(ready.UDPFlow)
 		if _, err := u.Write(hello); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +341,7 @@ func TestOneAddressLeavesRoom(t *testing.T) {
 	for i := range 6 {
 		p := dialBad(t, target, "127.0.0.2")
 		if _, err := p.open(longRR, 0); err != nil {
-			if !strings.Contains(err.Error(), "your address may have 0 more") || reasonOf(err) != Limit {
+			if !strings.Contains(err.Error(), "your address may have 0 more") || session.ReasonOf(err) != session.Limit {
 				t.Fatalf("test %d: %v", i+1, err)
 			}
 			refusedAt = i
@@ -382,7 +384,7 @@ func TestRateOfATestIsBounded(t *testing.T) {
 		testutil.Longer(t, func(factor float64) string {
 			spec.Duration = measurement.Seconds(factor)
 			var err error
-			if out, err = Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
+			if out, err = Run(testContext(t), session.Request{Spec: spec, Target: target}, nil); err != nil {
 				return err.Error() // also that a busy machine sent nothing
 			}
 			if out.Metrics["goodput_bits_per_second"] == 0 {
@@ -420,24 +422,24 @@ func TestRateOfATestIsBounded(t *testing.T) {
 
 // Only one connection of a test samples the host, and only if it asks.
 func TestOneSamplerPerTest(t *testing.T) {
-	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
+	test := new(session.Test)
+	samples := func(asked bool) (bool, session.HostSeries) {
+		h := (&session.Flow{Open: protocol.Open{HostSeries: asked}, Test: test}).SampleHost(time.Now())
+		return h.Result() != nil, h
 	}
-	test := new(session)
-	asks := func(asked bool) *opened {
-		return &opened{Open: protocol.Open{HostSeries: asked}, session: test}
-	}
-	if s.takeSampling(asks(false)) {
+	if ok, _ := samples(false); ok {
 		t.Error("a connection samples that did not ask")
 	}
-	if !s.takeSampling(asks(true)) || s.takeSampling(asks(true)) {
+	first, h := samples(true)
+	if second, _ := samples(true); !first || second {
 		t.Error("not just the first that asks samples")
 	}
-	s.leaveSampling(asks(true))
-	if !s.takeSampling(asks(true)) {
+	h.End()
+	again, h := samples(true)
+	if !again {
 		t.Error("nobody samples after the first has left")
 	}
+	h.End()
 }
 
 // A panic in one connection ends that connection, and its stack is logged.
@@ -448,8 +450,8 @@ func TestPanicEndsOneConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := dialBad(t, serve(t, ServerOptions{}), "127.0.0.1")
-	c := &connection{TCPConn: p.Conn.(*net.TCPConn), guard: &guard{}, log: s.log}
-	s.conclude(c, aside(func() error { panic(fmt.Sprintf("%s of a test", "fault")) }))
+	c := &connection{TCPConn: p.Conn.(*net.TCPConn), guard: &session.Guard{}, log: s.log}
+	s.conclude(c, session.OnFreshStack(func() error { panic(fmt.Sprintf("%s of a test", "fault")) }))
 	if got := log.String(); !strings.Contains(got, "fault of a test") || !strings.Contains(got, "badpeer_test.go") {
 		t.Errorf("the log says %q", got)
 	}

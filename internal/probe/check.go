@@ -5,41 +5,21 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
-)
-
-// Bounds of what a spec may ask at all; a server's own limits may be tighter.
-const (
-	MaxFlows    = 10_000
-	MaxDuration = 24 * time.Hour // of each of the parts of a test
-	MaxPairs    = 1000
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 const (
-	maxMessageBytes = 1 << 20
-	maxDatagram     = 65507 // the largest UDP payload over IPv4
-	maxBufferBytes  = 1 << 30
-	maxInFlight     = 4096
-	maxRate         = 1e13 // bit/s, far beyond any link
-	maxRequests     = 1e7  // per second
-	maxFilePath     = 1024
-	maxKernelName   = 15
+	maxBufferBytes = 1 << 30
+	maxRate        = 1e13 // bit/s, far beyond any link
+	maxRequests    = 1e7  // per second
+	maxFilePath    = 1024
+	maxKernelName  = 15
 )
-
-// planned is the longest a test sends: the window always fits.
-func planned(spec measurement.Spec) time.Duration {
-	switch spec.Kind {
-	case measurement.MTU:
-		return 2 * mtuRounds * spec.Timeout.Duration() // each way
-	case measurement.FTP:
-		return MaxDuration // a transfer that stands still ends much sooner
-	}
-	return (spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
-}
 
 // checkSpec refuses what no end could do, or could be made to suffer from. It
 // is applied to what came from the wire, too.
@@ -58,16 +38,16 @@ func checkSpec(s measurement.Spec) error {
 	case measurement.RR:
 		c.times(0.001)
 		c.exchange()
-		c.between("requests in flight", float64(s.InFlight), 1, maxInFlight)
+		c.between("requests in flight", float64(s.InFlight), 1, session.MaxInFlight)
 	case measurement.CRR:
 		c.times(0.001)
-		c.between("connections at a time", float64(s.Flows), 1, MaxFlows)
-		c.between("request in bytes", float64(s.RequestBytes), 1, maxMessageBytes)
-		c.between("response in bytes", float64(s.ResponseBytes), 1, maxMessageBytes)
+		c.between("connections at a time", float64(s.Flows), 1, session.MaxFlows)
+		c.between("request in bytes", float64(s.RequestBytes), 1, session.MaxMessageBytes)
+		c.between("response in bytes", float64(s.ResponseBytes), 1, session.MaxMessageBytes)
 	case measurement.Load:
 		c.stream()
 		c.oneOf("direction", string(s.Direction), "send", "receive", "both")
-		c.between("idle time in seconds", float64(s.IdleDuration), 0.01, MaxDuration.Seconds())
+		c.between("idle time in seconds", float64(s.IdleDuration), 0.01, session.MaxDuration.Seconds())
 		c.exchange()
 	case measurement.FTP:
 		c.transfer()
@@ -132,8 +112,8 @@ func (c *specCheck) common() {
 }
 
 func (c *specCheck) times(shortest float64) {
-	c.between("duration in seconds", float64(c.spec.Duration), shortest, MaxDuration.Seconds())
-	c.between("warm-up in seconds", float64(c.spec.MaxWarmup), 0, MaxDuration.Seconds())
+	c.between("duration in seconds", float64(c.spec.Duration), shortest, session.MaxDuration.Seconds())
+	c.between("warm-up in seconds", float64(c.spec.MaxWarmup), 0, session.MaxDuration.Seconds())
 }
 
 func (c *specCheck) buffers() {
@@ -145,9 +125,9 @@ func (c *specCheck) buffers() {
 
 func (c *specCheck) stream() {
 	s := c.spec
-	c.times(minBinWidth.Seconds())
+	c.times(session.MinBinWidth.Seconds())
 	c.buffers()
-	c.between("number of flows", float64(s.Flows), 1, MaxFlows)
+	c.between("number of flows", float64(s.Flows), 1, session.MaxFlows)
 	c.between("pacing in bits per second", s.PacingBitsPerSecond, 0, maxRate)
 	if s.MSSBytes != 0 {
 		c.between("MSS in bytes", float64(s.MSSBytes), 88, 32767) // TCP_MIN_MSS, MAX_TCP_WINDOW of Linux
@@ -157,14 +137,14 @@ func (c *specCheck) stream() {
 
 func (c *specCheck) packets() {
 	s := c.spec
-	c.times(minBinWidth.Seconds())
+	c.times(session.MinBinWidth.Seconds())
 	c.buffers()
 	c.between("number of flows", float64(s.Flows), 1, 1024)
 	c.oneOf("direction", string(s.Direction), "send", "receive")
 	c.between("rate in bits per second", s.RateBitsPerSecond, 0, maxRate)
 	c.between("bound of loss", s.LossBound, 0, 0.5)
 	if s.PacketBytes != 0 || s.Kind == measurement.PPS {
-		c.between("packet in bytes", float64(s.PacketBytes), dataBytes, maxDatagram)
+		c.between("packet in bytes", float64(s.PacketBytes), datagram.DataBytes, datagram.MaxBytes)
 	}
 	c.oneOf("send method", string(s.SendMethod), "", "copy", "zerocopy")
 	if s.SendMethod == measurement.SendZerocopy && (s.RateBitsPerSecond > 0 || s.LossBound > 0 || s.Kind == measurement.PPS) {
@@ -204,11 +184,11 @@ func (c *specCheck) transfer() {
 
 func (c *specCheck) exchange() {
 	s := c.spec
-	largest := float64(maxMessageBytes)
+	largest := float64(session.MaxMessageBytes)
 	switch s.Protocol {
 	case measurement.OverTCP:
 	case measurement.OverUDP:
-		largest = maxDatagram
+		largest = datagram.MaxBytes
 	default:
 		c.fail("protocol of %s is %.20q, must be tcp or udp", s.Kind, s.Protocol)
 	}

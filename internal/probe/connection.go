@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -20,7 +21,7 @@ import (
 // connection is one that was accepted; order is its place among them.
 type connection struct {
 	*net.TCPConn
-	guard *guard
+	guard *session.Guard
 	guest *admission.Guest
 	order uint64
 	log   *slog.Logger
@@ -29,14 +30,14 @@ type connection struct {
 // serveConn does one connection's part of a test. Whatever goes wrong in it, also a
 // panic, ends this connection alone.
 func (s *Server) serveConn(c *connection) {
-	c.guard.until(time.Now().Add(handshakeTimeout))
+	c.guard.Until(time.Now().Add(session.HandshakeTimeout))
 	c.log = s.log.With("client", c.RemoteAddr().String())
 	s.conclude(c, admission.Contain(func() error {
 		open, err := s.converse(c)
 		if open == nil {
 			return err
 		}
-		return s.serveTest(open)
+		return s.serveTest(c, open)
 	}))
 }
 
@@ -44,22 +45,22 @@ func (s *Server) serveConn(c *connection) {
 func (s *Server) conclude(c *connection, err error) {
 	log := c.log
 	said := func() string { return printable.Line(err.Error(), longestError) }
-	if err := ignoreClosed(c.Close()); err != nil {
+	if err := session.IgnoreClosed(c.Close()); err != nil {
 		log.Info("close", "error", err)
 	}
-	if why := c.guard.halted(); why != nil && isLost(err) {
+	if why := c.guard.Halted(); why != nil && session.IsLost(err) {
 		err = why
 	}
 	panicked, ok := errors.AsType[*admission.Panic](err)
 	switch {
 	case ok:
-		s.counts.refuse("panic")
+		s.counts.Refuse("panic")
 		log.Error("connection failed", "error", said(), "stack", string(panicked.Stack))
 	case err == nil || errors.Is(err, io.EOF):
-	case isLost(err):
+	case session.IsLost(err):
 		log.Info("client vanished", "error", said())
 	default:
-		s.counts.refuse(refusedFor(err))
+		s.counts.Refuse(session.RefusedFor(err))
 		log.Warn("connection failed", "error", said())
 	}
 }
@@ -69,7 +70,7 @@ const longestError = 500
 
 // converse finds out what a client speaks and wants: its part of a native test, or
 // nil where there is none or it is done.
-func (s *Server) converse(c *connection) (*opened, error) {
+func (s *Server) converse(c *connection) (*request, error) {
 	first, err := firstByte(c.TCPConn)
 	if err != nil {
 		return nil, err
@@ -77,9 +78,9 @@ func (s *Server) converse(c *connection) (*opened, error) {
 	if iperf3.BeginsCookie(first) {
 		return nil, s.serveIPerf3(c, first)
 	}
-	open := &opened{conn: c}
-	err = aside(func() (err error) {
-		open.id, open.Open, err = s.greet(c, first)
+	open := &request{}
+	err = session.OnFreshStack(func() (err error) {
+		open.id, open.Open, err = s.handshake(c, first)
 		return err
 	})
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Server) converse(c *connection) (*opened, error) {
 // firstByte reads the byte that tells which protocol a client speaks. It
 // begins the time in which the client has to say what it wants.
 func firstByte(c *net.TCPConn) (byte, error) {
-	if err := c.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(session.HandshakeTimeout)); err != nil {
 		return 0, err
 	}
 	var b [1]byte
@@ -100,12 +101,12 @@ func firstByte(c *net.TCPConn) (byte, error) {
 	return b[0], err
 }
 
-// greet takes a connection, whose first byte was read, to its OPEN frame.
-func (s *Server) greet(c *connection, first byte) (protocol.Identity, protocol.Open, error) {
+// handshake takes a connection, whose first byte was read, to its OPEN frame.
+func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protocol.Open, error) {
 	var open protocol.Open
 	if err := protocol.ReadPreface(io.MultiReader(bytes.NewReader([]byte{first}), c)); err != nil {
 		if errors.Is(err, protocol.ErrTransaction) {
-			return protocol.Identity{}, open, s.serveTransaction(c)
+			return protocol.Identity{}, open, s.transactions.ServeTransaction(c.TCPConn)
 		}
 		var version *protocol.VersionError
 		if errors.As(err, &version) {
@@ -122,7 +123,7 @@ func (s *Server) greet(c *connection, first byte) (protocol.Identity, protocol.O
 		return id, open, err
 	}
 	if err := s.allow(open.Spec, id.Flow); err != nil {
-		return id, open, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return id, open, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
 	return id, open, nil
 }
@@ -131,64 +132,70 @@ func (s *Server) greet(c *connection, first byte) (protocol.Identity, protocol.O
 // others are doing. Its error is ready to be sent.
 func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := checkSpec(spec); err != nil {
-		return refusal(Protocol, "%v", err)
+		return session.Refusal(session.Protocol, "%v", err)
 	}
-	if spec.Tool != measurement.Native || !served(spec.Kind) {
-		return refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
+	kind := kinds[spec.Kind]
+	if spec.Tool != measurement.Native || kind.NewServer == nil {
+		return session.Refusal(session.Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
-		return refusal(Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
+		return session.Refusal(session.Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
 	}
-	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= connections(spec) {
-		return refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
+	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= session.Connections(spec) {
+		return session.Refusal(session.Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
-	if asked, limit := askedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
-		return refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", bitRate(asked), bitRate(limit))
+	if asked, limit := kind.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
+		return session.Refusal(session.Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
 	}
 	return nil
 }
 
-// served says whether a server takes part in tests of a kind.
-func served(kind measurement.Kind) bool {
-	switch kind {
-	case measurement.TCP, measurement.UDP, measurement.PPS, measurement.RR, measurement.CRR, measurement.FTP, measurement.MTU:
-		return true
-	}
-	return false
+// request is what a connection asked for.
+type request struct {
+	protocol.Open
+	id protocol.Identity
 }
+
+// vanishing has the kernel ask on the control connection whether a client is still
+// there to which packets are sent. One that is gone without a word is noticed after
+// 20 s; so many tries are not lost by chance on a path that carries half of what is
+// sent.
+var vanishing = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 18}
 
 // serveTest joins the test and hands over to its kind. While the connection
 // waits for START it has no thread and, as long as what is above that wait
 // keeps to small frames, only a small stack.
-func (s *Server) serveTest(open *opened) (err error) {
-	c := open.conn
+func (s *Server) serveTest(c *connection, asked *request) (err error) {
+	var t *test
 	var ready *protocol.Ready
-	err = aside(func() (err error) {
-		ready, err = s.join(open)
-		return err
+	err = session.OnFreshStack(func() (err error) {
+		if t, ready, err = s.join(c, asked); err != nil {
+			return err
+		}
+		if keep := t.kind.KeepAlive; keep != nil && keep(t.Spec) {
+			if err := c.SetKeepAliveConfig(vanishing); err != nil {
+				s.log.Info("watch for a vanishing client", "error", err)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	t := open.session
+	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test}
 	c.guest.Leave()
-	t.announce.Do(func() { s.tell(TestEvent{Client: t.key.client, Spec: t.spec}) })
+	t.announce.Do(func() { s.notify(TestEvent{Client: t.Client, Spec: t.Spec}) })
 	defer func() {
-		s.blame(t, err)
-		s.leave(t, open.id.Flow, c.guard)
+		s.recordErr(t, err)
+		s.leave(t, open.Number, c.guard)
 	}()
-	if t.spec.Direction == measurement.Receive && (t.spec.Kind == measurement.UDP || t.spec.Kind == measurement.PPS) {
-		if err := c.SetKeepAliveConfig(vanishing); err != nil {
-			s.log.Info("watch for a vanishing client", "error", err)
-		}
-	}
 	conn, err := sockets.Attach(c.TCPConn)
 	if err != nil { // no descriptor, say: the client is told on the one there is
-		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
-	c.guard.hold(conn.Interrupt)
+	c.guard.Hold(conn.Interrupt)
 	defer func() {
-		c.guard.hold(nil)
+		c.guard.Hold(nil)
 		if err := conn.Close(); err != nil {
 			s.log.Info("close", "error", err)
 		}
@@ -196,90 +203,53 @@ func (s *Server) serveTest(open *opened) (err error) {
 	release := func() {}
 	defer func() { release() }()
 
-	w := &wire{Conn: conn, guard: c.guard}
-	w.until(time.Now().Add(handshakeTimeout))
-	w.began = func() (err error) {
-		t.meter.watch(s.opts.MaxRateBitsPerSecond, leastOf(t.spec), func(err error) { s.halt(t, err) })
-		release, err = takeThread(w, open)
+	w := &session.ControlConn{Conn: conn, Guard: c.guard}
+	w.Until(time.Now().Add(session.HandshakeTimeout))
+	w.Began = func() (err error) {
+		t.Meter.Watch(s.opts.MaxRateBitsPerSecond, t.kind.LeastBytes(t.Spec), func(err error) { s.halt(t, err) })
+		if take := t.kind.TakeThread; take != nil {
+			release, err = take(w, open)
+		}
 		return err
 	}
-	var sends bool
-	err = aside(func() (err error) {
-		ready.ReceivedTTL, w.untilStart = conn.ReceivedTTL(), connectTime(open.Spec)
-		sends, err = open.prepare(conn, s.opts.MaxRateBitsPerSecond)
-		w.onHosts(open.Spec, sends, open.HostID, ready.HostID)
+	err = session.OnFreshStack(func() error {
+		ready.ReceivedTTL, w.UntilStart = conn.ReceivedTTL(), session.ConnectTime(t.Spec)
+		if err := conn.SetOptions(session.OptionsOf(t.Spec, open.Sends())); err != nil {
+			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+		}
+		w.OnHosts(t.Spec, open.Sends(), open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
-		return err
+		return nil
 	})
 	if err == nil {
-		err = s.serveKind(w, open, sends, ready)
+		err = s.servers[t.Spec.Kind].Serve(w, open, ready)
 	}
-	if why := c.guard.halted(); why != nil && err != nil {
+	if why := c.guard.Halted(); why != nil && err != nil {
 		err = why
 	}
 	return refuse(w, err)
 }
 
 // join enters the test, or tells the client why not.
-func (s *Server) join(open *opened) (*protocol.Ready, error) {
-	c := open.conn
+func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, error) {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
-	t, err := s.enter(c.guard, open.id, client.Addr(), open.Spec)
+	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Spec)
 	if err != nil {
-		return nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, errorFrame(err)))
+		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
-	open.session = t
-	return &protocol.Ready{
+	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: hostID(open.Spec), Cookie: t.cookie[:],
+		Server: unmapped(c.LocalAddr()), HostID: session.HostID(asked.Spec), Cookie: t.Cookie[:],
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
 	}, nil
 }
 
-// halt ends every connection of a test with an error, which its client is told.
-func (s *Server) halt(t *session, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for g := range t.guards {
-		g.halt(err)
-	}
-}
-
 // refuse sends the other end an error that ended its connection, and returns it.
-func refuse(w *wire, err error) error {
-	if err == nil || isLost(err) {
+func refuse(w *session.ControlConn, err error) error {
+	if err == nil || session.IsLost(err) {
 		return err
 	}
-	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, errorFrame(err)))
-}
-
-// opened is one connection of a test at the server.
-type opened struct {
-	protocol.Open
-	id      protocol.Identity
-	conn    *connection
-	session *session
-}
-
-// takeThread gives the calling goroutine, which is about to transfer on a
-// connection, a thread of its own until the returned function is called, if its
-// kind of test is to have one and this test got them.
-func takeThread(w *wire, o *opened) (release func(), err error) {
-	release = func() {}
-	switch {
-	case o.Spec.Kind == measurement.RR && o.Spec.Protocol == measurement.OverTCP:
-		return release, w.Detach() // who answers locks its own thread
-	case o.Spec.Kind == measurement.RR, o.Spec.Kind == measurement.CRR, o.Spec.Kind == measurement.FTP:
-		return release, nil // it waits for the end
-	case sharesPoller(o.Spec), !o.session.threaded:
-		return release, nil
-	}
-	unlock := w.lock()
-	drop := func() {}
-	if err = w.Detach(); err == nil && holdsProcessor(o.Spec) {
-		drop = w.HoldProcessor(w.beside)
-	}
-	return func() { drop(); unlock() }, err
+	return errors.Join(err, protocol.WriteFrame(w, protocol.TypeError, session.ErrorFrame(err)))
 }
 
 func unmapped(a net.Addr) string {
@@ -288,75 +258,4 @@ func unmapped(a net.Addr) string {
 		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()).String()
 	}
 	return a.String()
-}
-
-// isLost says that nobody is left to tell about an error.
-func isLost(err error) bool { return reasonOf(err) == Vanished }
-
-func errorFrame(err error) *protocol.RemoteError {
-	if remote := new(protocol.RemoteError); errors.As(err, &remote) {
-		return remote
-	}
-	return &protocol.RemoteError{Reason: string(reasonOf(err)), Message: err.Error()}
-}
-
-// prepare does what the client's dialler does for its end before it connects.
-// It says whether this end sends.
-func (o *opened) prepare(conn *sockets.Conn, maxRate float64) (sends bool, err error) {
-	sends = !clientSends(o.Spec, o.id.Flow)
-	err = conn.SetOptions(optionsOf(o.Spec, sends))
-	if err == nil && o.Spec.Kind == measurement.TCP {
-		err = prepare(conn, paced(o.Spec, maxRate), sends)
-	}
-	if err != nil {
-		return sends, &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
-	}
-	return sends, nil
-}
-
-func (s *Server) serveKind(w *wire, open *opened, sends bool, ready *protocol.Ready) error {
-	if open.Spec.Kind == measurement.TCP {
-		return s.serveStream(w, open, sends, ready)
-	}
-	return s.serveSingle(w, open, ready)
-}
-
-// serveSingle does a test of the other kinds.
-func (s *Server) serveSingle(w *wire, open *opened, ready *protocol.Ready) error {
-	switch open.Spec.Kind {
-	case measurement.UDP, measurement.PPS:
-		return s.servePackets(w, open, ready)
-	case measurement.RR:
-		return s.serveRR(w, open, ready)
-	case measurement.CRR:
-		return s.serveCRR(w, open, ready)
-	case measurement.FTP:
-		return s.serveFTP(w, open, ready)
-	}
-	return s.serveMTU(w, open, ready)
-}
-
-// startTimeout is how long a prepared connection waits for START, and
-// startTimePerFlow how much longer for each connection of the test: the client
-// opens them all before it starts any.
-const (
-	startTimeout     = 15 * time.Second
-	startTimePerFlow = 5 * time.Millisecond
-)
-
-// awaitStart sends READY and waits for START, for as long as the client may
-// need to connect its other flows. It returns when the test began.
-func awaitStart(w *wire, ready *protocol.Ready) (time.Time, error) {
-	w.until(time.Now().Add(max(w.untilStart, startTimeout)))
-	if err := aside(func() error { return protocol.WriteFrame(w, protocol.TypeReady, ready) }); err != nil {
-		return time.Time{}, err
-	}
-	if err := protocol.Expect(w, protocol.TypeStart, protocol.Empty, nil); err != nil {
-		return time.Time{}, err
-	}
-	start := time.Now()
-	if w.began != nil {
-		return start, w.began()
-	}
-	return start, nil
 }

@@ -6,14 +6,13 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -27,7 +26,7 @@ func TestRunCRR(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.3, 0.05
-			out, err := Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), session.Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,17 +44,17 @@ func TestRunCRR(t *testing.T) {
 }
 
 // transactionOf opens a crr test and returns the cookie of its connections.
-func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *link {
+func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *session.Link {
 	t.Helper()
-	session, err := newSession()
+	testID, err := session.NewID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, session, 0)
+	l, err := session.Connect(testContext(t), session.Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.conn.Abort() })
+	t.Cleanup(func() { _ = l.Conn.Abort() })
 	return l
 }
 
@@ -94,7 +93,7 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 		protocol.PutTransaction(b, cookie)
 		return b
 	}
-	good := request(crr.ready.Cookie)
+	good := request(crr.Ready.Cookie)
 	garbled := append([]byte{}, good...)
 	garbled[1]++
 	for _, c := range []struct {
@@ -107,7 +106,7 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 		{"head and request", [][]byte{good[:protocol.TransactionBytes], good[protocol.TransactionBytes:]}, 300},
 		{"another cookie", [][]byte{garbled}, 0},
 		{"another cookie, byte by byte", split(garbled, 1), 0},
-		{"the cookie of another kind of test", [][]byte{request(rr.ready.Cookie)}, 0},
+		{"the cookie of another kind of test", [][]byte{request(rr.Ready.Cookie)}, 0},
 	} {
 		for range 3 { // by way of the accepting thread and of the other
 			if got := len(said(t, target, c.pieces...)); got != c.want {
@@ -123,14 +122,14 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.2")) != nil {
+	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.2")) != nil {
 		t.Error("the right cookie from another address is served")
 	}
-	if s.transaction(test.cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
+	if s.find(test.Cookie, netip.MustParseAddr("::ffff:192.0.2.1")) == nil {
 		t.Error("the right cookie from the right address is not served")
 	}
 	s.leave(test, 0, nil)
-	if s.transaction(test.cookie, netip.MustParseAddr("192.0.2.1")) != nil {
+	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.1")) != nil {
 		t.Error("the cookie of a test that has ended is served")
 	}
 }
@@ -143,7 +142,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	l := transactionOf(t, target, measurement.Spec{Kind: measurement.CRR})
 	head := make([]byte, protocol.TransactionBytes)
-	protocol.PutTransaction(head, l.ready.Cookie)
+	protocol.PutTransaction(head, l.Ready.Cookie)
 	for _, bytes := range [][]byte{nil, {protocol.TransactionMagic}, head, []byte("\x00garbage"), {protocol.PrefaceMagic}} {
 		c, err := net.Dial("tcp", target.String())
 		if err != nil {
@@ -155,7 +154,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 		}
 	}
 	for _, spec := range []measurement.Spec{{Kind: measurement.CRR, Duration: 0.1}, {Kind: measurement.RR, Duration: 0.1}} {
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,42 +172,11 @@ func TestCRRServerVanishes(t *testing.T) {
 		// The second response already is more than passes.
 		spec := measurement.Spec{Kind: measurement.CRR, Duration: 0.5, MaxWarmup: 0.01, ResponseBytes: 4000}
 		p, addr := startProxy(t, target, bytesOf(t, target, spec)+5000, stall)
-		_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
+		_, err := Run(testContext(t), session.Request{Spec: spec, Target: addr, Token: testToken}, nil)
 		p.close()
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished && e.Reason != session.TimedOut {
 			t.Errorf("stalled %v: %v", stall, err)
 		}
-	}
-}
-
-// A transaction allocates nothing at either end, which here share a process.
-func TestTransactionDoesNotAllocate(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skipf("only Linux connects without the network poller; this is %s", runtime.GOOS)
-	}
-	target := serve(t, ServerOptions{Token: testToken})
-	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
-	test := &crrTest{req: Request{Spec: spec, Target: target}, threads: true, controls: []*crrControl{{link: transactionOf(t, target, spec)}}}
-	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
-	c, err := test.newCaller(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.start = time.Now()
-	transact := func() {
-		began := time.Since(c.start)
-		c.deadline = began + transactionTimeout
-		err := errors.Join(c.dialogue(), c.Close())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.count(began, time.Since(c.start), nil)
-	}
-	for range 20 {
-		transact() // the first ones are answered before the server is prepared
-	}
-	if n := allocations(1000, transact); n != 0 {
-		t.Errorf("a transaction allocates %d times", n)
 	}
 }
 

@@ -20,20 +20,12 @@ type TestEvent struct {
 	Vanished bool
 }
 
-func (s *Server) tell(e TestEvent) {
+// notify counts the beginning of a test and passes both on.
+func (s *Server) notify(e TestEvent) {
 	if !e.Ended {
-		s.counts.begin(e.Spec.Kind)
+		s.counts.Begin(e.Spec.Kind)
 	}
 	if s.opts.OnTest != nil {
 		s.opts.OnTest(e)
-	}
-}
-
-// blame keeps the first failure of a test for its end.
-func (s *Server) blame(t *session, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.err == nil {
-		t.err = err
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 func ftpSpec(flows int, bytes int64) measurement.Spec {
@@ -29,7 +27,7 @@ func TestFTP(t *testing.T) {
 		"marked":      {Kind: measurement.FTP, FileBytes: size, Flows: 2, DSCP: 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +65,7 @@ func TestFTP(t *testing.T) {
 func TestFTPKnowsTheSendersTCP(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, direction := range []measurement.Direction{measurement.Receive, measurement.Send} {
-		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,23 +84,23 @@ func TestFTPIsRefused(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2})
 	for name, c := range map[string]struct {
-		req  Request
-		want Reason
+		req  session.Request
+		want session.Reason
 	}{
-		"wrong token":      {Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, Unauthorized},
-		"too many":         {Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: testToken}, Limit},
-		"both ways":        {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: testToken}, Failed},
-		"upload in parts":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: testToken}, Failed},
-		"too few bytes":    {Request{Spec: ftpSpec(2, 1), Target: limited, Token: testToken}, Failed},
-		"digest of ours":   {Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: testToken}, Failed},
-		"bad digest":       {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, Failed},
-		"path of two":      {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, Failed},
-		"not an FTP port":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, Vanished},
-		"nobody listening": {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, Refused},
+		"wrong token":      {session.Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, session.Unauthorized},
+		"too many":         {session.Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: testToken}, session.Limit},
+		"both ways":        {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: testToken}, session.Failed},
+		"upload in parts":  {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: testToken}, session.Failed},
+		"too few bytes":    {session.Request{Spec: ftpSpec(2, 1), Target: limited, Token: testToken}, session.Failed},
+		"digest of ours":   {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: testToken}, session.Failed},
+		"bad digest":       {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, session.Failed},
+		"path of two":      {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, session.Failed},
+		"not an FTP port":  {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, session.Vanished},
+		"nobody listening": {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, session.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Run(testContext(t), c.req, nil)
-			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.want {
+			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != c.want {
 				t.Errorf("%v, want reason %s", err, c.want)
 			}
 		})
@@ -123,13 +121,13 @@ func TestFTPServerVanishes(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, ln) }()
-	_, err = Run(testContext(t), Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
+	_, err = Run(testContext(t), session.Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
 		if p.Throughput > 0 {
 			stop()
 		}
 	})
 	stop()
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished {
+	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished {
 		t.Errorf("%v, want that the server vanished", err)
 	}
 	if err := <-done; err != nil {
@@ -140,13 +138,13 @@ func TestFTPServerVanishes(t *testing.T) {
 func TestFTPIsCancelled(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	ctx, cancel := context.WithCancel(testContext(t))
-	_, err := Run(ctx, Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
+	_, err := Run(ctx, session.Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
 		if p.Throughput > 0 {
 			cancel()
 		}
 	})
 	cancel()
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
+	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
 		t.Errorf("%v, want that it was cancelled", err)
 	}
 }
@@ -154,97 +152,8 @@ func TestFTPIsCancelled(t *testing.T) {
 // A server ends a transfer that takes longer than it allows, and says so.
 func TestFTPTakesTooLong(t *testing.T) {
 	target := serve(t, ServerOptions{MaxDuration: 300 * time.Millisecond})
-	_, err := Run(testContext(t), Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+	_, err := Run(testContext(t), session.Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
+	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
 		t.Errorf("%v, want a timeout", err)
-	}
-}
-
-// What is not the file that was asked for fails the test, however it differs.
-func TestFTPChecksTheFile(t *testing.T) {
-	content := ftp.NewContent()
-	const size = 1000
-	good := func() ftp.Result {
-		return ftp.Result{Bytes: size, CRC32: content.CRC(0, size), Segments: []ftp.Segment{
-			{Offset: 0, Bytes: 400, CRC32: content.CRC(0, 400)}, {Offset: 400, Bytes: 600, CRC32: content.CRC(400, 600)},
-		}}
-	}
-	for name, c := range map[string]struct {
-		spec   measurement.Spec
-		change func(*ftp.Result)
-		want   string
-	}{
-		"good":          {ftpSpec(2, size), func(*ftp.Result) {}, ""},
-		"segment":       {ftpSpec(2, size), func(r *ftp.Result) { r.Segments[1].CRC32++ }, "segment 2 of 2"},
-		"whole":         {ftpSpec(2, size), func(r *ftp.Result) { r.CRC32++ }, "the file arrived"},
-		"short":         {ftpSpec(2, size), func(r *ftp.Result) { r.Bytes-- }, "999 bytes arrived of 1000"},
-		"stock, known":  {measurement.Spec{FilePath: "/x", FileBytes: size, FileCRC32: "00000001"}, func(*ftp.Result) {}, "not 00000001"},
-		"stock, proven": {measurement.Spec{FilePath: "/x", FileBytes: size, FileCRC32: "0000002a"}, func(r *ftp.Result) { r.CRC32 = 42 }, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := good()
-			c.change(&r)
-			err := (&ftpTest{spec: c.spec, content: content}).verify(r)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !errors.Is(err, errDigest) || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
-		})
-	}
-}
-
-// A server's report of a stored file is checked before it is believed.
-func TestFTPReportsAreChecked(t *testing.T) {
-	bins := &measurement.Bins{Width: 0.01, Bytes: []float64{5}}
-	for name, c := range map[string]struct {
-		transfers []protocol.Transfer
-		ok        bool
-	}{
-		"good":       {[]protocol.Transfer{{Bytes: 5, Bins: bins, Took: 1}}, true},
-		"none":       {nil, false},
-		"two":        {[]protocol.Transfer{{Bytes: 5, Bins: bins, Took: 1}, {Bytes: 5, Bins: bins, Took: 1}}, false},
-		"no bins":    {[]protocol.Transfer{{Bytes: 5, Took: 1}}, false},
-		"no time":    {[]protocol.Transfer{{Bytes: 5, Bins: bins}}, false},
-		"from where": {[]protocol.Transfer{{Offset: 1, Bytes: 5, Bins: bins, Took: 1}}, false},
-		"bad bins":   {[]protocol.Transfer{{Bytes: 5, Bins: &measurement.Bins{Width: 0.01, Bytes: []float64{4}}, Took: 1}}, false},
-		"no width":   {[]protocol.Transfer{{Bytes: 5, Bins: &measurement.Bins{Bytes: []float64{5}}, Took: 1}}, false},
-		"too slow":   {[]protocol.Transfer{{Bytes: 5, Bins: bins, Took: 3}}, false},
-	} {
-		test := &ftpTest{client: &ftp.Client{}, report: protocol.Report{Transfers: c.transfers}}
-		if _, err := test.stored(2 * time.Second); (err == nil) != c.ok {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// Samples of a connection that began before START was read count from START all the
-// same.
-func TestSamplesBeforeStart(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	var w ftpWatch
-	ready := time.Now().Add(-time.Hour)
-	w.begin(ready, 1, 0)
-	end := w.add(c)
-	w.begin(ready.Add(time.Hour), 1, 0)
-	end()
-	final, series := w.of(c.RemoteAddr().String())
-	if runtime.GOOS == "linux" && (final == nil || len(series) == 0) {
-		t.Fatal("nothing was sampled")
-	}
-	for _, i := range series {
-		if i.At < 0 || i.At > 60 {
-			t.Errorf("a sample at %v s after START", i.At)
-		}
-	}
-	if final != nil && (final.At < 0 || final.At > 60) {
-		t.Errorf("the last sample at %v s after START", final.At)
 	}
 }

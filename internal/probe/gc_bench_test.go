@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sampling"
 )
 
 // BenchmarkRRWhileCollecting shows what the garbage collector does to an rr
@@ -26,15 +29,15 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 			for range b.N {
 				stop := func() {}
 				if c.every > 0 {
-					stop = startSampler(c.every, func() { runtime.GC(); collections++ }).end
+					stop = sampling.Start(c.every, func() { runtime.GC(); collections++ }).End
 				}
-				out, err := Run(testContext(b), Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
+				out, err := Run(testContext(b), session.Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
 				stop()
 				if err != nil {
 					b.Fatal(err)
 				}
 				for _, p := range []float64{50, 99, 99.9} {
-					v, ok := percentile(*out.Latency, p)
+					v, ok := latency.Percentile(*out.Latency, p)
 					if !ok {
 						b.Fatalf("%d round trips are too few for p%v", out.Latency.Samples, p)
 					}

@@ -5,25 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/crr"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-// forged is what no terminal, log or report may get to see.
-const forged = "\x1b]0;owned\x07\x1b[2J\r\n09:00:00 10.0.0.1: done\u202e\u0085\u2028\x00"
 
 // hostileSpecs are tests of every kind that need a server, as short as they may be.
 func hostileSpecs() map[string]measurement.Spec {
@@ -77,8 +74,8 @@ func serverLies() []lieIn {
 		{protocol.TypeChallenge, "nonce", 5},
 		{protocol.TypeAccept, "mac", "AAAA"},
 		{protocol.TypeReady, "", []int{1}},
-		{protocol.TypeReady, "client", forged},
-		{protocol.TypeReady, "server", forged},
+		{protocol.TypeReady, "client", probetest.Forged},
+		{protocol.TypeReady, "server", probetest.Forged},
 		{protocol.TypeReady, "server", "192.0.2.1:1"}, // a lie that could be true
 		{protocol.TypeReady, "cookie", "AAAA"},
 		{protocol.TypeReady, "cookie", nil},
@@ -87,9 +84,9 @@ func serverLies() []lieIn {
 		{protocol.TypeReady, "received_ttl", 1 << 40},
 		{protocol.TypeReady, "ftp.port", 0},
 		{protocol.TypeReady, "ftp.port", 99999},
-		{protocol.TypeReady, "ftp.user", forged},
+		{protocol.TypeReady, "ftp.user", probetest.Forged},
 		{protocol.TypeReady, "ftp.path", "/x\r\nDELE /y"},
-		{protocol.TypeReached, "client", forged},
+		{protocol.TypeReached, "client", probetest.Forged},
 		{protocol.TypeReached, "client", 7},
 		{protocol.TypeReceived, "bins.width_seconds", 0},
 		{protocol.TypeReceived, "bins.bytes", []int{1}},
@@ -121,7 +118,7 @@ func serverLies() []lieIn {
 		{protocol.TypeReport, "transfers.0.took_seconds", -1},
 		{protocol.TypeReport, "transfers.0.crc32", 1},
 		{protocol.TypeReport, "transfers.0.bins.bytes.0", 1e12},
-		{protocol.TypeReport, "transfers.0.client", forged},
+		{protocol.TypeReport, "transfers.0.client", probetest.Forged},
 		{protocol.TypeReport, "effective.request_bytes", "none"},
 	}
 	for _, f := range []protocol.Type{protocol.TypeReceived, protocol.TypeSent, protocol.TypeReport} {
@@ -132,75 +129,16 @@ func serverLies() []lieIn {
 			lieIn{f, "host.total_seconds.0", 1e300},
 			lieIn{f, "host.cpus", -1},
 			lieIn{f, "host.host", long},
-			lieIn{f, "host.host_id", forged},
-			lieIn{f, "host.drops", []measurement.Drop{{Place: forged, Packets: 5}, {Place: "x", Packets: 1e300}}},
-			lieIn{f, "host.drops", []measurement.Drop{{Place: forged, Packets: 5}}},
-			lieIn{f, "facts", []string{forged, long, forged}},
+			lieIn{f, "host.host_id", probetest.Forged},
+			lieIn{f, "host.drops", []measurement.Drop{{Place: probetest.Forged, Packets: 5}, {Place: "x", Packets: 1e300}}},
+			lieIn{f, "host.drops", []measurement.Drop{{Place: probetest.Forged, Packets: 5}}},
+			lieIn{f, "facts", []string{probetest.Forged, long, probetest.Forged}},
 			lieIn{f, "facts", slices.Repeat([]string{"so it is"}, 10_000)},
-			lieIn{f, "facts", forged},
-			lieIn{f, "effective", map[string]string{forged: long, "congestion_control": forged}},
+			lieIn{f, "facts", probetest.Forged},
+			lieIn{f, "effective", map[string]string{probetest.Forged: long, "congestion_control": probetest.Forged}},
 		)
 	}
 	return all
-}
-
-// possible holds that an outcome could be that of a test: its numbers are finite,
-// its fractions are, and no more came than was sent; its texts can be shown.
-func possible(t testing.TB, what string, out measurement.Outcome) {
-	t.Helper()
-	for name, v := range out.Metrics {
-		signed := name == "rtt_increase_seconds"
-		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 && !signed || strings.HasSuffix(name, "_fraction") && v > 1 && name != "duplicated_fraction" && name != "buffer_delay_fraction" {
-			t.Errorf("%s: %s is %v", what, name, v)
-		}
-	}
-	untold := slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
-	for _, f := range out.Flows {
-		if f.ReceivedBytes < 0 || f.SentBytes < f.ReceivedBytes && !untold {
-			t.Errorf("%s: %d bytes came of %d", what, f.ReceivedBytes, f.SentBytes)
-		}
-	}
-	for _, e := range []measurement.End{out.Source, out.Destination} {
-		for _, f := range []float64{e.CPUBusy, e.SoftIRQ, e.BusiestCPU} {
-			if !(f >= 0 && f <= 1) {
-				t.Errorf("%s: a processor busy to %v", what, f)
-			}
-		}
-	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-	if len(text) > 4<<20 {
-		t.Errorf("%s: an outcome of %d bytes", what, len(text))
-	}
-	var all any
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Errorf("%s: %v", what, err)
-	}
-	printed(t, what, all)
-}
-
-// printed holds that every text below v can be shown.
-func printed(t testing.TB, what string, v any) {
-	t.Helper()
-	switch v := v.(type) {
-	case string:
-		if utf8.RuneCountInString(v) > 8000 || strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%s: the text %.60q", what, v)
-		}
-	case []any:
-		for _, e := range v {
-			printed(t, what, e)
-		}
-	case map[string]any:
-		for k, e := range v {
-			printed(t, what, k)
-			if k != "hdr_v2" {
-				printed(t, what, e)
-			}
-		}
-	}
 }
 
 // ended holds that a test against a liar gave an error with a reason or an outcome
@@ -208,15 +146,15 @@ func printed(t testing.TB, what string, v any) {
 func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 	t.Helper()
 	if err == nil {
-		possible(t, what, out)
+		probetest.Possible(t, what, out)
 		return
 	}
-	known, ok := errors.AsType[*Error](err)
-	if !ok || known.Reason == "" || known.Reason == Cancelled {
+	known, ok := errors.AsType[*session.Error](err)
+	if !ok || known.Reason == "" || known.Reason == session.Cancelled {
 		t.Errorf("%s: %v", what, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // errors.Join makes lines
-		printed(t, what, line)
+		probetest.Printed(t, what, line)
 	}
 }
 
@@ -228,7 +166,7 @@ func TestServersThatLie(t *testing.T) {
 	group.SetLimit(64)
 	for _, lie := range serverLies() {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
-			frame(to, lie.frame, changed(payload, lie.path, lie.value))
+			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
 		for name, spec := range hostileSpecs() {
@@ -238,7 +176,7 @@ func TestServersThatLie(t *testing.T) {
 				continue
 			}
 			group.Go(func() error {
-				out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
+				out, err := Run(testContext(t), session.Request{Spec: spec, Target: liar}, nil)
 				ended(t, fmt.Sprintf("%s, %#x %s = %.40v", name, byte(lie.frame), lie.path, lie.value), out, err)
 				return nil
 			})
@@ -283,11 +221,11 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 		"ftp send":    {protocol.TypeReport, "transfers.0.took_seconds", 1e6},
 	} {
 		liar := startLiar(t, target, lie.frame, func(to net.Conn, payload []byte) bool {
-			frame(to, lie.frame, changed(payload, lie.path, lie.value))
+			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
-		_, err := Run(testContext(t), Request{Spec: specs[name], Target: liar}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+		_, err := Run(testContext(t), session.Request{Spec: specs[name], Target: liar}, nil)
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Protocol {
 			t.Errorf("%s, %#x %s = %v: %v", name, byte(lie.frame), lie.path, lie.value, err)
 		}
 	}
@@ -297,7 +235,7 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 func TestServersOfWrongFrames(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
-	huge, err := json.Marshal(protocol.RemoteError{Reason: forged, Message: strings.Repeat(forged, 10_000)})
+	huge, err := json.Marshal(protocol.RemoteError{Reason: probetest.Forged, Message: strings.Repeat(probetest.Forged, 10_000)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +246,10 @@ func TestServersOfWrongFrames(t *testing.T) {
 			frame(to, protocol.TypeHello, payload)
 			return false
 		},
-		"no JSON": func(to net.Conn, kind protocol.Type, _ []byte) bool { frame(to, kind, []byte(forged)); return false },
+		"no JSON": func(to net.Conn, kind protocol.Type, _ []byte) bool {
+			frame(to, kind, []byte(probetest.Forged))
+			return false
+		},
 		"more than may be": func(to net.Conn, kind protocol.Type, _ []byte) bool {
 			_, _ = to.Write([]byte{byte(kind), 0, 0, 0, 0xff, 0, 0, 0})
 			return true
@@ -362,7 +303,7 @@ func TestServersOfWrongFrames(t *testing.T) {
 				}
 				group.Go(func() error {
 					start := time.Now()
-					out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
+					out, err := Run(testContext(t), session.Request{Spec: spec, Target: liar}, nil)
 					ended(t, fmt.Sprintf("%s, %#x %s", name, byte(kind), way), out, err)
 					t.Logf("%s, %#x %s: %v %.200v", name, byte(kind), way, time.Since(start).Round(time.Millisecond), err)
 					return nil
@@ -392,8 +333,8 @@ func TestAnswersToNobody(t *testing.T) {
 				}
 			}
 		})
-		_, err := Run(testContext(t), Request{Spec: spec, Target: twice}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
+		_, err := Run(testContext(t), session.Request{Spec: spec, Target: twice}, nil)
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Protocol {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -408,7 +349,7 @@ func TestTrickledTransactions(t *testing.T) {
 	for _, threads := range []bool{true, false} {
 		spec := measurement.Spec{Kind: measurement.CRR, Flows: 4, Duration: 0.2, MaxWarmup: 0.05, ResponseBytes: 1 << 20}
 		if !threads {
-			spec.Flows = threadCallers + 1
+			spec.Flows = crr.ThreadCallers + 1
 		}
 		// Everything is true but for the transactions, which come to a server of its own.
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -455,8 +396,8 @@ func TestTrickledTransactions(t *testing.T) {
 				wg.Go(func() { one(c) })
 			}
 		})
-		out, err := Run(testContext(t), Request{Spec: spec, Target: ln.Addr().(*net.TCPAddr).AddrPort()}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut && e.Reason != Vanished { // the latter when the server gives up first
+		out, err := Run(testContext(t), session.Request{Spec: spec, Target: ln.Addr().(*net.TCPAddr).AddrPort()}, nil)
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut && e.Reason != session.Vanished { // the latter when the server gives up first
 			t.Errorf("%d flows: %+v, %v", spec.Flows, out.Metrics, err)
 		}
 		_ = ln.Close()
@@ -477,9 +418,9 @@ func TestLargestReports(t *testing.T) {
 			return false
 		})
 		for _, flows := range fewAndMany {
-			_, err := Run(testContext(t), Request{Spec: shortTCP(flows, direction), Target: liar}, nil)
-			e, ok := errors.AsType[*Error](err)
-			if many := flows > threadConnections; many != (ok && e.Reason == Protocol) || !many && err != nil {
+			_, err := Run(testContext(t), session.Request{Spec: shortTCP(flows, direction), Target: liar}, nil)
+			e, ok := errors.AsType[*session.Error](err)
+			if many := flows > session.ThreadConnections; many != (ok && e.Reason == session.Protocol) || !many && err != nil {
 				t.Errorf("%d flows %s: %v", flows, direction, err)
 			}
 		}

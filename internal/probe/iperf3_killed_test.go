@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -45,7 +46,7 @@ func TestKilledIPerf3Clients(t *testing.T) {
 	}
 	for _, spec := range iperf3Specs()[:4] {
 		testutil.Longer(t, func(float64) string { // a server that still clears away is slow
-			if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
+			if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil); err != nil {
 				return "a good client after the killed ones: " + err.Error()
 			}
 			return ""

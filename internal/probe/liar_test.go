@@ -1,9 +1,7 @@
 package probe
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -12,8 +10,12 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
+
+// lastOfRR is the first byte of the last request of an rr test over TCP.
+const lastOfRR = 1
 
 // liar stands between a client and an honest server, and lies in the server's name:
 // it passes on everything, and changes the frames of one type as it is told.
@@ -186,7 +188,7 @@ func (c *lyingConn) there() {
 		if _, err := io.ReadFull(c.client, request); err != nil {
 			return
 		}
-		if request[0] == lastRequest {
+		if request[0] == lastOfRR {
 			c.requests.Store(n)
 		}
 		_, _ = c.server.Write(request)
@@ -249,7 +251,7 @@ func (c *lyingConn) back() {
 		}
 		if h.Type == protocol.TypeReady {
 			// What is in between shall not show.
-			payload = changed(payload, "server", c.client.LocalAddr().String())
+			payload = probetest.Changed(payload, "server", c.client.LocalAddr().String())
 		}
 		if h.Type == protocol.TypeReady && c.messages.Load() != nil {
 			answered = 0
@@ -260,39 +262,4 @@ func (c *lyingConn) back() {
 			return
 		}
 	}
-}
-
-// changed is a JSON object in which one value is another; its path has dots, and
-// numbers for what is in a list.
-func changed(payload []byte, path string, value any) []byte {
-	var object any
-	d := json.NewDecoder(bytes.NewReader(payload))
-	d.UseNumber()
-	if err := d.Decode(&object); err != nil {
-		return payload
-	}
-	text, err := json.Marshal(set(object, path, value))
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v", path, err))
-	}
-	return text
-}
-
-func set(object any, path string, value any) any {
-	if path == "" {
-		return value
-	}
-	first, rest, _ := bytes.Cut([]byte(path), []byte("."))
-	switch o := object.(type) {
-	case []any:
-		var i int
-		if _, err := fmt.Sscan(string(first), &i); err == nil && i < len(o) {
-			o[i] = set(o[i], string(rest), value)
-		}
-		return o
-	case map[string]any:
-		o[string(first)] = set(o[string(first)], string(rest), value)
-		return o
-	}
-	return map[string]any{string(first): set(nil, string(rest), value)}
 }

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 func TestRunLoad(t *testing.T) {
@@ -22,7 +22,7 @@ func TestRunLoad(t *testing.T) {
 			spec.Kind, spec.Duration, spec.MaxWarmup, spec.IdleDuration = measurement.Load, 0.4, 0.1, 0.3
 			var signs, loaded int // no lock: the race detector shows a call from elsewhere
 			var last measurement.Seconds
-			out, err := Run(testContext(t), Request{ID: "load", Spec: spec, Target: target, Token: testToken}, func(p measurement.Progress) {
+			out, err := Run(testContext(t), session.Request{ID: "load", Spec: spec, Target: target, Token: testToken}, func(p measurement.Progress) {
 				signs++
 				if p.Throughput > 0 {
 					loaded++
@@ -77,52 +77,13 @@ func TestLoadWithoutUDP(t *testing.T) {
 	}
 	defer hole.Close()
 	spec := measurement.Spec{Kind: measurement.Load, Duration: 0.1, MaxWarmup: 0.02, IdleDuration: 0.05, Timeout: 0.05}
-	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+	_, err = Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
 		t.Errorf("got %v", err)
 	}
 	spec.Protocol = measurement.OverTCP
 	// On a busy machine too few of the requests may leave in time; they left over TCP all the same.
-	if _, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
+	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
 		t.Errorf("over TCP: %v", err)
-	}
-}
-
-func TestResponsiveness(t *testing.T) {
-	ms := func(v ...int) (d []time.Duration) {
-		for _, v := range v {
-			d = append(d, time.Duration(v)*time.Millisecond)
-		}
-		return d
-	}
-	hundred := make([]int, 100)
-	for i := range hundred {
-		hundred[i] = 10
-	}
-	slow := append([]int{}, hundred...)
-	for i := range 5 {
-		slow[i*20] = 5000 // the slowest twentieth does not count
-	}
-	for _, c := range []struct {
-		rtts []time.Duration
-		want float64
-	}{
-		{nil, 0},
-		{ms(20), 3000},
-		{ms(0), 0},
-		{ms(hundred...), 6000},
-		{ms(slow...), 6000},
-		{ms(30, 10), 6000}, // the slower of two is beyond the 95th percentile
-	} {
-		if got := responsiveness(c.rtts); math.Abs(got-c.want) > 1e-6*c.want {
-			t.Errorf("%d round trips: %v per minute, want %v", len(c.rtts), got, c.want)
-		}
-	}
-}
-
-func TestWithin(t *testing.T) {
-	rtts, lost := within([]sample{{0, 1}, {10, 2}, {15, -1}, {19, 3}, {20, 4}}, 10, 20)
-	if len(rtts) != 2 || rtts[0] != 2 || rtts[1] != 3 || lost != 1 {
-		t.Errorf("%v, %d lost", rtts, lost)
 	}
 }

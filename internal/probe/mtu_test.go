@@ -3,66 +3,20 @@ package probe
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
-
-// Whatever a path carries is found within the bound of rounds, even when
-// routers name wrong sizes and the tries of some size are all lost once.
-func TestSizeSearch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		most := rapid.SampledFrom([]int{1500, 9000, 9216, 65535}).Draw(t, "most")
-		carries := rapid.IntRange(68, most).Draw(t, "carries")
-		hints := rapid.SliceOfN(rapid.IntRange(0, 70000), 0, 3).Draw(t, "hints")
-		s := newSizeSearch(68, most)
-		for {
-			sizes := s.next(hints)
-			if len(sizes) == 0 {
-				break
-			}
-			if len(sizes) > mtuAtOnce {
-				t.Fatalf("%d sizes at once", len(sizes))
-			}
-			for i, n := range sizes {
-				if n < 68 || n > most || i > 0 && n >= sizes[i-1] {
-					t.Fatalf("sizes %v", sizes)
-				}
-			}
-			s.add(sizes, func(n int) bool { return n <= carries })
-		}
-		if s.passed != carries || s.round > mtuRounds+1 { // the last call finds it over
-			t.Fatalf("found %d of %d in %d rounds", s.passed, carries, s.round)
-		}
-	})
-}
-
-func TestSizeSearchSurvivesChance(t *testing.T) {
-	for lost := 2; lost <= 4; lost++ { // the round in which everything is lost
-		s := newSizeSearch(68, 1500)
-		for {
-			sizes := s.next(nil)
-			if len(sizes) == 0 {
-				break
-			}
-			s.add(sizes, func(n int) bool { return n <= 1400 && s.round != lost })
-		}
-		if s.passed != 1400 {
-			t.Errorf("found %d bytes although round %d was lost", s.passed, lost)
-		}
-	}
-}
 
 func TestRunMTU(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
+	out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Loopback has an MTU of 65536, and an IP packet has 65535 bytes at most.
 	for _, m := range []string{"path_mtu_bytes", "reverse_path_mtu_bytes"} {
-		if out.Metrics[m] != largestMTU {
-			t.Errorf("%s is %v, want %d", m, out.Metrics[m], largestMTU)
+		if out.Metrics[m] != 65535 {
+			t.Errorf("%s is %v, want %d", m, out.Metrics[m], 65535)
 		}
 	}
 	t.Log(out.Effective, out.Facts)

@@ -1,42 +1,51 @@
-// Package probe measures a path between this host and a cooperating server:
-// bulk TCP throughput as the receiver confirmed it and request/response
-// latency. Ping and trace, which need no server, live below it and are
-// reached through the same Run. Both ends of every method are here, so that
-// `hopbench serve`, `hopbench test` and the agents of a lab share one code.
+// Package probe measures a path between this host and a cooperating server. [Run] does
+// one test, [Server] is the other end of it, so that `hopbench serve`, `hopbench test`
+// and the agents of a lab share one code. A kind of test is a package of its own with
+// both ends, and a row of one table here:
+//
+//	tcp    bulk throughput over TCP, as the receiver confirmed it
+//	udp    packets over UDP, counted in bytes
+//	pps    small packets over UDP, counted one by one
+//	rr     round-trip time of requests on one connection
+//	crr    connections that are opened, serve one request and are closed
+//	load   round-trip time while a tcp test loads the path
+//	mtu    the largest packet that the path carries, each way
+//	ftp    the transfer of a file over FTP
+//	ping   round-trip time of ICMP echoes; needs no server
+//	trace  the hops of the path; needs no server
+//
+// What all kinds share is in probe/session, and in probe/datagram for those that use
+// UDP; what a test costs a machine is in probe/host.
 package probe
 
-import (
-	"context"
-	"net/netip"
+import "github.com/hopbench/hopbench/internal/probe/session"
 
-	"github.com/hopbench/hopbench/internal/measurement"
+// What callers of Run and Server need of package session.
+type (
+	// Request is one test to be done from this host.
+	Request = session.Request
+	// Error is the error of every test that gave no outcome.
+	Error = session.Error
+	// Reason is why a test gave no outcome, in one word that programs may rely on.
+	Reason = session.Reason
 )
 
-// Request is one test to be done from this host.
-type Request struct {
-	// ID is the trial's id; it names the test on the wire and in logs.
-	ID   string           `json:"id"`
-	Spec measurement.Spec `json:"spec"`
-	// Target is the server: its address and port. Ping and trace use the
-	// address (and trace over TCP the port).
-	Target netip.AddrPort `json:"target"`
-	// Source, when valid, is the local address to send from.
-	Source netip.Addr `json:"source,omitzero"`
-	// Token is the shared secret that both ends prove; may be empty.
-	Token string `json:"token,omitempty"`
-	// FTPUser and FTPPassword are those of the stock FTP server that an ftp test
-	// with a FilePath has as its Target; without a user it is anonymous.
-	FTPUser     string `json:"ftp_user,omitempty"`
-	FTPPassword string `json:"ftp_password,omitempty"`
-	// Pairs of hosts that do this test at the same time and are reported
-	// together, 0 or 1 for this one alone. The outcome of one of several has
-	// itself as its only Pair, with the round-trip times over time, because
-	// few samples of each flow are kept.
-	Pairs int `json:"pairs,omitempty"`
-	// Prepared, if not nil, is called when a tcp test has made its connections,
-	// and before any other kind of test begins. The test starts when it has
-	// returned, and ends with its error.
-	Prepared func(context.Context) error `json:"-"`
+// The reasons.
+const (
+	Refused      = session.Refused
+	Unreachable  = session.Unreachable
+	Vanished     = session.Vanished
+	TimedOut     = session.TimedOut
+	Protocol     = session.Protocol
+	Unauthorized = session.Unauthorized
+	Limit        = session.Limit
+	Unsupported  = session.Unsupported
+	Cancelled    = session.Cancelled
+	Failed       = session.Failed
+)
 
-	hooks *hooks // of a test that is part of another; may be nil
-}
+// Bounds of what a spec may ask at all; a server's own limits may be tighter.
+const (
+	MaxFlows    = session.MaxFlows
+	MaxDuration = session.MaxDuration // of each of the parts of a test
+)

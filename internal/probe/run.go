@@ -4,100 +4,76 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/icmp"
-	"github.com/hopbench/hopbench/internal/probe/trace"
+	"github.com/hopbench/hopbench/internal/probe/iperf3"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// setupTime bounds the time before a test's first byte.
-func setupTime(spec measurement.Spec) time.Duration {
-	return dialTimeout + handshakeTimeout + connectTime(spec) - startTimeout
-}
+// MaxPairs is how many pairs of hosts may do one test at the same time.
+const MaxPairs = 1000
 
 // Run does one test from this host and returns what both ends brought back.
 // It ends by its own deadline whatever the other end does. Progress, which may
 // be nil, is called from one goroutine at a time and never after Run returned.
 // The error is always an *Error.
-func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if progress == nil {
 		progress = func(measurement.Progress) {}
 	}
 	req.Spec = req.Spec.Defaults()
 	op := fmt.Sprintf("%s test to %s", req.Spec.Kind, req.Target)
 	if err := checkSpec(req.Spec); err != nil {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: err}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: err}
 	}
 	if req.Pairs < 0 || req.Pairs > MaxPairs {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
 	}
 	if !req.Target.IsValid() {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: errors.New("no target address")}
+		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: errors.New("no target address")}
 	}
-	if !preparesItself(req.Spec) {
-		if err := req.prepared(ctx); err != nil {
-			return measurement.Outcome{}, failure(op, err)
+	k := kinds[req.Spec.Kind]
+	if req.Spec.Tool == measurement.IPerf3 {
+		k.Run, k.PreparesItself = iperf3.Run, false
+	}
+	if !k.PreparesItself {
+		if err := req.AwaitCommonStart(ctx); err != nil {
+			return measurement.Outcome{}, session.Wrap(op, err)
 		}
 		req.Prepared = nil
 	}
-	var out measurement.Outcome
-	var err error
-	switch req.Spec.Kind {
-	case measurement.Ping:
-		out, err = icmp.Run(ctx, icmp.Request{Spec: req.Spec, Target: req.Target.Addr(), Source: req.Source}, progress)
-	case measurement.Trace:
-		out, err = trace.Run(ctx, trace.Request{Spec: req.Spec, Target: req.Target, Source: req.Source}, progress)
-	default:
-		ctx, cancel := context.WithTimeoutCause(ctx, setupTime(req.Spec)+planned(req.Spec)+2*graceOf(req.Spec), errSilent)
-		defer cancel()
-		out, err = runWithServer(ctx, req, progress)
-		if err != nil && ctx.Err() != nil {
-			err = &Error{Op: op, Reason: reasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
-		}
+	if k.Planned == nil {
+		out, err := k.Run(ctx, req, progress)
+		return out, session.Wrap(op, err)
 	}
-	return out, failure(op, err)
-}
-
-// preparesItself says whether a test makes all its connections before it starts.
-func preparesItself(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && spec.Tool == measurement.Native
-}
-
-// prepared waits until the test may start.
-func (r Request) prepared(ctx context.Context) error {
-	if r.Prepared == nil {
-		return nil
-	}
-	if err := r.Prepared(ctx); err != nil {
-		return failure("wait for the common start", err)
-	}
-	return nil
-}
-
-// runWithServer does a test of a kind that has its other end in a server.
-func runWithServer(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	if err := enoughDescriptors(req.Spec); err != nil {
+	if err := enoughDescriptors(k, req.Spec); err != nil {
 		return measurement.Outcome{}, err
 	}
-	if req.Spec.Tool == measurement.IPerf3 {
-		return runIPerf3(ctx, req, progress)
+	grace := session.Grace
+	if k.Grace != nil {
+		grace = k.Grace(req.Spec)
 	}
-	switch req.Spec.Kind {
-	case measurement.TCP:
-		return runTCP(ctx, req, progress)
-	case measurement.UDP, measurement.PPS:
-		return runPackets(ctx, req, progress)
-	case measurement.RR:
-		return runRR(ctx, req, progress)
-	case measurement.CRR:
-		return runCRR(ctx, req, progress)
-	case measurement.Load:
-		return runLoad(ctx, req, progress)
-	case measurement.FTP:
-		return runFTP(ctx, req, progress)
-	case measurement.MTU:
-		return runMTU(ctx, req)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(req.Spec)+k.Planned(req.Spec)+2*grace, session.ErrSilent)
+	defer cancel()
+	out, err := k.Run(ctx, req, progress)
+	if err != nil && ctx.Err() != nil {
+		err = &session.Error{Op: op, Reason: session.ReasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
 	}
-	return measurement.Outcome{}, fmt.Errorf("unknown kind of test %q", req.Spec.Kind)
+	return out, session.Wrap(op, err)
+}
+
+// enoughDescriptors says beforehand that a test needs more open files than
+// this process may have.
+func enoughDescriptors(k session.Kind, spec measurement.Spec) error {
+	const others = 64 // standard files, control sockets, samplers
+	need := others
+	if k.Files != nil {
+		need += k.Files(spec)
+	}
+	if limit := sockets.MaxDescriptors(); limit > 0 && need > limit {
+		return &session.Error{Op: "prepare the test", Reason: session.Unsupported, Err: fmt.Errorf(
+			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
+	}
+	return nil
 }

@@ -5,15 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/iperf3"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -24,9 +27,9 @@ const DefaultPort = 5201
 // fleet, and finite. Of the connections, as far as descriptors allow, a quarter is
 // for those that have not said yet what they want.
 const (
-	defaultConnections = 4 * MaxFlows
+	defaultConnections = 4 * session.MaxFlows
 	defaultTests       = 64
-	defaultFlows       = MaxFlows
+	defaultFlows       = session.MaxFlows
 	defaultDuration    = time.Hour
 	// spareDescriptors are for what is no connection: listeners, samplers, payload,
 	// the moment in which a socket leaves the poller.
@@ -96,22 +99,18 @@ type Server struct {
 	// are in none.
 	budget *admission.Budget
 	door   *admission.Door
-	// bulk is what the flows of tcp tests share.
-	bulk   *bulk
 	iperf3 *iperf3.Server
-	// content is what the files of ftp tests are made of.
-	content func() *ftp.Content
-	// zeros are the payload of every response; nobody writes to them.
-	zeros []byte
-
-	// transacting counts the crr tests in progress.
-	transacting atomic.Int32
-	counts      *counts
+	counts *session.Counts
+	// servers are its ends of each kind of test, transactions the one of them that
+	// answers connections of its own.
+	servers      map[measurement.Kind]session.Server
+	transactions session.TransactionServer
+	udp          *datagram.Flows
 
 	mu       sync.Mutex
-	conns    map[*guard]struct{}
-	sessions map[sessionKey]*session
-	cookies  map[cookieKey]*session
+	conns    map[*session.Guard]struct{}
+	tests    map[testKey]*test
+	cookies  map[cookieKey]*test
 	closing  bool
 	draining bool
 	wg       sync.WaitGroup
@@ -133,17 +132,29 @@ func NewServer(o ServerOptions) (*Server, error) {
 	limits, door := limitsOf(o)
 	s := &Server{
 		opts: o, log: o.Log,
-		budget:   admission.NewBudget(admission.Options{Limits: limits, Shared: !o.Unshared, Reserved: o.Token != ""}),
-		door:     admission.NewDoor(door),
-		bulk:     newBulk(),
-		content:  sync.OnceValue(ftp.NewContent),
-		zeros:    make([]byte, maxMessageBytes),
-		counts:   newCounts(),
-		conns:    map[*guard]struct{}{},
-		sessions: map[sessionKey]*session{},
-		cookies:  map[cookieKey]*session{},
+		budget:  admission.NewBudget(admission.Options{Limits: limits, Shared: !o.Unshared, Reserved: o.Token != ""}),
+		door:    admission.NewDoor(door),
+		counts:  session.NewCounts(),
+		servers: map[measurement.Kind]session.Server{},
+		udp:     datagram.NewFlows(),
+		conns:   map[*session.Guard]struct{}{},
+		tests:   map[testKey]*test{},
+		cookies: map[cookieKey]*test{},
 	}
 	s.iperf3 = s.newIPerf3Server()
+	env := session.ServerEnv{
+		Token: o.Token, MaxRateBitsPerSecond: o.MaxRateBitsPerSecond, MaxDuration: o.MaxDuration, Spin: o.Spin,
+		FTPPorts: o.FTPPorts, Log: o.Log, Find: s.find, Closing: s.isClosing, AcceptUDP: s.udp.Accept,
+	}
+	for name, k := range kinds {
+		if k.NewServer == nil {
+			continue
+		}
+		s.servers[name] = k.NewServer(env)
+		if t, ok := s.servers[name].(session.TransactionServer); ok {
+			s.transactions = t
+		}
+	}
 	return s, nil
 }
 
@@ -171,9 +182,9 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	}
 	packets, err := sockets.DetachPackets(udp)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), ignoreClosed(udp.Close()))
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), session.IgnoreClosed(udp.Close()))
 	}
-	detached, err := s.answering(tcp)
+	detached, err := s.transactions.Wrap(tcp)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), packets.Close())
 	}
@@ -202,7 +213,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	err := s.accept(l.tcp)
 	s.shutdown(l)
 	s.wg.Wait()
-	err = errors.Join(err, ignoreClosed(l.udp.Close()), s.bulk.close())
+	err = errors.Join(err, session.IgnoreClosed(l.udp.Close()), s.closeKinds())
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -221,19 +232,19 @@ func (s *Server) accept(ln net.Listener) error {
 			}
 			// accept(2) passes on what befell the one connection, and what the system
 			// lacks for a moment: descriptors and memory of ended tests will come back.
-			s.counts.refuse("accept")
+			s.counts.Refuse("accept")
 			s.log.Warn("accept", "error", err)
 			time.Sleep(acceptPause)
 			continue
 		}
-		g := &guard{}
-		g.hold(func() { _ = c.Close() })
+		g := &session.Guard{}
+		g.Hold(func() { _ = c.Close() })
 		if !s.admit(g) {
 			_ = c.Close() // the server ends
 			continue
 		}
 		client := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
-		guest := s.door.Enter(client, g.end)
+		guest := s.door.Enter(client, g.End)
 		s.wg.Go(func() {
 			defer s.dismiss(g)
 			defer guest.Leave()
@@ -258,7 +269,7 @@ func (s *Server) acceptOne(ln net.Listener) (c net.Conn, err error) {
 func (s *Server) contained(what string, f func() error) (panicked bool) {
 	p, panicked := errors.AsType[*admission.Panic](admission.Contain(f))
 	if panicked {
-		s.counts.refuse("panic")
+		s.counts.Refuse("panic")
 		s.log.Error(what, "error", p, "stack", string(p.Stack))
 	}
 	return panicked
@@ -267,7 +278,7 @@ func (s *Server) contained(what string, f func() error) (panicked bool) {
 // acceptPause is how long the server waits after an error of accept(2).
 const acceptPause = 50 * time.Millisecond
 
-func (s *Server) admit(g *guard) bool {
+func (s *Server) admit(g *session.Guard) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -277,11 +288,28 @@ func (s *Server) admit(g *guard) bool {
 	return true
 }
 
-func (s *Server) dismiss(g *guard) {
-	g.rest()
+func (s *Server) dismiss(g *session.Guard) {
+	g.Rest()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, g)
+}
+
+// closeKinds gives back what the kinds of tests keep; no test may be left.
+func (s *Server) closeKinds() error {
+	var errs []error
+	for _, k := range s.servers {
+		if c, ok := k.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
 }
 
 func (s *Server) shutdown(l *Listener) {
@@ -291,7 +319,7 @@ func (s *Server) shutdown(l *Listener) {
 	defer s.mu.Unlock()
 	s.closing = true
 	for g := range s.conns {
-		g.end()
+		g.End()
 	}
 }
 

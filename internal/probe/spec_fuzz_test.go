@@ -2,16 +2,14 @@ package probe
 
 import (
 	"encoding/json"
-	"net"
 	"net/netip"
-	"runtime"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // FuzzSpec has a server decide on any JSON. What it allows is bounded in length,
@@ -38,7 +36,6 @@ func FuzzSpec(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	control, packets := fuzzSockets(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var spec measurement.Spec
 		if json.Unmarshal(text, &spec) != nil || s.allow(spec, 0) != nil {
@@ -47,89 +44,23 @@ func FuzzSpec(f *testing.F) {
 		if length := s.lengthOf(spec); length <= 0 || length > s.opts.MaxDuration {
 			t.Fatalf("a test of %v is allowed: %+v", length, spec)
 		}
-		bins, width := binsOf(spec)
-		if bins < 0 || bins > maxBins || width <= 0 || time.Duration(bins)*width < planned(spec) && spec.Kind != measurement.FTP && spec.Kind != measurement.MTU {
+		bins, width := session.BinsOf(spec)
+		if bins < 0 || bins > session.MaxBins || width <= 0 || time.Duration(bins)*width < session.Planned(spec) && spec.Kind != measurement.FTP && spec.Kind != measurement.MTU {
 			t.Fatalf("%d bins of %v: %+v", bins, width, spec)
 		}
-		cost := demandOf(spec)
+		cost := kinds[spec.Kind].Cost(spec)
 		if cost[admission.Tests] != 1 || cost[admission.Threads] < 0 || cost[admission.Threads] > maxThreads ||
-			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*MaxFlows || cost[admission.Bytes] < testBytes || cost[admission.Bytes] > 16<<30 {
+			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*session.MaxFlows || cost[admission.Bytes] < session.TestBytes || cost[admission.Bytes] > 16<<30 {
 			t.Fatalf("%v is what it takes: %+v", cost, spec)
 		}
 		id := protocol.Identity{Session: "0123456789abcdef0123456789abcdef"}
-		if test, err := s.enter(&guard{}, id, netip.MustParseAddr("192.0.2.1"), spec); err == nil {
+		if test, err := s.enter(&session.Guard{}, id, netip.MustParseAddr("192.0.2.1"), spec); err == nil {
 			s.leave(test, 0, nil)
-		} else if reasonOf(err) != Limit {
+		} else if session.ReasonOf(err) != session.Limit {
 			t.Fatalf("an allowed test cannot begin: %v: %+v", err, spec)
 		}
 		if used, _ := s.budget.Used(); used != (admission.Cost{}) {
 			t.Fatalf("%v is left: %+v", used, spec)
 		}
-		var pages packetPages
-		defer func() {
-			if err := pages.close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		// The first makes what all flows share.
-		if !makeOneFlow(t, s, spec, control, packets, &pages) {
-			return
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		makeOneFlow(t, s, spec, control, packets, &pages)
-		runtime.ReadMemStats(&after)
-		// What the other flows take is the same; the host's own garbage is the slack.
-		if made := int64(after.TotalAlloc-before.TotalAlloc) * int64(mostConnections(spec)); made > cost[admission.Bytes]+int64(mostConnections(spec))*(64<<10) {
-			t.Fatalf("%d bytes are made for a test that is to take %d: %+v", made, cost[admission.Bytes], spec)
-		}
 	})
-}
-
-// fuzzSockets are a connection and a UDP socket that nobody listens to.
-func fuzzSockets(f *testing.F) (control, packets *sockets.Conn) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		f.Fatal(err)
-	}
-	u, err := net.Dial("udp", ln.Addr().String())
-	if err != nil {
-		f.Fatal(err)
-	}
-	if control, err = sockets.Attach(c.(*net.TCPConn)); err != nil {
-		f.Fatal(err)
-	}
-	if packets, err = sockets.DetachUDP(u.(*net.UDPConn)); err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _, _, _ = control.Close(), packets.Close(), ln.Close() })
-	return control, packets
-}
-
-// makeOneFlow makes a server's end of a flow, if its kind has one in bulk.
-func makeOneFlow(t *testing.T, s *Server, spec measurement.Spec, control, packets *sockets.Conn, pages *packetPages) bool {
-	w := wire{Conn: control, guard: &guard{}}
-	cookie := make([]byte, protocol.CookieBytes)
-	switch {
-	case spec.Kind == measurement.TCP && spec.Direction == measurement.Send:
-		newReceiver(w, spec, s.bulk.buffer(control, spec, 1))
-	case spec.Kind == measurement.UDP || spec.Kind == measurement.PPS:
-		if spec.Direction == measurement.Send {
-			if _, err := newPacketReceiver(w, packets, spec, cookie); err != nil && reasonOf(err) != Unsupported {
-				t.Fatalf("%v: %+v", err, spec)
-			}
-			break
-		}
-		_, err := newPacketSender(w, packets, spec, cookie, pages)
-		if err != nil && reasonOf(err) != Unsupported && reasonOf(err) != Failed {
-			t.Fatalf("%v: %+v", err, spec)
-		}
-	default:
-		return false
-	}
-	return true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // Every kind with a time axis says when it began: after it was asked to, and a
@@ -24,7 +25,7 @@ func TestStarted(t *testing.T) {
 		spec.Duration, spec.MaxWarmup = 0.1, 0.02
 		spec = spec.Defaults()
 		before := time.Now()
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
 		after := time.Now()
 		if err != nil {
 			t.Fatalf("%s: %v", spec.Kind, err)

@@ -15,20 +15,21 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
 // fewAndMany are a test on threads and one on the shared poller.
-var fewAndMany = []int{2, threadConnections + 6}
+var fewAndMany = []int{2, session.ThreadConnections + 6}
 
 func shortTCP(flows int, direction measurement.Direction) measurement.Spec {
 	return measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: 0.1, MaxWarmup: 0.02}
 }
 
 // endsWith runs a test that cannot succeed and checks the reason it ends with.
-func endsWith(t *testing.T, what string, req Request, reasons ...Reason) {
+func endsWith(t *testing.T, what string, req session.Request, reasons ...session.Reason) {
 	_, err := Run(testContext(t), req, nil)
-	e, ok := errors.AsType[*Error](err)
+	e, ok := errors.AsType[*session.Error](err)
 	for _, r := range reasons {
 		if ok && e.Reason == r {
 			return
@@ -111,29 +112,29 @@ func TestBulkPeerFails(t *testing.T) {
 	full := handshaken(t, func(_ net.Conn, open protocol.Open) { // reads nothing at all: buffers fill up
 		select {
 		case <-over:
-		case <-time.After(planned(open.Spec) + 2*graceOf(open.Spec)):
+		case <-time.After(session.Planned(open.Spec) + 2*kinds[measurement.TCP].Grace(open.Spec)):
 		}
 	})
 	silent := garbage(t, nil) // accepts, reads, never answers
 	var group errgroup.Group  // all at once: some take as long as their deadline
 	for _, flows := range fewAndMany {
 		group.Go(func() error {
-			endsWith(t, "reset", Request{Target: reset, Spec: shortTCP(flows, measurement.Send)}, Vanished)
+			endsWith(t, "reset", session.Request{Target: reset, Spec: shortTCP(flows, measurement.Send)}, session.Vanished)
 			return nil
 		})
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			group.Go(func() error {
-				endsWith(t, "reset at once", Request{Target: resetting, Spec: shortTCP(flows, direction)}, Vanished, TimedOut) // the latter on a very busy host
+				endsWith(t, "reset at once", session.Request{Target: resetting, Spec: shortTCP(flows, direction)}, session.Vanished, session.TimedOut) // the latter on a very busy host
 				return nil
 			})
 			group.Go(func() error {
-				endsWith(t, "never reads", Request{Target: full, Spec: shortTCP(flows, direction)}, TimedOut)
+				endsWith(t, "never reads", session.Request{Target: full, Spec: shortTCP(flows, direction)}, session.TimedOut)
 				return nil
 			})
 		}
 	}
 	group.Go(func() error {
-		endsWith(t, "half-open", Request{Target: silent, Spec: shortTCP(1, measurement.Send)}, TimedOut)
+		endsWith(t, "half-open", session.Request{Target: silent, Spec: shortTCP(1, measurement.Send)}, session.TimedOut)
 		return nil
 	})
 	_ = group.Wait() // failures were reported
@@ -151,10 +152,10 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 			group.Go(func() error {
 				hole, addr := startHole(t, target)
 				defer hole.close()
-				out, err := Run(testContext(t), Request{Target: addr, Spec: shortTCP(flows, direction)}, nil)
+				out, err := Run(testContext(t), session.Request{Target: addr, Spec: shortTCP(flows, direction)}, nil)
 				// A receiver whose last bytes came late has a whole count, and says what it lacks.
 				lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
-				if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
+				if e, ok := errors.AsType[*session.Error](err); !lacks && (!ok || e.Reason != session.TimedOut) {
 					t.Errorf("%d flows %s: got %v, facts %q, want a timeout", flows, direction, err, out.Facts)
 				}
 				return nil
@@ -162,7 +163,7 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 		}
 	}
 	_ = group.Wait() // failures were reported
-	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("the next client: %v", err)
 	}
 }

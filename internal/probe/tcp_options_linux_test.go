@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -45,7 +46,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 			t.Run(c.name+" "+string(direction), func(t *testing.T) {
 				spec := c.spec
 				spec.Kind, spec.Direction, spec.Duration, spec.MaxWarmup = measurement.TCP, direction, 0.1, 0.05
-				out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+				out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -103,46 +104,20 @@ func TestEndsOnOneHost(t *testing.T) {
 		{measurement.Spec{Kind: measurement.UDP, Flows: 1, RateBitsPerSecond: 1e6}, true, "a", "a", false, false},
 		{measurement.Spec{Kind: measurement.PPS, Flows: 1}, false, "a", "a", false, false},
 	} {
-		var w wire
-		if w.onHosts(c.spec, c.sends, c.host, c.peer); w.behind != c.behind || w.beside != c.beside {
-			t.Errorf("%+v, sends %v, from %q to %q: behind %v, beside %v", c.spec, c.sends, c.host, c.peer, w.behind, w.beside)
+		var w session.ControlConn
+		if w.OnHosts(c.spec, c.sends, c.host, c.peer); w.Behind != c.behind || w.Beside != c.beside {
+			t.Errorf("%+v, sends %v, from %q to %q: behind %v, beside %v", c.spec, c.sends, c.host, c.peer, w.Behind, w.Beside)
 		}
 	}
 }
 
 // Thousands of flows share few threads, which keep their priority.
 func TestManyFlowsDoNotTellTheirHost(t *testing.T) {
-	if got := hostID(measurement.Spec{Kind: measurement.TCP, Flows: threadConnections}); got == "" {
+	if got := session.HostID(measurement.Spec{Kind: measurement.TCP, Flows: session.ThreadConnections}); got == "" {
 		t.Error("the host of flows with threads is not told")
 	}
-	if got := hostID(measurement.Spec{Kind: measurement.TCP, Flows: threadConnections + 1}); got != "" {
+	if got := session.HostID(measurement.Spec{Kind: measurement.TCP, Flows: session.ThreadConnections + 1}); got != "" {
 		t.Errorf("the host of flows without threads is told: %q", got)
-	}
-}
-
-// Who chose no method gets the one that suits the congestion control in effect.
-func TestSendsFile(t *testing.T) {
-	for _, c := range []struct {
-		spec       measurement.Spec
-		congestion string
-		want       bool
-	}{
-		{measurement.Spec{}, "cubic", true},
-		{measurement.Spec{}, "reno", true},
-		{measurement.Spec{}, "", true}, // unknown
-		{measurement.Spec{}, "bbr", false},
-		{measurement.Spec{}, "bbr2", false},
-		{measurement.Spec{PacingBitsPerSecond: 1e9}, "cubic", true},
-		{measurement.Spec{MPTCP: true}, "cubic", false},
-		{measurement.Spec{CopyPayload: true}, "cubic", true}, // the receiver's end
-		{measurement.Spec{CongestionControl: "bbr"}, "cubic", true},
-		{measurement.Spec{SendMethod: measurement.SendZerocopy}, "bbr", true},
-		{measurement.Spec{SendMethod: measurement.SendZerocopy, MPTCP: true}, "cubic", true},
-		{measurement.Spec{SendMethod: measurement.SendCopy}, "cubic", false},
-	} {
-		if got := sendsPiped(c.spec, c.congestion); got != c.want {
-			t.Errorf("%+v with %q: piped %v, want %v", c.spec, c.congestion, got, c.want)
-		}
 	}
 }
 
@@ -163,7 +138,7 @@ func congestionBeatsRoute(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
 		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
-		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+		got, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +160,7 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 	} {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			c.spec.Kind, c.spec.Direction, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, direction, 0.05, 0.01
-			out, err := Run(testContext(t), Request{Spec: c.spec, Target: target}, nil)
+			out, err := Run(testContext(t), session.Request{Spec: c.spec, Target: target}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,15 +181,15 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		spec       measurement.Spec
-		reason     Reason
+		reason     session.Reason
 	}{
-		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Failed},
-		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, Unsupported},
-		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, Unsupported},
+		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, session.Failed},
+		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, session.Unsupported},
+		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, session.Unsupported},
 	} {
 		c.spec.Kind, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, 0.05, 0.01
-		_, err := Run(testContext(t), Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
+		_, err := Run(testContext(t), session.Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
+		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want reason %s and %q", c.name, err, c.reason, c.says)
 		}
 	}
@@ -230,11 +205,11 @@ func TestOptionsOverIPv6(t *testing.T) {
 		{Direction: measurement.Send, Flows: 70, DSCP: 10},
 	} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Effective["dscp"] != "10" || len(out.Flows) != connections(spec.Defaults()) {
+		if out.Effective["dscp"] != "10" || len(out.Flows) != session.Connections(spec.Defaults()) {
 			t.Errorf("%d flows, effective %v", len(out.Flows), out.Effective)
 		}
 	}
@@ -253,7 +228,7 @@ func TestMultipath(t *testing.T) {
 		}
 		target := serveListener(t, ServerOptions{}, ln)
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
+			out, err := Run(testContext(t), session.Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, MPTCP: true, Direction: direction, Duration: 0.1, MaxWarmup: 0.05,
 			}}, nil)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -22,19 +23,19 @@ func TestServerIsSuspended(t *testing.T) {
 			spec := shortTCP(flows, measurement.Send)
 			spec.Duration = 1
 			stopped := false
-			_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
+			_, err := Run(testContext(t), session.Request{Target: target, Spec: spec}, func(measurement.Progress) {
 				if !stopped { // the transfer is under way
 					stopped = server.Process.Signal(syscall.SIGSTOP) == nil
 				}
 			})
-			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
+			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
 				t.Errorf("got %v, want a timeout", err)
 			}
 			if err := server.Process.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
 			testutil.Longer(t, func(float64) string { // it may still be busy with the first
-				if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
+				if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
 					return "after the server went on: " + err.Error()
 				}
 				return ""
@@ -49,7 +50,7 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 	const files = 200
 	_, target := startServer(t, files)
 	spec := shortTCP(files, measurement.Send)
-	endsWith(t, "more flows than descriptors", Request{Target: target, Spec: spec}, Limit)
+	endsWith(t, "more flows than descriptors", session.Request{Target: target, Spec: spec}, session.Limit)
 
 	var idle []net.Conn
 	for range files {
@@ -59,11 +60,11 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 		}
 		idle = append(idle, c)
 	}
-	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
+	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
 		t.Errorf("beside %d silent connections: %v", files, err)
 	}
 	giveBack(t, idle)
-	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("with descriptors again: %v", err)
 	}
 }
@@ -93,7 +94,7 @@ func giveBack(t *testing.T, connections []net.Conn) {
 // So does a client, in words.
 func TestClientRunsOutOfDescriptors(t *testing.T) {
 	target := serve(t, ServerOptions{})
-	err := runLimitedClient(t, 100, Request{Target: target, Spec: shortTCP(90, measurement.Send)})
+	err := runLimitedClient(t, 100, session.Request{Target: target, Spec: shortTCP(90, measurement.Send)})
 	if err == nil || !containsAll(err.Error(), "unsupported", "ulimit -n") {
 		t.Errorf("got %v", err)
 	}

@@ -12,26 +12,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/crr"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Ten thousand connections at a time take a few threads, and are made.
 func TestTenThousandCallers(t *testing.T) {
-	flows := MaxFlows
+	flows := session.MaxFlows
 	if raceEnabled { // the detector bounds goroutines at 8128
-		flows = threadCallers + 1
+		flows = crr.ThreadCallers + 1
 	}
 	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
 	_, target := startServer(t, 0)
-	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}}
+	req := session.Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}}
 	// A host that is busy may serve none in that time, which is a reason, too.
 	if err := runLimitedClient(t, sockets.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
 		t.Fatal(err)
 	}
-	req.Spec.Flows = threadCallers + 1
+	req.Spec.Flows = crr.ThreadCallers + 1
 	a := runClient(t, req)
-	if a.Outcome.Latency.Samples == 0 || a.Outcome.Effective["flow_scheduling"] != scheduling(false) {
+	if a.Outcome.Latency.Samples == 0 || a.Outcome.Effective["flow_scheduling"] != session.Scheduling(false) {
 		t.Errorf("%d connections, %v", a.Outcome.Latency.Samples, a.Outcome.Effective)
 	}
 	if a.Usage.Threads > 40 {
@@ -53,14 +55,14 @@ func TestClientOfFewThreads(t *testing.T) {
 		{measurement.Spec{Kind: measurement.TCP, Flows: 64}, false},
 		{measurement.Spec{Kind: measurement.CRR, Flows: 20}, false},
 		{measurement.Spec{Kind: measurement.CRR, Flows: 400}, false},
-		{measurement.Spec{Kind: measurement.RR, InFlight: maxInFlight}, false},
+		{measurement.Spec{Kind: measurement.RR, InFlight: session.MaxInFlight}, false},
 		{measurement.Spec{Kind: measurement.UDP, Flows: 20, RateBitsPerSecond: 1e7, PacketBytes: 500}, false},
 		{measurement.Spec{Kind: measurement.UDP, Flows: 64, RateBitsPerSecond: 1e7, PacketBytes: 500}, true},
 		{measurement.Spec{Kind: measurement.UDP, Flows: 1024, RateBitsPerSecond: 1e7, PacketBytes: 500}, true},
 		{measurement.Spec{Kind: measurement.Load, Flows: 100, IdleDuration: 0.1, RequestsPerSecond: 500}, false},
 	} {
 		c.spec.Duration, c.spec.MaxWarmup = 0.3, 0.05
-		printed, err := runFewThreads(t, nobody, threads, Request{Target: target, Spec: c.spec})
+		printed, err := runFewThreads(t, nobody, threads, session.Request{Target: target, Spec: c.spec})
 		refused := err != nil && containsAll(printed, "unsupported", "ulimit -u", "pids.max")
 		late := err != nil && strings.Contains(printed, "timeout") // the host is busy
 		if refused != c.refused || err != nil && !refused && !late {
@@ -71,7 +73,7 @@ func TestClientOfFewThreads(t *testing.T) {
 
 // runFewThreads does a request in a process of a user of its own that may have so
 // many threads, and returns what it prints as errors.
-func runFewThreads(t *testing.T, user uint32, threads uint64, req Request) (string, error) {
+func runFewThreads(t *testing.T, user uint32, threads uint64, req session.Request) (string, error) {
 	t.Helper()
 	text, err := json.Marshal(req)
 	if err != nil {
@@ -103,25 +105,31 @@ func runFewThreads(t *testing.T, user uint32, threads uint64, req Request) (stri
 
 // One bound is for all flows of a process.
 func TestTakeThreads(t *testing.T) {
-	most := allowedThreads()
-	ok, giveBack := takeThreads(most)
-	if !ok {
-		t.Fatalf("%d of %d threads were not given", most, most)
+	var taken []func()
+	giveBack := func() {
+		for _, f := range taken {
+			f()
+		}
 	}
-	if again, _ := takeThreads(1); again {
+	for ok := true; ok; {
+		var one func()
+		ok, one = session.TakeThreads(1)
+		taken = append(taken, one)
+	}
+	if again, _ := session.TakeThreads(1); again {
 		t.Error("one more was")
 	}
-	if _, err := needThreads(1); err == nil {
+	if _, err := session.NeedThreads(1); err == nil {
 		t.Error("one that is needed was")
 	}
 	// A tcp test does without: its flows share the poller, at both ends.
 	target := serve(t, ServerOptions{})
-	out, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil)
-	if err != nil || out.Effective["flow_scheduling"] != scheduling(false) {
+	out, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil)
+	if err != nil || out.Effective["flow_scheduling"] != session.Scheduling(false) {
 		t.Errorf("%v, %v", out.Effective, err)
 	}
 	giveBack()
-	if ok, giveBack := takeThreads(most); !ok {
+	if ok, giveBack := session.TakeThreads(len(taken) - 1); !ok {
 		t.Error("they were not given back")
 	} else {
 		giveBack()

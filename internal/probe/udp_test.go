@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
@@ -20,9 +22,9 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	marker := make([]byte, datagramBytes)
-	putDatagram(marker, cookie, datagramEcho)
-	copy(marker[datagramSequence:], "mark")
+	marker := make([]byte, datagram.HeaderBytes)
+	datagram.PutHeader(marker, cookie, datagram.Echo)
+	copy(marker[datagram.SequenceOffset:], "mark")
 	for _, p := range [][]byte{packet, marker} {
 		if _, err := c.Write(p); err != nil {
 			t.Fatal(err)
@@ -31,13 +33,13 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	in, size := make([]byte, maxDatagram), 0
+	in, size := make([]byte, datagram.MaxBytes), 0
 	for {
 		n, err := c.Read(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == datagramBytes && string(in[datagramSequence:n]) == "mark" {
+		if n == datagram.HeaderBytes && string(in[datagram.SequenceOffset:n]) == "mark" {
 			return size
 		}
 		size += n
@@ -47,23 +49,23 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 // UDP reflects nothing to whoever does not hold a cookie of a test in progress.
 func TestUDPAnswersOnlyTests(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	open := func(spec measurement.Spec) *link {
-		session, err := newSession()
+	open := func(spec measurement.Spec) *session.Link {
+		testID, err := session.NewID()
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, session, 0)
+		l, err := session.Connect(testContext(t), session.Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = l.conn.Abort() })
+		t.Cleanup(func() { _ = l.Conn.Abort() })
 		return l
 	}
 	rr := open(measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 500})
 	tcp := open(measurement.Spec{Kind: measurement.TCP})
 	packet := func(cookie []byte, kind byte, size int) []byte {
 		p := make([]byte, size)
-		putDatagram(p, cookie, kind)
+		datagram.PutHeader(p, cookie, kind)
 		return p
 	}
 	foreign := make([]byte, protocol.CookieBytes)
@@ -72,17 +74,17 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		packet []byte
 		want   int
 	}{
-		{"request", packet(rr.ready.Cookie, datagramRequest, datagramBytes), 500},
-		{"echo", packet(rr.ready.Cookie, datagramEcho, 1000), datagramBytes},
-		{"unknown cookie", packet(foreign, datagramRequest, 1000), 0},
-		{"echo of an unknown cookie", packet(foreign, datagramEcho, 1000), 0},
-		{"too short", packet(rr.ready.Cookie, datagramRequest, datagramBytes)[:datagramBytes-1], 0},
+		{"request", packet(rr.Ready.Cookie, datagram.Request, datagram.HeaderBytes), 500},
+		{"echo", packet(rr.Ready.Cookie, datagram.Echo, 1000), datagram.HeaderBytes},
+		{"unknown cookie", packet(foreign, datagram.Request, 1000), 0},
+		{"echo of an unknown cookie", packet(foreign, datagram.Echo, 1000), 0},
+		{"too short", packet(rr.Ready.Cookie, datagram.Request, datagram.HeaderBytes)[:datagram.HeaderBytes-1], 0},
 		{"empty", nil, 0},
-		{"unknown kind", packet(rr.ready.Cookie, 7, 100), 0},
-		{"request in a tcp test", packet(tcp.ready.Cookie, datagramRequest, 100), 0},
-		{"echo in a tcp test", packet(tcp.ready.Cookie, datagramEcho, 100), datagramBytes},
+		{"unknown kind", packet(rr.Ready.Cookie, 7, 100), 0},
+		{"request in a tcp test", packet(tcp.Ready.Cookie, datagram.Request, 100), 0},
+		{"echo in a tcp test", packet(tcp.Ready.Cookie, datagram.Echo, 100), datagram.HeaderBytes},
 	} {
-		if got := answered(t, target, rr.ready.Cookie, c.packet); got != c.want {
+		if got := answered(t, target, rr.Ready.Cookie, c.packet); got != c.want {
 			t.Errorf("%s: answered with %d bytes, want %d", c.name, got, c.want)
 		}
 	}
@@ -91,19 +93,19 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := protocol.Identity{Session: "x"}
-	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{})
+	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.MTU})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := packet(test.cookie[:], datagramEcho, datagramBytes)
-	if s.answerSize(p, netip.MustParseAddr("192.0.2.2")) != 0 {
+	p := packet(test.Cookie[:], datagram.Echo, datagram.HeaderBytes)
+	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.2:1")) != 0 {
 		t.Error("the right cookie from another address is answered")
 	}
-	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) == 0 {
+	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.1:1")) == 0 {
 		t.Error("the right cookie from the right address is not answered")
 	}
 	s.leave(test, 0, nil)
-	if s.answerSize(p, netip.MustParseAddr("192.0.2.1")) != 0 {
+	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.1:1")) != 0 {
 		t.Error("the cookie of a test that has ended is answered")
 	}
 }
@@ -118,10 +120,10 @@ func FuzzAnswerSize(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(append(test.cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
+	f.Add(append(test.Cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		if n := s.answerSize(packet, client); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.cookie {
+		if n := s.answerSize(packet, netip.AddrPortFrom(client, 1)); n < 0 || n > 100 || n > 0 && [protocol.CookieBytes]byte(packet) != test.Cookie {
 			t.Fatalf("%d bytes answer % x", n, packet)
 		}
 	})

@@ -155,7 +155,7 @@ func (c *checks) bins(b measurement.Bins) {
 
 func (c *checks) packets(p *Packets, bins int) {
 	if len(p.Bins) != bins {
-		c.fail("%d bins of packets beside %d of bytes", len(p.Bins), bins)
+		c.fail("%d bins of packets and %d of bytes", len(p.Bins), bins)
 	}
 	for _, n := range p.Bins {
 		c.between("bin in packets", n, 0, maxCount)
@@ -217,24 +217,24 @@ func (c *checks) host(h *HostSeries) {
 	if h == nil {
 		return
 	}
-	c.between("number of processors", float64(h.CPUs), 0, maxCPUs)
+	c.between("number of CPUs", float64(h.CPUs), 0, maxCPUs)
 	n := len(h.At)
 	c.most("samples of a host", n, maxSeries)
-	c.most("single processors", len(h.Busiest), maxBusiest)
+	c.most("single CPUs", len(h.Busiest), maxBusiest)
 	for _, series := range append([][]float64{h.Busy, h.SoftIRQ, h.Total}, h.Busiest...) {
 		if len(series) != n {
-			c.fail("a series of %d samples of a host beside one of %d", len(series), n)
+			c.fail("a series of %d samples of a host and one of %d", len(series), n)
 			return
 		}
 		for _, v := range series {
-			c.between("processor time in seconds", v, -maxCount, maxCount)
+			c.between("CPU time in seconds", v, -maxCount, maxCount)
 		}
 	}
 	if k := len(h.Switches); k != 0 && k != n {
-		c.fail("a series of %d samples of a host beside one of %d", k, n)
+		c.fail("a series of %d samples of a host and one of %d", k, n)
 	}
 	c.rising("time of a sample in seconds", h.At, maxSeconds)
-	c.rising("processor time in seconds", h.Total, maxCount)
+	c.rising("CPU time in seconds", h.Total, maxCount)
 	c.rising("count of context switches", h.Switches, maxCount)
 	c.most("places of lost packets", len(h.Drops), maxDrops)
 	for _, d := range h.Drops {

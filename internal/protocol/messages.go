@@ -72,7 +72,7 @@ func (e *RemoteError) Error() string {
 // complete: a server applies no defaults of its own.
 type Open struct {
 	Spec measurement.Spec `json:"spec"`
-	// HostSeries asks for the server's processor time series (one connection
+	// HostSeries asks for the server's CPU time series (one connection
 	// of a test does).
 	HostSeries bool `json:"host_series,omitempty"`
 	// HostID tells the client's machine from others, empty if unknown.
@@ -119,7 +119,7 @@ const CookieBytes = 16
 // START on, by its own clock.
 type Received struct {
 	Bins measurement.Bins `json:"bins"`
-	// Packets is what was counted beside the bytes in a test over UDP.
+	// Packets is what was counted besides bytes in a test over UDP.
 	Packets   *Packets          `json:"packets,omitempty"`
 	Host      *HostSeries       `json:"host,omitempty"`
 	Effective map[string]string `json:"effective,omitempty"`
@@ -203,7 +203,7 @@ type Transfer struct {
 }
 
 // HostSeries is what a host spent since START: At[i] seconds after it, the
-// processors together had spent Busy[i] seconds of Total[i] not idle, of which
+// CPUs together had spent Busy[i] seconds of Total[i] not idle, of which
 // SoftIRQ[i] in soft interrupts, and had switched tasks Switches[i] times.
 type HostSeries struct {
 	Host string `json:"host,omitempty"`
@@ -215,7 +215,7 @@ type HostSeries struct {
 	Busy      []float64 `json:"busy_seconds"`
 	SoftIRQ   []float64 `json:"softirq_seconds"`
 	Total     []float64 `json:"total_seconds"`
-	// Busiest are series like Busy, of the few single processors that spent the
+	// Busiest are series like Busy, of the few single CPUs that spent the
 	// most over the whole test.
 	Busiest [][]float64 `json:"busiest_seconds,omitempty"`
 	// Switches is absent where the system does not say.

@@ -6,13 +6,13 @@ import (
 	"html/template"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
@@ -128,22 +128,11 @@ func (m *model) facts() []pair {
 	return out
 }
 
-// plainWord needs no quotes in a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
-
-// shellWord quotes a word for a POSIX shell.
-func shellWord(s string) string {
-	if s = line(s); plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // command repeats the run.
 func command(r *measurement.Result) string {
 	words := make([]string, len(r.Command))
 	for i, word := range r.Command {
-		words[i] = shellWord(word)
+		words[i] = printable.ShellWord(line(word))
 	}
 	return strings.Join(words, " ")
 }

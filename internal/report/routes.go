@@ -55,7 +55,7 @@ func (m *model) routes() []route {
 		}
 		add(routeElement{Kind: "source", Name: line(p.Info.Source)})
 		for _, h := range p.Info.Hops {
-			add(routeElement{Link: h.Type == "cable", Kind: line(h.Type), Name: line(h.Name), Parameters: parameters(h.Parameters), Off: h.Off})
+			add(routeElement{Link: h.Type == "link" || h.Type == "cable", Kind: line(h.Type), Name: line(h.Name), Parameters: parameters(h.Parameters), Off: h.Off})
 		}
 		add(routeElement{Kind: "destination", Name: line(p.Info.Dest)})
 		r.Proof, r.Missing = m.proof(p)
@@ -76,7 +76,7 @@ func plainElement(link bool) routeElement {
 func parameters(p map[string]string) []pair {
 	var out []pair
 	for _, k := range slices.Sorted(maps.Keys(p)) {
-		if k == "account_cpu" {
+		if k == "measure_kernel_cpu" || k == "account_cpu" {
 			continue
 		}
 		out = append(out, pair{line(k), readable(line(p[k]))})

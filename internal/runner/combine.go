@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/tcp"
 )
 
 // combination is an outcome made of those of several pairs.
@@ -179,7 +180,7 @@ func (c *combination) throughput() {
 	if c.spec.Kind != measurement.TCP || c.spec.Tool != measurement.Native {
 		return
 	}
-	first, last, steady := probe.MeasuredWindow(sum, int(math.Ceil(latest)), c.spec)
+	first, last, steady := tcp.MeasuredWindow(sum, int(math.Ceil(latest)), c.spec)
 	seconds := float64(last-first) * float64(sum.Width)
 	if seconds <= 0 {
 		return
@@ -280,12 +281,12 @@ func (c *combination) hosts() {
 	m := c.out.Metrics
 	switch c.spec.Kind {
 	case measurement.TCP:
-		probe.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, 0)
+		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, 0)
 	case measurement.UDP, measurement.PPS:
 		packets := (m["received_packets_per_second"] + m["packets_per_second"]) * seconds
-		probe.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, packets)
+		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, packets)
 	case measurement.RR:
-		probe.AddCost(&c.out, seconds, 0, 0)
+		host.AddCost(&c.out, seconds, 0, 0)
 	}
 }
 

@@ -40,7 +40,7 @@ func (l *Lab) blame(err error) error {
 // where it has no name for it.
 func (l *Lab) victim(d *lab.Death) string {
 	for _, p := range l.order {
-		if p.SameAs != "" {
+		if p.VariantOf != "" {
 			continue // its hops are those of that path
 		}
 		if d.Interface != "" && (d.Address == p.Source || p.Outer != nil && d.Address == p.Outer.Source) {

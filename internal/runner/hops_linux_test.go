@@ -9,14 +9,14 @@ import (
 const wires = `
   - name: delayed
     hops:
-      - {type: cable, name: peering, delay: 1ms}
+      - {type: link, name: peering, delay: 1ms}
   - name: behind
     hops:
-      - {type: cable, name: access, delay: 1ms}
+      - {type: link, name: access, delay: 1ms}
       - {type: router, name: hop}
   - name: accounted
     hops:
-      - {type: router, name: hop, account_cpu: true}
+      - {type: router, name: hop, measure_kernel_cpu: true}
 `
 
 // A path of cables alone has counters, too: those of its link, and the time of
@@ -26,7 +26,7 @@ func TestCablesCount(t *testing.T) {
 	spec := measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.3, MaxWarmup: 0.05}
 	type processor struct{ process, kernel bool } // whose time is known
 	for path, hops := range map[string]map[string]processor{
-		"direct":    {"cable": {}},
+		"direct":    {"link": {}},
 		"delayed":   {"peering": {process: true}},
 		"behind":    {"access": {process: true}, "hop": {}},
 		"accounted": {"hop": {kernel: true}},
@@ -63,10 +63,10 @@ func TestCablesCount(t *testing.T) {
 const ruleSets = `
   - name: few-rules
     hops:
-      - {type: firewall, name: fw, rules: 1, account_cpu: true}
+      - {type: firewall, name: fw, rules: 1, measure_kernel_cpu: true}
   - name: many-rules
     hops:
-      - {type: firewall, name: fw, rules: 20000, account_cpu: true}
+      - {type: firewall, name: fw, rules: 20000, measure_kernel_cpu: true}
 `
 
 // A firewall holds every packet of a flow that nobody has answered yet against all

@@ -91,7 +91,7 @@ func (l *Lab) connect(ctx context.Context) error {
 	}
 	l.token = hex.EncodeToString(secret)
 	for _, p := range l.order {
-		if p.SameAs != "" {
+		if p.VariantOf != "" {
 			continue // it has the addresses of that path
 		}
 		for k := range pairsOf(p) {
@@ -226,7 +226,7 @@ func (l *Lab) Switch(ctx context.Context, name string) (bool, error) {
 }
 
 // nodesOf is the path whose nodes p has.
-func nodesOf(p lab.Path) string { return cmp.Or(p.SameAs, p.Name) }
+func nodesOf(p lab.Path) string { return cmp.Or(p.VariantOf, p.Name) }
 
 // whileUp is a context that ends with the lab: a process of it that dies ends
 // the trial at once, not when the trial's time is over. The caller calls

@@ -251,8 +251,8 @@ paths:
     tunnel: {type: vxlan}
     hops: [{type: firewall, name: fw, instances: 2}, {type: router, name: node}]
   - name: short
-    same_as: inside
-    off: [fw]
+    variant_of: inside
+    bypass: [fw]
 tests:
   - {name: flows, kind: tcp, flows: 4, duration: 600ms, max_warmup: 400ms}
 `

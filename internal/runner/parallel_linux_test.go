@@ -37,7 +37,7 @@ baseline: direct
 paths:
   - name: direct
     hops:
-      - type: cable
+      - type: link
 `+paths+`
 tests:
   - {name: latency, kind: rr, duration: 100ms}
@@ -344,11 +344,11 @@ func TestParallelHopsCombine(t *testing.T) {
 	l := labOf(t, `
   - name: both
     hops:
-      - {type: cable, delay: 1ms}
+      - {type: link, delay: 1ms}
       - {type: firewall, name: fw, instances: 2, rules: 1, rate: 20Mbit, mtu: 1400B}
       - {type: loadbalancer, name: lb, backends: 3}
       - {type: router, name: behind}
-      - {type: cable, delay: 1ms}
+      - {type: link, delay: 1ms}
   - name: twice
     hops:
       - {type: firewall, name: first, instances: 2, rules: 1}

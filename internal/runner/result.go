@@ -15,7 +15,11 @@ import (
 // it at its scale: the same head always gives the same plan. The experiment
 // itself is returned as published, not scaled.
 func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
-	e, err := experiment.Load(head.File, []byte(head.Experiment))
+	return prepare(head, experiment.Load)
+}
+
+func prepare(head store.Head, load func(file string, text []byte) (*experiment.Experiment, error)) (*experiment.Experiment, experiment.Plan, error) {
+	e, err := load(head.File, []byte(head.Experiment))
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
@@ -29,7 +33,7 @@ func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
 // Result analyses what is stored of a run. It measures nothing, so it gives
 // the same result whenever it is asked.
 func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, error) {
-	e, plan, err := Prepare(head)
+	e, plan, err := prepare(head, experiment.LoadStored)
 	if err != nil {
 		return nil, fmt.Errorf("read the run's experiment: %w", err)
 	}

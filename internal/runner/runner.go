@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -252,10 +251,10 @@ func (r *run) limits(path string) Limits {
 		}
 		backends := 1
 		for _, h := range p.Hops {
-			if h.Name != "" && slices.Contains(p.Off, h.Name) && h.Type != experiment.IDPS {
-				continue // passed by
+			if p.Bypasses(h) {
+				continue
 			}
-			if h.Type == experiment.LoadBalancer {
+			if h.Backends > 0 {
 				// Each has an egress of its own, and from here on links may be
 				// each one's own, too.
 				backends = h.Parallel()

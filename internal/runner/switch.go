@@ -56,9 +56,9 @@ func settleTime(e *experiment.Experiment, path string) time.Duration {
 	var longest time.Duration
 	for _, p := range e.Paths {
 		switch {
-		case p.Name == path && p.SameAs != "":
+		case p.Name == path && p.VariantOf != "":
 			return p.Settle
-		case p.SameAs == path:
+		case p.VariantOf == path:
 			longest = max(longest, p.Settle)
 		}
 	}

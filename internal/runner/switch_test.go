@@ -28,12 +28,12 @@ paths:
       - {type: router, name: edge, delay: 1ms}
       - {type: router, name: gateway, delay: 1ms, rate: 100Mbit}
   - name: fast
-    same_as: gateway
-    off: [gateway]
+    variant_of: gateway
+    bypass: [gateway]
     settle: 3ms
   - name: bare
-    same_as: gateway
-    off: [gateway, edge]
+    variant_of: gateway
+    bypass: [gateway, edge]
     settle: 5ms
 tests:
   - {name: latency, kind: rr, duration: 200ms, max_warmup: 10ms}

@@ -332,7 +332,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	take(t, alive, filepath.Join(dir, "killed"), "", "-wal", "-shm")
 	take(t, alive, filepath.Join(dir, "killed-and-half-copied"), "", "-wal")
 	// One that an earlier hopbench finished, or that a reader was the last to
-	// close, is of the mode that wants files beside it, and has none.
+	// close, is in the mode that wants more files, and has none.
 	reader, err := store.Open(alive)
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +343,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	take(t, alive, filepath.Join(dir, "finished-beside-a-reader"), "")
+	take(t, alive, filepath.Join(dir, "finished-with-a-reader"), "")
 
 	c := inMounts(helper(t, "read-only", dir))
 	c.Env = append(c.Env, "TMPDIR="+t.TempDir())

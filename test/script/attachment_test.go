@@ -54,17 +54,17 @@ func TestFlowsAndTunnels(t *testing.T) {
 	trials := measure(t, `format: hopbench.experiment/1
 name: flows-and-tunnels
 endpoints:
-  - {name: a, accelerated: false}
+  - {name: a, vswitch: true}
   - {name: b}
 source: a
 destination: b
 baseline: native
 paths:
   - name: native
-    hops: [{type: cable, delay: 200us}, {type: router, name: box, per_flow_rate: 20Mbit}]
+    hops: [{type: link, delay: 200us}, {type: router, name: box, per_flow_rate: 20Mbit}]
   - name: inside
     tunnel: {type: vxlan, id: 7}
-    hops: [{type: cable, delay: 200us}, {type: router, name: box, per_flow_rate: 20Mbit}]
+    hops: [{type: link, delay: 200us}, {type: router, name: box, per_flow_rate: 20Mbit}]
 tests:
   - {name: one, kind: tcp, duration: 500ms, max_warmup: 500ms}
   - {name: eight, kind: tcp, flows: 8, duration: 500ms, max_warmup: 500ms}

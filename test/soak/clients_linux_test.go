@@ -26,14 +26,14 @@ type mix struct {
 	*server
 	honest       honest
 	iperf3, curl string  // "" when there is none
-	loads        starter // of processes whose work is not to take the server's processors
+	loads        starter // of processes whose work is not to take the server's CPUs
 	fair         starter // of the others
 	seed         uint64
 	deeds        []deed       // of bad clients
 	dealt        atomic.Int64 // how many of them began
 }
 
-// loadNice leaves the server its processors: its clients would be elsewhere.
+// loadNice leaves the server its CPUs: its clients would be elsewhere.
 const loadNice = 10
 
 func newMix(t *testing.T, s *server, seed uint64) *mix {

@@ -79,7 +79,7 @@ func (l *serverLog) last() string {
 	return out.String()
 }
 
-// judge holds the log against what a stranger must not do to it.
+// judge compares the log with what a stranger must not do to it.
 func (l *serverLog) judge(t *testing.T, length time.Duration) {
 	t.Helper()
 	l.mu.Lock()

@@ -70,7 +70,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// judgeSamples holds what the server used at the end against the beginning.
+// judgeSamples compares what the server used at the end with the beginning.
 func judgeSamples(t *testing.T, samples []sample, idle, end sample) {
 	t.Helper()
 	third := (len(samples) + 2) / 3

@@ -18,7 +18,7 @@ type machine struct {
 	console string // file for the kernel's messages
 }
 
-// The machine has two processors, as the lab asks for at least, and memory for
+// The machine has two CPUs, as the lab asks for at least, and memory for
 // its file system, twice while it is unpacked, and for the tests.
 const (
 	processors = "2"

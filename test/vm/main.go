@@ -1,7 +1,7 @@
 // Command vm runs the lab's functional tests under the kernel of a stock
 // distribution, Debian's linux-image-cloud-amd64, in a virtual machine that has
-// no disk: the kernel's first file system holds the test binaries, the programs
-// that they hold the lab against, and the kernel's modules. What the processor
+// no disk: the kernel's first file system compares the test binaries, the programs
+// that they hold the lab with, and the kernel's modules. What the CPU
 // does is emulated (qemu's TCG), so that it works in any container; nothing that
 // is measured in it says anything of speed.
 //

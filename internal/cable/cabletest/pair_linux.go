@@ -6,13 +6,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Addresses of the two ends of a Pair.
@@ -188,7 +188,7 @@ func (p *Pair) configure(end int, cfg cable.Config) error {
 
 func newNamespace() (netns.NsHandle, error) {
 	handle := netns.None()
-	err := onThread(func() error {
+	err := testutil.OnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make network namespace: %w", os.NewSyscallError("unshare", err))
 		}
@@ -200,20 +200,10 @@ func newNamespace() (netns.NsHandle, error) {
 }
 
 func do(ns netns.NsHandle, f func() error) error {
-	return onThread(func() error {
+	return testutil.OnThread(func() error {
 		if err := netns.Set(ns); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
 		}
 		return f()
 	})
-}
-
-// onThread calls f in a thread of its own, which ends with it.
-func onThread(f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread's namespace is not for others
-		result <- f()
-	}()
-	return <-result
 }

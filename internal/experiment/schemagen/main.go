@@ -77,6 +77,13 @@ func textSchema(t reflect.Type) *jsonschema.Schema {
 	if !ok {
 		return nil
 	}
+	if len(rule.Enum) > 0 {
+		enum := &jsonschema.Schema{Type: "string"}
+		for _, value := range rule.Enum {
+			enum.Enum = append(enum.Enum, value)
+		}
+		return enum
+	}
 	least := uint64(1)
 	text := &jsonschema.Schema{Type: "string", Pattern: rule.Pattern, MinLength: &least, MaxLength: &rule.MaxLength}
 	if !rule.Number {
@@ -112,7 +119,7 @@ func restrictTests(test *jsonschema.Schema) {
 func restrictHops(hop *jsonschema.Schema) {
 	for _, hopType := range experiment.HopTypes() {
 		then := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-		if hopType != experiment.Cable {
+		if hopType != experiment.Link {
 			then.Required = []string{"name"}
 		}
 		for pair := hop.Properties.Oldest(); pair != nil; pair = pair.Next() {

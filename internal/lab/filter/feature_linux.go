@@ -65,7 +65,7 @@ func Features() []Feature {
 			needed: func(Table) bool { return false },
 			family: nftables.TableFamilyNetdev,
 			add: func(b *builder) error {
-				b.stamp(Stopwatch{Interfaces: []string{"lo"}, Gap: 1, Device: 1, Sink: "lo"})
+				b.stamp(PacketStamps{Interfaces: []string{"lo"}, Gap: 1, Device: 1, Sink: "lo"})
 				return nil
 			},
 		},

@@ -50,7 +50,7 @@ const cookieBytes = 8
 
 // Run pings the target. progress, which may be nil, is called about ten times
 // a second from the same goroutine. When ctx ends early Run returns what was
-// measured so far beside the context's error. That no answer came is not an
+// measured so far and the context's error. That no answer came is not an
 // error: it is a loss_fraction of 1.
 func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	p, err := planOf(req)

@@ -5,10 +5,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/hopbench/hopbench/internal/probe/icmp/chaintest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
-	chaintest.Enter()
+	testutil.Enter()
 	goleak.VerifyTestMain(m)
 }

@@ -1,5 +1,5 @@
 // Package latency turns round-trip times into a measurement.Distribution. A
-// Recorder keeps exact extremes and moments beside an HdrHistogram of
+// Recorder keeps exact extremes and moments with an HdrHistogram of
 // nanoseconds (three significant digits), records without allocating, and
 // reports a percentile only where enough samples support it.
 package latency
@@ -50,13 +50,6 @@ func New() *Recorder {
 		hist:  hdrhistogram.New(1, int64(Highest), significantDigits),
 		exact: make([]int64, 0, exactSamples),
 	}
-}
-
-// Reset forgets all samples.
-func (r *Recorder) Reset() {
-	r.hist.Reset()
-	r.exact = r.exact[:0]
-	r.n, r.min, r.max, r.mean, r.m2 = 0, 0, 0, 0, 0
 }
 
 // Record adds one round-trip time. A negative time, which only a broken clock

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	chaintest.Enter()
+	testutil.Enter()
 	goleak.VerifyTestMain(m)
 }
 

@@ -159,16 +159,6 @@ func TestMachineIgnoresNonsense(t *testing.T) {
 	}
 }
 
-func TestFormat(t *testing.T) {
-	got := Format([]measurement.TraceHop{
-		{TTL: 1, Address: "10.0.0.1", RTT: 0.0001234}, {TTL: 2}, {TTL: 10, Address: "fd77::2", RTT: 1.5, Reached: true},
-	})
-	want := " 1  10.0.0.1  0.123 ms\n 2  *\n10  fd77::2  1500.000 ms\n"
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
 func TestPlanRefuses(t *testing.T) {
 	good := netip.MustParseAddrPort("192.0.2.1:80")
 	for _, tc := range []struct {

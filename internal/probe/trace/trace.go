@@ -28,7 +28,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -205,20 +204,6 @@ func outcome(p plan, m *machine, pr prober) measurement.Outcome {
 	o.Metrics["hops_count"] = float64(length)
 	o.Metrics["silent_hops_count"] = float64(silent)
 	return o
-}
-
-// Format writes hops the way traceroute prints them, one a line, with an
-// asterisk for a silent one.
-func Format(hops []measurement.TraceHop) string {
-	var b strings.Builder
-	for _, h := range hops {
-		if h.Address == "" {
-			fmt.Fprintf(&b, "%2d  *\n", h.TTL)
-			continue
-		}
-		fmt.Fprintf(&b, "%2d  %s  %.3f ms\n", h.TTL, h.Address, h.RTT.Duration().Seconds()*1e3)
-	}
-	return b.String()
 }
 
 // describe names an ICMP error and who sent it.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,7 +33,7 @@ type Node struct {
 // New builds a chain and takes it down with the test.
 func New(t testing.TB, routers int) *Chain {
 	t.Helper()
-	testutil.Need(t, Entered(), "user and network namespaces (kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor)")
+	testutil.Need(t, testutil.Entered(), "user and network namespaces (kernel.unprivileged_userns_clone, user.max_user_namespaces, AppArmor)")
 	c := &Chain{}
 	for i := range routers + 2 {
 		name := fmt.Sprintf("r%d", i)
@@ -81,8 +80,10 @@ func address(link, host int, v6 bool) netip.Prefix {
 func newNode(t testing.TB, name string) *Node {
 	t.Helper()
 	n := &Node{Name: name}
-	var err error
-	onThread(func() { n.ns, err = netns.New() })
+	err := testutil.OnThread(func() (err error) {
+		n.ns, err = netns.New()
+		return err
+	})
 	if err == nil {
 		n.handle, err = netlink.NewHandleAt(n.ns)
 	}
@@ -284,11 +285,12 @@ func (n *Node) MTU(t testing.TB, device string, mtu int) {
 // sockets: they would be elsewhere.
 func (n *Node) Do(t testing.TB, f func()) {
 	t.Helper()
-	var err error
-	onThread(func() {
-		if err = netns.Set(n.ns); err == nil {
+	err := testutil.OnThread(func() error {
+		err := netns.Set(n.ns)
+		if err == nil {
 			f()
 		}
+		return err
 	})
 	if err != nil {
 		t.Fatalf("enter %s: %v", n.Name, err)
@@ -319,7 +321,7 @@ func dropRaw() error {
 }
 
 // Output runs a program inside the node and returns what it printed. A status
-// other than zero is an error of the program, returned beside its output.
+// other than zero is an error of the program, returned with its output.
 func (n *Node) Output(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	path, lookErr := exec.LookPath(name)
@@ -328,18 +330,6 @@ func (n *Node) Output(t testing.TB, name string, args ...string) (string, error)
 	var err error
 	n.Do(t, func() { out, err = exec.Command(path, args...).CombinedOutput() })
 	return string(out), err
-}
-
-// onThread runs f on a thread of its own, which ends with it.
-func onThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// Never unlocked: the runtime ends the thread with the goroutine.
-		runtime.LockOSThread()
-		f()
-	}()
-	<-done
 }
 
 // wait polls until the destination refuses TCP connections of the source, over

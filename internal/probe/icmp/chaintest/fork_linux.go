@@ -19,14 +19,14 @@ import (
 type Fork struct {
 	Source *Node
 	Target netip.Addr
-	// Branches are the hops of each way, from fork to destination.
+	// Branches are the hops of each direction, from fork to destination.
 	Branches [2][]netip.Addr
 }
 
 // NewFork builds a Fork (IPv4) and takes it down with the test.
 func NewFork(t testing.TB) *Fork {
 	t.Helper()
-	testutil.Need(t, Entered(), "user and network namespaces")
+	testutil.Need(t, testutil.Entered(), "user and network namespaces")
 	node := map[string]*Node{}
 	for _, name := range []string{"source", "fork", "a1", "a2", "b1", "b2", "destination"} {
 		node[name] = newNode(t, name)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is what the kernel said about a packet beside its bytes.
+// Control is what the kernel said about a packet in addition to its bytes.
 type Control struct {
 	// TTL is the time to live or hop limit, 0 when unknown.
 	TTL int
@@ -158,7 +158,7 @@ func IsPending(err error) bool {
 }
 
 // Send sends b on a connected socket. Errors that belong to earlier packets
-// are put aside: only an error that stays is of this packet.
+// are dropped: only an error that stays is of this packet.
 func Send(fd int, b []byte) error {
 	var err error
 	// An ICMP error can arrive between two attempts, but hardly three times.

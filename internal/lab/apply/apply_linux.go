@@ -1,0 +1,392 @@
+// Package apply gives a plan to the kernel: network namespaces, links, addresses,
+// routes, meters, filters. It also reads what the kernel counts in nodes.
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+// Builder applies a plan. What it has made when it fails goes with the process.
+type Builder struct {
+	topology topology.Topology
+
+	mu     sync.Mutex // guards what follows while operations run in parallel
+	nodes  map[string]*Node
+	ports  map[int][2]*cable.Port // by link
+	facts  []string
+	secret map[netip.Prefix]tunnelKeys // by the inside of a tunnel
+}
+
+// New is a builder of t that has built nothing yet.
+func New(t topology.Topology) *Builder {
+	return &Builder{
+		topology: t, nodes: make(map[string]*Node), ports: make(map[int][2]*cable.Port),
+		secret: make(map[netip.Prefix]tunnelKeys),
+	}
+}
+
+// Node finds a node by name. The error names those that there are.
+func (b *Builder) Node(name string) (*Node, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := b.nodes[name]; n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("the lab has no node %q; it has %s", name, strings.Join(b.topology.NodeNames(), ", "))
+}
+
+// TakePorts are the two devices of a link with impairments, which are the
+// caller's from now on.
+func (b *Builder) TakePorts(link int) [2]*cable.Port {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ports := b.ports[link]
+	delete(b.ports, link)
+	return ports
+}
+
+// AddFact notes a sentence on what this machine did not allow as wished, once.
+func (b *Builder) AddFact(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if fact := fmt.Sprintf(format, args...); !slices.Contains(b.facts, fact) {
+		b.facts = append(b.facts, fact)
+	}
+}
+
+// Facts are those sentences, with what nodes refused and what the topology
+// leaves out.
+func (b *Builder) Facts() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	facts := append(slices.Clone(b.facts), b.topology.Notes...)
+	for _, spec := range b.topology.Nodes {
+		if n := b.nodes[spec.Name]; n != nil {
+			facts = append(facts, n.refused...)
+		}
+	}
+	return facts
+}
+
+// parallel runs f for 0 to n-1 on some threads and returns the first error of
+// the lowest index, so that the message does not depend on timing.
+func parallel(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	next := 0
+	for range min(n, 2*runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= n {
+					return
+				}
+				errs[i] = f(i)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Each applies f to the operations of one type, several at a time.
+func Each[T plan.Operation](p plan.Plan, f func(T) error) error {
+	var ops []T
+	for _, o := range p {
+		if o, is := o.(T); is {
+			ops = append(ops, o)
+		}
+	}
+	return parallel(len(ops), func(i int) error {
+		if err := f(ops[i]); err != nil {
+			return fmt.Errorf("%s: %w", ops[i], err)
+		}
+		return nil
+	})
+}
+
+// Network applies everything of the plan but the processes.
+func (b *Builder) Network(p plan.Plan) error {
+	sysctls, configure := make(map[string][]plan.SetSysctl), make(map[string][]plan.Operation)
+	for _, o := range p {
+		switch o := o.(type) {
+		case plan.SetSysctl:
+			sysctls[o.Node] = append(sysctls[o.Node], o)
+		case plan.JoinSwitch:
+			configure[o.End.Switch] = append(configure[o.End.Switch], o)
+		case plan.JoinEgress:
+			configure[o.Node] = append(configure[o.Node], o)
+		case plan.SetAddress:
+			configure[o.Node] = append(configure[o.Node], o)
+		case plan.MeterRate:
+			configure[o.Node] = append(configure[o.Node], o)
+		case plan.AddRoute:
+			configure[o.Node] = append(configure[o.Node], o)
+		}
+	}
+	nodes := b.topology.Nodes
+	interfaces := make([]map[string]int, len(nodes)) // index by name, of each node
+	for _, stage := range []func() error{
+		func() error {
+			return Each(p, func(o plan.CreateNode) error {
+				n, err := createNode(o.Spec, sysctls[o.Spec.Name])
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.nodes[o.Spec.Name] = n
+				return err
+			})
+		},
+		func() error { return Each(p, b.shareEgress) },
+		func() error { return Each(p, b.addLink) },
+		func() error { return Each(p, b.addTunnel) },
+		func() error {
+			return parallel(len(nodes), func(i int) error {
+				interfaces[i] = make(map[string]int)
+				for _, o := range configure[nodes[i].Name] {
+					if err := b.nodes[nodes[i].Name].configure(o, interfaces[i]); err != nil {
+						return fmt.Errorf("%s: %w", o, explainKernel(err))
+					}
+				}
+				return nil
+			})
+		},
+		func() error { return Each(p, b.setFilter) },
+		func() error { return Each(p, b.sampleKernelCPU) },
+		func() error { return explainKernel(b.enterNeighbours()) },
+		func() error { return Each(p, b.spreadFlows) },
+		func() error { return Each(p, b.balanceFlows) },
+	} {
+		if err := stage(); err != nil {
+			return err
+		}
+	}
+	deadline := time.Now().Add(linkDeadline)
+	return parallel(len(nodes), func(i int) error { return b.nodes[nodes[i].Name].awaitLinks(interfaces[i], deadline) })
+}
+
+// linkDeadline is how long links may take to work once both ends are up. Linux
+// before 6.10 may leave it for a second (net/core/link_watch.c).
+const linkDeadline = 10 * time.Second
+
+// awaitLinks returns when every interface of the node sends. The kernel starts
+// the queue of an interface that came up before its peer in the background, and
+// drops what is sent before. Asking for one interface, unlike a dump of all,
+// makes newer kernels do it at once (linkwatch_sync_dev in rtnl_getlink).
+func (n *Node) awaitLinks(interfaces map[string]int, deadline time.Time) error {
+	for name, index := range interfaces {
+		for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+			link, err := n.handle.LinkByIndex(index)
+			if err != nil {
+				return fmt.Errorf("node %s: look at interface %s: %w", n.spec.Name, name, err)
+			}
+			if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("node %s: interface %s did not come up within %s", n.spec.Name, name, linkDeadline)
+			}
+			time.Sleep(pause)
+		}
+	}
+	return nil
+}
+
+func (b *Builder) addLink(o plan.AddLink) error {
+	l := o.Link
+	ends, err := b.behindSwitches(o)
+	if err != nil {
+		return explainKernel(err)
+	}
+	if l.Cable == nil {
+		return explainKernel(addVeth(b.nodes[ends[0].Node], ends[0].Interface, int(b.nodes[ends[1].Node].ns.Fd()), ends[1].Interface, l.EffectiveMTU()))
+	}
+	config := *l.Cable
+	config.MTU = l.EffectiveMTU()
+	var ports [2]*cable.Port
+	for i, e := range ends {
+		if ports[i], err = b.openPort(o.Index, i, e, config); err != nil {
+			break
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ports[o.Index] = ports
+	return explainKernel(err)
+}
+
+// openPort makes the device of one end of a cable: a TAP device in the node, or
+// where the machine has none, a veth pair whose far end is in the supervisor's
+// own namespace.
+func (b *Builder) openPort(link, side int, e topology.End, config cable.Config) (*cable.Port, error) {
+	n := b.nodes[e.Node]
+	var port *cable.Port
+	err := n.Within(func() (err error) {
+		port, err = cable.OpenTAP(e.Interface, config)
+		return err
+	})
+	if err == nil || !tapUnusable(err) {
+		return port, err
+	}
+	b.AddFact("cables use packet sockets on veth pairs, because TAP devices are not usable here (%v)", err)
+	own, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	defer own.Close()
+	far := fmt.Sprintf("cable%d.%d", link, side)
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name, attributes.MTU = far, config.MTU
+	pair := netlink.NewVeth(attributes)
+	pair.PeerName, pair.PeerNamespace = e.Interface, netlink.NsFd(n.ns.Fd())
+	if err := own.LinkAdd(pair); err != nil {
+		return nil, fmt.Errorf("make veth pair %s: %w", far, err)
+	}
+	if err := own.LinkSetUp(pair); err != nil {
+		return nil, fmt.Errorf("bring %s up: %w", far, err)
+	}
+	return cable.OpenPacket(far)
+}
+
+// tapUnusable tells that the machine offers no TAP device: no driver, no device
+// node, or no right to use it.
+func tapUnusable(err error) bool {
+	for _, e := range []error{unix.ENOENT, unix.ENODEV, unix.ENXIO, unix.EACCES, unix.EPERM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// addVeth makes a pair with one message, each end in its namespace at once.
+func addVeth(a *Node, nameA string, nsB int, nameB string, mtu int) error {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name, attributes.MTU = nameA, mtu
+	pair := netlink.NewVeth(attributes)
+	pair.PeerName, pair.PeerNamespace, pair.PeerMTU = nameB, netlink.NsFd(nsB), uint32(mtu)
+	return a.handle.LinkAdd(pair)
+}
+
+// configure applies one operation to the node; indexes remembers interfaces.
+func (n *Node) configure(o plan.Operation, indexes map[string]int) error {
+	index := func(name string) (int, error) {
+		if i, known := indexes[name]; known {
+			return i, nil
+		}
+		link, err := n.handle.LinkByName(name)
+		if err != nil {
+			return 0, fmt.Errorf("find interface %s: %w", name, err)
+		}
+		indexes[name] = link.Attrs().Index
+		return link.Attrs().Index, nil
+	}
+	switch o := o.(type) {
+	case plan.JoinSwitch:
+		return n.joinSwitch(o, indexes)
+	case plan.JoinEgress:
+		return n.joinEgress(o, indexes)
+	case plan.SetAddress:
+		i, err := index(o.Interface)
+		if err != nil {
+			return err
+		}
+		return n.setAddress(o, i)
+	case plan.MeterRate:
+		i, err := index(o.Interface)
+		if err != nil {
+			return err
+		}
+		return n.handle.QdiscReplace(tbf(i, o.Bucket))
+	case plan.AddRoute:
+		i, err := index(o.Route.Interface)
+		if err != nil {
+			return err
+		}
+		return n.addRoute(o, i)
+	}
+	return fmt.Errorf("%T configures no node", o)
+}
+
+func (n *Node) setAddress(o plan.SetAddress, index int) error {
+	device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index, Name: o.Interface}}
+	addr := &netlink.Addr{IPNet: ipNet(o.Address.Addr(), o.Address.Bits())}
+	if o.NoPrefixRoute {
+		addr.Flags = unix.IFA_F_NOPREFIXROUTE
+	}
+	if err := n.handle.AddrAdd(device, addr); err != nil {
+		return err
+	}
+	if err := n.handle.LinkSetUp(device); err != nil {
+		return fmt.Errorf("bring it up: %w", err)
+	}
+	return nil
+}
+
+func tbf(index int, bucket plan.TokenBucket) *netlink.Tbf {
+	return &netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)},
+		Rate:       bucket.BytesPerSecond,
+		Limit:      bucket.LimitBytes,
+		// The kernel takes the bucket's depth as the time it lasts.
+		Buffer: netlink.Xmittime(bucket.BytesPerSecond, bucket.BurstBytes),
+	}
+}
+
+// kernelRoute is r as the kernel takes it, over the interface of that index.
+func kernelRoute(r topology.Route, congestion string, index int) netlink.Route {
+	route := netlink.Route{
+		LinkIndex: index,
+		Dst:       ipNet(r.Destination.Addr(), r.Destination.Bits()),
+		Congctl:   congestion,
+	}
+	if r.Via.IsValid() {
+		route.Gw = r.Via.AsSlice()
+	} else {
+		route.Scope = netlink.SCOPE_LINK
+	}
+	if r.Source.IsValid() {
+		route.Src = r.Source.AsSlice()
+	}
+	return route
+}
+
+func (n *Node) addRoute(o plan.AddRoute, index int) error {
+	route := kernelRoute(o.Route, o.CongestionControl, index)
+	err := n.handle.RouteAdd(&route)
+	if errors.Is(err, unix.EINVAL) && o.CongestionControl != "" {
+		// What the kernel says of an algorithm that it does not have.
+		route.Congctl = ""
+		if n.handle.RouteAdd(&route) == nil {
+			return fmt.Errorf("this kernel has no congestion control %q (see net.ipv4.tcp_available_congestion_control): %w", o.CongestionControl, err)
+		}
+	}
+	return err
+}
+
+func ipNet(a netip.Addr, bits int) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}
+}

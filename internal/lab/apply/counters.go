@@ -1,0 +1,33 @@
+package apply
+
+import "time"
+
+// NodeCounters are those of one node: of its interfaces and its packet filter.
+type NodeCounters struct {
+	Node       string              `json:"node"`
+	Read       time.Time           `json:"read"` // when they were read
+	Interfaces []InterfaceCounters `json:"interfaces"`
+	// Connections is the size of the connection table, absent where the node
+	// does not track connections.
+	Connections *uint64 `json:"connections,omitempty"`
+	// FilterDropped is what the packet filter refused to forward.
+	FilterDropped uint64 `json:"filter_dropped_packets,omitempty"`
+	// KernelWork is the processor time that the kernel spent on packets in the
+	// node, nil where it is not timed.
+	KernelWork *time.Duration `json:"kernel_work_nanoseconds,omitempty"`
+}
+
+// InterfaceCounters are the kernel's counters of one interface since it was
+// made (struct rtnl_link_stats64), and those of its queueing discipline.
+type InterfaceCounters struct {
+	Name            string `json:"name"`
+	ReceivedBytes   uint64 `json:"received_bytes"`
+	ReceivedPackets uint64 `json:"received_packets"`
+	ReceivedDropped uint64 `json:"received_dropped_packets"`
+	SentBytes       uint64 `json:"sent_bytes"`
+	SentPackets     uint64 `json:"sent_packets"`
+	// SentDropped is what the device refused, EgressDropped what the queue of
+	// the egress meter had no room for.
+	SentDropped   uint64 `json:"sent_dropped_packets"`
+	EgressDropped uint64 `json:"egress_dropped_packets"`
+}

@@ -1,0 +1,89 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// HostSetting reads a file of /proc/sys, "" where the kernel does not have it.
+func HostSetting(key string) string {
+	b, err := os.ReadFile(SysctlPath(key))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// The sysctls that forbid user namespaces, and how to allow them.
+const (
+	MaxUserNamespaces   = "user.max_user_namespaces"
+	MaxNetNamespaces    = "user.max_net_namespaces"
+	UnprivilegedClone   = "kernel.unprivileged_userns_clone"
+	ApparmorRestriction = "kernel.apparmor_restrict_unprivileged_userns"
+)
+
+// AppArmorProfile is the text of an AppArmor profile that allows executable to
+// make user namespaces where Ubuntu restricts them.
+func AppArmorProfile(executable string) string {
+	return fmt.Sprintf(`abi <abi/4.0>,
+include <tunables/global>
+profile hopbench %q flags=(unconfined) {
+  userns,
+}
+`, executable)
+}
+
+// ExplainStart turns the refusal of the supervisor's namespaces into what is
+// set on this machine and how to allow it.
+func ExplainStart(err error) error {
+	root := "; or run it with sudo"
+	if os.Geteuid() == 0 {
+		root = ""
+	}
+	refused := errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return fmt.Errorf("no more user or network namespaces are allowed here (%s=%s, %s=%s): raise them with sysctl%s: %w",
+			MaxUserNamespaces, HostSetting(MaxUserNamespaces), MaxNetNamespaces, HostSetting(MaxNetNamespaces), root, err)
+	case refused && HostSetting(ApparmorRestriction) == "1":
+		return fmt.Errorf("AppArmor restricts user namespaces here (%s=1): install the profile that `hopbench doctor` prints%s: %w",
+			ApparmorRestriction, root, err)
+	case refused && HostSetting(UnprivilegedClone) == "0":
+		return fmt.Errorf("user namespaces are for root alone here: set `sysctl %s=1`%s: %w", UnprivilegedClone, root, err)
+	case refused:
+		return fmt.Errorf("this machine does not let the program make user namespaces (a container needs a seccomp profile that allows clone with CLONE_NEWUSER, such as `--security-opt seccomp=unconfined`)%s: %w", root, err)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("this kernel lacks user, pid or network namespaces (CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS): %w", err)
+	}
+	return fmt.Errorf("start the lab's supervisor: %w", err)
+}
+
+// ExplainNamespace does the same for what is refused inside of them.
+func ExplainNamespace(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		// The lab's own user namespace shows its own limit, not the host's.
+		return fmt.Errorf("no more network namespaces are allowed here: raise %s on the host with sysctl: %w", MaxNetNamespaces, err)
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("/proc/sys is read-only here, as in most containers: run it on the host, or in a container with --privileged or --security-opt systempaths=unconfined: %w", err)
+	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)) && HostSetting(ApparmorRestriction) == "1":
+		return fmt.Errorf("AppArmor restricts user namespaces here (%s=1): install the profile that `hopbench doctor` prints, or run it with sudo: %w",
+			ApparmorRestriction, err)
+	}
+	return err
+}
+
+// explainKernel names what a kernel lacks when it refuses a link or a qdisc.
+func explainKernel(err error) error {
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("this kernel lacks the kind of link (veth: CONFIG_VETH): %w", err)
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("this kernel lacks the queueing discipline (tbf: CONFIG_NET_SCH_TBF): %w", err)
+	}
+	return err
+}

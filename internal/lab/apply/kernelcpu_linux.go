@@ -1,0 +1,155 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+)
+
+// The interfaces of a sampler, which are no part of the topology: copies of
+// packets leave through one and end at the other.
+const (
+	samplerDevice = "sampler"
+	samplerSink   = "sampler-sink"
+)
+
+// The ring holds stamps between two readings of a node's counters: 256 packets.
+const (
+	stampSlotBytes  = 256
+	stampBlockBytes = 4096
+	stampBlocks     = 64
+	stampSlots      = stampBlocks * stampBlockBytes / stampSlotBytes
+)
+
+// samplerGap is how many packets there are on average for each that is stamped,
+// which slows a node by 1 to 3 %; where more than manySamplers nodes may all be
+// in use, there are more between, so that they take no larger part of the processors.
+const (
+	samplerGap   = 64
+	manySamplers = 4
+)
+
+// kernelCPUSampler estimates the kernel's work on packets in one node. Stamps that the ring
+// has no room for are lost: the mean of the others stands for all.
+type kernelCPUSampler struct {
+	fd     int
+	memory []byte // the ring of the packet socket
+	slot   int    // the next to be filled by the kernel
+	work   kernelWork
+}
+
+// sampleKernelCPU starts the sampler of a node. Where the kernel has no way to
+// copy packets, that is a fact and nodes go without.
+func (b *Builder) sampleKernelCPU(o plan.SampleKernelCPU) error {
+	nodes := 0
+	for _, n := range b.topology.Nodes {
+		if n.MeasureKernelCPU {
+			nodes++
+		}
+	}
+	err := b.nodes[o.Node].startKernelCPUSampler(o.Interfaces, samplerGap*max(1, nodes/manySamplers))
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		b.AddFact("what the kernel spends in hops is not known: %v", err)
+		return nil
+	}
+	return explainKernel(err)
+}
+
+// startKernelCPUSampler puts one on the node's interfaces.
+func (n *Node) startKernelCPUSampler(interfaces []string, gap int) error {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = samplerDevice
+	pair := netlink.NewVeth(attributes)
+	pair.PeerName = samplerSink
+	if err := n.handle.LinkAdd(pair); err != nil {
+		return fmt.Errorf("make veth pair %s: %w", samplerDevice, err)
+	}
+	index := 0
+	for _, name := range []string{samplerSink, samplerDevice} {
+		link, err := n.handle.LinkByName(name)
+		if err == nil {
+			err = n.handle.LinkSetUp(link)
+		}
+		if err != nil {
+			return fmt.Errorf("bring %s up: %w", name, err)
+		}
+		index = link.Attrs().Index
+	}
+	var w *kernelCPUSampler
+	err := n.Within(func() (err error) {
+		w, err = openKernelCPUSampler(index)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := (filter.PacketStamps{Interfaces: interfaces, Gap: gap, Device: index, Sink: samplerSink}).Apply(int(n.ns.Fd())); err != nil {
+		return errors.Join(err, w.close())
+	}
+	n.kernelCPU = w
+	return nil
+}
+
+// openKernelCPUSampler receives what is sent through a device of the calling thread's
+// namespace, in a ring in which the kernel writes when it was sent
+// (Documentation/networking/packet_mmap.rst).
+func openKernelCPUSampler(index int) (*kernelCPUSampler, error) {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a packet socket: %w", err)
+	}
+	w := &kernelCPUSampler{fd: fd}
+	ring := unix.TpacketReq{Block_size: stampBlockBytes, Block_nr: stampBlocks, Frame_size: stampSlotBytes, Frame_nr: stampSlots}
+	err = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2)
+	if err == nil {
+		err = unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &ring)
+	}
+	if err == nil {
+		w.memory, err = unix.Mmap(fd, 0, stampBlockBytes*stampBlocks, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: bits.ReverseBytes16(unix.ETH_P_ALL), Ifindex: index})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a receive ring of %d KiB: %w", stampBlockBytes*stampBlocks>>10, err), w.close())
+	}
+	return w, nil
+}
+
+func (w *kernelCPUSampler) close() error {
+	err := unix.Close(w.fd)
+	if w.memory != nil {
+		err = errors.Join(err, unix.Munmap(w.memory))
+	}
+	return err
+}
+
+// spent is what the kernel spent on packets in the node so far, of which it has
+// received so many.
+func (w *kernelCPUSampler) spent(packets uint64) time.Duration {
+	for range stampSlots {
+		slot := w.memory[w.slot*stampSlotBytes:][:stampSlotBytes]
+		h := (*unix.Tpacket2Hdr)(unsafe.Pointer(&slot[0]))
+		// The kernel fills the slot before it sets the status.
+		if atomic.LoadUint32(&h.Status)&unix.TP_STATUS_USER == 0 {
+			break
+		}
+		if start, end := int(h.Mac), int(h.Mac)+int(h.Snaplen); start >= int(unsafe.Sizeof(*h)) && end <= stampSlotBytes {
+			if s, ok := readStamp(slot[start:end], int64(h.Sec)*int64(time.Second)+int64(h.Nsec)); ok {
+				w.work.add(s)
+			}
+		}
+		atomic.StoreUint32(&h.Status, unix.TP_STATUS_KERNEL)
+		w.slot = (w.slot + 1) % stampSlots
+	}
+	return w.work.estimate(packets)
+}

@@ -1,0 +1,375 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+// maxPaths leaves 10.255.0.0/16 to the insides of tunnels.
+const maxPaths = 255
+
+// Path is how one path of an experiment appears in a topology. The pair of
+// addresses selects it: every path has its own at both endpoints, but those that
+// are the same as another with hops switched off; the lab has Switch for them.
+type Path struct {
+	Name            string
+	SourceNode      string
+	DestinationNode string
+	Source          netip.Addr
+	// Destination is the address that the source sends to.
+	Destination netip.Addr
+	// Hops are the addresses that a trace from the source must show, in order,
+	// the destination last. That of a silent hop is invalid.
+	Hops []netip.Addr
+	// Others are further addresses that may answer in the place of one of Hops,
+	// by its index; see Answers.
+	Others map[int][]netip.Addr
+	// ReceivedTTL is what is left at the destination of InitialTTL, ReturnedTTL
+	// what is left of it at the source.
+	ReceivedTTL int
+	ReturnedTTL int
+	// Listen is the address of the destination itself: Destination, but behind
+	// a nat that translates that.
+	Listen netip.Addr
+	// Outer is the path below a tunnel, nil without one; all the rest is then
+	// what is seen inside.
+	Outer *OuterPath
+	// HopNodes are the nodes that packets to the destination cross, in order,
+	// every instance of a hop that has several.
+	HopNodes []HopNode
+	// Leading is where the cables lie that the path begins with, nil without any:
+	// the source itself, or the node that joins several. Later cables are what
+	// the node before them does.
+	Leading *HopNode
+	// ScaleOuts are the hops that grow in the middle of a trial.
+	ScaleOuts []ScaleOut
+	// Balancer is the node of a load balancer, empty for none. Destination is
+	// then its address, and Backends are the nodes behind it, the first of them
+	// DestinationNode.
+	Balancer string
+	Backends []Backend
+	// VariantOf is the path on whose nodes and addresses this one lies with some
+	// hops switched off; empty for a path of its own.
+	VariantOf string
+	// Pairs are the pairs of endpoints that use the path at the same time, none
+	// where there is only one; the fields above are those of the first.
+	Pairs []Pair
+}
+
+// HopNode is where a hop of the experiment lies in the topology.
+type HopNode struct {
+	Hop string // its name in the experiment
+	// Instance is counted from 1 where the hop has several, else 0. Those of
+	// the last hop behind a load balancer are its links to the back ends.
+	Instance int
+	Node     string
+	// Interface is the one of the node that leads to the destination. Bypasses
+	// lead there past the next hops.
+	Interface string
+	Bypasses  []string
+}
+
+// Leads says whether an interface of the node leads to the destination.
+func (n HopNode) Leads(name string) bool {
+	return name == n.Interface || slices.Contains(n.Bypasses, name)
+}
+
+// FromExperiment lays every path of e out at once: its endpoints are shared
+// nodes with one interface per path, its other nodes are of that path alone.
+// Rates are taken as they stand in e, so a scaled-down lab passes the scaled
+// experiment.
+//
+// Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
+// the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
+// Cables in a row, and the impairment of the node before them, are one link.
+// The links that pass by a hop, where one can be switched off or is one-way,
+// are numbered from 128. The inside of the tunnel of path i is 10.255.i.0/30, the
+// source .1. Several pairs of endpoints are attached at both ends of each path
+// (attach).
+func FromExperiment(e *experiment.Experiment) (topology.Topology, []Path, error) {
+	l := layout{e: e, egress: make(map[string]float64, 2), names: make(map[string]bool)}
+	if len(e.Paths) > maxPaths {
+		return topology.Topology{}, nil, fmt.Errorf("%d paths: a lab has addresses for %d", len(e.Paths), maxPaths)
+	}
+	for _, name := range []string{e.Source, e.Destination} {
+		if err := l.endpoint(name); err != nil {
+			return topology.Topology{}, nil, err
+		}
+	}
+	var built []*pathBuilder
+	for i, p := range e.Paths {
+		if p.VariantOf != "" {
+			continue
+		}
+		w, err := l.buildPath(p, i)
+		if err != nil {
+			return topology.Topology{}, nil, fmt.Errorf("path %s: %w", p.Name, err)
+		}
+		built = append(built, w)
+	}
+	paths, err := l.switchable(built)
+	if err != nil {
+		return topology.Topology{}, nil, err
+	}
+	return l.topology, paths, l.topology.Validate()
+}
+
+// layout is a topology in the making.
+type layout struct {
+	e        *experiment.Experiment
+	topology topology.Topology
+	egress   map[string]float64 // by endpoint
+	names    map[string]bool    // of interfaces at the endpoints
+}
+
+func (l *layout) endpoint(name string) error {
+	i := indexOf(l.e.Endpoints, name)
+	if i < 0 {
+		return fmt.Errorf("endpoint %q is not among the experiment's endpoints", name)
+	}
+	endpoint := l.e.Endpoints[i]
+	l.egress[name] = endpoint.EgressBitsPerSecond
+	for _, host := range l.hosts(name) {
+		l.topology.Nodes = append(l.topology.Nodes, topology.Node{
+			Name: host, Agent: true, ShareEgress: l.sharesEgress(i),
+			CongestionControl: cmp.Or(endpoint.CongestionControl, topology.DefaultCongestionControl),
+		})
+	}
+	return nil
+}
+
+// pathBuilder is one path in the making, from the source on.
+type pathBuilder struct {
+	*layout
+	path  Path
+	index int    // of the path
+	name  string // of its interfaces at the endpoints
+	// previous is the end that the next link begins at, pending what that link
+	// does to frames, mtu its MTU.
+	previous topology.End
+	pending  []experiment.Impairment
+	mtu      int
+	inspect  *topology.IDPS // of the link in the making
+	// inspectRate is in bit/s, 0 unlimited.
+	inspectRate float64
+	links       int
+	names       map[string]int // of nodes, and how often
+	rewriters   []rewriter
+	backends    int // of the path's load balancer
+	// inside are the addresses of the ends of the path's tunnel, for each pair.
+	inside [][2]netip.Addr
+	hops   []hopPlace // the hops so far
+}
+
+// buildPath adds the nodes and links of path number i.
+func (l *layout) buildPath(p experiment.Path, i int) (*pathBuilder, error) {
+	name := interfaceFor(p.Name, i, l.names)
+	w := &pathBuilder{
+		layout: l, index: i, name: name, names: make(map[string]int),
+		path: Path{Name: p.Name, SourceNode: l.e.Source, DestinationNode: l.e.Destination},
+	}
+	source, destination := l.attachment(l.e.Source, name, p), l.attachment(l.e.Destination, name, p)
+	first, last := w.ends(source, destination)
+	w.previous = first
+	links := len(l.topology.Links)
+	for _, hop := range p.Hops {
+		first := w.position()
+		if err := w.hop(hop); err != nil {
+			return nil, err
+		}
+		w.hops = append(w.hops, hopPlace{hop, first, w.position()})
+	}
+	if err := w.arrive(last); err != nil {
+		return nil, err
+	}
+	w.path.Source = address(i, 0, 1).Addr()
+	w.path.ReceivedTTL = topology.InitialTTL - (len(w.path.Hops) - 1)
+	if l.e.Pairs > 1 {
+		if err := w.attach(links, source, destination); err != nil {
+			return nil, err
+		}
+	}
+	w.lead(p.Hops, links)
+	w.settle()
+	if p.Tunnel != nil {
+		w.tunnel(*p.Tunnel)
+	}
+	return w, nil
+}
+
+// hop adds one hop: to the link in the making, or as a node.
+func (w *pathBuilder) hop(hop experiment.Hop) error {
+	build, known := hopBuilders()[hop.Type]
+	if !known {
+		return fmt.Errorf("hop %s: the lab cannot build the type %q", hop.Name, hop.Type)
+	}
+	if hop.Parallel() > 1 && hop.Backends == 0 {
+		return w.instances(hop)
+	}
+	if build != nil {
+		if err := build(w, hop); err != nil {
+			return err
+		}
+	}
+	w.pending = append(w.pending, hop.Impairment)
+	if hop.MTU > 0 && (w.mtu == 0 || hop.MTU < w.mtu) {
+		w.mtu = hop.MTU
+	}
+	return nil
+}
+
+// hopBuilders lay out one hop of each type; nil for one that is no node.
+func hopBuilders() map[experiment.HopType]func(*pathBuilder, experiment.Hop) error {
+	return map[experiment.HopType]func(*pathBuilder, experiment.Hop) error{
+		experiment.Link:         nil,
+		experiment.Router:       (*pathBuilder).router,
+		experiment.Firewall:     (*pathBuilder).firewall,
+		experiment.IDPS:         (*pathBuilder).idps,
+		experiment.NAT:          (*pathBuilder).nat,
+		experiment.LoadBalancer: (*pathBuilder).balancer,
+		experiment.VNetGateway:  (*pathBuilder).gateway,
+	}
+}
+
+// forwarder ends the link in the making at a new node that forwards packets,
+// the last of the topology's, and begins the next link there.
+func (w *pathBuilder) forwarder(hop experiment.Hop) error {
+	node := nodeFor(w.path.Name, hop.Label(), w.names)
+	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.MeasureKernelCPU})
+	if err := w.join(topology.End{Node: node, Interface: "to-source"}); err != nil {
+		return err
+	}
+	w.previous = topology.End{Node: node, Interface: "to-destination"}
+	w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: hop.Label(), Node: node, Interface: w.previous.Interface})
+	return nil
+}
+
+// join ends the link in the making at the next hop that a trace sees.
+func (w *pathBuilder) join(next topology.End) error {
+	hop, err := w.link(next)
+	if err == nil {
+		w.path.Hops = append(w.path.Hops, hop)
+	}
+	return err
+}
+
+// maxLinks is the last number that a link of a path can have.
+const maxLinks = 255
+
+var errTooManyLinks = fmt.Errorf("more than %d links: a lab has addresses for no more", maxLinks+1)
+
+// link ends the link in the making and returns the address of its far end.
+func (w *pathBuilder) link(next topology.End) (netip.Addr, error) {
+	if w.links > maxLinks {
+		return netip.Addr{}, errTooManyLinks
+	}
+	w.previous.Address = address(w.index, w.links, 1)
+	next.Address = address(w.index, w.links, 2)
+	link := topology.Link{
+		A: w.previous, B: next, MTU: w.mtu,
+		Cable: cableOf(w.pending, w.path.Name, w.links),
+	}
+	w.inspected(&link)
+	w.topology.Links = append(w.topology.Links, link)
+	w.pending, w.mtu, w.links = nil, 0, w.links+1
+	return next.Address.Addr(), nil
+}
+
+func address(path, link, host int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(path), byte(link), byte(host)}), 30)
+}
+
+func indexOf(endpoints []experiment.Endpoint, name string) int {
+	for i, e := range endpoints {
+		if e.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// nodeFor is unique in the lab: hops of different paths are different nodes
+// although the experiment may give them one name.
+func nodeFor(path, hop string, used map[string]int) string {
+	name := path + "/" + hop
+	used[name]++
+	if n := used[name]; n > 1 {
+		name = fmt.Sprintf("%s.%d", name, n)
+	}
+	return name
+}
+
+// interfaceFor is the path's own name where the kernel allows it, so that
+// `tcpdump -i one-appliance` shows what it says.
+func interfaceFor(path string, i int, taken map[string]bool) string {
+	name := strings.Map(func(r rune) rune {
+		if r < 128 && topology.ValidInterface("x"+string(r)) {
+			return r
+		}
+		return '-'
+	}, path)
+	if !topology.ValidInterface(name) || taken[name] {
+		name = fmt.Sprintf("path-%d", i)
+		for taken[name] {
+			name += "x"
+		}
+	}
+	taken[name] = true
+	return name
+}
+
+// cableOf combines the impairments that follow one another on a link: delays
+// add, independent normal variations add in square, a frame is lost or
+// duplicated when any of them does it, and the slowest rate rules, of all flows
+// together as of each. Nil when there is nothing to impair.
+func cableOf(impairments []experiment.Impairment, path string, link int) *cable.Config {
+	var d cable.Direction
+	kept, single, ordered := 1.0, 1.0, 1.0
+	var variance float64
+	for _, m := range impairments {
+		d.Delay += m.Delay
+		variance += float64(m.Jitter) * float64(m.Jitter)
+		kept *= 1 - m.LossFraction
+		single *= 1 - m.DuplicateFraction
+		ordered *= 1 - m.ReorderFraction
+		d.RateBitsPerSecond = slower(d.RateBitsPerSecond, m.RateBitsPerSecond)
+		d.PerFlowRateBitsPerSecond = slower(d.PerFlowRateBitsPerSecond, m.PerFlowRateBitsPerSecond)
+	}
+	d.Jitter += time.Duration(math.Round(math.Sqrt(variance)))
+	d.LossFraction, d.DuplicateFraction, d.ReorderFraction = complement(kept), complement(single), complement(ordered)
+	if d == (cable.Direction{}) {
+		return nil
+	}
+	// The seed is fixed by the place of the cable: the same experiment draws
+	// the same losses whenever it is built.
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%d", path, link)
+	return &cable.Config{
+		Forward: d, Backward: d, Seed: h.Sum64(),
+		// A cable carries super-packets of up to 44 segments and would lose
+		// all of them together, where a network loses single segments. TCP
+		// tells the difference, so such a cable is slower but honest.
+		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0,
+	}
+}
+
+// slower is the lower of two rates, of which 0 is unlimited.
+func slower(a, b float64) float64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// complement is 1-p without the rounding noise that 1-(1-x) leaves in x.
+func complement(p float64) float64 { return math.Round((1-p)*1e12) / 1e12 }

@@ -1,0 +1,158 @@
+package layout
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+func TestPlanOfExperiment(t *testing.T) {
+	built, _, err := FromExperiment(labtest.RoutingAppliance())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := plan.Of(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Golden(t, "experiment.plan", steps.String())
+}
+
+func TestPlanOfStar(t *testing.T) {
+	built := topology.Topology{
+		Nodes: []topology.Node{
+			{Name: "hub", Forward: true, Sysctls: map[string]string{"net.ipv4.tcp_ecn": "1", "net.ipv4.ip_default_ttl": "99"}},
+			{Name: "a"},
+			{Name: "b", Routes: []topology.Route{{Destination: netip.MustParsePrefix("192.0.2.0/24"), Via: address(0, 1, 1).Addr(), Interface: "up"}}},
+		},
+		Links: []topology.Link{
+			{A: topology.End{Node: "hub", Interface: "a", Address: address(0, 0, 1)}, B: topology.End{Node: "a", Interface: "up", Address: address(0, 0, 2)}, MTU: 9000},
+			{A: topology.End{Node: "hub", Interface: "b", Address: address(0, 1, 1)}, B: topology.End{Node: "b", Interface: "up", Address: address(0, 1, 2)},
+				Cable: &cable.Config{Forward: cable.Direction{RateBitsPerSecond: 1e9}}},
+		},
+	}
+	steps, err := plan.Of(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Golden(t, "star.plan", steps.String())
+}
+
+func TestPathsOfExperiment(t *testing.T) {
+	_, paths, err := FromExperiment(labtest.RoutingAppliance())
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddr
+	want := []Path{
+		{Name: "plain", Source: addr("10.0.0.1"), Destination: addr("10.0.0.2"), Hops: []netip.Addr{addr("10.0.0.2")}, ReceivedTTL: 64},
+		{Name: "direct", Source: addr("10.1.0.1"), Destination: addr("10.1.0.2"), Hops: []netip.Addr{addr("10.1.0.2")}, ReceivedTTL: 64,
+			Leading: &HopNode{Hop: "peering", Node: "vm1", Interface: "direct"}},
+		{Name: "two-appliances", Source: addr("10.2.0.1"), Destination: addr("10.2.2.2"), Hops: []netip.Addr{addr("10.2.0.2"), addr("10.2.1.2"), addr("10.2.2.2")}, ReceivedTTL: 62,
+			Leading: &HopNode{Hop: "peering", Node: "vm1", Interface: "two-appliances"},
+			HopNodes: []HopNode{
+				{Hop: "appliance", Node: "two-appliances/appliance", Interface: "to-destination"},
+				{Hop: "appliance", Node: "two-appliances/appliance.2", Interface: "to-destination"},
+			}},
+	}
+	for i := range want {
+		want[i].SourceNode, want[i].DestinationNode, want[i].ReturnedTTL = "vm1", "vm2", want[i].ReceivedTTL
+		want[i].Listen = want[i].Destination
+	}
+	if !reflect.DeepEqual(paths, want) {
+		t.Errorf("got  %+v\nwant %+v", paths, want)
+	}
+}
+
+func TestFromExperimentRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*experiment.Experiment)
+		want   string
+	}{
+		"unknown source": {func(e *experiment.Experiment) { e.Source = "vm9" }, `endpoint "vm9"`},
+		"unknown hop":    {func(e *experiment.Experiment) { e.Paths[0].Hops = []experiment.Hop{{Type: "tunnel"}} }, `cannot build the type "tunnel"`},
+		"many paths":     {func(e *experiment.Experiment) { e.Paths = make([]experiment.Path, 257) }, "257 paths"},
+		"many links": {func(e *experiment.Experiment) {
+			e.Paths[0].Hops = make([]experiment.Hop, 256)
+			for i := range e.Paths[0].Hops {
+				e.Paths[0].Hops[i].Type = experiment.Router
+			}
+		}, "more than 256 links"},
+		"one endpoint": {func(e *experiment.Experiment) { e.Destination = "vm1" }, "twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := labtest.RoutingAppliance()
+			test.change(e)
+			if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestInterfaceNames(t *testing.T) {
+	taken := map[string]bool{}
+	var got []string
+	for i, path := range []string{"direct", "one-appliance", "a-path-with-a-long-name", "direct", "lo", "über", "with space", "-dash"} {
+		got = append(got, interfaceFor(path, i, taken))
+	}
+	want := []string{"direct", "one-appliance", "path-2", "path-3", "path-4", "path-5", "with-space", "path-7"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestCablesCombine(t *testing.T) {
+	got := cableOf([]experiment.Impairment{
+		{Delay: time.Millisecond, Jitter: 30 * time.Microsecond, LossFraction: 0.1, RateBitsPerSecond: 2e9},
+		{},
+		{Delay: 2 * time.Millisecond, Jitter: 40 * time.Microsecond, LossFraction: 0.5, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8},
+		{PerFlowRateBitsPerSecond: 4e8},
+	}, "p", 0)
+	want := cable.Direction{Delay: 3 * time.Millisecond, Jitter: 50 * time.Microsecond, LossFraction: 0.55, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8}
+	if got == nil || got.Forward != want || got.Backward != want {
+		t.Errorf("got %+v, want %+v both ways", got, want)
+	}
+	if !got.NoOffload || cableOf([]experiment.Impairment{{Delay: 1}}, "p", 0).NoOffload {
+		t.Error("single segments are for cables that lose, duplicate or reorder, and no others")
+	}
+	if c := cableOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
+		t.Errorf("nothing impairs, but there is a cable: %+v", c)
+	}
+	same := cableOf([]experiment.Impairment{{Delay: 1}}, "p", 0)
+	other := cableOf([]experiment.Impairment{{Delay: 1}}, "p", 1)
+	if same.Seed == other.Seed {
+		t.Error("two cables draw the same losses")
+	}
+}
+
+func TestValidateReportsEveryFault(t *testing.T) {
+	built := topology.Topology{
+		Nodes: []topology.Node{{Name: "a", CongestionControl: "no such"}, {Name: "a"}, {Name: "sp ace"}, {Name: "b", Sysctls: map[string]string{"kernel.panic": "1"}}},
+		Links: []topology.Link{
+			{A: topology.End{Node: "a", Interface: "sixteen-letters-", Address: address(0, 0, 1)}, B: topology.End{Node: "nobody", Interface: "lo", Address: address(0, 0, 2)}},
+			{A: topology.End{Node: "a", Interface: "x", Address: address(0, 0, 1)}, B: topology.End{Node: "b", Interface: "x", Address: address(0, 1, 2), EgressBitsPerSecond: -1}, MTU: 10},
+			{A: topology.End{Node: "b", Interface: "x", Address: netip.MustParsePrefix("fe80::1/64")}, B: topology.End{Node: "b", Interface: "y"}},
+		},
+	}
+	err := built.Validate()
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	for _, want := range []string{
+		`"no such"`, "a is there twice", `"sp ace"`, "kernel.panic", "sixteen-letters-", "nobody", "not lo",
+		"already that of", "subnets differ", "egress", "MTU of 10", "b:x is there twice", "needs an IPv4", "joins a node to itself",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no word of %q in:\n%v", want, err)
+		}
+	}
+}

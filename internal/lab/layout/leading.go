@@ -1,0 +1,47 @@
+package layout
+
+import (
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+// lead notes the cables that a path begins with: they are one link, which stands
+// in the topology as number first, and no node of the path counts for them.
+func (w *pathBuilder) lead(hops []experiment.Hop, first int) {
+	var names []string
+	for _, hop := range hops {
+		if hop.Forwards() {
+			break
+		}
+		names = append(names, hop.Label())
+	}
+	if len(names) == 0 {
+		return
+	}
+	begin := w.topology.Links[first].A
+	w.path.Leading = &HopNode{Hop: strings.Join(names, " + "), Node: begin.Node, Interface: begin.Interface}
+}
+
+// Watched are the hops whose counters say what passed on the path, in its order:
+// the cables that it begins with, and HopNodes.
+func (p Path) Watched() []HopNode {
+	if p.Leading == nil {
+		return p.HopNodes
+	}
+	return append([]HopNode{*p.Leading}, p.HopNodes...)
+}
+
+// At is what Lab.Counters calls the hop: its node or, of a host, which has an
+// interface for every path, the interfaces that lead to the destination.
+func (n HopNode) At(host string) []string {
+	if n.Node != host {
+		return []string{n.Node}
+	}
+	var out []string
+	for _, name := range append([]string{n.Interface}, n.Bypasses...) {
+		out = append(out, topology.InterfaceOf(n.Node, name))
+	}
+	return out
+}

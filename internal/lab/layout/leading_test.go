@@ -1,0 +1,52 @@
+package layout
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+)
+
+// The cables that a path begins with are one link, wherever it begins and
+// whatever comes behind it.
+func TestLeadingCables(t *testing.T) {
+	cable := func(name string) experiment.Hop {
+		return experiment.Hop{Type: experiment.Link, Name: name, Impairment: experiment.Impairment{Delay: time.Millisecond}}
+	}
+	router := experiment.Hop{Type: experiment.Router, Name: "r"}
+	for name, test := range map[string]struct {
+		hops  []experiment.Hop
+		off   []string
+		pairs int
+		want  *HopNode
+	}{
+		"none":          {hops: []experiment.Hop{router, cable("late")}},
+		"one":           {hops: []experiment.Hop{cable("wire")}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p"}},
+		"several":       {hops: []experiment.Hop{cable("wire"), cable(""), router, cable("late")}, want: &HopNode{Hop: "wire + link", Node: "vm1", Interface: "p"}},
+		"before a fork": {hops: []experiment.Hop{cable("wire"), router}, off: []string{"r"}, want: &HopNode{Hop: "wire", Node: "vm1", Interface: "p", Bypasses: []string{"bypass-0-1"}}},
+		"of many hosts": {hops: []experiment.Hop{cable("wire")}, pairs: 2, want: &HopNode{Hop: "wire", Node: "p/vm1-access", Interface: "to-destination"}},
+	} {
+		e := labtest.RoutingAppliance()
+		e.Pairs = test.pairs
+		e.Paths = []experiment.Path{{Name: "p", Hops: test.hops}, {Name: "other", Hops: []experiment.Hop{router}}}
+		if test.off != nil {
+			e.Paths[1] = experiment.Path{Name: "off", VariantOf: "p", Hops: test.hops, Bypass: test.off}
+		}
+		_, paths, err := FromExperiment(e)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(paths[0].Leading, test.want) {
+			t.Errorf("%s: got %+v, want %+v", name, paths[0].Leading, test.want)
+		}
+		if test.off != nil && !reflect.DeepEqual(paths[1].Leading, test.want) {
+			t.Errorf("%s, switched: got %+v, want %+v", name, paths[1].Leading, test.want)
+		}
+		watched := paths[0].Watched()
+		if test.want == nil && len(watched) != len(paths[0].HopNodes) || test.want != nil && (len(watched) != len(paths[0].HopNodes)+1 || watched[0].Hop != test.want.Hop) {
+			t.Errorf("%s: watched are %+v", name, watched)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package layout
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+// client-1 ┐                                                             ┌ server-1
+// client-2 ┴ fleet/client-access ── fleet/node ══ fleet/server-access ──┴ server-2
+func TestPlanOfPairs(t *testing.T) {
+	built, paths, err := FromExperiment(labtest.Pairs(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := plan.Of(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Golden(t, "pairs.plan", steps.String())
+	addr := netip.MustParseAddr
+	hops := func(texts ...string) (out []netip.Addr) {
+		for _, s := range texts {
+			out = append(out, addr(s))
+		}
+		return out
+	}
+	want := Path{
+		Name: "fleet", SourceNode: "client-1", DestinationNode: "server-1", Source: addr("10.1.254.3"), Destination: addr("10.1.255.3"),
+		Hops: hops("10.1.254.2", "10.1.0.2", "10.1.1.2", "10.1.255.3"), ReceivedTTL: 61, ReturnedTTL: 61, HopNodes: []HopNode{{Hop: "node", Node: "fleet/node", Interface: "to-destination"}}, Listen: addr("10.1.255.3"),
+		Pairs: []Pair{
+			{SourceNode: "client-1", DestinationNode: "server-1", Source: addr("10.1.254.3"), Destination: addr("10.1.255.3"), Access: addr("10.1.254.2")},
+			{SourceNode: "client-2", DestinationNode: "server-2", Source: addr("10.1.254.5"), Destination: addr("10.1.255.5"), Access: addr("10.1.254.4")},
+		},
+	}
+	if !reflect.DeepEqual(paths[1], want) {
+		t.Errorf("got  %+v\nwant %+v", paths[1], want)
+	}
+	second := paths[1].Of(1)
+	if second.SourceNode != "client-2" || second.Pairs != nil || !reflect.DeepEqual(second.Hops, hops("10.1.254.4", "10.1.0.2", "10.1.1.2", "10.1.255.5")) {
+		t.Errorf("pair 2 takes %+v", second)
+	}
+	if !reflect.DeepEqual(paths[1].Hops, want.Hops) {
+		t.Error("asking for a pair changed the path")
+	}
+}
+
+func TestLargestPairsAreValid(t *testing.T) {
+	built, paths, err := FromExperiment(labtest.Pairs(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths[0].Pairs) != 100 || len(built.Nodes) != 2*100+2*2+1 {
+		t.Errorf("%d pairs, %d nodes", len(paths[0].Pairs), len(built.Nodes))
+	}
+	if steps, err := plan.Of(built); err != nil || strings.Contains(steps.String(), "10.1.254.2/31 via") {
+		t.Errorf("%v; nodes beyond have routes to single access links", err)
+	}
+}
+
+// Each pair has a tunnel of its own, between its two hosts alone.
+func TestPlanOfPairsWithTunnels(t *testing.T) {
+	built, paths, err := FromExperiment(labtest.PairsInTunnels())
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddr
+	second := paths[1].Of(1)
+	if second.Source != addr("10.255.1.4") || second.Destination != addr("10.255.1.5") || second.Listen != second.Destination ||
+		!reflect.DeepEqual(second.Hops, []netip.Addr{second.Destination}) || second.ReceivedTTL != topology.InitialTTL {
+		t.Errorf("inside, pair 2 takes %+v", second)
+	}
+	want := OuterPath{
+		Source: addr("10.1.254.5"), Destination: addr("10.1.255.5"), Interface: "fleet", Port: 4789, MTU: 1450,
+		Hops: []netip.Addr{addr("10.1.254.4"), addr("10.1.0.2"), addr("10.1.1.2"), addr("10.1.255.5")},
+	}
+	if !reflect.DeepEqual(*second.Outer, want) {
+		t.Errorf("outside, pair 2 takes %+v, want %+v", *second.Outer, want)
+	}
+	ends := make(map[string]topology.Tunnel)
+	for _, n := range built.Nodes {
+		for _, tunnel := range n.Tunnels {
+			ends[n.Name] = tunnel
+		}
+	}
+	if near, far := ends["client-2"], ends["server-2"]; len(ends) != 4 || near.Local != want.Source || near.Remote != far.Local || far.Remote != near.Local ||
+		near.Peer != far.Address.Addr() || far.Peer != near.Address.Addr() {
+		t.Errorf("the ends are %+v", ends)
+	}
+}
+
+func setRouters(hops []experiment.Hop) {
+	for i := range hops {
+		hops[i].Type, hops[i].Name = experiment.Router, fmt.Sprint("r", i)
+	}
+}
+
+// A rate alone is metered by the kernel, anything more keeps its cable.
+func TestMeterOfSharedLinks(t *testing.T) {
+	rate := cable.Direction{RateBitsPerSecond: 5e7}
+	slow := cable.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
+	for name, test := range map[string]struct {
+		link   topology.Link
+		meters bool
+	}{
+		"rate":            {topology.Link{Cable: &cable.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
+		"one way":         {topology.Link{Cable: &cable.Config{Forward: rate}}, true},
+		"no cable":        {topology.Link{}, false},
+		"delay":           {topology.Link{Cable: &cable.Config{Forward: slow, Backward: slow}}, false},
+		"delay back":      {topology.Link{Cable: &cable.Config{Forward: rate, Backward: slow}}, false},
+		"single segments": {topology.Link{Cable: &cable.Config{Forward: rate, NoOffload: true}}, false},
+		"metered already": {topology.Link{A: topology.End{EgressBitsPerSecond: 1e9}, Cable: &cable.Config{Forward: rate}}, false},
+		"something else":  {topology.Link{Aggregate: address(0, 0, 0), Cable: &cable.Config{Forward: rate}}, false},
+	} {
+		l := test.link
+		meter(&l)
+		if test.meters {
+			if l.Cable != nil || l.A.EgressBitsPerSecond != 5e7 || l.B.EgressBitsPerSecond != test.link.Cable.Backward.RateBitsPerSecond {
+				t.Errorf("%s: %+v", name, l)
+			}
+		} else if !reflect.DeepEqual(l, test.link) {
+			t.Errorf("%s: changed to %+v", name, l)
+		}
+	}
+}
+
+// Access links take two of a path's subnets.
+func TestPairsLeaveFewerLinks(t *testing.T) {
+	e := labtest.Pairs(2)
+	e.Paths[1].Hops = make([]experiment.Hop, 254)
+	setRouters(e.Paths[1].Hops)
+	if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), "more than 254 links") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,117 @@
+package layout
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+)
+
+func TestPlanOfParallelHops(t *testing.T) {
+	built, _, err := FromExperiment(labtest.ParallelHops())
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := plan.Of(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Golden(t, "parallel.plan", steps.String())
+}
+
+func TestPathsOfParallelHops(t *testing.T) {
+	_, paths, err := FromExperiment(labtest.ParallelHops())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := func(all ...string) (list []netip.Addr) {
+		for _, s := range all {
+			list = append(list, netip.MustParseAddr(s))
+		}
+		return list
+	}
+	want := []Path{
+		{
+			Name: "fleet", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.0.0.1")[0], Destination: a("10.0.4.2")[0],
+			Hops: a("10.0.1.2", "10.0.3.2", "10.0.4.2"), Others: map[int][]netip.Addr{0: a("10.0.1.6", "10.0.1.10")}, ReceivedTTL: 62, ReturnedTTL: 62, Listen: a("10.0.4.2")[0],
+			Leading: &HopNode{Hop: "link", Node: "vm1", Interface: "fleet"},
+			HopNodes: []HopNode{
+				{Hop: "fw", Instance: 1, Node: "fleet/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "fleet/fw.2", Interface: "to-destination"},
+				{Hop: "fw", Instance: 3, Node: "fleet/fw.3", Interface: "to-destination"}, {Hop: "r", Instance: 0, Node: "fleet/r", Interface: "to-destination"},
+			},
+			ScaleOuts: []ScaleOut{{"fw", []string{"fleet/fw.before", "fleet/fw.after"}, 2, time.Second, 3}},
+		},
+		{
+			Name: "balanced", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.1.0.1")[0], Destination: a("10.1.0.2")[0],
+			Hops: a("10.1.0.2", "10.1.0.2"), ReceivedTTL: 63, ReturnedTTL: 63, Listen: a("10.1.1.2")[0],
+			HopNodes: []HopNode{{Hop: "lb", Instance: 1, Node: "balanced/lb", Interface: "to-backend-1"}, {Hop: "lb", Instance: 2, Node: "balanced/lb", Interface: "to-backend-2"}},
+			Balancer: "balanced/lb", Backends: []Backend{{"vm2", a("10.1.1.2")[0]}, {"balanced/vm2.2", a("10.1.1.6")[0]}},
+		},
+		{
+			Name: "both", SourceNode: "vm1", DestinationNode: "vm2", Source: a("10.2.0.1")[0], Destination: a("10.2.3.2")[0],
+			Hops: a("10.2.1.2", "10.2.3.2", "10.2.3.2", "10.2.3.2"), Others: map[int][]netip.Addr{0: a("10.2.1.6")}, ReceivedTTL: 61, ReturnedTTL: 61, Listen: a("10.2.5.2")[0],
+			HopNodes: []HopNode{
+				{Hop: "fw", Instance: 1, Node: "both/fw.1", Interface: "to-destination"}, {Hop: "fw", Instance: 2, Node: "both/fw.2", Interface: "to-destination"},
+				{Hop: "lb", Instance: 0, Node: "both/lb", Interface: "to-destination"}, {Hop: "r", Instance: 1, Node: "both/r", Interface: "to-backend-1"}, {Hop: "r", Instance: 2, Node: "both/r", Interface: "to-backend-2"},
+			},
+			Balancer: "both/lb", Backends: []Backend{{"vm2", a("10.2.5.2")[0]}, {"both/vm2.2", a("10.2.5.6")[0]}},
+		},
+	}
+	for i := range want {
+		if !reflect.DeepEqual(paths[i], want[i]) {
+			t.Errorf("got  %+v\nwant %+v", paths[i], want[i])
+		}
+	}
+	if got := fmt.Sprint(paths[0].Answers(0), paths[0].Answers(1)); got != "[10.0.1.2 10.0.1.6 10.0.1.10] [10.0.3.2]" {
+		t.Errorf("answers are %s", got)
+	}
+}
+
+// The largest number of everything has addresses.
+func TestLargestParallelHops(t *testing.T) {
+	e := labtest.RoutingAppliance()
+	e.Paths = []experiment.Path{{Name: "large", Hops: []experiment.Hop{
+		{Type: experiment.Firewall, Name: "fw", Instances: 64, Rules: 1},
+		{Type: experiment.LoadBalancer, Name: "lb", Backends: 16},
+	}}}
+	built, paths, err := FromExperiment(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(paths[0].Answers(0)); n != 64 || len(paths[0].Backends) != 16 {
+		t.Errorf("%d instances, %d back ends", n, len(paths[0].Backends))
+	}
+	if _, err := plan.Of(built); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParallelHopsThatCannotBe(t *testing.T) {
+	balancer := func(name string) experiment.Hop {
+		return experiment.Hop{Type: experiment.LoadBalancer, Name: name, Backends: 2}
+	}
+	var many []experiment.Hop
+	for i := range 128 {
+		many = append(many, experiment.Hop{Type: experiment.Firewall, Name: fmt.Sprint("fw", i), Instances: 2, Rules: 1})
+	}
+	for name, test := range map[string]struct {
+		hops []experiment.Hop
+		want string
+	}{
+		"two load balancers": {[]experiment.Hop{balancer("a"), balancer("b")}, "hop b: the lab cannot build a second load balancer"},
+		"too many instances": {[]experiment.Hop{{Type: experiment.Firewall, Name: "fw", Instances: 65}}, "65 instances are more than 64"},
+		"too many links":     {many, "more than 256 links"},
+	} {
+		e := labtest.RoutingAppliance()
+		e.Paths = []experiment.Path{{Name: "x", Hops: test.hops}}
+		if _, _, err := FromExperiment(e); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// Package plan turns a topology into the ordered list of operations that build
+// it. It is pure, and a plan is readable as text.
+package plan
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+// Plan is the ordered list of operations that build a topology.
+type Plan []Operation
+
+// String is the plan as text, one operation per line.
+func (p Plan) String() string {
+	var b strings.Builder
+	for _, o := range p {
+		b.WriteString(o.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Of lists the operations that build t. It fails when t is not valid.
+func Of(t topology.Topology) (Plan, error) {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	var plan Plan
+	add := func(ops ...Operation) { plan = append(plan, ops...) }
+	nodes := make(map[string]topology.Node, len(t.Nodes))
+	for _, n := range t.Nodes {
+		nodes[n.Name] = n
+		add(CreateNode{n})
+	}
+	for _, n := range t.Nodes {
+		add(nodeSysctls(n)...)
+	}
+	meters, joins := sharedMeters(t)
+	add(meters...)
+	for i, l := range t.Links {
+		add(AddLink{i, l})
+	}
+	add(joins...)
+	for _, n := range t.Nodes {
+		for _, tunnel := range n.Tunnels {
+			add(AddTunnel{n.Name, tunnel})
+		}
+	}
+	for i, l := range t.Links {
+		for _, e := range []topology.End{l.A, l.B} {
+			if e.Switch != "" {
+				add(JoinSwitch{i, e})
+			}
+		}
+	}
+	for _, l := range t.Links {
+		for _, e := range []topology.End{l.A, l.B} {
+			n := nodes[e.Node]
+			subnet := addressOf(n, e.Interface, e.Address)
+			add(subnet[0])
+			if e.EgressBitsPerSecond > 0 && !n.ShareEgress {
+				add(MeterRate{e.Node, e.Interface, EgressBucket(e.EgressBitsPerSecond)})
+			}
+			add(subnet[1:]...)
+		}
+	}
+	for _, n := range t.Nodes {
+		for _, tunnel := range n.Tunnels {
+			add(addressOf(n, tunnel.Interface, tunnel.Address)...)
+		}
+	}
+	routes := t.Routes()
+	for _, n := range t.Nodes {
+		for _, r := range routes[n.Name] {
+			add(AddRoute{n.Name, r, n.CongestionControl})
+		}
+		if n.Spread != nil {
+			add(SpreadFlows{n.Name, *n.Spread})
+		}
+		if n.Balance != nil {
+			add(BalanceFlows{n.Name, *n.Balance})
+		}
+	}
+	for _, n := range t.Nodes {
+		if n.Filter != nil {
+			add(SetFilter{n.Name, *n.Filter})
+		}
+	}
+	for _, n := range t.Nodes {
+		if n.MeasureKernelCPU {
+			add(SampleKernelCPU{n.Name, interfacesOf(t, n.Name)})
+		}
+	}
+	for i, l := range t.Links {
+		if l.Cable != nil {
+			add(RunLink{i, l})
+		}
+	}
+	for _, n := range t.Nodes {
+		if n.Agent {
+			add(RunAgent{n.Name})
+		}
+	}
+	return plan, nil
+}
+
+// addressOf are the operations that give an interface of n its address, and, for
+// the node's congestion control, the route to its subnet.
+func addressOf(n topology.Node, name string, address netip.Prefix) []Operation {
+	own := n.CongestionControl != ""
+	ops := []Operation{SetAddress{Node: n.Name, Interface: name, Address: address, NoPrefixRoute: own}}
+	if own {
+		r := topology.Route{Destination: address.Masked(), Interface: name, Source: address.Addr()}
+		ops = append(ops, AddRoute{n.Name, r, n.CongestionControl})
+	}
+	return ops
+}
+
+// interfacesOf are the interfaces of a node in the order of the links.
+func interfacesOf(t topology.Topology, node string) []string {
+	var names []string
+	for _, l := range t.Links {
+		for _, e := range []topology.End{l.A, l.B} {
+			if e.Node == node {
+				names = append(names, e.Interface)
+			}
+		}
+	}
+	return names
+}
+
+// sharedMeters are the operations that make the shared meters, and those that
+// join the interfaces to them.
+func sharedMeters(t topology.Topology) (meters, joins []Operation) {
+	ends := topology.SharedEgress(t)
+	for _, n := range t.Nodes {
+		if !n.ShareEgress || len(ends[n.Name]) == 0 {
+			continue
+		}
+		meter := ShareEgress{Node: n.Name, Bucket: EgressBucket(ends[n.Name][0].EgressBitsPerSecond)}
+		for _, e := range ends[n.Name] {
+			meter.Interfaces = append(meter.Interfaces, e.Interface)
+			joins = append(joins, JoinEgress{n.Name, e.Interface, e.Link, e.MTU, EgressBucket(e.EgressBitsPerSecond)})
+		}
+		meters = append(meters, meter)
+	}
+	return meters, joins
+}

@@ -1,0 +1,109 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/idps"
+	"github.com/hopbench/hopbench/internal/lab/message"
+)
+
+// rulesDescriptor is where the process of a cable finds the text of its rules,
+// when they are not the built-in ones: behind control socket and ports.
+const rulesDescriptor = controlDescriptor + 3
+
+// inspector makes what the job asks for, nil when it does not.
+func (j *linkJob) inspector() (*idps.Inspector, error) {
+	if j.IDPS == nil {
+		return nil, nil
+	}
+	set := idps.Builtin()
+	if j.IDPS.Rules != "" {
+		f := os.NewFile(rulesDescriptor, j.IDPS.Rules)
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, idps.MaxFileBytes+1))
+		if err != nil {
+			return nil, fmt.Errorf("read the rules: %w", err)
+		}
+		if set, err = idps.Parse(j.IDPS.Rules, text); err != nil {
+			return nil, err
+		}
+	}
+	return idps.New(set, j.IDPS.Mode)
+}
+
+// inspect has the cable of the job inspect, if it is to. The inspector's
+// garbage is collected next to the threads that carry frames.
+func (j *linkJob) inspect(c *cable.Cable) (*idps.Inspector, error) {
+	i, err := j.inspector()
+	if i == nil || err != nil {
+		return nil, err
+	}
+	c.Inspect(i)
+	return i, cable.TuneProcess(1)
+}
+
+// rulesFile is a file with a text in memory, at its beginning.
+func rulesFile(text string) (*os.File, error) {
+	fd, err := unix.MemfdCreate("rules", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory for the rules: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "rules")
+	_, err = f.WriteString(text)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("hand over the rules: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+var errNotInspecting = errors.New("this cable does not inspect")
+
+func (s *supervisor) setMode(m message.Message) (any, error) {
+	r, err := message.Body[message.ModeRequest](m)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.askInspector(r.Node, m)
+	return nil, err
+}
+
+func (s *supervisor) alerts(m message.Message) (any, error) {
+	node, err := message.Body[string](m)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.askInspector(node, m)
+	return answer.Body, err
+}
+
+// askInspector hands a request on to the idps that is a node.
+func (s *supervisor) askInspector(node string, m message.Message) (message.Message, error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	for i, l := range s.build.Topology.Links {
+		if l.IDPS == nil || l.A.Node != node {
+			continue
+		}
+		s.mu.Lock()
+		conn := s.links[i]
+		s.mu.Unlock()
+		if conn == nil {
+			return message.Message{}, errors.New("the lab is not up yet")
+		}
+		answer, err := ask(conn, m)
+		if err != nil {
+			err = fmt.Errorf("idps %s: %w", node, err)
+		}
+		return answer, err
+	}
+	return message.Message{}, fmt.Errorf("idps %s: the lab has no such idps", node)
+}

@@ -1,0 +1,156 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/idps"
+	"github.com/hopbench/hopbench/internal/lab/message"
+	"github.com/hopbench/hopbench/internal/lab/topology"
+)
+
+// Role and LinkRole are the names under which the own binary runs in a role of the lab, as argv[0].
+const (
+	Role     = "hopbench-lab-supervisor"
+	LinkRole = "hopbench-lab-cable"
+)
+
+// controlDescriptor is where a re-executed process finds its control socket.
+const controlDescriptor = 3
+
+// Main runs the role of a lab that args, the program's os.Args, ask for.
+// handled is false when they ask for none. A program that starts labs calls it
+// before anything else.
+func Main(args []string) (code int, handled bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	switch filepath.Base(args[0]) {
+	case Role:
+		nameProcess("hopbench-lab")
+		return supervisorMain(), true
+	case LinkRole:
+		nameProcess("hopbench-cable")
+		return linkMain(args), true
+	case healthRole:
+		nameProcess("hopbench-health")
+		return healthMain(args), true
+	}
+	return 0, false
+}
+
+// nameProcess sets what ps and top call the process, which would be "exe".
+func nameProcess(name string) {
+	// Only a name that is too long could be refused, and it is cut.
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0)
+}
+
+// linkJob is what a cable's process is told, as its first argument. Its ports
+// are descriptors 4 and 5.
+type linkJob struct {
+	Link   string         `json:"link"`
+	Kinds  [2]cable.Kind  `json:"kinds"`
+	Config cable.Config   `json:"config"`
+	IDPS   *topology.IDPS `json:"idps,omitempty"`
+}
+
+func linkMain(args []string) int {
+	if err := runLink(args); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", LinkRole, err)
+		return 1
+	}
+	return 0
+}
+
+func runLink(args []string) error {
+	if len(args) != 2 {
+		return errors.New("started without its job; the lab starts this process")
+	}
+	var job linkJob
+	if err := json.Unmarshal([]byte(args[1]), &job); err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	var ports [2]*cable.Port
+	for i, kind := range job.Kinds {
+		fd := controlDescriptor + 1 + i
+		port, err := cable.PortFromFile(os.NewFile(uintptr(fd), job.Link), kind, job.Link)
+		if err != nil {
+			return err
+		}
+		ports[i] = port
+	}
+	c, err := cable.New(ports[0], ports[1], job.Config)
+	if err != nil {
+		return err
+	}
+	inspector, err := job.inspect(c)
+	if err != nil {
+		return err
+	}
+	conn, err := message.Open(os.NewFile(controlDescriptor, "control"))
+	if err != nil {
+		return err
+	}
+	go answerSupervisor(conn, c, inspector) // for as long as the process lives
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+	defer stop()
+	return c.Run(ctx)
+}
+
+// answerSupervisor does what the supervisor asks of a link until it hangs up.
+// inspector is nil when the link does not inspect.
+func answerSupervisor(conn *message.Conn, c *cable.Cable, inspector *idps.Inspector) {
+	handlers := map[message.Verb]message.Handler{
+		message.Count: message.Handle(func(struct{}) (message.CableCounters, error) { return countersOf(c, inspector) }),
+		message.Mode: message.Do(func(r message.ModeRequest) error {
+			if inspector == nil {
+				return errNotInspecting
+			}
+			return inspector.SetMode(r.Mode)
+		}),
+		message.Alerts: message.Handle(func(string) ([]idps.AlertRecord, error) {
+			if inspector == nil {
+				return nil, errNotInspecting
+			}
+			return inspector.Alerts(), nil
+		}),
+	}
+	for {
+		m, files, err := conn.Receive()
+		message.CloseAll(files)
+		if err != nil {
+			return
+		}
+		var body any
+		failed := fmt.Errorf("a link knows no operation %q", m.Verb)
+		if do := handlers[m.Verb]; do != nil {
+			body, failed = do(m)
+		}
+		if err := conn.Answer(m.ID, body, failed); err != nil {
+			return
+		}
+	}
+}
+
+func countersOf(c *cable.Cable, inspector *idps.Inspector) (message.CableCounters, error) {
+	counters := message.CableCounters{Counters: c.Counters()}
+	if inspector != nil {
+		inspected := inspector.Counters()
+		counters.IDPS = &inspected
+	}
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		return counters, fmt.Errorf("read the processor time: %w", err)
+	}
+	counters.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return counters, nil
+}

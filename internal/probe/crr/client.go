@@ -1,0 +1,356 @@
+package crr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// ThreadCallers is up to how many connections at a time have a thread each.
+	// More share the runtime's poller: on 2 processors, 1000 threads made half as
+	// many connections a second as 1100 goroutines, some of them after 1.6 s.
+	ThreadCallers = 512
+	// transactionTimeout is how long one transaction may take.
+	transactionTimeout = 5 * time.Second
+	// scarce is how long a caller rests when this host is out of ports or
+	// descriptors: trying at once would only keep a processor busy.
+	scarce = time.Millisecond
+	// manySegments is the size from which a request surely needs several
+	// segments, so that Nagle's algorithm would hold back the last.
+	manySegments = 400
+	// watchInterval is how often the control connection is looked at.
+	watchInterval = 50 * time.Millisecond
+)
+
+func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	if req.Spec.SourcePort != 0 {
+		return measurement.Outcome{}, errors.New("a crr test cannot keep to a source port: each connection needs one of its own")
+	}
+	testID, err := session.NewID()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	t := &test{req: req}
+	defer t.close()
+	if req.Spec.Flows <= ThreadCallers {
+		var giveBack func()
+		t.threads, giveBack = session.TakeThreads(req.Spec.Flows)
+		defer giveBack()
+	}
+	if t.controls, err = connectControls(ctx, req, testID); err != nil {
+		return measurement.Outcome{}, err
+	}
+	dialing, halt := context.WithCancel(ctx)
+	defer halt()
+	t.halt = func() { t.stop.Store(true); halt() }
+	defer context.AfterFunc(ctx, func() {
+		t.halt()
+		for _, c := range t.controls {
+			c.Conn.Interrupt()
+		}
+	})()
+	ttl := datagram.StartTTLProbe(ctx, req, t.controls[0].Ready)
+	defer ttl.End()
+	localTTL := ttl.Result() // before the loop, which nothing should disturb
+	if err := t.run(dialing, progress); err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(localTTL)
+}
+
+// test is a crr test at the client.
+type test struct {
+	req      session.Request
+	controls []*control // at least one
+	threads  bool       // each caller has one of its own
+	start    time.Time
+	stop     atomic.Bool
+	halt     func() // sets stop, and ends what is being dialled
+	tally    tally
+	host     *protocol.HostSeries
+}
+
+// tally is what all callers together counted in the measured time.
+type tally struct {
+	mu                            sync.Mutex
+	connect, transaction, closing *latency.Recorder
+	began, failed, everFailed     int64
+	failure                       error // the first
+	last                          time.Duration
+}
+
+func (t *test) run(dialing context.Context, progress func(measurement.Progress)) error {
+	spec := t.req.Spec
+	t.tally.connect, t.tally.transaction, t.tally.closing = latency.New(), latency.New(), latency.New()
+	callers := make([]*caller, spec.Flows)
+	for i := range callers {
+		var err error
+		if callers[i], err = t.newCaller(dialing); err != nil {
+			return session.Wrap("prepare the connections", err)
+		}
+	}
+	t.start = time.Now()
+	for _, c := range t.controls {
+		if err := c.begin(t.start.Add(session.Planned(spec) + session.Grace)); err != nil {
+			return err
+		}
+	}
+	host := host.StartSampler(t.start)
+	defer host.End()
+	signs := sampling.Start(session.ProgressInterval, func() { progress(t.progress()) })
+	// The server says nothing on the control connection while the test runs,
+	// so that anything there is its end.
+	watch := sampling.Start(watchInterval, func() {
+		for _, c := range t.controls {
+			if c.Conn.Readable() {
+				t.halt()
+			}
+		}
+	})
+	var wg sync.WaitGroup
+	for _, c := range callers {
+		c.start = t.start
+		wg.Go(func() {
+			if t.threads {
+				defer sockets.Lock()()
+			}
+			c.run()
+		})
+	}
+	wg.Wait()
+	watch.End()
+	signs.End()
+	t.host = host.Result()
+	for _, c := range t.controls {
+		if err := c.end(time.Now().Add(session.Grace)); err != nil {
+			return err
+		}
+		if err := checkAnswered(c.report, t.tally.began); err != nil {
+			return session.Wrap("read the server's report", err)
+		}
+	}
+	return nil
+}
+
+func (t *test) progress() measurement.Progress {
+	t.tally.mu.Lock()
+	defer t.tally.mu.Unlock()
+	return measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start)), RTT: measurement.SecondsOf(t.tally.last)}
+}
+
+func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
+	spec, y, server := t.req.Spec, &t.tally, t.controls[0]
+	n := y.transaction.Samples()
+	if n == 0 {
+		err := y.failure
+		if err == nil {
+			err = session.ErrSilent
+		}
+		return measurement.Outcome{}, &session.Error{Op: "crr test", Reason: session.ReasonOf(err), Err: fmt.Errorf("none of %d connections was served: %w", max(y.everFailed, 1), err)}
+	}
+	whole := y.transaction.Distribution()
+	out := measurement.Outcome{
+		Started: t.start, Warmup: spec.MaxWarmup, Latency: &whole,
+		Metrics: measurement.Metrics{
+			"connections_per_second":   float64(n) / float64(spec.Duration),
+			"failed_connections_count": float64(y.failed),
+		},
+		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": session.Scheduling(t.threads)},
+		Facts:     slices.Concat(server.report.Facts, t.backends()),
+	}
+	latency.AddPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
+	latency.AddPercentiles(out.Metrics, "transaction", whole, 50, 99)
+	latency.AddPercentiles(out.Metrics, "close", y.closing.Distribution(), 50)
+	if y.failed > 0 {
+		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed beside %d that were served; the first: %v", y.failed, n, y.failure))
+	}
+	from := float64(spec.MaxWarmup)
+	out.Source = host.EndOf(t.host, from, from+float64(spec.Duration), localTTL)
+	out.Destination = host.EndOf(server.report.Host, from, from+float64(spec.Duration), server.Ready.ReceivedTTL)
+	return out, nil
+}
+
+// connector makes one connection after the other, on a thread of the caller's own or
+// with the runtime's poller. Nothing in it waits for longer than a tick.
+type connector interface {
+	io.ReadWriteCloser
+	Connect() error
+	// Follow takes the thread, now and then, to where the packets come in.
+	Follow(f *sockets.Follower)
+}
+
+// caller does one transaction after the other.
+type caller struct {
+	connector
+	tally                *tally
+	start                time.Time
+	warmup, end          time.Duration
+	stop                 *atomic.Bool
+	alone                bool // there is no other caller
+	request, in          []byte
+	response             int
+	connected, responded time.Duration // since START, of the transaction in progress
+	deadline             time.Duration
+}
+
+func (t *test) newCaller(ctx context.Context) (*caller, error) {
+	spec := t.req.Spec
+	var connector connector = newPolledConnector(ctx, t.req)
+	if t.threads {
+		var err error
+		connector, err = sockets.NewConnector(sockets.ConnectOptions{
+			Remote: t.req.Target, Local: t.req.Source, Device: spec.Device, DSCP: spec.DSCP,
+			NoDelay: spec.RequestBytes > manySegments,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	c := &caller{
+		connector: connector, tally: &t.tally, stop: &t.stop, alone: spec.Flows == 1,
+		warmup:   spec.MaxWarmup.Duration(),
+		end:      (spec.MaxWarmup + spec.Duration).Duration(),
+		request:  make([]byte, protocol.TransactionBytes+spec.RequestBytes),
+		in:       make([]byte, spec.ResponseBytes+1),
+		response: spec.ResponseBytes,
+	}
+	protocol.PutTransaction(c.request, t.controls[0].Ready.Cookie)
+	return c, nil
+}
+
+// run does transactions until the end.
+func (c *caller) run() {
+	follower := sockets.NewFollower(session.FollowAtClient)
+	defer follower.Release()
+	for !c.stop.Load() {
+		began := time.Since(c.start)
+		if began >= c.end {
+			return
+		}
+		c.deadline = began + transactionTimeout
+		err := c.dialogue()
+		if c.alone && err == nil {
+			c.Follow(follower)
+		}
+		err = errors.Join(err, c.Close())
+		closed := time.Since(c.start)
+		c.count(began, closed, err)
+		if isScarce(err) {
+			time.Sleep(scarce)
+		}
+	}
+}
+
+// dialogue makes one connection, sends the request, and reads the response and
+// the end, which the server sends first.
+func (c *caller) dialogue() error {
+	for {
+		err := c.Connect()
+		if err == nil {
+			break
+		}
+		if err := c.wait(err); err != nil {
+			return err
+		}
+	}
+	c.connected = time.Since(c.start)
+	for done := 0; done < len(c.request); {
+		n, err := c.Write(c.request[done:])
+		if done += n; err != nil || done < len(c.request) {
+			if err := c.wait(err); err != nil {
+				return err
+			}
+		}
+	}
+	for got := 0; ; {
+		n, err := c.Read(c.in[got:])
+		got += n
+		switch {
+		case got > c.response:
+			return fmt.Errorf("%w: the response is longer than %d bytes", protocol.ErrMalformed, c.response)
+		case n > 0 && got == c.response:
+			c.responded = time.Since(c.start)
+		case err == io.EOF && got == c.response: //nolint:errorlint // Read's very value, in a hot loop
+			return nil
+		case err == io.EOF: //nolint:errorlint // as above
+			return io.ErrUnexpectedEOF
+		default: // nothing yet, or a part: a trickle must not be waited for
+			if err := c.wait(err); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// wait lets a tick or a part of a message pass, up to the deadline, and returns every
+// other error.
+func (c *caller) wait(err error) error {
+	if err != nil && err != sockets.ErrTick { //nolint:errorlint // the sockets' very value, in a hot loop
+		return err
+	}
+	if time.Since(c.start) > c.deadline || c.stop.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// count books a transaction, if it began and ended in the measured time.
+func (c *caller) count(began, closed time.Duration, err error) {
+	y := c.tally
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.began++
+	if err != nil {
+		if c.stop.Load() {
+			return // it was this test that ended it
+		}
+		y.everFailed++
+		if y.failure == nil {
+			y.failure = explainScarce(err)
+		}
+		if began >= c.warmup {
+			y.failed++
+		}
+		return
+	}
+	y.last = c.responded - began
+	if began < c.warmup || closed > c.end {
+		return
+	}
+	y.connect.Record(c.connected - began)
+	y.transaction.Record(c.responded - began)
+	y.closing.Record(closed - c.responded)
+}
+
+// isScarce says that this host has run out of something that connections need
+// and that comes back by itself.
+func isScarce(err error) bool {
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS)
+}
+
+func explainScarce(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%w: no local port was free, or the source address is not this host's: see sysctl net.ipv4.ip_local_port_range, and that nothing on the way keeps the server from closing first", err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: allow more open files (ulimit -n)", err)
+	}
+	return err
+}

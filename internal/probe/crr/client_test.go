@@ -1,0 +1,78 @@
+package crr
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// A transaction allocates nothing at either end, which here share a process.
+func TestTransactionDoesNotAllocate(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skipf("only Linux connects without the network poller; this is %s", runtime.GOOS)
+	}
+	spec := measurement.Spec{Kind: measurement.CRR}.Defaults()
+	served := &session.Test{Spec: spec, Meter: session.NewCounts().NewMeter()}
+	server := Kind().NewServer(session.ServerEnv{
+		Find:    func([protocol.CookieBytes]byte, netip.Addr) *session.Test { return served },
+		Closing: func() bool { return false },
+	}).(*server)
+	end := server.Begin(served)
+	server.transacting.Add(1)
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := server.Wrap(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() {
+		_, err := ln.Accept() // it answers transactions, and returns for nothing else
+		closed <- err
+	}()
+	ready := protocol.Ready{Cookie: served.Cookie[:]}
+	test := &test{
+		req:     session.Request{Spec: spec, Target: plain.Addr().(*net.TCPAddr).AddrPort()},
+		threads: true, controls: []*control{{Link: &session.Link{Ready: ready}}},
+	}
+	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
+	c, err := test.newCaller(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.start = time.Now()
+	transact := func() {
+		began := time.Since(c.start)
+		c.deadline = began + transactionTimeout
+		if err := errors.Join(c.dialogue(), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c.count(began, time.Since(c.start), nil)
+	}
+	for range 20 {
+		transact()
+	}
+	if n := probetest.Allocations(1000, transact); n != 0 {
+		t.Errorf("a transaction allocates %d times", n)
+	}
+	if err := errors.Join(ln.Close(), end()); err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener ended with %v", err)
+	}
+	if served.State.(*transactions).answered.Load() < 1020 {
+		t.Error("the accepting thread did not answer")
+	}
+}

@@ -1,0 +1,146 @@
+package ftp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+)
+
+// testFile is the name of the file of an ftp test at this project's server.
+const testFile = "hopbench.bin"
+
+// fileServer is the FTP server of one test.
+type fileServer struct {
+	server *ftp.Server
+	done   sync.WaitGroup
+	watch  watcher
+
+	mu        sync.Mutex
+	transfers []ftp.Transfer // that ended
+}
+
+// server is a server's end of all ftp tests.
+type server struct {
+	env session.ServerEnv
+	// content is what the files are made of.
+	content func() *ftp.Content
+}
+
+// Serve is the server's end of an ftp test's own connection. It lasts as long
+// as the FTP server beside it, which serves that client alone.
+func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
+	if open.Spec.FilePath != "" {
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "this server has no files but those that it makes"}
+	}
+	at, err := netip.ParseAddrPort(ready.Server)
+	if err != nil {
+		return fmt.Errorf("find this end's address: %w", err)
+	}
+	f := &fileServer{}
+	credentials := protocol.FTP{User: "test-" + rand.Text(), Password: rand.Text(), Path: "/" + testFile}
+	if credentials.Port, err = f.start(s, open.Spec, at.Addr(), open.Test.Client, credentials); err != nil {
+		return err
+	}
+	defer f.end()
+	ready.FTP = &credentials
+	// On a busy host a transfer begins before this end has read START.
+	f.watch.begin(time.Now(), open.Spec.Flows, s.env.MaxRateBitsPerSecond)
+	start, err := w.AwaitStart(ready, s.env.MaxDuration)
+	if err != nil {
+		return err
+	}
+	f.watch.begin(start, open.Spec.Flows, s.env.MaxRateBitsPerSecond)
+	defer open.Test.Meter.Add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
+	host := open.SampleHost(start)
+	defer host.End()
+	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
+		return err
+	}
+	report := protocol.Report{Host: host.Result()}
+	f.end()
+	report.Transfers = f.report()
+	w.Until(time.Now().Add(session.Grace))
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
+		return err
+	}
+	return w.CloseWrite()
+}
+
+// start begins to serve at a port of its own, which it returns.
+func (f *fileServer) start(s *server, spec measurement.Spec, at, client netip.Addr, login protocol.FTP) (int, error) {
+	unsupported := func(err error) error {
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: fmt.Sprintf("start an FTP server: %v", err)}
+	}
+	ln, err := ftp.Listen(context.Background(), at, s.env.FTPPorts)
+	if err != nil {
+		return 0, unsupported(err)
+	}
+	f.server, err = ftp.NewServer(ln, ftp.ServerOptions{
+		User: login.User, Password: login.Password, Client: client,
+		File: func(name string) (int64, bool) { return spec.FileBytes, name == testFile }, Store: spec.Direction == measurement.Send,
+		Content: s.content(), Ports: s.env.FTPPorts, DSCP: spec.DSCP,
+		MaxSessions: spec.Flows, MaxDuration: s.env.MaxDuration + session.ConnectTime(spec),
+		Watch: f.watch.add, OnTransfer: f.note, Log: s.env.Log,
+	})
+	if err != nil {
+		return 0, unsupported(err)
+	}
+	f.done.Go(func() {
+		if err := f.server.Serve(); err != nil {
+			s.env.Log.Warn("FTP server ended", "error", err)
+		}
+	})
+	return int(ln.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Port()), nil
+}
+
+// end may be called again.
+func (f *fileServer) end() {
+	f.server.Close()
+	f.done.Wait()
+}
+
+// note keeps a transfer that has ended.
+func (f *fileServer) note(t ftp.Transfer) {
+	if !t.Ended {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.transfers) < ftp.MaxSegments {
+		f.transfers = append(f.transfers, t)
+	}
+}
+
+// maxReported bounds the TCP_INFO samples of all transfers of a report, so that
+// it fits a frame.
+const maxReported = 1200
+
+func (f *fileServer) report() []protocol.Transfer {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	slices.SortStableFunc(f.transfers, func(a, b ftp.Transfer) int { return cmp.Compare(a.Offset, b.Offset) })
+	out := make([]protocol.Transfer, len(f.transfers))
+	for i, t := range f.transfers {
+		out[i] = protocol.Transfer{Offset: t.Offset, Bytes: t.Bytes, Client: t.Remote, Server: t.Local}
+		if t.Store {
+			out[i].CRC32, out[i].Bins, out[i].Took = t.CRC32, &t.Bins, measurement.SecondsOf(t.Took)
+			continue
+		}
+		out[i].Final, out[i].Info = f.watch.of(t.Remote)
+		for len(out[i].Info) > max(maxReported/len(out), 2) {
+			out[i].Info = sampling.Thin(out[i].Info)
+		}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package ftp
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
+)
+
+// watcher takes the TCP_INFO of the data connections of one end.
+type watcher struct {
+	mu       sync.Mutex
+	start    time.Time
+	flows    int
+	pacing   float64                     // of each connection, in bit/s; 0 none
+	samplers map[string]*tcpinfo.Sampler // by the address of the other end
+}
+
+// begin sets the time from which samples count, also those taken before, and among
+// how many flows they are shared, as is the most that a server lets a test move in
+// bit/s.
+func (w *watcher) begin(start time.Time, flows int, maxRate float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.start, w.flows, w.pacing = start, flows, maxRate/float64(max(flows, 1))
+}
+
+// add watches a connection until the returned function is called.
+func (w *watcher) add(c net.Conn) func() {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return func() {}
+	}
+	conn, err := sockets.Attach(tcp)
+	if err != nil {
+		return func() {} // the connection itself will say so
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pacing > 0 {
+		// Where the system cannot, the server ends what is too fast.
+		_ = conn.SetPacing(w.pacing)
+	}
+	s := tcpinfo.Start(conn, w.start, max(w.flows, 1), nil)
+	if w.samplers == nil {
+		w.samplers = map[string]*tcpinfo.Sampler{}
+	}
+	w.samplers[tcp.RemoteAddr().String()] = s
+	return s.End
+}
+
+// of is what was sampled on the connection to an address. It must have ended.
+func (w *watcher) of(remote string) (*measurement.TCPInfo, []measurement.TCPInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.samplers[remote]
+	if s == nil {
+		return nil, nil
+	}
+	// Its samples count from when it began, which may have been before START.
+	early := measurement.SecondsOf(w.start.Sub(s.Start))
+	for i := range s.Series {
+		s.Series[i].At = max(s.Series[i].At-early, 0)
+	}
+	if s.Final != nil {
+		s.Final.At = max(s.Final.At-early, 0)
+	}
+	return s.Final, s.Series
+}
+
+// only is what was sampled on the one connection that there was.
+func (w *watcher) only() (*measurement.TCPInfo, []measurement.TCPInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.samplers {
+		return s.Final, s.Series
+	}
+	return nil, nil
+}

@@ -1,0 +1,137 @@
+package host
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func TestEndOf(t *testing.T) {
+	// Two processors over four seconds: one is busy throughout, the other in
+	// the first two seconds only.
+	series := &protocol.HostSeries{
+		Host: "vm", HostID: "h", NetworkID: "n", CPUs: 2,
+		At: []float64{0, 1, 2, 3, 4}, Busy: []float64{0, 2, 4, 5, 6}, SoftIRQ: []float64{0, 0, 0, .5, 1},
+		Total: []float64{0, 2, 4, 6, 8}, Busiest: [][]float64{{0, 1, 2, 3, 4}, {0, 1, 2, 2, 2}},
+		Switches: []float64{0, 100, 200, 250, 300}, DropsCounted: true, Squeezes: 3,
+		Drops: []measurement.Drop{{Place: "a", Packets: 1}, {Place: "b", Packets: 7, HostWide: true}, {Place: "none"}},
+	}
+	want := measurement.End{
+		Host: "vm", HostID: "h", NetworkID: "n", CPUs: 2, CPUBusy: .5, SoftIRQ: .25, BusiestCPU: 1,
+		CPUTime: 2, ContextSwitches: 100, DropsCounted: true, SoftnetSqueezes: 3, ReceivedTTL: 63,
+		Drops: []measurement.Drop{{Place: "b", Packets: 7, HostWide: true}, {Place: "a", Packets: 1}},
+	}
+	if got := EndOf(series, 2, 4, 63); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	half := EndOf(series, 1.5, 2.5, 0)
+	if half.CPUTime != 1.5 || half.CPUBusy != .75 || half.ContextSwitches != 75 {
+		t.Errorf("between samples: %+v", half)
+	}
+}
+
+// A series comes from the other end, and may be anything that JSON can say.
+func FuzzEndOf(f *testing.F) {
+	f.Add([]byte(`{"cpus":2,"at_seconds":[0,1],"busy_seconds":[0,1],"softirq_seconds":[0,0],"total_seconds":[0,2],
+		"busiest_seconds":[[0,1],[0]],"context_switches":[1],"drops":[{"place":"x","packets":-1}]}`), 0.0, 1.0)
+	f.Add([]byte(`{"cpus":-9,"at_seconds":[1,0,0],"busy_seconds":[1e308,-1e308,0],"softirq_seconds":[0,0,0],"total_seconds":[-1e308,1e308,0]}`), 0.0, 1.0)
+	f.Fuzz(func(t *testing.T, text []byte, from, to float64) {
+		var series protocol.HostSeries
+		if json.Unmarshal(text, &series) != nil || math.IsNaN(from) || math.IsNaN(to) {
+			return
+		}
+		end := EndOf(&series, from, to, 0)
+		if _, err := json.Marshal(end); err != nil {
+			t.Errorf("%+v: %v", end, err)
+		}
+		for _, fraction := range []float64{end.CPUBusy, end.SoftIRQ, end.BusiestCPU} {
+			if fraction < 0 || fraction > 1 {
+				t.Errorf("a fraction of %v in %+v", fraction, end)
+			}
+		}
+		if len(end.Drops) > maxDrops || end.CPUTime < 0 || end.ContextSwitches < 0 {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+func TestDropsBetween(t *testing.T) {
+	first := sockets.DropCounts{Places: []sockets.DropCount{{Place: "same", Packets: 5}, {Place: "more", Packets: 5}, {Place: "reset", Packets: 9}}}
+	last := sockets.DropCounts{Places: []sockets.DropCount{
+		{Place: "same", Packets: 5}, {Place: "more", Packets: 8}, {Place: "reset", Packets: 2}, {Place: "new", Packets: 4, HostWide: true},
+	}}
+	want := []measurement.Drop{{Place: "new", Packets: 4, HostWide: true}, {Place: "more", Packets: 3}}
+	if got := dropsBetween(first, last); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The series of a live host agree with each other.
+func TestHostSampler(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux", "Linux, which tells everything")
+	series := StartSampler(time.Now()).Result()
+	n := len(series.At)
+	if n < 2 || !slices.IsSorted(series.At) || len(series.Busy) != n || len(series.Total) != n || len(series.Switches) != n {
+		t.Fatalf("%+v", series)
+	}
+	if want := min(series.CPUs, maxBusiest); len(series.Busiest) != want || len(series.Busiest[0]) != n {
+		t.Errorf("%d single processors of %d samples, want %d of %d", len(series.Busiest), len(series.Busiest[0]), want, n)
+	}
+	if !slices.IsSorted(series.Switches) || series.Switches[0] < 0 {
+		t.Errorf("context switches %v", series.Switches)
+	}
+	if !series.DropsCounted || series.HostID == "" || series.NetworkID == "" {
+		t.Errorf("%+v", series)
+	}
+}
+
+func TestAddCost(t *testing.T) {
+	drops := func(packets float64, hostWide bool) measurement.Drop {
+		return measurement.Drop{Place: "p", Packets: packets, HostWide: hostWide}
+	}
+	end := func(host, network string, cpu measurement.Seconds, switches float64, d ...measurement.Drop) measurement.End {
+		return measurement.End{Host: "same name", HostID: host, NetworkID: network, CPUTime: cpu, ContextSwitches: switches, DropsCounted: true, Drops: d}
+	}
+	for _, test := range []struct {
+		name                    string
+		source, destination     measurement.End
+		seconds, bytes, packets float64
+		want                    measurement.Metrics
+	}{
+		{"two hosts of one name", end("a", "x", 1, 100, drops(2, false)), end("b", "y", 3, 60, drops(5, true)), 2, 1000, 10, measurement.Metrics{
+			"cpu_seconds_per_byte": .004, "cpu_seconds_per_packet": .4, "context_switches_per_second": 80, "dropped_packets_count": 7,
+		}},
+		{"two namespaces of a host", end("a", "x", 1, 100, drops(2, false), drops(5, true)), end("a", "y", 1, 100, drops(3, false), drops(5, true)), 2, 1000, 0, measurement.Metrics{
+			"cpu_seconds_per_byte": .001, "context_switches_per_second": 50, "dropped_packets_count": 10,
+		}},
+		{"one namespace", end("a", "x", 1, 100, drops(2, false)), end("a", "x", 1, 100, drops(2, false)), 2, 1000, 0, measurement.Metrics{
+			"cpu_seconds_per_byte": .001, "context_switches_per_second": 50, "dropped_packets_count": 2,
+		}},
+		{"round trips", end("a", "x", 1, 100), end("b", "y", 1, 100), 2, 0, 0, measurement.Metrics{"context_switches_per_second": 100}},
+		{"an end that does not know", end("a", "x", 1, 100), measurement.End{Host: "windows"}, 2, 1000, 10, measurement.Metrics{}},
+		{"no time", end("a", "x", 1, 100), end("b", "y", 1, 100), 0, 1000, 10, measurement.Metrics{}},
+	} {
+		out := measurement.Outcome{Metrics: measurement.Metrics{}, Source: test.source, Destination: test.destination}
+		AddCost(&out, test.seconds, test.bytes, test.packets)
+		if !maps.EqualFunc(out.Metrics, test.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-12 }) {
+			t.Errorf("%s: %v, want %v", test.name, out.Metrics, test.want)
+		}
+	}
+}
+
+func TestSameHostByNameWhereIdentityIsUnknown(t *testing.T) {
+	known, unknown := measurement.End{Host: "vm", HostID: "a"}, measurement.End{Host: "vm"}
+	if !known.SameHost(unknown) || !unknown.SameNetwork(known) || (measurement.End{}).SameHost(measurement.End{}) {
+		t.Error("names do not count, or no name does")
+	}
+}

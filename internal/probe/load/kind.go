@@ -1,0 +1,13 @@
+// Package load measures round-trip time while a tcp test loads the path: it is made of tests of
+// packages rr and tcp.
+package load
+
+import (
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
+
+// Kind is the round-trip time while a tcp test loads the path. A server sees the
+// tests that it consists of.
+func Kind() session.Kind {
+	return session.Kind{Run: Run, Planned: session.Planned, Files: session.Connections}
+}

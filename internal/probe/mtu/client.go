@@ -1,0 +1,240 @@
+package mtu
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// Bounds of the search: what IPv4 and IPv6 links must carry (RFC 791,
+	// RFC 8200), the largest of common jumbo frames, and of IP packets.
+	leastMTU4, leastMTU6 = 68, 1280
+	jumboMTU             = 9216
+	largestMTU           = 65535
+	// tries is how many probes of one size are sent together: one that is
+	// lost must not look like a limit.
+	tries = 3
+	// sizesAtOnce is how many sizes are tried at a time.
+	sizesAtOnce = 36
+	// mostHints is how many sizes that routers named are tried.
+	mostHints = 4
+	// mostRounds bounds a search: so many sizes at a time find any in six.
+	mostRounds = 8
+	// readTick is how often a wait for packets looks for its end.
+	readTick = 5 * time.Millisecond
+	// pause is the pause between two sizes, for short queues.
+	pause = time.Millisecond
+)
+
+// test is an mtu test in progress at the client.
+type test struct {
+	conn     *sockets.Conn
+	cookie   []byte
+	timeout  time.Duration
+	headers  int // bytes of IP and UDP headers
+	sequence uint32
+	in       []byte
+	tooBig   []sockets.PathError // what routers answered
+}
+
+func Run(ctx context.Context, req session.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+	testID, err := session.NewID()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	l, err := session.Connect(ctx, req, testID, 0)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	control := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(session.HandshakeTimeout)}
+	defer func() { _ = control.Abort() }() // whatever it says, the test is over
+	defer context.AfterFunc(ctx, control.Interrupt)()
+	least := func(*sockets.Conn) int { return 0 }
+	conn, reached, err := datagram.Open(ctx, req, l, 0, sockets.ProbeMTU, least)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	defer context.AfterFunc(ctx, conn.Interrupt)()
+	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
+		return measurement.Outcome{}, &session.Error{Op: "probe the MTU", Reason: session.Unsupported, Err: err}
+	}
+	control.Deadline = time.Now().Add(session.StartTimeout)
+	if err := protocol.WriteFrame(&control, protocol.TypeStart, nil); err != nil {
+		return measurement.Outcome{}, session.Wrap("start", err)
+	}
+	t := &test{
+		conn: conn, cookie: l.Ready.Cookie, timeout: req.Spec.Timeout.Duration(),
+		headers: conn.IPHeaderBytes() + datagram.UDPHeaderBytes, in: make([]byte, datagram.MaxBytes+1),
+	}
+	out, err := t.run(ctx, reached)
+	if err != nil {
+		return out, err
+	}
+	if err := protocol.WriteFrame(&control, protocol.TypeReceived, nil); err != nil {
+		return out, session.Wrap("end the test", err)
+	}
+	var report protocol.Report
+	if err := protocol.Expect(&control, protocol.TypeReport, protocol.MaxControl, &report); err != nil {
+		return out, session.Wrap("read the server's report", err)
+	}
+	out.Facts = append(out.Facts, report.Facts...)
+	out.Destination.ReceivedTTL = l.Ready.ReceivedTTL
+	return out, nil
+}
+
+// run searches there, and then back within what passes there.
+func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.Outcome, error) {
+	out := measurement.Outcome{Metrics: measurement.Metrics{}, Effective: map[string]string{}}
+	if err := t.conn.QueuePathErrors(); err != nil {
+		out.Facts = append(out.Facts, fmt.Sprintf("answers of routers cannot be read: %v", err))
+	}
+	t.conn.SetReceiveBuffer(0)
+	if err := t.conn.SetReadTick(readTick); err != nil {
+		return out, session.Wrap("prepare the socket", err)
+	}
+	least, most := leastMTU4, jumboMTU
+	if t.conn.IPHeaderBytes() > 20 {
+		least = leastMTU6
+	}
+	device, name := 0, ""
+	if a, err := netip.ParseAddrPort(t.conn.LocalAddr()); err == nil {
+		device, name = sockets.InterfaceMTU(a.Addr())
+	}
+	if device > 0 {
+		most = min(device, largestMTU)
+		out.Effective["interface"], out.Effective["interface_mtu_bytes"] = name, fmt.Sprint(device)
+	}
+	forward, err := t.search(ctx, datagram.Probe, least, most)
+	if err != nil {
+		return out, err
+	}
+	if forward < least {
+		return out, &session.Error{Op: "probe the MTU", Reason: session.TimedOut, Err: fmt.Errorf(
+			"not even packets of %d bytes are answered, although a first one was seen from %s: a firewall may drop UDP", least, reached.Client)}
+	}
+	facts := t.facts(forward, most, name, device > 0)
+	back, err := t.search(ctx, datagram.Mirror, least, forward)
+	if err != nil {
+		return out, err
+	}
+	out.Metrics["path_mtu_bytes"] = float64(forward)
+	switch {
+	case back < least:
+		facts = append(facts, fmt.Sprintf("no answer as large as its probe came back, not even of %d bytes", least))
+	case back == forward:
+		facts = append(facts, fmt.Sprintf("the way back carries at least %d bytes: no larger packet could be asked for", back))
+	}
+	if back >= least {
+		out.Metrics["reverse_path_mtu_bytes"] = float64(back)
+	}
+	out.Facts = append(out.Facts, facts...)
+	return out, nil
+}
+
+// facts says what bounded the way there.
+func (t *test) facts(forward, most int, device string, known bool) []string {
+	switch {
+	case forward == most && known:
+		return []string{fmt.Sprintf("the interface %s bounds the search: the path carries at least its MTU, %d bytes", device, most)}
+	case forward == most:
+		return []string{fmt.Sprintf("the path carries at least %d bytes, the largest size that was tried", most)}
+	}
+	for _, e := range t.tooBig {
+		if e.MTU == forward {
+			return []string{fmt.Sprintf("the router %s said that its next link carries %d bytes", e.From, e.MTU)}
+		}
+	}
+	if len(t.tooBig) > 0 {
+		e := t.tooBig[len(t.tooBig)-1]
+		return []string{fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)}
+	}
+	return []string{fmt.Sprintf("black hole: packets of more than %d bytes vanish, and no ICMP message says so; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)}
+}
+
+// search finds the largest IP packet, in bytes, of which an answer comes; less
+// than least when none does.
+func (t *test) search(ctx context.Context, kind byte, least, most int) (int, error) {
+	s := newSizeSearch(least, most)
+	for {
+		t.tooBig = append(t.tooBig, t.conn.PathErrors()...)
+		var hints []int
+		for _, e := range t.tooBig {
+			if !slices.Contains(hints, e.MTU) {
+				hints = append(hints, e.MTU)
+			}
+		}
+		sizes := s.next(hints)
+		if len(sizes) == 0 {
+			return s.passed, nil
+		}
+		passed, err := t.round(ctx, kind, sizes)
+		if err != nil {
+			return 0, err
+		}
+		s.add(sizes, func(n int) bool { return passed[n] })
+		if s.round == 1 && s.passed < least {
+			return s.passed, nil
+		}
+	}
+}
+
+// round sends probes of several sizes and waits for answers to all of them,
+// for a timeout at most.
+func (t *test) round(ctx context.Context, kind byte, sizes []int) (map[int]bool, error) {
+	first := t.sequence + 1
+	passed := map[int]bool{}
+	for _, size := range sizes {
+		t.sequence++
+		probe := make([]byte, size-t.headers)
+		datagram.PutHeader(probe, t.cookie, kind)
+		binary.BigEndian.PutUint32(probe[datagram.SequenceOffset:], t.sequence)
+		for range tries {
+			// The first error may be that of an earlier probe; a second means
+			// that this host itself refuses the size, which is an answer.
+			if _, err := t.conn.Write(probe); err != nil {
+				_, _ = t.conn.Write(probe)
+			}
+		}
+		sockets.Sleep(pause)
+	}
+	for deadline := time.Now().Add(t.timeout); len(passed) < len(sizes) && time.Now().Before(deadline); {
+		n, err := t.conn.Read(t.in)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			continue // a tick, or what a router answered; PathErrors reads it
+		}
+		if i, ok := answeredProbe(t.in[:n], t.cookie, kind, first); ok && i < len(sizes) {
+			want := datagram.HeaderBytes
+			if kind == datagram.Mirror {
+				want = sizes[i] - t.headers
+			}
+			if n == want {
+				passed[sizes[i]] = true
+			}
+		}
+	}
+	return passed, nil
+}
+
+// answeredProbe says which of the probes since first a packet answers.
+func answeredProbe(packet, cookie []byte, kind byte, first uint32) (int, bool) {
+	if len(packet) < datagram.HeaderBytes || packet[datagram.KindOffset] != kind || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
+		return 0, false
+	}
+	n := binary.BigEndian.Uint32(packet[datagram.SequenceOffset:])
+	return int(n - first), n >= first
+}

@@ -1,0 +1,27 @@
+// Package mtu measures the largest packet that a path carries, each way.
+package mtu
+
+import (
+	"time"
+
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
+
+// Kind is the largest packet that a path carries, each way.
+func Kind() session.Kind {
+	return session.Kind{
+		Run: Run, Planned: planned,
+		NewServer: func(env session.ServerEnv) session.Server { return &server{accept: env.AcceptUDP} },
+		Demand: func(_ measurement.Spec, d *admission.Cost) {
+			d[admission.Descriptors], d[admission.Threads] = 2, 1
+		},
+		AtOnce:     func(measurement.Spec) int { return 1 },
+		TakeThread: session.TakeThread,
+	}
+}
+
+func planned(spec measurement.Spec) time.Duration {
+	return 2 * mostRounds * spec.Timeout.Duration() // each way
+}

@@ -1,0 +1,76 @@
+package mtu
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// Whatever a path carries is found within the bound of rounds, even when
+// routers name wrong sizes and the tries of some size are all lost once.
+func TestSizeSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.SampledFrom([]int{1500, 9000, 9216, 65535}).Draw(t, "most")
+		carries := rapid.IntRange(68, most).Draw(t, "carries")
+		hints := rapid.SliceOfN(rapid.IntRange(0, 70000), 0, 3).Draw(t, "hints")
+		s := newSizeSearch(68, most)
+		for {
+			sizes := s.next(hints)
+			if len(sizes) == 0 {
+				break
+			}
+			if len(sizes) > sizesAtOnce {
+				t.Fatalf("%d sizes at once", len(sizes))
+			}
+			for i, n := range sizes {
+				if n < 68 || n > most || i > 0 && n >= sizes[i-1] {
+					t.Fatalf("sizes %v", sizes)
+				}
+			}
+			s.add(sizes, func(n int) bool { return n <= carries })
+		}
+		if s.passed != carries || s.round > mostRounds+1 { // the last call finds it over
+			t.Fatalf("found %d of %d in %d rounds", s.passed, carries, s.round)
+		}
+	})
+}
+
+func TestSizeSearchSurvivesChance(t *testing.T) {
+	for lost := 2; lost <= 4; lost++ { // the round in which everything is lost
+		s := newSizeSearch(68, 1500)
+		for {
+			sizes := s.next(nil)
+			if len(sizes) == 0 {
+				break
+			}
+			s.add(sizes, func(n int) bool { return n <= 1400 && s.round != lost })
+		}
+		if s.passed != 1400 {
+			t.Errorf("found %d bytes although round %d was lost", s.passed, lost)
+		}
+	}
+}
+
+// The server of an mtu test answers its own test alone, and never with more
+// than came.
+func FuzzProbeAnswer(f *testing.F) {
+	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
+	for kind := range byte(8) {
+		p := make([]byte, 100)
+		datagram.PutHeader(p, cookie, kind)
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := probeAnswer(b, cookie)
+		if n < 0 || n > len(b) || n > 0 && !bytes.HasPrefix(b, cookie) {
+			t.Fatalf("%d bytes answer %d", n, len(b))
+		}
+		if i, ok := answeredProbe(b, cookie, datagram.Probe, 5); ok && i < 0 {
+			t.Fatalf("probe %d", i)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package mtu
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// server is a server's end of all mtu tests.
+type server struct {
+	accept func(*session.ControlConn, *session.Flow, *protocol.Ready) (*sockets.Conn, error)
+}
+
+// Serve is the server's end of an mtu test: it answers probes, never with
+// more than came, until the client ends the test.
+func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
+	conn, err := s.accept(w, open, ready)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	if err := datagram.Mark(conn, open.Spec); err != nil {
+		return err
+	}
+	if err := conn.SetFragmentMode(sockets.ProbeMTU); err != nil {
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+	}
+	conn.SetReceiveBuffer(0)
+	if err := errors.Join(conn.QueuePathErrors(), conn.SetReadTick(readTick)); err != nil {
+		return err
+	}
+	if _, err := w.ReadStart(planned(open.Spec) + session.Grace); err != nil {
+		return err
+	}
+	packet := make([]byte, datagram.MaxBytes+1)
+	for !w.Readable() {
+		if w.Late() {
+			return os.ErrDeadlineExceeded
+		}
+		n, err := conn.Read(packet)
+		if err != nil {
+			continue // a tick, or the answer of a router to an earlier packet
+		}
+		if size := probeAnswer(packet[:n], ready.Cookie); size > 0 {
+			// Should it be too large for the way back, that is the answer.
+			_, _ = conn.Write(packet[:size])
+		}
+	}
+	if err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil); err != nil {
+		return err
+	}
+	var report protocol.Report
+	for _, e := range conn.PathErrors() {
+		report.Facts = session.AppendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
+	}
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
+		return err
+	}
+	return session.AwaitClose(w)
+}
+
+// probeAnswer is how many bytes answer a packet of an mtu test, 0 for none.
+func probeAnswer(packet, cookie []byte) int {
+	if len(packet) < datagram.HeaderBytes || len(packet) > datagram.MaxBytes || !bytes.Equal(packet[:protocol.CookieBytes], cookie) {
+		return 0
+	}
+	switch packet[datagram.KindOffset] {
+	case datagram.Probe:
+		return datagram.HeaderBytes
+	case datagram.Mirror:
+		return len(packet)
+	}
+	return 0
+}

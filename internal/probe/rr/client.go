@@ -1,0 +1,269 @@
+package rr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// defaultTimeout of a UDP request that the spec does not bound.
+const defaultTimeout = 500 * time.Millisecond
+
+func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	testID, err := session.NewID()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	l, err := session.Connect(ctx, req, testID, 0)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	control := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(session.HandshakeTimeout)}
+	defer func() { _ = control.Abort() }() // whatever it says, the test is over
+	stop := context.AfterFunc(ctx, control.Interrupt)
+	defer stop()
+
+	ttl := datagram.StartTTLProbe(ctx, req, l.Ready)
+	defer ttl.End()
+	localTTL := ttl.Result() // before the loop, which nothing should disturb
+	t := &test{req: req, link: l, control: control}
+	t.loop.warmup, t.loop.length = req.Spec.MaxWarmup.Duration(), req.Spec.Duration.Duration()
+	t.loop.recorder = latency.New()
+	if req.Hooks != nil {
+		t.hooks = *req.Hooks
+	}
+	if t.hooks.Enough != nil {
+		defer context.AfterFunc(t.hooks.Enough, func() { t.loop.stop.Store(true) })()
+	}
+	if req.Spec.Protocol == measurement.OverUDP {
+		err = t.overUDP(ctx, progress)
+	} else {
+		err = t.overTCP(progress)
+	}
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(localTTL)
+}
+
+// test is an rr test at the client.
+type test struct {
+	req     session.Request
+	hooks   session.Hooks
+	link    *session.Link
+	control session.ControlConn
+	loop    loop
+	several *pipeline // nil in a closed loop with one request in flight
+	start   time.Time
+	spin    bool // was done, not only asked for
+	facts   []string
+	host    *protocol.HostSeries
+	report  protocol.Report
+	request int // bytes, as sent
+	respond int // bytes, as received
+}
+
+// pipelined says whether several requests may be in flight.
+func pipelined(spec measurement.Spec) bool { return spec.InFlight > 1 || spec.RequestsPerSecond > 0 }
+
+func (t *test) overTCP(progress func(measurement.Progress)) error {
+	spec := t.req.Spec
+	if err := t.control.NoDelay(); err != nil {
+		return session.Wrap("prepare the socket", err)
+	}
+	t.request, t.respond = spec.RequestBytes, spec.ResponseBytes
+	t.control.Deadline = time.Now().Add(session.Planned(spec) + session.Grace)
+	x := &tcpExchange{endpoint: endpoint{ControlConn: t.control}, request: make([]byte, t.request), response: make([]byte, t.respond)}
+	if pipelined(spec) {
+		c := &tcpCarrier{Conn: t.control.Conn, request: make([]byte, t.request), response: t.respond, in: make([]byte, max(t.respond, carrierBytes))}
+		t.several = newPipeline(c, &t.loop, spec.RequestsPerSecond, spec.InFlight, 0)
+	}
+	err := t.measure(progress, t.control.Conn, &x.endpoint, func(start time.Time) error {
+		t.loop.exchanger = x
+		if t.several == nil {
+			return t.loop.run(start)
+		}
+		if err := t.several.run(start); err != nil {
+			return err
+		}
+		return x.exchange(true)
+	})
+	if err != nil {
+		return err
+	}
+	t.control.Deadline = time.Now().Add(session.Grace)
+	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+}
+
+// carrierBytes is how much of the responses that wait one call reads.
+const carrierBytes = 64 << 10
+
+func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress)) error {
+	spec := t.req.Spec
+	timeout := cmp.Or(spec.Timeout.Duration(), defaultTimeout)
+	conn, err := datagram.Dial(ctx, t.req, t.link.Ready, netip.AddrPortFrom(t.req.Source, uint16(spec.SourcePort)))
+	if err != nil {
+		return session.Wrap("open a UDP socket", err)
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	if err := datagram.Mark(conn, spec); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, conn.Interrupt)
+	defer stop()
+	t.request, t.respond = max(spec.RequestBytes, datagram.HeaderBytes), max(spec.ResponseBytes, datagram.HeaderBytes)
+	x := &udpExchange{endpoint: endpoint{ControlConn: session.ControlConn{Conn: conn}}, request: make([]byte, t.request), response: make([]byte, datagram.MaxBytes), timeout: timeout}
+	datagram.PutHeader(x.request, t.link.Ready.Cookie, datagram.Request)
+	if pipelined(spec) {
+		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}
+		t.several = newPipeline(u, &t.loop, spec.RequestsPerSecond, spec.InFlight, timeout)
+	}
+	err = t.measure(progress, conn, &x.endpoint, func(start time.Time) error {
+		t.loop.exchanger = x
+		if t.several == nil {
+			return t.loop.run(start)
+		}
+		return t.several.run(start)
+	})
+	if err != nil {
+		return err
+	}
+	t.control.Deadline = time.Now().Add(session.Grace)
+	if err := protocol.WriteFrame(&t.control, protocol.TypeReceived, nil); err != nil {
+		return session.Wrap("end the test", err)
+	}
+	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
+}
+
+// measure sends START and runs loop, which transfers on conn as e says, on a
+// thread of its own.
+func (t *test) measure(progress func(measurement.Progress), conn *sockets.Conn, e *endpoint, loop func(start time.Time) error) error {
+	spec := t.req.Spec
+	if t.several != nil && t.hooks.Capacity > 0 {
+		t.several.samples = make([]session.Sample, 0, t.hooks.Capacity)
+	}
+	start := time.Now()
+	t.start = start
+	t.control.Deadline = start.Add(session.Planned(spec) + session.Grace)
+	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
+		return session.Wrap("start", err)
+	}
+	if t.hooks.Started != nil {
+		t.hooks.Started(start)
+	}
+	host := host.StartSampler(start)
+	signs := sampling.Start(session.ProgressInterval, func() {
+		progress(measurement.Progress{
+			Elapsed: measurement.SecondsOf(time.Since(start)),
+			RTT:     measurement.SecondsOf(time.Duration(t.loop.lastRTT.Load())),
+		})
+	})
+	fact, err := session.OnThread(spec.Spin, "source", func(spin bool) error {
+		t.spin, e.spin = spin, spin
+		if t.several != nil {
+			t.several.spin = spin
+			if !spin {
+				defer sockets.PreciseWaits()()
+			}
+		}
+		if !spin {
+			release, err := conn.KeepProcessor()
+			if err != nil {
+				return err
+			}
+			defer release()
+		}
+		return loop(start)
+	})
+	signs.End()
+	t.host = host.Result()
+	if fact != "" {
+		t.facts = append(t.facts, fact)
+	}
+	if t.several != nil {
+		t.facts = append(t.facts, t.several.facts()...)
+		if t.hooks.Samples != nil {
+			t.hooks.Samples(start, t.several.samples)
+		}
+	}
+	return session.Wrap("exchange requests and responses", err)
+}
+
+func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
+	spec, l := t.req.Spec, &t.loop
+	n := l.recorder.Samples()
+	if n == 0 && t.several != nil && t.several.unsent > 0 {
+		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: errors.New(strings.Join(t.several.facts(), "; "))}
+	}
+	if n == 0 {
+		err := fmt.Errorf("none of %d requests was answered", l.lost)
+		if spec.Protocol == measurement.OverUDP {
+			err = fmt.Errorf("%w: a firewall may drop UDP to %s; the same over TCP (protocol tcp) needs no more than the port that is open", err, t.req.Target)
+		}
+		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.TimedOut, Err: err}
+	}
+	distribution := l.recorder.Distribution()
+	out := measurement.Outcome{
+		Started: t.start,
+		Metrics: measurement.Metrics{}, Warmup: spec.MaxWarmup, Latency: &distribution,
+		Effective: map[string]string{
+			"request_bytes": fmt.Sprint(t.request), "response_bytes": fmt.Sprint(t.respond),
+			"source_wait": session.WaitMethod(t.spin),
+		},
+	}
+	if l.followed {
+		out.Effective["source_processor"] = "that on which its packets come in"
+	}
+	l.recorder.FillMetrics(out.Metrics, measurement.RR)
+	out.Metrics["loss_fraction"] = float64(l.lost) / float64(l.lost+n)
+	out.Metrics["transactions_per_second"] = float64(n) / l.measured.Seconds()
+	t.addWakeup(&out)
+	for k, v := range t.report.Effective {
+		if _, known := out.Effective[k]; !known { // what this end did, it knows itself
+			out.Effective[k] = v
+		}
+	}
+	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
+		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagram.HeaderBytes))
+	}
+	out.Facts = append(append(out.Facts, t.facts...), t.report.Facts...)
+	out.Facts = append(out.Facts, datagram.Destinations(t.link.Remote, []string{t.link.Ready.Server})...)
+	from := float64(spec.MaxWarmup)
+	to := from + l.measured.Seconds()
+	out.Source = host.EndOf(t.host, from, to, localTTL)
+	out.Destination = host.EndOf(t.report.Host, from, to, t.link.Ready.ReceivedTTL)
+	host.AddCost(&out, l.measured.Seconds(), 0, 0)
+	delete(out.Metrics, "dropped_packets_count") // the Catalogue has it for bulk tests
+	return out, nil
+}
+
+// addWakeup fills in how the round trip divides, where the kernel's time stamps
+// told it of round trips enough for a median.
+func (t *test) addWakeup(out *measurement.Outcome) {
+	l := &t.loop
+	for name, r := range map[string]*latency.Recorder{"path_rtt_p50_seconds": l.path, "wakeup_p50_seconds": l.wakeup} {
+		if r == nil {
+			continue
+		}
+		if v, ok := latency.Percentile(r.Distribution(), 50); ok {
+			out.Metrics[name] = v
+		}
+	}
+	if _, ok := out.Metrics["wakeup_p50_seconds"]; !ok && l.wakeup != nil {
+		out.Facts = append(out.Facts, fmt.Sprintf("the wake-up is not told from the path: only %d round trips were divided; %d had no time stamp of the kernel, %d an impossible one",
+			l.wakeup.Samples(), l.unstamped, l.impossible))
+	}
+}

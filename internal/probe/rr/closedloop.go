@@ -1,0 +1,280 @@
+package rr
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// The first byte of a request over TCP says whether another follows; after the
+// answer to the last one, frames go on.
+const (
+	moreRequests = 0
+	lastRequest  = 1
+)
+
+// exchanger does one request and its response. It returns errLost when the
+// response did not come in time and the test may go on.
+type exchanger interface {
+	exchange(last bool) error
+	// stamp has the kernel stamp responses from now on, if it can.
+	stamp() bool
+	// received is when the kernel received the last response, zero if unknown.
+	received() time.Time
+	// follow moves the thread, now and then, to where the responses come in.
+	follow(f *sockets.Follower)
+}
+
+var errLost = errors.New("no response in time")
+
+// endpoint is what both exchangers read and write with.
+type endpoint struct {
+	session.ControlConn
+	spin    bool
+	stamped bool
+	at      time.Time
+}
+
+func (e *endpoint) stamp() bool {
+	e.stamped = e.EnableReceiveStamps() == nil
+	return e.stamped
+}
+
+func (e *endpoint) received() time.Time { return e.at }
+
+func (e *endpoint) follow(f *sockets.Follower) {
+	if !e.spin {
+		f.Received(e.Conn)
+	}
+}
+
+// send writes all of b.
+func (e *endpoint) send(b []byte) error {
+	if e.spin {
+		_, err := e.SpinWrite(b)
+		return err
+	}
+	_, err := e.Write(b)
+	return err
+}
+
+// tcpExchange is the closed loop's step over TCP.
+type tcpExchange struct {
+	endpoint
+	request, response []byte
+}
+
+func (x *tcpExchange) exchange(last bool) error {
+	if last {
+		x.request[0] = lastRequest
+	}
+	if err := x.send(x.request); err != nil {
+		return err
+	}
+	for done := 0; done < len(x.response); {
+		n, err := x.read(x.response[done:])
+		if err != nil {
+			return err
+		}
+		done += n
+	}
+	return nil
+}
+
+func (x *tcpExchange) read(b []byte) (int, error) {
+	switch {
+	case x.stamped:
+		return x.readStamped(b)
+	case x.spin:
+		return x.SpinRead(b)
+	}
+	return x.Read(b)
+}
+
+func (x *tcpExchange) readStamped(b []byte) (n int, err error) {
+	var p session.Patience
+	for {
+		n, x.at, err = x.ReadStamped(b, x.spin)
+		switch {
+		case !errors.Is(err, sockets.ErrTick):
+			return n, err
+		case x.spin && p.Spent(x.Deadline), !x.spin && x.Late():
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// udpExchange is the closed loop's step over UDP.
+type udpExchange struct {
+	endpoint
+	request, response []byte
+	sequence          uint32
+	timeout           time.Duration
+}
+
+func (x *udpExchange) exchange(bool) error {
+	x.sequence++
+	binary.BigEndian.PutUint32(x.request[datagram.SequenceOffset:], x.sequence)
+	x.Deadline = time.Now().Add(x.timeout)
+	if err := x.send(x.request); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return errLost // it never left
+		}
+		return err
+	}
+	var p session.Patience
+	for {
+		n, err := x.read()
+		switch {
+		case errors.Is(err, sockets.ErrTick):
+			if x.spin && !p.Spent(x.Deadline) {
+				continue
+			}
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		case n >= datagram.HeaderBytes && binary.BigEndian.Uint32(x.response[datagram.SequenceOffset:]) == x.sequence:
+			return nil
+		}
+		// A tick, or a late or foreign packet: wait for ours, but not for ever.
+		if x.Late() {
+			return errLost
+		}
+	}
+}
+
+func (x *udpExchange) read() (n int, err error) {
+	switch {
+	case x.stamped:
+		n, x.at, err = x.ReadStamped(x.response, x.spin)
+		return n, err
+	case x.spin:
+		return x.TryRead(x.response)
+	}
+	return x.Conn.Read(x.response)
+}
+
+// loop measures for a fixed time that is discarded and a fixed time that
+// counts. Everything it needs exists before it runs; it neither allocates nor
+// logs. Its closed loop, one request in flight, is here; pipeline is the other.
+type loop struct {
+	exchanger
+	recorder       *latency.Recorder
+	warmup, length time.Duration
+	// stop ends the loop early, as if its time were over.
+	stop atomic.Bool
+	// lastRTT is for progress, lost and measured for the metrics.
+	lastRTT  atomic.Int64
+	lost     int64
+	measured time.Duration
+	// followed says that the thread kept to where its packets come in.
+	followed bool
+	// wakeup and path divide the round trips of a short time after the measured
+	// one; both are nil where the kernel gives no time stamps.
+	wakeup, path *latency.Recorder
+	// unstamped and impossible count round trips that were not divided: without a
+	// stamp, and with one outside the round trip.
+	unstamped, impossible int
+}
+
+func (l *loop) run(start time.Time) error {
+	// Where the host is so busy that the loop begins late, it still measures one.
+	counting, measured := l.warmup == 0, false
+	began := time.Since(start)
+	follower := sockets.NewFollower(session.FollowAtClient)
+	defer follower.Release()
+	for {
+		sent := time.Since(start)
+		if sent >= l.warmup+l.length && measured || l.stop.Load() {
+			l.measured, l.followed = sent-began, follower.Following()
+			break
+		}
+		err := l.exchange(false)
+		back := time.Since(start)
+		l.follow(follower)
+		switch {
+		case err != nil && err != errLost: //nolint:errorlint // the very value, in a hot loop
+			return err
+		case !counting:
+			if back >= l.warmup {
+				counting, began = true, back
+			}
+		case err != nil:
+			measured = true
+			l.lost++
+		default:
+			measured = true
+			l.recorder.Record(back - sent)
+			l.lastRTT.Store(int64(back - sent))
+		}
+	}
+	if err := l.divide(); err != nil {
+		return err
+	}
+	return unlessLost(l.exchange(true))
+}
+
+func unlessLost(err error) error {
+	if errors.Is(err, errLost) {
+		return nil
+	}
+	return err
+}
+
+// stampTime bounds the time after the measured one in which round trips are
+// divided; it is a tenth of that at most. The stamps cost the host time, which
+// is why they are not asked for earlier.
+const stampTime = 100 * time.Millisecond
+
+// firstStamp bounds how long it may take until there are stamps: a worker of the
+// kernel's turns them on for the host (net_enable_timestamp), which takes 1 to 4 ms
+// as a rule and took 0.8 s on a host whose processors compiled.
+const firstStamp = time.Second
+
+// divide takes more round trips, with the time at which the kernel received
+// each response, and divides them into what came before and what after that.
+func (l *loop) divide() error {
+	if !l.stamp() {
+		return nil
+	}
+	l.wakeup, l.path = latency.New(), latency.New()
+	end := time.Now().Add(firstStamp)
+	for stamped := false; ; {
+		sent := time.Now()
+		if !sent.Before(end) || l.stop.Load() {
+			return nil
+		}
+		err := l.exchange(false)
+		if err == errLost { //nolint:errorlint // the very value, in a hot loop
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		back := time.Now()
+		at := l.received()
+		if at.IsZero() {
+			l.unstamped++
+			continue
+		}
+		if !stamped {
+			stamped, end = true, back.Add(min(l.length/10, stampTime))
+		}
+		// The stamp is of the clock that people set: what a step of it makes
+		// impossible is left out.
+		rtt, wakeup := back.Sub(sent), time.Duration(back.UnixNano()-at.UnixNano())
+		if wakeup < 0 || wakeup > rtt {
+			l.impossible++
+			continue
+		}
+		l.wakeup.Record(wakeup)
+		l.path.Record(rtt - wakeup)
+	}
+}

@@ -1,0 +1,33 @@
+// Package rr measures round-trip time of requests and responses on one connection, over TCP or
+// UDP, in a closed or an open loop.
+package rr
+
+import (
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
+
+// Kind is the round-trip time of requests and responses on one connection.
+func Kind() session.Kind {
+	return session.Kind{
+		Run: Run, Planned: session.Planned,
+		NewServer: func(env session.ServerEnv) session.Server {
+			return &server{spin: env.Spin, zeros: make([]byte, session.MaxMessageBytes)}
+		},
+		Demand: func(_ measurement.Spec, d *admission.Cost) {
+			d[admission.Descriptors], d[admission.Threads] = 2, 1
+		},
+		AtOnce: func(measurement.Spec) int { return 1 },
+		Rate: func(spec measurement.Spec) float64 {
+			return spec.RequestsPerSecond * float64(max(spec.RequestBytes, spec.ResponseBytes)) * 8
+		},
+		Least: func(spec measurement.Spec) int64 { return session.LeastExchanges(spec.RequestsPerSecond) },
+		TakeThread: func(w *session.ControlConn, o *session.Flow) (func(), error) {
+			if o.Spec.Protocol == measurement.OverTCP {
+				return func() {}, w.Detach() // who answers locks its own thread
+			}
+			return func() {}, nil
+		},
+	}
+}

@@ -1,0 +1,371 @@
+package rr
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// The closed loop allocates nothing, neither at the client nor at the server.
+func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
+	near, far := probetest.Conns(t)
+	done := make(chan error, 1)
+	go func() {
+		err := oneByteEnd(&far, false)
+		done <- err
+	}()
+	x := &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}
+	recorder := latency.New()
+	n := probetest.Allocations(2000, func() {
+		start := time.Now()
+		if err := x.exchange(false); err != nil {
+			t.Fatal(err)
+		}
+		recorder.Record(time.Since(start))
+	})
+	if err := x.exchange(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n != 0 {
+		t.Errorf("a round trip allocates %v times", n)
+	}
+}
+
+// A loop that begins when its time is over, on a busy host, still measures a round
+// trip; one that was told to stop does not.
+func TestLateLoopMeasuresOnce(t *testing.T) {
+	for _, c := range []struct {
+		warmup time.Duration
+		stop   bool
+		want   int64
+	}{
+		{0, false, 1}, {time.Second, false, 1}, {0, true, 0},
+	} {
+		near, far := probetest.Conns(t)
+		done := make(chan error, 1)
+		go func() {
+			err := oneByteEnd(&far, false)
+			done <- err
+		}()
+		l := &loop{
+			exchanger: &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)},
+			recorder:  latency.New(), warmup: c.warmup, length: time.Second,
+		}
+		l.stop.Store(c.stop)
+		if err := errors.Join(l.run(time.Now().Add(-time.Hour)), <-done); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.recorder.Samples(); got != c.want {
+			t.Errorf("warm-up %v, stopped %v: %d round trips measured, want %d", c.warmup, c.stop, got, c.want)
+		}
+	}
+}
+
+// A thread that keeps its processor while it waits makes way for the garbage
+// collector, even when nothing ever comes.
+func TestWaitingLetsTheWorldStop(t *testing.T) {
+	near, far := probetest.Conns(t)
+	done := make(chan error, 1)
+	go func() {
+		err := oneByteEnd(&far, false)
+		done <- err
+	}()
+	x := &tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}
+	stopped := make(chan error, 1)
+	go func() {
+		for range 20 {
+			if err := x.exchange(false); err != nil {
+				stopped <- err
+				return
+			}
+			runtime.GC()
+		}
+		stopped <- x.exchange(true)
+	}()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the world did not stop")
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A far end that stalls for a planted time shows in the open loop's
+// percentiles in full: the requests that were due meanwhile waited, too. A
+// closed loop would have one slow round trip among thousands.
+func TestOpenLoopHidesNoStall(t *testing.T) {
+	const due = 1000
+	var stall time.Duration
+	var d measurement.Distribution
+	testutil.Longer(t, func(factor float64) string {
+		stall = time.Duration(factor * float64(300*time.Millisecond))
+		loop, p := pastStall(t, stall, time.Duration(factor*float64(time.Second)), due/factor)
+		n := loop.recorder.Samples()
+		if n+p.unsent != due {
+			t.Fatalf("%d round trips of %d requests, %d unsent", n, due, p.unsent)
+		}
+		d = loop.recorder.Distribution()
+		if n < due*6/10 { // those after the stall may not leave in time on a busy host
+			return fmt.Sprintf("of %d requests only %d were sent", due, n)
+		}
+		return ""
+	})
+	// Of the requests, 300 were due in the stall, and the median of those waited
+	// for at least half of it: 15 % of all were slower than that.
+	if v, ok := latency.Percentile(d, 90); !ok || v < (stall/2).Seconds() {
+		t.Errorf("p90 is %v s after a stall of %v: %+v", v, stall, d.Percentiles)
+	}
+	if d.Max < measurement.SecondsOf(stall)*9/10 {
+		t.Errorf("the slowest took %v s, the stall %v", d.Max, stall)
+	}
+}
+
+// pastStall runs an open loop towards a far end that stalls.
+func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*loop, *pipeline) {
+	t.Helper()
+	near, far := probetest.Conns(t)
+	s := &stepper{stallAt: stall, stall: stall}
+	done := make(chan error, 1)
+	go func() {
+		b := make([]byte, 1)
+		for {
+			if _, err := far.Read(b); err != nil {
+				done <- err
+				return
+			}
+			s.pause()
+			if _, err := far.Write(b); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	loop := &loop{recorder: latency.New(), length: length}
+	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, rate, 1, 0)
+	if _, err := session.OnThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	near.Interrupt()
+	<-done
+	return loop, p
+}
+
+// A request that is lost costs itself and no other; responses that come late,
+// twice or in another order are told apart by their sequence numbers.
+func TestPipelineOverBadUDP(t *testing.T) {
+	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		b := make([]byte, 2000)
+		var held []byte
+		for {
+			n, from, err := far.ReadFromUDPAddrPort(b)
+			if err != nil {
+				return
+			}
+			send := func(p []byte) { _, _ = far.WriteToUDPAddrPort(p, from) } // a lost one is a lost one
+			switch sequence := binary.BigEndian.Uint32(b[datagram.SequenceOffset:]); sequence % 10 {
+			case 3: // lost
+			case 5: // overtaken by the next
+				held = append(held[:0], b[:n]...)
+			case 6:
+				send(b[:n])
+				send(held)
+			case 7: // twice
+				send(b[:n])
+				send(b[:n])
+			case 8: // a stranger's sequence number first, and a short packet
+				stranger := append([]byte{}, b[:n]...)
+				binary.BigEndian.PutUint32(stranger[datagram.SequenceOffset:], sequence+1<<20)
+				send(stranger)
+				send(b[:5])
+				send(b[:n])
+			default:
+				send(b[:n])
+			}
+		}
+	})
+	defer wg.Wait()
+	defer far.Close()
+	conn := connected(t, far.LocalAddr().(*net.UDPAddr).AddrPort())
+	testutil.Longer(t, func(factor float64) string {
+		length := time.Duration(factor * float64(500*time.Millisecond))
+		loop := &loop{recorder: latency.New(), length: length}
+		c := &udpCarrier{Conn: conn, request: make([]byte, datagram.HeaderBytes), in: make([]byte, 2000)}
+		p := newPipeline(c, loop, 500/length.Seconds(), 1, time.Second)
+		p.samples = make([]session.Sample, 0, 1000)
+		if _, err := session.OnThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+			t.Fatal(err)
+		}
+		sent, lost := 500-int(p.unsent), 0
+		for sequence := range sent {
+			if sequence%10 == 3 {
+				lost++
+			}
+		}
+		if n := loop.recorder.Samples(); int(loop.lost) != lost || int(n) != sent-lost {
+			t.Errorf("%d answered, %d lost of %d requests, of which every tenth is lost", n, loop.lost, sent)
+		}
+		if rtts, gone := session.Within(p.samples, 0, length); len(rtts) != sent-lost || int(gone) != lost {
+			t.Errorf("kept %d and %d of %d", len(rtts), gone, sent)
+		}
+		if sent < 20 {
+			return fmt.Sprintf("of 500 requests only %d were sent", sent)
+		}
+		return ""
+	})
+}
+
+// connected is a detached UDP socket towards an address.
+func connected(t *testing.T, to netip.AddrPort) *sockets.Conn {
+	t.Helper()
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	detached, err := sockets.DetachUDP(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = detached.Close() })
+	return detached
+}
+
+// None of the loops allocates once it runs: what a run of twice the length
+// allocates is no more than the progress of either takes.
+func TestPipelinesDoNotAllocate(t *testing.T) {
+	near, far := probetest.Conns(t)
+	done := make(chan error, 1)
+	go func() {
+		err := oneByteEnd(&far, false)
+		done <- err
+	}()
+	loop := &loop{recorder: latency.New(), length: time.Hour}
+	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, 0, 4, 0)
+	p.end = time.Hour
+	start := time.Now()
+	step := func() {
+		wait, err := p.sendDue(start, time.Since(start), false)
+		if err == nil {
+			err = p.take(start, wait)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.expire(time.Since(start))
+	}
+	if n := probetest.Allocations(2000, step); n != 0 {
+		t.Errorf("a step of the pipeline allocates %d times", n)
+	}
+	if loop.recorder.Samples() < 1000 {
+		t.Errorf("only %d round trips", loop.recorder.Samples())
+	}
+	near.Interrupt()
+	if err := <-done; err == nil {
+		t.Error("the far end did not notice the end")
+	}
+}
+
+// Spinning and stamped exchanges allocate nothing either, at both ends.
+func TestSpinningDoesNotAllocate(t *testing.T) {
+	probetest.StampAll(t)
+	near, far := probetest.Conns(t)
+	done := make(chan error, 1)
+	go func() {
+		err := oneByteEnd(&far, true)
+		done <- err
+	}()
+	x := &tcpExchange{endpoint: endpoint{ControlConn: near, spin: true}, request: make([]byte, 1), response: make([]byte, 1)}
+	step := func() {
+		if err := x.exchange(false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := probetest.Allocations(2000, step); n != 0 {
+		t.Errorf("a spinning round trip allocates %d times", n)
+	}
+	if x.stamp() {
+		if n := probetest.Allocations(500, step); n != 0 {
+			t.Errorf("a stamped round trip allocates %d times", n)
+		}
+		if x.received().IsZero() {
+			t.Error("no time stamp came")
+		}
+	}
+	if err := x.exchange(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A spinning end whose peer is silent ends by its deadline, and the runtime
+// can stop the world meanwhile.
+func TestSpinningEndsByDeadline(t *testing.T) {
+	near, _ := probetest.Conns(t)
+	near.Deadline = time.Now().Add(200 * time.Millisecond)
+	done := make(chan error, 1)
+	go func() {
+		_, err := near.SpinRead(make([]byte, 1))
+		done <- err
+	}()
+	for range 5 {
+		runtime.GC()
+	}
+	select {
+	case err := <-done:
+		if session.ReasonOf(err) != session.TimedOut {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it spins on")
+	}
+}
+
+// oneByteEnd answers requests of a byte with one, without a follower.
+func oneByteEnd(w *session.ControlConn, spin bool) error {
+	end := &responder{spec: measurement.Spec{RequestBytes: 1, ResponseBytes: 1, InFlight: 2}, zeros: []byte{0}}
+	return end.answer(w, spin)
+}
+
+// stepper is a UDP or TCP far end in this process that answers at once, but
+// for a time in which it answers nothing.
+type stepper struct {
+	stallAt, stall time.Duration
+	start          time.Time
+	once           sync.Once
+}
+
+// pause blocks for what is left of the planned stall.
+func (s *stepper) pause() {
+	s.once.Do(func() { s.start = time.Now() })
+	if at := time.Since(s.start); at >= s.stallAt && at < s.stallAt+s.stall {
+		time.Sleep(s.stallAt + s.stall - at)
+	}
+}

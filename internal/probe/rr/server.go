@@ -1,0 +1,271 @@
+package rr
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// server is a server's end of all rr tests.
+type server struct {
+	// spin lets a test have this end poll.
+	spin bool
+	// zeros are the payload of every response; nobody writes to them.
+	zeros []byte
+}
+
+// firstRequest gets the address from which the first request over UDP came.
+type firstRequest chan netip.AddrPort
+
+func (s *server) Begin(t *session.Test) (end func() error) {
+	t.State = make(firstRequest, 1)
+	return func() error { return nil }
+}
+
+// AnswerBytes also tells the test over UDP from where its requests come.
+func (s *server) AnswerBytes(t *session.Test, packet []byte, from netip.AddrPort) int {
+	if packet[datagram.KindOffset] != datagram.Request || t.Spec.Protocol != measurement.OverUDP {
+		return 0
+	}
+	select {
+	case t.State.(firstRequest) <- from:
+	default: // told already
+	}
+	return max(t.Spec.ResponseBytes, datagram.HeaderBytes)
+}
+
+// Serve is the server's end of an rr test.
+func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
+	spec := open.Spec
+	if err := w.NoDelay(); err != nil {
+		return err
+	}
+	end := &responder{spec: spec, ready: ready, peer: open.Test.State.(firstRequest), zeros: s.zeros}
+	if spec.Spin && !s.spin {
+		end.spec.Spin = false
+		end.facts = append(end.facts, "the destination slept instead of spinning: its server lets nobody have whole processors (serve --spin does)")
+	}
+	start, err := w.AwaitStart(ready, session.Planned(spec)+session.Grace)
+	if err != nil {
+		return err
+	}
+	host := open.SampleHost(start)
+	defer host.End()
+	size := func(bytes int) func() int64 { return func() int64 { return end.answered.Load() * int64(bytes) } }
+	defer open.Test.Meter.Add(false, size(spec.RequestBytes))()
+	defer open.Test.Meter.Add(true, size(spec.ResponseBytes))()
+	// Another goroutine transfers; this one waits for the end.
+	if spec.Protocol == measurement.OverUDP {
+		err = end.serveUDP(w)
+	} else {
+		err = end.serveTCP(w)
+	}
+	if err != nil {
+		return err
+	}
+	report := protocol.Report{Answered: end.answered.Load(), Host: host.Result(), Facts: end.facts,
+		Effective: map[string]string{"destination_wait": session.WaitMethod(end.spin)}}
+	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
+		return err
+	}
+	return w.CloseWrite()
+}
+
+// responder is an rr test in progress at the server.
+type responder struct {
+	spec     measurement.Spec
+	ready    *protocol.Ready
+	peer     firstRequest // who sent the first request over UDP
+	zeros    []byte
+	answered atomic.Int64
+	spin     bool
+	facts    []string
+}
+
+// run runs f, which transfers on conn, as onThread does.
+func (e *responder) run(conn *sockets.Conn, f func(spin bool) error) error {
+	fact, err := session.OnThread(e.spec.Spin, "destination", func(spin bool) error {
+		e.spin = spin
+		if spin {
+			return f(true)
+		}
+		release, err := conn.KeepProcessor()
+		if err != nil {
+			return err
+		}
+		defer release()
+		return f(false)
+	})
+	if fact != "" {
+		e.facts = append(e.facts, fact)
+	}
+	return err
+}
+
+func (e *responder) serveTCP(w *session.ControlConn) error {
+	return e.run(w.Conn, func(spin bool) error { return e.answer(w, spin) })
+}
+
+// follower is nil where a thread is not to follow its packets: a spinning one
+// needs no waking, and one with several requests in flight finds the next one
+// without sleeping.
+func (e *responder) follower(spin bool) *sockets.Follower {
+	if spin || pipelined(e.spec) {
+		return nil
+	}
+	return sockets.NewFollower(session.FollowAtServer)
+}
+
+// requestPiece is how much of a request is read at a time, in bytes.
+const requestPiece = 64 << 10
+
+// answer responds to every request up to the last one. Of a request it looks at the
+// first byte.
+func (e *responder) answer(w *session.ControlConn, spin bool) error {
+	read, write := w.Read, w.Write
+	if spin {
+		read, write = w.SpinRead, w.SpinWrite
+	}
+	follower := e.follower(spin)
+	if follower != nil {
+		defer follower.Release()
+	}
+	size, response := e.spec.RequestBytes, e.zeros[:e.spec.ResponseBytes]
+	piece := make([]byte, min(size, requestPiece))
+	for {
+		var first byte
+		for done := 0; done < size; {
+			got, err := read(piece[:min(size-done, len(piece))])
+			if err != nil {
+				return err
+			}
+			if done == 0 {
+				first = piece[0]
+			}
+			done += got
+		}
+		if _, err := write(response); err != nil {
+			return err
+		}
+		n := e.answered.Add(1)
+		if follower != nil {
+			follower.Received(w.Conn)
+		}
+		if first != moreRequests {
+			return nil
+		}
+		// A client that never pauses is bounded too; the clock is read rarely.
+		if n%1024 == 0 {
+			if err := w.Over(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// serveUDP waits for the end of the test on the TCP connection. The first
+// request meets Server.serveUDP; the others are answered by a thread of this
+// test on a socket connected to the client, as soon as there is one: plain
+// recv and send cost less than the listening socket's recvmsg and sendmsg, and
+// no other test's packets come between.
+func (e *responder) serveUDP(w *session.ControlConn) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var failed error
+	wg.Go(func() {
+		select {
+		case peer := <-e.peer:
+			if err := admission.Contain(func() error { return e.answerPeer(ctx, peer) }); ctx.Err() == nil {
+				failed = err
+			}
+		case <-ctx.Done():
+		}
+	})
+	err := protocol.Expect(w, protocol.TypeReceived, protocol.Empty, nil)
+	cancel()
+	wg.Wait()
+	if failed != nil {
+		e.facts = append(e.facts, fmt.Sprintf("the destination answered from its shared UDP socket, which is slower: %v", failed))
+	}
+	return err
+}
+
+// answerPeer answers the requests of peer until ctx ends.
+func (e *responder) answerPeer(ctx context.Context, peer netip.AddrPort) error {
+	local, err := netip.ParseAddrPort(e.ready.Server)
+	if err != nil {
+		return fmt.Errorf("own address: %w", err)
+	}
+	udp, err := sockets.ConnectUDP(ctx, local, peer)
+	if err != nil {
+		return err
+	}
+	conn, err := sockets.DetachUDP(udp)
+	if err != nil {
+		return errors.Join(err, session.IgnoreClosed(udp.Close()))
+	}
+	defer func() { _ = conn.Close() }() // a UDP socket has nothing to flush
+	if err := datagram.Mark(conn, e.spec); err != nil {
+		return err
+	}
+	var stop atomic.Bool
+	defer context.AfterFunc(ctx, func() { stop.Store(true); conn.Interrupt() })()
+	return e.run(conn, func(spin bool) error {
+		e.answerPackets(conn, spin, &stop)
+		return nil
+	})
+}
+
+// maxBadReads bounds errors in a row: each ICMP error is one, and does not end
+// the test.
+const maxBadReads = 1000
+
+// answerPackets answers the test's requests on conn until stop.
+func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bool) {
+	in := make([]byte, datagram.MaxBytes)
+	out := make([]byte, max(e.spec.ResponseBytes, datagram.HeaderBytes))
+	read, write := conn.Read, conn.Write
+	if spin {
+		read, write = conn.TryRead, conn.TryWrite
+	}
+	follower := e.follower(spin)
+	if follower != nil {
+		defer follower.Release()
+	}
+	var p session.Patience
+	for bad := 0; bad < maxBadReads && !stop.Load(); {
+		n, err := read(in)
+		switch {
+		case err == sockets.ErrTick: //nolint:errorlint // read's very value, in a hot loop
+			if spin {
+				p.Yield()
+			}
+			continue
+		case err != nil:
+			bad++
+			continue
+		}
+		bad = 0
+		if n < datagram.HeaderBytes || in[datagram.KindOffset] != datagram.Request || !bytes.Equal(in[:protocol.CookieBytes], e.ready.Cookie) {
+			continue // it came before the socket was connected
+		}
+		copy(out[:datagram.HeaderBytes], in[:datagram.HeaderBytes])
+		if _, err := write(out); err == nil {
+			e.answered.Add(1)
+		}
+		if follower != nil {
+			follower.Received(conn)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// ControlConn reads and writes control frames on a detached connection: it hides the
+// ticks, up to a deadline. It belongs to the goroutine that transfers.
+type ControlConn struct {
+	*sockets.Conn
+	Deadline time.Time
+	// Guard, nil at a client, ends the connection should a loop forget the deadline, and
+	// may order it to end.
+	Guard *Guard
+	// UntilStart is how long START may take to come.
+	UntilStart time.Duration
+	// Began, unless nil, is called when START has come: a connection that
+	// waits for it has no thread of its own yet.
+	Began func() error
+	// Behind says that this end sends in bulk to a receiver on this same machine,
+	// which is to go first when both want a processor.
+	Behind bool
+	// Beside says that the other end is on this same machine and nothing else is
+	// transferred in the test, so that both may share a processor.
+	Beside bool
+}
+
+// OnHosts takes note of whether an end and its peer are on one machine, where they
+// want the same processors. Both need a thread for the flow. A sender of packets at
+// a rate keeps to its times and steps back for nobody.
+func (w *ControlConn) OnHosts(spec measurement.Spec, sends bool, host, peer string) {
+	if host == "" || host != peer {
+		return
+	}
+	packets := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
+	bulk := spec.Kind == measurement.TCP || packets && spec.RateBitsPerSecond == 0
+	w.Behind = sends && bulk && sockets.SendersNice > 0
+	w.Beside = spec.Kind == measurement.TCP && Connections(spec) == 1
+}
+
+// LockThread ties the calling goroutine, which is about to transfer on the connection
+// and to end soon after, to its thread.
+func (w *ControlConn) LockThread() (unlock func()) {
+	if w.Behind {
+		return sockets.LockBehind()
+	}
+	return sockets.Lock()
+}
+
+func (w *ControlConn) Late() bool { return time.Now().After(w.Deadline) }
+
+// Until moves the deadline.
+func (w *ControlConn) Until(t time.Time) {
+	w.Deadline = t
+	if w.Guard != nil {
+		w.Guard.Until(t)
+	}
+}
+
+// Served says that this is a server's end.
+func (w *ControlConn) Served() bool { return w.Guard != nil }
+
+// Over is why nothing more is to be waited for, if nothing is.
+func (w *ControlConn) Over() error {
+	if err := w.Guard.Halted(); err != nil {
+		return err
+	}
+	if w.Late() {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// Read blocks for at least one byte, until the deadline.
+func (w *ControlConn) Read(p []byte) (int, error) {
+	for {
+		n, err := w.Conn.Read(p)
+		if !errors.Is(err, sockets.ErrTick) {
+			return n, err
+		}
+		if err := w.Over(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Write writes all of p, until the deadline.
+func (w *ControlConn) Write(p []byte) (int, error) { return w.WriteAll(p, w.Conn.Write) }
+
+func (w *ControlConn) WriteAll(p []byte, write func([]byte) (int, error)) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := write(p[done:])
+		done += n
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, sockets.ErrTick) {
+			return done, err
+		}
+		if err := w.Over(); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// OnFreshStack runs f on a goroutine of its own and waits for it: what needs a deep
+// stack for a moment, as JSON does, should not leave thousands of goroutines
+// that wait with one each. The collector halves a stack of 8 KB only when less
+// than a quarter is in use, so a flow must wait with frames of less than 2 KB:
+// a function below which it waits copies no Spec.
+func OnFreshStack(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- admission.Contain(f) }()
+	return <-done
+}
+
+// AwaitClose waits until the other end closes: closing first could reset the
+// connection under the last bytes.
+func AwaitClose(w *ControlConn) error {
+	if err := w.CloseWrite(); err != nil {
+		return err
+	}
+	// Nothing more is due; whoever sends all the same is not waited for.
+	var b [64]byte
+	if n, err := w.Read(b[:]); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		return cmp.Or(err, fmt.Errorf("%w: %d bytes after the end of the test", protocol.ErrMalformed, n))
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// Reason is why a test gave no outcome, in one word that programs may rely on.
+type Reason string
+
+// The reasons.
+const (
+	Refused      Reason = "refused"      // nothing listens there, or a firewall answered
+	Unreachable  Reason = "unreachable"  // no route, or no address to send from
+	Vanished     Reason = "vanished"     // the other end closed or reset the connection
+	TimedOut     Reason = "timeout"      // the other end did not answer in time
+	Protocol     Reason = "protocol"     // the other end does not speak this protocol
+	Unauthorized Reason = "unauthorized" // the tokens differ
+	Limit        Reason = "limit"        // the server's own limits forbid it
+	Unsupported  Reason = "unsupported"  // this host or the other one cannot do it
+	Cancelled    Reason = "cancelled"    // the caller ended it
+	Failed       Reason = "failed"       // anything else; Err says what
+)
+
+// Error is the error of every test that gave no outcome.
+type Error struct {
+	Op     string // what was tried
+	Reason Reason
+	Err    error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason, e.Err) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrSilent is the cause of a timeout that no system call reported.
+var ErrSilent = errors.New("the other end stopped answering")
+
+// Wrap wraps err as an *Error of the operation op, unless it is one already.
+func Wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if known := new(Error); errors.As(err, &known) {
+		return err
+	}
+	return &Error{Op: op, Reason: ReasonOf(err), Err: err}
+}
+
+func ReasonOf(err error) Reason {
+	var known *Error
+	var remote *protocol.RemoteError
+	var version *protocol.VersionError
+	var network net.Error
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case errors.As(err, &known):
+		return known.Reason
+	case errors.As(err, &remote):
+		switch r := Reason(remote.Reason); r {
+		case Unauthorized, Limit, Protocol, TimedOut, Unsupported:
+			return r
+		}
+		return Failed
+	case is(protocol.ErrUnauthorized):
+		return Unauthorized
+	case is(protocol.ErrMalformed), errors.As(err, &version):
+		return Protocol
+	case is(context.Canceled):
+		return Cancelled
+	case is(syscall.ECONNREFUSED):
+		return Refused
+	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
+		return Unreachable
+	case is(context.DeadlineExceeded, os.ErrDeadlineExceeded, syscall.ETIMEDOUT, ErrSilent):
+		return TimedOut
+	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED, net.ErrClosed):
+		return Vanished
+	case errors.As(err, &network) && network.Timeout():
+		return TimedOut
+	}
+	return Failed
+}

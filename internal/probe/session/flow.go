@@ -1,0 +1,118 @@
+package session
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// Test is what the connections of one test share at the server.
+type Test struct {
+	ID     string
+	Client netip.Addr
+	Spec   measurement.Spec
+	// Cookie is what its packets and transactions are known by.
+	Cookie [protocol.CookieBytes]byte
+	// Threaded says that its flows may have a thread each.
+	Threaded bool
+	Meter    *meter
+	// State is what its kind of test keeps.
+	State any
+	// sampled says that one of its connections samples the host.
+	sampled atomic.Bool
+}
+
+// Flow is one connection of a test at the server.
+type Flow struct {
+	protocol.Open
+	Number int
+	Test   *Test
+}
+
+// Sends says whether the server's end sends on this connection.
+func (o *Flow) Sends() bool { return !ClientSends(o.Spec, o.Number) }
+
+// HostSeries samples the host for the one connection of a test that is asked to.
+type HostSeries struct {
+	*host.Sampler
+	leave func()
+}
+
+// SampleHost begins to sample the host if this connection is asked to: one of a test
+// does at a time, whatever its client asks.
+func (o *Flow) SampleHost(start time.Time) HostSeries {
+	if !o.HostSeries || !o.Test.sampled.CompareAndSwap(false, true) {
+		return HostSeries{}
+	}
+	return HostSeries{host.StartSampler(start), func() { o.Test.sampled.Store(false) }}
+}
+
+func (h HostSeries) End() {
+	if h.Sampler != nil {
+		h.Sampler.End()
+		h.leave()
+	}
+}
+
+func (h HostSeries) Result() *protocol.HostSeries {
+	if h.Sampler == nil {
+		return nil
+	}
+	return h.Sampler.Result()
+}
+
+// startTimeout is how long a prepared connection waits for START, and
+// startTimePerFlow how much longer for each connection of the test: the client
+// opens them all before it starts any.
+const (
+	StartTimeout     = 15 * time.Second
+	startTimePerFlow = 5 * time.Millisecond
+)
+
+// AwaitStart sends READY and waits for START, see readStart.
+func (w *ControlConn) AwaitStart(ready *protocol.Ready, longest time.Duration) (time.Time, error) {
+	w.Until(time.Now().Add(max(w.UntilStart, StartTimeout)))
+	if err := OnFreshStack(func() error { return protocol.WriteFrame(w, protocol.TypeReady, ready) }); err != nil {
+		return time.Time{}, err
+	}
+	return w.ReadStart(longest)
+}
+
+// ReadStart waits for START, for as long as the client may need to connect its
+// other flows. It returns when the test began, which from then on has until longest.
+func (w *ControlConn) ReadStart(longest time.Duration) (time.Time, error) {
+	w.Until(time.Now().Add(max(w.UntilStart, StartTimeout)))
+	if err := protocol.Expect(w, protocol.TypeStart, protocol.Empty, nil); err != nil {
+		return time.Time{}, err
+	}
+	start := time.Now()
+	w.Until(start.Add(longest))
+	if w.Began != nil {
+		return start, w.Began()
+	}
+	return start, nil
+}
+
+// TakeThread gives the calling goroutine a thread of its own until the returned
+// function is called, if its test got them.
+func TakeThread(w *ControlConn, o *Flow) (release func(), err error) {
+	if !o.Test.Threaded {
+		return func() {}, nil
+	}
+	unlock := w.LockThread()
+	return unlock, w.Detach()
+}
+
+// The two ends of a closed loop look at different times where their packets
+// come in, see sockets.Follower.
+const (
+	FollowAtServer = 64
+	FollowAtClient = 192
+)
+
+// StopCheck is how often a transfer looks for the end that the other one gave it.
+const StopCheck = 5 * time.Millisecond

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	dialTimeout = 5 * time.Second
+	// HandshakeTimeout bounds everything from the first byte to READY.
+	HandshakeTimeout = 5 * time.Second
+)
+
+// Link is the client's end of one prepared connection of a test.
+type Link struct {
+	Conn  *sockets.Conn
+	Ready protocol.Ready
+	// Local is this end's address, as this host sees it; remote the address
+	// that was dialled.
+	Local, Remote string
+}
+
+// NewID draws the identity of one test.
+func NewID() (string, error) {
+	var b [protocol.SessionDigits / 2]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", fmt.Errorf("draw a session: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+// Connect dials, proves the token and opens flow number flow of a test. The
+// options of the spec are set before the handshake of TCP, which they shape.
+func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, error) {
+	op := fmt.Sprintf("connect to %s", req.Target)
+	var refused error
+	d := Dialer(req, flow, &refused)
+	c, err := d.DialContext(ctx, "tcp", req.Target.String())
+	if refused != nil {
+		return nil, &Error{Op: "prepare the socket", Reason: Unsupported, Err: refused}
+	}
+	if err != nil {
+		return nil, Wrap(op, ExplainDial(err, req.Spec.SourcePort+flow))
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	l, err := open(c.(*net.TCPConn), req, testID, flow)
+	if !stop() && err == nil {
+		err = errors.Join(ctx.Err(), l.Conn.Abort())
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, Wrap(op, errors.Join(err, IgnoreClosed(c.Close())))
+	}
+	return l, nil
+}
+
+func IgnoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
+	if err := c.SetDeadline(time.Now().Add(HandshakeTimeout)); err != nil {
+		return nil, err
+	}
+	id := protocol.Identity{Session: testID, Test: req.ID, Flow: flow}
+	if err := protocol.ClientHandshake(c, req.Token, id); err != nil {
+		return nil, err
+	}
+	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
+	if err := protocol.WriteFrame(c, protocol.TypeOpen, protocol.Open{Spec: req.Spec, HostSeries: flow == 0, HostID: HostID(req.Spec)}); err != nil {
+		return nil, err
+	}
+	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.Ready); err != nil {
+		return nil, err
+	}
+	conn, err := sockets.Attach(c)
+	if err == nil && !SharesPoller(req.Spec) {
+		err = conn.Detach()
+	}
+	if o := OptionsOf(req.Spec, false); err == nil && (o.SendBuffer > 0 || o.ReceiveBuffer > 0) {
+		// Linux has done it before; other systems do it now.
+		err = conn.SetOptions(sockets.Options{SendBuffer: o.SendBuffer, ReceiveBuffer: o.ReceiveBuffer})
+	}
+	l.Conn = conn
+	return l, err
+}

@@ -1,0 +1,213 @@
+package session
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Counts are what a server has done since it began. The lock is that of all its meters too, so that the
+// bytes of a connection that ends are counted once at any moment.
+type Counts struct {
+	mu             sync.Mutex
+	began          map[measurement.Kind]uint64
+	refused        map[string]uint64
+	running        map[*gauge]struct{}
+	received, sent int64 // of connections that have ended
+}
+
+func NewCounts() *Counts {
+	return &Counts{began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{}}
+}
+
+func (c *Counts) Begin(kind measurement.Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began[kind]++
+}
+
+func (c *Counts) Refuse(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[reason]++
+}
+
+// totals are what was counted up to a moment.
+type totals struct {
+	Began                    map[measurement.Kind]uint64
+	Refused                  map[string]uint64
+	ReceivedBytes, SentBytes int64 // of payload
+}
+
+// NewMeter is for one test.
+func (c *Counts) NewMeter() *meter { return &meter{counts: c} }
+
+func (c *Counts) Totals() totals {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := totals{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
+	for g := range c.running {
+		n := g.moved()
+		if g.sends {
+			out.SentBytes += n
+		} else {
+			out.ReceivedBytes += n
+		}
+	}
+	return out
+}
+
+// gauge tells how many bytes of payload a connection has moved so far, one way.
+type gauge struct {
+	meter *meter
+	sends bool
+	moved func() int64
+}
+
+const (
+	// meterTick is how often a server that bounds the rate looks at a test, meterTicks
+	// over how many of them the rate must stay below the bound, and meterTolerance
+	// what a client's own pacing may exceed it by, beside meterBurst, in bytes, with
+	// which flows begin: their first windows are not paced.
+	meterTick      = time.Second
+	meterTicks     = 5
+	meterTolerance = 1.05
+	meterBurst     = 1 << 20
+	// stillTime is how long a test may move less than leastRate, in bytes per second, or
+	// than a part of what it asked for where that is less.
+	stillTime = 2 * time.Minute
+	leastRate = 1000
+	leastPart = 16
+)
+
+// LeastAtRate is how many bytes a test of a rate in bit/s moves in stillTime at least,
+// 0 for a rate that nobody asked for.
+func LeastAtRate(rate float64) int64 {
+	least := float64(leastRate)
+	if asked := rate / 8; asked > 0 {
+		least = min(least, asked/leastPart)
+	}
+	return int64(least * stillTime.Seconds())
+}
+
+// LeastExchanges is the same for tests of so many requests a second, of which one has
+// to be answered; 0 is as many as can be.
+func LeastExchanges(requestsPerSecond float64) int64 {
+	if requestsPerSecond == 0 || requestsPerSecond*stillTime.Seconds() >= leastPart {
+		return 1
+	}
+	return 0
+}
+
+// meter counts the bytes of payload that a test moves at the server. Those of its
+// connections that have ended are in ended.
+type meter struct {
+	counts *Counts
+	ended  int64
+
+	// limit in bit/s and least in bytes per stillTime, of which 0 is none; halt ends the
+	// test.
+	limit float64
+	least int64
+	halt  func(error)
+	tick  time.Duration
+	timer *time.Timer
+	sums  []int64 // of the last ticks
+	// marked had moved at the last stillTime.
+	marked   int64
+	markedAt time.Time
+}
+
+// Add counts a connection's bytes until the returned function is called.
+func (m *meter) Add(sends bool, of func() int64) (remove func()) {
+	c := m.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := &gauge{m, sends, of}
+	c.running[g] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := of()
+		delete(c.running, g)
+		m.ended += n
+		if sends {
+			c.sent += n
+		} else {
+			c.received += n
+		}
+	}
+}
+
+// Watch begins to hold the test against a limit in bit/s and to what it must move at
+// least; it may be called again.
+func (m *meter) Watch(limit float64, least int64, halt func(error)) {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	if m.timer != nil || limit <= 0 && least <= 0 {
+		return
+	}
+	m.limit, m.least, m.halt, m.sums = limit, least, halt, []int64{m.sum()}
+	m.marked, m.markedAt = m.sums[0], time.Now()
+	m.tick = stillTime
+	if limit > 0 {
+		m.tick = meterTick
+	}
+	m.timer = time.AfterFunc(m.tick, m.look)
+}
+
+func (m *meter) sum() int64 {
+	sum := m.ended
+	for g := range m.counts.running {
+		if g.meter == m {
+			sum += g.moved()
+		}
+	}
+	return sum
+}
+
+func (m *meter) look() {
+	if err := m.wrong(); err != nil {
+		m.halt(err)
+	}
+}
+
+// wrong is why a test that moves too much or too little has to end.
+func (m *meter) wrong() error {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	if m.timer == nil {
+		return nil
+	}
+	if m.sums = append(m.sums, m.sum()); len(m.sums) > meterTicks+1 {
+		m.sums = m.sums[1:]
+	}
+	ticks := len(m.sums) - 1
+	if over := time.Duration(ticks) * m.tick; m.limit > 0 && ticks >= 2 {
+		bytes := m.sums[ticks] - m.sums[0]
+		if float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
+			return Refusal(Limit, "the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate",
+				BitRate(float64(bytes)*8/over.Seconds()), over, BitRate(m.limit))
+		}
+	}
+	if now := time.Now(); now.Sub(m.markedAt) >= stillTime {
+		if moved := m.sums[ticks] - m.marked; moved < m.least {
+			return Refusal(TimedOut, "%d bytes moved in %v, and %d are the least that keep a test going", moved, stillTime, m.least)
+		}
+		m.marked, m.markedAt = m.sums[ticks], now
+	}
+	m.timer.Reset(m.tick)
+	return nil
+}
+
+// End stops watching.
+func (m *meter) End() {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
+	}
+}

@@ -1,0 +1,67 @@
+package session
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A test that moves more than it may, or next to nothing, is ended with the reason;
+// one in between is not.
+func TestMeter(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		least int64
+		limit float64 // bit/s
+		// moved are bytes in each second, from the first on.
+		moved func(second int) int64
+		want  string
+		after time.Duration
+	}{
+		{"as fast as may be", LeastAtRate(0), 8e6, func(int) int64 { return 1e6 }, "", 0},
+		{"a first burst", LeastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 2e6, false: 1e6}[s == 0] }, "", 0},
+		{"too fast", LeastAtRate(0), 8e6, func(int) int64 { return 2e6 }, "limit: the test moved 16.0 Mbit/s", 2 * time.Second},
+		{"too fast later", LeastAtRate(0), 8e6, func(s int) int64 { return map[bool]int64{true: 1e6, false: 5e6}[s < 60] }, "limit:", 61 * time.Second},
+		{"no bound", LeastAtRate(0), 0, func(int) int64 { return 1e12 }, "", 0},
+		{"a byte now and then", LeastAtRate(0), 0, func(int) int64 { return 20 }, "timeout: 2400 bytes moved in 2m0s, and 120000 are", stillTime},
+		{"where the rate is bounded, too", LeastAtRate(0), 8e6, func(int) int64 { return 20 }, "timeout:", stillTime},
+		{"an outage shorter than that", LeastAtRate(0), 0, func(s int) int64 { return map[bool]int64{true: 0, false: 1e6}[s > 130 && s < 230] }, "", 0},
+		{"slow as asked", LeastAtRate(1000), 0, func(int) int64 { return 120 }, "", 0},
+		{"slower than asked", LeastAtRate(1e6), 0, func(int) int64 { return 120 }, "timeout:", stillTime},
+		{"an answer now and then", LeastExchanges(0), 0, func(s int) int64 { return map[bool]int64{true: 1, false: 0}[s%100 == 0] }, "", 0},
+		{"no answer", LeastExchanges(0), 0, func(int) int64 { return 0 }, "timeout:", stillTime},
+		{"seldom asked", LeastExchanges(0.001), 0, func(int) int64 { return 0 }, "", 0},
+		{"looks for the MTU", 0, 0, func(int) int64 { return 0 }, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var moved atomic.Int64
+				m := NewCounts().NewMeter()
+				began, said, after := time.Now(), "", time.Duration(0)
+				m.Watch(c.limit, c.least, func(err error) {
+					if said != "" {
+						t.Error("a test is ended twice")
+					}
+					said, after = string(ReasonOf(err))+": "+err.Error(), time.Since(began)
+				})
+				done := m.Add(false, moved.Load)
+				time.Sleep(time.Second / 2) // between two looks
+				for s := range 10 * 60 {
+					moved.Add(c.moved(s))
+					time.Sleep(time.Second)
+				}
+				done()
+				m.End()
+				synctest.Wait()
+				if c.want == "" && said != "" || !strings.HasPrefix(said, c.want) || after != c.after {
+					t.Errorf("after %v: %q, want %q after %v", after, said, c.want, c.after)
+				}
+				if got := m.counts.Totals().ReceivedBytes; got != moved.Load() {
+					t.Errorf("%d bytes are counted of %d", got, moved.Load())
+				}
+			})
+		})
+	}
+}

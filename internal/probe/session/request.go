@@ -1,0 +1,49 @@
+package session
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// Request is one test to be done from this host.
+type Request struct {
+	// ID is the trial's id; it names the test on the wire and in logs.
+	ID   string           `json:"id"`
+	Spec measurement.Spec `json:"spec"`
+	// Target is the server: its address and port. Ping and trace use the
+	// address (and trace over TCP the port).
+	Target netip.AddrPort `json:"target"`
+	// Source, when valid, is the local address to send from.
+	Source netip.Addr `json:"source,omitzero"`
+	// Token is the shared secret that both ends prove; may be empty.
+	Token string `json:"token,omitempty"`
+	// FTPUser and FTPPassword are those of the stock FTP server that an ftp test
+	// with a FilePath has as its Target; without a user it is anonymous.
+	FTPUser     string `json:"ftp_user,omitempty"`
+	FTPPassword string `json:"ftp_password,omitempty"`
+	// Pairs of hosts that do this test at the same time and are reported
+	// together, 0 or 1 for this one alone. The outcome of one of several has
+	// itself as its only Pair, with the round-trip times over time, because
+	// few samples of each flow are kept.
+	Pairs int `json:"pairs,omitempty"`
+	// Prepared, if not nil, is called when a tcp test has made its connections,
+	// and before any other kind of test begins. The test starts when it has
+	// returned, and ends with its error.
+	Prepared func(context.Context) error `json:"-"`
+
+	// Hooks are of a test that is part of another; they may be nil.
+	Hooks *Hooks `json:"-"`
+}
+
+// AwaitCommonStart waits until the test may start.
+func (r Request) AwaitCommonStart(ctx context.Context) error {
+	if r.Prepared == nil {
+		return nil
+	}
+	if err := r.Prepared(ctx); err != nil {
+		return Wrap("wait for the common start", err)
+	}
+	return nil
+}

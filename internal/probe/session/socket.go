@@ -1,0 +1,132 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// ThreadConnections is up to how many connections of a tcp test have a thread
+// each at either end; more share the runtime's poller.
+const ThreadConnections = 64
+
+// backlogBytes bounds what each of many flows queues unsent: thousands of
+// full-sized send buffers would hold gigabytes, to be drained after the test.
+const backlogBytes = 128 << 10
+
+// Connections is how many Connections the flows of a test need.
+func Connections(spec measurement.Spec) int {
+	n := max(spec.Flows, 1)
+	if spec.Direction == measurement.Both {
+		n *= 2
+	}
+	return n
+}
+
+// ClientSends says which end sends on a flow: in a test of both directions the
+// client on the even ones, the server on the odd ones.
+func ClientSends(spec measurement.Spec, flow int) bool {
+	if spec.Direction == measurement.Both {
+		return flow%2 == 0
+	}
+	return spec.Direction == measurement.Send
+}
+
+// SharesPoller says whether the flows of a test are too many for a thread each,
+// by themselves or with those of other tests.
+func SharesPoller(spec measurement.Spec) bool {
+	return spec.Kind == measurement.TCP && (spec.ShareThreads || Connections(spec) > ThreadConnections)
+}
+
+// HostID is what one end of a connection tells the other of its machine. With
+// thousands of flows nothing depends on it, and reading it for each would take
+// many threads.
+func HostID(spec measurement.Spec) string {
+	if SharesPoller(spec) {
+		return ""
+	}
+	return sockets.HostID()
+}
+
+// SetupTime bounds the time before a test's first byte.
+func SetupTime(spec measurement.Spec) time.Duration {
+	return dialTimeout + HandshakeTimeout + ConnectTime(spec) - StartTimeout
+}
+
+// ConnectTime bounds the time from the first connection of a test to its START.
+func ConnectTime(spec measurement.Spec) time.Duration {
+	return StartTimeout + time.Duration(Connections(spec))*startTimePerFlow
+}
+
+// Grace is how long after its planned end a test may still deliver results.
+const Grace = 5 * time.Second
+
+// OptionsOf is what a spec asks of one socket. Only DSCP and, at the client,
+// device and source port are for the connections of every kind of test.
+func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
+	o := sockets.Options{DSCP: spec.DSCP}
+	if spec.Kind != measurement.TCP {
+		return o
+	}
+	o.SendBuffer, o.ReceiveBuffer = int(spec.SendBufferBytes), int(spec.ReceiveBufferBytes)
+	o.MSS = spec.MSSBytes
+	if sends {
+		o.CongestionControl = spec.CongestionControl
+		if SharesPoller(spec) {
+			o.Backlog = backlogBytes
+		}
+	}
+	return o
+}
+
+// ExplainDial adds to an error of dialling what to do about it.
+func ExplainDial(err error, localPort int) error {
+	call := ""
+	if c := new(os.SyscallError); errors.As(err, &c) {
+		call = c.Syscall
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: local port %d is taken, choose another source port", err, localPort)
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && call == "connect":
+		return fmt.Errorf("%w: no local port is left for this destination; use fewer flows, another source address, or a wider range of ports (net.ipv4.ip_local_port_range)", err)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: raise the limit of open files (ulimit -n) or take fewer flows", err)
+	}
+	return err
+}
+
+// Dialer is how flow number flow of a test connects. What the options cannot
+// do on this host is reported to refused, which the dial's error only wraps.
+func Dialer(req Request, flow int, refused *error) *net.Dialer {
+	d := &net.Dialer{Timeout: dialTimeout}
+	o := OptionsOf(req.Spec, ClientSends(req.Spec, flow))
+	o.Device = req.Spec.Device
+	if req.Spec.SourcePort > 0 {
+		o.ReusePort = true
+		d.LocalAddr = &net.TCPAddr{Port: req.Spec.SourcePort + flow}
+	}
+	if req.Source.IsValid() {
+		local := &net.TCPAddr{IP: req.Source.AsSlice(), Zone: req.Source.Zone()}
+		if req.Spec.SourcePort > 0 {
+			local.Port = req.Spec.SourcePort + flow
+		} else {
+			o.LatePort = true
+		}
+		d.LocalAddr = local
+	}
+	d.SetMultipathTCP(req.Spec.MPTCP)
+	d.Control = func(network, address string, raw syscall.RawConn) error {
+		*refused = o.Control(network, address, raw)
+		return *refused
+	}
+	return d
+}

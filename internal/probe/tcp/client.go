@@ -1,0 +1,380 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
+)
+
+// Of many flows, all of which report at the same moment, a report is not larger than
+// reportBytes and binBytes for each bin: those that a server made as large as a frame
+// may be would hold gigabytes.
+const (
+	reportBytes = 64 << 10
+	binBytes    = 32
+)
+
+// flow is one connection of a tcp test at the client.
+type flow struct {
+	*session.Link
+	number   int
+	send     *sender   // of a flow on which this end sends, else nil
+	receive  *receiver // of the others
+	received protocol.Received
+	sent     protocol.Sent
+	untold   bool // the other end did not say what it sent
+	facts    []string
+}
+
+// test is a tcp test in progress at the client.
+type test struct {
+	req   session.Request
+	bulk  *bulk
+	flows []*flow
+	start time.Time
+	facts []string
+	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
+}
+
+func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
+	if !session.SharesPoller(req.Spec) {
+		// Both ends know it from the spec.
+		threads, giveBack := session.TakeThreads(session.Connections(req.Spec))
+		defer giveBack()
+		req.Spec.ShareThreads = !threads
+	}
+	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, session.Connections(req.Spec))}
+	if req.Pairs > 1 {
+		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec))
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.connect(ctx); err != nil {
+		return out, err
+	}
+	for _, f := range t.flows {
+		if err := t.build(f); err != nil {
+			return out, err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, f := range t.flows {
+			f.Conn.Interrupt()
+		}
+	})
+	defer stop()
+	if err := req.AwaitCommonStart(ctx); err != nil {
+		return out, err
+	}
+	if err := t.begin(); err != nil {
+		return out, err
+	}
+	host := host.StartSampler(t.start)
+	defer host.End()
+	ttl := datagram.StartTTLProbe(ctx, t.req, t.flows[0].Ready)
+	defer ttl.End()
+	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
+	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.start, t.moved, progress))
+	err = t.transfer()
+	signs.End()
+	if err != nil {
+		return out, err
+	}
+	return t.outcome(host.Result(), ttl.Result())
+}
+
+func (t *test) sends(f *flow) bool { return session.ClientSends(t.req.Spec, f.number) }
+
+// note adds facts, each once: flows share most of them.
+func (t *test) note(facts ...string) { t.facts = session.AppendNew(t.facts, facts...) }
+
+// connect opens every flow before any may send.
+func (t *test) connect(ctx context.Context) error {
+	testID, err := session.NewID()
+	if err != nil {
+		return err
+	}
+	one := func(ctx context.Context, i int) error {
+		l, err := session.Connect(ctx, t.req, testID, i)
+		if err == nil {
+			t.flows[i] = &flow{Link: l, number: i}
+		}
+		return err
+	}
+	// The first goes alone: what it is refused, all would be.
+	if err := one(ctx, 0); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(session.ConnectAtOnce, len(t.flows)/session.ConnectAtOncePart))
+	for i := 1; i < len(t.flows); i++ {
+		group.Go(func() error { return one(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// build prepares a flow's socket and its kind of loop. What takes time is done
+// here, before the start that many clients may have in common: to gather a huge
+// page, the kernel waits for every processor.
+func (t *test) build(f *flow) (err error) {
+	spec := t.req.Spec
+	if err := prepare(f.Conn, paced(spec, f.Ready.MaxRateBitsPerSecond), t.sends(f)); err != nil {
+		return &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: err}
+	}
+	w := session.ControlConn{Conn: f.Conn}
+	w.OnHosts(spec, t.sends(f), session.HostID(spec), f.Ready.HostID)
+	most := 0
+	if session.SharesPoller(spec) && f.number > 0 { // the first one brings what the host spent, too
+		bins, _ := session.BinsOf(spec)
+		most = reportBytes + bins*binBytes
+	}
+	if t.sends(f) {
+		if f.send, err = t.bulk.newSender(w, spec, f.number); err == nil {
+			f.send.most = most
+		}
+		return err
+	}
+	f.receive = newReceiver(w, spec, t.bulk.buffer(f.Conn, spec, f.number))
+	f.receive.most = most
+	return nil
+}
+
+// begin sends START on every flow.
+func (t *test) begin() error {
+	spec := t.req.Spec
+	t.start = time.Now()
+	if t.req.Hooks != nil {
+		t.req.Hooks.Started(t.start)
+	}
+	deadline := t.start.Add(session.Planned(spec) + grace(spec))
+	for _, f := range t.flows {
+		w := session.ControlConn{Conn: f.Conn, Deadline: deadline}
+		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
+			return session.Wrap("start flow", err)
+		}
+		if f.send != nil {
+			f.send.Deadline = deadline
+			f.send.info = watchFlow(f.Conn, t.start, spec, t.rtts)
+			continue
+		}
+		r := f.receive
+		r.Deadline, r.start = deadline, t.start
+		r.finished = func() error {
+			return protocol.WriteFrame(&r.ControlConn, protocol.TypeReceived, protocol.Received{})
+		}
+	}
+	return nil
+}
+
+// transfer runs every flow, few of them on a thread of its own each, and waits
+// for all. The first flow that fails ends the others.
+func (t *test) transfer() error {
+	var group sync.WaitGroup
+	var once sync.Once
+	var first error // the others' are what interrupting them caused
+	for i, f := range t.flows {
+		group.Go(func() {
+			if !f.Conn.Attached() {
+				defer f.wire().LockThread()()
+			}
+			if !session.SharesPoller(t.req.Spec) {
+				defer f.Conn.HoldProcessor(f.wire().Beside)()
+			}
+			if err := f.transfer(t.req.Spec); err != nil {
+				once.Do(func() {
+					first = session.Wrap(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
+					for _, other := range t.flows {
+						other.Conn.Interrupt()
+					}
+				})
+			}
+		})
+	}
+	group.Wait()
+	return first
+}
+
+// wire is that of the end that this flow has here.
+func (f *flow) wire() *session.ControlConn {
+	if f.send != nil {
+		return &f.send.ControlConn
+	}
+	return &f.receive.ControlConn
+}
+
+func (f *flow) transfer(spec measurement.Spec) error {
+	if f.send != nil {
+		received, err := f.send.run()
+		info := f.send.info
+		info.End()
+		f.sent = protocol.Sent{
+			Bytes: f.send.sent.Load(), Final: info.Final, Info: info.Series,
+			Effective: senderEffective(f.send, spec), Facts: info.Facts(),
+		}
+		f.facts = senderFacts(f.send, spec)
+		f.received = received
+		// Throw away what is still queued here: it belongs to no measurement.
+		return errors.Join(err, f.Conn.Abort())
+	}
+	stopClamp := keepClamp(f.Conn, spec)
+	sent, err := f.receive.run()
+	stopClamp()
+	f.received = protocol.Received{Effective: receiverEffective(f.receive, spec)}
+	f.facts = receiverFacts(f.receive, spec)
+	if err == nil && sent == nil && f.receive.stalled() {
+		err = session.ErrSilent
+	}
+	if err == nil && sent == nil {
+		f.facts = append(f.facts, "the sender's own figures did not arrive in time; what the receiver counted is complete")
+	}
+	if f.untold = sent == nil; !f.untold {
+		f.sent = *sent
+	}
+	return err
+}
+
+func (t *test) close() error {
+	for _, f := range t.flows {
+		if f == nil {
+			continue
+		}
+		if f.send != nil && f.send.info != nil {
+			f.send.info.End()
+		}
+		// Nothing of interest is left to be delivered, and nobody to tell.
+		_ = f.Conn.Abort()
+	}
+	return session.Wrap("give back the payload", t.bulk.close())
+}
+
+// moved is how many bytes this end has sent and received so far.
+func (t *test) moved() (sum int64) {
+	for _, f := range t.flows {
+		if f.send != nil {
+			sum += f.send.sent.Load()
+		} else {
+			sum += f.receive.count.Load()
+		}
+	}
+	return sum
+}
+
+// outcome turns what the receivers counted into metrics.
+func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
+	spec := t.req.Spec
+	bins, width := session.BinsOf(spec)
+	for i, f := range t.flows {
+		if f.receive != nil {
+			f.received.Bins = f.receive.counted()
+		}
+		if err := checkFlow(f, bins, width); err != nil {
+			return measurement.Outcome{}, session.Wrap(fmt.Sprintf("count of flow %d", i+1), err)
+		}
+	}
+	sum := measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)}
+	for _, f := range t.flows {
+		for i, n := range f.received.Bins.Bytes {
+			sum.Bytes[i] += n
+		}
+	}
+	window := chooseWindow(sum.Bytes, width, spec)
+	out := measurement.Outcome{
+		Metrics:      measurement.Metrics{},
+		Warmup:       measurement.SecondsOf(time.Duration(window.first) * width),
+		WarmupSteady: window.steady,
+		Started:      t.start,
+		Throughput:   &sum,
+		Effective:    map[string]string{},
+	}
+	if !window.steady && spec.MaxWarmup > 0 {
+		t.note(fmt.Sprintf("throughput was not steady after the longest warm-up (%v)", spec.MaxWarmup.Duration()))
+	}
+	from := float64(window.first) * width.Seconds()
+	to := float64(window.last) * width.Seconds()
+	servers := make([]string, len(t.flows))
+	for i, f := range t.flows {
+		t.addFlow(&out, f, window)
+		servers[i] = f.Ready.Server
+	}
+	t.note(datagram.Destinations(t.flows[0].Remote, servers)...)
+	t.addMetrics(&out, from, to)
+	if seen := largestWindow(out.Flows, from, to); spec.WindowBytes > 0 && float64(seen) > clampTolerance*float64(spec.WindowBytes) {
+		t.note(fmt.Sprintf("the receive window reached %d bytes although %d were asked for", seen, spec.WindowBytes))
+	}
+	remote := t.flows[0].received.Host
+	if !t.sends(t.flows[0]) {
+		remote = t.flows[0].sent.Host
+	}
+	out.Source = host.EndOf(local, from, to, localTTL)
+	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
+	host.AddCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
+	if t.req.Pairs > 1 {
+		out.Pairs = []measurement.Pair{{RTT: t.rtts.Series(out.Flows)}}
+	}
+	thinFlows(out.Flows, t.req.Pairs)
+	if ready := t.flows[0].Ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
+		t.note(session.PacedBy(ready))
+	}
+	out.Facts = t.facts
+	return out, nil
+}
+
+// clampTolerance allows for the rounding of the window's scale.
+const clampTolerance = 1.05
+
+// largestWindow is the largest window that a sender saw advertised in from..to.
+func largestWindow(flows []measurement.Flow, from, to float64) int64 {
+	var largest int64
+	for _, f := range flows {
+		for _, i := range f.Info {
+			if at := float64(i.At); at >= from && at <= to {
+				largest = max(largest, i.SendWindow)
+			}
+		}
+	}
+	return largest
+}
+
+func (t *test) addFlow(out *measurement.Outcome, f *flow, w window) {
+	result := measurement.Flow{
+		Source: f.Local, Destination: f.Ready.Server,
+		Reverse:   t.req.Spec.Direction == measurement.Both && !t.sends(f),
+		SentBytes: f.sent.Bytes, Final: f.sent.Final, Info: f.sent.Info,
+	}
+	for _, n := range f.received.Bins.Bytes[w.first:w.last] {
+		result.ReceivedBytes += int64(n)
+	}
+	out.Flows = append(out.Flows, result)
+	session.AddEffective(out, f.sent.Effective, f.received.Effective)
+	if f.Ready.Client != "" && f.Ready.Client != f.Local {
+		t.note("the source address is translated on the way: the destination saw " + session.HostOf(f.Ready.Client) + " where the source has " + session.HostOf(f.Local))
+	}
+	t.note(f.facts...)
+	t.note(f.received.Facts...)
+	t.note(f.sent.Facts...)
+}
+
+// checkFlow holds what the two ends of a tcp flow counted against each other.
+func checkFlow(f *flow, bins int, width time.Duration) error {
+	if err := session.CheckBins(f.received.Bins, bins, width); err != nil {
+		return err
+	}
+	if f.send != nil {
+		return session.CheckAtMost("bytes", session.Sum(f.received.Bins.Bytes), f.send.sent.Load())
+	}
+	if f.untold {
+		return nil // which the outcome says
+	}
+	return session.CheckAtMost("bytes", float64(f.receive.count.Load()), f.sent.Bytes)
+}

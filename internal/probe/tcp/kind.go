@@ -1,0 +1,64 @@
+// Package tcp measures bulk throughput over TCP: both ends of a test, the choice of the
+// measured window, and what the sockets are asked for.
+package tcp
+
+import (
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
+
+// manyFlowBytes is what each connection of a test of very many takes of the server's
+// memory: it keeps few samples and small stacks.
+const manyFlowBytes = 24 << 10
+
+// Kind is bulk throughput over TCP.
+func Kind() session.Kind {
+	return session.Kind{
+		Run: Run, PreparesItself: true, Planned: session.Planned, Grace: grace, Files: session.Connections,
+		NewServer: func(env session.ServerEnv) session.Server {
+			return &server{maxRate: env.MaxRateBitsPerSecond, bulk: newBulk()}
+		},
+		Demand: demand, WithoutThreads: true,
+		Rate:       rate,
+		Least:      func(spec measurement.Spec) int64 { return session.LeastAtRate(rate(spec)) },
+		TakeThread: takeThread,
+	}
+}
+
+func rate(spec measurement.Spec) float64 {
+	return spec.PacingBitsPerSecond * float64(session.Connections(spec))
+}
+
+func demand(spec measurement.Spec, d *admission.Cost) {
+	n := int64(session.Connections(spec))
+	bins, _ := session.BinsOf(spec)
+	if session.SharesPoller(spec) {
+		d[admission.Bytes] = session.TestBytes + n*manyFlowBytes
+	} else {
+		d[admission.Threads] = n
+	}
+	if spec.Direction != measurement.Send && !session.SharesPoller(spec) {
+		d[admission.Descriptors] += 2 * n // a pipe each
+	}
+	if spec.Direction != measurement.Receive {
+		d[admission.Bytes] += n * int64(bins) * session.CountBytes
+		if !session.SharesPoller(spec) {
+			d[admission.Bytes] += max(copyBytes, n*leastCopyBytes)
+		}
+	}
+}
+
+// takeThread is for few flows: across one hop on 2 processors, 64 were a fifth
+// faster when each kept a processor of the Go runtime while it waited.
+func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err error) {
+	if session.SharesPoller(o.Spec) || !o.Test.Threaded {
+		return func() {}, nil
+	}
+	unlock, err := session.TakeThread(w, o)
+	if err != nil {
+		return unlock, err
+	}
+	drop := w.HoldProcessor(w.Beside)
+	return func() { drop(); unlock() }, nil
+}

@@ -1,0 +1,174 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
+)
+
+// bulk is what the flows of tcp tests at one end share: the payload they send
+// and, where they are many, the buffers they receive into.
+type bulk struct {
+	payload *sockets.Payload // that is copied
+
+	mu    sync.Mutex
+	piped *sockets.Payload // that is not, made when first sent
+	sinks [][]byte         // likewise
+}
+
+func newBulk() *bulk { return &bulk{payload: sockets.NewPayload()} }
+
+// close gives back what bulk holds of the system; no flow may be left.
+func (b *bulk) close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.piped == nil {
+		return nil
+	}
+	return b.piped.Close()
+}
+
+// newSender makes the sending side of flow number flow on a socket that is
+// prepared, for how the payload is sent may depend on its congestion control.
+func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int) (*sender, error) {
+	s := &sender{ControlConn: w, payload: b.payload}
+	if !sendsPiped(spec, w.CongestionControl()) {
+		return s, nil
+	}
+	piped, err := b.pipe(w.Conn, spec, flow)
+	switch {
+	case err == nil:
+		s.payload = piped
+	case spec.SendMethod == measurement.SendZerocopy:
+		return nil, &session.Error{Op: "prepare to send without a copy", Reason: session.Unsupported, Err: err}
+	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
+		s.facts = []string{fmt.Sprintf("the sender copied the payload: %v", err)}
+	}
+	return s, nil
+}
+
+// sendsPiped says whether a flow under a congestion control is to send by reference.
+// Where nobody chose, it does so unless the congestion control paces: on loopback
+// with 4 flows, bbr carried 62 Gbit/s by send(2) and 30 by reference, cubic 64 to 117
+// and 190 to 210. A pacing rate that was asked for is no reason to copy: at 10 Gbit/s
+// the sender took half the processor time by reference. MPTCP copies all the same.
+func sendsPiped(spec measurement.Spec, congestion string) bool {
+	if spec.SendMethod != measurement.SendFast {
+		return spec.SendMethod == measurement.SendZerocopy
+	}
+	return !strings.HasPrefix(congestion, "bbr") && !spec.MPTCP
+}
+
+// pipe has the connection of flow number flow send from a pipe, and is the payload
+// that comes from there.
+func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*sockets.Payload, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.piped == nil {
+		made, err := sockets.NewPipedPayload()
+		if err != nil {
+			return nil, err
+		}
+		b.piped = made
+	}
+	if session.SharesPoller(spec) {
+		return b.piped, conn.SharePipe(b.piped, flow)
+	}
+	return b.piped, conn.TakePipe(b.piped, flow, session.Connections(spec))
+}
+
+// buffer is what flow number flow receives into. Nobody reads it. Bytes that
+// the kernel discards never reach it; those that are copied reach one buffer
+// per processor where there are many flows, since only so many system calls
+// that write to it can be in progress.
+func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byte {
+	size := max(copyBytes/session.Connections(spec), leastCopyBytes)
+	discards := conn.DiscardsInKernel() && !spec.CopyPayload
+	switch {
+	case discards:
+		size = discardBytes
+	case !session.SharesPoller(spec):
+		return make([]byte, size)
+	case !conn.DiscardsInKernel():
+		// The race detector watches writes through the runtime's poller.
+		return make([]byte, fewBytes)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sinks == nil {
+		b.sinks = make([][]byte, runtime.GOMAXPROCS(0))
+		for i := range b.sinks {
+			b.sinks[i] = make([]byte, discardBytes)
+		}
+	}
+	return b.sinks[flow%len(b.sinks)][:size]
+}
+
+const (
+	// fewSamples is how many samples of each of very many flows are kept, and
+	// manySamples of all flows of a test.
+	fewSamples  = 4
+	manySamples = 40_000
+)
+
+// watchFlow samples a flow from start on, for rtts too where it is not nil. One of few
+// flows has a goroutine that does; many are sampled by who sends.
+func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts *tcpinfo.RTTMeter) *tcpinfo.Sampler {
+	if !session.SharesPoller(spec) {
+		return tcpinfo.Start(conn, start, spec.Flows, rtts)
+	}
+	limit := min(max(manySamples/session.Connections(spec), fewSamples), 20)
+	return tcpinfo.New(conn, start, limit, session.Planned(spec)/time.Duration(limit), rtts)
+}
+
+// effectOf describes how an end moved the bytes of a flow.
+func effectOf(conn *sockets.Conn) map[string]string {
+	e := map[string]string{"flow_scheduling": session.Scheduling(!conn.Attached())}
+	session.SetBytes(e, "dscp", conn.DSCP())
+	return e
+}
+
+func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
+	e := effectOf(r.Conn)
+	e["receive_method"], e["receive_wait"] = r.method(), r.ReceiveWait()
+	session.SetBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
+	if spec.WindowBytes > 0 {
+		session.SetBytes(e, "window_clamp_bytes", r.WindowClamp())
+	}
+	return e
+}
+
+// senderFacts are what a reader must know of a sending end.
+func senderFacts(s *sender, spec measurement.Spec) []string {
+	return append(differences(s.Conn, spec, true), s.facts...)
+}
+
+func senderEffective(s *sender, spec measurement.Spec) map[string]string {
+	e := effectOf(s.Conn)
+	e["send_method"] = s.payload.Method()
+	session.SetBytes(e, "send_page_bytes", s.payload.PageBytes())
+	if cc := s.CongestionControl(); cc != "" {
+		e["congestion_control"] = cc
+	}
+	session.SetBytes(e, "send_buffer_bytes", s.SendBuffer())
+	session.SetBytes(e, "mss_bytes", s.MSS())
+	if s.Behind && !s.Attached() { // a server may have had no thread for it
+		e["send_nice"] = strconv.Itoa(sockets.SendersNice)
+	}
+	if spec.MPTCP {
+		e["transport"] = "tcp"
+		if s.MultipathTCP() {
+			e["transport"] = "mptcp"
+		}
+	}
+	return e
+}

@@ -1,0 +1,135 @@
+package tcp
+
+import (
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// server is a server's end of all tcp tests.
+type server struct {
+	maxRate float64 // of one test, in bit/s; 0 none
+	bulk    *bulk
+}
+
+// Close gives back the payload.
+func (s *server) Close() error { return s.bulk.close() }
+
+// Serve is the server's end of one flow of a tcp test.
+func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
+	var send *sender
+	var longest time.Duration
+	err := session.OnFreshStack(func() (err error) {
+		spec, sends := open.Spec, open.Sends()
+		longest = session.Planned(spec) + grace(spec)
+		if err := prepare(w.Conn, paced(spec, s.maxRate), sends); err != nil {
+			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+		}
+		if sends {
+			send, err = s.bulk.newSender(*w, spec, open.Number)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if send != nil {
+		defer open.Test.Meter.Add(true, send.sent.Load)()
+	}
+	start, err := w.AwaitStart(ready, longest)
+	if err != nil {
+		return err
+	}
+	host := open.SampleHost(start)
+	defer host.End()
+	if send != nil {
+		send.Deadline = w.Deadline
+		return sendStream(send, open, start, host.Result)
+	}
+	return s.receiveStream(w, open, start, host.Result)
+}
+
+func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
+	var r *receiver
+	unclamp, counted := func() {}, func() {}
+	err := session.OnFreshStack(func() error {
+		spec := open.Spec
+		r = newReceiver(*w, spec, s.bulk.buffer(w.Conn, spec, open.Number))
+		r.start = start
+		unclamp = keepClamp(w.Conn, spec)
+		counted = open.Test.Meter.Add(false, r.count.Load)
+		r.finished = func() error {
+			return protocol.WriteFrame(&r.ControlConn, protocol.TypeReceived, protocol.Received{
+				Bins: r.counted(), Host: host(), Effective: receiverEffective(r, spec), Facts: receiverFacts(r, spec),
+			})
+		}
+		return nil
+	})
+	if err == nil {
+		_, err = r.run()
+	}
+	unclamp()
+	counted()
+	return err
+}
+
+func sendStream(send *sender, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
+	err := session.OnFreshStack(func() error {
+		send.mustFinish = true
+		send.info = watchFlow(send.Conn, start, open.Spec, nil)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer send.info.End()
+	if _, err := send.run(); err != nil {
+		return err
+	}
+	send.info.End()
+	err = session.OnFreshStack(func() error {
+		return protocol.WriteFrame(&send.ControlConn, protocol.TypeSent, protocol.Sent{
+			Bytes: send.sent.Load(), Final: send.info.Final, Info: send.info.Series,
+			Host: host(), Effective: senderEffective(send, open.Spec), Facts: append(senderFacts(send, open.Spec), send.info.Facts()...),
+		})
+	})
+	if err != nil {
+		return err
+	}
+	// The client closes when it has everything; closing first could reset the
+	// connection under the last bytes.
+	if err := send.CloseWrite(); err != nil {
+		return err
+	}
+	var b [1]byte
+	_, err = send.ControlConn.Read(b[:])
+	return err
+}
+
+// clampInterval is how often the window's clamp is renewed.
+const clampInterval = 2 * time.Millisecond
+
+// keepClamp renews the window's clamp, which the kernel moves, until the
+// returned function is called. Many flows renew their own.
+func keepClamp(conn *sockets.Conn, spec measurement.Spec) func() {
+	if spec.WindowBytes <= 0 || session.SharesPoller(spec) {
+		return func() {}
+	}
+	return sampling.Start(clampInterval, func() {
+		// It worked once; it fails only when the connection has ended.
+		_ = conn.RenewClamp(int(spec.WindowBytes))
+	}).End
+}
+
+// receiverFacts are what a reader must know of a receiving end.
+func receiverFacts(r *receiver, spec measurement.Spec) []string {
+	facts := differences(r.Conn, spec, false)
+	if !spec.CopyPayload && r.copied {
+		facts = append(facts, "the receiver copied the payload: this system cannot discard it in the kernel")
+	}
+	return facts
+}

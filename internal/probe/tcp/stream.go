@@ -1,0 +1,302 @@
+package tcp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/tcpinfo"
+)
+
+const (
+	// gracePerFlow is how much longer for each connection of a tcp test.
+	gracePerFlow = 2 * time.Millisecond
+	// discardBytes is how much one call drops at most.
+	discardBytes = 1 << 20
+	// copyBytes is how much one call copies when the payload is asked for, of all
+	// flows together, but at least leastCopyBytes each: the longer a call copies,
+	// the rarer it waits, and with more flows the buffers leave the cache. Across
+	// one hop on 2 processors one flow was a tenth faster with 1 MB than with 256
+	// KB, 8 were as fast with anything, and 64 were a tenth faster with 128 KB each
+	// than with 256 or 64.
+	copyBytes      = 1 << 20
+	leastCopyBytes = 128 << 10
+	// fewBytes is that of each of many flows that cannot share a buffer.
+	fewBytes = 8 << 10
+)
+
+// A sender's data frames are sized to take between minFrameTime and
+// maxFrameTime, so that it can stop soon at any rate.
+const (
+	minFrame     = 64 << 10
+	maxFrame     = 64 << 20
+	minFrameTime = 5 * time.Millisecond
+	maxFrameTime = 20 * time.Millisecond
+)
+
+// sender is one flow's sending side.
+type sender struct {
+	session.ControlConn
+	payload *sockets.Payload
+	// facts are about how the payload is sent.
+	facts []string
+	// mustFinish makes it complete a data frame that the receiver's stop
+	// interrupts, because a frame follows it.
+	mustFinish bool
+	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
+	most int
+	// info is asked for samples where no goroutine of its own takes them.
+	info   *tcpinfo.Sampler
+	sent   atomic.Int64
+	header [protocol.HeaderBytes]byte
+}
+
+// run sends data frames until the receiver's RECEIVED frame arrives, and
+// returns it.
+func (s *sender) run() (protocol.Received, error) {
+	frame, checked := minFrame, time.Now()
+	for {
+		began := time.Now()
+		stop, err := s.sendFrame(frame, &checked)
+		if err != nil {
+			return protocol.Received{}, s.explain(err)
+		}
+		if stop {
+			break
+		}
+		switch took := time.Since(began); {
+		case took < minFrameTime && frame < maxFrame:
+			frame *= 2
+		case took > maxFrameTime && frame > minFrame:
+			frame /= 2
+		}
+	}
+	var received protocol.Received
+	err := session.OnFreshStack(func() error {
+		if s.Served() { // the client has its result
+			return protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxUnauthenticated, nil)
+		}
+		return protocol.Expect(&s.ControlConn, protocol.TypeReceived, cmp.Or(s.most, protocol.MaxControl), &received)
+	})
+	return received, err
+}
+
+// explain prefers the error frame that the other end sent before it closed
+// over the reset that closing caused.
+func (s *sender) explain(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	var remote *protocol.RemoteError
+	if told := protocol.Expect(&s.ControlConn, protocol.TypeReceived, protocol.MaxControl, nil); errors.As(told, &remote) {
+		return remote
+	}
+	return err
+}
+
+// sendFrame sends one data frame and says whether the receiver has something
+// to say. checked is when it last looked.
+func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
+	protocol.PutHeader(s.header[:], protocol.TypeData, length)
+	if _, err := s.WriteAll(s.header[:], s.WriteMore); err != nil {
+		return false, err
+	}
+	stop := false
+	for left := length; left > 0; {
+		n, err := s.SendPayload(s.payload, left)
+		if err != nil && !errors.Is(err, sockets.ErrTick) {
+			return stop, err
+		}
+		left -= n
+		s.sent.Add(int64(n))
+		now := time.Now()
+		if now.Sub(*checked) < session.StopCheck {
+			continue
+		}
+		*checked = now
+		s.info.Due(now)
+		if err := s.Over(); err != nil {
+			return stop, err
+		}
+		if stop = stop || s.Readable(); stop && !s.mustFinish {
+			return true, nil
+		}
+	}
+	return stop, nil
+}
+
+// receiver is one flow's receiving side.
+type receiver struct {
+	session.ControlConn
+	start  time.Time
+	bins   []int64
+	width  time.Duration
+	copied bool
+	buf    []byte
+	// clamp is the window to be renewed with every bin, 0 none.
+	clamp int
+	grace time.Duration
+	// count is all that was received so far, for progress.
+	count atomic.Int64
+	// most is how many bytes of SENT are read, 0 for what any frame may have.
+	most int
+	// finished is called once, when the last bin has passed.
+	finished func() error
+}
+
+// newReceiver receives into buf.
+func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte) *receiver {
+	n, width := session.BinsOf(spec)
+	r := &receiver{
+		ControlConn: conn,
+		bins:        make([]int64, n),
+		width:       width,
+		copied:      spec.CopyPayload || !conn.DiscardsInKernel(),
+		buf:         buf,
+		grace:       grace(spec),
+	}
+	if session.SharesPoller(spec) {
+		r.clamp = int(spec.WindowBytes)
+	}
+	return r
+}
+
+// stalled says that nothing arrived in the second half of the count.
+func (r *receiver) stalled() bool {
+	for _, n := range r.bins[len(r.bins)/2:] {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *receiver) method() string {
+	if r.copied {
+		return "copied to user space"
+	}
+	return "discarded in the kernel (MSG_TRUNC)"
+}
+
+// counted is the receiver's series as it goes on the wire.
+func (r *receiver) counted() measurement.Bins {
+	b := measurement.Bins{Width: measurement.SecondsOf(r.width), Bytes: make([]float64, len(r.bins))}
+	for i, n := range r.bins {
+		b.Bytes[i] = float64(n)
+	}
+	return b
+}
+
+// run counts data frames until the sender's SENT frame, which it returns, or
+// until the connection or the deadline ends; after the last bin has passed,
+// neither of these is an error but only a lost SENT frame (nil), unless nothing
+// at all arrived from then to the deadline.
+func (r *receiver) run() (*protocol.Sent, error) {
+	var header [protocol.HeaderBytes]byte
+	end := time.Duration(len(r.bins)) * r.width
+	have, left, done, last := 0, 0, false, 0
+	alive := false // something arrived after the last bin
+	for {
+		var n int
+		var err error
+		switch {
+		case left == 0:
+			n, err = r.Conn.Read(header[have:])
+			have += n
+		case r.copied:
+			n, err = r.Conn.Read(r.buf[:min(left, len(r.buf))])
+		default:
+			n, err = r.Discard(r.buf[:min(left, len(r.buf))])
+		}
+		at := time.Since(r.start)
+		if !done && at >= end {
+			done = true
+			if err := session.OnFreshStack(r.finished); err != nil {
+				return nil, err
+			}
+		}
+		if err != nil && !errors.Is(err, sockets.ErrTick) {
+			if done {
+				return nil, nil
+			}
+			return nil, err
+		}
+		alive = alive || done && n > 0
+		if left > 0 {
+			left -= n
+			if bin := int(at / r.width); bin < len(r.bins) {
+				if bin != last {
+					r.renewClamp()
+					last = bin
+				}
+				r.bins[bin] += int64(n)
+			}
+			r.count.Add(int64(n))
+		}
+		if err := r.Guard.Halted(); err != nil {
+			return nil, err
+		}
+		// The clock was read already; reading the deadline costs nothing more.
+		if at > end+r.grace {
+			if alive {
+				return nil, nil
+			}
+			return nil, os.ErrDeadlineExceeded
+		}
+		if have < len(header) {
+			continue
+		}
+		have = 0
+		h, err := protocol.ParseHeader(header[:])
+		if err != nil {
+			return nil, err
+		}
+		if h.Type == protocol.TypeData {
+			left = h.Length
+			continue
+		}
+		var sent *protocol.Sent
+		err = session.OnFreshStack(func() (err error) {
+			sent, err = r.last(h, done)
+			return err
+		})
+		return sent, err
+	}
+}
+
+// renewClamp does for one of many flows what keepClamp does for one of few.
+func (r *receiver) renewClamp() {
+	if r.clamp > 0 {
+		// It worked once; it fails only when the connection has ended.
+		_ = r.RenewClamp(r.clamp)
+	}
+}
+
+// last reads the control frame that ends a flow.
+func (r *receiver) last(h protocol.Header, done bool) (*protocol.Sent, error) {
+	if r.Served() && h.Type == protocol.TypeSent && done {
+		// What the client says of its own sending is not wanted here.
+		_, err := io.CopyN(io.Discard, &r.ControlConn, int64(h.Length))
+		return new(protocol.Sent), err
+	}
+	payload, err := protocol.ReadPayload(&r.ControlConn, h, cmp.Or(r.most, protocol.MaxControl))
+	if err != nil {
+		return nil, err
+	}
+	sent := new(protocol.Sent)
+	if err := protocol.Decode(h.Type, payload, protocol.TypeSent, sent); err != nil {
+		return nil, err
+	}
+	if !done {
+		return nil, fmt.Errorf("%w: the sender ended before the receiver asked it to", protocol.ErrMalformed)
+	}
+	return sent, nil
+}

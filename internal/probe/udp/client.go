@@ -1,0 +1,361 @@
+package udp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// flow is one 5-tuple of a udp or pps test at the client.
+type flow struct {
+	*session.Link
+	udp      *sockets.Conn
+	reached  protocol.Reached
+	send     *sender
+	receive  *receiver
+	sent     protocol.Sent
+	received protocol.Received
+}
+
+// test is a udp or pps test in progress at the client.
+type test struct {
+	req   session.Request
+	flows []*flow
+	pages packetPages
+	start time.Time
+	facts []string
+}
+
+func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	if req.Spec.LossBound > 0 {
+		return searchLoss(ctx, req, progress)
+	}
+	return measure(ctx, req, progress)
+}
+
+// measure does one test at one rate.
+func measure(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	giveBack, err := session.NeedThreads(req.Spec.Flows)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer giveBack()
+	t := &test{req: req, flows: make([]*flow, req.Spec.Flows)}
+	defer t.close()
+	if err := t.connect(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
+	defer context.AfterFunc(ctx, t.interrupt)()
+	ttl := datagram.StartTTLProbe(ctx, req, t.flows[0].Ready)
+	defer ttl.End()
+	localTTL := ttl.Result() // before the packets, behind which it would queue
+	if err := t.begin(); err != nil {
+		return measurement.Outcome{}, err
+	}
+	host := host.StartSampler(t.start)
+	defer host.End()
+	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
+	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.start, t.moved, progress))
+	err = t.transfer()
+	signs.End()
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	return t.outcome(host.Result(), localTTL)
+}
+
+func (t *test) sends() bool { return t.req.Spec.Direction == measurement.Send }
+
+func (t *test) interrupt() {
+	for _, f := range t.flows {
+		f.Conn.Interrupt()
+		f.udp.Interrupt()
+	}
+}
+
+func (t *test) close() {
+	for _, f := range t.flows {
+		if f == nil {
+			continue
+		}
+		if f.udp != nil {
+			_ = f.udp.Close() // a UDP socket has nothing to flush
+		}
+		// Nothing of interest is left to be delivered, and nobody to tell.
+		_ = f.Conn.Abort()
+	}
+	_ = t.pages.close() // memory without a name: nothing is lost with it
+}
+
+// connect opens every flow, TCP first, and prepares its loop.
+func (t *test) connect(ctx context.Context) error {
+	testID, err := session.NewID()
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(session.ConnectAtOnce)
+	for i := range t.flows {
+		group.Go(func() error {
+			l, err := session.Connect(ctx, t.req, testID, i)
+			if err != nil {
+				return err
+			}
+			f := &flow{Link: l}
+			t.flows[i] = f
+			return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+		})
+	}
+	return group.Wait()
+}
+
+func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
+	spec := paced(t.req.Spec, f.Ready.MaxRateBitsPerSecond)
+	size := func(*sockets.Conn) int { return 0 }
+	if t.sends() && spec.PacketBytes == 0 {
+		size = datagram.LargestPayload
+	}
+	f.udp, f.reached, err = datagram.Open(ctx, t.req, f.Link, i, sockets.DontFragment, size)
+	if err != nil {
+		return err
+	}
+	w := session.ControlConn{Conn: f.Conn, Deadline: time.Now().Add(session.StartTimeout)}
+	if t.sends() {
+		w.OnHosts(spec, true, session.HostID(spec), f.Ready.HostID)
+		f.send, err = newSender(w, f.udp, spec, f.Ready.Cookie, &t.pages)
+	} else {
+		f.receive, err = newReceiver(w, f.udp, spec, f.Ready.Cookie)
+	}
+	return err
+}
+
+// begin sends START on every flow.
+func (t *test) begin() error {
+	t.start = time.Now()
+	deadline := t.start.Add(session.Planned(t.req.Spec) + session.Grace)
+	for _, f := range t.flows {
+		w := f.control()
+		w.Deadline = deadline
+		if err := protocol.WriteFrame(w, protocol.TypeStart, nil); err != nil {
+			return session.Wrap("start flow", err)
+		}
+		if f.send != nil {
+			f.send.start = t.start
+		} else {
+			f.receive.start = t.start
+		}
+	}
+	return nil
+}
+
+// transfer runs every flow on a thread of its own and waits for all. The
+// first flow that fails ends the others.
+func (t *test) transfer() error {
+	var group errgroup.Group
+	var once sync.Once
+	for i, f := range t.flows {
+		group.Go(func() error {
+			defer f.control().LockThread()()
+			err := f.transfer()
+			if err != nil {
+				once.Do(t.interrupt)
+			}
+			return session.Wrap(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
+		})
+	}
+	return group.Wait()
+}
+
+func (f *flow) control() *session.ControlConn {
+	if f.receive != nil {
+		return &f.receive.control
+	}
+	return &f.send.control
+}
+
+func (f *flow) transfer() (err error) {
+	if f.receive != nil {
+		if f.sent, err = f.receive.run(); err != nil {
+			return err
+		}
+		f.received = f.receive.received(f.sent, f.receive.stepped())
+		return nil
+	}
+	if err := f.send.run(); err != nil {
+		return err
+	}
+	noHost := func() *protocol.HostSeries { return nil }
+	if f.sent, err = f.send.finish(noHost); err != nil {
+		return err
+	}
+	return protocol.Expect(&f.send.control, protocol.TypeReceived, protocol.MaxControl, &f.received)
+}
+
+// moved is how many bytes this end has sent and received so far.
+func (t *test) moved() (sum int64) {
+	for _, f := range t.flows {
+		if f.send != nil {
+			sum += f.send.sent.Load() * int64(f.send.size)
+		} else {
+			sum += f.receive.arrived.Load()
+		}
+	}
+	return sum
+}
+
+// outcome turns what the receivers counted into metrics.
+func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Outcome, error) {
+	spec := t.req.Spec
+	bins, width := session.BinsOf(spec)
+	for i, f := range t.flows {
+		if err := checkFlow(f, bins, width); err != nil {
+			return measurement.Outcome{}, session.Wrap(fmt.Sprintf("count of flow %d", i+1), err)
+		}
+	}
+	last := bins
+	first := min(int(math.Round(spec.MaxWarmup.Duration().Seconds()/width.Seconds())), last-1)
+	out := measurement.Outcome{
+		Metrics:    measurement.Metrics{},
+		Started:    t.start,
+		Warmup:     measurement.SecondsOf(time.Duration(first) * width),
+		Throughput: &measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)},
+		Effective:  map[string]string{},
+	}
+	sum := new(packetSum)
+	servers := make([]string, len(t.flows))
+	for i, f := range t.flows {
+		servers[i] = f.Ready.Server
+		for i, n := range f.received.Bins.Bytes {
+			out.Throughput.Bytes[i] += n
+		}
+		sum.add(f, first, last)
+		t.addFlow(&out, f, first, last)
+	}
+	t.facts = session.AppendNew(t.facts, datagram.Destinations(t.flows[0].Remote, servers)...)
+	if err := sum.possible(t.req); err != nil {
+		return measurement.Outcome{}, err
+	}
+	from, to := float64(first)*width.Seconds(), float64(last)*width.Seconds()
+	remote := t.flows[0].received.Host
+	if !t.sends() {
+		remote = t.flows[0].sent.Host
+	}
+	out.Source = host.EndOf(local, from, to, localTTL)
+	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
+	sum.fill(&out, spec, to-from)
+	t.facts = session.AppendNew(t.facts, sum.facts()...)
+	if ready := t.flows[0].Ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
+		t.facts = session.AppendNew(t.facts, session.PacedBy(ready))
+	}
+	out.Facts = t.facts
+	return out, nil
+}
+
+func (t *test) addFlow(out *measurement.Outcome, f *flow, first, last int) {
+	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.Ready.Server, SentBytes: f.sent.Bytes}
+	for _, n := range f.received.Bins.Bytes[first:last] {
+		result.ReceivedBytes += int64(n)
+	}
+	out.Flows = append(out.Flows, result)
+	session.AddEffective(out, f.sent.Effective, f.received.Effective)
+	if f.reached.Client != result.Source {
+		t.facts = session.AppendNew(t.facts, "the source address or port is translated on the way: the destination saw "+f.reached.Client+" where the source has "+result.Source)
+	}
+	t.facts = session.AppendNew(t.facts, f.received.Facts...)
+	t.facts = session.AppendNew(t.facts, f.sent.Facts...)
+}
+
+// packetSum is what all flows of a test counted together.
+type packetSum struct {
+	bytes, packets                                         float64 // in the window of the receivers' clocks
+	sent, received, duplicated, reordered, drops, sentBits float64
+	jitter                                                 float64 // weighted by packets
+	variation                                              measurement.Seconds
+	stepped                                                bool // some receiver's clock was: no delays
+	// everything is packets at any time, warm-up included.
+	everything float64
+	size       int
+}
+
+func (s *packetSum) add(f *flow, first, last int) {
+	p := f.received.Packets
+	for i, n := range p.Bins {
+		s.everything += n
+		if i >= first && i < last {
+			s.packets += n
+			s.bytes += f.received.Bins.Bytes[i]
+		}
+	}
+	s.sent += float64(p.Sent)
+	s.sentBits += float64(p.Sent) * float64(f.sent.PacketBytes) * 8
+	s.received += float64(p.Received)
+	s.duplicated += float64(p.Duplicated)
+	s.reordered += float64(p.Reordered)
+	s.drops += float64(p.BufferDrops)
+	s.jitter += float64(p.Jitter) * float64(p.Received)
+	s.variation = max(s.variation, p.DelayVariation)
+	s.stepped = s.stepped || p.ClockStepped
+	s.size = f.sent.PacketBytes
+}
+
+// errNothingSent is a test without packets.
+var errNothingSent = errors.New("no packet was sent in the measured time: the rate is too low for it, or the sending host too busy")
+
+// possible says why there is no result, if there is none.
+func (s *packetSum) possible(req session.Request) error {
+	switch {
+	case s.sent == 0:
+		return &session.Error{Op: "send packets", Reason: session.Failed, Err: errNothingSent}
+	case s.everything == 0 && s.received == 0:
+		return &session.Error{Op: "receive packets", Reason: session.TimedOut, Err: fmt.Errorf(
+			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path carries only smaller packets and says so to nobody (try a smaller packet_bytes)",
+			s.sent, s.size, req.Target)}
+	}
+	return nil
+}
+
+// fill sets every metric of the Catalogue for udp and pps.
+func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, seconds float64) {
+	m := out.Metrics
+	if spec.Kind == measurement.PPS {
+		m["packets_per_second"] = s.packets / seconds
+	} else {
+		m["goodput_bits_per_second"] = s.bytes * 8 / seconds
+		m["received_packets_per_second"] = s.packets / seconds
+	}
+	m["sent_bits_per_second"] = s.sentBits / float64(spec.Duration)
+	m["loss_fraction"] = sampling.ClampFraction((s.sent - s.received) / s.sent)
+	if s.received > 0 {
+		m["reordered_fraction"] = sampling.ClampFraction(s.reordered / s.received)
+		m["duplicated_fraction"] = s.duplicated / s.received
+	}
+	if s.received > 0 && !s.stepped {
+		m["jitter_seconds"] = s.jitter / s.received
+		m["delay_variation_p99_seconds"] = float64(s.variation)
+	}
+	bytes := s.bytes
+	if spec.Kind == measurement.PPS {
+		bytes = 0 // its catalogue has no cost per byte
+	}
+	host.AddCost(out, seconds, bytes, s.packets)
+}
+
+func (s *packetSum) facts() []string {
+	if s.drops == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the receiving socket's buffer was full %.0f times: those packets were lost in the receiving host, not on the path", s.drops)}
+}

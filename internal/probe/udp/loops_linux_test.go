@@ -1,0 +1,150 @@
+package udp
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// packetConns is a pair of UDP sockets connected to each other.
+func packetConns(t *testing.T) (a, b *sockets.Conn) {
+	t.Helper()
+	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := net.DialUDP("udp", nil, far.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := far.LocalAddr().(*net.UDPAddr)
+	if err := far.Close(); err != nil {
+		t.Fatal(err)
+	}
+	back, err := net.DialUDP("udp", address, near.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, into := range map[*net.UDPConn]**sockets.Conn{near: &a, back: &b} {
+		if *into, err = sockets.DetachUDP(c); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = (*into).Close() })
+	}
+	return a, b
+}
+
+// Neither end of a flow of packets allocates, with offloads and without, and
+// what one sent is what the other counts.
+func TestPacketLoopsDoNotAllocate(t *testing.T) {
+	for name, spec := range map[string]measurement.Spec{
+		"batches":  {Kind: measurement.PPS},
+		"offloads": {Kind: measurement.UDP, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.On, SendMethod: measurement.SendCopy},
+		// By reference, where the kernel can.
+		"pages":  {Kind: measurement.UDP, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.On},
+		"cut":    {Kind: measurement.UDP, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.Off},
+		"stamps": {Kind: measurement.UDP, PacketBytes: 1000, RateBitsPerSecond: 1e6, GSO: measurement.Off},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec.Duration = 600
+			spec := spec.Defaults()
+			near, far := packetConns(t)
+			one, two := probetest.Conns(t)
+			cookie := make([]byte, protocol.CookieBytes)
+			s, err := newSender(one, near, spec, cookie, new(packetPages))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newReceiver(two, far, spec, cookie)
+			if err != nil {
+				t.Fatal(err)
+			}
+			burst := min(s.out.Most(), 40)
+			if s.pages != nil {
+				burst = s.out.Most()
+			}
+			packets := 201 * int64(burst)
+			s.warmup = 0
+			s.start, r.start = time.Now(), time.Now()
+			n := probetest.Allocations(200, func() {
+				if _, err := s.burst(burst, time.Since(s.start)); err != nil {
+					t.Fatal(err)
+				}
+				for r.count.received < s.measured {
+					n, err := r.in.Receive()
+					if err != nil {
+						t.Fatalf("%d of %d packets came: %v", r.count.received, s.measured, err)
+					}
+					r.take(n, time.Since(r.start))
+				}
+			})
+			if n != 0 {
+				t.Errorf("a burst allocates %d times", n)
+			}
+			r.flushDelays()
+			got := r.received(protocol.Sent{MeasuredPackets: s.measured}, r.stepped())
+			if p := got.Packets; p.Received != packets || p.Duplicated+p.Reordered+p.BufferDrops != 0 || r.delays.n != p.Received {
+				t.Errorf("%+v, %d delays", p, r.delays.n)
+			}
+			if r.arrived.Load() != packets*int64(spec.PacketBytes) {
+				t.Errorf("%d bytes", r.arrived.Load())
+			}
+		})
+	}
+}
+
+// Packets that were cut from large buffers, and of which a socket that is full
+// drops stretches of many laps, are counted as often as they were read.
+func TestCutPacketsThatAreDroppedAreCounted(t *testing.T) {
+	near, far := packetConns(t)
+	one, two := probetest.Conns(t)
+	cookie := make([]byte, protocol.CookieBytes)
+	spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.Off, ReceiveBufferBytes: 100_000}.Defaults()
+	s, err := newSender(one, near, spec, cookie, new(packetPages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newReceiver(two, far, spec, cookie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.warmup = 0
+	s.start, r.start = time.Now(), time.Now()
+	random := rand.New(rand.NewPCG(3, 4))
+	read := int64(0)
+	receive := func() {
+		n, err := r.in.Receive()
+		if err != nil && !errors.Is(err, sockets.ErrTick) {
+			t.Fatal(err)
+		}
+		read += int64(n)
+		r.take(n, time.Since(r.start))
+	}
+	for range 100 {
+		for range 1 + random.IntN(3*lapBuffers) {
+			if _, err := s.burst(s.out.Most(), time.Since(s.start)); err != nil {
+				t.Fatal(err)
+			}
+			if random.IntN(4) == 0 && far.Readable() {
+				receive()
+			}
+		}
+	}
+	for far.Readable() {
+		receive()
+	}
+	r.settleLast()
+	if c := &r.count; c.received != read || c.duplicated+c.reordered != 0 {
+		t.Errorf("%d packets were read, %d counted, %d twice, %d late", read, c.received, c.duplicated, c.reordered)
+	}
+	if drops := far.ReceiveDrops(); drops != s.measured-read || drops < 10*lapBuffers*int64(s.out.Most()) {
+		t.Errorf("%d of %d packets were dropped and %d read", drops, s.measured, read)
+	}
+}

@@ -1,0 +1,144 @@
+package udp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
+
+const (
+	// searchSteps is how many steps a search is planned with, so that each
+	// gets its share of the duration; the last, which confirms, gets two.
+	searchSteps  = 10
+	shortestStep = 50 * time.Millisecond
+	// stepWarmup is the part of a step that is discarded.
+	stepWarmup = 0.2
+	// searchClose ends a search: the rates that passed and failed are closer.
+	searchClose = 1.01
+	// stepTries of a step so short that a busy sender missed it.
+	stepTries = 3
+	// backOff is how much a rate is lowered whose confirmation fails.
+	backOff      = 0.97
+	confirmTries = 3
+)
+
+// rateSearch finds the highest rate of which no more than a bound is lost. It
+// knows nothing of networks: next says what to try, add what that gave.
+type rateSearch struct {
+	bound float64
+	most  float64 // bit/s, 0 for as fast as the sender can
+	steps []measurement.LossStep
+	// passed is the highest rate that passed, failed the lowest that did not; 0
+	// if none. unlimited says that even the first step passed.
+	passed, failed float64
+	unlimited      bool
+}
+
+// next is the rate of the next step, 0 for as fast as the sender can.
+func (s *rateSearch) next() float64 {
+	switch {
+	case len(s.steps) == 0:
+		return s.most
+	case s.passed > 0:
+		return math.Sqrt(s.passed * s.failed)
+	case len(s.steps) == 1:
+		// What came through an overloaded path is a good guess at its rate.
+		if got := s.steps[0].ReceivedBitsPerSecond; got > 0 && got < s.failed {
+			return got
+		}
+	}
+	return s.failed / 2
+}
+
+// add takes what a step gave and says whether the search is over.
+func (s *rateSearch) add(step measurement.LossStep) bool {
+	s.steps = append(s.steps, step)
+	if step.Loss <= s.bound {
+		s.passed = max(s.passed, step.OfferedBitsPerSecond)
+		s.unlimited = s.unlimited || len(s.steps) == 1
+	} else if s.failed == 0 || step.OfferedBitsPerSecond < s.failed {
+		s.failed = step.OfferedBitsPerSecond
+		// Loss comes and goes; the lower rate is what counts.
+		s.passed = min(s.passed, s.failed/searchClose)
+	}
+	return s.unlimited || s.passed > 0 && s.failed/s.passed <= searchClose*searchClose
+}
+
+// searchLoss searches for the highest rate under the spec's bound of loss. All
+// of it takes about the spec's Duration: the steps have equal shares, warm-up
+// included, and the last confirms the rate and gives the metrics. Every step is
+// a test of its own, with connections of its own.
+func searchLoss(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	share := max(req.Spec.Duration.Duration()/(searchSteps+2), shortestStep)
+	deadline := time.Now().Add(req.Spec.Duration.Duration() - 2*share)
+	s := &rateSearch{bound: req.Spec.LossBound, most: req.Spec.RateBitsPerSecond}
+	for done := false; !done && (len(s.steps) < 2 || time.Now().Before(deadline)); {
+		_, step, err := searchStep(ctx, req, s.next(), share, progress)
+		if err != nil {
+			return measurement.Outcome{}, err
+		}
+		done = s.add(step)
+	}
+	return s.confirm(ctx, req, 2*share, progress)
+}
+
+// confirm measures at the rate that was found, and lower when too much is lost
+// there after all.
+func (s *rateSearch) confirm(ctx context.Context, req session.Request, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	rate := s.passed
+	if s.unlimited {
+		rate = s.most
+	} else if rate == 0 {
+		rate = s.next()
+	}
+	for try := 1; ; try++ {
+		out, step, err := searchStep(ctx, req, rate, length, progress)
+		if err != nil {
+			return measurement.Outcome{}, err
+		}
+		s.steps = append(s.steps, step)
+		if step.Loss > s.bound && try < confirmTries {
+			rate = step.OfferedBitsPerSecond * backOff
+			continue
+		}
+		out.LossSearch = s.steps
+		if step.Loss > s.bound {
+			out.Facts = append(out.Facts, fmt.Sprintf("even at %.4g bit/s, the last rate of the search, more than the bound of %g was lost: %.2g", step.OfferedBitsPerSecond, s.bound, step.Loss))
+		}
+		if s.unlimited {
+			out.Facts = append(out.Facts, "the search never met its bound of loss: the sender was not fast enough, or its rate was bounded")
+		}
+		return out, nil
+	}
+}
+
+// searchStep measures at one rate.
+func searchStep(ctx context.Context, req session.Request, rate float64, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, measurement.LossStep, error) {
+	spec := req.Spec
+	spec.LossBound, spec.RateBitsPerSecond = 0, rate
+	spec.MaxWarmup = measurement.Seconds(stepWarmup * length.Seconds())
+	spec.Duration = measurement.SecondsOf(length) - spec.MaxWarmup
+	// A sub-test is bounded by itself, as the whole is: one that hangs ends.
+	ctx, cancel := context.WithTimeoutCause(ctx, session.SetupTime(spec)+session.Planned(spec)+2*session.Grace, session.ErrSilent)
+	defer cancel()
+	req.Spec = spec
+	out, err := measure(ctx, req, progress)
+	for try := 1; try < stepTries && errors.Is(err, errNothingSent); try++ {
+		out, err = measure(ctx, req, progress)
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(err, cause)
+		}
+		return out, measurement.LossStep{}, fmt.Errorf("step of the search at %.4g bit/s: %w", rate, err)
+	}
+	m := out.Metrics
+	step := measurement.LossStep{OfferedBitsPerSecond: m["sent_bits_per_second"], Loss: m["loss_fraction"]}
+	step.ReceivedBitsPerSecond = step.OfferedBitsPerSecond * (1 - step.Loss)
+	return out, step, nil
+}

@@ -1,0 +1,295 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+const (
+	// stopGrace is how long after the measured time, by its own clock, a
+	// sender of packets waits at most to be told to stop.
+	stopGrace = time.Second
+	// burstTime is how much of a given rate is sent at once; maxBurstTime how
+	// much at most to make up for a late wake-up; what is later than
+	// forgiveTime is not made up for.
+	burstTime    = 250 * time.Microsecond
+	maxBurstTime = time.Millisecond
+	forgiveTime  = 10 * time.Millisecond
+	// queueWait is how long a sender waits for a full queue of its host.
+	queueWait = 100 * time.Microsecond
+)
+
+// sender is the sending side of one flow of a udp or pps test.
+type sender struct {
+	control session.ControlConn
+	conn    *sockets.Conn
+	out     *sockets.PacketSender
+	// pages hold the packets that are sent by reference, behind head; nil when
+	// all are copied.
+	pages *sockets.PacketPages
+	head  []byte
+	size  int
+	pace  pacer
+	start time.Time
+	// warmup and end bound the measured time.
+	warmup, end time.Duration
+
+	sequence  uint64
+	measured  int64 // packets
+	sent      atomic.Int64
+	queueFull int64
+	effective map[string]string
+	facts     []string
+}
+
+// newSender prepares the socket as the spec asks.
+func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement.Spec, cookie []byte, pages *packetPages) (*sender, error) {
+	s := &sender{
+		control: control, conn: conn, size: spec.PacketBytes,
+		warmup: spec.MaxWarmup.Duration(), end: session.Planned(spec),
+		effective: map[string]string{},
+	}
+	room := datagram.LargestPayload(conn)
+	if s.size == 0 {
+		s.size = room
+	}
+	mode := sockets.DontFragment
+	if s.size > room && conn.PathMTU() > 0 {
+		mode = sockets.Fragment
+		s.facts = append(s.facts, fmt.Sprintf("packets of %d bytes do not fit the path's MTU of %d bytes and were sent in fragments", s.size, conn.PathMTU()))
+	}
+	if err := conn.SetFragmentMode(mode); err != nil && !errors.Is(err, sockets.ErrUnsupported) {
+		return nil, err
+	}
+	s.setBuffer(conn.SetSendBuffer(int(spec.SendBufferBytes)), spec.SendBufferBytes)
+	if err := s.open(spec, room); err != nil {
+		return nil, err
+	}
+	if err := s.refer(spec, cookie, pages); err != nil {
+		return nil, err
+	}
+	for i := range s.out.Most() {
+		copy(s.out.Packet(i), cookie)
+	}
+	s.head = s.out.Packet(0)[:datagram.DataBytes]
+	s.pace = newPacer(spec, s.size, s.out.Most())
+	s.effective["packet_bytes"] = fmt.Sprint(s.size)
+	if control.Behind {
+		s.effective["send_nice"] = strconv.Itoa(sockets.SendersNice)
+	}
+	return s, nil
+}
+
+func (s *sender) setBuffer(got int, asked int64) {
+	session.SetBytes(s.effective, "send_buffer_bytes", got)
+	if got > 0 && int64(got) < 2*asked {
+		s.facts = append(s.facts, fmt.Sprintf("the send buffer is %d bytes where %d were asked for (net.core.wmem_max)", got/2, asked))
+	}
+}
+
+// open decides whether the kernel cuts packets from large buffers.
+func (s *sender) open(spec measurement.Spec, room int) (err error) {
+	why := ""
+	switch {
+	case spec.GSO == measurement.Off:
+		why = "off"
+	case s.size > room:
+		why = "off: the packets do not fit the MTU"
+	case 2*s.size > datagram.MaxBytes:
+		why = "off: a buffer holds one packet"
+	default:
+		if s.out, err = sockets.NewPacketSender(s.conn, s.size, true); err == nil {
+			s.effective["gso"] = fmt.Sprintf("on, %d packets", s.out.Most())
+			return nil
+		}
+		why = "off: " + err.Error()
+		if spec.GSO == measurement.Auto {
+			s.facts = append(s.facts, fmt.Sprintf("no segmentation offload for UDP: %v", err))
+		}
+	}
+	if spec.GSO == measurement.On {
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "GSO for UDP was asked for and is " + why}
+	}
+	s.effective["gso"] = why
+	s.out, err = sockets.NewPacketSender(s.conn, s.size, false)
+	return err
+}
+
+// refer decides whether large buffers are sent by reference.
+func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
+	s.effective["send_method"] = sockets.SentFromBuffer
+	most, asked := s.out.Most(), spec.SendMethod == measurement.SendZerocopy
+	// At a rate, buffers are not full; copying small ones takes less time.
+	useful := s.out.Segments() && spec.RateBitsPerSecond == 0 && most*s.size >= leastReferenced
+	switch {
+	case spec.SendMethod == measurement.SendCopy, !asked && !useful:
+		return nil
+	case !s.out.Segments():
+		err = errors.New("the kernel does not cut the packets (GSO)")
+	default:
+		s.pages, err = pages.of(cookie, most, s.size)
+	}
+	switch {
+	case err == nil:
+		s.effective["send_method"] = sockets.SentFromFile
+		session.SetBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
+	case asked:
+		return &session.Error{Op: "prepare sendfile of packets", Reason: session.Unsupported, Err: err}
+	case !errors.Is(err, sockets.ErrUnsupported): // a system without it has lost nothing
+		s.facts = append(s.facts, fmt.Sprintf("the sender copied the payload: %v", err))
+	}
+	return nil
+}
+
+// run sends until the receiver has something to say, or until a second after
+// the measured time. It neither allocates nor logs.
+func (s *sender) run() error {
+	defer sockets.PreciseSleep()()
+	checked := time.Duration(0)
+	for {
+		now := time.Since(s.start)
+		if now-checked >= session.StopCheck {
+			checked = now
+			if err := s.control.Guard.Halted(); err != nil {
+				return err
+			}
+			if now > s.end+stopGrace || s.control.Readable() {
+				return nil
+			}
+		}
+		n, wait := s.pace.due(now)
+		if n == 0 {
+			sockets.Sleep(min(wait, session.StopCheck))
+			continue
+		}
+		if stop, err := s.burst(n, now); err != nil || stop {
+			return err
+		}
+	}
+}
+
+func (s *sender) phase(now time.Duration) byte {
+	switch {
+	case now < s.warmup:
+		return phaseWarmup
+	case now < s.end:
+		return phaseMeasured
+	}
+	return phaseAfter
+}
+
+// burst sends n packets, of pages a whole buffer, and says whether it was told to
+// stop in between.
+func (s *sender) burst(n int, now time.Duration) (stop bool, err error) {
+	phase := s.phase(now)
+	if s.pages != nil {
+		putData(s.head, phase, s.sequence, int64(now))
+	} else {
+		for i := range n {
+			putData(s.out.Packet(i), phase, s.sequence+uint64(i), int64(now))
+		}
+	}
+	done := 0
+	for done < n {
+		sent, err := s.hand(done, n, phase)
+		done += sent
+		if err == nil || err == sockets.ErrPeerGone { //nolint:errorlint // the very value, in a hot loop
+			continue
+		}
+		if stop, err = s.retry(err); stop || err != nil {
+			break
+		}
+	}
+	if phase == phaseMeasured {
+		s.measured += int64(done)
+	}
+	s.sequence += uint64(done)
+	s.sent.Add(int64(done))
+	s.pace.sent += float64(done)
+	return stop, err
+}
+
+// hand hands packets of a burst to the kernel, and says how many it took.
+func (s *sender) hand(from, to int, phase byte) (int, error) {
+	if s.pages == nil {
+		return s.out.Send(from, to)
+	}
+	if err := s.out.SendPages(s.pages, bufferOf(s.sequence, to, phase), s.head); err != nil {
+		return 0, err
+	}
+	return to, nil
+}
+
+// retry waits for a full queue, and says whether sending has to end.
+func (s *sender) retry(err error) (stop bool, _ error) {
+	switch {
+	case errors.Is(err, sockets.ErrNoBuffers):
+		s.queueFull++
+		sockets.Sleep(queueWait)
+	case errors.Is(err, sockets.ErrTick):
+	case errors.Is(err, sockets.ErrTooBig):
+		return true, fmt.Errorf("send packets of %d bytes: the path's MTU is now %d bytes: give a smaller packet_bytes", s.size, s.conn.PathMTU())
+	default:
+		return true, fmt.Errorf("send packets: %w", err)
+	}
+	return s.control.Readable() || time.Since(s.start) > s.end+stopGrace, nil
+}
+
+// finish waits to be told to stop and says what was sent.
+func (s *sender) finish(host func() *protocol.HostSeries) (protocol.Sent, error) {
+	if err := protocol.Expect(&s.control, protocol.TypeStop, protocol.Empty, nil); err != nil {
+		return protocol.Sent{}, err
+	}
+	facts := s.facts
+	if s.queueFull > 0 {
+		facts = append(facts, fmt.Sprintf("a queue of the sending host was full %d times (ENOBUFS); the packets were sent later", s.queueFull))
+	}
+	sent := protocol.Sent{
+		Bytes: s.sent.Load() * int64(s.size), MeasuredPackets: s.measured, PacketBytes: s.size,
+		Host: host(), Effective: s.effective, Facts: facts,
+	}
+	return sent, protocol.WriteFrame(&s.control, protocol.TypeSent, sent)
+}
+
+// pacer says when packets are due.
+type pacer struct {
+	perSecond float64 // packets; 0 is as many as can be
+	burst     float64 // packets that are waited for
+	most      float64 // packets at once
+	sent      float64 // packets, and those that were forgiven
+}
+
+func newPacer(spec measurement.Spec, size, most int) pacer {
+	p := pacer{most: float64(most)}
+	if spec.RateBitsPerSecond > 0 {
+		p.perSecond = spec.RateBitsPerSecond / float64(spec.Flows) / 8 / float64(size)
+		p.burst = min(max(float64(int(p.perSecond*burstTime.Seconds())), 1), p.most)
+		p.most = min(max(float64(int(p.perSecond*maxBurstTime.Seconds())), 1), p.most)
+	}
+	return p
+}
+
+// due is how many packets to send at once now or, when none, how long to wait.
+func (p *pacer) due(now time.Duration) (int, time.Duration) {
+	if p.perSecond == 0 {
+		return int(p.most), 0
+	}
+	owed := p.perSecond*now.Seconds() - p.sent + 1
+	if tooMuch := owed - p.perSecond*forgiveTime.Seconds() - p.burst; tooMuch > 0 {
+		p.sent += tooMuch
+		owed -= tooMuch
+	}
+	if owed < p.burst {
+		return 0, time.Duration((p.burst - owed) / p.perSecond * float64(time.Second))
+	}
+	return int(min(owed, p.most)), 0
+}

@@ -1,0 +1,94 @@
+package udp
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/datagram"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+func TestPacer(t *testing.T) {
+	for _, c := range []struct {
+		rate        float64 // packets of one flow per second
+		size, flows int
+		burst       float64
+	}{{1, 1000, 1, 1}, {1000, 1000, 1, 1}, {40_000, 100, 2, 10}, {1e6, 64, 1, 44}, {0, 64, 1, 0}} {
+		spec := measurement.Spec{RateBitsPerSecond: c.rate * 8 * float64(c.size*c.flows), Flows: c.flows}
+		p := newPacer(spec, c.size, 44)
+		if p.burst != c.burst {
+			t.Errorf("%v packets/s: bursts of %v, want %v", c.rate, p.burst, c.burst)
+		}
+		if c.rate == 0 {
+			if n, wait := p.due(0); n != 44 || wait != 0 {
+				t.Errorf("unlimited: %d, %v", n, wait)
+			}
+			continue
+		}
+		// A sender that always wakes when it asked to keeps the rate.
+		sent, now := 0, time.Duration(0)
+		for now < 10*time.Second {
+			n, wait := p.due(now)
+			sent += n
+			p.sent += float64(n)
+			now += wait + 1
+		}
+		if want := c.rate * 10; math.Abs(float64(sent)-want) > c.burst+1 {
+			t.Errorf("%v packets/s: %d in ten seconds", c.rate, sent)
+		}
+		// One that sleeps for a second is not forgiven more than it may be.
+		n, _ := p.due(now + time.Second)
+		if n > 44 || p.perSecond*(now+time.Second).Seconds()-p.sent > p.perSecond*forgiveTime.Seconds()+p.burst+1 {
+			t.Errorf("%v packets/s: %d after a stall, %v sent", c.rate, n, p.sent)
+		}
+	}
+}
+
+func FuzzParseFollower(f *testing.F) {
+	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
+	packet := make([]byte, 40)
+	putFollower(packet, cookie, follower{phase: phaseMeasured, lap: 1408, place: 47, index: 3})
+	f.Add(packet, uint64(1<<40))
+	f.Add(packet[:datagram.DataBytes-1], uint64(0))
+	f.Fuzz(func(t *testing.T, b []byte, near uint64) {
+		got, ok := parseFollower(b, cookie)
+		if !ok {
+			return
+		}
+		again := slices.Clone(b)
+		putFollower(again, cookie, got)
+		clear(again[dataSequence:followLap]) // which nobody reads
+		clear(b[dataSequence:followLap])
+		if !bytes.Equal(again, b) {
+			t.Fatalf("% x is read as %+v", b, got)
+		}
+		near &= maxSequence
+		if s := got.last(near); !got.at(s) || s > near && s != uint64(got.place) || near >= s && near-s >= uint64(got.lap) {
+			t.Fatalf("%+v is at %d, the last before %d", got, s, near)
+		}
+	})
+}
+
+func FuzzParseData(f *testing.F) {
+	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
+	packet := make([]byte, 40)
+	copy(packet, cookie)
+	putData(packet, phaseMeasured, 1<<40+5, -9)
+	f.Add(packet)
+	f.Add(packet[:datagram.DataBytes-1])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		phase, sequence, at, ok := parseData(b, cookie)
+		if !ok {
+			return
+		}
+		again := slices.Clone(b)
+		putData(again, phase, sequence, at)
+		if !bytes.Equal(again, b) {
+			t.Fatalf("% x is read as %d, %d, %d", b, phase, sequence, at)
+		}
+	})
+}

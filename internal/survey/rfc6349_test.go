@@ -1,0 +1,116 @@
+package survey
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// The worked examples of RFC 6349; the section is each case's name.
+func TestWorkedExamplesOfRFC6349(t *testing.T) {
+	const t3, ppp = 44.21e6, 4 + 2 + 2 // section 4.1.1: PPP, flags and CRC16 on a T3
+	for _, c := range []struct {
+		name      string
+		got, want float64
+		within    float64 // the RFC prints rounded figures
+	}{
+		{"4.1.1: T3", MaximumGoodput(t3, 1500, 1460, ppp), 42.8e6, 0.05e6},
+		{"4.1.1: T3, its frames", MaximumGoodput(t3, 1500, 1460, ppp) / (1460 * 8), 3664, 1},
+		{"4.1.1: 100 Mbit/s Ethernet", MaximumGoodput(100e6, 1500, 1460, EthernetOverheadBytes), 94.9e6, 0.05e6},
+		{"4.1.1: 100 Mbit/s Ethernet, its frames", MaximumGoodput(100e6, 1500, 1460, EthernetOverheadBytes) / (1460 * 8), 8127, 1},
+		{"4.1.1: Gigabit Ethernet, its frames", MaximumGoodput(1e9, 1500, 1460, EthernetOverheadBytes) / (1460 * 8), 81274, 1},
+		{"4.1.1: 10 Gigabit Ethernet, its frames", MaximumGoodput(10e9, 1500, 1460, EthernetOverheadBytes) / (1460 * 8), 812743, 1},
+		{"4.1.2: 5 × 100 MB at 500 Mbit/s", float64(TransferTime(500e6, 500e6)), 8, 1e-9},
+		{"4.1.2: ratio", TransferTimeRatio(12, TransferTime(500e6, 500e6)), 1.5, 1e-9},
+		{"4.2.1", 100 * TCPEfficiency(102_000, 2_000), 98.03, 0.01},
+		{"4.3.1", 100 * BufferDelay(0.032, 0.025), 28, 1e-9},
+	} {
+		if math.Abs(c.got-c.want) > c.within {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+}
+
+func tcpStep(name string, direction measurement.Direction, goodput float64) Step {
+	s := Step{Test: measurement.TestInfo{Name: name, Spec: measurement.Spec{Kind: measurement.TCP, Direction: direction}}}
+	s.Trial.Gate.Passed = true
+	s.Trial.Metrics = measurement.Metrics{goodputName: goodput}
+	return s
+}
+
+func TestRatingsAgainstTheLargestGoodput(t *testing.T) {
+	slow, fast, back := tcpStep("one", measurement.Send, 400e6), tcpStep("four", measurement.Send, 900e6), tcpStep("back", measurement.Receive, 100e6)
+	lost := tcpStep("lost", measurement.Send, 5e9)
+	lost.Trial.Gate.Passed = false
+	latency := Step{Test: measurement.TestInfo{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR}}}
+	latency.Trial.Gate.Passed = true
+	latency.Trial.Metrics = measurement.Metrics{"rtt_p50_seconds": 0.025}
+	slow.Trial.Metrics["tcp_rtt_mean_seconds"] = 0.032
+	slow.Trial.Flows = []measurement.Flow{{SentBytes: 100_000, Final: &measurement.TCPInfo{MSS: 1000, Retransmits: 2}}}
+	fast.Trial.Metrics["tcp_efficiency_fraction"], fast.Trial.Metrics["buffer_delay_fraction"] = 0.5, 0.25
+
+	got := Ratings(0, []Step{latency, slow, fast, lost, back})
+	if len(got) != 3 {
+		t.Fatalf("%d tests are rated, want the 3 that count: %+v", len(got), got)
+	}
+	one, four, alone := got[0], got[1], got[2]
+	if one.Test != "one" || one.Ideal != 900e6 || one.IdealSource != measurement.IdealMeasured || !near(one.TransferTimeRatio, 2.25) {
+		t.Errorf("one flow: %+v", one)
+	}
+	// Sections 4.2.1 and 4.3.1 again, from what the kernel and the latency test said.
+	if !near(one.TCPEfficiency, 100.0/102) || !near(one.BufferDelay, 0.28) {
+		t.Errorf("one flow: efficiency %v, buffer delay %v", *one.TCPEfficiency, *one.BufferDelay)
+	}
+	if !near(four.TransferTimeRatio, 1) || !near(four.TCPEfficiency, 0.5) || !near(four.BufferDelay, 0.25) {
+		t.Errorf("four flows, whose metrics the test brought itself: %+v", four)
+	}
+	if alone.TransferTimeRatio != nil || alone.BufferDelay != nil {
+		t.Errorf("a test alone in its direction is rated against itself: %+v", alone)
+	}
+}
+
+func TestRatingsAgainstAGivenRate(t *testing.T) {
+	plain, known := tcpStep("plain", measurement.Send, 40e6), tcpStep("known", measurement.Receive, 40e6)
+	known.Trial.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{MSS: 1348, PathMTU: 1400}}}
+	both := tcpStep("both", measurement.Both, 40e6)
+	for i, want := range []float64{
+		100e6 * 1460 / 1538,
+		100e6 * 1348 / 1438,
+	} {
+		got := Ratings(100e6, []Step{plain, known, both})
+		if len(got) != 2 {
+			t.Fatalf("%d ratings, want 2: a test of both directions has no one ideal", len(got))
+		}
+		if r := got[i]; math.Abs(r.Ideal-want) > 1 || r.IdealSource != measurement.IdealGiven || !near(r.TransferTimeRatio, want/40e6) {
+			t.Errorf("%s: %+v, want an ideal of %v", r.Test, r, want)
+		}
+	}
+	mtu := Step{Test: measurement.TestInfo{Name: "mtu", Spec: measurement.Spec{Kind: measurement.MTU}}}
+	mtu.Trial.Gate.Passed = true
+	mtu.Trial.Metrics = measurement.Metrics{"path_mtu_bytes": 9000}
+	if got, want := Ratings(100e6, []Step{mtu, plain})[0].Ideal, 100e6*8960.0/9038; math.Abs(got-want) > 1 {
+		t.Errorf("over a path MTU of 9000: ideal %v, want %v", got, want)
+	}
+}
+
+// Whatever comes back, no rating is a number that JSON cannot carry.
+func TestRatingsAreFinite(t *testing.T) {
+	for _, v := range []float64{0, -1, math.NaN(), math.Inf(1), math.SmallestNonzeroFloat64, math.MaxFloat64} {
+		s := tcpStep("x", measurement.Send, v)
+		s.Trial.Metrics["tcp_rtt_mean_seconds"], s.Trial.Metrics["tcp_efficiency_fraction"] = v, v
+		s.Trial.Metrics["path_mtu_bytes"] = v
+		s.Trial.Flows = []measurement.Flow{{}}
+		for _, rate := range []float64{0, 1, 1e12} {
+			for _, r := range Ratings(rate, []Step{s, tcpStep("y", measurement.Send, 1)}) {
+				for _, p := range []*float64{r.TransferTimeRatio, r.TCPEfficiency, r.BufferDelay} {
+					if p != nil && (math.IsNaN(*p) || math.IsInf(*p, 0)) {
+						t.Errorf("metrics of %v, rate %v: %v", v, rate, *p)
+					}
+				}
+			}
+		}
+	}
+}
+
+func near(got *float64, want float64) bool { return got != nil && math.Abs(*got-want) < 1e-9 }

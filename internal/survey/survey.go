@@ -1,0 +1,241 @@
+// Package survey decides what a complete profile of a path consists of, rates
+// its TCP tests by RFC 6349, and sums tests up for people. It measures nothing
+// itself: what comes next is a pure function of what came back so far.
+package survey
+
+import (
+	"fmt"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+const goodputName = "goodput_bits_per_second"
+
+// Step is one test of a profile that was done.
+type Step struct {
+	Test  measurement.TestInfo
+	Trial measurement.Trial
+	// NoServer says that the test failed because no server can be used there:
+	// no other test that needs one is worth its time-out.
+	NoServer bool
+}
+
+func (s Step) counts() bool { return s.Trial.Gate.Passed }
+
+// Options of a profile. The zero value is the profile of about 20 seconds.
+type Options struct {
+	// Base holds what every test that takes it uses: DSCP, Device.
+	Base measurement.Spec
+	// Duration is the measured time of the throughput and load tests whose
+	// figures are reported; 0 is two to three seconds. The search for the number
+	// of flows keeps its own.
+	Duration measurement.Seconds
+}
+
+// Gain is how much more goodput further flows must bring, as a fraction, for
+// the search for the number of flows to go on.
+const Gain = 0.1
+
+// ladder is the numbers of flows that the search tries: with a factor of four,
+// three short tests reach what one CPU per flow can use.
+func ladder() []int { return []int{1, 4, 16, 64} }
+
+// Next is the test to do after those done; false when the profile is whole. It
+// depends on nothing but its arguments.
+func (o Options) Next(done []Step) (measurement.TestInfo, bool) {
+	stages := []func([]Step) []measurement.TestInfo{o.path, o.mtu, o.latency, o.search, o.back, o.load, o.udp}
+	for _, stage := range stages {
+		for _, test := range stage(done) {
+			if _, ok := find(done, test.Name); !ok {
+				test.Spec.DSCP, test.Spec.Device = o.Base.DSCP, o.Base.Device
+				if needsNoServer(test.Spec.Kind) {
+					test.Spec.DSCP, test.Spec.Device = 0, "" // they take neither
+				}
+				test.Spec = test.Spec.Defaults()
+				return test, true
+			}
+		}
+	}
+	return measurement.TestInfo{}, false
+}
+
+// Left is how long the tests that are still to come take at most, on a healthy
+// path: the search for the number of flows is taken to go to its end.
+func (o Options) Left(done []Step) measurement.Seconds {
+	var total measurement.Seconds
+	sofar := done[:len(done):len(done)]
+	for {
+		test, ok := o.Next(sofar)
+		if !ok {
+			return total
+		}
+		total += test.Spec.ExpectedDuration()
+		_, best, _ := Fill(sofar)
+		hopeful := Step{Test: test}
+		hopeful.Trial.Gate.Passed = true
+		hopeful.Trial.Metrics = measurement.Metrics{goodputName: 1 + 2*best}
+		sofar = append(sofar, hopeful)
+	}
+}
+
+// Fill is how many flows fill the path: the fewest of the search beyond which
+// more did not bring Gain more. Goodput is theirs in bits per second; over says
+// that the search has ended. It is 0 flows when no TCP test counted.
+func Fill(done []Step) (flows int, goodput float64, over bool) {
+	for _, n := range ladder() {
+		s, ok := find(done, flowsName(n))
+		if !ok {
+			return flows, goodput, false
+		}
+		if !s.counts() || s.Trial.Metrics[goodputName] <= (1+Gain)*goodput {
+			return flows, goodput, true
+		}
+		flows, goodput = n, s.Trial.Metrics[goodputName]
+	}
+	return flows, goodput, true
+}
+
+// FillReason says in words why the search ended where it did, empty when there
+// was none.
+func FillReason(done []Step) string {
+	flows, goodput, over := Fill(done)
+	if !over || flows == 0 {
+		return ""
+	}
+	for _, n := range ladder() {
+		s, ok := find(done, flowsName(n))
+		switch {
+		case n <= flows || !ok:
+		case !s.counts():
+			return fmt.Sprintf("%s: the test with %d does not count", quantity.Count(flows, "flow"), n)
+		default:
+			change := s.Trial.Metrics[goodputName]/goodput - 1
+			return fmt.Sprintf("%s: %d bring %s %%", quantity.Count(flows, "flow"), n, quantity.Signed(100*change, 1))
+		}
+	}
+	return fmt.Sprintf("%s, the most that are tried here; give --flows to try others", quantity.Count(flows, "flow"))
+}
+
+func find(done []Step, name string) (Step, bool) {
+	for _, s := range done {
+		if s.Test.Name == name {
+			return s, true
+		}
+	}
+	return Step{}, false
+}
+
+func noServer(done []Step) bool {
+	for _, s := range done {
+		if s.NoServer {
+			return true
+		}
+	}
+	return false
+}
+
+func needsNoServer(k measurement.Kind) bool {
+	return k == measurement.Ping || k == measurement.Trace
+}
+
+func (o Options) path([]Step) []measurement.TestInfo {
+	return []measurement.TestInfo{{Name: "path", Title: "path", Spec: measurement.Spec{Kind: measurement.Trace}}}
+}
+
+func (o Options) mtu([]Step) []measurement.TestInfo {
+	return []measurement.TestInfo{{Name: "mtu", Title: "path MTU", Spec: measurement.Spec{Kind: measurement.MTU}}}
+}
+
+// latency is taken over UDP; over TCP where UDP is filtered; by ping where
+// nothing answers either.
+func (o Options) latency(done []Step) []measurement.TestInfo {
+	ways := []measurement.TestInfo{
+		{Name: "latency", Title: "idle RTT", Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP}},
+		{Name: "latency-tcp", Title: "idle RTT, TCP", Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverTCP}},
+		{Name: "ping", Title: "ping", Spec: measurement.Spec{Kind: measurement.Ping, Count: 20, Interval: 0.02}},
+	}
+	var wanted []measurement.TestInfo
+	for _, way := range ways {
+		s, did := find(done, way.Name)
+		if !did && noServer(done) && !needsNoServer(way.Spec.Kind) {
+			continue
+		}
+		if wanted = append(wanted, way); !did || s.counts() {
+			break
+		}
+	}
+	return wanted
+}
+
+// search is a single flow, and then more flows for as long as they bring more.
+func (o Options) search(done []Step) []measurement.TestInfo {
+	if _, _, over := Fill(done); over || noServer(done) {
+		return nil
+	}
+	for _, n := range ladder() {
+		if _, did := find(done, flowsName(n)); did {
+			continue
+		}
+		if n == 1 {
+			return []measurement.TestInfo{streams(n, measurement.Send, o.durationOr(2), 1)}
+		}
+		return []measurement.TestInfo{streams(n, measurement.Send, 1.5, 0.5)}
+	}
+	return nil
+}
+
+func (o Options) back(done []Step) []measurement.TestInfo {
+	flows, _, _ := Fill(done)
+	if flows == 0 || noServer(done) {
+		return nil
+	}
+	return []measurement.TestInfo{streams(flows, measurement.Receive, o.durationOr(2), 1)}
+}
+
+func (o Options) load(done []Step) []measurement.TestInfo {
+	flows, _, _ := Fill(done)
+	if flows == 0 || noServer(done) {
+		return nil
+	}
+	over := measurement.OverUDP
+	if s, ok := find(done, "latency"); ok && !s.counts() {
+		over = measurement.OverTCP
+	}
+	return []measurement.TestInfo{{Name: "load", Title: "RTT under load", Spec: measurement.Spec{
+		Kind: measurement.Load, Flows: flows, Protocol: over, IdleDuration: 0.5, MaxWarmup: 1, Duration: o.durationOr(3),
+	}}}
+}
+
+// udp looks for loss where the path has room: at half of what TCP reached.
+func (o Options) udp(done []Step) []measurement.TestInfo {
+	flows, goodput, _ := Fill(done)
+	if flows == 0 || noServer(done) {
+		return nil
+	}
+	return []measurement.TestInfo{{Name: "udp", Title: "UDP", Spec: measurement.Spec{
+		Kind: measurement.UDP, RateBitsPerSecond: goodput / 2, Duration: o.durationOr(2),
+	}}}
+}
+
+func streams(flows int, direction measurement.Direction, duration, warmup measurement.Seconds) measurement.TestInfo {
+	test := measurement.TestInfo{
+		Name: flowsName(flows), Title: quantity.Count(flows, "flow"),
+		Spec: measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: duration, MaxWarmup: warmup},
+	}
+	if direction == measurement.Receive {
+		test.Name += "-receive"
+		test.Title += ", back"
+	}
+	return test
+}
+
+func flowsName(n int) string { return fmt.Sprintf("flows-%d", n) }
+
+// durationOr is the duration asked for, or the test's own.
+func (o Options) durationOr(own measurement.Seconds) measurement.Seconds {
+	if o.Duration > 0 {
+		return o.Duration
+	}
+	return own
+}
