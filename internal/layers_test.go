@@ -34,6 +34,7 @@ var layers = [][]string{
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/tcpinfo"},
 	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
+	{"internal/kind"},
 	{"internal/measurement"},
 }
 

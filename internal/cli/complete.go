@@ -9,23 +9,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// completeTest completes the values of the flags of `hopbench test`.
+// complete completes the values of the flags of `hopbench test`.
 func completeTest(c *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
-		"only":       completeKinds,
-		"congestion": completeCongestion,
-		"device":     completeDevices,
-		"gso":        oneOf("on", "off", "auto"),
-		"gro":        oneOf("on", "off", "auto"),
-		"protocol":   oneOf("tcp", "udp", "icmp"),
-		"dscp":       oneOf(slices.Sorted(maps.Keys(dscpNames()))...),
+		"only": completeKinds, "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
+		"congestion": completeCongestion, "device": completeDevices,
 	}
-	for _, flag := range []string{"rate", "window", "mss", "length", "request", "response", "duration", "omit", "interval", "timeout", "loss-bound",
-		"file", "ftp-server", "ftp-path", "ftp-user", "ftp-crc32", "flows", "count", "in-flight", "requests-per-second", "max-hops", "cport", "port", "tos", "bind"} {
-		values[flag] = cobra.NoFileCompletions
+	for _, flag := range kind.Flags() {
+		switch {
+		case values[flag.Name] != nil || flag.Type == kind.File || flag.Type == kind.Truth:
+		case flag.Type == kind.Word:
+			values[flag.Name] = oneOf(flag.Words...)
+		case flag.Type == kind.DSCP:
+			values[flag.Name] = oneOf(slices.Sorted(maps.Keys(dscpNames()))...)
+		default:
+			values[flag.Name] = cobra.NoFileCompletions
+		}
 	}
 	for flag, complete := range values {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {

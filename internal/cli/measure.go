@@ -50,20 +50,19 @@ func (l list) Left(done []survey.Step) measurement.Seconds {
 }
 
 // sequence is the tests of the kinds chosen, or the profile when none is.
-func (f *testFlags) sequence(kinds []measurement.Kind, given func(flag string) bool) (sequence, error) {
+func (f *testFlags) sequence(kinds []measurement.Kind) (sequence, error) {
 	if len(kinds) == 0 {
-		return survey.Options{Base: measurement.Spec{DSCP: int(f.dscp), Device: f.device}, Duration: f.duration.seconds()}, nil
+		spec := measurement.Spec{Kind: measurement.TCP}
+		f.options.apply(&spec)
+		return survey.Options{Base: measurement.Spec{DSCP: spec.DSCP, Device: spec.Device}, Duration: spec.Duration}, nil
 	}
 	var tests list
-	for _, kind := range kinds {
-		spec := f.specOf(kind, given)
-		if kind == measurement.Ping && !given("interval") {
-			spec.Interval = 0.02
-		}
-		if err := probe.CheckSpec(spec); err != nil {
+	for _, name := range kinds {
+		spec, err := f.options.specOf(name)
+		if err != nil {
 			return nil, err
 		}
-		tests = append(tests, measurement.TestInfo{Name: string(kind), Title: titleOf(spec), Spec: spec})
+		tests = append(tests, measurement.TestInfo{Name: string(name), Title: titleOf(spec), Spec: spec})
 	}
 	return tests, nil
 }
@@ -102,7 +101,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	}
 	result := hostResult(to.name, request.Target)
 	summary := report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
-		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: f.interval.seconds()})
+		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
 	summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", result.Started.UTC().Format(time.RFC3339), result.Paths[0].Source, runner.Version()))
 	m := &meter{live: newLiveLine(s.err, f.quiet), run: run, request: request, todo: todo}
 	for m.next(ctx) {
@@ -116,7 +115,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	result.Planned = len(m.done)
 	result.Notes = f.notes(to, todo, m.done)
 	if _, ok := todo.(survey.Options); ok {
-		result.RFC6349 = survey.Ratings(float64(f.rate), m.done)
+		result.RFC6349 = survey.Ratings(value[float64](f.options, "rate"), m.done)
 	}
 	result.Cells = stats.Analyse(result.Trials, result.Tests, result.Paths, stats.DefaultOptions()).Cells
 	if f.json {
@@ -148,7 +147,7 @@ func (f *testFlags) notes(to target, todo sequence, done []survey.Step) []string
 	if reason := survey.FillReason(done); reason != "" {
 		notes = append(notes, "The path is filled by "+reason+".")
 	}
-	if f.device != "" {
+	if value[string](f.options, "device") != "" {
 		notes = append(notes, "The hops were traced without the interface that was asked for, which trace does not take.")
 	}
 	return notes

@@ -59,19 +59,19 @@ func millisecond() *measurement.Distribution {
 // measured is what one command line prints, over a fake path.
 func measured(t *testing.T, ctx context.Context, line string, run runFunc) (stdout, stderr string, err error) {
 	t.Helper()
-	f, given, err := parse(t, line)
+	f, err := parse(t, line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := f.target("127.0.0.1:9")
+	to, err := f.target("127.0.0.1:9", f.port)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, err := f.chooseKinds(given)
+	kinds, err := f.chooseKinds()
 	if err != nil {
 		t.Fatal(err)
 	}
-	todo, err := f.sequence(kinds, given)
+	todo, err := f.sequence(kinds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(tokenFileEnv, file)
-	f, _, err := parse(t, "")
+	f, err := parse(t, "")
 	if err != nil || f.tokenFile != file {
 		t.Errorf("%v, token file %q", err, f.tokenFile)
 	}

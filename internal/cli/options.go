@@ -5,115 +5,82 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// option is a flag of `hopbench test` that shapes tests: which kinds take it,
-// and how it gets into a spec.
-type option struct {
-	flag  string
-	kinds []measurement.Kind
-	// shared options say nothing about the kind of test that is meant: the
-	// profile takes them, too.
-	shared bool
-	apply  func(*testFlags, *measurement.Spec)
-}
+// options are the flags of `hopbench test` that shape tests, each with its value.
+type options []*optionValue
 
-// options lists them in the order in which they are applied.
-func options() []option {
-	const (
-		tcp, udp, pps, rr = measurement.TCP, measurement.UDP, measurement.PPS, measurement.RR
-		crr, load, mtu    = measurement.CRR, measurement.Load, measurement.MTU
-		ftp               = measurement.FTP
-		ping, tracing     = measurement.Ping, measurement.Trace
-	)
-	of := func(kinds ...measurement.Kind) []measurement.Kind { return kinds }
-	return []option{
-		{"flows", of(tcp, udp, pps, crr, load, ftp), false, func(f *testFlags, s *measurement.Spec) { s.Flows = f.flows }},
-		{"reverse", of(tcp, udp, pps, load), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Receive }},
-		{"upload", of(ftp), false, func(_ *testFlags, s *measurement.Spec) { s.Direction = measurement.Send }},
-		{"file", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FileBytes = int64(f.file) }},
-		{"ftp-path", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FilePath = f.ftpPath }},
-		{"ftp-crc32", of(ftp), false, func(f *testFlags, s *measurement.Spec) { s.FileCRC32 = strings.ToLower(f.ftpCRC32) }},
-		{"ftp-user", of(ftp), false, nothing},
-		{"ftp-password-file", of(ftp), false, nothing},
-		{"ftp-server", of(ftp), false, nothing},
-		{"bidir", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.Direction = measurement.Both }},
-		{"duration", of(tcp, udp, pps, rr, crr, load), true, func(f *testFlags, s *measurement.Spec) { s.Duration = f.duration.seconds() }},
-		{"omit", of(tcp, udp, pps, rr, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.MaxWarmup = f.omit.seconds() }},
-		{"window", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.WindowBytes = int64(f.window) }},
-		{"mss", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.MSSBytes = f.mss }},
-		{"congestion", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.CongestionControl = f.congestion }},
-		{"zerocopy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) { s.SendMethod = measurement.SendZerocopy }},
-		{"copy", of(tcp, udp, load), false, func(f *testFlags, s *measurement.Spec) {
-			s.CopyPayload, s.SendMethod = true, measurement.SendCopy
-		}},
-		{"mptcp", of(tcp, load), false, func(f *testFlags, s *measurement.Spec) { s.MPTCP = true }},
-		{"iperf3", of(tcp, udp), false, func(f *testFlags, s *measurement.Spec) { s.Tool = measurement.IPerf3 }},
-		{"dscp", of(tcp, udp, pps, rr, crr, load, ftp, mtu), true, func(f *testFlags, s *measurement.Spec) { s.DSCP = int(f.dscp) }},
-		{"tos", of(tcp, udp, pps, rr, crr, load, ftp, mtu), true, func(f *testFlags, s *measurement.Spec) { s.DSCP = int(f.dscp) }},
-		{"device", of(tcp, udp, pps, rr, crr, load, ftp, mtu), true, func(f *testFlags, s *measurement.Spec) { s.Device = f.device }},
-		{"cport", of(tcp, udp, pps, rr, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.SourcePort = int(f.cport) }},
-		{"length", of(udp, pps, rr, crr, ping), false, applyLength},
-		{"gso", of(udp), false, func(f *testFlags, s *measurement.Spec) { s.GSO = measurement.Switch(f.gso) }},
-		{"gro", of(udp), false, func(f *testFlags, s *measurement.Spec) { s.GRO = measurement.Switch(f.gro) }},
-		{"loss-bound", of(udp, pps), false, func(f *testFlags, s *measurement.Spec) { s.LossBound = float64(f.lossBound) }},
-		{"protocol", of(rr, load, tracing), false, func(f *testFlags, s *measurement.Spec) { s.Protocol = measurement.Protocol(f.protocol) }},
-		{"request", of(rr, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.RequestBytes = int(f.request) }},
-		{"response", of(rr, crr, load), false, func(f *testFlags, s *measurement.Spec) { s.ResponseBytes = int(f.response) }},
-		{"requests-per-second", of(rr, load), false, func(f *testFlags, s *measurement.Spec) { s.RequestsPerSecond = f.requestsPerSecond }},
-		{"in-flight", of(rr), false, func(f *testFlags, s *measurement.Spec) { s.InFlight = f.inFlight }},
-		{"spin", of(rr), false, func(f *testFlags, s *measurement.Spec) { s.Spin = true }},
-		{"interval", of(tcp, udp, pps, load, ftp, ping), false, func(f *testFlags, s *measurement.Spec) {
-			if s.Kind == ping {
-				s.Interval = f.interval.seconds()
-			} // for the others it is the summary's
-		}},
-		{"count", of(ping), false, func(f *testFlags, s *measurement.Spec) { s.Count = f.count }},
-		{"timeout", of(rr, mtu, ping, tracing), false, func(f *testFlags, s *measurement.Spec) { s.Timeout = f.timeout.seconds() }},
-		{"max-hops", of(tracing), false, func(f *testFlags, s *measurement.Spec) { s.MaxHops = f.maxHops }},
-		{"rate", of(tcp, udp, pps, load), true, applyRate},
+// define binds the flags of package kind's table.
+func (all *options) define(c *cobra.Command) {
+	for _, f := range kind.Flags() {
+		v := &optionValue{flag: f}
+		*all = append(*all, v)
+		flag := c.Flags().VarPF(v, f.Name, f.Short, usage(f))
+		if f.Type == kind.Truth {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	for _, v := range *all {
+		if v.flag.Excludes != "" {
+			c.MarkFlagsMutuallyExclusive(v.flag.Excludes, v.flag.Name)
+		}
 	}
 }
 
-// nothing is for flags that say whom to ask, which is no part of a spec.
-func nothing(*testFlags, *measurement.Spec) {}
-
-func applyLength(f *testFlags, s *measurement.Spec) {
-	switch s.Kind {
-	case measurement.RR, measurement.CRR:
-		s.RequestBytes, s.ResponseBytes = int(f.length), int(f.length)
-	case measurement.Ping:
-		s.PayloadBytes = int(f.length)
-	default:
-		s.PacketBytes = int(f.length)
+// usage is a flag's line in the help text, with the kinds of test that take it.
+func usage(f kind.Flag) string {
+	doc := f.Doc
+	if kinds := f.Kinds(); len(kinds) < len(kind.All())/2 && !strings.Contains(doc, string(kinds[0])) {
+		doc = names(kinds) + ": " + doc
 	}
+	if f.Default != "" {
+		doc += " (default " + f.Default + ")"
+	}
+	return doc
 }
 
-// applyRate comes after the number of flows: the rate is that of all together,
-// and a TCP flow is paced by itself.
-func applyRate(f *testFlags, s *measurement.Spec) {
-	switch s.Kind {
-	case measurement.TCP, measurement.Load:
-		s.PacingBitsPerSecond = float64(f.rate) / float64(max(s.Defaults().Flows, 1))
-	default:
-		s.RateBitsPerSecond = float64(f.rate)
+// asIPerf3Says lets the long names of iperf3's flags name those here.
+func asIPerf3Says(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	for _, f := range kind.Flags() {
+		if slices.Contains(f.Aliases, name) {
+			name = f.Name
+		}
 	}
+	return pflag.NormalizedName(name)
 }
 
-// impliedKinds are the kinds that flags alone can choose, in the order in which
-// they are tried: a flag that tcp takes means tcp, as for iperf3.
-func impliedKinds() []measurement.Kind {
-	return []measurement.Kind{measurement.TCP, measurement.UDP, measurement.RR, measurement.Ping, measurement.Trace, measurement.FTP}
+// value is what was given for a flag, its type's zero value when nothing was.
+func value[T any](all options, flag string) T {
+	for _, v := range all {
+		if v.flag.Name == flag {
+			out, _ := v.value.(T)
+			return out
+		}
+	}
+	panic("there is no flag --" + flag)
+}
+
+// give is as if the flag were on the command line.
+func (all options) give(flag, text string) {
+	for _, v := range all {
+		if v.flag.Name == flag {
+			v.text, v.value = text, text
+		}
+	}
 }
 
 // chooseKinds says which kinds of test the flags that were given ask for; none
 // is the whole profile.
-func (f *testFlags) chooseKinds(given func(flag string) bool) ([]measurement.Kind, error) {
-	var used []option
-	for _, o := range options() {
-		if given(o.flag) {
-			used = append(used, o)
+func (f *testFlags) chooseKinds() ([]measurement.Kind, error) {
+	var used []kind.Flag
+	for _, v := range f.options {
+		if v.value != nil {
+			used = append(used, v.flag)
 		}
 	}
 	kinds, err := f.namedKinds()
@@ -123,23 +90,23 @@ func (f *testFlags) chooseKinds(given func(flag string) bool) ([]measurement.Kin
 	if len(kinds) > 0 {
 		return kinds, takenBy(used, kinds)
 	}
-	telling := slices.DeleteFunc(slices.Clone(used), func(o option) bool { return o.shared })
+	telling := slices.DeleteFunc(slices.Clone(used), func(o kind.Flag) bool { return o.Shared })
 	if len(telling) == 0 {
 		return nil, nil
 	}
-	if len(telling) == 1 && telling[0].flag == "length" {
-		return nil, fmt.Errorf("--length alone does not say what to measure; add -u for datagrams, or --only %s", names(telling[0].kinds))
+	if len(telling) == 1 && telling[0].Name == "length" {
+		return nil, fmt.Errorf("--length alone does not say what to measure; add -u for datagrams, or --only %s", names(telling[0].Kinds()))
 	}
-	for _, k := range impliedKinds() {
-		if takenBy(used, []measurement.Kind{k}) == nil {
-			return []measurement.Kind{k}, nil
+	for _, k := range kind.All() {
+		if one := []measurement.Kind{k.Name}; k.Implied && takenBy(used, one) == nil {
+			return one, nil
 		}
 	}
 	var each []string
 	for _, o := range telling {
-		each = append(each, fmt.Sprintf("--%s (%s)", o.flag, names(o.kinds)))
+		each = append(each, fmt.Sprintf("--%s (%s)", o.Name, names(o.Kinds())))
 	}
-	return nil, fmt.Errorf("no one kind of test takes %s; choose with --only", strings.Join(each, " and "))
+	return nil, fmt.Errorf("%s together do not say what to measure; choose with --only", strings.Join(each, " and "))
 }
 
 // namedKinds are those of --only or -u.
@@ -153,7 +120,7 @@ func (f *testFlags) namedKinds() ([]measurement.Kind, error) {
 	var kinds []measurement.Kind
 	for _, name := range f.only {
 		k := measurement.Kind(name)
-		if !slices.Contains(measurement.Kinds(), k) {
+		if _, ok := kind.Of(k); !ok {
 			return nil, fmt.Errorf("--only %q is not a kind of test; they are %s", name, names(measurement.Kinds()))
 		}
 		if !slices.Contains(kinds, k) {
@@ -164,24 +131,49 @@ func (f *testFlags) namedKinds() ([]measurement.Kind, error) {
 }
 
 // takenBy says what is wrong with a flag that none of the kinds takes.
-func takenBy(used []option, kinds []measurement.Kind) error {
-	for _, o := range used {
-		if !slices.ContainsFunc(kinds, func(k measurement.Kind) bool { return slices.Contains(o.kinds, k) }) {
-			return fmt.Errorf("--%s has no meaning for %s; it is for %s", o.flag, names(kinds), names(o.kinds))
+func takenBy(used []kind.Flag, kinds []measurement.Kind) error {
+	for _, f := range used {
+		if !slices.ContainsFunc(kinds, f.Takes) {
+			return fmt.Errorf("--%s has no meaning for %s; it is for %s", f.Name, names(kinds), names(f.Kinds()))
 		}
 	}
 	return nil
 }
 
-// specOf is the spec of one kind with the flags that were given.
-func (f *testFlags) specOf(kind measurement.Kind, given func(flag string) bool) measurement.Spec {
-	spec := measurement.Spec{Kind: kind}
-	for _, o := range options() {
-		if given(o.flag) && slices.Contains(o.kinds, kind) {
-			o.apply(f, &spec)
+// specOf is the spec of one kind with the flags that were given. Pings follow each
+// other faster than in an experiment, where they are to disturb nothing.
+func (all options) specOf(name measurement.Kind) (measurement.Spec, error) {
+	spec := measurement.Spec{Kind: name}
+	if name == measurement.Ping {
+		spec.Interval = 0.02
+	}
+	all.apply(&spec)
+	spec = spec.Defaults()
+	problems := append(kind.Check(spec), kind.Ignored(spec)...)
+	for i := range problems {
+		problems[i].Message = all.blame(name, problems[i].Option) + problems[i].Message
+	}
+	return spec, problems.Err()
+}
+
+// apply does what the flags that were given do to a test of the spec's kind.
+func (all options) apply(spec *measurement.Spec) {
+	for _, v := range all {
+		if v.value != nil {
+			v.flag.Apply(spec, v.value)
 		}
 	}
-	return spec.Defaults()
+	spec.FileCRC32 = strings.ToLower(spec.FileCRC32)
+}
+
+// blame names the flag that set an option, unless it is called the same.
+func (all options) blame(name measurement.Kind, option string) string {
+	for _, v := range all {
+		if v.value != nil && v.flag.Name != option && v.flag.Sets(name, option) {
+			return "--" + v.flag.Name + ": "
+		}
+	}
+	return ""
 }
 
 func names(kinds []measurement.Kind) string {

@@ -8,20 +8,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // parse reads the flags of a `hopbench test`.
-func parse(t *testing.T, line string) (*testFlags, func(string) bool, error) {
+func parse(t *testing.T, line string) (*testFlags, error) {
 	t.Helper()
 	f := &testFlags{}
 	c := &cobra.Command{}
 	c.SetOut(io.Discard)
 	f.define(c)
-	err := c.ParseFlags(strings.Fields(line))
-	return f, c.Flags().Changed, err
+	return f, c.ParseFlags(strings.Fields(line))
 }
 
 func TestFlagsChooseTheKindsOfTest(t *testing.T) {
@@ -49,7 +48,7 @@ func TestFlagsChooseTheKindsOfTest(t *testing.T) {
 		{"--max-hops 5", "trace", ""},
 		{"--file 100MB -P 4", "ftp", ""},
 		{"--upload", "ftp", ""},
-		{"--upload --spin", "", "no one kind of test takes --upload (ftp) and --spin (rr)"},
+		{"--upload --spin", "", "--upload (ftp) and --spin (rr, load) together"},
 		{"--only tcp,udp,tcp -R", "tcp udp", ""},
 		{"--only rr --only load", "rr load", ""},
 		{"--only crr -P 16", "crr", ""},
@@ -58,14 +57,14 @@ func TestFlagsChooseTheKindsOfTest(t *testing.T) {
 		{"-u --only udp", "", "leave one of them out"},
 		{"-u --spin", "", "--spin has no meaning for udp; it is for rr"},
 		{"--only rr,mtu -C bbr", "", "--congestion has no meaning for rr, mtu; it is for tcp, load"},
-		{"-R --spin", "", "--reverse (tcp, udp, pps, load) and --spin (rr)"},
+		{"-R --spin", "", "--reverse (tcp, udp, pps, load) and --spin (rr, load) together"},
 	} {
-		f, given, err := parse(t, c.line)
+		f, err := parse(t, c.line)
 		if err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
 		}
-		kinds, err := f.chooseKinds(given)
+		kinds, err := f.chooseKinds()
 		switch {
 		case c.err != "":
 			if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -95,8 +94,8 @@ func TestFlagsReachTheSpec(t *testing.T) {
 			Kind: measurement.UDP, Flows: 4, RateBitsPerSecond: 1e9, PacketBytes: 1200, GSO: measurement.On, GRO: measurement.Off}},
 		{"-u -b 0 --gso auto --iperf3", measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3}},
 		{"--only pps --loss-bound 0.1%", measurement.Spec{Kind: measurement.PPS, LossBound: 0.001}},
-		{"--only rr -l 1000 --protocol udp --requests-per-second 100 --in-flight 3 --timeout 500ms --spin", measurement.Spec{
-			Kind: measurement.RR, Protocol: measurement.OverUDP, RequestBytes: 1000, ResponseBytes: 1000, RequestsPerSecond: 100, InFlight: 3, Timeout: 0.5, Spin: true}},
+		{"--only rr -l 1000 --protocol udp --in-flight 3 --timeout 500ms --spin", measurement.Spec{
+			Kind: measurement.RR, Protocol: measurement.OverUDP, RequestBytes: 1000, ResponseBytes: 1000, InFlight: 3, Timeout: 0.5, Spin: true}},
 		{"--only crr --request 10 --response 2kB", measurement.Spec{Kind: measurement.CRR, RequestBytes: 10, ResponseBytes: 2000}},
 		{"-c 3 -l 8", measurement.Spec{Kind: measurement.Ping, Count: 3, PayloadBytes: 8, Interval: 0.02}},
 		{"-c 3 -i 1", measurement.Spec{Kind: measurement.Ping, Count: 3, Interval: 1}},
@@ -106,17 +105,17 @@ func TestFlagsReachTheSpec(t *testing.T) {
 		{"--ftp-path /x --ftp-crc32 0000002A", measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0000002a"}},
 		{"--only mtu --timeout 1", measurement.Spec{Kind: measurement.MTU, Timeout: 1}},
 	} {
-		f, given, err := parse(t, c.line)
+		f, err := parse(t, c.line)
 		if err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
 		}
-		kinds, err := f.chooseKinds(given)
+		kinds, err := f.chooseKinds()
 		if err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
 		}
-		todo, err := f.sequence(kinds, given)
+		todo, err := f.sequence(kinds)
 		if err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
@@ -128,52 +127,46 @@ func TestFlagsReachTheSpec(t *testing.T) {
 	}
 }
 
-// Each option is a flag, and a kind that it is said to be for shows a trace of
-// it in its spec, so that no flag is taken and ignored.
-func TestEveryOptionHasAnEffect(t *testing.T) {
-	values := map[string]string{
-		"flows": "3", "reverse": "true", "bidir": "true", "duration": "77", "omit": "7", "window": "1M", "mss": "1000", "congestion": "x",
-		"zerocopy": "true", "copy": "true", "mptcp": "true", "iperf3": "true", "dscp": "7", "tos": "4", "device": "d", "cport": "77",
-		"length": "777", "gso": "on", "gro": "on", "loss-bound": "7%", "protocol": "icmp", "request": "77", "response": "77",
-		"requests-per-second": "77", "in-flight": "77", "spin": "true", "interval": "7", "count": "7", "timeout": "7", "max-hops": "7", "rate": "7M",
-		"upload": "true", "file": "7M", "ftp-path": "/x", "ftp-crc32": "0000002a", "ftp-user": "u", "ftp-password-file": "f", "ftp-server": "h",
+// Each flag shows a trace of itself in the spec of each kind that takes it, so that
+// none is taken and ignored.
+func TestEveryFlagHasAnEffect(t *testing.T) {
+	values := map[kind.Type]string{
+		kind.Truth: "true", kind.Whole: "77", kind.Number: "77", kind.Time: "7", kind.Size: "777", kind.Rate: "7M", kind.Share: "7%",
+		kind.Name: "x", kind.Text: "0000002a", kind.DSCP: "7", kind.TOS: "4", kind.File: "f",
 	}
-	// These say whom to ask and as who, which is no part of a spec.
-	whom := []string{"ftp-user", "ftp-password-file", "ftp-server"}
-	for _, o := range options() {
-		if values[o.flag] == "" {
-			t.Errorf("give the test a value for --%s", o.flag)
-			continue
-		}
-		f, given, err := parse(t, "--"+o.flag+"="+values[o.flag])
-		if err != nil {
-			t.Errorf("--%s: %v", o.flag, err)
-			continue
-		}
-		for _, k := range o.kinds {
-			shown := o.flag == "interval" && k != measurement.Ping || slices.Contains(whom, o.flag) // the interval is the summary's
-			if f.specOf(k, given) == (measurement.Spec{Kind: k}).Defaults() && !shown {
-				t.Errorf("--%s does nothing to %s", o.flag, k)
+	for _, flag := range kind.Flags() {
+		for _, setting := range flag.Settings {
+			for _, k := range setting.Kinds {
+				spec := measurement.Spec{Kind: k}.Defaults()
+				effect := len(setting.Options) == 0
+				for _, text := range append(slices.Clone(flag.Words), values[flag.Type]) {
+					f, err := parse(t, "--"+flag.Name+"="+text)
+					if err != nil && text != "" {
+						t.Fatalf("--%s=%s: %v", flag.Name, text, err)
+					}
+					changed := spec
+					f.options.apply(&changed)
+					effect = effect || changed != spec
+				}
+				if !effect {
+					t.Errorf("--%s does nothing to %s", flag.Name, k)
+				}
 			}
-		}
-		if !slices.IsSortedFunc(o.kinds, func(a, b measurement.Kind) int {
-			return slices.Index(measurement.Kinds(), a) - slices.Index(measurement.Kinds(), b)
-		}) {
-			t.Errorf("the kinds of --%s are not in the usual order: %v", o.flag, o.kinds)
 		}
 	}
 }
 
 // What no end could do is told before anything is sent.
 func TestImpossibleSpecsAreRefused(t *testing.T) {
-	for _, line := range []string{"-P 100000", "-M 5", "-u -l 70000", "-u --bidir --only udp", "--only udp --protocol tcp", "--only rr --in-flight 99999", "--only rr --protocol icmp"} {
-		f, given, err := parse(t, line)
+	for _, line := range []string{"-P 100000", "-M 5", "-u -l 70000", "-u --bidir --only udp", "--only udp --protocol tcp", "--only rr --in-flight 99999", "--only rr --protocol icmp",
+		"--only crr --cport 9000", "--in-flight 3 --requests-per-second 10", "--only rr --timeout 1", "--iperf3 -m", "-u -Z -b 1M", "-u -Z --gso off"} {
+		f, err := parse(t, line)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kinds, err := f.chooseKinds(given)
+		kinds, err := f.chooseKinds()
 		if err == nil {
-			_, err = f.sequence(kinds, given)
+			_, err = f.sequence(kinds)
 		}
 		if err == nil {
 			t.Errorf("%s was accepted", line)
@@ -182,11 +175,11 @@ func TestImpossibleSpecsAreRefused(t *testing.T) {
 }
 
 func TestNoFlagsAreTheProfile(t *testing.T) {
-	f, given, err := parse(t, "-t 5 --dscp 7")
+	f, err := parse(t, "-t 5 --dscp 7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	todo, err := f.sequence(nil, given)
+	todo, err := f.sequence(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +191,7 @@ func TestNoFlagsAreTheProfile(t *testing.T) {
 		if !ok {
 			break
 		}
-		if err := probe.CheckSpec(test.Spec); err != nil {
+		if err := kind.Check(test.Spec).Err(); err != nil {
 			t.Errorf("%s: %v", test.Name, err)
 		}
 		step := survey.Step{Test: test}
@@ -228,13 +221,16 @@ func TestTarget(t *testing.T) {
 		{arg: "host:http", unacceptable: true},
 		{arg: "host:99999", unacceptable: true},
 	} {
-		f := &testFlags{port: defaultPort, device: c.device}
-		got, err := f.target(c.arg)
+		f, err := parse(t, strings.TrimSuffix("--device="+c.device, "--device="))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.target(c.arg, defaultPort)
 		if (err != nil) != c.unacceptable {
 			t.Errorf("%s: %v", c.arg, err)
 		}
-		if err == nil && (got != (target{c.name, c.port}) || f.device != c.onto) {
-			t.Errorf("%s: %+v on %q", c.arg, got, f.device)
+		if err == nil && (got != (target{c.name, c.port}) || value[string](f.options, "device") != c.onto) {
+			t.Errorf("%s: %+v on %q", c.arg, got, value[string](f.options, "device"))
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestWhomAStockServerIs(t *testing.T) {
 		{"--ftp-server host --ftp-path /x", []string{"other"}, target{}, "two hosts"},
 		{"--ftp-user me", []string{"host"}, target{}, "--ftp-server"},
 	} {
-		f, _, err := parse(t, c.line)
+		f, err := parse(t, c.line)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -29,42 +28,9 @@ type testFlags struct {
 	bind      string
 	v4, v6    bool
 
-	only     []string
-	udp      bool
-	duration secondsValue
-	rate     rateValue
-	dscp     dscpValue
-	device   string
-
-	flows          int
-	reverse, bidir bool
-
-	upload                                       bool
-	file                                         sizeValue
-	ftpServer, ftpPath, ftpUser, ftpPasswordFile string
-	ftpCRC32                                     string
-
-	omit           secondsValue
-	window         sizeValue
-	mss            int
-	congestion     string
-	zerocopy, copy bool
-	mptcp          bool
-	iperf3         bool
-	cport          uint16
-	length         sizeValue
-	gso, gro       switchValue
-	lossBound      fractionValue
-
-	protocol          string
-	request, response sizeValue
-	requestsPerSecond float64
-	inFlight          int
-	spin              bool
-	interval          secondsValue
-	count             int
-	timeout           secondsValue
-	maxHops           int
+	only []string
+	udp  bool
+	options
 
 	json, markdown, verbose, quiet bool
 }
@@ -110,7 +76,7 @@ docs/test.md explains every flag and every line of the summary.`,
   hopbench test 192.0.2.7 --only rr,load --json     latency, idle and loaded
   hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server`,
 		Args: func(c *cobra.Command, args []string) error {
-			if f.ftpServer != "" && len(args) == 0 {
+			if value[string](f.options, "ftp-server") != "" && len(args) == 0 {
 				return nil
 			}
 			return exactly("HOST")(c, args)
@@ -121,14 +87,11 @@ docs/test.md explains every flag and every line of the summary.`,
 			if err != nil {
 				return usageError{err}
 			}
-			given := func(flag string) bool {
-				return c.Flags().Changed(flag) || flag == "device" && f.device != ""
-			}
-			kinds, err := f.chooseKinds(given)
+			kinds, err := f.chooseKinds()
 			if err != nil {
 				return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 			}
-			todo, err := f.sequence(kinds, given)
+			todo, err := f.sequence(kinds)
 			if err != nil {
 				return usageError{err}
 			}
@@ -148,81 +111,19 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.Uint16VarP(&f.port, "port", "p", defaultPort, "port of the server")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the server's token (environment: "+tokenFileEnv+")")
 	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")
-	flags.StringVar(&f.device, "device", "", "network interface to send from; HOST%DEVICE says the same")
 	flags.BoolVarP(&f.v4, "ipv4", "4", false, "use IPv4 only")
 	flags.BoolVarP(&f.v6, "ipv6", "6", false, "use IPv6 only")
 
 	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: "+names(measurement.Kinds()))
 	flags.BoolVarP(&f.udp, "udp", "u", false, "datagrams: --only udp")
-	flags.VarP(&f.duration, "duration", "t", "measured time of each throughput or load test (default 10 s; in a profile 2 to 3 s)")
-	flags.VarP(&f.rate, "rate", "b", "udp: rate of all flows together, 0 for as fast as can be (the default); tcp: pace the flows; profile: the bottleneck's bandwidth")
-	flags.VarP(tosValue{&f.dscp}, "tos", "S", "type of service byte of the packets, such as 0xb8")
-	flags.Var(&f.dscp, "dscp", "code point of the packets: 0 to 63, or a name such as EF, AF41, LE")
-
-	flags.IntVarP(&f.flows, "flows", "P", 0, "number of flows at the same time (default 1; load 8); ftp: segments of the file")
-	flags.BoolVarP(&f.reverse, "reverse", "R", false, "the server sends, this host receives")
-	flags.BoolVar(&f.bidir, "bidir", false, "both send at the same time, on flows of their own")
-	flags.Var(&f.file, "file", "ftp: size of the file (default 1GB)")
-	flags.BoolVar(&f.upload, "upload", false, "ftp: this host stores the file, in one piece")
-	flags.StringVar(&f.ftpServer, "ftp-server", "", "ftp: a stock FTP server, as HOST[:PORT] (port 21), instead of hopbench serve")
-	flags.StringVar(&f.ftpPath, "ftp-path", "", "ftp: file to fetch from it")
-	flags.StringVar(&f.ftpUser, "ftp-user", "", "ftp: user there (default anonymous)")
-	flags.StringVar(&f.ftpPasswordFile, "ftp-password-file", "", "ftp: file that holds that user's password")
-	flags.StringVar(&f.ftpCRC32, "ftp-crc32", "", "ftp: CRC-32 that the file must have, eight hexadecimal digits")
-	flags.VarP(&f.omit, "omit", "O", "tcp, load: longest discarded start, which ends once the rate is steady; else the discarded start")
-	flags.VarP(&f.interval, "interval", "i", "print the received rate in these intervals; ping: time between requests (default 20 ms)")
-	flags.VarP(&f.window, "window", "w", "clamp the receive window of each flow, such as 1.33MB")
-	flags.IntVarP(&f.mss, "mss", "M", 0, "largest TCP segment in bytes")
-	flags.StringVarP(&f.congestion, "congestion", "C", "", "TCP congestion control algorithm")
-	flags.BoolVarP(&f.zerocopy, "zerocopy", "Z", false, "send by reference (splice(2), sendfile(2)): the kernel copies nothing")
-	flags.BoolVar(&f.copy, "copy", false, "copy the payload at both ends, as an application does")
-	flags.BoolVarP(&f.mptcp, "mptcp", "m", false, "use Multipath TCP where both ends have it")
-	flags.Uint16Var(&f.cport, "cport", 0, "port to send from; each further flow takes the next")
-	flags.BoolVar(&f.iperf3, "iperf3", false, "the other end is a stock iperf3 server")
-
-	flags.VarP(&f.length, "length", "l", "payload of each packet (udp, pps, ping), or of request and response (rr, crr)")
-	flags.Var(&f.gso, "gso", "have the kernel cut large UDP buffers into packets: on, off or auto")
-	flags.Var(&f.gro, "gro", "have the kernel join UDP packets on receipt: on, off or auto")
-	flags.Var(&f.lossBound, "loss-bound", "udp, pps: search for the highest rate (up to -b) that loses no more, such as 0.1%")
-
-	flags.StringVar(&f.protocol, "protocol", "", "rr, load: tcp or udp; trace: tcp, udp or icmp")
-	flags.Var(&f.request, "request", "size of each request")
-	flags.Var(&f.response, "response", "size of each response")
-	flags.Float64Var(&f.requestsPerSecond, "requests-per-second", 0, "send requests at this rate whether or not answers came (open loop)")
-	flags.IntVar(&f.inFlight, "in-flight", 0, "requests that wait for their answer at the same time (default 1)")
-	flags.BoolVar(&f.spin, "spin", false, "poll instead of sleeping, at both ends: the path without the wake-up")
-	flags.IntVarP(&f.count, "count", "c", 0, "number of echo requests (default 20)")
-	flags.Var(&f.timeout, "timeout", "how long one probe or answer is waited for")
-	flags.IntVar(&f.maxHops, "max-hops", 0, "furthest hop of a trace (default 30)")
+	f.options.define(c)
 
 	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")
 	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric, and what was effective")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
-	c.MarkFlagsMutuallyExclusive("tos", "dscp")
-	c.MarkFlagsMutuallyExclusive("reverse", "bidir")
-	c.MarkFlagsMutuallyExclusive("zerocopy", "copy")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
-}
-
-// asIPerf3Says lets the long names of iperf3's flags name those here.
-func asIPerf3Says(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	switch name {
-	case "time":
-		name = "duration"
-	case "parallel":
-		name = "flows"
-	case "bitrate", "bandwidth":
-		name = "rate"
-	case "len":
-		name = "length"
-	case "set-mss":
-		name = "mss"
-	case "bind-dev":
-		name = "device"
-	}
-	return pflag.NormalizedName(name)
 }
 
 // target is the host that the command line names.
@@ -236,26 +137,23 @@ const ftpPort = 21
 
 // whom is the host that is measured to: a stock FTP server has a flag of its own.
 func (f *testFlags) whom(args []string) (target, error) {
+	server, path := value[string](f.options, "ftp-server"), value[string](f.options, "ftp-path")
 	switch {
-	case f.ftpServer == "" && f.ftpPath+f.ftpUser+f.ftpPasswordFile+f.ftpCRC32 != "":
+	case server == "" && path+value[string](f.options, "ftp-user")+value[string](f.options, "ftp-password-file")+value[string](f.options, "ftp-crc32") != "":
 		return target{}, errors.New("--ftp-path, --ftp-user, --ftp-password-file and --ftp-crc32 belong to a stock server; name it with --ftp-server")
-	case f.ftpServer == "":
-		return f.target(args[0])
+	case server == "":
+		return f.target(args[0], f.port)
 	case len(args) > 0:
-		return target{}, fmt.Errorf("%s and --ftp-server %s name two hosts; leave one out", args[0], f.ftpServer)
-	case f.ftpPath == "":
+		return target{}, fmt.Errorf("%s and --ftp-server %s name two hosts; leave one out", args[0], server)
+	case path == "":
 		return target{}, errors.New("--ftp-server needs the file to fetch from it; give --ftp-path")
 	}
-	g := *f
-	g.port = ftpPort
-	to, err := g.target(f.ftpServer)
-	f.device = g.device
-	return to, err
+	return f.target(server, ftpPort)
 }
 
-// target takes HOST[%DEVICE][:PORT] apart; a device goes into f.
-func (f *testFlags) target(arg string) (target, error) {
-	to := target{arg, f.port}
+// target takes HOST[%DEVICE][:PORT] apart; a device becomes that of the tests.
+func (f *testFlags) target(arg string, defaultPort uint16) (target, error) {
+	to := target{arg, defaultPort}
 	if host, port, err := net.SplitHostPort(arg); err == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
@@ -267,10 +165,10 @@ func (f *testFlags) target(arg string) (target, error) {
 	if !found {
 		return to, nil
 	}
-	if device == "" || f.device != "" && f.device != device {
-		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, f.device)
+	if given := value[string](f.options, "device"); device == "" || given != "" && given != device {
+		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, given)
 	}
-	f.device = device
+	f.options.give("device", device)
 	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
 		to.name = host // only a link-local address keeps its zone
 	}
@@ -303,9 +201,9 @@ func (f *testFlags) prepare(ctx context.Context, to target) (probe.Request, erro
 	if r.Token, err = readToken(f.tokenFile); err != nil {
 		return r, err
 	}
-	if f.ftpServer != "" {
-		r.FTPUser = f.ftpUser
-		if r.FTPPassword, err = readPassword(f.ftpPasswordFile); err != nil {
+	if value[string](f.options, "ftp-server") != "" {
+		r.FTPUser = value[string](f.options, "ftp-user")
+		if r.FTPPassword, err = readPassword(value[string](f.options, "ftp-password-file")); err != nil {
 			return r, err
 		}
 	}

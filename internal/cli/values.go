@@ -3,97 +3,109 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/kind"
 )
 
-// The types of flags that read what iperf3 and ping read beside this program's
-// own notation.
+// Flags read what iperf3 and ping read as well as this program's own notation.
 
-// secondsValue is a length of time: "10" is seconds, as for iperf3 and ping.
-type secondsValue time.Duration
+// optionValue is the value of a flag that shapes tests: a float64 in the base unit
+// of the flag's type, a string, true, or nil when the flag was not given.
+type optionValue struct {
+	flag  kind.Flag
+	text  string
+	value any
+}
 
-func (v *secondsValue) Set(text string) error {
+func (v *optionValue) Set(text string) (err error) {
+	v.text = text
+	switch v.flag.Type {
+	case kind.Truth:
+		var given bool
+		if given, err = strconv.ParseBool(text); given {
+			v.value = given
+		}
+		return err
+	case kind.Word:
+		if !slices.Contains(v.flag.Words, text) {
+			return fmt.Errorf("it is %s, not %q", kind.Either(v.flag.Words), text)
+		}
+		v.value = text
+	case kind.Name, kind.Text, kind.File:
+		v.value = text
+	case kind.Whole:
+		var n int
+		n, err = strconv.Atoi(text)
+		v.value = float64(n)
+	case kind.Number:
+		v.value, err = strconv.ParseFloat(text, 64)
+	default:
+		parse := map[kind.Type]func(string) (float64, error){
+			kind.Time: parseSeconds, kind.Rate: parseRate, kind.Size: parseSize, kind.Share: experiment.ParseFraction,
+			kind.DSCP: parseDSCP, kind.TOS: parseTOS,
+		}[v.flag.Type]
+		v.value, err = parse(text)
+	}
+	return err
+}
+
+func (v *optionValue) String() string { return v.text }
+
+// Type is what the help text calls the value.
+func (v *optionValue) Type() string {
+	if v.flag.Type == kind.Word {
+		return strings.Join(v.flag.Words, "|")
+	}
+	return map[kind.Type]string{
+		kind.Truth: "bool", kind.Whole: "int", kind.Number: "number", kind.Time: "time", kind.Size: "size", kind.Rate: "rate",
+		kind.Share: "share", kind.Name: "name", kind.Text: "string", kind.DSCP: "dscp", kind.TOS: "byte", kind.File: "file",
+	}[v.flag.Type]
+}
+
+// parseSeconds reads a length of time: "10" is seconds, as for iperf3 and ping.
+func parseSeconds(text string) (float64, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		if !(seconds >= 0 && seconds <= experiment.MaxDuration.Seconds()) {
-			return fmt.Errorf("%s seconds is not between 0 and %v", text, experiment.MaxDuration)
+			return 0, fmt.Errorf("%s seconds is not between 0 and %v", text, experiment.MaxDuration)
 		}
-		*v = secondsValue(seconds * float64(time.Second))
-		return nil
+		return time.Duration(seconds * float64(time.Second)).Seconds(), nil
 	}
 	d, err := experiment.ParseDuration(text)
-	*v = secondsValue(d)
-	return err
+	return d.Seconds(), err
 }
 
-func (v *secondsValue) String() string {
-	if *v == 0 {
-		return ""
+// parseRate reads a rate in bits per second: "1G" as for iperf3, or "1Gbit".
+func parseRate(text string) (float64, error) {
+	number, power, ok := withLetter(text)
+	if !ok {
+		return experiment.ParseRate(text)
 	}
-	return time.Duration(*v).String()
-}
-
-func (*secondsValue) Type() string { return "time" }
-
-func (v secondsValue) seconds() measurement.Seconds {
-	return measurement.SecondsOf(time.Duration(v))
-}
-
-// rateValue is a rate in bits per second: "1G" as for iperf3, or "1Gbit".
-type rateValue float64
-
-func (v *rateValue) Set(text string) error {
-	if number, power, ok := withLetter(text); ok {
-		*v = rateValue(number * math.Pow(1000, power))
-		if *v > experiment.MaxRateBitsPerSecond {
-			return fmt.Errorf("rate %q is too large; write at most 1T", text)
-		}
-		return nil
+	rate := number * math.Pow(1000, power)
+	if rate > experiment.MaxRateBitsPerSecond {
+		return 0, fmt.Errorf("rate %q is too large; write at most 1T", text)
 	}
-	rate, err := experiment.ParseRate(text)
-	*v = rateValue(rate)
-	return err
+	return rate, nil
 }
 
-func (v *rateValue) String() string {
-	if *v == 0 {
-		return ""
-	}
-	return experiment.FormatRate(float64(*v))
-}
-
-func (*rateValue) Type() string { return "rate" }
-
-// sizeValue is a number of bytes: "64K" is 64 × 1024 as for iperf3, "64kB" is
+// parseSize reads a number of bytes: "64K" is 64 × 1024 as for iperf3, "64kB" is
 // 64 000.
-type sizeValue int64
-
-func (v *sizeValue) Set(text string) error {
-	if number, power, ok := withLetter(text); ok {
-		bytes := number * math.Pow(1024, power)
-		if bytes > experiment.MaxBytes || bytes != math.Trunc(bytes) {
-			return fmt.Errorf("%q is not a whole number of bytes that any test takes", text)
-		}
-		*v = sizeValue(bytes)
-		return nil
+func parseSize(text string) (float64, error) {
+	number, power, ok := withLetter(text)
+	if !ok {
+		bytes, err := experiment.ParseBytes(text)
+		return float64(bytes), err
 	}
-	bytes, err := experiment.ParseBytes(text)
-	*v = sizeValue(bytes)
-	return err
-}
-
-func (v *sizeValue) String() string {
-	if *v == 0 {
-		return ""
+	bytes := number * math.Pow(1024, power)
+	if bytes > experiment.MaxBytes || bytes != math.Trunc(bytes) {
+		return 0, fmt.Errorf("%q is not a whole number of bytes that any test takes", text)
 	}
-	return experiment.FormatBytes(int64(*v))
+	return bytes, nil
 }
-
-func (*sizeValue) Type() string { return "size" }
 
 // withLetter reads a plain number, or one with iperf3's bare letter.
 func withLetter(text string) (number, power float64, ok bool) {
@@ -111,51 +123,6 @@ func withLetter(text string) (number, power float64, ok bool) {
 	return number, power, err == nil
 }
 
-// switchValue is the position of an offload.
-type switchValue measurement.Switch
-
-func (v *switchValue) Set(text string) error {
-	switch text {
-	case "auto":
-		*v = switchValue(measurement.Auto)
-	case "on", "off":
-		*v = switchValue(text)
-	default:
-		return fmt.Errorf("it is on, off or auto, not %q", text)
-	}
-	return nil
-}
-
-func (v *switchValue) String() string {
-	if *v == switchValue(measurement.Auto) {
-		return "auto"
-	}
-	return string(*v)
-}
-
-func (*switchValue) Type() string { return "on|off|auto" }
-
-// fractionValue is a share: "1%" or "0.01".
-type fractionValue float64
-
-func (v *fractionValue) Set(text string) error {
-	share, err := experiment.ParseFraction(text)
-	*v = fractionValue(share)
-	return err
-}
-
-func (v *fractionValue) String() string {
-	if *v == 0 {
-		return ""
-	}
-	return experiment.FormatFraction(float64(*v))
-}
-
-func (*fractionValue) Type() string { return "share" }
-
-// dscpValue is a differentiated services code point: a number or a name.
-type dscpValue int
-
 // dscpNames are the code points with names: RFC 2474 (CS), RFC 2597 (AF), RFC
 // 3246 (EF), RFC 5865 (VA), RFC 8622 (LE).
 func dscpNames() map[string]int {
@@ -171,43 +138,62 @@ func dscpNames() map[string]int {
 	return names
 }
 
-func (v *dscpValue) Set(text string) error {
+// parseDSCP reads a differentiated services code point: a number or a name.
+func parseDSCP(text string) (float64, error) {
 	if point, ok := dscpNames()[strings.ToUpper(text)]; ok {
-		*v = dscpValue(point)
-		return nil
+		return float64(point), nil
 	}
 	n, err := strconv.ParseInt(text, 0, 0)
 	if err != nil || n < 0 || n > 63 {
-		return fmt.Errorf("%q is not a code point: a number from 0 to 63, or a name such as EF, AF41, CS1 or LE", text)
+		return 0, fmt.Errorf("%q is not a code point: a number from 0 to 63, or a name such as EF, AF41, CS1 or LE", text)
 	}
-	*v = dscpValue(n)
-	return nil
+	return float64(n), nil
 }
 
-func (v *dscpValue) String() string {
+// parseTOS reads the whole byte of which the upper six bits are the code point.
+func parseTOS(text string) (float64, error) {
+	n, err := strconv.ParseInt(text, 0, 0)
+	if err != nil || n < 0 || n > 255 {
+		return 0, fmt.Errorf("%q is not a byte: write 0 to 255, 0x.. or 0.., or use --dscp", text)
+	}
+	if n&3 != 0 {
+		return 0, fmt.Errorf("the lower two bits of %q are ECN's (RFC 3168), which the kernel sets; write %#x", text, n&^3)
+	}
+	return float64(n >> 2), nil
+}
+
+// rateValue is a rate in bits per second, for a flag of its own.
+type rateValue float64
+
+func (v *rateValue) Set(text string) error {
+	rate, err := parseRate(text)
+	*v = rateValue(rate)
+	return err
+}
+
+func (v *rateValue) String() string {
 	if *v == 0 {
 		return ""
 	}
-	return strconv.Itoa(int(*v))
+	return experiment.FormatRate(float64(*v))
 }
 
-func (*dscpValue) Type() string { return "dscp" }
+func (*rateValue) Type() string { return "rate" }
 
-// tosValue is the whole byte of which the upper six bits are the code point.
-type tosValue struct{ dscp *dscpValue }
+// sizeValue is a number of bytes, for a flag of its own.
+type sizeValue int64
 
-func (v tosValue) Set(text string) error {
-	n, err := strconv.ParseInt(text, 0, 0)
-	if err != nil || n < 0 || n > 255 {
-		return fmt.Errorf("%q is not a byte: write 0 to 255, 0x.. or 0.., or use --dscp", text)
-	}
-	if n&3 != 0 {
-		return fmt.Errorf("the lower two bits of %q are ECN's (RFC 3168), which the kernel sets; write %#x", text, n&^3)
-	}
-	*v.dscp = dscpValue(n >> 2)
-	return nil
+func (v *sizeValue) Set(text string) error {
+	bytes, err := parseSize(text)
+	*v = sizeValue(bytes)
+	return err
 }
 
-func (tosValue) String() string { return "" }
+func (v *sizeValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return experiment.FormatBytes(int64(*v))
+}
 
-func (tosValue) Type() string { return "byte" }
+func (*sizeValue) Type() string { return "size" }

@@ -3,120 +3,107 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/kind"
 )
 
+// read reads a value as a flag of the type does.
+func read(t kind.Type, text string) (any, error) {
+	v := optionValue{flag: kind.Flag{Type: t, Words: []string{"on", "off"}}}
+	err := v.Set(text)
+	return v.value, err
+}
+
 func TestValues(t *testing.T) {
-	seconds := func(v pflag.Value) any { return time.Duration(*v.(*secondsValue)) }
-	rate := func(v pflag.Value) any { return float64(*v.(*rateValue)) }
-	size := func(v pflag.Value) any { return int64(*v.(*sizeValue)) }
-	share := func(v pflag.Value) any { return float64(*v.(*fractionValue)) }
-	switched := func(v pflag.Value) any { return string(*v.(*switchValue)) }
-	dscp := func(v pflag.Value) any { return int(*v.(*dscpValue)) }
-	tos := func(v pflag.Value) any { return int(*v.(tosValue).dscp) }
 	for _, c := range []struct {
-		value pflag.Value
-		read  func(pflag.Value) any
-		text  string
-		want  any // nil is an error
+		typ  kind.Type
+		text string
+		want any // nil is an error
 	}{
-		{new(secondsValue), seconds, "10", 10 * time.Second},
-		{new(secondsValue), seconds, "0.25", 250 * time.Millisecond},
-		{new(secondsValue), seconds, "300ms", 300 * time.Millisecond},
-		{new(secondsValue), seconds, "1m30s", 90 * time.Second},
-		{new(secondsValue), seconds, "-1", nil},
-		{new(secondsValue), seconds, "NaN", nil},
-		{new(secondsValue), seconds, "1e99", nil},
-		{new(secondsValue), seconds, "soon", nil},
-		{new(rateValue), rate, "1G", 1e9},
-		{new(rateValue), rate, "2.5m", 2.5e6},
-		{new(rateValue), rate, "100k", 1e5},
-		{new(rateValue), rate, "0", 0.0},
-		{new(rateValue), rate, "1Gbit", 1e9},
-		{new(rateValue), rate, "1Gbit/s", 1e9},
-		{new(rateValue), rate, "1G/100", nil},
-		{new(rateValue), rate, "2T", nil},
-		{new(rateValue), rate, "-1G", nil},
-		{new(rateValue), rate, "", nil},
-		{new(rateValue), rate, "G", nil},
-		{new(rateValue), rate, "1GB", nil},
-		{new(sizeValue), size, "1400", int64(1400)},
-		{new(sizeValue), size, "64K", int64(65536)},
-		{new(sizeValue), size, "64kB", int64(64000)},
-		{new(sizeValue), size, "1.33MB", int64(1330000)},
-		{new(sizeValue), size, "0.3", nil},
-		{new(sizeValue), size, "99999999T", nil},
-		{new(fractionValue), share, "1%", 0.01},
-		{new(fractionValue), share, "0.5", 0.5},
-		{new(fractionValue), share, "2", nil},
-		{new(switchValue), switched, "on", "on"},
-		{new(switchValue), switched, "off", "off"},
-		{new(switchValue), switched, "auto", ""},
-		{new(switchValue), switched, "maybe", nil},
-		{new(dscpValue), dscp, "46", 46},
-		{new(dscpValue), dscp, "0x2e", 46},
-		{new(dscpValue), dscp, "ef", 46},
-		{new(dscpValue), dscp, "AF11", 10}, // RFC 2597, section 6
-		{new(dscpValue), dscp, "AF43", 38}, // likewise
-		{new(dscpValue), dscp, "CS6", 48},  // RFC 2474, section 4.2.2
-		{new(dscpValue), dscp, "LE", 1},    // RFC 8622, section 1
-		{new(dscpValue), dscp, "64", nil},
-		{new(dscpValue), dscp, "AF44", nil},
-		{tosValue{new(dscpValue)}, tos, "0xb8", 46},
-		{tosValue{new(dscpValue)}, tos, "184", 46},
-		{tosValue{new(dscpValue)}, tos, "1", nil},
-		{tosValue{new(dscpValue)}, tos, "256", nil},
+		{kind.Time, "10", 10.0},
+		{kind.Time, "0.25", 0.25},
+		{kind.Time, "300ms", 0.3},
+		{kind.Time, "1m30s", 90.0},
+		{kind.Time, "-1", nil},
+		{kind.Time, "NaN", nil},
+		{kind.Time, "1e99", nil},
+		{kind.Time, "soon", nil},
+		{kind.Rate, "1G", 1e9},
+		{kind.Rate, "2.5m", 2.5e6},
+		{kind.Rate, "100k", 1e5},
+		{kind.Rate, "0", 0.0},
+		{kind.Rate, "1Gbit", 1e9},
+		{kind.Rate, "1Gbit/s", 1e9},
+		{kind.Rate, "1G/100", nil},
+		{kind.Rate, "2T", nil},
+		{kind.Rate, "-1G", nil},
+		{kind.Rate, "", nil},
+		{kind.Rate, "G", nil},
+		{kind.Rate, "1GB", nil},
+		{kind.Size, "1400", 1400.0},
+		{kind.Size, "64K", 65536.0},
+		{kind.Size, "64kB", 64000.0},
+		{kind.Size, "1.33MB", 1330000.0},
+		{kind.Size, "0.3", nil},
+		{kind.Size, "99999999T", nil},
+		{kind.Share, "1%", 0.01},
+		{kind.Share, "0.5", 0.5},
+		{kind.Share, "2", nil},
+		{kind.DSCP, "46", 46.0},
+		{kind.DSCP, "0x2e", 46.0},
+		{kind.DSCP, "ef", 46.0},
+		{kind.DSCP, "AF11", 10.0}, // RFC 2597, section 6
+		{kind.DSCP, "AF43", 38.0}, // likewise
+		{kind.DSCP, "CS6", 48.0},  // RFC 2474, section 4.2.2
+		{kind.DSCP, "LE", 1.0},    // RFC 8622, section 1
+		{kind.DSCP, "64", nil},
+		{kind.DSCP, "AF44", nil},
+		{kind.TOS, "0xb8", 46.0},
+		{kind.TOS, "184", 46.0},
+		{kind.TOS, "1", nil},
+		{kind.TOS, "256", nil},
+		{kind.Word, "on", "on"},
+		{kind.Word, "maybe", nil},
+		{kind.Whole, "7", 7.0},
+		{kind.Whole, "7.5", nil},
+		{kind.Number, "0.5", 0.5},
+		{kind.Truth, "true", true},
+		{kind.Truth, "perhaps", nil},
 	} {
-		err := c.value.Set(c.text)
+		got, err := read(c.typ, c.text)
 		if (err != nil) != (c.want == nil) {
-			t.Errorf("%s %q: %v", c.value.Type(), c.text, err)
-		} else if err == nil && c.read(c.value) != c.want {
-			t.Errorf("%s %q is %v, want %v", c.value.Type(), c.text, c.read(c.value), c.want)
+			t.Errorf("%v %q: %v", c.typ, c.text, err)
+		} else if err == nil && got != c.want {
+			t.Errorf("%v %q is %v, want %v", c.typ, c.text, got, c.want)
 		}
 	}
 }
 
-// What a value prints of itself (a default in a help text) reads back as itself.
+// What is read is within the bounds of its type; what a size prints of itself reads
+// back as itself.
 func FuzzValues(f *testing.F) {
 	for _, seed := range []string{"1", "1.5G", "64K", "300ms", "1%", "EF", "0xb8", "on", "1e400", "۱", "1G1", "-0", "0.0000000000000000001T"} {
 		f.Add(seed)
+	}
+	most := map[kind.Type]float64{
+		kind.Time: experiment.MaxDuration.Seconds(), kind.Rate: experiment.MaxRateBitsPerSecond, kind.Size: experiment.MaxBytes,
+		kind.Share: 1, kind.DSCP: 63, kind.TOS: 63,
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.TrimSpace(text) != text {
 			return
 		}
-		var seconds secondsValue
-		if seconds.Set(text) == nil && (seconds < 0 || time.Duration(seconds) > experiment.MaxDuration) {
-			t.Errorf("%q is a time of %v", text, time.Duration(seconds))
-		}
-		var rate rateValue
-		if rate.Set(text) == nil && !(rate >= 0 && rate <= experiment.MaxRateBitsPerSecond) {
-			t.Errorf("%q is a rate of %v", text, float64(rate))
+		for typ, most := range most {
+			if got, err := read(typ, text); err == nil && !(got.(float64) >= 0 && got.(float64) <= most) {
+				t.Errorf("%q of type %v is %v", text, typ, got)
+			}
 		}
 		var size, again sizeValue
 		if size.Set(text) == nil {
-			if !(size >= 0 && size <= experiment.MaxBytes) {
-				t.Errorf("%q is a size of %d", text, size)
-			}
 			if printed := size.String(); printed != "" && (again.Set(printed) != nil || again != size) {
 				t.Errorf("%q prints as %q, which is %d", text, printed, again)
 			}
-		}
-		var share fractionValue
-		if share.Set(text) == nil && !(share >= 0 && share <= 1) {
-			t.Errorf("%q is a share of %v", text, float64(share))
-		}
-		var point dscpValue
-		if point.Set(text) == nil && (point < 0 || point > 63) {
-			t.Errorf("%q is code point %d", text, point)
-		}
-		byTOS := tosValue{&point}
-		if byTOS.Set(text) == nil && (point < 0 || point > 63) {
-			t.Errorf("%q is code point %d", text, point)
 		}
 	})
 }

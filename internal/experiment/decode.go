@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -191,6 +192,8 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		d.text(node, v, field, what)
 	case reflect.Int:
 		d.integer(node, v, field, what)
+	case reflect.Float64:
+		d.number(node, v, what)
 	case reflect.Bool:
 		d.truth(node, v, what)
 	}
@@ -204,6 +207,10 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		return
 	}
 	keys := keysOf(v.Type())
+	options, known := optionsOf(v), slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "-" })
+	for _, o := range optionsIn(v.Type()) {
+		known = append(known, o.Name)
+	}
 	seen := make(map[string]*yaml.Node)
 	misspelled := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -231,22 +238,26 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 			continue
 		}
 		seen[key.Value] = key
-		index := indexOf(keys, key.Value)
-		if index < 0 {
-			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", clip(key.Value), what), instead(key.Value, keys))
-			misspelled[nearest(key.Value, keys)] = true
+		if !slices.Contains(known, key.Value) {
+			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", clip(key.Value), what), instead(key.Value, known))
+			misspelled[nearest(key.Value, known)] = true
 			continue
 		}
-		field := v.Type().Field(index)
 		name := key.Value
 		if what != d.top {
 			name += " of " + what
 		}
+		index := indexOf(keys, key.Value)
+		if index < 0 {
+			d.option(key, value, options, name)
+			continue
+		}
+		field := v.Type().Field(index)
 		d.keyAt[v.Field(index).Addr().Interface()] = key
 		d.value(value, v.Field(index), field, name)
 	}
 	for i, key := range keys {
-		if seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
+		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+exampleOf(key, v.Type().Field(i)))
 		}
 	}
@@ -447,6 +458,18 @@ func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.Struct
 	v.SetInt(int64(n))
 }
 
+func (d *decoder) number(node *yaml.Node, v reflect.Value, what string) {
+	if !d.scalar(node, what) {
+		return
+	}
+	n, err := strconv.ParseFloat(node.Value, 64)
+	if err != nil || !isDecimal(node.Value) {
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a number", what, clip(node.Value)), "write a number")
+		return
+	}
+	v.SetFloat(n)
+}
+
 func (d *decoder) truth(node *yaml.Node, v reflect.Value, what string) {
 	if !d.scalar(node, what) {
 		return
@@ -528,6 +551,9 @@ func bound(field reflect.StructField, key string) int {
 
 // enumOf lists the only values of a field: those of its type, or of its tag.
 func enumOf(field reflect.StructField) []string {
+	if field.Type == reflect.TypeFor[KindText]() {
+		return kindNames()
+	}
 	if field.Type != nil {
 		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
 			return rule.Enum

@@ -1,13 +1,10 @@
 package experiment
 
 import (
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 func readDoc(t *testing.T) string {
@@ -65,72 +62,9 @@ func TestDocHasEveryKey(t *testing.T) {
 		reflect.TypeFor[FileTest](), reflect.TypeFor[FileLength](), reflect.TypeFor[FilePublished](), reflect.TypeFor[FileFigure](),
 	} {
 		for _, key := range keysOf(kind) {
-			if !strings.Contains(doc, "`"+key+"`") {
+			if key != "-" && !strings.Contains(doc, "`"+key+"`") {
 				t.Errorf("key %s of %s is not in the document", key, kind.Name())
 			}
 		}
-	}
-}
-
-func TestDocHasEveryMetric(t *testing.T) {
-	quantity := map[measurement.Unit]string{
-		measurement.BitsPerSecond: "rate", measurement.SecondsUnit: "time", measurement.Bytes: "size",
-		measurement.Fraction: "fraction", measurement.Count: "plain number",
-		measurement.SecondsPerByte: "time per byte", measurement.SecondsPerPacket: "time per packet",
-	}
-	var want strings.Builder
-	for _, m := range measurement.Catalogue() {
-		var kinds []string
-		for _, kind := range m.Kinds {
-			kinds = append(kinds, string(kind))
-		}
-		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", m.Name, strings.Join(kinds, ", "), quantity[m.Unit])
-	}
-	table := between(t, readDoc(t), "<!-- metrics:", "<!-- end of metrics -->")
-	_, got, _ := strings.Cut(table, "|---|---|---|\n")
-	if got != want.String() {
-		t.Errorf("the document's table of metrics should be\n%s", want.String())
-	}
-}
-
-// The document's table of the keys of a test says of every key, in the order of
-// FileTest, which kinds can have it.
-func TestDocHasEveryKeyOfATest(t *testing.T) {
-	table := between(t, readDoc(t), "<!-- keys:", "<!-- end of keys -->")
-	_, rows, _ := strings.Cut(table, "|---|---|---|---|\n")
-	var keys []string
-	for row := range strings.Lines(rows) {
-		cells := strings.Split(row, "|")
-		for _, key := range strings.Split(cells[1], ",") {
-			key = strings.Trim(key, " `")
-			keys = append(keys, key)
-			want := "all"
-			if kinds := KindsOf(key); len(kinds) < len(measurement.Kinds()) {
-				var names []string
-				for _, kind := range kinds {
-					names = append(names, string(kind))
-				}
-				want = strings.Join(names, ", ")
-			}
-			if got := strings.TrimSpace(cells[2]); got != want {
-				t.Errorf("the document gives %s to %s, the loader to %s", key, got, want)
-			}
-		}
-	}
-	if want := keysOf(reflect.TypeFor[FileTest]()); !reflect.DeepEqual(keys, want) {
-		t.Errorf("the document has the keys\n%v\nwhere a test has\n%v", keys, want)
-	}
-}
-
-// The document's table of kinds has every kind, in order.
-func TestDocHasEveryKind(t *testing.T) {
-	_, rows, _ := strings.Cut(readDoc(t), "| kind | measures |\n|---|---|\n")
-	rows, _, _ = strings.Cut(rows, "\n\n")
-	var kinds []measurement.Kind
-	for row := range strings.Lines(rows) {
-		kinds = append(kinds, measurement.Kind(strings.Trim(strings.Split(row, "|")[1], " `")))
-	}
-	if !reflect.DeepEqual(kinds, measurement.Kinds()) {
-		t.Errorf("the document has the kinds %v, want %v", kinds, measurement.Kinds())
 	}
 }

@@ -111,103 +111,10 @@ type FileTest struct {
 	Name NameText `json:"name" jsonschema:"example=flows-1"`
 	// One line for people.
 	Title LineText `json:"title,omitempty"`
-	// What it measures: tcp is throughput, udp datagram throughput and loss,
-	// pps small packets per second, rr request/response latency, crr new
-	// connections per second, load latency on an idle and on a full path, ftp
-	// the transfer of a file, mtu the largest packet, ping ICMP echo, trace the
-	// hops of the path.
-	Kind string `json:"kind" jsonschema:"enum=tcp,enum=udp,enum=pps,enum=rr,enum=crr,enum=load,enum=ftp,enum=mtu,enum=ping,enum=trace"`
-	// Whose protocol the ends of tcp and udp speak: hopbench's own when left
-	// out, or iperf3's.
-	Tool string `json:"tool,omitempty" jsonschema:"enum=iperf3-wire"`
-	// Measured time; 10s when left out for tcp, udp, pps and load (under the
-	// load), 1s for rr and crr.
-	Duration TimeText `json:"duration,omitempty"`
-	// Longest discarded start of tcp and load (2s when left out), discarded
-	// start of udp and pps (200ms), rr and crr (100ms); it comes before the
-	// duration.
-	MaxWarmup TimeText `json:"max_warmup,omitempty"`
-	// How long load takes the latency of the idle path first; 1s when left out.
-	Idle TimeText `json:"idle,omitempty"`
-	// Parallel connections of tcp and load (each way when both send), UDP
-	// flows of udp and pps (at most 1024), connections in progress at a time of
-	// crr, segments of the file that ftp receives (at most 256); 1 when left
-	// out, 8 for load.
-	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
-	// Who sends in tcp, udp, pps, load and ftp, seen from the source: send (when
-	// left out, but for ftp), receive (when left out for ftp), or both, which
-	// udp, pps and ftp cannot.
-	Direction string `json:"direction,omitempty" jsonschema:"enum=send,enum=receive,enum=both"`
-	// Size of the file of ftp; 1GB when left out.
-	File SizeText `json:"file,omitempty"`
-	// Send buffer of each socket; the kernel's own tuning when left out (for
-	// UDP, the largest allowed).
-	SendBuffer SizeText `json:"send_buffer,omitempty"`
-	// Receive buffer of each socket; the kernel's own tuning when left out (for
-	// UDP, the largest allowed).
-	ReceiveBuffer SizeText `json:"receive_buffer,omitempty"`
-	// Largest TCP segment of both ends; what the path gives when left out.
-	MSS SizeText `json:"mss,omitempty"`
-	// Rate at which the kernel paces each TCP flow; not paced when left out.
-	Pacing RateText `json:"pacing,omitempty"`
-	// How the sender hands bytes to the kernel: copy is send(2), with zerocopy it
-	// refers to them (splice(2), sendfile(2)); whichever is faster when left out.
-	SendMethod string `json:"send_method,omitempty" jsonschema:"enum=copy,enum=zerocopy"`
-	// Whether the receiver copies the payload to user space, as an application
-	// would; false when left out.
-	CopyPayload bool `json:"copy_payload,omitempty"`
-	// Whether to use Multipath TCP where both kernels have it; false when left
-	// out.
-	MPTCP bool `json:"mptcp,omitempty"`
-	// Differentiated services code point of the packets of both ends; 0 when
-	// left out.
-	DSCP int `json:"dscp,omitempty" jsonschema:"minimum=0,maximum=63"`
-	// Source port of the first flow, each further flow takes the next; the
-	// kernel's choice when left out.
-	SourcePort int `json:"source_port,omitempty" jsonschema:"minimum=1,maximum=65535"`
-	// Rate of the UDP payload of all flows together; as fast as the sender can
-	// when left out.
-	Rate RateText `json:"rate,omitempty"`
-	// UDP payload of a packet; what fits the path for udp, 64B for pps when
-	// left out.
-	Packet SizeText `json:"packet,omitempty"`
-	// Whether large UDP buffers are cut into packets by the kernel or the
-	// network interface; on where there is such an offload when left out.
-	GSO string `json:"gso,omitempty" jsonschema:"enum=on,enum=off"`
-	// Whether the receiving kernel joins UDP packets; on where there is such an
-	// offload when left out.
-	GRO string `json:"gro,omitempty" jsonschema:"enum=on,enum=off"`
-	// Largest loss that counts as none: searches for the highest rate that
-	// loses no larger share.
-	LossBound FractionText `json:"loss_bound,omitempty"`
-	// Transport of rr (tcp, udp; tcp when left out), of load's requests (tcp,
-	// udp; udp when left out) and of trace's probes (tcp, udp, icmp; tcp when
-	// left out).
-	Protocol string `json:"protocol,omitempty" jsonschema:"enum=tcp,enum=udp,enum=icmp"`
-	// Size of the request of rr and crr (1B when left out) and load (64B).
-	Request SizeText `json:"request,omitempty"`
-	// Size of the response of rr and crr (1B when left out) and load (64B).
-	Response SizeText `json:"response,omitempty"`
-	// Requests that leave at their intended times, whether or not answers
-	// came; rr sends the next when an answer came, and load 500 a second, when
-	// left out.
-	RequestsPerSecond int `json:"requests_per_second,omitempty" jsonschema:"minimum=1,maximum=10000000"`
-	// Requests of rr without an answer at a time; 1 when left out.
-	InFlight int `json:"in_flight,omitempty" jsonschema:"minimum=1,maximum=4096"`
-	// Whether both ends of rr poll instead of sleeping until a message comes;
-	// false when left out.
-	Spin bool `json:"spin,omitempty"`
-	// Echo requests of ping; 20 when left out.
-	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Time from one echo request of ping to the next; 1s when left out.
-	Interval TimeText `json:"interval,omitempty"`
-	// ICMP payload of ping; 56B when left out.
-	Payload SizeText `json:"payload,omitempty"`
-	// Hops after which trace gives up; 30 when left out.
-	MaxHops int `json:"max_hops,omitempty" jsonschema:"minimum=1,maximum=64"`
-	// How long one answer is waited for: 1s when left out for ping and trace,
-	// 200ms for mtu; for rr over UDP too.
-	Timeout TimeText `json:"timeout,omitempty"`
+	// What it measures.
+	Kind KindText `json:"kind"`
+	// Options that the kind takes, by package kind's table.
+	Options Options `json:"-"`
 	// What differs when the run is asked for the published durations.
 	Full *FileLength `json:"full,omitempty"`
 	// What differs when the run is asked to be quick; 500 ms of measured time at
@@ -217,18 +124,8 @@ type FileTest struct {
 
 // FileLength is what differs in a test at another length.
 type FileLength struct {
-	// Measured time.
-	Duration TimeText `json:"duration,omitempty"`
-	// Discarded start.
-	MaxWarmup TimeText `json:"max_warmup,omitempty"`
-	// Time of load before the load.
-	Idle TimeText `json:"idle,omitempty"`
-	// Echo requests of ping.
-	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Time from one echo request of ping to the next.
-	Interval TimeText `json:"interval,omitempty"`
-	// Size of the file of ftp.
-	File SizeText `json:"file,omitempty"`
+	// Those options that make a test longer or shorter.
+	Options Options `json:"-"`
 }
 
 // FilePublished are figures to hold the measurement against.
@@ -263,6 +160,8 @@ type FileFigure struct {
 
 // The kinds of text in an experiment file.
 type (
+	// KindText names a kind of test.
+	KindText string
 	// NameText names something: lower-case letters, digits and hyphens.
 	NameText string
 	// AlgorithmText is the kernel's name of a congestion control.

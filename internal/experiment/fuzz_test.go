@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -79,6 +80,9 @@ func checkAccepted(t *testing.T, e *Experiment) {
 				t.Fatalf("planned %+v", trial)
 			}
 			ids[trial.ID] = true
+			if err := kind.Check(trial.Spec).Err(); err != nil {
+				t.Fatalf("%s is planned, and cannot be done: %v", trial.ID, err)
+			}
 		}
 		if plan.ExpectedDuration() <= 0 {
 			t.Errorf("the plan takes %v", plan.ExpectedDuration())

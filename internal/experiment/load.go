@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -19,17 +20,17 @@ const maxBlocks = 1000
 const (
 	// minRate and minWindow hold after scaling: slower than this, a trial of
 	// seconds carries too few packets to measure anything.
-	minRateBitsPerSecond = 8_000
-	minWindowBytes       = 4_000
-	// maxWindowBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2),
-	// rounded up.
-	maxWindowBytes = 1 << 30
+	minRateBitsPerSecond = kind.LeastRateBitsPerSecond
+	minWindowBytes       = kind.LeastBufferBytes
+	maxWindowBytes       = kind.MaxBufferBytes
 	// maxDelay and maxImpairment hold for the hops of a path together.
 	maxDelay      = 10 * time.Second
 	maxImpairment = 0.5 // of all frames; beyond it no transport gets through
 	// maxSettle bounds what is waited after switching a path.
 	maxSettle     = 10 * time.Minute
 	defaultSettle = 200 * time.Millisecond
+	// maxTestDuration bounds what happens within a trial.
+	maxTestDuration = kind.MaxSeconds * time.Second
 	// maxTrials bounds blocks × paths × tests.
 	maxTrials = 100_000
 )
@@ -120,7 +121,7 @@ func (l *loader) experiment() *Experiment {
 	}
 	l.combinations(e)
 	l.names()
-	l.bothWays()
+	l.bothWays(e)
 	if f.Published != nil {
 		e.Published = l.published(f.Published, e)
 	}
@@ -177,6 +178,25 @@ func (l *loader) window(field *SizeText, what string) int64 {
 			"%s %q is larger than a socket can have", what, *field)
 	}
 	return window
+}
+
+// between reads a time and checks its bounds.
+func (l *loader) between(field *TimeText, least, most time.Duration) measurement.Seconds {
+	d := parsed(ParseDuration, *field)
+	if *field != "" && (d < least || d > most) {
+		l.wrong(field, "write a time from "+FormatDuration(least)+" to "+FormatDuration(most), "time %q is out of bounds", *field)
+	}
+	return measurement.SecondsOf(d)
+}
+
+// size reads a size and checks its bounds, in bytes.
+func (l *loader) size(field *SizeText, least, most int64) int {
+	n := parsed(ParseBytes, *field)
+	if *field != "" && (n < least || n > most) {
+		l.wrong(field, "write a size from "+FormatBytes(least)+" to "+FormatBytes(most), "size %q is out of bounds", *field)
+		return 0
+	}
+	return int(n)
 }
 
 // names checks that names are not given twice and that references name

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
@@ -88,11 +89,11 @@ func (e *Experiment) Scaled() *Experiment {
 }
 
 func scaleSpec(s *measurement.Spec, scale float64) {
-	s.RateBitsPerSecond /= scale
-	s.PacingBitsPerSecond /= scale
-	s.SendBufferBytes = int64(float64(s.SendBufferBytes) / scale)
-	s.ReceiveBufferBytes = int64(float64(s.ReceiveBufferBytes) / scale)
-	s.FileBytes = int64(float64(s.FileBytes) / scale)
+	for _, o := range kind.Options() {
+		if v, ok := o.Get(*s).(float64); ok && o.Scaled {
+			o.Set(s, v/scale)
+		}
+	}
 }
 
 // With is a copy of e with what a command line asks for. It refuses what a
@@ -102,9 +103,10 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 	if o.Blocks < 0 || o.Blocks > maxBlocks {
 		return nil, fmt.Errorf("%d blocks cannot be run; ask for 1 to %d", o.Blocks, maxBlocks)
 	}
-	if o.Duration != 0 && (o.Duration < minTestDuration || o.Duration > maxTestDuration) {
-		return nil, fmt.Errorf("a measured time of %s is out of bounds; ask for %s to %s",
-			o.Duration, FormatDuration(minTestDuration), FormatDuration(maxTestDuration))
+	if o.Duration != 0 {
+		if wrong, remedy := kind.OptionNamed("duration").Check(measurement.TCP, o.Duration.Seconds()); wrong != "" {
+			return nil, fmt.Errorf("%s; %s", wrong, remedy)
+		}
 	}
 	if o.Blocks != 0 {
 		c.Blocks = o.Blocks
@@ -119,20 +121,11 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 		case o.Quick:
 			c.Tests[i].Spec = c.Tests[i].Quick
 		}
-		if o.Duration != 0 && isThroughput(c.Tests[i].Spec.Kind) {
+		if k, _ := kind.Of(c.Tests[i].Spec.Kind); o.Duration != 0 && k.Fills {
 			c.Tests[i].Spec.Duration = measurement.SecondsOf(o.Duration)
 		}
 	}
 	return c, nil
-}
-
-// isThroughput says that a kind of test fills the path.
-func isThroughput(kind measurement.Kind) bool {
-	switch kind {
-	case measurement.TCP, measurement.UDP, measurement.PPS, measurement.Load:
-		return true
-	}
-	return false
 }
 
 // planStream is the second half of the generator's state; it keeps the order
@@ -195,7 +188,7 @@ func below(random *rand.PCG, n uint64) int {
 // sends both ways they are the same at either end, which loading checked.
 func (e *Experiment) spec(test Test) measurement.Spec {
 	spec := test.Spec.Defaults()
-	if spec.Kind != measurement.TCP && spec.Kind != measurement.Load {
+	if k, _ := kind.Of(spec.Kind); !k.Streams {
 		return spec
 	}
 	sender, receiver := e.endpoint(e.Source), e.endpoint(e.Destination)

@@ -1,10 +1,6 @@
 package measurement
 
-import (
-	"reflect"
-	"slices"
-	"strings"
-)
+import "reflect"
 
 // Kind names what a test measures.
 type Kind string
@@ -77,234 +73,149 @@ const (
 
 // Spec is what one test asks of the two ends of a path. A zero field means
 // "the default of that kind"; Defaults fills it in, so that what is stored is
-// what was done. The tag kinds names the kinds of test that use a field; in those of
-// other kinds it is zero.
+// what was done. Package kind says which kinds of test use which field and within
+// what bounds; in those of other kinds it is zero.
 type Spec struct {
 	Kind Kind `json:"kind"`
 
 	// Tool of a tcp or udp test.
-	Tool Tool `json:"tool,omitempty" kinds:"tcp udp"`
+	Tool Tool `json:"tool,omitempty"`
 
 	// Duration is the measured time of every kind but ftp, ping, trace and mtu; of
 	// load, that under load. Warm-up comes before it and is not part of it.
-	Duration Seconds `json:"duration_seconds,omitempty" kinds:"tcp udp pps rr crr load"`
+	Duration Seconds `json:"duration_seconds,omitempty"`
 	// MaxWarmup bounds the discarded start of a tcp or load test (the
 	// steadiness test decides within it) and is the fixed discarded start of
 	// the other kinds.
-	MaxWarmup Seconds `json:"max_warmup_seconds,omitempty" kinds:"tcp udp pps rr crr load"`
+	MaxWarmup Seconds `json:"max_warmup_seconds,omitempty"`
 	// IdleDuration is the time before the load of a load test in which the
 	// latency of the idle path is taken.
-	IdleDuration Seconds `json:"idle_duration_seconds,omitempty" kinds:"load"`
+	IdleDuration Seconds `json:"idle_duration_seconds,omitempty"`
 
 	// Flows is the number of parallel connections of a tcp or load test, each
 	// way when the direction is both, of UDP 5-tuples of a udp or pps test,
 	// of connections in progress at a time in a crr test, and of segments of the
 	// file in an ftp test.
-	Flows     int       `json:"flows,omitempty" kinds:"tcp udp pps crr load ftp"`
-	Direction Direction `json:"direction,omitempty" kinds:"tcp udp pps load ftp"` // of tcp, udp, pps and ftp (not both), and load
+	Flows     int       `json:"flows,omitempty"`
+	Direction Direction `json:"direction,omitempty"` // of tcp, udp, pps and ftp (not both), and load
 
 	// FileBytes is the size of an ftp test's file.
-	FileBytes int64 `json:"file_bytes,omitempty" kinds:"ftp"`
+	FileBytes int64 `json:"file_bytes,omitempty"`
 	// FilePath names a file on a stock FTP server, which is then the target of
 	// an ftp test, and has the file's size to say. FileCRC32 is the CRC-32 that
 	// it must have, in eight hexadecimal digits; empty if unknown.
-	FilePath  string `json:"file_path,omitempty" kinds:"ftp"`
-	FileCRC32 string `json:"file_crc32,omitempty" kinds:"ftp"`
+	FilePath  string `json:"file_path,omitempty"`
+	FileCRC32 string `json:"file_crc32,omitempty"`
 
 	// CongestionControl is the algorithm's kernel name; empty leaves the host's.
-	CongestionControl string `json:"congestion_control,omitempty" kinds:"tcp load"`
+	CongestionControl string `json:"congestion_control,omitempty"`
 	// WindowBytes clamps the receive window each TCP flow may advertise
 	// (TCP_WINDOW_CLAMP); 0 leaves autotuning alone.
-	WindowBytes int64 `json:"window_bytes,omitempty" kinds:"tcp load"`
+	WindowBytes int64 `json:"window_bytes,omitempty"`
 	// SendBufferBytes and ReceiveBufferBytes fix the socket buffers (SO_SNDBUF,
 	// SO_RCVBUF, as asked: the kernel doubles them) of tcp, udp, pps and load
 	// tests; 0 leaves autotuning alone (for UDP, the largest buffer allowed).
-	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty" kinds:"tcp udp pps load"`
-	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty" kinds:"tcp udp pps load"`
+	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty"`
+	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty"`
 	// MSSBytes bounds the segments of both ends (TCP_MAXSEG); 0 leaves them.
-	MSSBytes int `json:"mss_bytes,omitempty" kinds:"tcp load"`
+	MSSBytes int `json:"mss_bytes,omitempty"`
 	// PacingBitsPerSecond bounds each TCP flow (SO_MAX_PACING_RATE); 0 does not.
-	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty" kinds:"tcp load"`
+	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty"`
 	// CopyPayload makes the receiver copy the bytes to user space, as an
 	// application would; otherwise it may discard them in the kernel.
-	CopyPayload bool `json:"copy_payload,omitempty" kinds:"tcp udp load"`
+	CopyPayload bool `json:"copy_payload,omitempty"`
 	// SendMethod of a tcp, udp or load test; packets can be sent without a copy only
 	// as fast as they go.
-	SendMethod SendMethod `json:"send_method,omitempty" kinds:"tcp udp load"`
+	SendMethod SendMethod `json:"send_method,omitempty"`
 	// ShareThreads has the flows of a tcp test share the threads of each end,
 	// however few they are, as very many do by themselves: where many tests run
 	// on one host at the same time.
-	ShareThreads bool `json:"share_threads,omitempty" kinds:"tcp load"`
+	ShareThreads bool `json:"share_threads,omitempty"`
 	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
-	MPTCP bool `json:"mptcp,omitempty" kinds:"tcp load"`
+	MPTCP bool `json:"mptcp,omitempty"`
 
 	// DSCP marks the packets of both ends (RFC 2474), 0 to 63; of every kind
 	// but ping and trace.
-	DSCP int `json:"dscp,omitempty" kinds:"tcp udp pps rr crr load ftp mtu"`
+	DSCP int `json:"dscp,omitempty"`
 	// SourcePort is the source's port of the first flow, each further flow
 	// takes the next; 0 leaves the choice to the kernel.
-	SourcePort int `json:"source_port,omitempty" kinds:"tcp udp pps rr crr load"`
+	SourcePort int `json:"source_port,omitempty"`
 	// Device is the source's network interface (SO_BINDTODEVICE).
-	Device string `json:"device,omitempty" kinds:"tcp udp pps rr crr load ftp mtu"`
+	Device string `json:"device,omitempty"`
 
 	// RateBitsPerSecond of the UDP payload of all flows together; 0 is as fast
 	// as the sender can.
-	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty" kinds:"udp pps"`
+	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 	// PacketBytes is the UDP payload of a udp or pps test; 0 in a udp test is
 	// what fits the path's MTU.
-	PacketBytes int `json:"packet_bytes,omitempty" kinds:"udp pps"`
+	PacketBytes int `json:"packet_bytes,omitempty"`
 	// GSO has the kernel or the network interface cut a large buffer into the
 	// packets (UDP_SEGMENT), GRO has the receiving one join them (UDP_GRO).
-	GSO Switch `json:"gso,omitempty" kinds:"udp pps"`
-	GRO Switch `json:"gro,omitempty" kinds:"udp pps"`
+	GSO Switch `json:"gso,omitempty"`
+	GRO Switch `json:"gro,omitempty"`
 	// LossBound, when above 0, has a udp or pps test search for the highest
 	// rate (up to RateBitsPerSecond, if given) of which no larger fraction is lost.
-	LossBound float64 `json:"loss_bound_fraction,omitempty" kinds:"udp pps"`
+	LossBound float64 `json:"loss_bound_fraction,omitempty"`
 
 	// Protocol of rr and load's latency (tcp or udp), trace (tcp, udp or icmp).
-	Protocol Protocol `json:"protocol,omitempty" kinds:"rr load trace"`
+	Protocol Protocol `json:"protocol,omitempty"`
 	// RequestBytes and ResponseBytes of rr, crr and load's latency.
-	RequestBytes  int `json:"request_bytes,omitempty" kinds:"rr crr load"`
-	ResponseBytes int `json:"response_bytes,omitempty" kinds:"rr crr load"`
+	RequestBytes  int `json:"request_bytes,omitempty"`
+	ResponseBytes int `json:"response_bytes,omitempty"`
 	// RequestsPerSecond makes rr (and load's latency) open-loop: requests leave
 	// at their intended times, whether or not answers came, and latency counts
 	// from the intended time. 0 is closed-loop: an answer releases the next.
-	RequestsPerSecond float64 `json:"requests_per_second,omitempty" kinds:"rr load"`
+	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
 	// InFlight is how many requests of a closed-loop rr test are unanswered at
 	// a time.
-	InFlight int `json:"in_flight,omitempty" kinds:"rr"`
+	InFlight int `json:"in_flight,omitempty"`
 	// Spin has both ends of an rr test poll instead of sleeping until a
 	// message comes: the path without the wake-up, for two whole processors.
-	Spin bool `json:"spin,omitempty" kinds:"rr load"`
+	Spin bool `json:"spin,omitempty"`
 
 	// Count and Interval of ping's echo requests.
-	Count    int     `json:"count,omitempty" kinds:"ping"`
-	Interval Seconds `json:"interval_seconds,omitempty" kinds:"ping"`
+	Count    int     `json:"count,omitempty"`
+	Interval Seconds `json:"interval_seconds,omitempty"`
 	// PayloadBytes is the ICMP payload of ping (default 56, as ping(8)).
-	PayloadBytes int `json:"payload_bytes,omitempty" kinds:"ping"`
+	PayloadBytes int `json:"payload_bytes,omitempty"`
 
 	// MaxHops bounds a trace.
-	MaxHops int `json:"max_hops,omitempty" kinds:"trace"`
+	MaxHops int `json:"max_hops,omitempty"`
 	// Timeout is how long a single ping, trace or mtu probe, or a response of
 	// rr over UDP, is waited for.
-	Timeout Seconds `json:"timeout_seconds,omitempty" kinds:"rr load mtu ping trace"`
+	Timeout Seconds `json:"timeout_seconds,omitempty"`
 }
 
-// fields are those of a Spec, each with the kinds that use it.
-var fields = func() (all []field) {
-	t := reflect.TypeFor[Spec]()
-	for i := range t.NumField() {
-		if kinds, ok := t.Field(i).Tag.Lookup("kinds"); ok {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			all = append(all, field{i, name, strings.Fields(kinds)})
-		}
-	}
-	return all
-}()
-
-type field struct {
-	index int
-	name  string
-	kinds []string
-}
-
-// Foreign names the fields that are set although the test's kind has no use for
-// them, as JSON does.
-func (s Spec) Foreign() (names []string) {
-	v := reflect.ValueOf(s)
-	for _, f := range fields {
-		if !v.Field(f.index).IsZero() && !slices.Contains(f.kinds, string(s.Kind)) {
-			names = append(names, f.name)
-		}
-	}
-	return names
+// defaults are the values of each kind's zero fields.
+var defaults = map[Kind]Spec{
+	TCP: {Duration: 10, MaxWarmup: 2, Flows: 1, Direction: Send},
+	UDP: {Duration: 10, MaxWarmup: 0.2, Flows: 1, Direction: Send},
+	PPS: {Duration: 10, MaxWarmup: 0.2, Flows: 1, Direction: Send, PacketBytes: 64, GSO: Off, GRO: Off},
+	RR:  {Duration: 1, MaxWarmup: 0.1, Protocol: OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1},
+	CRR: {Duration: 1, MaxWarmup: 0.1, Flows: 1, RequestBytes: 1, ResponseBytes: 1},
+	Load: {
+		Duration: 10, MaxWarmup: 2, IdleDuration: 1, Flows: 8, Direction: Send,
+		Protocol: OverUDP, RequestBytes: 64, ResponseBytes: 64, RequestsPerSecond: 500,
+	},
+	FTP:   {Flows: 1, Direction: Receive, FileBytes: 1_000_000_000},
+	MTU:   {Timeout: 0.2},
+	Ping:  {Count: 20, Interval: 1, PayloadBytes: 56, Timeout: 1},
+	Trace: {MaxHops: 30, Timeout: 1, Protocol: OverTCP},
 }
 
 // Defaults returns s with the zero fields of its kind filled in.
 func (s Spec) Defaults() Spec {
-	setSeconds := func(p *Seconds, v Seconds) {
-		if *p == 0 {
-			*p = v
-		}
+	d := defaults[s.Kind]
+	if s.FilePath != "" {
+		d.FileBytes = 0 // a file on a stock server has its own size
 	}
-	setInt := func(p *int, v int) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	switch s.Kind {
-	case TCP:
-		setSeconds(&s.Duration, 10)
-		setSeconds(&s.MaxWarmup, 2)
-		setInt(&s.Flows, 1)
-		setDirection(&s)
-	case UDP, PPS:
-		setSeconds(&s.Duration, 10)
-		setSeconds(&s.MaxWarmup, 0.2)
-		setInt(&s.Flows, 1)
-		setDirection(&s)
-		if s.Kind == PPS {
-			setInt(&s.PacketBytes, 64)
-			s.GSO, s.GRO = Off, Off
-		}
-	case RR:
-		setSeconds(&s.Duration, 1)
-		setSeconds(&s.MaxWarmup, 0.1)
-		setInt(&s.RequestBytes, 1)
-		setInt(&s.ResponseBytes, 1)
-		setInt(&s.InFlight, 1)
-		if s.Protocol == "" {
-			s.Protocol = OverTCP
-		}
-	case CRR:
-		setSeconds(&s.Duration, 1)
-		setSeconds(&s.MaxWarmup, 0.1)
-		setInt(&s.Flows, 1)
-		setInt(&s.RequestBytes, 1)
-		setInt(&s.ResponseBytes, 1)
-	case Load:
-		setSeconds(&s.Duration, 10)
-		setSeconds(&s.MaxWarmup, 2)
-		setSeconds(&s.IdleDuration, 1)
-		setInt(&s.Flows, 8)
-		setDirection(&s)
-		setInt(&s.RequestBytes, 64)
-		setInt(&s.ResponseBytes, 64)
-		if s.RequestsPerSecond == 0 {
-			s.RequestsPerSecond = 500
-		}
-		if s.Protocol == "" {
-			s.Protocol = OverUDP
-		}
-	case FTP:
-		setInt(&s.Flows, 1)
-		if s.Direction == "" {
-			s.Direction = Receive
-		}
-		if s.FileBytes == 0 && s.FilePath == "" {
-			s.FileBytes = 1_000_000_000
-		}
-	case MTU:
-		setSeconds(&s.Timeout, 0.2)
-	case Ping:
-		setInt(&s.Count, 20)
-		setSeconds(&s.Interval, 1)
-		setInt(&s.PayloadBytes, 56)
-		setSeconds(&s.Timeout, 1)
-	case Trace:
-		setInt(&s.MaxHops, 30)
-		setSeconds(&s.Timeout, 1)
-		if s.Protocol == "" {
-			s.Protocol = OverTCP
+	to, from := reflect.ValueOf(&s).Elem(), reflect.ValueOf(d)
+	for i := range to.NumField() {
+		if to.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
 		}
 	}
 	return s
-}
-
-func setDirection(s *Spec) {
-	if s.Direction == "" {
-		s.Direction = Send
-	}
 }
 
 // expectedFTPBitsPerSecond is the rate that ExpectedDuration takes a path to

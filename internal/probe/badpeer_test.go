@@ -98,13 +98,13 @@ func TestSpecsFromTheWireAreRefused(t *testing.T) {
 		want       session.Reason
 		says       string
 	}{
-		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, session.Protocol, "idle_duration_seconds"},
-		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, session.Protocol, "idle_duration_seconds"},
+		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, session.Protocol, "idle"},
+		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, session.Protocol, "idle"},
 		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, session.Protocol, "protocol"},
-		{"escapes in the kind", `{"kind":"\u001b[2J"}`, session.Protocol, "unknown kind"},
-		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, session.Protocol, "congestion control"},
+		{"escapes in the kind", `{"kind":"\u001b[2J"}`, session.Protocol, "no kind of test"},
+		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, session.Protocol, "congestion_control"},
 		{"iperf3", `{"kind":"tcp","tool":"iperf3-wire","flows":1,"direction":"send","duration_seconds":1}`, session.Unsupported, "takes no part"},
-		{"no server's kind", `{"kind":"ping","count":1}`, session.Unsupported, "takes no part"},
+		{"no server's kind", `{"kind":"ping","count":1,"interval_seconds":1,"payload_bytes":56,"timeout_seconds":1}`, session.Unsupported, "takes no part"},
 		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, session.Limit, "--max-duration"},
 		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, session.Limit, "--max-duration"},
 		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, session.Limit, "--max-flows"},

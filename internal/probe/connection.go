@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/iperf3"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -131,7 +132,7 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 // allow is the one place that decides from a spec what a client may ask, whatever
 // others are doing. Its error is ready to be sent.
 func (s *Server) allow(spec measurement.Spec, flow int) error {
-	if err := checkSpec(spec); err != nil {
+	if err := kind.Check(spec).Err(); err != nil {
 		return session.Refusal(session.Protocol, "%v", err)
 	}
 	kind := kinds[spec.Kind]

@@ -460,7 +460,7 @@ func TestRunIPerf3Refused(t *testing.T) {
 	}{
 		{target, spec, session.Limit, iperf3.ErrBusy},
 		{limited, spec, session.Limit, nil},
-		{limited, search, session.Unsupported, nil},
+		{limited, search, session.Failed, nil},
 		{silentServer(t), spec, session.Vanished, nil},
 	} {
 		_, err := Run(testContext(t), session.Request{Spec: test.spec, Target: test.target}, nil)

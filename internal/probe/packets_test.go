@@ -214,19 +214,6 @@ func TestCancelPackets(t *testing.T) {
 	}
 }
 
-// Whichever end cannot send as was asked says why to whoever asked.
-func TestRefusedSendMethodIsSaid(t *testing.T) {
-	testutil.Need(t, runtime.GOOS == "linux", "sendfile")
-	target := serve(t, ServerOptions{Token: testToken})
-	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-		spec := measurement.Spec{Kind: measurement.UDP, Direction: direction, Duration: 0.3, PacketBytes: 1000, GSO: measurement.Off, SendMethod: measurement.SendZerocopy}.Defaults()
-		_, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
-		if session.ReasonOf(err) != session.Unsupported || !strings.Contains(fmt.Sprint(err), "does not cut the packets") {
-			t.Errorf("%s: %v (%s)", direction, err, session.ReasonOf(err))
-		}
-	}
-}
-
 func TestPacketsLeaveNoDescriptors(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux", "/proc/self/fd")
 	target := serve(t, ServerOptions{Token: testToken})

@@ -124,7 +124,7 @@ func TestOverloadIsSaid(t *testing.T) {
 		t.Errorf("facts %q", facts)
 	}
 	// So much that none of the measured requests ever left is no result at all.
-	spec.RequestsPerSecond, spec.MaxWarmup = maxRequests, 0.1
+	spec.RequestsPerSecond, spec.MaxWarmup = 10e6, 0.1
 	_, err = Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
 	if e, ok := errors.AsType[*session.Error](err); !ok || !strings.Contains(e.Error(), "overload") {
 		t.Errorf("got %v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/iperf3"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -24,7 +25,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	}
 	req.Spec = req.Spec.Defaults()
 	op := fmt.Sprintf("%s test to %s", req.Spec.Kind, req.Target)
-	if err := checkSpec(req.Spec); err != nil {
+	if err := kind.Check(req.Spec).Err(); err != nil {
 		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: err}
 	}
 	if req.Pairs < 0 || req.Pairs > MaxPairs {

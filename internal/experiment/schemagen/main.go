@@ -10,11 +10,13 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -61,7 +63,7 @@ func generate(base, directory string) ([]byte, error) {
 	}
 	schema := r.Reflect(&experiment.File{})
 	schema.Title = "hopbench experiment"
-	restrictTests(schema.Definitions["test"])
+	addOptions(schema.Definitions)
 	restrictHops(schema.Definitions["hop"])
 	restrictFigures(schema.Definitions["figure"])
 	text, err := json.MarshalIndent(schema, "", "  ")
@@ -73,6 +75,13 @@ func generate(base, directory string) ([]byte, error) {
 
 // textSchema maps the kinds of text in an experiment file to their patterns.
 func textSchema(t reflect.Type) *jsonschema.Schema {
+	if t == reflect.TypeFor[experiment.KindText]() {
+		s := &jsonschema.Schema{Type: "string"}
+		for _, k := range kind.All() {
+			s.Enum = append(s.Enum, string(k.Name))
+		}
+		return s
+	}
 	rule, ok := experiment.TextRules()[t]
 	if !ok {
 		return nil
@@ -98,20 +107,69 @@ func textSchema(t reflect.Type) *jsonschema.Schema {
 	}
 }
 
-// restrictTests adds to the schema of a test which keys each kind can have.
-func restrictTests(test *jsonschema.Schema) {
-	for _, kind := range measurement.Kinds() {
-		refused := jsonschema.NewProperties()
-		for pair := test.Properties.Oldest(); pair != nil; pair = pair.Next() {
-			if !slices.Contains(experiment.KindsOf(pair.Key), kind) {
-				refused.Set(pair.Key, jsonschema.FalseSchema)
+// addOptions adds the options of package kind's table to the schema of a test, or of
+// what differs in a test at another length, and to that of a test which each kind
+// can have.
+func addOptions(schemas jsonschema.Definitions) {
+	test, length := schemas["test"], schemas["length"]
+	lengths := test.Properties
+	test.Properties = jsonschema.NewProperties()
+	for pair := lengths.Oldest(); pair != nil; pair = pair.Next() {
+		if pair.Key == "full" {
+			for _, o := range kind.Options() {
+				if o.InFile {
+					test.Properties.Set(o.Name, optionSchema(o))
+				}
+				if o.InFile && o.InLength {
+					length.Properties.Set(o.Name, optionSchema(o))
+				}
 			}
 		}
+		test.Properties.Set(pair.Key, pair.Value)
+	}
+	for _, k := range kind.All() {
+		refused := jsonschema.NewProperties()
+		for _, o := range kind.Options() {
+			if o.InFile && !o.Takes(k.Name) {
+				refused.Set(o.Name, jsonschema.FalseSchema)
+			}
+		}
+		if !experiment.HasLengths(k.Name) {
+			refused.Set("full", jsonschema.FalseSchema)
+			refused.Set("quick", jsonschema.FalseSchema)
+		}
 		test.AllOf = append(test.AllOf, &jsonschema.Schema{
-			If:   whenIs("kind", string(kind)),
+			If:   whenIs("kind", string(k.Name)),
 			Then: &jsonschema.Schema{Properties: refused},
 		})
 	}
+}
+
+// optionSchema is the schema of an option's value, within the bounds of any kind.
+func optionSchema(o kind.Option) *jsonschema.Schema {
+	text := map[kind.Type]reflect.Type{
+		kind.Time: reflect.TypeFor[experiment.TimeText](), kind.Size: reflect.TypeFor[experiment.SizeText](),
+		kind.Rate: reflect.TypeFor[experiment.RateText](), kind.Share: reflect.TypeFor[experiment.FractionText](),
+	}
+	number := func(v float64) json.Number { return json.Number(strconv.FormatFloat(v, 'f', -1, 64)) }
+	var s *jsonschema.Schema
+	switch o.Type {
+	case kind.Truth:
+		s = &jsonschema.Schema{Type: "boolean"}
+	case kind.Whole, kind.DSCP:
+		s = &jsonschema.Schema{Type: "integer", Minimum: number(o.Least), Maximum: number(o.Most)}
+	case kind.Number:
+		s = &jsonschema.Schema{Type: "number", Minimum: number(o.Least), Maximum: number(o.Most)}
+	case kind.Word:
+		s = &jsonschema.Schema{Type: "string"}
+		for _, w := range o.AllWords() {
+			s.Enum = append(s.Enum, w)
+		}
+	default:
+		s = textSchema(text[o.Type])
+	}
+	s.Description = o.Doc + "; " + o.DefaultText() + " when left out"
+	return s
 }
 
 // restrictHops adds that every hop but a cable must have a name, and which keys

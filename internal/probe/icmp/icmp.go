@@ -26,6 +26,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp/wire"
 )
@@ -37,14 +38,6 @@ type Request struct {
 	// Source, when valid, is the local address to send from.
 	Source netip.Addr
 }
-
-// Bounds on what a test may ask for. A ping is a measurement, not a flood.
-const (
-	MinInterval     = 100 * time.Microsecond
-	MaxCount        = 1_000_000
-	MaxPayloadBytes = 65_507 // 65 535 less the IPv4 and ICMP headers
-	MaxTimeout      = time.Minute
-)
 
 const cookieBytes = 8
 
@@ -102,19 +95,9 @@ func planOf(req Request) (plan, error) {
 		return p, fmt.Errorf("ping: target %v is not a unicast address", req.Target)
 	case p.source.IsValid() && p.source.Is6() != p.v6:
 		return p, fmt.Errorf("ping: source %v and target %v are of different address families", req.Source, req.Target)
-	case p.count < 1 || p.count > MaxCount:
-		return p, fmt.Errorf("ping: count %d is not between 1 and %d", p.count, MaxCount)
-	case p.interval < MinInterval:
-		return p, fmt.Errorf("ping: interval %v is shorter than the least, %v", p.interval, MinInterval)
-	case p.timeout <= 0 || p.timeout > MaxTimeout:
-		return p, fmt.Errorf("ping: timeout %v is not between 0 and %v", p.timeout, MaxTimeout)
-	case p.timeout/p.interval >= 1<<15:
-		// Sequence numbers have 16 bits and must not come round while an
-		// answer may still arrive.
-		return p, fmt.Errorf("ping: a timeout of %v at an interval of %v leaves more than %d requests open; shorten the timeout",
-			p.timeout, p.interval, 1<<15)
-	case spec.PayloadBytes < 0 || spec.PayloadBytes > MaxPayloadBytes:
-		return p, fmt.Errorf("ping: payload of %d bytes is not between 0 and %d", spec.PayloadBytes, MaxPayloadBytes)
+	}
+	if err := kind.Check(spec).Err(); err != nil {
+		return p, fmt.Errorf("ping: %w", err)
 	}
 	var random [2 + cookieBytes]byte
 	// crypto/rand.Read never fails (Go 1.24).

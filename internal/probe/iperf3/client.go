@@ -20,9 +20,6 @@ import (
 // Run does a tcp or udp test with an iperf3 server as the other end.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	op := fmt.Sprintf("iperf3 %s test to %s", req.Spec.Kind, req.Target)
-	if err := possible(req.Spec); err != nil {
-		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Unsupported, Err: err}
-	}
 	giveBack, err := session.NeedThreads(session.Connections(req.Spec))
 	if err != nil {
 		return measurement.Outcome{}, err
@@ -45,24 +42,6 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	out.Started = started
 	out.Facts = session.AppendNew(facts, out.Facts...)
 	return out, nil
-}
-
-// possible refuses what iperf3 has no words for.
-func possible(s measurement.Spec) error {
-	var errs []error
-	refuse := func(asked bool, what string) {
-		if asked {
-			errs = append(errs, fmt.Errorf("%s is not possible with an iperf3 server; leave it out, or use this project's server", what))
-		}
-	}
-	refuse(s.Flows > iperf3.MaxStreams, fmt.Sprintf("more than %d flows", iperf3.MaxStreams))
-	refuse(s.LossBound > 0, "a search for the highest rate")
-	refuse(s.GSO == measurement.On, "gso: on")
-	refuse(s.GRO == measurement.On, "gro: on")
-	refuse(s.MPTCP, "Multipath TCP")
-	refuse(s.CopyPayload, "copying the payload")
-	refuse(s.SendMethod == measurement.SendZerocopy, "sending without a copy")
-	return errors.Join(errs...)
 }
 
 // request translates a spec, and says where that is not exact.

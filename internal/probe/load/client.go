@@ -16,15 +16,10 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/tcp"
 )
 
-const (
-	// loadedTimeout is how long a response is waited for unless the spec says:
-	// longer than in an rr test, because full buffers of seconds are just what
-	// a load test is to find.
-	loadedTimeout = 3 * time.Second
-	// maxKept bounds the memory for the requests of a load test, each of which
-	// is kept until the load's window is known.
-	maxKept = 10_000_000
-)
+// loadedTimeout is how long a response is waited for unless the spec says:
+// longer than in an rr test, because full buffers of seconds are just what
+// a load test is to find.
+const loadedTimeout = 3 * time.Second
 
 // test is a load test in progress: the latency of the idle path, then that
 // of the path under the load of a tcp test. Both are tests of their own
@@ -45,9 +40,6 @@ type test struct {
 
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	t := &test{req: req, began: time.Now(), progress: progress}
-	if n := t.capacity(); n > maxKept {
-		return measurement.Outcome{}, fmt.Errorf("%d requests in a load test are too many: at most %d, so lower requests_per_second", n, maxKept)
-	}
 	if err := t.measureIdle(ctx); err != nil {
 		return measurement.Outcome{}, session.Wrap("latency of the idle path", err)
 	}

@@ -169,8 +169,8 @@ func TestPlanRefuses(t *testing.T) {
 		{Request{Target: netip.MustParseAddrPort("192.0.2.1:0")}, "need a port"},
 		{Request{Target: netip.MustParseAddrPort("224.0.0.1:80")}, "not a unicast address"},
 		{Request{Target: good, Source: netip.MustParseAddr("::1")}, "different address families"},
-		{Request{Target: good, Spec: measurement.Spec{MaxHops: 65}}, "max_hops 65"},
-		{Request{Target: good, Spec: measurement.Spec{MaxHops: -1}}, "max_hops -1"},
+		{Request{Target: good, Spec: measurement.Spec{MaxHops: 65}}, "max_hops is 65"},
+		{Request{Target: good, Spec: measurement.Spec{MaxHops: -1}}, "max_hops is -1"},
 		{Request{Target: good, Spec: measurement.Spec{Timeout: 61}}, "timeout"},
 		{Request{Target: good, Spec: measurement.Spec{Protocol: "sctp"}}, "sctp"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp/wire"
 )
@@ -28,7 +29,7 @@ type reply struct {
 }
 
 // maxProbes bounds probe numbers: two for every hop.
-const maxProbes = 2 * MaxHops
+const maxProbes = 2 * kind.MaxHops
 
 func newCodec(protocol measurement.Protocol, local, target netip.AddrPort, echoID uint16, base uint32) codec {
 	switch protocol {

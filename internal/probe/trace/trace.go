@@ -30,6 +30,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp/wire"
 )
@@ -47,12 +48,6 @@ type Request struct {
 // UDPPort is the destination port of UDP probes: the first of those that
 // traceroute uses.
 const UDPPort = 33434
-
-// Bounds on what a trace may ask for.
-const (
-	MaxHops    = 64
-	MaxTimeout = time.Minute
-)
 
 // Run traces the path to the target. progress, which may be nil, is called
 // when hops answer, from the same goroutine. A path that ends nowhere is not
@@ -108,10 +103,9 @@ func planOf(req Request) (plan, error) {
 		return p, fmt.Errorf("trace: target %v is not a unicast address", req.Target.Addr())
 	case p.source.IsValid() && p.source.Is6() != p.v6:
 		return p, fmt.Errorf("trace: source %v and target %v are of different address families", req.Source, addr)
-	case p.maxHops < 1 || p.maxHops > MaxHops:
-		return p, fmt.Errorf("trace: max_hops %d is not between 1 and %d", p.maxHops, MaxHops)
-	case p.timeout <= 0 || p.timeout > MaxTimeout:
-		return p, fmt.Errorf("trace: timeout %v is not between 0 and %v", p.timeout, MaxTimeout)
+	}
+	if err := kind.Check(spec).Err(); err != nil {
+		return p, fmt.Errorf("trace: %w", err)
 	}
 	switch p.protocol {
 	case measurement.OverTCP:
@@ -122,8 +116,6 @@ func planOf(req Request) (plan, error) {
 		p.target = netip.AddrPortFrom(addr, UDPPort)
 	case measurement.OverICMP:
 		p.target = netip.AddrPortFrom(addr, 0)
-	default:
-		return p, fmt.Errorf("trace: protocol %q is not one of tcp, udp, icmp", p.protocol)
 	}
 	return p, nil
 }

@@ -1,0 +1,138 @@
+package kind
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+var update = flag.Bool("update", false, "write the tables of the documents anew")
+
+// The tables of kinds, options, flags and metrics in the documents are those of the
+// code.
+func TestDocuments(t *testing.T) {
+	inDocument(t, "../../docs/options.md", "kinds", kindsTable())
+	inDocument(t, "../../docs/options.md", "options", optionsTable())
+	inDocument(t, "../../docs/options.md", "flags", flagsTable())
+	inDocument(t, "../../docs/data-format.md", "metrics", metricsTable())
+}
+
+// inDocument holds what lies between the marks of a table in a document against the
+// table.
+func inDocument(t *testing.T, file, name, table string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, end := "<!-- "+name+": written by go test ./internal/kind -update -->\n", "<!-- end of "+name+" -->"
+	before, rest, found := strings.Cut(string(text), start)
+	was, after, ended := strings.Cut(rest, end)
+	switch {
+	case !found || !ended:
+		t.Fatalf("%s has no place for the table of %s", file, name)
+	case was == table:
+	case *update:
+		if err := os.WriteFile(file, []byte(before+start+table+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s is not what the table of %s gives; run go test ./internal/kind -update", file, name)
+	}
+}
+
+func table(columns ...string) *strings.Builder {
+	var b strings.Builder
+	row(&b, columns...)
+	row(&b, slices.Repeat([]string{"---"}, len(columns))...)
+	return &b
+}
+
+func row(b *strings.Builder, cells ...string) {
+	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+}
+
+func kindsTable() string {
+	b := table("kind", "measures", "server")
+	for _, k := range All() {
+		row(b, code(string(k.Name)), k.Doc, map[bool]string{false: "yes", true: "not needed"}[k.NoServer])
+	}
+	return b.String()
+}
+
+func optionsTable() string {
+	b := table("key", "flag", "kinds", "value", "default", "what it does")
+	for _, o := range Options() {
+		if !o.InFile && o.Flag == "" {
+			continue // the program sets it
+		}
+		key, value := "", o.BoundsText()
+		if o.InFile {
+			key = code(o.Name)
+		}
+		if o.LeastScaled > 0 {
+			value += fmt.Sprintf("; in a file, after scaling, at least %s", o.Format(o.LeastScaled))
+		}
+		if o.PerFlow {
+			value += " for each segment"
+		}
+		row(b, key, flagText(o.Flag, o.Short, o.Aliases), kindsText(o.Kinds), value, o.DefaultText(), o.Doc)
+	}
+	return b.String()
+}
+
+func flagsTable() string {
+	b := table("flag", "kinds", "sets", "what it does")
+	for _, f := range append(slices.Clone(otherFlags), rateFlag) {
+		var sets []string
+		for _, s := range f.Settings {
+			for _, o := range s.Options {
+				text := code(o)
+				if s.Value != nil {
+					text = code(fmt.Sprintf("%s: %v", o, s.Value))
+				}
+				if s.Each {
+					text += " (a flow's part)"
+				}
+				sets = append(sets, text)
+			}
+		}
+		row(b, flagText(f.Name, f.Short, f.Aliases), kindsText(f.Kinds()), strings.Join(sets, ", "), f.Doc)
+	}
+	return b.String()
+}
+
+func metricsTable() string {
+	b := table("metric", "unit", "kinds", "meaning")
+	for _, m := range measurement.Catalogue() {
+		doc := m.Doc
+		if m.ScalesWithRate {
+			doc += "; scales"
+		}
+		row(b, code(m.Name), string(m.Unit), kindsText(m.Kinds), doc)
+	}
+	return b.String()
+}
+
+func flagText(name, short string, aliases []string) string {
+	if name == "" {
+		return ""
+	}
+	var all []string
+	if short != "" {
+		all = append(all, code("-"+short))
+	}
+	for _, n := range append([]string{name}, aliases...) {
+		all = append(all, code("--"+n))
+	}
+	return strings.Join(all, ", ")
+}
+
+func kindsText(kinds []measurement.Kind) string { return strings.Join(texts(kinds), ", ") }
+
+func code(text string) string { return "`" + text + "`" }

@@ -1,0 +1,261 @@
+package kind
+
+import "github.com/hopbench/hopbench/internal/measurement"
+
+// auto is a word for leaving the choice to the program, as if the option were
+// left out.
+const auto = "auto"
+
+// Bounds that more than one option, or code elsewhere, needs.
+const (
+	// MaxFlows bounds the flows of a test, each way.
+	MaxFlows = 10_000
+	// maxPacketFlows bounds the UDP flows of a test: each has a socket and a thread
+	// of its own at either end.
+	maxPacketFlows = 1024
+	// MaxSeconds bounds each part of a test: 24 hours.
+	MaxSeconds = 24 * 60 * 60
+	// MaxMessageBytes bounds a request and a response.
+	MaxMessageBytes = 1 << 20
+	// MaxDatagramBytes is the largest UDP payload over IPv4.
+	MaxDatagramBytes = 65_507
+	// MinPacketBytes is what a packet of udp and pps carries: the test's cookie, a
+	// sequence number, the time it was sent.
+	MinPacketBytes = 32
+	// MaxInFlight bounds the requests that wait for their response.
+	MaxInFlight = 4096
+	// MaxRateBitsPerSecond is 1 Tbit/s.
+	MaxRateBitsPerSecond = 1e12
+	// MaxBufferBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2), rounded
+	// up.
+	MaxBufferBytes = 1 << 30
+	// MaxHops bounds a trace.
+	MaxHops = 64
+	maxPort = 65_535
+	// LeastRateBitsPerSecond and LeastBufferBytes hold after scaling: with less, a trial of seconds
+	// carries too few packets to measure anything.
+	LeastRateBitsPerSecond = 8_000
+	LeastBufferBytes       = 4_000
+	// leastSegment of a file, after scaling, is one that takes long enough for a rate.
+	leastSegment = 64_000
+	// maxSegments bounds the segments of a file, each of which has a session of its own.
+	maxSegments = 256
+)
+
+var (
+	sending = []measurement.Kind{tcp, udp, pps, load}
+	timed   = []measurement.Kind{tcp, udp, pps, rr, crr, load}
+	served  = []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, mtu}
+	streams = []measurement.Kind{tcp, load}
+	packets = []measurement.Kind{udp, pps}
+)
+
+func of(kinds ...measurement.Kind) []measurement.Kind { return kinds }
+
+func upTo(most float64) Limits { return Limits{Least: 1, Most: most} }
+
+func words(w ...string) Limits { return Limits{Words: w} }
+
+var oneWay = words("send", "receive")
+
+var options = []Option{
+	{
+		Name: "tool", InFile: true, Kinds: of(tcp, udp), Type: Word, Limits: words(string(measurement.IPerf3)),
+		Unset: "hopbench's own", Doc: "whose protocol the two ends speak",
+		field: func(s *measurement.Spec) any { return &s.Tool },
+	},
+	{
+		Name: "duration", InFile: true, InLength: true, Flag: "duration", Short: "t", Aliases: []string{"time"}, Shared: true,
+		Kinds: timed, Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
+		Except: map[measurement.Kind]Limits{rr: {Least: 0.001, Most: MaxSeconds}, crr: {Least: 0.001, Most: MaxSeconds}},
+		Doc:    "measured time, in a load test that under load",
+		field:  func(s *measurement.Spec) any { return &s.Duration },
+	},
+	{
+		Name: "max_warmup", InFile: true, InLength: true, Flag: "omit", Short: "O",
+		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-6, Most: MaxSeconds}, Optional: true,
+		Doc:   "discarded start, before the duration; of tcp and load the longest: it ends once the rate is steady",
+		field: func(s *measurement.Spec) any { return &s.MaxWarmup },
+	},
+	{
+		Name: "idle", InFile: true, InLength: true, Kinds: of(load), Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
+		Doc:   "how long the latency of the idle path is taken before the load",
+		field: func(s *measurement.Spec) any { return &s.IdleDuration },
+	},
+	{
+		Name: "flows", InFile: true, Flag: "flows", Short: "P", Aliases: []string{"parallel"},
+		Kinds: of(tcp, udp, pps, crr, load, ftp), Type: Whole, Limits: upTo(MaxFlows),
+		Except: map[measurement.Kind]Limits{udp: upTo(maxPacketFlows), pps: upTo(maxPacketFlows), ftp: upTo(maxSegments)},
+		Doc:    "parallel connections, each way when both ends send; udp, pps: UDP 5-tuples; crr: connections in progress at a time; ftp: segments of the file",
+		field:  func(s *measurement.Spec) any { return &s.Flows },
+	},
+	{
+		Name: "direction", InFile: true, Kinds: of(tcp, udp, pps, load, ftp), Type: Word, Limits: words("send", "receive", "both"),
+		Except: map[measurement.Kind]Limits{udp: oneWay, pps: oneWay, ftp: oneWay},
+		Doc:    "who sends, seen from the source: it does, or the destination, or both at the same time",
+		field:  func(s *measurement.Spec) any { return &s.Direction },
+	},
+	{
+		Name: "file", InFile: true, InLength: true, Flag: "file", Kinds: of(ftp), Type: Size, Limits: upTo(10e12),
+		Optional: true, Scaled: true, LeastScaled: leastSegment, PerFlow: true,
+		Doc:   "size of the file",
+		field: func(s *measurement.Spec) any { return &s.FileBytes },
+	},
+	{
+		Name: "file_path", Flag: "ftp-path", Kinds: of(ftp), Type: Text, Limits: Limits{Most: 1024},
+		Unset: "a file made for the test", Doc: "file to fetch from a stock FTP server",
+		field: func(s *measurement.Spec) any { return &s.FilePath },
+	},
+	{
+		Name: "file_crc32", Flag: "ftp-crc32", Kinds: of(ftp), Type: Text, Limits: Limits{Most: 8},
+		Unset: "not checked", Doc: "CRC-32 that the file of a stock server must have, as crc32 prints it: eight hexadecimal digits",
+		field: func(s *measurement.Spec) any { return &s.FileCRC32 },
+	},
+	{
+		Name: "congestion_control", Flag: "congestion", Short: "C", Kinds: streams, Type: Name,
+		Unset: "the host's", Doc: "congestion control algorithm, by the kernel's name; in a file the endpoint says it",
+		field: func(s *measurement.Spec) any { return &s.CongestionControl },
+	},
+	{
+		Name: "window", Flag: "window", Short: "w", Kinds: streams, Type: Size, Limits: upTo(MaxBufferBytes),
+		Unset: "the kernel's tuning", Doc: "largest receive window that each flow advertises (TCP_WINDOW_CLAMP); in a file the endpoint says it",
+		field: func(s *measurement.Spec) any { return &s.WindowBytes },
+	},
+	{
+		Name: "send_buffer", InFile: true, Kinds: sending, Type: Size, Limits: upTo(MaxBufferBytes), Scaled: true, LeastScaled: LeastBufferBytes,
+		Unset: "the kernel's tuning; for UDP, the largest allowed", Doc: "send buffer of each socket (SO_SNDBUF)",
+		field: func(s *measurement.Spec) any { return &s.SendBufferBytes },
+	},
+	{
+		Name: "receive_buffer", InFile: true, Kinds: sending, Type: Size, Limits: upTo(MaxBufferBytes), Scaled: true, LeastScaled: LeastBufferBytes,
+		Unset: "the kernel's tuning; for UDP, the largest allowed", Doc: "receive buffer of each socket (SO_RCVBUF)",
+		field: func(s *measurement.Spec) any { return &s.ReceiveBufferBytes },
+	},
+	{
+		// TCP_MIN_MSS and MAX_TCP_WINDOW of Linux (net/tcp.h)
+		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: streams, Type: Size, Limits: Limits{Least: 88, Most: 32_767},
+		Unset: "what the path gives", Doc: "largest TCP segment of both ends (TCP_MAXSEG)",
+		field: func(s *measurement.Spec) any { return &s.MSSBytes },
+	},
+	{
+		Name: "pacing", InFile: true, Kinds: streams, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
+		Unset: "not paced", Doc: "rate at which the kernel paces each flow (SO_MAX_PACING_RATE)",
+		field: func(s *measurement.Spec) any { return &s.PacingBitsPerSecond },
+	},
+	{
+		Name: "send_method", InFile: true, Kinds: of(tcp, udp, load), Type: Word, Limits: words("copy", "zerocopy"),
+		Unset: "the faster", Doc: "how the sender hands bytes to the kernel: send(2) copies them, splice(2) and sendfile(2) do not; packets go without a copy only as fast as they can",
+		field: func(s *measurement.Spec) any { return &s.SendMethod },
+	},
+	{
+		Name: "copy_payload", InFile: true, Kinds: of(tcp, udp, load), Type: Truth,
+		Doc:   "the receiver copies the payload to user space, as an application does; else it may discard it in the kernel",
+		field: func(s *measurement.Spec) any { return &s.CopyPayload },
+	},
+	{
+		Name: "share_threads", Kinds: streams, Type: Truth,
+		Doc:   "the flows share the threads of each end, however few they are; set where many endpoints share a host",
+		field: func(s *measurement.Spec) any { return &s.ShareThreads },
+	},
+	{
+		Name: "mptcp", InFile: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,
+		Doc:   "Multipath TCP (RFC 8684) where both kernels have it",
+		field: func(s *measurement.Spec) any { return &s.MPTCP },
+	},
+	{
+		Name: "dscp", InFile: true, Flag: "dscp", Shared: true, Kinds: served, Type: DSCP, Limits: Limits{Most: 63},
+		Doc:   "differentiated services code point (RFC 2474) of the packets of both ends",
+		field: func(s *measurement.Spec) any { return &s.DSCP },
+	},
+	{
+		Name: "source_port", InFile: true, Flag: "cport", Kinds: of(tcp, udp, pps, rr, load), Type: Whole, Limits: upTo(maxPort),
+		Unset: "the kernel's choice", Doc: "source port of the first flow; each further flow takes the next",
+		field: func(s *measurement.Spec) any { return &s.SourcePort },
+	},
+	{
+		Name: "device", Flag: "device", Aliases: []string{"bind-dev"}, Shared: true, Kinds: served, Type: Name,
+		Unset: "as routed", Doc: "network interface to send from (SO_BINDTODEVICE); HOST%DEVICE says the same",
+		field: func(s *measurement.Spec) any { return &s.Device },
+	},
+	{
+		Name: "rate", InFile: true, Kinds: packets, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
+		Unset: "as fast as the sender can", Doc: "rate of the UDP payload of all flows together",
+		field: func(s *measurement.Spec) any { return &s.RateBitsPerSecond },
+	},
+	{
+		Name: "packet", InFile: true, Kinds: packets, Type: Size, Limits: Limits{Least: MinPacketBytes, Most: MaxDatagramBytes},
+		Unset: "what fits the path", Doc: "UDP payload of a packet",
+		field: func(s *measurement.Spec) any { return &s.PacketBytes },
+	},
+	{
+		Name: "gso", InFile: true, Flag: "gso", Kinds: of(udp), Type: Word, Limits: words("on", "off", auto),
+		Unset: auto, Doc: "the kernel or the network interface cuts large buffers into packets (UDP_SEGMENT); with on, the test fails where it cannot",
+		field: func(s *measurement.Spec) any { return &s.GSO },
+	},
+	{
+		Name: "gro", InFile: true, Flag: "gro", Kinds: of(udp), Type: Word, Limits: words("on", "off", auto),
+		Unset: auto, Doc: "the receiving kernel joins packets (UDP_GRO); with on, the test fails where it cannot",
+		field: func(s *measurement.Spec) any { return &s.GRO },
+	},
+	{
+		Name: "loss_bound", InFile: true, Flag: "loss-bound", Kinds: packets, Type: Share, Limits: Limits{Least: 1e-9, Most: 0.5},
+		Unset: "no search", Doc: "search for the highest rate, up to the rate given, that loses no larger share",
+		field: func(s *measurement.Spec) any { return &s.LossBound },
+	},
+	{
+		Name: "protocol", InFile: true, Flag: "protocol", Kinds: of(rr, load, trace), Type: Word, Limits: words("tcp", "udp"),
+		Except: map[measurement.Kind]Limits{trace: words("tcp", "udp", "icmp")},
+		Doc:    "transport of the requests, or of the probes of a trace",
+		field:  func(s *measurement.Spec) any { return &s.Protocol },
+	},
+	{
+		Name: "request", InFile: true, Flag: "request", Kinds: of(rr, crr, load), Type: Size, Limits: upTo(MaxMessageBytes),
+		Doc:   "size of each request",
+		field: func(s *measurement.Spec) any { return &s.RequestBytes },
+	},
+	{
+		Name: "response", InFile: true, Flag: "response", Kinds: of(rr, crr, load), Type: Size, Limits: upTo(MaxMessageBytes),
+		Doc:   "size of each response",
+		field: func(s *measurement.Spec) any { return &s.ResponseBytes },
+	},
+	{
+		Name: "requests_per_second", InFile: true, Flag: "requests-per-second", Kinds: of(rr, load), Type: Number, Limits: Limits{Least: 0.001, Most: 10e6},
+		Unset: "a response releases the next", Doc: "open loop: requests leave at their intended times, from which latency counts, whether or not responses came",
+		field: func(s *measurement.Spec) any { return &s.RequestsPerSecond },
+	},
+	{
+		Name: "in_flight", InFile: true, Flag: "in-flight", Kinds: of(rr), Type: Whole, Limits: upTo(MaxInFlight),
+		Doc:   "requests that wait for their response at the same time",
+		field: func(s *measurement.Spec) any { return &s.InFlight },
+	},
+	{
+		Name: "spin", InFile: true, Flag: "spin", Kinds: of(rr, load), Type: Truth,
+		Doc:   "both ends poll instead of sleeping until a message comes, the far one if its serve has --spin: latency without the wake-up, for two whole CPUs",
+		field: func(s *measurement.Spec) any { return &s.Spin },
+	},
+	{
+		Name: "count", InFile: true, InLength: true, Flag: "count", Short: "c", Kinds: of(ping), Type: Whole, Limits: upTo(1_000_000),
+		Doc:   "echo requests",
+		field: func(s *measurement.Spec) any { return &s.Count },
+	},
+	{
+		Name: "interval", InFile: true, InLength: true, Kinds: of(ping), Type: Time, Limits: Limits{Least: 100e-6, Most: 3600},
+		Doc:   "time from one echo request to the next",
+		field: func(s *measurement.Spec) any { return &s.Interval },
+	},
+	{
+		Name: "payload", InFile: true, Kinds: of(ping), Type: Size, Limits: upTo(MaxDatagramBytes),
+		Doc:   "ICMP payload",
+		field: func(s *measurement.Spec) any { return &s.PayloadBytes },
+	},
+	{
+		Name: "max_hops", InFile: true, Flag: "max-hops", Kinds: of(trace), Type: Whole, Limits: upTo(MaxHops),
+		Doc:   "hops after which it gives up",
+		field: func(s *measurement.Spec) any { return &s.MaxHops },
+	},
+	{
+		Name: "timeout", InFile: true, Flag: "timeout", Kinds: of(rr, load, mtu, ping, trace), Type: Time, Limits: Limits{Least: 0.001, Most: 60},
+		Unset: "500ms, load 3s", Doc: "how long one probe or response is waited for; of rr and load over UDP only",
+		field: func(s *measurement.Spec) any { return &s.Timeout },
+	},
+}
