@@ -43,9 +43,7 @@ type process struct {
 func marked(t *testing.T, mark string) []process {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var found []process
 	for _, dir := range dirs {
 		environ, err := os.ReadFile(dir + "/environ")
@@ -97,9 +95,7 @@ func onOwnHost(t *testing.T, body func(*testing.T)) {
 	testutil.InNamespaces(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS, func(t *testing.T) {
 		// Private to it, and shared with those that it starts, as on a real host.
 		for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
-			if err := unix.Mount("", "/", "", unix.MS_REC|propagation, ""); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, unix.Mount("", "/", "", unix.MS_REC|propagation, ""))
 		}
 		body(t)
 	})
@@ -109,17 +105,13 @@ func onOwnHost(t *testing.T, body func(*testing.T)) {
 func machine(t *testing.T) string {
 	t.Helper()
 	links, err := apply.UntilComplete(netlink.LinkList)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var b strings.Builder
 	for _, l := range links {
 		fmt.Fprintf(&b, "link %d %s\n", l.Attrs().Index, l.Attrs().Name)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	b.Write(mounts)
 	return b.String()
 }
@@ -128,9 +120,7 @@ func machine(t *testing.T) string {
 func alive(t *testing.T) map[string]bool {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	all := make(map[string]bool)
 	for _, dir := range processes {
 		for _, name := range namespacesOf(dir) {
@@ -155,15 +145,11 @@ func startHolder(t *testing.T, mark string) *holder {
 	h.cmd = exec.Command(selfExecutable, "hold-lab")
 	h.cmd.Env = append(os.Environ(), markName+mark)
 	stdout, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, h.cmd.Start())
 	t.Cleanup(func() {
 		if h.cmd.ProcessState == nil { // nobody waited for it: the test fails already
 			_ = h.cmd.Process.Kill()
@@ -337,14 +323,10 @@ func stopSupervisor(t *testing.T) {
 	}
 	for _, p := range h.look(t) {
 		if p.name == supervisor.Role {
-			if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, unix.Kill(p.pid, unix.SIGSTOP))
 		}
 	}
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, h.cmd.Process.Kill())
 	h.end(t)
 	h.vanished(t, before)
 }
@@ -360,9 +342,7 @@ func closeLab(t *testing.T) {
 	if all := h.look(t); len(all) != 5 {
 		t.Errorf("holder, supervisor, two agents and a cable are 5 processes, not %v", all)
 	}
-	if err := h.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, h.stdin.Close())
 	if lines := h.end(t); len(lines) != 0 {
 		t.Errorf("the holder says %q", lines)
 	}
@@ -375,9 +355,7 @@ func cancelStart(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	before := machine(t)
 	start := time.Now()
-	if err := startLab(t, chain(4, nil)).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, startLab(t, chain(4, nil)).Close())
 	window := max(40*time.Millisecond, time.Since(start)) // longer than a start takes
 	cancelled, rounds := 0, testutil.Repeat(10, 60)
 	for round := range rounds {
@@ -386,9 +364,7 @@ func cancelStart(t *testing.T) {
 		cancel()
 		switch {
 		case err == nil:
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, l.Close())
 		case errors.Is(err, context.DeadlineExceeded):
 			cancelled++
 		default:
@@ -408,9 +384,7 @@ func childrenOfSelf(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, file := range files {
 		if b, err := os.ReadFile(file); err == nil && len(bytes.TrimSpace(b)) > 0 { // a thread may have ended
 			found = append(found, strings.TrimSpace(string(b)))

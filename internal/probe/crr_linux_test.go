@@ -40,9 +40,7 @@ func beyondThePorts(t *testing.T) {
 			testutil.Longer(t, func(factor float64) string {
 				spec.Duration = measurement.Seconds(0.5 * factor)
 				out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: source}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				if failed := out.Metrics["failed_connections_count"]; failed != 0 {
 					t.Errorf("%v connections failed: %v", failed, out.Facts)
 				}
@@ -66,9 +64,7 @@ func beyondThePorts(t *testing.T) {
 	// own are of the range, too.
 	for range ports - 3 {
 		c, err := net.Dial("tcp", target.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer c.Close()
 	}
 	_, err = Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
@@ -80,25 +76,17 @@ func beyondThePorts(t *testing.T) {
 func raiseLoopback(t *testing.T) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer unix.Close(fd)
 	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	request.SetUint16(unix.IFF_UP)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
 }
 
 func sysctl(t *testing.T, name, value string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv4", name), []byte(value), 0); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(filepath.Join("/proc/sys/net/ipv4", name), []byte(value), 0))
 }
 
 // A server process that is stopped in the middle of a test, while its kernel

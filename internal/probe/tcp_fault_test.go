@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // fewAndMany are a test on threads and one on the shared poller.
@@ -43,9 +44,7 @@ func endsWith(t *testing.T, what string, req session.Request, reasons ...session
 func handshaken(t *testing.T, then func(net.Conn, protocol.Open)) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	one := func(c net.Conn) error {
 		defer c.Close()
 		if err := protocol.ReadPreface(c); err != nil {
@@ -173,9 +172,7 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 func startHole(t *testing.T, target netip.AddrPort) (*hole, netip.AddrPort) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	h := &hole{ln: ln, target: target}
 	h.wg.Go(h.accept)
 	return h, ln.Addr().(*net.TCPAddr).AddrPort()

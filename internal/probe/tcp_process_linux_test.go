@@ -31,9 +31,7 @@ func TestServerIsSuspended(t *testing.T) {
 			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
 				t.Errorf("got %v, want a timeout", err)
 			}
-			if err := server.Process.Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, server.Process.Signal(syscall.SIGCONT))
 			testutil.Longer(t, func(float64) string { // it may still be busy with the first
 				if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(flows, measurement.Receive)}, nil); err != nil {
 					return "after the server went on: " + err.Error()
@@ -55,9 +53,7 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 	var idle []net.Conn
 	for range files {
 		c, err := net.DialTimeout("tcp", target.String(), 5*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		idle = append(idle, c)
 	}
 	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {

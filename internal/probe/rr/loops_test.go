@@ -32,17 +32,11 @@ func TestRequestResponseLoopDoesNotAllocate(t *testing.T) {
 	recorder := latency.New()
 	n := probetest.Allocations(2000, func() {
 		start := time.Now()
-		if err := x.exchange(false); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, x.exchange(false))
 		recorder.Record(time.Since(start))
 	})
-	if err := x.exchange(true); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, x.exchange(true))
+	testutil.OK(t, <-done)
 	if n != 0 {
 		t.Errorf("a round trip allocates %v times", n)
 	}
@@ -69,9 +63,7 @@ func TestLateLoopMeasuresOnce(t *testing.T) {
 			recorder:  latency.New(), warmup: c.warmup, length: time.Second,
 		}
 		l.stop.Store(c.stop)
-		if err := errors.Join(l.run(time.Now().Add(-time.Hour)), <-done); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, errors.Join(l.run(time.Now().Add(-time.Hour)), <-done))
 		if got := l.recorder.Samples(); got != c.want {
 			t.Errorf("warm-up %v, stopped %v: %d round trips measured, want %d", c.warmup, c.stop, got, c.want)
 		}
@@ -176,9 +168,7 @@ func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*loop, 
 // twice or in another order are told apart by their sequence numbers.
 func TestPipelineOverBadUDP(t *testing.T) {
 	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		b := make([]byte, 2000)
@@ -245,13 +235,9 @@ func TestPipelineOverBadUDP(t *testing.T) {
 func connected(t *testing.T, to netip.AddrPort) *sockets.Conn {
 	t.Helper()
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	detached, err := sockets.DetachUDP(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { _ = detached.Close() })
 	return detached
 }
@@ -274,9 +260,7 @@ func TestPipelinesDoNotAllocate(t *testing.T) {
 		if err == nil {
 			err = p.take(start, wait)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		p.expire(time.Since(start))
 	}
 	if n := probetest.Allocations(2000, step); n != 0 {
@@ -302,9 +286,7 @@ func TestSpinningDoesNotAllocate(t *testing.T) {
 	}()
 	x := &tcpExchange{endpoint: endpoint{ControlConn: near, spin: true}, request: make([]byte, 1), response: make([]byte, 1)}
 	step := func() {
-		if err := x.exchange(false); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, x.exchange(false))
 	}
 	if n := probetest.Allocations(2000, step); n != 0 {
 		t.Errorf("a spinning round trip allocates %d times", n)
@@ -317,12 +299,8 @@ func TestSpinningDoesNotAllocate(t *testing.T) {
 			t.Error("no time stamp came")
 		}
 	}
-	if err := x.exchange(true); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, x.exchange(true))
+	testutil.OK(t, <-done)
 }
 
 // A spinning end whose peer is silent ends by its deadline, and the runtime
