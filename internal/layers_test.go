@@ -18,14 +18,17 @@ const module = "github.com/hopbench/hopbench"
 var layers = [][]string{
 	{"cmd/hopbench"},
 	{"internal/cli"},
-	{"internal/runner", "internal/report"},
+	{"internal/runner", "internal/report", "internal/testbed/lab", "internal/testbed/host"},
+	{"internal/trial", "internal/survey"},
+	{"internal/gate"},
+	{"internal/testbed"},
 	{"internal/lab", "internal/agent", "internal/store", "internal/metrics"},
 	{"internal/lab/supervisor"},
 	{"internal/lab/message"},
 	{"internal/lab/apply", "internal/lab/layout"},
 	{"internal/lab/plan"},
 	{"internal/lab/topology"},
-	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats", "internal/survey"},
+	{"internal/cable", "internal/probe", "internal/experiment", "internal/stats"},
 	{"internal/probe/load"},
 	{"internal/probe/tcp", "internal/probe/udp", "internal/probe/rr", "internal/probe/crr", "internal/probe/mtu", "internal/probe/ftp", "internal/probe/iperf3"},
 	{"internal/probe/datagram"},
@@ -33,7 +36,7 @@ var layers = [][]string{
 	{"internal/probe/host"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/tcpinfo"},
-	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour"},
+	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour", "internal/environment"},
 	{"internal/kind"},
 	{"internal/measurement"},
 }
@@ -134,6 +137,20 @@ func TestImportsGoDown(t *testing.T) {
 				t.Errorf("%s imports %s, which is for tests", from, to)
 			case layerOf(to) <= layer && !strings.HasPrefix(to, from+"/"):
 				t.Errorf("%s imports %s, which is not below it", from, to)
+			}
+		}
+	}
+}
+
+// A trial is done in the same way wherever its path is.
+func TestTrialsKnowNoLab(t *testing.T) {
+	free := []string{"internal/testbed", "internal/trial", "internal/gate", "internal/runner"}
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, imported := range p.Imports {
+			to := strings.TrimPrefix(imported, module+"/")
+			if slices.Contains(free, from) && (to == "internal/lab" || strings.HasPrefix(to, "internal/lab/") || strings.HasPrefix(to, "internal/testbed/")) {
+				t.Errorf("%s imports %s, which is one testbed of several", from, to)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // Package agent is the process at an endpoint: in a node of a lab, or on a
 // host. One coordinator drives it over one control connection, with the
-// frames of package protocol: the agent listens as a test's far end, runs
-// tests as their near end, and describes its host. When the control
+// frames of package protocol: the agent listens as a test's far end, and runs
+// tests as their near end. When the control
 // connection ends, so does everything that the agent does.
 package agent
 
@@ -29,9 +29,8 @@ type Options struct {
 
 // The operations of a request.
 const (
-	opListen      = "listen"
-	opRun         = "run"
-	opEnvironment = "environment"
+	opListen = "listen"
+	opRun    = "run"
 )
 
 // request is the payload of a TypeAgentRequest frame. ID is the coordinator's
@@ -66,10 +65,9 @@ type progress struct {
 
 // reply is the payload of TypeAgentReply: the one end of a request.
 type reply struct {
-	ID          uint64               `json:"id"`
-	Error       *replyError          `json:"error,omitempty"`
-	Outcome     *measurement.Outcome `json:"outcome,omitempty"`
-	Environment map[string]string    `json:"environment,omitempty"`
+	ID      uint64               `json:"id"`
+	Error   *replyError          `json:"error,omitempty"`
+	Outcome *measurement.Outcome `json:"outcome,omitempty"`
 }
 
 // replyError carries a *probe.Error across the connection.
@@ -217,8 +215,6 @@ func (s *server) handle(ctx context.Context, r request) reply {
 		}
 		out.ThinAmong(run.Pairs) // the reply of a test of thousands of flows must fit a frame
 		return reply{Outcome: &out}
-	case r.Op == opEnvironment:
-		return reply{Environment: environment()}
 	}
 	return reply{Error: &replyError{Op: r.Op, Reason: probe.Protocol, Message: fmt.Sprintf("unknown operation %q", r.Op)}}
 }

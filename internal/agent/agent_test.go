@@ -56,11 +56,10 @@ func start(t *testing.T) *Client {
 // listen has the agent listen on a port of loopback that is free for TCP and UDP.
 func listen(t *testing.T, c *Client, token string) netip.AddrPort {
 	t.Helper()
-	return listenBy(t, c.Listen, token)
+	return listenAs(t, c, Serving{Token: token})
 }
 
-// listenBy is listen by either of a client's methods.
-func listenBy(t *testing.T, do func(context.Context, netip.AddrPort, string) error, token string) netip.AddrPort {
+func listenAs(t *testing.T, c *Client, s Serving) netip.AddrPort {
 	t.Helper()
 	var err error
 	for range 20 {
@@ -70,7 +69,7 @@ func listenBy(t *testing.T, do func(context.Context, netip.AddrPort, string) err
 		}
 		addr := ln.Addr().(*net.TCPAddr).AddrPort()
 		_ = ln.Close()
-		if err = do(testContext(t), addr, token); err == nil {
+		if err = c.Listen(testContext(t), addr, s); err == nil {
 			return addr
 		}
 	}
@@ -97,9 +96,10 @@ func TestRunBetweenTwoAgents(t *testing.T) {
 	if out, err = near.Run(testContext(t), request, nil); err != nil || out.Latency == nil {
 		t.Errorf("rr: %v, %v", out.Latency, err)
 	}
-	env, err := near.Environment(testContext(t))
-	if err != nil || env["processors"] == "" {
-		t.Errorf("environment %v, %v", env, err)
+	for _, end := range []measurement.End{out.Source, out.Destination} {
+		if env := end.Environment; env["cpus"] == "" || env["hopbench"] == "" || env["host_load_average"] != "" {
+			t.Errorf("environment %v", env)
+		}
 	}
 }
 
@@ -174,7 +174,7 @@ func serveOneFlow(t *testing.T) netip.AddrPort {
 // An agent that serves iperf3's clients asks no less of its own.
 func TestListenIPerf3StillAsksForTheToken(t *testing.T) {
 	far, near := start(t), start(t)
-	target := listenBy(t, far.ListenIPerf3, testToken)
+	target := listenAs(t, far, Serving{Token: testToken, IPerf3: true})
 	request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}}
 	if _, err := near.Run(testContext(t), request, nil); err != nil {
 		t.Errorf("with the token: %v", err)
@@ -187,7 +187,7 @@ func TestListenIPerf3StillAsksForTheToken(t *testing.T) {
 }
 
 func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {
-	if err := start(t).Listen(testContext(t), netip.MustParseAddrPort("0.0.0.0:45991"), ""); err == nil {
+	if err := start(t).Listen(testContext(t), netip.MustParseAddrPort("0.0.0.0:45991"), Serving{}); err == nil {
 		t.Error("an agent listens for everyone without a token")
 	}
 }
@@ -307,8 +307,13 @@ func TestRunHeld(t *testing.T) {
 			spec = measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}
 		}
 		request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: spec, Pairs: runs}
+		request.Prepared = func(context.Context) error {
+			prepared <- i
+			<-begin
+			return nil
+		}
 		go func() {
-			out, err := near.RunHeld(testContext(t), request, func() { prepared <- i }, begin, nil)
+			out, err := near.Run(testContext(t), request, nil)
 			results <- result{out, err}
 		}()
 	}
@@ -342,7 +347,12 @@ func TestHeldRunIsCancelled(t *testing.T) {
 	target := listen(t, far, testToken)
 	ctx, cancel := context.WithCancel(testContext(t))
 	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1}}
-	_, err := near.RunHeld(ctx, request, cancel, make(chan struct{}), nil)
+	request.Prepared = func(ctx context.Context) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	_, err := near.Run(ctx, request, nil)
 	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
 		t.Fatalf("got %v", err)
 	}
@@ -350,7 +360,8 @@ func TestHeldRunIsCancelled(t *testing.T) {
 	if err := near.write(protocol.TypeAgentStart, about{ID: 1}); err != nil {
 		t.Error(err)
 	}
-	if _, err := near.Environment(testContext(t)); err != nil {
+	request.Prepared = nil
+	if _, err := near.Run(testContext(t), request, nil); err != nil {
 		t.Errorf("the agent does not go on: %v", err)
 	}
 }
@@ -359,7 +370,8 @@ func TestHeldRunIsCancelled(t *testing.T) {
 func TestHeldRunFailsBeforeItsStart(t *testing.T) {
 	request := probe.Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1}}
 	prepared := false
-	_, err := start(t).RunHeld(testContext(t), request, func() { prepared = true }, nil, nil)
+	request.Prepared = func(context.Context) error { prepared = true; return nil }
+	_, err := start(t).Run(testContext(t), request, nil)
 	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Refused || prepared {
 		t.Errorf("got %v, prepared: %v", err, prepared)
 	}

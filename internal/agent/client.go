@@ -34,12 +34,6 @@ type call struct {
 	reply    chan reply
 }
 
-// barrier is where a run waits between being prepared and its start.
-type barrier struct {
-	prepared func()
-	start    <-chan struct{}
-}
-
 // NewClient starts to read from control, which it owns from then on.
 func NewClient(control net.Conn) *Client {
 	c := &Client{control: control, pending: map[uint64]*call{}}
@@ -57,41 +51,28 @@ func (c *Client) Close() error {
 	return err
 }
 
+// Serving is how an agent serves tests.
+type Serving struct {
+	// Token is the secret that clients must prove; may be empty.
+	Token string
+	// IPerf3 serves iperf3's clients too, which cannot prove a token.
+	IPerf3 bool
+}
+
 // Listen makes the agent the far end of tests at addr, for as long as the
-// control connection lives. Its clients must prove token. It returns when the
-// agent listens.
-func (c *Client) Listen(ctx context.Context, addr netip.AddrPort, token string) error {
-	return c.listen(ctx, listenRequest{Address: addr, Token: token})
-}
-
-// ListenIPerf3 is Listen for an agent that serves iperf3's clients too, which
-// cannot prove a token.
-func (c *Client) ListenIPerf3(ctx context.Context, addr netip.AddrPort, token string) error {
-	return c.listen(ctx, listenRequest{Address: addr, Token: token, IPerf3Open: true})
-}
-
-func (c *Client) listen(ctx context.Context, r listenRequest) error {
-	_, err := c.do(ctx, request{Op: opListen, Listen: &r}, nil, barrier{})
+// control connection lives. It returns when the agent listens.
+func (c *Client) Listen(ctx context.Context, addr netip.AddrPort, s Serving) error {
+	_, err := c.do(ctx, request{Op: opListen, Listen: &listenRequest{Address: addr, Token: s.Token, IPerf3Open: s.IPerf3}}, nil)
 	return err
 }
 
 // Run has the agent do one test. Progress, which may be nil, is called from
-// one goroutine at a time and not after Run returned. When ctx ends, the agent
-// is told to cancel, and Run returns without waiting for it. The error is
-// always a *probe.Error.
+// one goroutine at a time and not after Run returned. req.Prepared, which may be
+// nil, is called here when the agent has prepared the test, which starts once it
+// has returned. When ctx ends, the agent is told to cancel, and Run returns
+// without waiting for it. The error is always a *probe.Error.
 func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	return c.run(ctx, request{Op: opRun, Run: &req}, progress, barrier{})
-}
-
-// RunHeld is Run of a test that begins together with others: the agent prepares
-// it (see probe.Request.Prepared), prepared is called, and it begins once start
-// is closed.
-func (c *Client) RunHeld(ctx context.Context, req probe.Request, prepared func(), start <-chan struct{}, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	return c.run(ctx, request{Op: opRun, Run: &req, Hold: true}, progress, barrier{prepared: prepared, start: start})
-}
-
-func (c *Client) run(ctx context.Context, r request, progress func(measurement.Progress), b barrier) (measurement.Outcome, error) {
-	answer, err := c.do(ctx, r, progress, b)
+	answer, err := c.do(ctx, request{Op: opRun, Run: &req, Hold: req.Prepared != nil}, progress)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -101,13 +82,7 @@ func (c *Client) run(ctx context.Context, r request, progress func(measurement.P
 	return *answer.Outcome, nil
 }
 
-// Environment describes the agent's host: kernel, CPUs, settings.
-func (c *Client) Environment(ctx context.Context) (map[string]string, error) {
-	r, err := c.do(ctx, request{Op: opEnvironment}, nil, barrier{})
-	return r.Environment, err
-}
-
-func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress), b barrier) (reply, error) {
+func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress)) (reply, error) {
 	op := "agent: " + r.Op
 	this := &call{progress: report, prepared: make(chan struct{}, 1), reply: make(chan reply, 1)}
 	c.mu.Lock()
@@ -124,19 +99,21 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 		c.forget(r.ID)
 		return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: err}
 	}
-	var start <-chan struct{} // nil until the run is prepared and after it was started
+	waiting, stop := context.WithCancel(ctx)
+	var preparing sync.WaitGroup
+	defer preparing.Wait()
+	defer stop()
+	start := make(chan error, 1)
 	for {
 		select {
 		case <-this.prepared:
-			if b.prepared != nil {
-				b.prepared()
+			preparing.Go(func() { start <- r.prepared(waiting) })
+		case err := <-start:
+			if err == nil {
+				err = c.write(protocol.TypeAgentStart, about{ID: r.ID})
 			}
-			start = b.start
-		case <-start:
-			start = nil
-			if err := c.write(protocol.TypeAgentStart, about{ID: r.ID}); err != nil {
-				c.forget(r.ID)
-				return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: err}
+			if err != nil {
+				return reply{}, c.cancel(op, r.ID, err)
 			}
 		case answer, ok := <-this.reply:
 			if !ok {
@@ -147,16 +124,24 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 			}
 			return answer, nil
 		case <-ctx.Done():
-			return reply{}, c.cancel(ctx, op, r.ID)
+			return reply{}, c.cancel(op, r.ID, context.Cause(ctx))
 		}
 	}
 }
 
-// cancel gives up a call whose ctx is over, here and at the agent.
-func (c *Client) cancel(ctx context.Context, op string, id uint64) error {
+// prepared lets the caller of a run say when it starts.
+func (r request) prepared(ctx context.Context) error {
+	if r.Run == nil || r.Run.Prepared == nil {
+		return nil
+	}
+	return r.Run.Prepared(ctx)
+}
+
+// cancel gives up a call, here and at the agent.
+func (c *Client) cancel(op string, id uint64, why error) error {
 	c.forget(id)
-	err := &probe.Error{Op: op, Reason: probe.Cancelled, Err: context.Cause(ctx)}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	err := &probe.Error{Op: op, Reason: probe.Cancelled, Err: why}
+	if errors.Is(why, context.DeadlineExceeded) {
 		err.Reason = probe.TimedOut
 	}
 	if cancel := c.write(protocol.TypeAgentCancel, about{ID: id}); cancel != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // Whatever the command line or an experiment file accepts, two ends can do: no spec
@@ -207,7 +208,7 @@ func flagSpecs(t *rapid.T, k measurement.Kind) []measurement.Spec {
 	if err == nil {
 		err = c.ValidateFlagGroups()
 	}
-	var todo sequence
+	var todo survey.Sequence
 	if err == nil {
 		var kinds []measurement.Kind
 		if kinds, err = f.chooseKinds(); err == nil {

@@ -252,25 +252,26 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 // their file gives them or half a second.
 func TestQuick(t *testing.T) {
 	for _, name := range experiments.Names() {
-		head, x, plan, err := prepareRun(runFlags{seed: 1, quick: true}, name)
+		quick, err := prepareRun(streams{}, runFlags{seed: 1, quick: true}, name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		head, x, plan := quick.head, quick.e, quick.plan
 		if head.Blocks < 6 || head.Blocks > 12 || x.Blocks != head.Blocks || head.Planned != len(plan.Trials) {
 			t.Errorf("%s: %d blocks, %d planned trials of %d", name, head.Blocks, head.Planned, len(plan.Trials))
 		}
-		_, usual, _, err := prepareRun(runFlags{seed: 1}, name)
+		usual, err := prepareRun(streams{}, runFlags{seed: 1}, name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, test := range x.Tests {
-			if was := usual.Tests[i].Spec; test.Spec.ExpectedDuration() > was.ExpectedDuration() || test.Spec.Duration > was.Duration {
+			if was := usual.e.Tests[i].Spec; test.Spec.ExpectedDuration() > was.ExpectedDuration() || test.Spec.Duration > was.Duration {
 				t.Errorf("%s: %s takes %v, %v when not quick", name, test.Name, test.Spec.ExpectedDuration(), was.ExpectedDuration())
 			}
 		}
-		if _, _, again, err := prepareRun(runFlags{seed: 1, quick: true, blocks: 2}, name); err != nil || len(again.Trials) != 2*len(x.Paths)*len(x.Tests) {
-			t.Errorf("%s: %d trials in 2 blocks, %v", name, len(again.Trials), err)
+		if again, err := prepareRun(streams{}, runFlags{seed: 1, quick: true, blocks: 2}, name); err != nil || len(again.plan.Trials) != 2*len(x.Paths)*len(x.Tests) {
+			t.Errorf("%s: not twice its trials in 2 blocks, %v", name, err)
 		}
 	}
 }

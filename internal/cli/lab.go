@@ -16,7 +16,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
-	"github.com/hopbench/hopbench/internal/runner"
+	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 )
 
 func labCommand(s streams) *cobra.Command {
@@ -65,18 +65,18 @@ func labUpCommand(s streams) *cobra.Command {
 }
 
 func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name string) (err error) {
-	testbed, err := runner.HoldLab(ctx, e)
+	held, err := testbedlab.Hold(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, testbed.Close()) }()
-	if err := testbed.Publish(name); err != nil {
+	defer func() { err = errors.Join(err, held.Close()) }()
+	if err := held.Publish(name); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "lab %s is up; run programs in it from another terminal, end it with Ctrl-C\n\n", name)
 	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PATH\tFROM\tTO\tTHROUGH")
-	for _, p := range testbed.Paths() {
+	for _, p := range held.Laid() {
 		through := make([]string, 0, len(p.Hops))
 		for _, h := range p.Hops[:len(p.Hops)-1] {
 			if h.IsValid() {
@@ -93,21 +93,21 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	first := testbed.Paths()[0]
+	first := held.Laid()[0]
 	fmt.Fprintf(s.out, `
 for example:
     hopbench lab exec %[1]s -- ping -c 3 %[3]v
     hopbench lab exec %[2]s -- hopbench serve --open    and in another terminal
     hopbench lab exec %[1]s -- hopbench test %[3]v
 `, first.SourceNode, first.DestinationNode, first.Destination)
-	if i := slices.IndexFunc(testbed.Paths(), func(p lab.Path) bool { return p.VariantOf != "" }); i >= 0 {
-		fmt.Fprintf(s.out, "    hopbench lab switch %s\n", testbed.Paths()[i].Name)
+	if i := slices.IndexFunc(held.Laid(), func(p lab.Path) bool { return p.VariantOf != "" }); i >= 0 {
+		fmt.Fprintf(s.out, "    hopbench lab switch %s\n", held.Laid()[i].Name)
 	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-testbed.Done():
-		return testbed.Broken()
+	case <-held.Done():
+		return held.Err()
 	}
 }
 

@@ -5,58 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/runner"
-	"github.com/hopbench/hopbench/internal/stats"
+	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
+	"github.com/hopbench/hopbench/internal/testbed/host"
 )
 
-// runFunc does one test; it is probe.Run but in tests.
-type runFunc func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
-
-// sequence is the tests to do, one after the other: a fixed list, or a profile,
-// whose later tests depend on the earlier ones.
-type sequence interface {
-	Next(done []survey.Step) (measurement.TestInfo, bool)
-	Left(done []survey.Step) measurement.Seconds
-}
-
-// list is the tests that flags named.
-type list []measurement.TestInfo
-
-func (l list) Next(done []survey.Step) (measurement.TestInfo, bool) {
-	if len(done) == len(l) {
-		return measurement.TestInfo{}, false
-	}
-	return l[len(done)], true
-}
-
-func (l list) Left(done []survey.Step) measurement.Seconds {
-	var total measurement.Seconds
-	for _, test := range l[len(done):] {
-		total += test.Spec.ExpectedDuration()
-	}
-	return total
-}
-
 // sequence is the tests of the kinds chosen, or the profile when none is.
-func (f *testFlags) sequence(kinds []measurement.Kind) (sequence, error) {
+func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) {
 	if len(kinds) == 0 {
 		spec := measurement.Spec{Kind: measurement.TCP}
 		f.options.apply(&spec)
 		return survey.Options{Base: measurement.Spec{DSCP: spec.DSCP, Device: spec.Device}, Duration: spec.Duration}, nil
 	}
-	var tests list
+	var tests survey.List
 	for _, name := range kinds {
 		spec, err := f.options.specOf(name)
 		if err != nil {
@@ -87,61 +63,157 @@ func titleOf(spec measurement.Spec) string {
 	return title
 }
 
+// hostRun is a run of hopbench test.
+type hostRun struct {
+	streams
+	flags   *testFlags
+	to      target
+	plan    *survey.Plan
+	head    store.Head
+	store   *store.Store // nil where the run is not kept
+	keeper  runner.Keeper
+	summary *report.Summary
+	live    *liveLine
+}
+
 // measureHost does the tests of a sequence and shows what they brought back. It
 // shows what there is also when it was stopped.
-func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo sequence, run runFunc) error {
+func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo survey.Sequence, run host.RunFunc) (err error) {
 	request, err := f.prepare(ctx, to)
 	if err != nil {
 		return err
 	}
 	spareProcessor()
+	bed := host.New(to.name, request, run)
+	_, isProfile := todo.(survey.Options)
+	r := &hostRun{streams: s, flags: f, to: to, keeper: &runner.Memory{}, live: newLiveLine(s.err, f.quiet)}
+	r.head = store.Head{
+		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: environment.Machine(),
+		Test: &store.Test{
+			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []measurement.TestInfo{},
+			Path: measurement.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []measurement.HopInfo{}},
+		},
+	}
+	r.plan = survey.NewPlan(host.Path, todo, r.head.Blocks, r.head.Seed)
+	if f.out != "" {
+		if r.store, err = store.Create(f.out, r.head); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.store.Close()) }()
+		r.keeper = r.store
+	}
 	out := s.out
 	if f.json {
 		out = io.Discard
 	}
-	result := hostResult(to.name, request.Target)
-	summary := report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
+	r.summary = report.NewSummary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
 		report.SummaryOptions{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
-	summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", result.Started.UTC().Format(time.RFC3339), result.Paths[0].Source, runner.Version()))
-	m := &meter{live: newLiveLine(s.err, f.quiet), run: run, request: request, todo: todo}
-	for m.next(ctx) {
-		last := m.done[len(m.done)-1]
-		result.Tests = append(result.Tests, last.Test)
-		result.Trials = append(result.Trials, last.Trial)
-		summary.Trial(last.Test, last.Trial)
+	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), environment.Version()))
+	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
+	r.live.clear()
+	return r.end(ctx, runErr)
+}
+
+// event shows and keeps a step.
+func (r *hostRun) event(e runner.Event) {
+	title := e.Trial.Test
+	if test, ok := r.test(e.Trial.Test); ok {
+		title = test.Title
 	}
-	result.Ended = time.Now()
-	result.Complete = ctx.Err() == nil
-	result.Planned = len(m.done)
-	result.Notes = f.notes(to, todo, m.done)
-	if _, ok := todo.(survey.Options); ok {
-		result.RFC6349 = survey.Ratings(value[float64](f.options, "rate"), m.done)
+	if e.Finished == nil {
+		var elapsed time.Duration
+		if e.Live != nil {
+			elapsed = e.Live.Elapsed.Duration()
+		}
+		r.head.Planned = e.Planned
+		r.live.draw(fmt.Sprintf("  %s left  %s%s", clock(e.Left-elapsed), title, liveValue(e.Live)))
+		return
 	}
-	result.Cells = stats.Analyse(result.Trials, result.Tests, result.Paths, stats.DefaultOptions()).Cells
+	r.live.clear()
+	r.head.Test.Tests, r.head.Planned = nil, e.Planned
+	for _, s := range r.plan.Steps() {
+		r.head.Test.Tests = append(r.head.Test.Tests, s.Test)
+	}
+	if r.store != nil {
+		// At once, should this run be killed; an error is told at the end.
+		_ = r.store.SetHead(r.head)
+	}
+	test, _ := r.test(e.Trial.Test)
+	if r.head.Blocks > 1 {
+		test.Title += fmt.Sprintf(" (%d/%d)", e.Trial.Block, r.head.Blocks)
+	}
+	r.summary.Trial(test, *e.Finished)
+}
+
+// test is a test that was begun, or done before.
+func (r *hostRun) test(name string) (measurement.TestInfo, bool) {
+	steps := r.plan.Steps()
+	i := slices.IndexFunc(steps, func(s survey.Step) bool { return s.Test.Name == name })
+	if i < 0 {
+		return r.plan.Current()
+	}
+	return steps[i].Test, true
+}
+
+// end shows and keeps the result of what was done.
+func (r *hostRun) end(ctx context.Context, runErr error) error {
+	f := r.flags
+	stopped := ctx.Err() != nil
+	ctx = context.WithoutCancel(ctx)
+	r.head.Notes = f.notes(r.to, r.head.Test.Profile, r.plan.Steps())
+	trials, err := r.keeper.Trials(ctx)
+	if err != nil {
+		return errors.Join(runErr, err)
+	}
+	if len(trials) == 0 && r.store != nil {
+		return errors.Join(runErr, r.store.Discard())
+	}
+	var result *measurement.Result
+	if r.store == nil {
+		result, err = runner.Result(r.head, trials)
+	} else if err = r.store.SetHead(r.head); err == nil {
+		result, err = render(ctx, r.store)
+	}
+	if err != nil {
+		return errors.Join(runErr, err)
+	}
 	if f.json {
-		err = report.JSON(s.out, result)
+		err = report.JSON(r.out, result)
 	} else {
-		err = summary.End(result)
+		err = r.summary.End(result)
 	}
-	if !result.Complete {
-		return errors.Join(fmt.Errorf("stopped after %s", quantity.Count(len(m.done), "test")), err)
+	if r.head.Blocks > 1 && !f.json && !f.markdown {
+		fmt.Fprintln(r.out)
+		colour := isTerminal(r.out) && os.Getenv("NO_COLOR") == ""
+		err = errors.Join(err, report.Terminal(r.out, result, report.Options{Width: terminalWidth(r.out), Colour: colour}))
 	}
-	if failed := m.failed(); failed > 0 {
-		return errors.Join(fmt.Errorf("%d of %d tests gave no result that counts", failed, len(m.done)), err)
+	if r.store != nil {
+		fmt.Fprintf(r.err, "\nreport: %s\n", filepath.Join(r.store.Dir(), "report.html"))
+	}
+	failed := 0
+	for _, t := range trials {
+		if !t.Gate.Passed {
+			failed++
+		}
+	}
+	switch {
+	case stopped:
+		err = errors.Join(fmt.Errorf("stopped after %s", quantity.Count(len(trials), "test")), err)
+	case runErr != nil:
+		err = errors.Join(runErr, err)
+	case failed > 0:
+		err = errors.Join(fmt.Errorf("%d of %d tests gave no result that counts", failed, len(trials)), err)
 	}
 	return err
 }
 
 // notes is what a reader must know of the tests as a whole.
-func (f *testFlags) notes(to target, todo sequence, done []survey.Step) []string {
+func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []string {
 	var notes []string
-	for _, s := range done {
-		if s.NoServer {
-			notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: on that host, run hopbench serve (see its --help about tokens); of a stock iperf3 server, ask --iperf3 here.", to.name, to.port))
-			break
-		}
+	if slices.ContainsFunc(done, func(s survey.Step) bool { return s.NoServer }) {
+		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: on that host, run hopbench serve (see its --help about tokens); of a stock iperf3 server, ask --iperf3 here.", to.name, to.port))
 	}
-	if _, ok := todo.(survey.Options); !ok {
+	if !isProfile {
 		return notes
 	}
 	if reason := survey.FillReason(done); reason != "" {
@@ -153,87 +225,22 @@ func (f *testFlags) notes(to target, todo sequence, done []survey.Step) []string
 	return notes
 }
 
-// meter does one test after the other.
-type meter struct {
-	live    *liveLine
-	run     runFunc
-	request probe.Request
-	todo    sequence
-	done    []survey.Step
-}
-
-// next does the next test; false when there is none, or ctx ended.
-func (m *meter) next(ctx context.Context) bool {
-	test, ok := m.todo.Next(m.done)
-	if !ok || ctx.Err() != nil {
-		return false
-	}
-	left := m.todo.Left(m.done).Duration()
-	request := m.request
-	request.ID = fmt.Sprintf("%s-%d", test.Name, time.Now().UnixNano())
-	request.Spec = test.Spec
-	start := time.Now()
-	m.live.draw(fmt.Sprintf("  %s left  %s", clock(left), test.Title))
-	outcome, err := m.run(ctx, request, func(p measurement.Progress) {
-		m.live.draw(fmt.Sprintf("  %s left  %s%s", clock(left-time.Since(start)), test.Title, liveValue(&p)))
-	})
-	m.live.clear()
-	if ctx.Err() != nil {
-		return false
-	}
-	m.done = append(m.done, survey.Step{Test: test, NoServer: noServer(err), Trial: measurement.Trial{
-		ID: "b01-path-" + test.Name, Block: 1, Order: len(m.done) + 1, Path: pathName, Test: test.Name,
-		Start: start, Elapsed: measurement.SecondsOf(time.Since(start)),
-		Gate:    runner.Judge(test.Spec, outcome, measurement.Fingerprint{Matches: true}, runner.Limits{BusyWarns: true, FewWarn: true}, err),
-		Outcome: outcome,
-	}})
-	return true
-}
-
-func (m *meter) failed() int {
-	n := 0
-	for _, s := range m.done {
-		if !s.Trial.Gate.Passed {
-			n++
+// commandOf is the command line that repeats a command: its arguments and the
+// flags that were given, but for those that only say what becomes of the result.
+func commandOf(c *cobra.Command, args []string) []string {
+	words := append(strings.Fields(c.CommandPath()), args...)
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "json", "markdown", "verbose", "quiet", "out":
+			return
 		}
-	}
-	return n
-}
-
-// noServer says that a test failed in a way in which every other test that
-// needs the server would, too.
-func noServer(err error) bool {
-	var failed *probe.Error
-	var dial *net.OpError
-	var version *protocol.VersionError
-	switch {
-	case errors.As(err, &dial) && dial.Op == "dial" && strings.HasPrefix(dial.Net, "tcp"):
-		return true
-	case errors.As(err, &failed) && failed.Reason == probe.Unauthorized:
-		return true
-	}
-	return errors.As(err, &version) || errors.Is(err, protocol.ErrMalformed)
-}
-
-// pathName is the one path that test measures.
-const pathName = "path"
-
-// hostResult is the frame of the result, in the format of a run.
-func hostResult(host string, to netip.AddrPort) *measurement.Result {
-	source, err := os.Hostname()
-	if err != nil {
-		source = "this host"
-	}
-	return &measurement.Result{
-		Format:      measurement.ResultFormat,
-		Experiment:  measurement.ExperimentInfo{Name: "test", Title: "the path to " + host, Scale: 1, Baseline: pathName, Blocks: 1},
-		Testbed:     measurement.Testbed{Kind: "hosts"},
-		Environment: runner.HostEnvironment(),
-		Started:     time.Now(),
-		Paths: []measurement.PathInfo{{
-			Name: pathName, Baseline: true, Source: source, Dest: to.String(), Hops: []measurement.HopInfo{},
-		}},
-		Tests: []measurement.TestInfo{},
-		Costs: []measurement.Cost{},
-	}
+		value := flag.Value.String()
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		} else if value == "" && flag.Value.Type() != "string" {
+			value = "0"
+		}
+		words = append(words, "--"+flag.Name+"="+value)
+	})
+	return words
 }

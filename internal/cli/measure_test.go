@@ -15,6 +15,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed/host"
 )
 
 // fakePath answers every kind of test as a path of one Gbit/s does that needs
@@ -57,7 +58,7 @@ func millisecond() *measurement.Distribution {
 }
 
 // measured is what one command line prints, over a fake path.
-func measured(t *testing.T, ctx context.Context, line string, run runFunc) (stdout, stderr string, err error) {
+func measured(t *testing.T, ctx context.Context, line string, run host.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
 	f, err := parse(t, line)
 	if err != nil {
@@ -86,7 +87,7 @@ func TestProfileInText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, back ", "\nRTT under load ", "\nUDP ",
-		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %"} {
+		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what held it back"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -109,6 +110,9 @@ func TestProfileInJSON(t *testing.T) {
 	}
 	if !r.Complete || len(r.Trials) != len(r.Tests) || r.Planned != len(r.Trials) || len(r.Cells) == 0 {
 		t.Errorf("complete %v, %d trials, %d tests, %d planned, %d cells", r.Complete, len(r.Trials), len(r.Tests), r.Planned, len(r.Cells))
+	}
+	if r.Testbed.Kind != "hosts" || len(r.Attributions) == 0 || r.Trials[0].Fingerprint == nil {
+		t.Errorf("testbed %+v, %d attributions, fingerprint %v", r.Testbed, len(r.Attributions), r.Trials[0].Fingerprint)
 	}
 	if len(r.RFC6349) != 4 { // 1, 4 and 16 flows, and 4 back
 		t.Fatalf("%d ratings", len(r.RFC6349))
@@ -199,6 +203,52 @@ func TestSingleTestsAreNotRated(t *testing.T) {
 	out, _, err := measured(t, t.Context(), "--only tcp,rr -P 2 -R", fakePath)
 	if err != nil || strings.Contains(out, "RFC 6349") || !strings.Contains(out, "\n2 flows, back ") || !strings.Contains(out, "\nlatency ") {
 		t.Errorf("%v:\n%s", err, out)
+	}
+}
+
+// A test that is repeated and kept is a run: it is reported and compared.
+func TestKeptTests(t *testing.T) {
+	dirs := []string{filepath.Join(t.TempDir(), "before"), filepath.Join(t.TempDir(), "after")}
+	for _, dir := range dirs {
+		out, progress, err := measured(t, t.Context(), "--only tcp,rr --blocks 6 -o "+dir, fakePath)
+		if err != nil || !strings.Contains(out, "1 flow (6/6)") || !strings.Contains(out, "95 % interval") || !strings.Contains(progress, "report.html") {
+			t.Errorf("%v:\n%s\n%s", err, out, progress)
+		}
+		r, err := loadResult(t.Context(), dir)
+		if err != nil || !r.Complete || len(r.Trials) != 12 || len(r.Tests) != 2 || len(r.Attributions) != 1 {
+			t.Fatalf("%v, %+v", err, r)
+		}
+	}
+	var out bytes.Buffer
+	if err := compareRuns(t.Context(), streams{out: &out, err: &out}, compareFlags{}, dirs); err != nil || !strings.Contains(out.String(), "path  tcp   goodput") {
+		t.Errorf("compare: %v\n%s", err, &out)
+	}
+	err := resumeRun(t.Context(), streams{out: &out, err: &out}, runFlags{resume: dirs[0]})
+	if err == nil || !strings.Contains(err.Error(), "cannot be resumed") || exitStatus(err, new(bytes.Buffer)) != exitUsage {
+		t.Errorf("resumed: %v", err)
+	}
+}
+
+// A kept profile is rated whenever it is read, one that was stopped is not whole.
+func TestKeptProfile(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "kept")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _, err := measured(t, ctx, "-b 1G --out "+dir, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if stopped && r.Spec.Kind == measurement.Load {
+				cancel()
+				return measurement.Outcome{}, ctx.Err()
+			}
+			return fakePath(ctx, r, progress)
+		})
+		cancel()
+		r, loadErr := loadResult(t.Context(), dir)
+		if loadErr != nil || (err != nil) != stopped {
+			t.Fatalf("stopped %v: %v, %v", stopped, err, loadErr)
+		}
+		if r.Complete == stopped || len(r.RFC6349) != 4 || r.RFC6349[0].IdealSource != measurement.IdealGiven {
+			t.Errorf("stopped %v: complete %v, %d trials of %d, ratings %+v", stopped, r.Complete, len(r.Trials), r.Planned, r.RFC6349)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +128,30 @@ func TestFlagsReachTheSpec(t *testing.T) {
 	}
 }
 
+// The command line that is kept of a test repeats it.
+func TestCommandOfATest(t *testing.T) {
+	for _, line := range []string{
+		"", "--only tcp,rr -P 8 -t 1.5 -b 0 -w 1M -S 0xb8 --blocks 3", "-u -b 500M -l 1400 --gso off", "--dscp EF -4 -p 9 --bind=", "-i 0.5 -R",
+		"--only udp --loss-bound 0.1% --file 7M", "--ftp-server h --ftp-path /x --ftp-crc32 0000002a",
+	} {
+		read := func(words []string) (testFlags, []string) {
+			var f testFlags
+			c := &cobra.Command{Use: "test"}
+			f.define(c)
+			if err := c.ParseFlags(words); err != nil {
+				t.Fatalf("%s: %q: %v", line, words, err)
+			}
+			return f, commandOf(c, []string{"host"})
+		}
+		f, command := read(append(strings.Fields(line), "--json", "--out=x"))
+		again, _ := read(command[2:])
+		f.json, f.out = false, ""
+		if !reflect.DeepEqual(f, again) || strings.Join(command[:2], " ") != "test host" {
+			t.Errorf("%q became %q:\n%+v, want\n%+v", line, command, again, f)
+		}
+	}
+}
+
 // Each flag shows a trace of itself in the spec of each kind that takes it, so that
 // none is taken and ignored.
 func TestEveryFlagHasAnEffect(t *testing.T) {
@@ -183,7 +208,7 @@ func TestNoFlagsAreTheProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (survey.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != sequence(want) {
+	if want := (survey.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != survey.Sequence(want) {
 		t.Errorf("%+v, want %+v", todo, want)
 	}
 	for done := []survey.Step(nil); ; {
@@ -208,14 +233,14 @@ func TestTarget(t *testing.T) {
 		port         uint16
 		unacceptable bool
 	}{
-		{arg: "host", name: "host", port: defaultPort},
+		{arg: "host", name: "host", port: measurement.DefaultPort},
 		{arg: "host:99", name: "host", port: 99},
-		{arg: "192.0.2.7%eth0", name: "192.0.2.7", onto: "eth0", port: defaultPort},
+		{arg: "192.0.2.7%eth0", name: "192.0.2.7", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "192.0.2.7%eth0:99", name: "192.0.2.7", onto: "eth0", port: 99},
-		{arg: "2001:db8::1", name: "2001:db8::1", port: defaultPort},
+		{arg: "2001:db8::1", name: "2001:db8::1", port: measurement.DefaultPort},
 		{arg: "[2001:db8::1%eth0]:99", name: "2001:db8::1", onto: "eth0", port: 99},
-		{arg: "fe80::1%eth0", name: "fe80::1%eth0", onto: "eth0", port: defaultPort},
-		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: defaultPort},
+		{arg: "fe80::1%eth0", name: "fe80::1%eth0", onto: "eth0", port: measurement.DefaultPort},
+		{arg: "host%eth0", device: "eth0", name: "host", onto: "eth0", port: measurement.DefaultPort},
 		{arg: "host%eth0", device: "eth1", unacceptable: true},
 		{arg: "host%", unacceptable: true},
 		{arg: "host:http", unacceptable: true},
@@ -225,7 +250,7 @@ func TestTarget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.target(c.arg, defaultPort)
+		got, err := f.target(c.arg, measurement.DefaultPort)
 		if (err != nil) != c.unacceptable {
 			t.Errorf("%s: %v", c.arg, err)
 		}

@@ -13,16 +13,16 @@ import (
 )
 
 func resumeRun(ctx context.Context, s streams, f runFlags) error {
-	r, err := reopen(ctx, f.resume)
+	r, err := reopen(ctx, s, f, f.resume)
 	if err != nil {
 		return usageError{err}
 	}
-	return carryOut(ctx, s, f, r)
+	return r.carryOut(ctx)
 }
 
 // reopen opens a run to go on with it. It refuses one whose further trials would
 // not be of what the stored ones are; what else is different is noted later.
-func reopen(ctx context.Context, dir string) (_ *session, err error) {
+func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session, err error) {
 	st, err := store.Resume(dir)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func reopen(ctx context.Context, dir string) (_ *session, err error) {
 			err = errors.Join(err, st.Close())
 		}
 	}()
-	r := &session{store: st}
+	r := &session{streams: s, flags: f, store: st}
 	if r.head, err = st.Head(); err != nil {
 		return nil, err
 	}

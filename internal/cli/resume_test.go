@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 const inspected = `format: hopbench.experiment/1
@@ -48,12 +49,13 @@ func begun(t *testing.T, change func(*store.Head, *measurement.Trial)) string {
 			t.Fatal(err)
 		}
 	}
-	head, _, plan, err := prepareRun(runFlags{seed: 7}, "mine/inspected.yaml")
+	r, err := prepareRun(streams{}, runFlags{seed: 7}, "mine/inspected.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	head := r.head
 	head.Environment = map[string]string{"kernel": "2.6.32", "hopbench": "v0.0.1", "host_load_average": "9"}
-	p := plan.Trials[0]
+	p := r.plan.Trials[0]
 	trial := measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test}
 	if change != nil {
 		change(&head, &trial)
@@ -80,7 +82,7 @@ func TestResumeByTheSameRules(t *testing.T) {
 	dir := begun(t, nil)
 	rules := filepath.Join(filepath.Dir(dir), "mine", "rules", "my.rules")
 	t.Chdir(t.TempDir())
-	r, err := reopen(t.Context(), dir)
+	r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
 	if err != nil {
 		t.Fatalf("nothing has changed: %v", err)
 	}
@@ -89,7 +91,7 @@ func TestResumeByTheSameRules(t *testing.T) {
 	}
 	refused := func(want ...string) {
 		t.Helper()
-		r, err := reopen(t.Context(), dir)
+		r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
 		if err == nil {
 			r.store.Close()
 			t.Fatal("other rules are gone on with")
@@ -111,7 +113,7 @@ func TestResumeByTheSameRules(t *testing.T) {
 	if err := os.WriteFile(rules, []byte(rule), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err = reopen(t.Context(), dir); err != nil {
+	if r, err = reopen(t.Context(), streams{}, runFlags{}, dir); err != nil {
 		t.Errorf("the rules are back: %v", err)
 	} else if err := r.store.Close(); err != nil {
 		t.Fatal(err)
@@ -125,7 +127,7 @@ func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 		"another path":  func(_ *store.Head, trial *measurement.Trial) { trial.Path = "x" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := reopen(t.Context(), begun(t, change))
+			r, err := reopen(t.Context(), streams{}, runFlags{}, begun(t, change))
 			if err == nil {
 				r.store.Close()
 				t.Fatal("trials of another plan are gone on with")
@@ -138,7 +140,7 @@ func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 }
 
 // stand is a testbed as far as a session knows it before the first trial.
-type stand struct{ runner.Testbed }
+type stand struct{ testbed.Testbed }
 
 func (stand) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
 func (stand) Environment() map[string]string { return map[string]string{"setting": "new"} }
@@ -150,7 +152,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 		head.RuleFiles = nil
 		head.Environment["host"] = hostile // it may be a stranger's run
 	})
-	r, err := reopen(t.Context(), dir)
+	r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +171,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	}
 	notes := strings.Join(result.Notes, "\n")
 	for _, text := range []string{notes, told.String()} {
-		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + runner.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
+		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + environment.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
 			if !strings.Contains(text, want) {
 				t.Errorf("it is not said that %q:\n%s", want, text)
 			}
@@ -188,7 +190,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	if err := r.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reopen(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if _, err := reopen(t.Context(), streams{}, runFlags{}, dir); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -19,6 +20,8 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
+	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 )
 
 // runsFolder is where runs go that name no folder.
@@ -139,8 +142,11 @@ was measured.`,
 	return c
 }
 
-// session is a run under way.
+// session is a run under way: what it shows itself on, what was asked of it, and
+// what is kept of it.
 type session struct {
+	streams
+	flags runFlags
 	store *store.Store
 	head  store.Head
 	e     *experiment.Experiment
@@ -148,67 +154,65 @@ type session struct {
 }
 
 func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
-	head, e, plan, err := prepareRun(f, arg)
+	r, err := prepareRun(s, f, arg)
 	if err != nil {
 		return err
 	}
 	dir := f.out
 	if dir == "" {
-		dir = filepath.Join(runsFolder, head.Started.Format(folderTime)+"-"+e.Name)
+		dir = filepath.Join(runsFolder, r.head.Started.Format(folderTime)+"-"+r.e.Name)
 	}
-	st, err := store.Create(dir, head)
-	if err != nil {
+	if r.store, err = store.Create(dir, r.head); err != nil {
 		return err
 	}
-	return carryOut(ctx, s, f, &session{st, head, e, plan})
+	return r.carryOut(ctx)
 }
 
 // folderTime begins the names of run folders.
 const folderTime = "2006-01-02T15-04-05"
 
-// prepareRun reads and plans an experiment.
-func prepareRun(f runFlags, arg string) (store.Head, *experiment.Experiment, experiment.Plan, error) {
+// prepareRun reads and plans an experiment. The run has no store yet.
+func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	file, text, err := readExperiment(arg)
 	if err != nil {
-		return store.Head{}, nil, experiment.Plan{}, err
+		return nil, err
 	}
-	head := store.Head{
+	r := &session{streams: s, flags: f, head: store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
 		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick,
 		Started: time.Now().Round(time.Millisecond),
+	}}
+	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
+		return nil, usageError{err}
 	}
-	e, plan, err := runner.Prepare(head)
+	rules, err := lab.RuleFiles(r.e)
 	if err != nil {
-		return store.Head{}, nil, experiment.Plan{}, usageError{err}
-	}
-	rules, err := lab.RuleFiles(e)
-	if err != nil {
-		return store.Head{}, nil, experiment.Plan{}, err
+		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(e.Paths), e.TestInfos()))
-		if e, plan, err = runner.Prepare(head); err != nil {
-			return store.Head{}, nil, experiment.Plan{}, usageError{err}
+		r.head.Blocks = stats.FewestBlocks(stats.PrimaryComparisons(len(r.e.Paths), r.e.TestInfos()))
+		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
+			return nil, usageError{err}
 		}
 	}
-	head.Name, head.Planned, head.RuleFiles = e.Name, len(plan.Trials), rules.Digests
+	r.head.Name, r.head.Planned, r.head.RuleFiles = r.e.Name, len(r.plan.Trials), rules.Digests
 	if file == arg { // not a bundled one, which is nowhere
-		if head.File, err = filepath.Abs(file); err != nil {
-			return store.Head{}, nil, experiment.Plan{}, fmt.Errorf("find the experiment again: %w", err)
+		if r.head.File, err = filepath.Abs(file); err != nil {
+			return nil, fmt.Errorf("find the experiment again: %w", err)
 		}
 	}
-	return head, e, plan, nil
+	return r, nil
 }
 
 // carryOut does a run and prints whatever there is of it then, also after an
 // interruption.
-func carryOut(ctx context.Context, s streams, f runFlags, r *session) (err error) {
+func (r *session) carryOut(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.store.Close()) }()
-	result, err := r.measure(ctx, s, f)
+	result, err := r.measure(ctx)
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, printResult(s, result, r.store.Dir(), f.json))
+	return errors.Join(err, printResult(r.streams, result, r.store.Dir(), r.flags.json))
 }
 
 // note keeps a sentence about the run, once, and says whether it is new.
@@ -221,35 +225,35 @@ func (r *session) note(sentence string) bool {
 }
 
 // build builds the paths of the run, by the same rules every time.
-func (r *session) build(ctx context.Context) (runner.Testbed, error) {
-	testbed, err := runner.NewLab(ctx, r.e)
+func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
+	bed, err := testbedlab.New(ctx, r.e)
 	if err != nil {
 		return nil, err
 	}
-	if err := sameRules(r.head.RuleFiles, testbed.RuleDigests()); err != nil {
-		return nil, errors.Join(err, testbed.Close())
+	if err := sameRules(r.head.RuleFiles, bed.RuleDigests()); err != nil {
+		return nil, errors.Join(err, bed.Close())
 	}
-	return testbed, nil
+	return bed, nil
 }
 
 // measure measures what the store lacks of the plan, and writes the report
 // of whatever there is then. The result is nil where there is nothing to
 // report; it is valid beside the error of a run that ended early.
-func (r *session) measure(ctx context.Context, s streams, f runFlags) (*measurement.Result, error) {
-	show := newProgress(s.err, f.quiet, r.plan)
+func (r *session) measure(ctx context.Context) (*measurement.Result, error) {
+	show := newProgress(r.err, r.flags.quiet, r.plan)
 	show.Begin(r.e, r.plan, r.store.Dir())
 	others := joinCompany(r, show)
 	defer others.leave()
-	testbed, err := r.build(ctx)
+	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))
 	}
-	if err := r.enter(ctx, testbed, show); err != nil {
-		return nil, errors.Join(err, testbed.Close())
+	if err := r.enter(ctx, bed, show); err != nil {
+		return nil, errors.Join(err, bed.Close())
 	}
 	runErr := runner.Run(ctx, runner.Options{
-		Experiment: r.e, Plan: r.plan, Testbed: testbed, Build: r.build, Keeper: r.store,
-		StopOnFault: f.onFault == onFaultStop,
+		Planner: runner.Fixed(r.plan), Testbed: bed, Build: r.build, Keeper: r.store,
+		StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
 				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
@@ -281,9 +285,9 @@ func (r *session) measure(ctx context.Context, s streams, f runFlags) (*measurem
 
 // enter keeps and tells where the run is measured, as far as that is known
 // before its first trial.
-func (r *session) enter(ctx context.Context, testbed runner.Testbed, show *progress) error {
-	environment := runner.HostEnvironment()
-	maps.Copy(environment, testbed.Environment())
+func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress) error {
+	environment := environment.Machine()
+	maps.Copy(environment, bed.Environment())
 	kept, _, err := r.store.Count(ctx)
 	if err != nil {
 		return err
@@ -296,8 +300,8 @@ func (r *session) enter(ctx context.Context, testbed runner.Testbed, show *progr
 		r.head.Resumed = append(r.head.Resumed, now)
 		show.Facts(stats.SessionDifferences(r.head.Environment, now))
 	}
-	r.head.Testbed = testbed.Info()
-	facts := testbed.Facts()
+	r.head.Testbed = bed.Info()
+	facts := bed.Facts()
 	show.Facts(facts)
 	for _, fact := range facts {
 		r.note(fact)

@@ -185,10 +185,9 @@ func (a *several) settle(ctx context.Context, e *measurement.IndexEntry, err err
 // one does one experiment, or the rest of it, and summarises what there is.
 func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error) {
 	dir := filepath.Join(a.dir, e.Folder)
-	r, err := reopen(ctx, dir)
+	r, err := reopen(ctx, a.s, a.flags, dir)
 	if errors.Is(err, store.ErrNoRun) {
-		r = &session{}
-		if r.head, r.e, r.plan, err = prepareRun(a.flags, e.Name); err != nil {
+		if r, err = prepareRun(a.s, a.flags, e.Name); err != nil {
 			return err
 		}
 		e.Title = r.e.Title
@@ -198,7 +197,7 @@ func (a *several) one(ctx context.Context, e *measurement.IndexEntry) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, r.store.Close()) }()
-	result, err := r.measure(ctx, a.s, a.flags)
+	result, err := r.measure(ctx)
 	if result != nil {
 		report.Summarise(e, result)
 	}

@@ -77,7 +77,7 @@ fetch files of any size, and with --open anyone who reaches the port.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.Uint16VarP(&f.port, "port", "p", defaultPort, "port to listen on, TCP and UDP")
+	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port to listen on, TCP and UDP")
 	flags.StringVarP(&f.bind, "bind", "B", "", "address to listen on (default: all with a token or --open, else loopback)")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the shared token; clients must prove it (environment: "+tokenFileEnv+")")
 	flags.BoolVar(&f.open, "open", false, "serve anyone who reaches the port")

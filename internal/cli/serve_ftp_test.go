@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 func TestNamesOfFiles(t *testing.T) {
@@ -46,7 +47,7 @@ func TestWhomAStockServerIs(t *testing.T) {
 		want target
 		err  string
 	}{
-		{"", []string{"host"}, target{"host", defaultPort}, ""},
+		{"", []string{"host"}, target{"host", measurement.DefaultPort}, ""},
 		{"--ftp-server host --ftp-path /x", nil, target{"host", ftpPort}, ""},
 		{"--ftp-server host:2121 --ftp-path /x", nil, target{"host", 2121}, ""},
 		{"--ftp-server host", nil, target{}, "give --ftp-path"},

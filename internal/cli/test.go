@@ -16,8 +16,8 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 )
 
-// defaultPort is iperf3's, so that firewalls opened for it serve hopbench too.
-const defaultPort = probe.DefaultPort
+// maxTestBlocks bounds how often test does its tests.
+const maxTestBlocks = 1000
 
 // tokenFileEnv names the token's file where --token-file does not.
 const tokenFileEnv = "HOPBENCH_TOKEN_FILE"
@@ -31,6 +31,11 @@ type testFlags struct {
 	only []string
 	udp  bool
 	options
+
+	blocks int
+	out    string
+	// command repeats the test.
+	command []string
 
 	json, markdown, verbose, quiet bool
 }
@@ -83,6 +88,10 @@ docs/test.md explains every flag and every line of the summary.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			f := f
+			f.command = commandOf(c, args)
+			if f.blocks < 1 || f.blocks > maxTestBlocks {
+				return usageError{fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks)}
+			}
 			to, err := f.whom(args)
 			if err != nil {
 				return usageError{err}
@@ -108,7 +117,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.SetNormalizeFunc(asIPerf3Says)
-	flags.Uint16VarP(&f.port, "port", "p", defaultPort, "port of the server")
+	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port of the server")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the server's token (environment: "+tokenFileEnv+")")
 	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")
 	flags.BoolVarP(&f.v4, "ipv4", "4", false, "use IPv4 only")
@@ -117,6 +126,9 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: "+names(measurement.Kinds()))
 	flags.BoolVarP(&f.udp, "udp", "u", false, "datagrams: --only udp")
 	f.options.define(c)
+
+	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones")
+	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
 	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+measurement.ResultFormat+") and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")

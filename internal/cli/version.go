@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/runner"
 )
 
 func versionCommand(s streams) *cobra.Command {
@@ -18,7 +18,7 @@ func versionCommand(s streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(s.out, "hopbench %s (%s, %s/%s)\nexperiment format %s\nresult format %s\n",
-				runner.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, measurement.ResultFormat)
+				environment.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, measurement.ResultFormat)
 			return err
 		},
 	}

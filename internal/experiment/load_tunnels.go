@@ -1,9 +1,10 @@
 package experiment
 
-import "fmt"
+import (
+	"fmt"
 
-// agentPort is where the endpoints' agents listen, for UDP too.
-const agentPort = 5201
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // tunnels checks what the tunnels of all paths have in common. Those of a path
 // that is the same as another are the other's.
@@ -24,8 +25,8 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 					"the tunnel of path %q cannot pass the %s %q, which changes the addresses that its ends send to", files[i].Name, h.Type, h.Name)
 			}
 		}
-		if t.Port == agentPort {
-			l.wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", agentPort)
+		if t.Port == measurement.DefaultPort {
+			l.wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", measurement.DefaultPort)
 		}
 		// VXLAN's networks share a port, WireGuard's tunnels have one each.
 		same, mend := taken[socket{t.Port, t.ID}], fmt.Sprintf("give each an id of its own, as in id: %d", t.ID+1)

@@ -63,9 +63,5 @@ func sum(all ...*series) measurement.Bins {
 			}
 		}
 	}
-	out := measurement.Bins{Width: measurement.SecondsOf(total.width), Bytes: make([]float64, len(total.bins))}
-	for i, n := range total.bins {
-		out.Bytes[i] = float64(n)
-	}
-	return out
+	return measurement.BinsOf(total.width, total.bins)
 }

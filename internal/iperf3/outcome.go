@@ -102,19 +102,17 @@ func (t *client) addPackets(stream *StreamResult, s *stream, received streamResu
 
 // bins sums what this end received.
 func (t *client) bins() *measurement.Bins {
-	var sum *measurement.Bins
+	var counts [][]int64
 	for _, s := range t.streams {
-		if s.sender || s.bins == nil {
-			continue
-		}
-		if sum == nil {
-			sum = &measurement.Bins{Width: measurement.SecondsOf(s.width), Bytes: make([]float64, len(s.bins))}
-		}
-		for i, n := range s.bins {
-			sum.Bytes[i] += float64(n)
+		if !s.sender && s.bins != nil {
+			counts = append(counts, s.bins)
 		}
 	}
-	return sum
+	if len(counts) == 0 {
+		return nil
+	}
+	sum := measurement.BinsOf(t.req.BinWidth, counts...)
+	return &sum
 }
 
 // binsFor gives a receiving stream its bins.

@@ -146,6 +146,9 @@ type End struct {
 	// Empty where the system does not say.
 	HostID    string `json:"host_id,omitempty"`
 	NetworkID string `json:"network_id,omitempty"`
+	// Environment is the end's machine and its settings. In a run it is absent where
+	// it is that of an earlier trial on the path.
+	Environment map[string]string `json:"environment,omitempty"`
 	// CPUs is the number of processors online; CPUBusy the share of all of
 	// them, softirq included, over the measured time (0 to 1).
 	CPUs    int     `json:"cpus,omitempty"`
@@ -253,6 +256,9 @@ type Fingerprint struct {
 	// differs when it is not.
 	Matches bool   `json:"matches"`
 	Why     string `json:"why,omitempty"`
+	// Learned says that the testbed did not declare the path, and that the trial
+	// was compared with the first of the run.
+	Learned bool `json:"learned,omitempty"`
 	// Switched says that the path was switched to, in place, for this trial;
 	// Settle is how long nothing was measured after that.
 	Switched bool    `json:"switched,omitempty"`

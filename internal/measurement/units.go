@@ -12,3 +12,7 @@ func SecondsOf(d time.Duration) Seconds { return Seconds(d.Seconds()) }
 func (s Seconds) Duration() time.Duration {
 	return time.Duration(float64(s) * float64(time.Second))
 }
+
+// DefaultPort is where servers and agents listen: iperf3's port, so that
+// firewalls that are open for it serve hopbench too.
+const DefaultPort = 5201

@@ -20,9 +20,6 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// DefaultPort is where a server listens unless told otherwise.
-const DefaultPort = 5201
-
 // The limits of a server that was given none: generous to a lab and to a
 // fleet, and finite. Of the connections, as far as descriptors allow, a quarter is
 // for those that have not said yet what they want.

@@ -208,13 +208,15 @@ type Transfer struct {
 type HostSeries struct {
 	Host string `json:"host,omitempty"`
 	// HostID and NetworkID are those of measurement.End.
-	HostID    string    `json:"host_id,omitempty"`
-	NetworkID string    `json:"network_id,omitempty"`
-	CPUs      int       `json:"cpus"`
-	At        []float64 `json:"at_seconds"`
-	Busy      []float64 `json:"busy_seconds"`
-	SoftIRQ   []float64 `json:"softirq_seconds"`
-	Total     []float64 `json:"total_seconds"`
+	HostID    string `json:"host_id,omitempty"`
+	NetworkID string `json:"network_id,omitempty"`
+	CPUs      int    `json:"cpus"`
+	// Environment is that of measurement.End.
+	Environment map[string]string `json:"environment,omitempty"`
+	At          []float64         `json:"at_seconds"`
+	Busy        []float64         `json:"busy_seconds"`
+	SoftIRQ     []float64         `json:"softirq_seconds"`
+	Total       []float64         `json:"total_seconds"`
 	// Busiest are series like Busy, of the few single CPUs that spent the
 	// most over the whole test.
 	Busiest [][]float64 `json:"busiest_seconds,omitempty"`

@@ -124,6 +124,9 @@ func (s *Summary) note(text string) {
 // figures, and returns the first error of the writer.
 func (s *Summary) End(r *measurement.Result) error {
 	s.ratings(r)
+	for _, limit := range newModel(r).Shares {
+		s.notes = append(s.notes, line(limit.Test+": "+limit.text()))
+	}
 	for _, n := range r.Notes {
 		s.notes = append(s.notes, line(n))
 	}

@@ -1,37 +1,9 @@
 package runner_test
 
 import (
-	"context"
-	"fmt"
-	"net"
-	"os"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/agent"
-	"github.com/hopbench/hopbench/internal/lab"
-	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/testbed/labtest"
 )
 
-// TestMain lets the test binary be what a lab re-executes: its own roles, and
-// the agents.
-func TestMain(m *testing.M) {
-	if code, handled := lab.Main(os.Args); handled {
-		os.Exit(code)
-	}
-	if len(os.Args) > 1 && os.Args[1] == runner.AgentCommand[0] {
-		os.Exit(serveAgent())
-	}
-	os.Exit(m.Run())
-}
-
-func serveAgent() int {
-	control, err := net.FileConn(os.NewFile(3, "control"))
-	if err == nil {
-		err = agent.Serve(context.Background(), control, agent.Options{})
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
+func TestMain(m *testing.M) { labtest.Main(m) }

@@ -13,11 +13,15 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
+	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/trial"
 )
 
 // sharedRate is what all pairs share on the path "through".
@@ -44,7 +48,7 @@ tests:
 `
 
 // pairsLab builds the lab of an experiment's text, or skips.
-func pairsLab(t *testing.T, text string) (*experiment.Experiment, *runner.Lab) {
+func pairsLab(t *testing.T, text string) (*experiment.Experiment, *testbedlab.Lab) {
 	t.Helper()
 	probe, err := lab.Start(t.Context(), lab.Topology{Nodes: []lab.Node{{Name: "a"}}}, lab.Options{})
 	if err != nil {
@@ -57,7 +61,7 @@ func pairsLab(t *testing.T, text string) (*experiment.Experiment, *runner.Lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := runner.NewLab(t.Context(), e)
+	l, err := testbedlab.New(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,24 +73,24 @@ func pairsLab(t *testing.T, text string) (*experiment.Experiment, *runner.Lab) {
 	return e, l
 }
 
-func plannedTrial(t *testing.T, e *experiment.Experiment, path, test string) experiment.PlannedTrial {
+func plannedTrial(t *testing.T, e *experiment.Experiment, path, test string) trial.Wanted {
 	t.Helper()
 	for _, p := range e.Scaled().Plan(1).Trials {
 		if p.Path == path && p.Test == test {
-			return p
+			return trial.Wanted{ID: p.ID, Path: p.Path, Spec: p.Spec}
 		}
 	}
 	t.Fatalf("no trial of %s on %s is planned", test, path)
-	return experiment.PlannedTrial{}
+	return trial.Wanted{}
 }
 
 // Three pairs share a hop: each is counted, all start together, and together
 // they get no more than the hop lets through.
 func TestPairsShareAHop(t *testing.T) {
 	e, l := pairsLab(t, threePairs)
-	trial := plannedTrial(t, e, "through", "flows")
+	wanted := plannedTrial(t, e, "through", "flows")
 	var signs int
-	o, f, err := l.Measure(t.Context(), trial, func(measurement.Progress) { signs++ })
+	o, f, err := trial.Measure(t.Context(), l, wanted, func(measurement.Progress) { signs++ })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +131,14 @@ func TestPairsShareAHop(t *testing.T) {
 		t.Errorf("%g bytes came in %g s through a hop of %g bit/s, at most %g can", total, seconds, float64(sharedRate), most)
 	}
 	// What else a busy machine may fail is not of the pairs.
-	for _, c := range runner.Judge(trial.Spec, o, f, runner.Limits{Pairs: 3, BusyWarns: true}, nil).Checks {
+	for _, c := range gate.Judge(wanted.Spec, o, f, gate.Limits{Pairs: 3, BusyWarns: true}, nil).Checks {
 		if c.Name == "pairs" || c.Name == "flows" || c.Name == "duration" || c.Name == "test" {
 			t.Errorf("gate: %+v", c)
 		}
 	}
 
-	trial = plannedTrial(t, e, "plain", "latency")
-	if o, f, err = l.Measure(t.Context(), trial, nil); err != nil || !f.Matches {
+	wanted = plannedTrial(t, e, "plain", "latency")
+	if o, f, err = trial.Measure(t.Context(), l, wanted, nil); err != nil || !f.Matches {
 		t.Fatalf("latency: %v, %s", err, f.Why)
 	}
 	if o.Latency == nil || len(o.Pairs) != 3 {
@@ -198,14 +202,17 @@ func TestKilledAgentOfAPair(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer st.Close()
-	plan := experiment.Plan{Trials: []experiment.PlannedTrial{plannedTrial(t, e, "plain", "flows"), plannedTrial(t, e, "through", "flows")}}
-	plan.Trials[0].Order, plan.Trials[1].Order = 1, 2
+	var plan experiment.Plan
+	for i, path := range []string{"plain", "through"} {
+		w := plannedTrial(t, e, path, "flows")
+		plan.Trials = append(plan.Trials, experiment.PlannedTrial{ID: w.ID, Order: i + 1, Path: path, Test: "flows", Spec: w.Spec})
+	}
 	killed := false
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = runner.Run(ctx, runner.Options{
-		Experiment: e, Plan: plan, Testbed: l, Keeper: st,
-		Build: func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) },
+		Planner: runner.Fixed(plan), Testbed: l, Keeper: st,
+		Build: func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) },
 		OnEvent: func(event runner.Event) {
 			if event.Live != nil && !killed {
 				killed = true
@@ -266,7 +273,7 @@ func TestPairsInTunnels(t *testing.T) {
 		if _, err := l.Switch(t.Context(), path); err != nil {
 			t.Fatal(err)
 		}
-		o, f, err := l.Measure(t.Context(), plannedTrial(t, e, path, "flows"), nil)
+		o, f, err := trial.Measure(t.Context(), l, plannedTrial(t, e, path, "flows"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,20 +1,27 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/stats"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // Prepare reads the experiment of a run's head with its overrides, and plans
 // it at its scale: the same head always gives the same plan. The experiment
 // itself is returned as published, not scaled.
 func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
+	if head.Test != nil {
+		return nil, experiment.Plan{}, errors.New("this is a run of hopbench test, which cannot be resumed; repeat it with the command in its report")
+	}
 	return prepare(head, experiment.Load)
 }
 
@@ -30,27 +37,54 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 	return e, e.Scaled().Plan(head.Seed), nil
 }
 
+// subject is what a run is about: what its experiment says, or its command.
+type subject struct {
+	info    measurement.ExperimentInfo
+	command []string
+	planned int
+	paths   []measurement.PathInfo
+	tests   []measurement.TestInfo
+	options stats.Options
+}
+
+func subjectOf(head store.Head) (subject, error) {
+	if t := head.Test; t != nil {
+		return subject{
+			info:    measurement.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Baseline: t.Path.Name, Blocks: head.Blocks},
+			command: t.Command, planned: head.Planned, paths: []measurement.PathInfo{t.Path}, tests: t.Tests, options: stats.DefaultOptions(),
+		}, nil
+	}
+	e, plan, err := prepare(head, experiment.LoadStored)
+	if err != nil {
+		return subject{}, fmt.Errorf("read the run's experiment: %w", err)
+	}
+	return subject{
+		info: e.Info(), command: command(head, e), planned: len(plan.Trials),
+		paths: e.PathInfos(), tests: e.Scaled().TestInfos(), options: analysisOptions(e),
+	}, nil
+}
+
 // Result analyses what is stored of a run. It measures nothing, so it gives
 // the same result whenever it is asked.
 func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, error) {
-	e, plan, err := prepare(head, experiment.LoadStored)
+	s, err := subjectOf(head)
 	if err != nil {
-		return nil, fmt.Errorf("read the run's experiment: %w", err)
+		return nil, err
 	}
 	r := &measurement.Result{
 		Format:      measurement.ResultFormat,
-		Experiment:  e.Info(),
+		Experiment:  s.info,
 		Seed:        head.Seed,
-		Command:     command(head, e),
+		Command:     s.command,
 		Testbed:     head.Testbed,
 		Environment: maps.Clone(head.Environment),
 		Resumed:     head.Resumed,
 		Started:     head.Started,
 		Ended:       head.Started,
-		Complete:    len(trials) == len(plan.Trials),
-		Planned:     len(plan.Trials),
-		Paths:       e.PathInfos(),
-		Tests:       e.Scaled().TestInfos(),
+		Complete:    len(trials) == s.planned,
+		Planned:     s.planned,
+		Paths:       s.paths,
+		Tests:       s.tests,
 		Trials:      trials,
 		Notes:       append(stats.SessionDifferences(head.Environment, head.Resumed...), head.Notes...),
 	}
@@ -59,11 +93,25 @@ func Result(head store.Head, trials []measurement.Trial) (*measurement.Result, e
 			r.Ended = end
 		}
 	}
-	a := stats.Analyse(trials, r.Tests, r.Paths, analysisOptions(e))
+	a := stats.Analyse(trials, r.Tests, r.Paths, s.options)
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
 	r.Notes = append(r.Notes, a.Notes...)
 	r.Held = stats.HoldPublished(r, r.Experiment.Published)
+	if t := head.Test; t != nil && t.Profile {
+		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
+	}
 	return r, nil
+}
+
+// steps are the tests of a profile with the trials of its first block.
+func steps(r *measurement.Result) (out []survey.Step) {
+	for _, test := range r.Tests {
+		i := slices.IndexFunc(r.Trials, func(t measurement.Trial) bool { return t.Test == test.Name && t.Block == 1 })
+		if i >= 0 {
+			out = append(out, survey.Step{Test: test, Trial: r.Trials[i]})
+		}
+	}
+	return out
 }
 
 func analysisOptions(e *experiment.Experiment) stats.Options {
@@ -88,7 +136,7 @@ func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 	}
 	for _, t := range stored {
 		if p, ok := planned[t.ID]; !ok || p.Order != t.Order || p.Block != t.Block || p.Path != t.Path || p.Test != t.Test {
-			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; go on with the hopbench that began the run, or start a new one", t.ID, t.Order, Version())
+			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; go on with the hopbench that began the run, or start a new one", t.ID, t.Order, environment.Version())
 		}
 	}
 	return nil

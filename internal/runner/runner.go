@@ -5,30 +5,18 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/trial"
 )
-
-// Testbed is where the paths of an experiment exist.
-type Testbed interface {
-	// Info says what the testbed is and what its absolute numbers mean.
-	Info() measurement.Testbed
-	// Environment is the machine and the settings that bear on the numbers,
-	// Facts are sentences on what it did not allow as wished.
-	Environment() map[string]string
-	Facts() []string
-	// Measure does one trial: it takes the fingerprint of the path and then
-	// does the test on it. The fingerprint is valid even when the test failed.
-	Measure(ctx context.Context, trial experiment.PlannedTrial, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error)
-	// Broken is not nil once the testbed cannot measure any more, and says why.
-	Broken() error
-	Close() error
-}
 
 // Keeper keeps trials; store.Store is one.
 type Keeper interface {
@@ -36,16 +24,39 @@ type Keeper interface {
 	Trials(ctx context.Context) ([]measurement.Trial, error)
 }
 
-// Options of a run. All fields but StopOnFault and OnEvent are required.
+// Memory keeps trials in memory.
+type Memory struct{ Kept []measurement.Trial }
+
+// Put keeps a trial.
+func (m *Memory) Put(_ context.Context, t measurement.Trial) error {
+	m.Kept = append(m.Kept, t)
+	return nil
+}
+
+// Trials are those kept so far.
+func (m *Memory) Trials(context.Context) ([]measurement.Trial, error) { return m.Kept, nil }
+
+// Planner says what is to be done next.
+type Planner interface {
+	// Next is the next trial to do; false when there is none.
+	Next() (experiment.PlannedTrial, bool)
+	// Done hears of every trial that was kept, at first of those kept before. Err
+	// is why its test failed, nil if it did not or that is not known any more.
+	Done(t measurement.Trial, err error)
+	// Left are the trials that are still to come, as far as that is known.
+	Left() []experiment.PlannedTrial
+}
+
+// Options of a run. Planner, Testbed, Build and Keeper are required.
 type Options struct {
-	// Experiment with its overrides, not scaled.
-	Experiment *experiment.Experiment
-	Plan       experiment.Plan
+	Planner Planner
 	// Testbed that has been built; Run closes it. Build builds it again should
 	// it break.
-	Testbed Testbed
-	Build   func(context.Context) (Testbed, error)
+	Testbed testbed.Testbed
+	Build   func(context.Context) (testbed.Testbed, error)
 	Keeper  Keeper
+	// Unlimited lets trials take as long as their tests do.
+	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
 	// building it again.
 	StopOnFault bool
@@ -75,15 +86,11 @@ const maxRebuilds = 3
 // ErrFault says that a run was stopped because its testbed broke.
 var ErrFault = errors.New("stopped at a fault")
 
-// trialGrace is how much longer than expected a trial may take before it is
-// given up: connecting, tracing and collecting on a slow or lossy path.
-const trialGrace = 10 * time.Second
-
 // Run does the trials of the plan that the keeper does not have. It returns
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, done: map[string]bool{}}
+	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, said: map[string]map[string]string{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -93,11 +100,12 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	for _, t := range stored {
-		r.done[t.ID] = true
+		r.note(t, nil)
 	}
-	for _, planned := range r.Plan.Trials {
-		if r.done[planned.ID] {
-			continue
+	for {
+		planned, ok := r.Planner.Next()
+		if !ok {
+			return r.fault()
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -106,12 +114,22 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	return r.fault()
+}
+
+// note takes a trial that is kept into account.
+func (r *run) note(t measurement.Trial, err error) {
+	r.done++
+	r.Planner.Done(t, err)
+	if f := t.Fingerprint; f != nil && f.Learned {
+		first := r.first[t.Path]
+		first.ReceivedTTL, first.PathMTU = cmp.Or(first.ReceivedTTL, f.ReceivedTTL), cmp.Or(first.PathMTU, f.PathMTU)
+		r.first[t.Path] = first
+	}
 }
 
 // fault is why the run is to stop at a broken testbed, nil if it is not.
 func (r *run) fault() error {
-	if broken := r.Testbed.Broken(); broken != nil && r.StopOnFault {
+	if broken := r.Testbed.Err(); broken != nil && r.StopOnFault {
 		return fmt.Errorf("%w: %w", ErrFault, broken)
 	}
 	return nil
@@ -119,77 +137,63 @@ func (r *run) fault() error {
 
 type run struct {
 	Options
-	done     map[string]bool
+	done     int
 	rebuilds int
+	// first is what the first trials of each path learned of it.
+	first map[string]measurement.Fingerprint
+	// said is the environment of each end as it was kept last.
+	said map[string]map[string]string
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
 	measured int
 }
 
-// trial does one trial and stores it.
+// trial does one trial and keeps it.
 func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error {
 	if err := r.ensureTestbed(ctx); err != nil {
 		return err
 	}
 	r.emit(Event{Trial: planned})
 	start := time.Now()
-	settled, err := r.switchTo(ctx, planned.Path)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		return r.keep(ctx, planned, start, measurement.Outcome{}, measurement.Fingerprint{Why: "it was not switched to"}, err)
-	}
-	expected := planned.Spec.ExpectedDuration().Duration()
-	limit, cancel := context.WithTimeout(ctx, 2*expected+trialGrace)
-	defer cancel()
-
-	outcome, fingerprint, err := r.Testbed.Measure(limit, planned, func(p measurement.Progress) {
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Unlimited: r.Unlimited}
+	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})
-	if ctx.Err() != nil {
-		// Stopped in the middle: half a trial is no trial.
-		return ctx.Err()
+	if err != nil {
+		return err
 	}
-	if limit.Err() != nil && err != nil {
-		err = fmt.Errorf("no result within %v: %w", (2*expected + trialGrace).Round(time.Second), err)
-	}
-	fingerprint.Switched, fingerprint.Settle = settled.switched, settled.settle
-	return r.keep(ctx, planned, start, outcome, fingerprint, err)
-}
-
-// keep judges and stores what a trial brought.
-func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, start time.Time, outcome measurement.Outcome, fingerprint measurement.Fingerprint, err error) error {
-	if broken := r.Testbed.Broken(); broken != nil {
-		err = broken
-	}
-	// What is no number can be neither judged nor stored.
-	outcome.KeepFinite()
-	fingerprint, _ = measurement.OnlyFinite(fingerprint)
 	elapsed := time.Since(start)
-	trial := measurement.Trial{
+	finished := measurement.Trial{
 		ID: planned.ID, Block: planned.Block, Order: planned.Order,
 		Path: planned.Path, Test: planned.Test,
 		Start: start, Elapsed: measurement.SecondsOf(elapsed),
-		Fingerprint: &fingerprint,
-		Outcome:     outcome,
+		Gate: done.Gate, Fingerprint: &done.Fingerprint, Outcome: done.Outcome,
 	}
-	trial.Gate = Judge(planned.Spec, outcome, fingerprint, r.limits(planned.Path), err)
-	trial.Thin()
-	if err := r.Keeper.Put(ctx, trial); err != nil {
+	r.sayOnce(planned.Path+" source", &finished.Source)
+	r.sayOnce(planned.Path+" destination", &finished.Destination)
+	if err := r.Keeper.Put(ctx, finished); err != nil {
 		return err
 	}
-	r.done[planned.ID] = true
+	r.note(finished, done.Err)
 	r.measured++
 	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
-	r.emit(Event{Trial: planned, Finished: &trial})
+	r.emit(Event{Trial: planned, Finished: &finished})
 	return nil
+}
+
+// sayOnce drops the environment of an end that is the same as before.
+func (r *run) sayOnce(whose string, end *measurement.End) {
+	if maps.Equal(r.said[whose], end.Environment) {
+		end.Environment = nil
+	} else if end.Environment != nil {
+		r.said[whose] = end.Environment
+	}
 }
 
 // ensureTestbed builds the testbed again if it broke.
 func (r *run) ensureTestbed(ctx context.Context) error {
-	broken := r.Testbed.Broken()
+	broken := r.Testbed.Err()
 	if broken == nil {
 		return nil
 	}
@@ -212,69 +216,44 @@ func (r *run) ensureTestbed(ctx context.Context) error {
 }
 
 func (r *run) emit(e Event) {
-	e.Planned = len(r.Plan.Trials)
-	e.Done = len(r.done)
-	e.Left = r.left()
-	r.OnEvent(e)
-}
-
-// left estimates the time that the trials not yet done will take.
-func (r *run) left() time.Duration {
+	// An estimate of how long the rest will take.
 	perTrial := 100 * time.Millisecond
 	if r.measured > 0 {
 		perTrial = r.overhead / time.Duration(r.measured)
 	}
-	var left time.Duration
-	for _, p := range r.Plan.Trials {
-		if !r.done[p.ID] {
-			left += p.Spec.ExpectedDuration().Duration() + perTrial
+	left := r.Planner.Left()
+	for _, p := range left {
+		e.Left += p.Spec.ExpectedDuration().Duration() + perTrial
+	}
+	e.Done, e.Planned = r.done, r.done+len(left)
+	r.OnEvent(e)
+}
+
+// fixed is the planner of a plan that was made before.
+type fixed struct {
+	trials []experiment.PlannedTrial
+	done   map[string]bool
+}
+
+// Fixed does the trials of a plan in their order.
+func Fixed(plan experiment.Plan) Planner {
+	return &fixed{trials: plan.Trials, done: map[string]bool{}}
+}
+
+func (f *fixed) Next() (experiment.PlannedTrial, bool) {
+	if left := f.Left(); len(left) > 0 {
+		return left[0], true
+	}
+	return experiment.PlannedTrial{}, false
+}
+
+func (f *fixed) Done(t measurement.Trial, _ error) { f.done[t.ID] = true }
+
+func (f *fixed) Left() (left []experiment.PlannedTrial) {
+	for _, t := range f.trials {
+		if !f.done[t.ID] {
+			left = append(left, t)
 		}
 	}
 	return left
-}
-
-// limits are what a trial on a path cannot exceed, from the scaled experiment.
-func (r *run) limits(path string) Limits {
-	e := r.Experiment.Scaled()
-	var l Limits
-	for _, end := range e.Endpoints {
-		switch end.Name {
-		case e.Source:
-			l.SourceEgressBitsPerSecond = end.EgressBitsPerSecond
-		case e.Destination:
-			l.DestinationEgressBitsPerSecond = end.EgressBitsPerSecond
-		}
-	}
-	for _, p := range e.Paths {
-		if p.Name != path {
-			continue
-		}
-		backends := 1
-		for _, h := range p.Hops {
-			if p.Bypasses(h) {
-				continue
-			}
-			if h.Backends > 0 {
-				// Each has an egress of its own, and from here on links may be
-				// each one's own, too.
-				backends = h.Parallel()
-				l.DestinationEgressBitsPerSecond *= float64(backends)
-			}
-			rate := h.RateBitsPerSecond * float64(max(h.Parallel(), backends))
-			lower(&l.PathBitsPerSecond, rate)
-			if !h.OneWay {
-				lower(&l.ReturnBitsPerSecond, rate)
-			}
-		}
-	}
-	l.Pairs = e.Pairs
-	l.BusyWarns = r.Testbed.Info().Relative
-	return l
-}
-
-// lower lowers a limit to a rate; 0 is no limit for either.
-func lower(limit *float64, rate float64) {
-	if rate > 0 && (*limit == 0 || rate < *limit) {
-		*limit = rate
-	}
 }

@@ -12,49 +12,88 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // bench is a testbed whose trials do as the test says; it measures nothing.
 type bench struct {
+	plan    experiment.Plan
+	limits  map[string]testbed.Limits // by path
 	measure func(experiment.PlannedTrial) error
-	change  func(*measurement.Outcome, *measurement.Fingerprint) // nil for none
+	change  func(*measurement.Outcome) // nil for none
 	broken  error
 	closed  int
 }
 
-func (b *bench) Info() measurement.Testbed      { return measurement.Testbed{Kind: "lab", Relative: true} }
-func (b *bench) Environment() map[string]string { return nil }
-func (b *bench) Facts() []string                { return nil }
-func (b *bench) Broken() error                  { return b.broken }
-func (b *bench) Close() error                   { b.closed++; return nil }
+func (b *bench) Info() measurement.Testbed           { return measurement.Testbed{Kind: "lab", Relative: true} }
+func (b *bench) Environment() map[string]string      { return nil }
+func (b *bench) Facts() []string                     { return nil }
+func (b *bench) Done() <-chan struct{}               { return nil }
+func (b *bench) Err() error                          { return b.broken }
+func (b *bench) Close() error                        { b.closed++; return nil }
+func (b *bench) Agent(string) (testbed.Agent, error) { return b.agent(), nil }
+func (b *bench) agent() testbed.Agent                { return benchAgent{b} }
 
-func (b *bench) Measure(_ context.Context, p experiment.PlannedTrial, _ func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
-	if err := b.measure(p); err != nil {
-		return measurement.Outcome{}, measurement.Fingerprint{Matches: true}, err
+func (b *bench) Paths() (paths []testbed.Path) {
+	for _, name := range pathNames(b.plan) {
+		paths = append(paths, testbed.Path{Name: name, Pairs: []testbed.Pair{{Source: "a", Destination: "b"}}, Limits: b.limits[name]})
+	}
+	return paths
+}
+
+func pathNames(p experiment.Plan) (names []string) {
+	for _, t := range p.Trials {
+		if !slices.Contains(names, t.Path) {
+			names = append(names, t.Path)
+		}
+	}
+	return names
+}
+
+// benchAgent is the source of a bench's trials.
+type benchAgent struct{ *bench }
+
+func (a benchAgent) Run(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+	i := slices.IndexFunc(a.plan.Trials, func(p experiment.PlannedTrial) bool { return p.ID == r.ID })
+	if err := a.measure(a.plan.Trials[i]); err != nil {
+		return measurement.Outcome{}, err
 	}
 	o := goodTCP()
-	o.Flows = make([]measurement.Flow, p.Spec.Flows)
+	o.Flows = make([]measurement.Flow, r.Spec.Flows)
 	for i := range o.Flows {
 		o.Flows[i].ReceivedBytes = 1e6
 	}
 	o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-3, Max: 2e-3}
-	f := measurement.Fingerprint{Matches: true}
-	if b.change != nil {
-		b.change(&o, &f)
+	if a.change != nil {
+		a.change(&o)
 	}
-	return o, f, nil
+	return o, nil
 }
 
-func setUp(t *testing.T) (*experiment.Experiment, experiment.Plan, *store.Store) {
+// goodTCP is an outcome that passes every gate for a 1-second test.
+func goodTCP() measurement.Outcome {
+	bins := make([]float64, 130)
+	for i := range bins {
+		bins[i] = 1e6
+	}
+	return measurement.Outcome{
+		Metrics:    measurement.Metrics{"goodput_bits_per_second": 0.8e9},
+		Throughput: &measurement.Bins{Width: 0.01, Bytes: bins}, Warmup: 0.3,
+		Source: measurement.End{Environment: map[string]string{"kernel": "6"}},
+	}
+}
+
+func setUp(t *testing.T) (experiment.Plan, *store.Store) {
 	t.Helper()
 	text, err := experiments.Read("routing-appliance")
 	if err != nil {
 		t.Fatal(err)
 	}
 	head := store.Head{Experiment: string(text), File: "routing-appliance.yaml", Seed: 7, Blocks: 2}
-	e, plan, err := runner.Prepare(head)
+	_, plan, err := runner.Prepare(head)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +102,7 @@ func setUp(t *testing.T) (*experiment.Experiment, experiment.Plan, *store.Store)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	return e, plan, st
+	return plan, st
 }
 
 func ids(trials []measurement.Trial) []string {
@@ -85,10 +124,10 @@ func planned(p experiment.Plan) []string {
 // A stopped run keeps what it has; resuming does exactly the rest, in the
 // plan's order.
 func TestStopAndResume(t *testing.T) {
-	e, plan, st := setUp(t)
+	plan, st := setUp(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done []string
-	first := &bench{}
+	first := &bench{plan: plan}
 	first.measure = func(p experiment.PlannedTrial) error {
 		if len(done) == 5 {
 			cancel()
@@ -97,14 +136,15 @@ func TestStopAndResume(t *testing.T) {
 		done = append(done, p.ID)
 		return nil
 	}
-	options := runner.Options{Experiment: e, Plan: plan, Testbed: first, Keeper: st}
+	options := runner.Options{Planner: runner.Fixed(plan), Testbed: first, Keeper: st}
 	if err := runner.Run(ctx, options); !errors.Is(err, context.Canceled) {
 		t.Fatalf("stopped run: %v, want context.Canceled", err)
 	}
 	if first.closed != 1 {
 		t.Errorf("the testbed was closed %d times, want once", first.closed)
 	}
-	options.Testbed = &bench{measure: func(p experiment.PlannedTrial) error {
+	options.Planner = runner.Fixed(plan)
+	options.Testbed = &bench{plan: plan, measure: func(p experiment.PlannedTrial) error {
 		done = append(done, p.ID)
 		return nil
 	}}
@@ -121,17 +161,28 @@ func TestStopAndResume(t *testing.T) {
 	if !slices.Equal(ids(trials), planned(plan)) {
 		t.Errorf("stored  %v\nplanned %v", ids(trials), planned(plan))
 	}
+	// Each run says of each path what its ends are, once.
+	said := 0
+	for i, trial := range trials {
+		if trial.Source.Environment != nil {
+			said++
+		} else if i == 0 || i == 5 {
+			t.Errorf("trial %d does not say what its source is", i)
+		}
+	}
+	if most := 2 * len(pathNames(plan)); said > most {
+		t.Errorf("%d trials say what their source is, at most %d may", said, most)
+	}
 }
 
 // A number that is none is left out of its trial, which says so; the run goes on.
 func TestNumbersThatAreNone(t *testing.T) {
-	e, plan, st := setUp(t)
-	testbed := &bench{measure: func(experiment.PlannedTrial) error { return nil }, change: func(o *measurement.Outcome, f *measurement.Fingerprint) {
+	plan, st := setUp(t)
+	testbed := &bench{plan: plan, measure: func(experiment.PlannedTrial) error { return nil }, change: func(o *measurement.Outcome) {
 		o.Metrics["rtt_p50_seconds"] = math.NaN()
 		o.Source.CPUBusy = math.Inf(1)
-		f.Hops = []measurement.TraceHop{{TTL: 1, RTT: measurement.Seconds(math.NaN())}}
 	}}
-	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: testbed, Keeper: st}); err != nil {
 		t.Fatal(err)
 	}
 	trials, err := st.Trials(t.Context())
@@ -147,9 +198,9 @@ func TestNumbersThatAreNone(t *testing.T) {
 
 // A failing trial is a hole with its reason; the run goes on.
 func TestFailedTrialIsKeptWithItsReason(t *testing.T) {
-	e, plan, st := setUp(t)
+	plan, st := setUp(t)
 	bad := plan.Trials[3].ID
-	testbed := &bench{measure: func(p experiment.PlannedTrial) error {
+	testbed := &bench{plan: plan, measure: func(p experiment.PlannedTrial) error {
 		if p.ID == bad {
 			return errors.New("the peer vanished")
 		}
@@ -157,7 +208,7 @@ func TestFailedTrialIsKeptWithItsReason(t *testing.T) {
 	}}
 	var events int
 	if err := runner.Run(t.Context(), runner.Options{
-		Experiment: e, Plan: plan, Testbed: testbed, Keeper: st,
+		Planner: runner.Fixed(plan), Testbed: testbed, Keeper: st,
 		OnEvent: func(runner.Event) { events++ },
 	}); err != nil {
 		t.Fatal(err)
@@ -183,11 +234,11 @@ func TestFailedTrialIsKeptWithItsReason(t *testing.T) {
 func TestBrokenTestbed(t *testing.T) {
 	for _, breaks := range []int{1, 3, 100} {
 		t.Run(fmt.Sprint(breaks), func(t *testing.T) {
-			e, plan, st := setUp(t)
+			plan, st := setUp(t)
 			built, left := 0, breaks
 			var all []*bench
-			build := func(context.Context) (runner.Testbed, error) {
-				b := &bench{}
+			build := func(context.Context) (testbed.Testbed, error) {
+				b := &bench{plan: plan}
 				b.measure = func(experiment.PlannedTrial) error {
 					if left > 0 {
 						left--
@@ -206,7 +257,7 @@ func TestBrokenTestbed(t *testing.T) {
 			}
 			var rebuilt int
 			err = runner.Run(t.Context(), runner.Options{
-				Experiment: e, Plan: plan, Testbed: first, Build: build, Keeper: st,
+				Planner: runner.Fixed(plan), Testbed: first, Build: build, Keeper: st,
 				OnEvent: func(e runner.Event) {
 					if e.Rebuilt != nil {
 						rebuilt++
@@ -235,12 +286,12 @@ func TestBrokenTestbed(t *testing.T) {
 // and the trial in which it broke, also when that was the last one.
 func TestStopOnFault(t *testing.T) {
 	for _, last := range []bool{false, true} {
-		e, plan, st := setUp(t)
+		plan, st := setUp(t)
 		breaking := plan.Trials[2].ID
 		if last {
 			breaking = plan.Trials[len(plan.Trials)-1].ID
 		}
-		b := &bench{}
+		b := &bench{plan: plan}
 		b.measure = func(p experiment.PlannedTrial) error {
 			if p.ID == breaking {
 				b.broken = errors.New("hop fw died")
@@ -248,7 +299,7 @@ func TestStopOnFault(t *testing.T) {
 			}
 			return nil
 		}
-		err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: b, Keeper: st, StopOnFault: true})
+		err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: b, Keeper: st, StopOnFault: true})
 		if !errors.Is(err, runner.ErrFault) || !strings.Contains(err.Error(), "hop fw died") {
 			t.Errorf("last %v: error %v", last, err)
 		}

@@ -16,23 +16,26 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/testbed"
+	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/trial"
 )
 
-func newLab(t *testing.T, e *experiment.Experiment) *runner.Lab {
+func newLab(t *testing.T, e *experiment.Experiment) *testbedlab.Lab {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	testbed, err := runner.NewLab(ctx, e)
+	bed, err := testbedlab.New(ctx, e)
 	if err != nil {
 		testutil.Need(t, false, fmt.Sprintf("a machine on which labs can be made: %v", err))
 	}
 	t.Cleanup(func() {
-		if err := testbed.Close(); err != nil {
+		if err := bed.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return testbed
+	return bed
 }
 
 // The trials of three paths on the same nodes each take their own path, in
@@ -40,8 +43,8 @@ func newLab(t *testing.T, e *experiment.Experiment) *runner.Lab {
 func TestRunSwitchesTheLab(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	e, plan, st := setUpFastPath(t)
-	testbed := newLab(t, e)
-	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+	bed := newLab(t, e)
+	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
 		t.Fatal(err)
 	}
 	trials, err := st.Trials(t.Context())
@@ -105,22 +108,22 @@ func checkSeries(t *testing.T, trial *measurement.Trial, s measurement.HopSeries
 func TestSwitchUnderConnections(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	e, plan, _ := setUpFastPath(t)
-	testbed := newLab(t, e)
-	trial := plan.Trials[0]
+	bed := newLab(t, e)
+	var wanted trial.Wanted
 	for _, p := range plan.Trials {
 		if p.Path == "gateway" && p.Test == "flows" {
-			trial = p
+			wanted = trial.Wanted{ID: p.ID, Path: p.Path, Spec: p.Spec}
 		}
 	}
 	var once sync.Once
-	var switched bool
+	var switched testbed.Switched
 	var switchErr error
-	trial.Spec.Duration = 2
-	outcome, _, err := testbed.Measure(t.Context(), trial, func(measurement.Progress) {
-		once.Do(func() { switched, switchErr = testbed.Switch(t.Context(), "fast") })
+	wanted.Spec.Duration = 2
+	outcome, _, err := trial.Measure(t.Context(), bed, wanted, func(measurement.Progress) {
+		once.Do(func() { switched, switchErr = bed.Switch(t.Context(), "fast") })
 	})
-	if err != nil || switchErr != nil || !switched {
-		t.Fatalf("%v; switched %v, %v", err, switched, switchErr)
+	if err != nil || switchErr != nil || !switched.Changed {
+		t.Fatalf("%v; switched %+v, %v", err, switched, switchErr)
 	}
 	if len(outcome.HopSeries) != 2 {
 		t.Fatalf("series %+v", outcome.HopSeries)
@@ -143,13 +146,13 @@ func TestSwitchUnderConnections(t *testing.T) {
 func TestSwitchThatDidNotTake(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	e, plan, _ := setUpFastPath(t)
-	testbed := newLab(t, e)
+	bed := newLab(t, e)
 	for _, p := range plan.Trials {
 		if p.Path == "gateway" {
 			continue
 		}
 		// It is valid even when the test failed, on a machine this busy.
-		_, fingerprint, err := testbed.Measure(t.Context(), p, nil)
+		_, fingerprint, err := trial.Measure(t.Context(), bed, trial.Wanted{ID: p.ID, Path: p.Path, Spec: p.Spec}, nil)
 		if len(fingerprint.Hops) == 0 {
 			t.Fatal(err)
 		}
@@ -208,8 +211,8 @@ func TestCableOfSwitchedPathDies(t *testing.T) {
 	var once sync.Once
 	rebuilt := 0
 	err := runner.Run(t.Context(), runner.Options{
-		Experiment: e, Plan: plan, Testbed: newLab(t, e), Keeper: st,
-		Build: func(ctx context.Context) (runner.Testbed, error) { return runner.NewLab(ctx, e) },
+		Planner: runner.Fixed(plan), Testbed: newLab(t, e), Keeper: st,
+		Build: func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) },
 		OnEvent: func(event runner.Event) {
 			if event.Live != nil && event.Trial.ID == victim {
 				once.Do(func() { killCable(t, mark, "gateway/edge:bypass-0-1") })

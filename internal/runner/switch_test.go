@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // fastPath has three paths on one set of nodes. The gateway, and the cable
@@ -58,20 +59,33 @@ func setUpFastPath(t *testing.T) (*experiment.Experiment, experiment.Plan, *stor
 // switched is a bench whose paths are switched in place.
 type switched struct {
 	bench
+	settle  map[string]time.Duration
 	inForce string
 	asked   []string
 	fail    string // a path that cannot be switched to, once
 }
 
-func (s *switched) Switch(_ context.Context, path string) (bool, error) {
+// switchedBench is one of fastPath.
+func switchedBench(plan experiment.Plan) *switched {
+	return &switched{
+		bench:   bench{plan: plan, limits: map[string]testbed.Limits{"gateway": {PathBitsPerSecond: 100e6}}},
+		settle:  map[string]time.Duration{"gateway": 5 * time.Millisecond, "fast": 3 * time.Millisecond, "bare": 5 * time.Millisecond},
+		inForce: "gateway",
+	}
+}
+
+func (s *switched) Switch(_ context.Context, path string) (testbed.Switched, error) {
 	s.asked = append(s.asked, path)
 	if path == s.fail {
 		s.fail = ""
-		return false, errors.New("the route is gone")
+		return testbed.Switched{}, errors.New("the route is gone")
 	}
 	was := s.inForce
 	s.inForce = path
-	return was != path, nil
+	if was == path {
+		return testbed.Switched{}, nil
+	}
+	return testbed.Switched{Changed: true, Settle: s.settle[path]}, nil
 }
 
 // checkSwitching holds what the trials say of switching against their order.
@@ -93,19 +107,19 @@ func checkSwitching(t *testing.T, trials []measurement.Trial) {
 }
 
 func TestSwitchBetweenTrials(t *testing.T) {
-	e, plan, st := setUpFastPath(t)
-	testbed := &switched{inForce: "gateway"}
-	testbed.measure = func(p experiment.PlannedTrial) error {
-		if p.Path != testbed.inForce {
-			t.Errorf("trial %s on %s while %s is in force", p.ID, p.Path, testbed.inForce)
+	_, plan, st := setUpFastPath(t)
+	bed := switchedBench(plan)
+	bed.measure = func(p experiment.PlannedTrial) error {
+		if p.Path != bed.inForce {
+			t.Errorf("trial %s on %s while %s is in force", p.ID, p.Path, bed.inForce)
 		}
 		return nil
 	}
-	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
 		t.Fatal(err)
 	}
-	if len(testbed.asked) != len(plan.Trials) {
-		t.Errorf("asked to switch %d times for %d trials", len(testbed.asked), len(plan.Trials))
+	if len(bed.asked) != len(plan.Trials) {
+		t.Errorf("asked to switch %d times for %d trials", len(bed.asked), len(plan.Trials))
 	}
 	trials, err := st.Trials(t.Context())
 	if err != nil {
@@ -125,11 +139,12 @@ func TestSwitchBetweenTrials(t *testing.T) {
 // A path that cannot be switched to fails its trial with the reason, and the
 // next trial tries anew.
 func TestSwitchThatFails(t *testing.T) {
-	e, plan, st := setUpFastPath(t)
-	testbed := &switched{inForce: "gateway", fail: "fast"}
+	_, plan, st := setUpFastPath(t)
+	bed := switchedBench(plan)
+	bed.fail = "fast"
 	measured := 0
-	testbed.measure = func(experiment.PlannedTrial) error { measured++; return nil }
-	if err := runner.Run(t.Context(), runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st}); err != nil {
+	bed.measure = func(experiment.PlannedTrial) error { measured++; return nil }
+	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
 		t.Fatal(err)
 	}
 	trials, err := st.Trials(t.Context())
@@ -153,25 +168,17 @@ func TestSwitchThatFails(t *testing.T) {
 
 // A run that is stopped while a path settles stops at once and stores nothing.
 func TestStopWhileSettling(t *testing.T) {
-	head := store.Head{Experiment: strings.ReplaceAll(fastPath, "settle: 3ms", "settle: 10m"), File: "f.yaml", Seed: 11}
-	e, plan, err := runner.Prepare(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, plan, st := setUpFastPath(t)
 	plan.Trials = slices.DeleteFunc(plan.Trials, func(p experiment.PlannedTrial) bool { return p.Path != "fast" })
-	st, err := store.Create(t.TempDir(), head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	testbed := &stopping{switched: switched{inForce: "gateway"}, stop: cancel}
-	err = runner.Run(ctx, runner.Options{Experiment: e, Plan: plan, Testbed: testbed, Keeper: st})
+	bed := &stopping{switched: *switchedBench(plan), stop: cancel}
+	bed.settle["fast"] = 10 * time.Minute
+	err := runner.Run(ctx, runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if n, _, err := st.Count(t.Context()); n != 0 || err != nil || testbed.closed != 1 {
-		t.Errorf("%d trials stored, %v; closed %d times", n, err, testbed.closed)
+	if n, _, err := st.Count(t.Context()); n != 0 || err != nil || bed.closed != 1 {
+		t.Errorf("%d trials stored, %v; closed %d times", n, err, bed.closed)
 	}
 }
 
@@ -181,7 +188,7 @@ type stopping struct {
 	stop context.CancelFunc
 }
 
-func (s *stopping) Switch(ctx context.Context, path string) (bool, error) {
+func (s *stopping) Switch(ctx context.Context, path string) (testbed.Switched, error) {
 	s.stop()
 	return s.switched.Switch(ctx, path)
 }

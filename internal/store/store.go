@@ -43,6 +43,10 @@ type Head struct {
 	Full     bool                `json:"full,omitempty"`
 	Quick    bool                `json:"quick,omitempty"`
 
+	// Test is what a run of hopbench test has in the place of an experiment file,
+	// nil of others.
+	Test *Test `json:"test,omitempty"`
+
 	Planned int `json:"planned_trials"`
 	// RuleFiles are the SHA-256 digests, in hexadecimal, of the rule files that the
 	// experiment names, by their names there; nil in a run of a hopbench that did
@@ -56,6 +60,18 @@ type Head struct {
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Test is a run of hopbench test.
+type Test struct {
+	Title   string                 `json:"title"`
+	Command []string               `json:"command"`
+	Path    measurement.PathInfo   `json:"path"`
+	Tests   []measurement.TestInfo `json:"tests"`
+	// Profile says that the tests are a profile. BottleneckBitsPerSecond is then
+	// the bandwidth against which it is rated, 0 if the user gave none.
+	Profile                 bool    `json:"profile,omitempty"`
+	BottleneckBitsPerSecond float64 `json:"bottleneck_bits_per_second,omitempty"`
 }
 
 // version is that of the tables, kept as user_version; 0 is a file without any.

@@ -60,17 +60,16 @@ func (o Options) Next(done []Step) (measurement.TestInfo, bool) {
 	return measurement.TestInfo{}, false
 }
 
-// Left is how long the tests that are still to come take at most, on a healthy
-// path: the search for the number of flows is taken to go to its end.
-func (o Options) Left(done []Step) measurement.Seconds {
-	var total measurement.Seconds
+// Left are the tests that are still to come at most, on a healthy path: the
+// search for the number of flows is taken to go to its end.
+func (o Options) Left(done []Step) (left []measurement.TestInfo) {
 	sofar := done[:len(done):len(done)]
 	for {
 		test, ok := o.Next(sofar)
 		if !ok {
-			return total
+			return left
 		}
-		total += test.Spec.ExpectedDuration()
+		left = append(left, test)
 		_, best, _ := Fill(sofar)
 		hopeful := Step{Test: test}
 		hopeful.Trial.Gate.Passed = true

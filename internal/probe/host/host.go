@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
@@ -79,6 +80,7 @@ func (h *Sampler) Result() *protocol.HostSeries {
 	}
 	out := &protocol.HostSeries{
 		Host: name, HostID: sockets.HostID(), NetworkID: sockets.NetworkID(), CPUs: h.first.CPUs,
+		Environment: environment.End(),
 	}
 	if now, err := sockets.ReadDrops(); err == nil && h.dropsErr == nil {
 		out.DropsCounted = true
@@ -172,6 +174,7 @@ func EndOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 		return end
 	}
 	end.Host, end.HostID, end.NetworkID, end.CPUs = h.Host, h.HostID, h.NetworkID, h.CPUs
+	end.Environment = h.Environment
 	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, sampling.Clamp(h.Squeezes, math.MaxInt64)
 	for _, d := range most(slices.Clone(h.Drops)) {
 		if d.Packets > 0 && len(d.Place) <= maxPlace {

@@ -188,11 +188,7 @@ func (r *receiver) method() string {
 
 // counted is the receiver's series as it goes on the wire.
 func (r *receiver) counted() measurement.Bins {
-	b := measurement.Bins{Width: measurement.SecondsOf(r.width), Bytes: make([]float64, len(r.bins))}
-	for i, n := range r.bins {
-		b.Bytes[i] = float64(n)
-	}
-	return b
+	return measurement.BinsOf(r.width, r.bins)
 }
 
 // run counts data frames until the sender's SENT frame, which it returns, or

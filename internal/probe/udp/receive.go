@@ -350,16 +350,13 @@ func (r *receiver) stepped() time.Duration {
 // received is the receiver's report; step is by how much its clock was set.
 func (r *receiver) received(sent protocol.Sent, step time.Duration) protocol.Received {
 	out := protocol.Received{
-		Bins: measurement.Bins{Width: measurement.SecondsOf(r.width), Bytes: make([]float64, len(r.bytes))},
+		Bins: measurement.BinsOf(r.width, r.bytes),
 		Packets: &protocol.Packets{
-			Bins: make([]float64, len(r.packets)), Sent: sent.MeasuredPackets,
+			Bins: measurement.BinsOf(r.width, r.packets).Bytes, Sent: sent.MeasuredPackets,
 			Received: r.count.received, Duplicated: r.count.duplicated, Reordered: r.count.reordered,
 			BufferDrops: r.conn.ReceiveDrops() - r.drops,
 		},
 		Effective: r.effective, Facts: r.facts,
-	}
-	for i := range r.bytes {
-		out.Bins.Bytes[i], out.Packets.Bins[i] = float64(r.bytes[i]), float64(r.packets[i])
 	}
 	switch {
 	case r.stamped && step != 0:

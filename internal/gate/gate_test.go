@@ -1,0 +1,330 @@
+package gate_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+// goodTCP is an outcome that passes every gate for a 1-second test.
+func goodTCP() measurement.Outcome {
+	bins := make([]float64, 130)
+	for i := range bins {
+		bins[i] = 1e6
+	}
+	return measurement.Outcome{
+		Metrics: measurement.Metrics{"goodput_bits_per_second": 0.8e9},
+		Warmup:  0.2, WarmupSteady: true,
+		Throughput: &measurement.Bins{Width: 0.01, Bytes: bins},
+		Flows:      []measurement.Flow{{ReceivedBytes: 50e6}, {ReceivedBytes: 50e6}},
+		Source:     measurement.End{CPUBusy: 0.5}, Destination: measurement.End{CPUBusy: 0.6},
+	}
+}
+
+func tcpSpec() measurement.Spec {
+	return measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 1, MaxWarmup: 0.3}.Defaults()
+}
+
+func TestGates(t *testing.T) {
+	took := measurement.Fingerprint{Matches: true}
+	latency := func(d *measurement.Distribution) measurement.Outcome { return measurement.Outcome{Latency: d} }
+	rr := measurement.Spec{Kind: measurement.RR}.Defaults()
+	for _, test := range []struct {
+		name        string
+		spec        measurement.Spec
+		outcome     measurement.Outcome
+		change      func(*measurement.Outcome)
+		fingerprint measurement.Fingerprint
+		limits      gate.Limits
+		err         error
+		fatal, warn string // names of the checks expected, space separated
+	}{
+		{name: "good", spec: tcpSpec(), fingerprint: took},
+		{name: "test failed", spec: tcpSpec(), fingerprint: took, err: errors.New("connection reset"), fatal: "test"},
+		{name: "other path", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: "an extra hop"}, fatal: "fingerprint"},
+		{name: "nothing received", spec: tcpSpec(), fingerprint: took, fatal: "receiver-confirmed",
+			change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }},
+		{name: "a flow is missing", spec: tcpSpec(), fingerprint: took, fatal: "flows",
+			change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }},
+		{name: "a handful of socket buffers", spec: tcpSpec(), fingerprint: took, fatal: "enough-flow",
+			change: func(o *measurement.Outcome) { o.Flows[1].ReceivedBytes = 20_000 }},
+		{name: "both ways bring twice the flows", spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took},
+		{name: "half of both ways", spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took, fatal: "flows"},
+		{name: "no datagram arrived", spec: measurement.Spec{Kind: measurement.UDP}, fingerprint: took, fatal: "receiver-confirmed",
+			outcome: measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 0}}},
+		{name: "no small packet arrived", spec: measurement.Spec{Kind: measurement.PPS}, fingerprint: took, fatal: "receiver-confirmed"},
+		{name: "few answers for a person", spec: rr, fingerprint: took, warn: "enough-samples", limits: gate.Limits{FewWarn: true},
+			outcome: latency(&measurement.Distribution{Samples: 3, Min: 1, Max: 2})},
+		{name: "cut short", spec: tcpSpec(), fingerprint: took, fatal: "duration",
+			change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:100] }},
+		{name: "more than the cap", spec: tcpSpec(), fingerprint: took, fatal: "possible",
+			limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 0.7e9}}},
+		{name: "the cap of the end that only receives does not bind", spec: tcpSpec(), fingerprint: took,
+			limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 0.1e9}}},
+		{name: "more than a hop carries", spec: tcpSpec(), fingerprint: took, fatal: "possible",
+			limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 0.5e9}}},
+		{name: "busy host", spec: tcpSpec(), fingerprint: took, fatal: "cpu",
+			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
+		{name: "busy lab", spec: tcpSpec(), fingerprint: took, warn: "cpu", limits: gate.Limits{BusyWarns: true},
+			change: func(o *measurement.Outcome) { o.Source.CPUBusy = 0.99 }},
+		{name: "round trips", spec: rr, fingerprint: took,
+			outcome: latency(&measurement.Distribution{Samples: 100, Min: 1e-4, Max: 1e-3})},
+		{name: "no answers", spec: rr, fingerprint: took, outcome: latency(nil), fatal: "receiver-confirmed"},
+		{name: "few answers", spec: rr, fingerprint: took, fatal: "enough-samples",
+			outcome: latency(&measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3})},
+		{name: "time ran backwards", spec: rr, fingerprint: took, fatal: "clock",
+			outcome: latency(&measurement.Distribution{Samples: 100, Min: -1e-4, Max: 1e-3})},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := test.outcome
+			if test.spec.Kind == measurement.TCP {
+				o = goodTCP()
+			}
+			if test.change != nil {
+				test.change(&o)
+			}
+			gate := gate.Judge(test.spec, o, test.fingerprint, test.limits, test.err)
+			fatal, warn := judged(t, gate)
+			if fatal != test.fatal {
+				t.Errorf("failed gates %q, want %q", fatal, test.fatal)
+			}
+			if warn != test.warn {
+				t.Errorf("warnings %q, want %q", warn, test.warn)
+			}
+		})
+	}
+}
+
+// judged is the names of the checks of a gate, space separated.
+func judged(t *testing.T, gate measurement.Gate) (fatal, warn string) {
+	t.Helper()
+	var failed, warned []string
+	for _, c := range gate.Checks {
+		if c.Reason == "" {
+			t.Errorf("check %s gives no reason", c.Name)
+		}
+		if c.Fatal {
+			failed = append(failed, c.Name)
+		} else {
+			warned = append(warned, c.Name)
+		}
+	}
+	if gate.Passed != (len(failed) == 0) {
+		t.Errorf("passed = %v with failed gates %q", gate.Passed, failed)
+	}
+	return strings.Join(failed, " "), strings.Join(warned, " ")
+}
+
+// goodBins are the series of a second after 0.2 s of warm-up.
+func goodBins() *measurement.Bins {
+	return &measurement.Bins{Width: 0.01, Bytes: make([]float64, 120)}
+}
+
+// goodOf is an outcome of a 1-second test of the kind that passes every gate.
+func goodOf(spec measurement.Spec) measurement.Outcome {
+	answers := &measurement.Distribution{Samples: 1000, Min: 1e-4, Max: 1e-3}
+	o := measurement.Outcome{
+		Metrics: measurement.Metrics{}, Warmup: 0.2, Throughput: goodBins(),
+		Source:      measurement.End{Host: "a", CPUBusy: 0.5, BusiestCPU: 0.7},
+		Destination: measurement.End{Host: "b", CPUBusy: 0.6, BusiestCPU: 0.7},
+	}
+	flows := func(reverse bool) {
+		for range spec.Flows {
+			o.Flows = append(o.Flows, measurement.Flow{Reverse: reverse, ReceivedBytes: 10e6})
+		}
+	}
+	switch spec.Kind {
+	case measurement.TCP, measurement.Load:
+		flows(false)
+		if spec.Direction == measurement.Both {
+			flows(true)
+		}
+		rate := float64(len(o.Flows)) * 10e6 * 8
+		o.Metrics["goodput_bits_per_second"], o.Metrics["load_bits_per_second"] = rate, rate
+		o.IdleLatency, o.Latency = answers, answers
+	case measurement.UDP:
+		o.Metrics = measurement.Metrics{"goodput_bits_per_second": 80e6, "received_packets_per_second": 10_000, "loss_fraction": 0.1}
+	case measurement.PPS:
+		o.Metrics = measurement.Metrics{"packets_per_second": 100_000, "loss_fraction": 0.1}
+	case measurement.CRR:
+		o.Metrics = measurement.Metrics{"connections_per_second": 1000, "failed_connections_count": 0}
+		o.Latency = answers
+	case measurement.MTU:
+		o.Metrics = measurement.Metrics{"path_mtu_bytes": 1500}
+	}
+	return o
+}
+
+func TestGatesOfKinds(t *testing.T) {
+	spec := func(s measurement.Spec) measurement.Spec { s.Duration = 1; return s.Defaults() }
+	udp, pps := spec(measurement.Spec{Kind: measurement.UDP}), spec(measurement.Spec{Kind: measurement.PPS})
+	search := spec(measurement.Spec{Kind: measurement.UDP, LossBound: 0.01})
+	crr, load := spec(measurement.Spec{Kind: measurement.CRR}), spec(measurement.Spec{Kind: measurement.Load, Flows: 2})
+	both := spec(measurement.Spec{Kind: measurement.TCP, Flows: 2, Direction: measurement.Both})
+	loadBoth := spec(measurement.Spec{Kind: measurement.Load, Flows: 2, Direction: measurement.Both})
+	many := spec(measurement.Spec{Kind: measurement.TCP, Flows: 5000})
+	peer := spec(measurement.Spec{Kind: measurement.TCP, Flows: 2, Tool: measurement.IPerf3})
+	peerUDP := spec(measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3})
+	mtu := measurement.Spec{Kind: measurement.MTU}.Defaults()
+	spinning := spec(measurement.Spec{Kind: measurement.RR, Spin: true})
+	metric := func(name string, v float64) func(*measurement.Outcome) {
+		return func(o *measurement.Outcome) { o.Metrics[name] = v }
+	}
+	drops := func(n float64) func(*measurement.Outcome) {
+		return func(o *measurement.Outcome) {
+			o.Destination.Drops = []measurement.Drop{{Place: "UDP receive buffer", Packets: n}}
+		}
+	}
+	for _, test := range []struct {
+		name        string
+		spec        measurement.Spec
+		change      func(*measurement.Outcome)
+		limits      gate.Limits
+		fatal, warn string
+		says        string // within some reason
+	}{
+		{name: "udp", spec: udp},
+		{name: "udp without a packet", spec: udp, change: metric("goodput_bits_per_second", 0), fatal: "receiver-confirmed"},
+		{name: "udp, all lost", spec: udp, change: func(o *measurement.Outcome) {
+			o.Metrics = measurement.Metrics{"goodput_bits_per_second": 0, "loss_fraction": 1}
+		}, fatal: "loss"},
+		{name: "udp with few packets", spec: udp, change: metric("received_packets_per_second", 99), fatal: "enough-packets", says: "99 packets"},
+		{name: "udp cut short", spec: udp, change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:80] }, fatal: "duration"},
+		{name: "udp faster than the cap", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 50e6}}, fatal: "possible"},
+		{name: "udp faster than the cap with its headers alone", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 80e6}}, fatal: "possible"},
+		{name: "udp within the cap", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 83e6, PathBitsPerSecond: 83e6}}},
+		{name: "udp, a flow is missing", spec: spec(measurement.Spec{Kind: measurement.UDP, Flows: 2}),
+			change: func(o *measurement.Outcome) { o.Flows = make([]measurement.Flow, 1) }, fatal: "flows"},
+		// 10 000 packets received and a tenth lost are 1111 lost.
+		{name: "udp, the receiver's buffer lost packets", spec: udp, change: drops(900), warn: "local-drops", says: "destination's UDP receive buffer 900"},
+		{name: "udp, a few local drops among many losses", spec: udp, change: drops(100)},
+		{name: "udp, drops of a place unknown", spec: udp, change: metric("dropped_packets_count", 1000), warn: "local-drops", says: "1000 packets"},
+		{name: "udp, drops without loss", spec: udp, change: func(o *measurement.Outcome) {
+			o.Metrics["loss_fraction"] = 0
+			drops(50)(o)
+		}},
+		{name: "udp, all lost in the host", spec: udp, change: func(o *measurement.Outcome) {
+			o.Metrics = measurement.Metrics{"loss_fraction": 1}
+			drops(50)(o)
+		}, fatal: "loss", warn: "local-drops"},
+		{name: "udp, two ends on one host", spec: udp, change: func(o *measurement.Outcome) {
+			o.Source.Host = "b"
+			o.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}}
+			o.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}, {Place: "UDP receive buffer", Packets: 400}}
+		}, warn: "local-drops", says: "lost 900 packets (both ends' softnet backlog 500, destination's UDP receive buffer 400)"},
+		{name: "udp search", spec: search, change: func(o *measurement.Outcome) {
+			o.Throughput = nil
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}}
+		}},
+		{name: "udp search without a find", spec: search, change: func(o *measurement.Outcome) {
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}}
+		}, fatal: "loss-bound", says: "none of 1 rate lost at most 1.00 %"},
+		{name: "udp search that a host ended", spec: search, change: func(o *measurement.Outcome) {
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
+			drops(5)(o)
+		}, warn: "local-drops"},
+		{name: "pps", spec: pps},
+		{name: "pps without a packet", spec: pps, change: metric("packets_per_second", 0), fatal: "receiver-confirmed"},
+		{name: "pps faster than the way", spec: pps, limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 60e6}}, fatal: "possible"},
+		{name: "udp by iperf3 without packets or series", spec: peerUDP, change: func(o *measurement.Outcome) {
+			delete(o.Metrics, "received_packets_per_second")
+			o.Throughput = nil
+		}},
+
+		{name: "crr", spec: crr},
+		{name: "crr, a few fail", spec: crr, change: metric("failed_connections_count", 20), warn: "connections", says: "20 of 1020"},
+		{name: "crr, very few fail", spec: crr, change: metric("failed_connections_count", 5)},
+		{name: "crr, most fail", spec: crr, change: metric("failed_connections_count", 1100), fatal: "connections"},
+		{name: "crr, all fail", spec: crr, change: func(o *measurement.Outcome) {
+			o.Metrics["failed_connections_count"] = 100
+			o.Latency = nil
+		}, fatal: "connections receiver-confirmed"},
+		{name: "crr, few connections", spec: crr, change: func(o *measurement.Outcome) { o.Latency = &measurement.Distribution{Samples: 3, Min: 1, Max: 1} }, fatal: "enough-samples"},
+
+		{name: "load", spec: load},
+		{name: "load without load", spec: load, change: metric("load_bits_per_second", 0), fatal: "receiver-confirmed"},
+		{name: "load, few answers when idle", spec: load, change: func(o *measurement.Outcome) {
+			o.IdleLatency = &measurement.Distribution{Samples: 3, Min: 1, Max: 1}
+		}, fatal: "enough-samples", says: "without load: 3 answers"},
+		{name: "load, no answers under it", spec: load, change: func(o *measurement.Outcome) { o.Latency = nil }, fatal: "receiver-confirmed", says: "under load"},
+		{name: "load, a flow is missing", spec: load, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }, fatal: "flows"},
+		{name: "load faster than the cap", spec: load, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 100e6}}, fatal: "possible"},
+
+		{name: "mtu", spec: mtu},
+		{name: "mtu not found", spec: mtu, change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }, fatal: "receiver-confirmed"},
+
+		{name: "both ways", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6, PathBitsPerSecond: 170e6}}},
+		{name: "both ways with the flows of one", spec: both, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:2] }, fatal: "flows"},
+		{name: "too much there", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 150e6}}, fatal: "possible", says: "source's egress"},
+		{name: "too much back", spec: both, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, fatal: "possible", says: "destination's egress"},
+		{name: "too much there by its metric", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 200e6}}, fatal: "possible",
+			change: func(o *measurement.Outcome) {
+				o.Metrics["forward_goodput_bits_per_second"], o.Metrics["reverse_goodput_bits_per_second"] = 300e6, 20e6
+			}},
+		{name: "load both ways", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6}}},
+		{name: "load, too much back", spec: loadBoth, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, fatal: "possible"},
+
+		{name: "thousands of flows, some of which starve", spec: many, change: func(o *measurement.Outcome) { o.Flows[7].ReceivedBytes = 0 }},
+		{name: "thousands of flows that all starve", spec: many, fatal: "enough-flow", change: func(o *measurement.Outcome) {
+			for i := range o.Flows {
+				o.Flows[i].ReceivedBytes = 100
+			}
+		}},
+
+		{name: "iperf3 without a series", spec: peer, change: func(o *measurement.Outcome) { o.Throughput = nil }},
+		{name: "iperf3 without a series, cut short", spec: peer, change: func(o *measurement.Outcome) {
+			o.Throughput = nil
+			o.Metrics["goodput_bits_per_second"] = 400e6 // 20 MB at this rate are 0.4 s
+		}, fatal: "duration"},
+		{name: "iperf3 with a series, cut short", spec: peer, change: func(o *measurement.Outcome) { o.Throughput.Bytes = o.Throughput.Bytes[:50] }, fatal: "duration"},
+
+		{name: "one processor of many is full", spec: load, change: func(o *measurement.Outcome) { o.Source.CPUBusy, o.Source.BusiestCPU = 0.3, 0.99 }, warn: "cpu", says: "one of the source's"},
+		{name: "one processor, two ends on one host", spec: udp, change: func(o *measurement.Outcome) {
+			o.Source.Host, o.Source.BusiestCPU, o.Destination.BusiestCPU = "b", 0.99, 0.99
+		}, warn: "cpu", says: "one of the host's"},
+		{name: "all processors are full", spec: load, change: func(o *measurement.Outcome) { o.Source.CPUBusy, o.Source.BusiestCPU = 0.99, 1 }, fatal: "cpu", says: "99 % busy"},
+		{name: "spinning fills a processor", spec: spinning, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-5, Max: 1e-4}
+			o.Source.BusiestCPU = 1
+		}},
+		{name: "spinning fills the host", spec: spinning, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-5, Max: 1e-4}
+			o.Source.CPUBusy = 1
+		}, warn: "cpu"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := goodOf(test.spec)
+			if test.change != nil {
+				test.change(&o)
+			}
+			gate := gate.Judge(test.spec, o, measurement.Fingerprint{Matches: true}, test.limits, nil)
+			fatal, warn := judged(t, gate)
+			if fatal != test.fatal || warn != test.warn {
+				t.Errorf("failed gates %q and warnings %q, want %q and %q: %+v", fatal, warn, test.fatal, test.warn, gate.Checks)
+			}
+			var reasons []string
+			for _, c := range gate.Checks {
+				reasons = append(reasons, c.Reason)
+			}
+			if all := strings.Join(reasons, "\n"); !strings.Contains(all, test.says) {
+				t.Errorf("%q does not say %q", all, test.says)
+			}
+		})
+	}
+}
+
+// Every kind of test has its gates.
+func TestEveryKindIsJudged(t *testing.T) {
+	for _, kind := range append(measurement.Kinds(), "none") {
+		g := gate.Judge(measurement.Spec{Kind: kind}.Defaults(), measurement.Outcome{}, measurement.Fingerprint{Matches: true}, gate.Limits{}, nil)
+		unknown := slices.ContainsFunc(g.Checks, func(c measurement.Check) bool { return strings.Contains(c.Reason, "nothing is known") })
+		if unknown != (kind == "none") {
+			t.Errorf("%s: %+v", kind, g)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package survey
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+)
+
+// do does a plan on a path and returns its trials; err is that of every test.
+func do(t interface{ Fatalf(string, ...any) }, p *Plan, on path, err error) (done []experiment.PlannedTrial) {
+	for {
+		left := len(p.Left())
+		next, ok := p.Next()
+		if !ok {
+			if left != 0 {
+				t.Fatalf("%d trials are left at the end", left)
+			}
+			return done
+		}
+		if len(done) > 200 || left == 0 {
+			t.Fatalf("%d trials, and %d are left", len(done), left)
+		}
+		done = append(done, next)
+		trial := on(measurement.TestInfo{Name: next.Test, Spec: next.Spec}).Trial
+		trial.ID, trial.Block, trial.Test = next.ID, next.Block, next.Test
+		p.Done(trial, err)
+	}
+}
+
+// Every block has the tests of the first, as they were, each once; whatever was
+// foreseen is never less than what comes.
+func TestPlanRepeatsTheFirstBlock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		blocks := rapid.IntRange(1, 5).Draw(t, "blocks")
+		bottleneck := rapid.Float64Range(1e9, 1e11).Draw(t, "bottleneck")
+		p := NewPlan("p", Options{}, blocks, rapid.Uint64().Draw(t, "seed"))
+		foreseen := len(p.Left())
+		done := do(t, p, perFlow(1e9, bottleneck), nil)
+		tests := len(p.Steps())
+		if len(done) != blocks*tests || foreseen < len(done) {
+			t.Fatalf("%d trials of %d tests in %d blocks, %d foreseen", len(done), tests, blocks, foreseen)
+		}
+		ids := map[string]bool{}
+		for i, trial := range done {
+			first := p.Steps()[slices.IndexFunc(p.Steps(), func(s Step) bool { return s.Test.Name == trial.Test })].Test
+			if trial.Order != i+1 || trial.Block != i/tests+1 || trial.Spec != first.Spec || trial.ID != fmt.Sprintf("b%02d-p-%s", trial.Block, trial.Test) {
+				t.Fatalf("trial %d: %+v, first %+v", i+1, trial, first)
+			}
+			ids[trial.ID] = true
+		}
+		if len(ids) != len(done) {
+			t.Fatalf("%d ids of %d trials", len(ids), len(done))
+		}
+	})
+}
+
+// Where no server can be used, nothing is repeated.
+func TestPlanWithoutAServer(t *testing.T) {
+	failed := perFlow(1, 1).but(true, "path", "mtu", "ping")
+	unauthorized := fmt.Errorf("wrapped: %w", &probe.Error{Reason: probe.Unauthorized, Err: errors.New("no")})
+	if done := do(t, NewPlan("p", Options{}, 3, 1), failed, unauthorized); len(done) != 3 {
+		t.Errorf("%d trials: %+v", len(done), done)
+	}
+}

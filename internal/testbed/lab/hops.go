@@ -1,0 +1,237 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// Bounds of how often the counters of hops are read during a trial.
+const (
+	leastHopInterval = 100 * time.Millisecond
+	hopReadings      = 100 // of a trial that takes as long as it should
+)
+
+// hopInterval is how often they are read in a trial of that test.
+func hopInterval(spec measurement.Spec) time.Duration {
+	return max(leastHopInterval, spec.ExpectedDuration().Duration()/hopReadings)
+}
+
+// readCounters reads those of some nodes of a lab.
+type readCounters func(ctx context.Context, nodes ...string) (lab.Counters, error)
+
+// readCPU reads what the processors of this machine have spent.
+type readCPU func() (sockets.CPUTimes, error)
+
+// cpuReading is one of them and its time.
+type cpuReading struct {
+	at    time.Time
+	times sockets.CPUTimes
+}
+
+// hopWatch reads the counters of a path's hops until it is ended.
+type hopWatch struct {
+	read     readCounters
+	hops     []lab.HopNode
+	host     string // the source; it is no hop, only its interface to one
+	nodes    []string
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	readings []lab.Counters
+	cpu      readCPU
+	spent    []cpuReading
+	err      error // of the first reading that failed
+}
+
+// watchHops takes the first reading at once and then one in every interval,
+// until ctx ends or the watch does. A path that is a plain link is not watched.
+func watchHops(ctx context.Context, read readCounters, cpu readCPU, path lab.Path, interval time.Duration) *hopWatch {
+	w := &hopWatch{read: read, cpu: cpu, hops: path.Watched(), host: path.SourceNode}
+	for _, h := range w.hops {
+		w.nodes = append(w.nodes, h.At(w.host)...)
+	}
+	ctx, w.stop = context.WithCancel(ctx)
+	if len(w.hops) == 0 {
+		return w
+	}
+	w.take(ctx)
+	w.running.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				w.take(ctx)
+			}
+		}
+	})
+	return w
+}
+
+// take adds a reading, unless one has failed before.
+func (w *hopWatch) take(ctx context.Context) {
+	if w.err != nil || ctx.Err() != nil {
+		return
+	}
+	counters, err := w.read(ctx, w.nodes...)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.err = err
+		}
+		return
+	}
+	w.readings = append(w.readings, counters)
+	if times, err := w.cpu(); err == nil { // what a system cannot tell is absent
+		w.spent = append(w.spent, cpuReading{time.Now(), times})
+	}
+}
+
+// end ends the watch with a last reading and adds what it saw to the outcome.
+// A test without a moment at which it started has no series.
+func (w *hopWatch) end(ctx context.Context, o *measurement.Outcome) {
+	w.stop()
+	w.running.Wait()
+	if len(w.hops) == 0 || o.Started.IsZero() {
+		return
+	}
+	w.take(ctx)
+	if w.err != nil {
+		o.Facts = append(o.Facts, fmt.Sprintf("the counters of the hops could not be read to the end: %v", w.err))
+	}
+	if len(w.readings) > 1 {
+		o.HopSeries = w.series(o.Started)
+		o.LabCPU = w.labCPU(o.Started)
+	}
+}
+
+// series are the readings hop by hop, as totals since the first.
+func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
+	out := make([]measurement.HopSeries, len(w.hops))
+	for i, h := range w.hops {
+		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance}
+		// The back ends of a balancer are one node, whose work is told once.
+		again := slices.ContainsFunc(w.hops[:i], func(other lab.HopNode) bool { return other.Node == h.Node })
+		var first measurement.HopSample
+		for _, reading := range w.readings {
+			s, ok := hopSample(h, h.Node == w.host, reading, started)
+			if !ok {
+				continue
+			}
+			if again {
+				s.KernelCPU = 0
+			}
+			if len(out[i].Samples) == 0 {
+				first = s
+			}
+			out[i].Samples = append(out[i].Samples, since(first, s))
+		}
+	}
+	return out
+}
+
+// labCPU are the readings of the processors, as totals since the first.
+func (w *hopWatch) labCPU(started time.Time) []measurement.CPUSample {
+	out := make([]measurement.CPUSample, len(w.spent))
+	for i, r := range w.spent {
+		first := w.spent[0].times
+		out[i] = measurement.CPUSample{
+			At:      measurement.SecondsOf(r.at.Sub(started)),
+			Busy:    measurement.SecondsOf(r.times.Busy - first.Busy),
+			SoftIRQ: measurement.SecondsOf(r.times.SoftIRQ - first.SoftIRQ),
+		}
+	}
+	return out
+}
+
+// hopSample is what a reading says of one hop, in totals since the lab began.
+// atHost says that the hop is a link that begins at the source.
+func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Time) (s measurement.HopSample, ok bool) {
+	for _, n := range reading.Nodes {
+		if n.Node != h.Node {
+			continue
+		}
+		ok = true
+		s.At = measurement.SecondsOf(n.Read.Sub(started))
+		if atHost {
+			n = lineOf(n, h)
+		}
+		addNode(&s, n, h.Leads)
+		if n.KernelWork != nil {
+			s.KernelCPU = measurement.SecondsOf(*n.KernelWork)
+		}
+	}
+	for _, c := range reading.Cables {
+		if c.A.Node == h.Node && h.Leads(c.A.Interface) {
+			addCable(&s, c)
+		}
+	}
+	return s, ok
+}
+
+// lineOf leaves of a host's counters those of the interfaces that lead onto a
+// link. What the meter of its egress dropped is the host's loss, not the link's.
+func lineOf(host lab.NodeCounters, h lab.HopNode) lab.NodeCounters {
+	out := lab.NodeCounters{Node: host.Node, Read: host.Read}
+	for _, i := range host.Interfaces {
+		if h.Leads(i.Name) {
+			i.EgressDropped = 0
+			out.Interfaces = append(out.Interfaces, i)
+		}
+	}
+	return out
+}
+
+// addNode adds what the kernel counts of a node, some of whose interfaces lead
+// to the destination.
+func addNode(s *measurement.HopSample, n lab.NodeCounters, leads func(name string) bool) {
+	s.DroppedPackets += float64(n.FilterDropped)
+	if n.Connections != nil {
+		connections := float64(*n.Connections)
+		s.Connections = &connections
+	}
+	for _, i := range n.Interfaces {
+		s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped + i.EgressDropped)
+		if leads(i.Name) {
+			s.ForwardBytes += float64(i.SentBytes)
+			s.ForwardPackets += float64(i.SentPackets)
+			s.BackwardBytes += float64(i.ReceivedBytes)
+			s.BackwardPackets += float64(i.ReceivedPackets)
+		}
+	}
+}
+
+// addCable adds what the process counts that is a link behind a node.
+func addCable(s *measurement.HopSample, c lab.CableCounters) {
+	s.CPU += measurement.SecondsOf(c.CPU - c.Forward.HandOverCPU - c.Backward.HandOverCPU)
+	for _, d := range []cable.DirectionCounters{c.Forward, c.Backward} {
+		s.DroppedPackets += float64(d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames)
+	}
+	if c.IDPS != nil {
+		s.Alerts += float64(c.IDPS.AlertedFlows)
+		s.Denied += float64(c.IDPS.DeniedFlows)
+	}
+}
+
+// since is the difference of two samples; sizes stay as they are.
+func since(first, s measurement.HopSample) measurement.HopSample {
+	s.ForwardBytes -= first.ForwardBytes
+	s.ForwardPackets -= first.ForwardPackets
+	s.BackwardBytes -= first.BackwardBytes
+	s.BackwardPackets -= first.BackwardPackets
+	s.DroppedPackets -= first.DroppedPackets
+	// It is a difference with an estimate, which may overlap by a few readings.
+	s.CPU = max(s.CPU-first.CPU, 0)
+	s.KernelCPU -= first.KernelCPU
+	s.Alerts -= first.Alerts
+	s.Denied -= first.Denied
+	return s
+}

@@ -1,0 +1,213 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+func watchedPath() lab.Path {
+	return lab.Path{Name: "p", HopNodes: []lab.HopNode{
+		{Hop: "edge", Node: "p/edge", Interface: "to-destination", Bypasses: []string{"bypass-0-1"}},
+		{Hop: "firewall", Instance: 1, Node: "p/firewall.1", Interface: "to-destination"},
+		{Hop: "firewall", Instance: 2, Node: "p/firewall.2", Interface: "to-destination"},
+	}}
+}
+
+// counted is a lab whose hops have counted n of everything, and ten times as
+// much on their other interface.
+func counted(n uint64, nodes []string) lab.Counters {
+	var all lab.Counters
+	for _, node := range nodes {
+		tracked := 7 + n
+		all.Nodes = append(all.Nodes, lab.NodeCounters{Node: node, Read: time.Now(), Connections: &tracked, FilterDropped: 2 * n, Interfaces: []lab.InterfaceCounters{
+			{Name: "to-source", SentBytes: 10 * n, SentDropped: n},
+			{Name: "to-destination", SentBytes: 1000 * n, SentPackets: n, ReceivedBytes: 100 * n, ReceivedPackets: 2 * n, ReceivedDropped: n, EgressDropped: n},
+		}})
+		if node == "p/edge" {
+			more := &all.Nodes[len(all.Nodes)-1].Interfaces
+			*more = append(*more, lab.InterfaceCounters{Name: "bypass-0-1", SentBytes: 500 * n})
+		}
+	}
+	all.Cables = []lab.CableCounters{
+		{A: lab.End{Node: "p/edge", Interface: "to-source"}, CPU: time.Hour},
+		{A: lab.End{Node: "p/edge", Interface: "bypass-0-1"}, CPU: 2 * time.Duration(n) * time.Second},
+		{A: lab.End{Node: "p/firewall.2", Interface: "to-destination"}, CPU: time.Duration(n) * time.Second,
+			Counters: cable.Counters{Forward: cable.DirectionCounters{LostFrames: n}, Backward: cable.DirectionCounters{QueueDroppedFrames: n, RefusedFrames: n}}},
+	}
+	return all
+}
+
+// idleCPU is a machine that cannot say what its processors do.
+func idleCPU() (sockets.CPUTimes, error) { return sockets.CPUTimes{}, sockets.ErrUnsupported }
+
+func TestWatchHops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := uint64(5) // counted before the trial
+		read := func(_ context.Context, nodes ...string) (lab.Counters, error) {
+			defer func() { n++ }()
+			return counted(n, nodes), nil
+		}
+		// One of two processors is busy, a quarter of that time in softirq.
+		began := time.Now().Add(-time.Hour)
+		cpu := func() (sockets.CPUTimes, error) {
+			at := time.Since(began)
+			return sockets.CPUTimes{CPUs: 2, Total: 2 * at, Busy: at, SoftIRQ: at / 4}, nil
+		}
+		w := watchHops(t.Context(), read, cpu, watchedPath(), 100*time.Millisecond)
+		time.Sleep(30 * time.Millisecond)
+		o := measurement.Outcome{Started: time.Now()}
+		time.Sleep(250 * time.Millisecond)
+		w.end(t.Context(), &o)
+		time.Sleep(time.Second) // nothing is read any more
+		if n != 5+4 {
+			t.Errorf("read %d times, want at the start, after 100 and 200 ms, and at the end", n-5)
+		}
+		if len(o.HopSeries) != 3 || len(o.Facts) != 0 {
+			t.Fatalf("series %+v, facts %q", o.HopSeries, o.Facts)
+		}
+		if s := o.HopSeries[2]; s.Name != "firewall" || s.Instance != 2 {
+			t.Errorf("the last series is of %s, instance %d", s.Name, s.Instance)
+		}
+		want := []measurement.HopSample{
+			{At: -0.03},
+			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 8, CPU: 1},
+			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 16, CPU: 2},
+			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 24, CPU: 3},
+		}
+		for i, got := range o.HopSeries[2].Samples {
+			if *got.Connections != float64(12+i) { // of the table now, not since the trial began
+				t.Errorf("sample %d has %v connections", i, *got.Connections)
+			}
+			got.Connections = nil
+			if got != want[i] {
+				t.Errorf("sample %d\ngot  %+v\nwant %+v", i, got, want[i])
+			}
+		}
+		spent := []measurement.CPUSample{{At: -0.03}, {At: 0.07, Busy: 0.1, SoftIRQ: 0.025}, {At: 0.17, Busy: 0.2, SoftIRQ: 0.05}, {At: 0.25, Busy: 0.28, SoftIRQ: 0.07}}
+		if !slices.Equal(o.LabCPU, spent) {
+			t.Errorf("processors\ngot  %+v\nwant %+v", o.LabCPU, spent)
+		}
+		if s := o.HopSeries[0].Samples[3]; s.DroppedPackets != 15 || s.CPU != 6 || s.ForwardBytes != 4500 {
+			t.Errorf("the edge has a second way to the destination: %+v", s)
+		}
+	})
+}
+
+// The cables that a path begins with are at the source, of which only the
+// interfaces that lead onto them are theirs.
+func TestWatchLeadingCable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := lab.Path{Name: "p", SourceNode: "vm", Leading: &lab.HopNode{Hop: "peering", Node: "vm", Interface: "p", Bypasses: []string{"bypass-0-1"}}}
+		n := uint64(0)
+		read := func(_ context.Context, asked ...string) (lab.Counters, error) {
+			if got := strings.Join(asked, " "); got != "vm:p vm:bypass-0-1" {
+				t.Errorf("asked for %s", got)
+			}
+			n++
+			tracked := n
+			return lab.Counters{
+				Nodes: []lab.NodeCounters{{Node: "vm", Read: time.Now(), Connections: &tracked, FilterDropped: n, Interfaces: []lab.InterfaceCounters{
+					{Name: "other", SentBytes: 1e6 * n, SentDropped: n},
+					{Name: "p", SentBytes: 1000 * n, SentPackets: n, ReceivedBytes: 100 * n, ReceivedPackets: 2 * n, SentDropped: 3 * n, EgressDropped: n},
+					{Name: "bypass-0-1", SentBytes: 10 * n},
+				}}},
+				Cables: []lab.CableCounters{{A: lab.End{Node: "vm", Interface: "p"}, CPU: time.Duration(n) * time.Second,
+					Counters: cable.Counters{Forward: cable.DirectionCounters{QueueDroppedFrames: n}}}},
+			}, nil
+		}
+		o := measurement.Outcome{Started: time.Now()}
+		w := watchHops(t.Context(), read, idleCPU, path, 100*time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		w.end(t.Context(), &o)
+		if len(o.HopSeries) != 1 || o.HopSeries[0].Name != "peering" || len(o.HopSeries[0].Samples) != 2 {
+			t.Fatalf("%+v", o.HopSeries)
+		}
+		want := measurement.HopSample{At: 0.05, ForwardBytes: 1010, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 4, CPU: 1}
+		if got := o.HopSeries[0].Samples[1]; got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	})
+}
+
+// What ends a watch early leaves what was read, and says so.
+func TestWatchHopsFails(t *testing.T) {
+	gone := errors.New("the lab is closed")
+	for _, c := range []struct {
+		name             string
+		good             int // readings
+		started          bool
+		series, mentions bool
+	}{
+		{"at once", 0, true, false, true},
+		{"after the first", 1, true, false, true},
+		{"later", 3, true, true, true},
+		{"never started", 3, false, false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			readings := 0
+			read := func(_ context.Context, nodes ...string) (lab.Counters, error) {
+				if readings++; readings > c.good {
+					return lab.Counters{}, gone
+				}
+				return counted(uint64(readings), nodes), nil
+			}
+			w := watchHops(t.Context(), read, idleCPU, watchedPath(), 100*time.Millisecond)
+			o := measurement.Outcome{}
+			if c.started {
+				o.Started = time.Now()
+			}
+			time.Sleep(time.Second)
+			w.end(t.Context(), &o)
+			if readings > c.good+1 {
+				t.Errorf("%s: read %d times, though reading %d failed", c.name, readings, c.good+1)
+			}
+			if (len(o.HopSeries) > 0) != c.series || (len(o.Facts) > 0) != c.mentions {
+				t.Errorf("%s: series %v, facts %q", c.name, o.HopSeries, o.Facts)
+			}
+			if c.mentions && !strings.Contains(o.Facts[0], gone.Error()) {
+				t.Errorf("%s: the fact %q does not say why", c.name, o.Facts[0])
+			}
+		})
+	}
+}
+
+// A path that is a plain link is not watched, and a trial that was stopped
+// has nothing to complain of.
+func TestWatchNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := func(ctx context.Context, _ ...string) (lab.Counters, error) { return lab.Counters{}, ctx.Err() }
+		o := measurement.Outcome{Started: time.Now()}
+		w := watchHops(t.Context(), func(context.Context, ...string) (lab.Counters, error) {
+			t.Error("it was read")
+			return lab.Counters{}, nil
+		}, idleCPU, lab.Path{}, time.Millisecond)
+		time.Sleep(time.Second)
+		w.end(t.Context(), &o)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w = watchHops(ctx, read, idleCPU, watchedPath(), time.Millisecond)
+		w.end(ctx, &o)
+		if len(o.HopSeries) > 0 || len(o.Facts) > 0 {
+			t.Errorf("series %v, facts %q", o.HopSeries, o.Facts)
+		}
+	})
+}
+
+func TestHopInterval(t *testing.T) {
+	for duration, want := range map[measurement.Seconds]time.Duration{0.1: 100 * time.Millisecond, 5: 100 * time.Millisecond, 100: time.Second} {
+		spec := measurement.Spec{Kind: measurement.TCP, Duration: duration, Flows: 1, Direction: measurement.Send}
+		if got := hopInterval(spec); got < want || got > want+want/10 {
+			t.Errorf("%v s: every %v, want about %v", duration, got, want)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package lab
+
+import (
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+)
+
+// What stands side by side carries its rate several times.
+func TestLimitsOfParallelHops(t *testing.T) {
+	rate := func(h experiment.Hop, bits float64) experiment.Hop {
+		h.RateBitsPerSecond = bits
+		return h
+	}
+	firewall := experiment.Hop{Type: experiment.Firewall, Instances: 4}
+	growing := experiment.Hop{Type: experiment.Firewall, Instances: 1, ScaleOut: &experiment.ScaleOut{Instances: 3}}
+	balancer := experiment.Hop{Type: experiment.LoadBalancer, Backends: 2}
+	router := experiment.Hop{Type: experiment.Router}
+	for name, test := range map[string]struct {
+		hops              []experiment.Hop
+		path, destination float64
+	}{
+		"none":            {nil, 0, 1000},
+		"a router":        {[]experiment.Hop{rate(router, 10)}, 10, 1000},
+		"instances":       {[]experiment.Hop{rate(firewall, 10), rate(router, 50)}, 40, 1000},
+		"growing":         {[]experiment.Hop{rate(growing, 10)}, 30, 1000},
+		"balancer":        {[]experiment.Hop{rate(balancer, 10)}, 20, 2000},
+		"behind balancer": {[]experiment.Hop{rate(router, 100), balancer, rate(router, 10)}, 20, 2000},
+	} {
+		e := &experiment.Experiment{
+			Scale: 1, Source: "a", Destination: "b",
+			Endpoints: []experiment.Endpoint{{Name: "a", EgressBitsPerSecond: 500}, {Name: "b", EgressBitsPerSecond: 1000}},
+			Paths:     []experiment.Path{{Name: "p", Hops: test.hops}},
+		}
+		if l := limits(e, "p"); l.PathBitsPerSecond != test.path || l.DestinationEgressBitsPerSecond != test.destination || l.SourceEgressBitsPerSecond != 500 {
+			t.Errorf("%s: %+v, want %v on the path and %v from the destination", name, l, test.path, test.destination)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package lab
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+// observation is what the lab does and counts during a test: its hops grow, and
+// their counters and the tunnel's flows are read.
+type observation struct {
+	*growth
+	l      *Lab
+	path   lab.Path
+	hops   *hopWatch
+	tunnel *tunnelWatch
+}
+
+// Reset brings the hops of a path back to the instances that a trial begins with.
+func (l *Lab) Reset(ctx context.Context, name string) error {
+	path, err := l.laid(name)
+	if err != nil {
+		return err
+	}
+	return shrink(ctx, path.ScaleOuts, l.scale(path))
+}
+
+// Observe has the hops of a path grow and reads their counters.
+func (l *Lab) Observe(ctx context.Context, name string, spec measurement.Spec) testbed.Observation {
+	path, _ := l.laid(name) // Reset found it
+	return &observation{
+		growth: grow(ctx, path.ScaleOuts, l.scale(path)), l: l, path: path,
+		hops:   watchHops(ctx, l.lab.Counters, sockets.ReadCPU, path, hopInterval(spec)),
+		tunnel: l.watchTunnel(ctx, path),
+	}
+}
+
+func (l *Lab) scale(path lab.Path) func(ctx context.Context, hop string, instances int) error {
+	return func(ctx context.Context, hop string, instances int) error {
+		return l.lab.Scale(ctx, path, hop, instances)
+	}
+}
+
+// End ends everything. When the test failed, it also gives the lab a moment to
+// notice that a process of it died.
+func (o *observation) End(ctx context.Context, out *measurement.Outcome, failed error) error {
+	o.tunnel.end(out)
+	o.hops.end(ctx, out)
+	o.growth.end()
+	if failed != nil {
+		o.l.awaitDeath(ctx)
+	}
+	out.Facts = slices.Concat(out.Facts, o.growth.facts, o.l.backendFacts(o.path))
+	return o.growth.err
+}

@@ -1,0 +1,131 @@
+// Package testbed says what a place is in which the paths of an experiment
+// exist. A testbed answers with values (where the ends of a path are, what its
+// trace must show) and has agents that do what an end is asked to do. It does no
+// trials: package trial does, in the same way on every testbed.
+package testbed
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+)
+
+// Testbed is where the paths of an experiment exist.
+type Testbed interface {
+	// Info says what the testbed is and what its absolute numbers mean.
+	Info() measurement.Testbed
+	// Environment is the machine and the settings that bear on the numbers of
+	// all paths, Facts are sentences on what it did not allow as wished.
+	Environment() map[string]string
+	Facts() []string
+	// Paths are all of its paths, the same for as long as it lives.
+	Paths() []Path
+	// Agent is what acts at the source of a path.
+	Agent(source string) (Agent, error)
+	// Done is closed once the testbed cannot measure any more; Err is not nil
+	// from then on and says why. A testbed that cannot break has a nil channel.
+	Done() <-chan struct{}
+	Err() error
+	Close() error
+}
+
+// Agent does what the source of a path is asked to do; agent.Client is one.
+type Agent interface {
+	// Run does a test as its near end, as probe.Run does.
+	Run(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error)
+}
+
+// Path is how one path of an experiment appears in a testbed.
+type Path struct {
+	Name string
+	// Pairs of ends that do every test on the path at the same time, at least
+	// one.
+	Pairs []Pair
+	// Limits of what the path carries.
+	Limits Limits
+}
+
+// Pair is one source and one destination of a path.
+type Pair struct {
+	// Source and Destination are names of ends.
+	Source, Destination string
+	// Request is what all tests of this pair have in common: the addresses of both
+	// ends and the token.
+	Request probe.Request
+	// Expect is what a trace of the path must show.
+	Expect Expectation
+	// Outer is the path below a tunnel, nil without one.
+	Outer *Outer
+}
+
+// String names a pair for people.
+func (p Pair) String() string { return p.Source + " to " + p.Destination }
+
+// Outer is the path that the packets of a tunnel take.
+type Outer struct {
+	Source      netip.Addr
+	Destination netip.AddrPort
+	Expect      Expectation
+	MTU         int // inside the tunnel, in bytes
+}
+
+// Expectation is what proves that packets took a path. What is zero is not
+// known; without Hops the path is not traced before a test.
+type Expectation struct {
+	// Hops are the addresses of which a trace must show one at each step, the
+	// destination last. Those of a silent hop are none.
+	Hops [][]netip.Addr
+	// ReceivedTTL is the time to live with which packets arrive, ReturnedTTL
+	// that with which they come back.
+	ReceivedTTL int
+	ReturnedTTL int
+}
+
+// Limits are rates on the wire that a path cannot exceed, 0 where nothing is
+// known. Those of the ends are of each pair.
+type Limits struct {
+	SourceEgressBitsPerSecond      float64
+	DestinationEgressBitsPerSecond float64
+	// PathBitsPerSecond is the rate of the slowest hop, ReturnBitsPerSecond that
+	// of the way back.
+	PathBitsPerSecond   float64
+	ReturnBitsPerSecond float64
+}
+
+// Switcher is a testbed some of whose paths share their ends and addresses, so
+// that only one of them is in force at a time.
+type Switcher interface {
+	// Switch brings a path into force. After an error it is not known which path
+	// is in force; the next Switch tries anew.
+	Switch(ctx context.Context, path string) (Switched, error)
+}
+
+// Switched is what a Switch did.
+type Switched struct {
+	// Changed says that another path was in force before.
+	Changed bool
+	// Settle is how long nothing is to be measured after a change.
+	Settle time.Duration
+}
+
+// Observer is a testbed that acts or counts while a trial goes on: hops that
+// grow at their moments, counters of hops.
+type Observer interface {
+	// Reset brings a path to the state in which each trial begins.
+	Reset(ctx context.Context, path string) error
+	// Observe begins when a test is about to. The caller ends it.
+	Observe(ctx context.Context, path string, spec measurement.Spec) Observation
+}
+
+// Observation is that of one test.
+type Observation interface {
+	// Progress hears of the test's progress.
+	Progress(measurement.Progress)
+	// End adds what was seen to the test's outcome. It is told why the test
+	// failed, nil if it did not, and returns why the observation makes it
+	// invalid.
+	End(ctx context.Context, o *measurement.Outcome, failed error) error
+}

@@ -1,0 +1,349 @@
+package trial
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/host"
+	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/tcp"
+)
+
+// combination is an outcome made of those of several pairs.
+type combination struct {
+	spec measurement.Spec
+	out  measurement.Outcome
+	// good are the pairs that brought a result, index their places in out.Pairs.
+	good  []measurement.Outcome
+	index []int
+	// delays of good are from the first start of all, as out.Pairs[…].Delay.
+	delays []time.Duration
+}
+
+// combine makes one outcome of all: counts and rates are sums, times and shares
+// means over the pairs; the goodput of a tcp test is the sum over one measured
+// window that is common to all.
+func combine(spec measurement.Spec, all []brought) measurement.Outcome {
+	c := &combination{spec: spec.Defaults(), out: measurement.Outcome{Metrics: measurement.Metrics{}}}
+	for k, b := range all {
+		pair := measurement.Pair{Source: b.source, Destination: b.destination}
+		if b.err != nil {
+			pair.Error = gate.Reason(b.err)
+		} else {
+			c.good, c.index = append(c.good, b.outcome), append(c.index, k)
+		}
+		c.out.Pairs = append(c.out.Pairs, pair)
+	}
+	if len(c.good) == 0 {
+		return c.out
+	}
+	c.starts()
+	c.pairs()
+	c.metrics()
+	c.flows()
+	c.throughput()
+	c.latency()
+	c.said()
+	c.hosts()
+	return c.out
+}
+
+// starts finds the first start and how much later the others were.
+func (c *combination) starts() {
+	for _, o := range c.good {
+		if s := o.Started; !s.IsZero() && (c.out.Started.IsZero() || s.Before(c.out.Started)) {
+			c.out.Started = s
+		}
+	}
+	c.delays = make([]time.Duration, len(c.good))
+	for i, o := range c.good {
+		if !o.Started.IsZero() {
+			c.delays[i] = o.Started.Sub(c.out.Started)
+		}
+	}
+}
+
+// ofHost are metrics that count a whole host, and so mean nothing of one pair.
+var ofHost = []string{"cpu_seconds_per_byte", "cpu_seconds_per_packet", "context_switches_per_second"}
+
+// pairs fills in what each pair brought.
+func (c *combination) pairs() {
+	for i, o := range c.good {
+		p := &c.out.Pairs[c.index[i]]
+		p.Delay = measurement.SecondsOf(c.delays[i])
+		p.Metrics = measurement.Metrics{}
+		for name, v := range o.Metrics {
+			if !slices.Contains(ofHost, name) {
+				p.Metrics[name] = v
+			}
+		}
+		if o.Throughput != nil {
+			p.Throughput = coarse(*o.Throughput)
+		}
+		for _, own := range o.Pairs {
+			p.RTT = append(p.RTT, own.RTT...)
+		}
+	}
+}
+
+// mostPairBins is how many bins are kept of the count of each pair.
+const mostPairBins = 400
+
+// coarse joins bins until there are few enough. Bins left over at the end, too
+// few for a whole one, are dropped.
+func coarse(b measurement.Bins) *measurement.Bins {
+	by := 1
+	for step := 0; len(b.Bytes)/by > mostPairBins; step++ {
+		by = []int{1, 2, 5}[step%3] * int(math.Pow10(step/3))
+	}
+	out := &measurement.Bins{Width: b.Width * measurement.Seconds(by), Bytes: make([]float64, len(b.Bytes)/by)}
+	for i := range out.Bytes {
+		for _, n := range b.Bytes[i*by : (i+1)*by] {
+			out.Bytes[i] += n
+		}
+	}
+	return out
+}
+
+// metrics combines every metric that a pair brought.
+func (c *combination) metrics() {
+	values := map[string][]float64{}
+	for _, o := range c.good {
+		for name, v := range o.Metrics {
+			values[name] = append(values[name], v)
+		}
+	}
+	for name, v := range values {
+		if !slices.Contains(ofHost, name) {
+			c.out.Metrics[name] = combined(name, v)
+		}
+	}
+}
+
+// combined is a metric of all pairs together.
+func combined(name string, values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / float64(len(values))
+	switch name {
+	case "rtt_min_seconds", "path_mtu_bytes", "reverse_path_mtu_bytes":
+		return slices.Min(values)
+	case "rtt_max_seconds":
+		return slices.Max(values)
+	case "responsiveness_per_minute", "hops_count", "silent_hops_count":
+		return mean
+	}
+	metric, _ := measurement.MetricNamed(name)
+	switch metric.Unit {
+	case measurement.BitsPerSecond, measurement.Count:
+		return sum
+	}
+	return mean
+}
+
+// flows lists the flows of all pairs.
+func (c *combination) flows() {
+	for i, o := range c.good {
+		c.out.Flows = append(c.out.Flows, o.Flows...)
+		c.out.Warmup = max(c.out.Warmup, o.Warmup+measurement.SecondsOf(c.delays[i]))
+		c.out.WarmupSteady = o.WarmupSteady && (i == 0 || c.out.WarmupSteady)
+	}
+}
+
+// throughput adds up the counts on the axis that begins with the first start
+// and ends with the first end, and takes the goodput of a tcp test from it.
+func (c *combination) throughput() {
+	width, bins := c.good[0].Throughput, math.MaxInt
+	for _, o := range c.good {
+		if b := o.Throughput; b == nil || width == nil || b.Width != width.Width || b.Width <= 0 {
+			return // a peer that speaks iperf3 may bring none
+		}
+		bins = min(bins, len(o.Throughput.Bytes))
+	}
+	sum := measurement.Bins{Width: width.Width, Bytes: make([]float64, bins)}
+	shifted := make([][]float64, len(c.good))
+	latest := 0.0
+	for i, o := range c.good {
+		offset := c.delays[i].Seconds() / float64(sum.Width)
+		latest = max(latest, offset)
+		shifted[i] = shift(o.Throughput.Bytes, offset, bins)
+		for j, n := range shifted[i] {
+			sum.Bytes[j] += n
+		}
+	}
+	c.out.Throughput = &sum
+	if c.spec.Kind != measurement.TCP || c.spec.Tool != measurement.Native {
+		return
+	}
+	first, last, steady := tcp.MeasuredWindow(sum, int(math.Ceil(latest)), c.spec)
+	seconds := float64(last-first) * float64(sum.Width)
+	if seconds <= 0 {
+		return
+	}
+	c.out.Warmup, c.out.WarmupSteady = measurement.Seconds(first)*sum.Width, steady
+	total := 0.0
+	for i := range c.good {
+		own := 0.0
+		for _, n := range shifted[i][first:last] {
+			own += n
+		}
+		total += own
+		c.out.Pairs[c.index[i]].Metrics["goodput_bits_per_second"] = own * 8 / seconds
+	}
+	c.out.Metrics["goodput_bits_per_second"] = total * 8 / seconds
+}
+
+// shift moves a count so many bins later onto an axis of n bins, each bin's
+// bytes spread evenly over it.
+func shift(count []float64, by float64, n int) []float64 {
+	out := make([]float64, n)
+	whole, part := math.Modf(max(by, 0))
+	if whole >= float64(n) {
+		return out
+	}
+	for i, bytes := range count {
+		if at := i + int(whole); at < n {
+			out[at] += bytes * (1 - part)
+			if at+1 < n {
+				out[at+1] += bytes * part
+			}
+		}
+	}
+	return out
+}
+
+// latency merges the distributions.
+func (c *combination) latency() {
+	merge := func(of func(measurement.Outcome) *measurement.Distribution) *measurement.Distribution {
+		var parts []measurement.Distribution
+		for _, o := range c.good {
+			if d := of(o); d != nil {
+				parts = append(parts, *d)
+			}
+		}
+		if len(parts) == 0 {
+			return nil
+		}
+		d, err := latency.Merge(parts)
+		if err != nil {
+			c.out.Facts = append(c.out.Facts, fmt.Sprintf("the pairs' latencies could not be put together: %v", err))
+			return nil
+		}
+		return &d
+	}
+	c.out.Latency = merge(func(o measurement.Outcome) *measurement.Distribution { return o.Latency })
+	c.out.IdleLatency = merge(func(o measurement.Outcome) *measurement.Distribution { return o.IdleLatency })
+}
+
+// maxPairFacts bounds how many facts are passed on.
+const maxPairFacts = 20
+
+// said passes on the facts, each once, and the settings; a setting that is not
+// the same everywhere says so.
+func (c *combination) said() {
+	c.out.Effective = map[string]string{}
+	for i, o := range c.good {
+		for name, v := range o.Effective {
+			switch old, known := c.out.Effective[name]; {
+			case i == 0:
+				c.out.Effective[name] = v
+			case !known || old != v && old != differs:
+				c.out.Effective[name] = differs
+			}
+		}
+		for _, fact := range o.Facts {
+			if !slices.Contains(c.out.Facts, fact) && len(c.out.Facts) < maxPairFacts {
+				c.out.Facts = append(c.out.Facts, fact)
+			}
+		}
+	}
+	if i := slices.Index(c.delays, slices.Max(c.delays)); c.delays[i] > 0 {
+		c.out.Effective["last_start_seconds"] = fmt.Sprintf("%.3f", c.delays[i].Seconds())
+	}
+}
+
+// differs stands for a setting that is not the same in all pairs.
+const differs = "differs between the pairs"
+
+// hosts says what the test cost the hosts of both ends.
+func (c *combination) hosts() {
+	var sources, destinations []measurement.End
+	for _, o := range c.good {
+		sources, destinations = append(sources, o.Source), append(destinations, o.Destination)
+	}
+	c.out.Source, c.out.Destination = hostsOf(sources), hostsOf(destinations)
+	seconds := float64(c.spec.Duration)
+	m := c.out.Metrics
+	switch c.spec.Kind {
+	case measurement.TCP:
+		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, 0)
+	case measurement.UDP, measurement.PPS:
+		packets := (m["received_packets_per_second"] + m["packets_per_second"]) * seconds
+		host.AddCost(&c.out, seconds, m["goodput_bits_per_second"]*seconds/8, packets)
+	case measurement.RR:
+		host.AddCost(&c.out, seconds, 0, 0)
+	}
+}
+
+// hostsOf is what the same end of all pairs cost. Ends on one host have each
+// seen all of it, so that their mean counts; hosts add up, and the busiest says
+// how busy they were.
+func hostsOf(ends []measurement.End) measurement.End {
+	out := measurement.End{Host: ends[0].Host, HostID: ends[0].HostID, NetworkID: ends[0].NetworkID, Environment: ends[0].Environment, ReceivedTTL: ends[0].ReceivedTTL, DropsCounted: true}
+	done := make([]bool, len(ends))
+	for i, e := range ends {
+		out.DropsCounted = out.DropsCounted && e.DropsCounted
+		if done[i] {
+			continue
+		}
+		var same []measurement.End
+		for j, other := range ends {
+			if i == j || e.SameHost(other) {
+				same, done[j] = append(same, other), true
+			}
+		}
+		host := oneHost(same)
+		out.CPUs += host.CPUs
+		out.CPUTime += host.CPUTime
+		out.ContextSwitches += host.ContextSwitches
+		out.SoftnetSqueezes += host.SoftnetSqueezes
+		out.Drops = append(out.Drops, host.Drops...)
+		out.CPUBusy, out.SoftIRQ, out.BusiestCPU = max(out.CPUBusy, host.CPUBusy), max(out.SoftIRQ, host.SoftIRQ), max(out.BusiestCPU, host.BusiestCPU)
+	}
+	return out
+}
+
+// oneHost is what several ends saw of the host that they share. Each counts the
+// packets lost in its own network namespace, and all of them those of the host.
+func oneHost(ends []measurement.End) measurement.End {
+	out := measurement.End{CPUs: ends[0].CPUs}
+	n := float64(len(ends))
+	for _, e := range ends {
+		out.CPUTime += e.CPUTime / measurement.Seconds(n)
+		out.ContextSwitches += e.ContextSwitches / n
+		out.CPUBusy += e.CPUBusy / n
+		out.SoftIRQ += e.SoftIRQ / n
+		out.BusiestCPU = max(out.BusiestCPU, e.BusiestCPU)
+		out.SoftnetSqueezes = max(out.SoftnetSqueezes, e.SoftnetSqueezes)
+		for _, d := range e.Drops {
+			at := slices.IndexFunc(out.Drops, func(known measurement.Drop) bool {
+				return known.Place == d.Place && known.HostWide == d.HostWide
+			})
+			switch {
+			case at < 0:
+				out.Drops = append(out.Drops, d)
+			case d.HostWide:
+				out.Drops[at].Packets = max(out.Drops[at].Packets, d.Packets)
+			default:
+				out.Drops[at].Packets += d.Packets
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,155 @@
+package trial
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+var begin = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+
+// steadyPair received bytes in each of 100 bins of 10 ms and started so much later.
+func steadyPair(bytes float64, later time.Duration) brought {
+	o := measurement.Outcome{
+		Started: begin.Add(later),
+		Metrics: measurement.Metrics{
+			"goodput_bits_per_second": bytes * 800, "retransmitted_segments": 3, "tcp_rtt_mean_seconds": bytes * 1e-6, "cpu_seconds_per_byte": 1,
+		},
+		Throughput: &measurement.Bins{Width: 0.01},
+		Flows:      []measurement.Flow{{ReceivedBytes: int64(bytes)}},
+		Source:     measurement.End{Host: "h", CPUs: 2, CPUTime: 1.5, CPUBusy: 0.8, NetworkID: "a", Drops: []measurement.Drop{{Place: "veth", Packets: 2}, {Place: "backlog", Packets: 5, HostWide: true}}},
+		Effective:  map[string]string{"mss": "1448", "buffer": string(rune('a' + int(later.Milliseconds())%26))},
+		Facts:      []string{"the same fact"},
+	}
+	o.Destination = o.Source
+	o.Destination.NetworkID = "b"
+	for range 100 {
+		o.Throughput.Bytes = append(o.Throughput.Bytes, bytes)
+	}
+	o.Pairs = []measurement.Pair{{RTT: []measurement.PairRTT{{At: 0.05, RTT: 0.002}}}}
+	return brought{source: "c", destination: "s", outcome: o}
+}
+
+var combineSpec = measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 0.8, MaxWarmup: 0.2}
+
+func TestCombine(t *testing.T) {
+	all := []brought{steadyPair(1000, 0), steadyPair(3000, 25*time.Millisecond), {source: "c3", destination: "s3", err: errors.New("gone")}}
+	o := combine(combineSpec, all)
+	close := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9*math.Abs(want) {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	m := o.Metrics
+	close("goodput", m["goodput_bits_per_second"], 4000*800)
+	close("goodput of the second", o.Pairs[1].Metrics["goodput_bits_per_second"], 3000*800)
+	close("retransmits", m["retransmitted_segments"], 6)
+	close("RTT", m["tcp_rtt_mean_seconds"], 2e-3)
+	close("delay", float64(o.Pairs[1].Delay), 0.025)
+	close("CPU of the one host, per byte", m["cpu_seconds_per_byte"], 1.5/(4000*800*0.8/8))
+	close("bytes of the third bin", o.Throughput.Bytes[2], 1000+1500)
+	close("bytes of the last bin", o.Throughput.Bytes[99], 4000)
+	if o.Warmup < 0.025 {
+		t.Errorf("the measured window begins at %v s, before the last pair started", o.Warmup)
+	}
+	if _, there := o.Pairs[0].Metrics["cpu_seconds_per_byte"]; there {
+		t.Error("a single pair is said to have used the whole host")
+	}
+	if o.Pairs[2].Error != "gone" || o.Pairs[2].Source != "c3" || len(o.Pairs[0].RTT) != 1 {
+		t.Errorf("pairs: %+v", o.Pairs)
+	}
+	if len(o.Flows) != 2 || len(o.Facts) != 1 || o.Effective["mss"] != "1448" || o.Effective["buffer"] != differs {
+		t.Errorf("%d flows, facts %q, effective %v", len(o.Flows), o.Facts, o.Effective)
+	}
+	if d := o.Source.Drops; len(d) != 2 || d[0].Packets != 4 || d[1].Packets != 5 {
+		t.Errorf("drops %+v: those of network namespaces add up, those of the host do not", d)
+	}
+	if !o.Started.Equal(begin) {
+		t.Errorf("started %v", o.Started)
+	}
+}
+
+func TestCombineOfNothing(t *testing.T) {
+	o, each, err := together(combineSpec, []brought{{source: "a", destination: "b", err: errors.New("one")}, {source: "c", destination: "d", err: errors.New("two")}})
+	if err == nil || !strings.Contains(err.Error(), "none of 2 pairs") || !strings.Contains(err.Error(), "one") || len(each) != 2 || len(o.Pairs) != 2 {
+		t.Errorf("%v, %d outcomes, %+v", err, len(each), o.Pairs)
+	}
+}
+
+// Whatever the delays, no byte that fits on the axis is lost or made.
+func TestShiftKeepsBytes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		count := make([]float64, rng.IntN(50))
+		total := 0.0
+		for i := range count {
+			count[i] = rng.Float64()
+			total += count[i]
+		}
+		by := rng.Float64() * 60
+		n := len(count) + int(by) + 1
+		sum := 0.0
+		for _, v := range shift(count, by, n) {
+			sum += v
+		}
+		if math.Abs(sum-total) > 1e-9 {
+			t.Fatalf("%v bytes became %v when shifted by %v", total, sum, by)
+		}
+		if short := shift(count, by, len(count)/2); len(short) != len(count)/2 {
+			t.Fatalf("%d bins, want %d", len(short), len(count)/2)
+		}
+	}
+}
+
+func TestCoarse(t *testing.T) {
+	for _, test := range []struct{ bins, want int }{{0, 0}, {1, 1}, {400, 400}, {401, 200}, {1001, 200}, {3200, 320}, {20_000, 400}} {
+		b := measurement.Bins{Width: 0.01, Bytes: make([]float64, test.bins)}
+		for i := range b.Bytes {
+			b.Bytes[i] = 1
+		}
+		got := coarse(b)
+		if len(got.Bytes) != test.want {
+			t.Errorf("%d bins became %d, want %d", test.bins, len(got.Bytes), test.want)
+		}
+		for _, v := range got.Bytes {
+			if rate, want := v/float64(got.Width), 1/float64(b.Width); math.Abs(rate-want) > 1e-9*want {
+				t.Fatalf("the rate changed from %v to %v", want, rate)
+			}
+		}
+	}
+}
+
+func TestPairGates(t *testing.T) {
+	three := []brought{steadyPair(1e6, 0), steadyPair(1e6, 0), steadyPair(1e6, 0)}
+	for name, test := range map[string]struct {
+		change func([]brought)
+		want   string // "" passes
+	}{
+		"all":         {func([]brought) {}, ""},
+		"one failed":  {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("reset")} }, "2 of 3 pairs brought back a result; c2 to s2: reset"},
+		"one empty":   {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome }, "no byte was confirmed in the measured time from c3 to s"},
+		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := append([]brought(nil), three...)
+			test.change(all)
+			o, _, err := together(combineSpec, all)
+			gate := gate.Judge(combineSpec, o, measurement.Fingerprint{Matches: true}, gate.Limits{Pairs: 3, Limits: testbed.Limits{SourceEgressBitsPerSecond: 1e9}, BusyWarns: true}, err)
+			var reasons []string
+			for _, c := range gate.Checks {
+				reasons = append(reasons, c.Reason)
+			}
+			if all := strings.Join(reasons, "\n"); gate.Passed != (test.want == "") || !strings.Contains(all, test.want) {
+				t.Errorf("passed: %v\n%s", gate.Passed, all)
+			}
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+const (
+	// mostTraces is how often a path is traced until every hop that answers has.
+	mostTraces = 3
+	// furthestHop is as far as packets get that start with the time to live that
+	// Linux gives them (IPDEFTTL of linux/ip.h).
+	furthestHop = 64
+)
+
+// fingerprintTrace traces a path to its end.
+func fingerprintTrace() measurement.Spec {
+	return measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: furthestHop}.Defaults()
+}
+
+// traces has the source of every pair trace its path, where there is something
+// to compare with, and returns what each saw. Queues that a trial before has left
+// can be longer than a trace waits: one that lacks an answer is done again. One
+// that has a wrong answer is not.
+func (t *trial) traces(ctx context.Context) ([][]measurement.TraceHop, error) {
+	return t.eachPair(ctx, func(ctx context.Context, k int, pair testbed.Pair) ([]measurement.TraceHop, error) {
+		if len(pair.Expect.Hops) == 0 {
+			return []measurement.TraceHop{}, nil
+		}
+		request := t.request(pair)
+		request.ID += "-fingerprint"
+		request.Spec = fingerprintTrace()
+		for left := mostTraces; ; left-- {
+			outcome, err := t.sources[k].Run(ctx, request, nil)
+			if err != nil && len(t.path.Pairs) > 1 {
+				err = fmt.Errorf("%s: %w", pair, err)
+			}
+			if err != nil || left == 1 || !lacksAnswers(pair.Expect, outcome.Hops) {
+				return outcome.Hops, err
+			}
+		}
+	})
+}
+
+// traceOuter traces the path that a tunnel takes. A trace inside sees the other
+// end of the tunnel as its only hop, whatever lies between; so one outside must
+// show that it is the path that was wanted. Nobody listens outside: the
+// destination's kernel refuses the connection, which ends the trace as well as
+// an answer would.
+func (t *trial) traceOuter(ctx context.Context) ([][]measurement.TraceHop, error) {
+	return t.eachPair(ctx, func(ctx context.Context, k int, pair testbed.Pair) ([]measurement.TraceHop, error) {
+		if pair.Outer == nil {
+			return nil, nil
+		}
+		outcome, err := t.sources[k].Run(ctx, probe.Request{
+			ID: t.ID + "-outer-fingerprint", Spec: fingerprintTrace(),
+			Target: pair.Outer.Destination, Source: pair.Outer.Source, Token: pair.Request.Token,
+		}, nil)
+		if err != nil {
+			return nil, fmt.Errorf("trace the path below the tunnel of %s: %w", pair, err)
+		}
+		return outcome.Hops, nil
+	})
+}
+
+// eachPair traces something of every pair at the same time.
+func (t *trial) eachPair(ctx context.Context, do func(context.Context, int, testbed.Pair) ([]measurement.TraceHop, error)) ([][]measurement.TraceHop, error) {
+	seen := make([][]measurement.TraceHop, len(t.path.Pairs))
+	group, ctx := errgroup.WithContext(ctx)
+	for k, pair := range t.path.Pairs {
+		group.Go(func() (err error) {
+			seen[k], err = do(ctx, k, pair)
+			return err
+		})
+	}
+	return seen, group.Wait()
+}
+
+// lacksAnswers says that a hop of the path that answers did not, and that nothing
+// else speaks against the path.
+func lacksAnswers(want testbed.Expectation, seen []measurement.TraceHop) bool {
+	lacks := false
+	for i, answers := range want.Hops {
+		switch {
+		case i >= len(seen) || seen[i].Address == "":
+			lacks = lacks || len(answers) > 0
+		case !slices.ContainsFunc(answers, func(a netip.Addr) bool { return a.String() == seen[i].Address }):
+			return false
+		}
+	}
+	return lacks
+}
+
+// fingerprints compares what every pair saw with the path that it should take,
+// below a tunnel, too: the result is the first that does not match, or else the
+// first.
+func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measurement.Outcome) measurement.Fingerprint {
+	var first measurement.Fingerprint
+	for k, pair := range t.path.Pairs {
+		f := fingerprint(pair.Expect, seen[k], each[k])
+		if pair.Outer != nil {
+			f = withTunnel(*pair.Outer, outer[k], f)
+		}
+		if !f.Matches {
+			if len(t.path.Pairs) > 1 {
+				f.Why = pair.String() + ": " + f.Why
+			}
+			return f
+		}
+		if k == 0 {
+			first = f
+			if len(pair.Expect.Hops) == 0 {
+				first = learned(t.First, f)
+			}
+		}
+	}
+	return first
+}
+
+// fingerprint compares what was seen on the way with the path that is wanted.
+func fingerprint(want testbed.Expectation, hops []measurement.TraceHop, o measurement.Outcome) measurement.Fingerprint {
+	f := measurement.Fingerprint{Hops: hops, ReceivedTTL: o.Destination.ReceivedTTL}
+	for _, flow := range o.Flows {
+		if flow.Final != nil {
+			f.PathMTU, f.MSS = flow.Final.PathMTU, flow.Final.MSS
+			break
+		}
+	}
+	switch {
+	case len(want.Hops) > 0 && !took(want.Hops, hops):
+		f.Why = fmt.Sprintf("the trace saw %v where the path is %v", shownHops(hops), shownPath(want.Hops))
+	case differ(f.ReceivedTTL, want.ReceivedTTL):
+		f.Why = fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.ReceivedTTL, want.ReceivedTTL)
+	case differ(o.Source.ReceivedTTL, want.ReturnedTTL):
+		f.Why = fmt.Sprintf("packets came back with a time to live of %d where the path leaves %d", o.Source.ReceivedTTL, want.ReturnedTTL)
+	default:
+		f.Matches = true
+	}
+	return f
+}
+
+// learned compares a fingerprint with that of the path's first trial.
+func learned(first, f measurement.Fingerprint) measurement.Fingerprint {
+	f.Learned = true
+	switch {
+	case differ(f.ReceivedTTL, first.ReceivedTTL):
+		f.Matches, f.Why = false, fmt.Sprintf("packets arrived with a time to live of %d, at first %d", f.ReceivedTTL, first.ReceivedTTL)
+	case differ(f.PathMTU, first.PathMTU):
+		f.Matches, f.Why = false, fmt.Sprintf("TCP found a path MTU of %d, at first %d", f.PathMTU, first.PathMTU)
+	}
+	return f
+}
+
+// differ says that two numbers, 0 where they are unknown, are not the same.
+func differ[T int | int64](a, b T) bool { return a != 0 && b != 0 && a != b }
+
+// withTunnel adds to the fingerprint of what is inside a tunnel what was seen
+// below it: the path that is wanted must be there, and TCP must have found the
+// MTU of the tunnel.
+func withTunnel(outer testbed.Outer, seen []measurement.TraceHop, f measurement.Fingerprint) measurement.Fingerprint {
+	f.OuterHops = seen
+	below := fingerprint(outer.Expect, seen, measurement.Outcome{})
+	switch {
+	case !f.Matches:
+	case !below.Matches:
+		f.Matches, f.Why = false, "below the tunnel "+below.Why
+	case differ(f.PathMTU, int64(outer.MTU)):
+		f.Matches, f.Why = false, fmt.Sprintf("TCP found a path MTU of %d where the tunnel has %d", f.PathMTU, outer.MTU)
+	}
+	return f
+}
+
+// silent stands for a hop that does not answer.
+const silent = "*"
+
+func took(want [][]netip.Addr, seen []measurement.TraceHop) bool {
+	return slices.EqualFunc(want, seen, func(answers []netip.Addr, hop measurement.TraceHop) bool {
+		if len(answers) == 0 {
+			return hop.Address == ""
+		}
+		return slices.ContainsFunc(answers, func(a netip.Addr) bool { return a.String() == hop.Address })
+	})
+}
+
+func shownHops(seen []measurement.TraceHop) []string {
+	out := make([]string, len(seen))
+	for i, h := range seen {
+		out[i] = cmp.Or(h.Address, silent)
+	}
+	return out
+}
+
+func shownPath(want [][]netip.Addr) []string {
+	out := make([]string, len(want))
+	for i, answers := range want {
+		var names []string
+		for _, a := range answers {
+			names = append(names, a.String())
+		}
+		out[i] = cmp.Or(strings.Join(names, "|"), silent)
+	}
+	return out
+}

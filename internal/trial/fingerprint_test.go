@@ -1,0 +1,94 @@
+package trial
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+// traced is a trace that saw these addresses, empty for none.
+func traced(seen []string) []measurement.TraceHop {
+	hops := make([]measurement.TraceHop, len(seen))
+	for i, address := range seen {
+		hops[i] = measurement.TraceHop{TTL: i + 1, Address: address}
+	}
+	return hops
+}
+
+// A hop that is silent must be, and no other may be.
+func TestFingerprintOfSilentHops(t *testing.T) {
+	addr := netip.MustParseAddr
+	path := testbed.Expectation{Hops: [][]netip.Addr{{addr("10.0.0.2")}, {}, {addr("10.0.2.2")}}, ReceivedTTL: 62}
+	for _, test := range []struct {
+		name string
+		seen []string
+		ok   bool
+	}{
+		{"as built", []string{"10.0.0.2", "", "10.0.2.2"}, true},
+		{"the silent hop answered", []string{"10.0.0.2", "10.0.1.2", "10.0.2.2"}, false},
+		{"another hop is silent", []string{"", "", "10.0.2.2"}, false},
+		{"the silent hop was passed by", []string{"10.0.0.2", "10.0.2.2"}, false},
+		{"nothing answered", []string{"", "", ""}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			hops := traced(test.seen)
+			o := measurement.Outcome{Destination: measurement.End{ReceivedTTL: 62}}
+			if f := fingerprint(path, hops, o); f.Matches != test.ok || (f.Why == "") != test.ok {
+				t.Errorf("matches: %v, because %q", f.Matches, f.Why)
+			}
+		})
+	}
+}
+
+// A trace that lacks an answer is worth another; one that shows another path is
+// not, nor one that is as it should be.
+func TestLacksAnswers(t *testing.T) {
+	addr := netip.MustParseAddr
+	path := testbed.Expectation{Hops: [][]netip.Addr{{addr("10.0.0.2"), addr("10.0.0.6")}, {}, {addr("10.0.2.2")}}}
+	for _, test := range []struct {
+		name string
+		seen []string
+		want bool
+	}{
+		{"as built", []string{"10.0.0.2", "", "10.0.2.2"}, false},
+		{"by another instance", []string{"10.0.0.6", "", "10.0.2.2"}, false},
+		{"the first is missing", []string{"", "", "10.0.2.2"}, true},
+		{"the last came late", []string{"10.0.0.6", "", "", "", "10.0.2.2"}, true},
+		{"nothing answered", nil, true},
+		{"the silent hop answered, and the last is missing", []string{"10.0.0.2", "10.0.1.2", ""}, false},
+		{"the silent hop was passed by", []string{"10.0.0.2", "10.0.2.2"}, false},
+		{"another path, and one is missing", []string{"10.9.9.9", "", ""}, false},
+	} {
+		if got := lacksAnswers(path, traced(test.seen)); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// Where no path is declared, each trial is compared with the first.
+func TestLearnedFingerprint(t *testing.T) {
+	first := measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1500}
+	for name, c := range map[string]struct {
+		first, now measurement.Fingerprint
+		why        string
+	}{
+		"the first":      {measurement.Fingerprint{}, first, ""},
+		"the same":       {first, first, ""},
+		"unknown":        {first, measurement.Fingerprint{}, ""},
+		"another length": {first, measurement.Fingerprint{ReceivedTTL: 56, PathMTU: 1500}, "a time to live of 56, at first 57"},
+		"another MTU":    {first, measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1400}, "a path MTU of 1400, at first 1500"},
+	} {
+		c.now.Matches = true
+		f := learned(c.first, c.now)
+		if f.Matches != (c.why == "") || !strings.Contains(f.Why, c.why) || !f.Learned {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if g := gate.Judge(measurement.Spec{Kind: measurement.Trace}, measurement.Outcome{}, f, gate.Limits{}, nil); !g.Passed || (len(g.Checks) > 0) != (c.why != "") {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+// Package trial does one trial on any testbed: it switches to the path, traces
+// it, has all sources prepare the test and start it together, collects what they
+// bring back, combines it, compares the path taken with the one wanted, and has
+// the gates judge the whole.
+package trial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+// Wanted is a trial to be done.
+type Wanted struct {
+	ID   string
+	Path string
+	Spec measurement.Spec
+	// First is the fingerprint of the path's first trial of the run, zero before
+	// it: what is compared with on a testbed that does not declare its paths.
+	First measurement.Fingerprint
+	// Unlimited lets the trial take as long as the test itself does: nothing is
+	// known of the path from which it would follow how long that may be.
+	Unlimited bool
+}
+
+// Done is a trial that was done.
+type Done struct {
+	Outcome     measurement.Outcome
+	Fingerprint measurement.Fingerprint
+	Gate        measurement.Gate
+	// Err is why the test failed, nil if it did not.
+	Err error
+}
+
+// grace is how much longer than expected a trial may take before it is given
+// up: connecting, tracing and collecting on a slow or lossy path.
+const grace = 10 * time.Second
+
+// Do does a trial. The error is that of ctx, which ended it: half a trial is no
+// trial. Progress may be nil.
+func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (Done, error) {
+	var d Done
+	switched, err := switchTo(ctx, bed, w.Path)
+	if err == nil {
+		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
+		limited, cancel := context.WithCancel(ctx)
+		if !w.Unlimited {
+			limited, cancel = context.WithTimeout(ctx, longest)
+		}
+		defer cancel()
+		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
+		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
+		if err != nil && limited.Err() != nil {
+			err = fmt.Errorf("no result within %v: %w", longest, err)
+		}
+	} else {
+		d.Fingerprint.Why = "it was not switched to"
+	}
+	if ctx.Err() != nil {
+		return d, ctx.Err()
+	}
+	if broken := bed.Err(); broken != nil {
+		err = broken
+	}
+	// What is no number can be neither judged nor stored.
+	d.Outcome.KeepFinite()
+	d.Fingerprint, _ = measurement.OnlyFinite(d.Fingerprint)
+	d.Gate, d.Err = gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w.Path), err), err
+	d.Outcome.Thin()
+	return d, nil
+}
+
+// limits are those of the gates. A reader can judge what is compared with
+// nothing, and the processors that a testbed shares with its paths are its
+// nature.
+func limits(bed testbed.Testbed, name string) gate.Limits {
+	paths := bed.Paths()
+	alone := len(paths) == 1
+	l := gate.Limits{BusyWarns: alone || bed.Info().Relative, FewWarn: alone}
+	if path, err := pathOf(bed, name); err == nil {
+		l.Limits, l.Pairs = path.Limits, len(path.Pairs)
+	}
+	return l
+}
+
+func pathOf(bed testbed.Testbed, name string) (testbed.Path, error) {
+	paths := bed.Paths()
+	i := slices.IndexFunc(paths, func(p testbed.Path) bool { return p.Name == name })
+	if i < 0 {
+		return testbed.Path{}, fmt.Errorf("the testbed has no path %q", name)
+	}
+	return paths[i], nil
+}
+
+// switchTo brings a path into force where the testbed switches its paths, and
+// waits until it has settled.
+func switchTo(ctx context.Context, bed testbed.Testbed, path string) (testbed.Switched, error) {
+	switcher, ok := bed.(testbed.Switcher)
+	if !ok {
+		return testbed.Switched{}, nil
+	}
+	s, err := switcher.Switch(ctx, path)
+	if err != nil {
+		return s, fmt.Errorf("switch the path: %w", err)
+	}
+	timer := time.NewTimer(s.Settle)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return s, nil
+	case <-ctx.Done():
+		return s, ctx.Err()
+	}
+}
+
+// trial is one under way, on the path that is in force.
+type trial struct {
+	Wanted
+	path    testbed.Path
+	spec    measurement.Spec
+	sources []testbed.Agent // of the path's pairs
+}
+
+// Measure does a trial's test on the path as it is, and says which path that
+// was, also when the test failed.
+func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
+	t := &trial{Wanted: w, spec: w.Spec}
+	failed := func(why string, err error) (measurement.Outcome, measurement.Fingerprint, error) {
+		return measurement.Outcome{}, measurement.Fingerprint{Why: cmp.Or(why, err.Error())}, err
+	}
+	var err error
+	if t.path, err = pathOf(bed, w.Path); err != nil {
+		return failed("", err)
+	}
+	for _, pair := range t.path.Pairs {
+		source, err := bed.Agent(pair.Source)
+		if err != nil {
+			return failed("", err)
+		}
+		t.sources = append(t.sources, source)
+	}
+	ctx, release := whileUp(ctx, bed)
+	defer release()
+	outer, err := t.traceOuter(ctx)
+	if err != nil {
+		return failed(fmt.Sprintf("the trace below the tunnel failed: %v", err), err)
+	}
+	observer, _ := bed.(testbed.Observer)
+	if observer != nil {
+		if err := observer.Reset(ctx, w.Path); err != nil {
+			return failed("", err)
+		}
+	}
+	seen, err := t.traces(ctx)
+	if err != nil {
+		return failed(fmt.Sprintf("the trace failed: %v", err), fmt.Errorf("trace the path: %w", err))
+	}
+	var observation testbed.Observation
+	if observer != nil {
+		observation = observer.Observe(ctx, w.Path, w.Spec)
+		progress = both(observation.Progress, progress)
+	}
+	outcome, each, err := t.test(ctx, progress)
+	if observation != nil {
+		err = errors.Join(err, observation.End(ctx, &outcome, err))
+	}
+	return outcome, t.fingerprints(seen, outer, each), err
+}
+
+// both calls two functions, of which the second may be nil.
+func both(first, second func(measurement.Progress)) func(measurement.Progress) {
+	return func(p measurement.Progress) {
+		first(p)
+		if second != nil {
+			second(p)
+		}
+	}
+}
+
+// request is what the source of a pair is asked to do.
+func (t *trial) request(p testbed.Pair) probe.Request {
+	r := p.Request
+	r.ID, r.Spec = t.ID, t.spec
+	return r
+}
+
+// whileUp is a context that ends with the testbed: one that breaks ends the
+// trial at once, not when the trial's time is over. The caller calls release.
+func whileUp(ctx context.Context, bed testbed.Testbed) (up context.Context, release func()) {
+	up, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-bed.Done():
+			cancel(bed.Err())
+		case <-up.Done():
+		}
+	})
+	return up, func() {
+		cancel(nil)
+		watching.Wait()
+	}
+}
