@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -183,6 +182,17 @@ func TestPeerStalls(t *testing.T) {
 	_ = group.Wait() // failures were reported
 }
 
+// awaitDescriptors waits until no more files are open than before. A server closes
+// its ends a little after the client does.
+func awaitDescriptors(t *testing.T, before int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); descriptors(t) > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d descriptors before, %d after", before, descriptors(t))
+		}
+	}
+}
+
 // descriptors counts this process's open files.
 func descriptors(t *testing.T) int {
 	t.Helper()
@@ -222,37 +232,15 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	round()
 	before := descriptors(t)
 	round()
-	// The server closes its ends a little after the client does.
-	deadline := time.Now().Add(20 * time.Second)
-	for descriptors(t) > before && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	awaitDescriptors(t, before)
 }
 
 // garbage answers every connection with the same bytes.
 func garbage(t *testing.T, answer []byte) netip.AddrPort {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write(answer) // the client may have gone
-			_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<10))
-			_ = c.Close()
-		}
+	return testutil.Listen(t, func(c net.Conn) {
+		_, _ = c.Write(answer) // the client may have gone
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<10))
 	})
-	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
-	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
 func TestServerTalksGarbage(t *testing.T) {
@@ -274,59 +262,18 @@ func TestServerTalksGarbage(t *testing.T) {
 
 // lyingServer is a receiver that counts only part of what reaches it.
 func lyingServer(t *testing.T, report func(bins int, width time.Duration) measurement.Bins) netip.AddrPort {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := func(c net.Conn) error {
-		defer c.Close()
-		if err := protocol.ReadPreface(c); err != nil {
-			return err
-		}
-		if _, err := protocol.ServerHandshake(c, ""); err != nil {
-			return err
-		}
-		var open protocol.Open
-		if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxControl, &open); err != nil {
-			return err
-		}
-		if err := protocol.WriteFrame(c, protocol.TypeReady, readyOn(c)); err != nil {
-			return err
-		}
-		if err := protocol.Expect(c, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
-			return err
-		}
+	return handshaken(t, func(c net.Conn, open protocol.Open) {
 		// It reads a little, whatever is sent, and says so when time is up.
 		if _, err := io.CopyN(io.Discard, c, 100_000); err != nil {
-			return err
+			t.Errorf("lying server: %v", err)
 		}
 		bins, width := session.BinsOf(open.Spec)
-		ctx, cancel := context.WithTimeout(context.Background(), session.Planned(open.Spec))
-		defer cancel()
-		<-ctx.Done()
+		time.Sleep(session.Planned(open.Spec))
 		if err := protocol.WriteFrame(c, protocol.TypeReceived, protocol.Received{Bins: report(bins, width)}); err != nil {
-			return err
+			t.Errorf("lying server: %v", err)
 		}
 		_, _ = io.Copy(io.Discard, c) // until the client resets
-		return nil
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				if err := one(c); err != nil {
-					t.Errorf("lying server: %v", err)
-				}
-			})
-		}
 	})
-	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
-	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // Goodput is what the receiver counted, however much was sent.

@@ -473,22 +473,5 @@ func TestRunIPerf3Refused(t *testing.T) {
 
 // silentServer closes every connection at once.
 func silentServer(t *testing.T) netip.AddrPort {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.ReadFull(c, make([]byte, 37))
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() { _ = ln.Close(); <-done })
-	return ln.Addr().(*net.TCPAddr).AddrPort()
+	return testutil.Listen(t, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 37)) })
 }
