@@ -50,16 +50,17 @@ func topology(congestion string) lab.Topology {
 // bench is a lab with an agent at each end.
 type bench struct {
 	lab      *lab.Lab
+	placed   placement
 	clients  map[string]*agent.Client
 	duration time.Duration
 }
 
-func newBench(ctx context.Context, o options) (*bench, error) {
-	l, err := lab.Start(ctx, topology(o.congestion), lab.Options{NodeCommand: []string{"agent"}})
+func newBench(ctx context.Context, o options, placed placement) (*bench, error) {
+	l, err := lab.Start(ctx, topology(o.congestion), lab.Options{NodeCommand: []string{"agent", placed.name}})
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{lab: l, duration: o.duration, clients: map[string]*agent.Client{}}
+	b := &bench{lab: l, placed: placed, duration: o.duration, clients: map[string]*agent.Client{}}
 	for _, node := range []string{source, destination} {
 		conn, err := l.Control(node)
 		if err != nil {
@@ -197,7 +198,7 @@ func (b *bench) exec(ctx context.Context, node string, signals <-chan os.Signal,
 	if err != nil {
 		return "", err
 	}
-	code, err := b.lab.Exec(ctx, node, lab.Command{Argv: argv, Dir: os.TempDir(), Stdout: out.write, Stderr: out.write, Signals: signals})
+	code, err := b.lab.Exec(ctx, node, lab.Command{Argv: b.placed.confine(node, argv), Dir: os.TempDir(), Stdout: out.write, Stderr: out.write, Signals: signals})
 	text := out.end()
 	if err == nil && code != 0 {
 		err = fmt.Errorf("%s ended with status %d: %s", filepath.Base(argv[0]), code, tail(text, 300))

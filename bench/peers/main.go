@@ -33,13 +33,15 @@ type options struct {
 	markdown   bool
 	program    string
 	old        string
+	placements []string
 }
 
 func main() {
 	if code, handled := lab.Main(os.Args); handled {
 		os.Exit(code)
 	}
-	if len(os.Args) == 2 && os.Args[1] == "agent" {
+	if len(os.Args) == 3 && os.Args[1] == "agent" {
+		fail(confineAgent(os.Args[2]))
 		fail(serveAgent())
 		return
 	}
@@ -48,7 +50,7 @@ func main() {
 		return
 	}
 	var o options
-	var only, peers string
+	var only, peers, placed string
 	flag.IntVar(&o.pairs, "pairs", 10, "interleaved pairs of runs with each peer; fewer than 6 give no interval")
 	flag.DurationVar(&o.duration, "duration", time.Second, "measured time of each run; peers take whole seconds")
 	flag.StringVar(&o.congestion, "congestion", "cubic", "congestion control of all")
@@ -58,8 +60,9 @@ func main() {
 	flag.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
 	flag.StringVar(&o.program, "hopbench", "./hopbench", "the program whose memory is compared, or all with --old")
 	flag.StringVar(&o.old, "old", "", "an older version of the program to hold it against, in place of peers")
+	flag.StringVar(&placed, "placements", "free,split,one", "where the programs run: free, and of rr and crr split (a CPU for each end) and one (one CPU for both)")
 	flag.Parse()
-	o.only, o.peers = list(only), list(peers)
+	o.only, o.peers, o.placements = list(only), list(peers), list(placed)
 	if flag.NArg() > 0 || o.pairs < 1 || o.duration < 100*time.Millisecond {
 		fmt.Fprintln(os.Stderr, "peerbench: wants at least 1 pair, a duration of at least 100ms, and no further words")
 		os.Exit(2)
@@ -95,39 +98,63 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	tools, missing := findTools(ctx, o.peers)
-	b, err := newBench(ctx, o)
+	old := ""
+	if o.old != "" {
+		if old, err = filepath.Abs(o.old); err != nil {
+			return err
+		}
+	}
+	all, err := placements(o.placements)
 	if err != nil {
 		return err
 	}
-	k := kit{ctx: ctx, seconds: b.wholeSeconds(), congestion: o.congestion}
-	k.duration = number(k.seconds)
-	all := b.tests(k, tools, program)
-	if o.old != "" {
-		old, err := filepath.Abs(o.old)
-		if err != nil {
-			return errors.Join(err, b.close())
-		}
-		all = b.versions(k, all, program, old)
-	}
-	tests := chosen(all, o.only)
+	tools, missing := findTools(ctx, o.peers)
 	record := newRecord(o, tools, missing)
-	p := newProgress(os.Stderr, tests, o)
+	var shown []test
 	var failed error
-	for _, t := range tests {
-		var results []result
-		if results, failed = runTest(ctx, t, o.pairs, p); failed != nil {
+	for _, p := range all {
+		tests, err := runPlaced(ctx, o, p, tools, program, old, record)
+		shown = append(shown, tests...)
+		if failed = err; failed != nil {
 			break
 		}
-		record.Results = append(record.Results, results...)
 	}
-	p.clear()
 	// What was measured before an interruption is shown all the same.
-	record.print(os.Stdout, tests, o.markdown)
+	record.print(os.Stdout, shown, o.markdown)
 	if o.json != "" {
 		failed = errors.Join(failed, record.write(o.json))
 	}
-	return errors.Join(failed, b.close())
+	return failed
+}
+
+// runPlaced runs the tests in a lab whose programs are all placed in one way. It
+// returns those that it wanted to run.
+func runPlaced(ctx context.Context, o options, placed placement, tools []*tool, program, old string, record *record) (tests []test, err error) {
+	if err := placed.needs(); err != nil {
+		return nil, err
+	}
+	b, err := newBench(ctx, o, placed)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	k := kit{ctx: ctx, seconds: b.wholeSeconds(), congestion: o.congestion}
+	k.duration = number(k.seconds)
+	tests = b.tests(k, tools, program)
+	if old != "" {
+		tests = b.versions(k, tests, program, old)
+	}
+	tests = placed.of(chosen(tests, o.only))
+	p := newProgress(os.Stderr, tests, o)
+	defer p.clear()
+	for _, t := range tests {
+		results, err := runTest(ctx, t, o.pairs, p)
+		if err != nil {
+			return tests, err
+		}
+		record.Results = append(record.Results, results...)
+	}
+	return tests, nil
 }
 
 // chosen are the tests whose names begin with one of only.

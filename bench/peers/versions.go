@@ -11,6 +11,7 @@ import (
 func (b *bench) versions(k kit, tests []test, ownProgram, old string) []test {
 	flags := map[string]string{
 		"tcp-1": "--only tcp --flows 1", "tcp-8": "--only tcp --flows 8", "tcp-64": "--only tcp --flows 64",
+		"tcp-1-copied": "--only tcp --flows 1 --copy", "tcp-8-copied": "--only tcp --flows 8 --copy", "tcp-64-copied": "--only tcp --flows 64 --copy",
 		"udp": "--only udp", "pps": "--only pps", "rr-tcp": "--only rr --protocol tcp", "rr-udp": "--only rr --protocol udp",
 		"crr": "--only crr",
 	}

@@ -25,11 +25,11 @@ const (
 	// assumedRate sizes the memory of a direction that has a delay but no
 	// rate: more than a cable carries on the machines of today.
 	assumedRate = 20e9
-	// maxHeldBytes bounds what a direction may be asked to hold.
-	maxHeldBytes = 1 << 30
-	maxDelay     = time.Minute
-	maxRate      = 1e12
-	minRate      = 1e3
+	// maxBufferBytes bounds what a direction may be asked to hold.
+	maxBufferBytes = 1 << 30
+	maxDelay       = time.Minute
+	maxRate        = 1e12
+	minRate        = 1e3
 )
 
 // Direction is what a cable does to the frames of one direction. The zero
@@ -123,13 +123,13 @@ func (d Direction) validate(name string) error {
 	rate("rate", d.RateBitsPerSecond)
 	rate("rate while inspecting", d.InspectRateBitsPerSecond)
 	rate("per-flow rate", d.PerFlowRateBitsPerSecond)
-	if d.QueueBytes < 0 || d.QueueBytes > maxHeldBytes {
-		refuse("queue", d.QueueBytes, fmt.Sprintf("0 to %d bytes", maxHeldBytes))
+	if d.QueueBytes < 0 || d.QueueBytes > maxBufferBytes {
+		refuse("queue", d.QueueBytes, fmt.Sprintf("0 to %d bytes", maxBufferBytes))
 	}
 	if len(errs) == 0 && d.RateBitsPerSecond > 0 {
-		if held := d.heldBytes(); held > maxHeldBytes {
+		if buffered := d.bufferBytes(); buffered > maxBufferBytes {
 			errs = append(errs, fmt.Errorf("%s: rate times delay, and the queue, would hold %.0f MB; at most %d MB are possible",
-				name, held/1e6, maxHeldBytes/1000000))
+				name, buffered/1e6, maxBufferBytes/1000000))
 		}
 	}
 	return errors.Join(errs...)
@@ -163,8 +163,8 @@ func (d Direction) queueBytes() float64 {
 // 50 ms, and at least two super-packets.
 func queueBytes(bitsPerSecond float64) float64 { return max(bitsPerSecond/8*0.050, 128<<10) }
 
-// heldBytes is how much is on the wire and in its queue at most.
-func (d Direction) heldBytes() float64 {
+// bufferBytes is how much is on the wire and in its queue at most.
+func (d Direction) bufferBytes() float64 {
 	rate, queue := d.RateBitsPerSecond, d.queueBytes()
 	if rate == 0 {
 		rate = assumedRate
@@ -175,15 +175,15 @@ func (d Direction) heldBytes() float64 {
 	return rate/8*(d.Delay+4*d.Jitter).Seconds() + queue
 }
 
-// slabChunks is how many chunks hold that. Small frames fill a chunk only
+// slabChunks is how many chunks that takes. Small frames fill a chunk only
 // partly, so there are four times as many as the bytes need, where that is
 // affordable; memory that is never written to costs nothing.
 func (d Direction) slabChunks() int {
 	const least, usual = 32 << 20, 256 << 20
-	held := math.Min(d.heldBytes(), maxHeldBytes)
-	size := min(4*held, usual)
+	buffered := math.Min(d.bufferBytes(), maxBufferBytes)
+	size := min(4*buffered, usual)
 	if d.RateBitsPerSecond > 0 {
-		size = max(size, 1.25*held)
+		size = max(size, 1.25*buffered)
 	}
 	if d.PerFlowRateBitsPerSecond > 0 {
 		// How many flows there will be is not known; what does not fit this

@@ -27,19 +27,19 @@ type line struct {
 	// entries is a ring, oldest at head, in order of due.
 	entries    []entry
 	head, tail uint32
-	// held is a frame that waits to be overtaken.
-	held      entry
-	isHeld    bool
-	overtaken bool  // the frame behind it has gone
-	heldUntil int64 // and this is when it stops waiting
-	pending   bool  // the last of entries is marked to be held
+	// reordering is a frame that waits to be overtaken.
+	reordering   entry
+	isReordering bool
+	overtaken    bool  // the frame behind it has gone
+	reorderUntil int64 // and this is when it stops waiting
+	pending      bool  // the last of entries is marked to be overtaken
 }
 
 // entry is a frame on the wire.
 type entry struct {
-	due    int64 // when it leaves
-	handle uint32
-	hold   bool // it is to be overtaken by the next
+	due     int64 // when it leaves
+	handle  uint32
+	reorder bool // it is to be overtaken by the next
 }
 
 // draw yields true with a probability.
@@ -141,28 +141,28 @@ func (l *line) offer(now int64, handle uint32, wireBytes int) bool {
 	}
 	due := max(int64(math.Ceil(departs)), l.lastDue)
 	l.lastDue = due
-	hold := false
+	reorder := false
 	if l.pending {
 		l.pending = false
 	} else {
-		hold = l.reorder.hit()
-		l.pending = hold
+		reorder = l.reorder.hit()
+		l.pending = reorder
 	}
-	l.entries[l.tail&uint32(len(l.entries)-1)] = entry{due: due, handle: handle, hold: hold}
+	l.entries[l.tail&uint32(len(l.entries)-1)] = entry{due: due, handle: handle, reorder: reorder}
 	l.tail++
 	return true
 }
 
 // next is when release will have a frame, and whether it ever will.
 func (l *line) next() (at int64, ok bool) {
-	if l.isHeld && l.overtaken {
-		return l.held.due, true // now: that time has passed
+	if l.isReordering && l.overtaken {
+		return l.reordering.due, true // now: that time has passed
 	}
 	if l.head != l.tail {
 		at, ok = l.entries[l.head&uint32(len(l.entries)-1)].due, true
 	}
-	if l.isHeld && (!ok || l.heldUntil < at) {
-		at, ok = l.heldUntil, true
+	if l.isReordering && (!ok || l.reorderUntil < at) {
+		at, ok = l.reorderUntil, true
 	}
 	return at, ok
 }
@@ -171,21 +171,21 @@ func (l *line) next() (at int64, ok bool) {
 // it was overtaken.
 func (l *line) release(now int64) (handle uint32, reordered, ok bool) {
 	for {
-		if l.isHeld && (l.overtaken || l.heldUntil <= now && !l.dueBy(min(now, l.heldUntil))) {
-			l.isHeld = false
-			return l.held.handle, l.overtaken, true
+		if l.isReordering && (l.overtaken || l.reorderUntil <= now && !l.dueBy(min(now, l.reorderUntil))) {
+			l.isReordering = false
+			return l.reordering.handle, l.overtaken, true
 		}
 		if !l.dueBy(now) {
 			return 0, false, false
 		}
 		e := l.entries[l.head&uint32(len(l.entries)-1)]
 		l.head++
-		if !e.hold {
-			l.overtaken = true // of no meaning unless a frame is held
+		if !e.reorder {
+			l.overtaken = true // of no meaning unless a frame is reordering
 			return e.handle, false, true
 		}
-		l.held, l.isHeld, l.overtaken = e, true, false
-		l.heldUntil = e.due + int64(ReorderHold)
+		l.reordering, l.isReordering, l.overtaken = e, true, false
+		l.reorderUntil = e.due + int64(ReorderHold)
 	}
 }
 

@@ -207,8 +207,8 @@ func TestLineKeepsEveryFrame(t *testing.T) {
 		arrivals := drawArrivals(t)
 		l := newLine(d, rapid.Uint64().Draw(t, "seed"), 0, len(arrivals))
 		left, dropped := carry(l, arrivals)
-		if len(left)+len(dropped) != len(arrivals) || l.head != l.tail || l.isHeld {
-			t.Fatalf("%d frames left, %d were dropped, of %d; the line still has %d, and one held back: %v", len(left), len(dropped), len(arrivals), l.tail-l.head, l.isHeld)
+		if len(left)+len(dropped) != len(arrivals) || l.head != l.tail || l.isReordering {
+			t.Fatalf("%d frames left, %d were dropped, of %d; the line still has %d, and one held back: %v", len(left), len(dropped), len(arrivals), l.tail-l.head, l.isReordering)
 		}
 		seen := make(map[uint32]bool)
 		for _, handle := range dropped {

@@ -11,7 +11,7 @@ const (
 	flowWays = 8
 )
 
-// shaper holds each flow of a direction to a rate, before the frames reach the
+// shaper limits each flow of a direction to a rate, before the frames reach the
 // line: every flow has a wire of its own, with its own queue, so no flow delays
 // another. Like a line it knows frames by a handle and time as it is told, and
 // it allocates nothing after newShaper. It is not safe for concurrent use.

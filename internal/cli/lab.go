@@ -156,12 +156,17 @@ Only the user who holds a lab can do this, and not from inside a container.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
+	labFlag(c, &name)
+	c.Flags().SetInterspersed(false)
+	return c
+}
+
+// labFlag adds --lab, which pickLab reads.
+func labFlag(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
 	if err := c.RegisterFlagCompletionFunc("lab", completeLabs); err != nil {
 		panic(err) // there is no such flag: a mistake above
 	}
-	c.Flags().SetInterspersed(false)
-	return c
 }
 
 // splitExec divides NODE -- COMMAND…; the dashes may be left out.
@@ -194,17 +199,14 @@ func pickLab(name string) (string, error) {
 		return "", err
 	}
 	switch {
+	case slices.Contains(up, name):
+		return name, nil
 	case name != "":
-		for _, u := range up {
-			if u == name {
-				return name, nil
-			}
-		}
-		return "", fmt.Errorf("no lab %q is up; up are: %s", name, orNone(up))
-	case len(up) == 1:
-		return up[0], nil
+		return "", fmt.Errorf("no lab %q is up; hopbench lab list shows those that are", name)
 	case len(up) == 0:
 		return "", errors.New("no lab is up; hold one open in another terminal with: hopbench lab up EXPERIMENT")
+	case len(up) == 1:
+		return up[0], nil
 	default:
 		return "", usageError{fmt.Errorf("several labs are up (%s); say which with --lab", strings.Join(up, ", "))}
 	}
@@ -246,11 +248,4 @@ func nodesOf(ctx context.Context, name string) ([]string, error) {
 		err = fmt.Errorf("lab %s does not answer: its process may be stopped", name)
 	}
 	return nodes, err
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }

@@ -52,10 +52,7 @@ Without PATH it lists the paths that can be switched to.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&name, "lab", "", "which lab, when more than one is up (see hopbench lab list)")
-	if err := c.RegisterFlagCompletionFunc("lab", completeLabs); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
+	labFlag(c, &name)
 	return c
 }
 

@@ -237,8 +237,6 @@ func commandOf(c *cobra.Command, args []string) []string {
 		value := flag.Value.String()
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
 			value = strings.Join(list.GetSlice(), ",")
-		} else if value == "" && flag.Value.Type() != "string" {
-			value = "0"
 		}
 		words = append(words, "--"+flag.Name+"="+value)
 	})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,13 +46,16 @@ func usage(f kind.Flag) string {
 }
 
 // asIPerf3Says lets the long names of iperf3's flags name those here.
-func asIPerf3Says(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+func asIPerf3Says() func(*pflag.FlagSet, string) pflag.NormalizedName {
+	names := map[string]string{}
 	for _, f := range kind.Flags() {
-		if slices.Contains(f.Aliases, name) {
-			name = f.Name
+		for _, alias := range f.Aliases {
+			names[alias] = f.Name
 		}
 	}
-	return pflag.NormalizedName(name)
+	return func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(names[name], name))
+	}
 }
 
 // value is what was given for a flag, its type's zero value when nothing was.

@@ -116,7 +116,7 @@ docs/test.md explains every flag and every line of the summary.`,
 func (f *testFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.SetNormalizeFunc(asIPerf3Says)
+	flags.SetNormalizeFunc(asIPerf3Says())
 	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port of the server")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the server's token (environment: "+tokenFileEnv+")")
 	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")

@@ -228,7 +228,7 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		}
 		if r, old := renamedIn(v.Type(), key.Value); old {
 			if !d.stored {
-				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.mend(key, value))
+				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.advice(key, value))
 			}
 			key, value = r.today(key, value)
 		}
@@ -551,9 +551,6 @@ func bound(field reflect.StructField, key string) int {
 
 // enumOf lists the only values of a field: those of its type, or of its tag.
 func enumOf(field reflect.StructField) []string {
-	if field.Type == reflect.TypeFor[KindText]() {
-		return kindNames()
-	}
 	if field.Type != nil {
 		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
 			return rule.Enum

@@ -160,6 +160,8 @@ type FileFigure struct {
 
 // The kinds of text in an experiment file.
 type (
+	// WordText is one of the words that an option takes.
+	WordText string
 	// KindText names a kind of test.
 	KindText string
 	// NameText names something: lower-case letters, digits and hyphens.
@@ -215,6 +217,7 @@ func TextRules() map[reflect.Type]TextRule {
 	const number = `[0-9]+(\.[0-9]+)?`
 	return map[reflect.Type]TextRule{
 		reflect.TypeFor[HopType]():       {Enum: hopTypeNames()},
+		reflect.TypeFor[KindText]():      {Enum: kindNames()},
 		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName},
 		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
 		reflect.TypeFor[LineText]():      {MaxLength: maxLine},

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -74,6 +76,9 @@ func TestStoredFilesHaveOldNames(t *testing.T) {
 	}
 	if h := direct.Hops; h[0].Type != Link || h[1].Type != VNetGateway || !h[1].MeasureKernelCPU || h[1].Parameters["measure_kernel_cpu"] != "true" {
 		t.Errorf("hops %+v", h)
+	}
+	if peer := e.Tests[1].Spec; peer.Tool != measurement.IPerf3 {
+		t.Errorf("test %+v", peer)
 	}
 	if fast.VariantOf != "direct" || !slices.Equal(fast.Bypass, []string{"edge"}) {
 		t.Errorf("path %+v", fast)

@@ -52,7 +52,7 @@ func kindNames() []string {
 
 // option decodes the value of an option.
 func (d *decoder) option(key, node *yaml.Node, options *Options, what string) {
-	o := kind.OptionNamed(key.Value)
+	o := kind.OptionNamed(key.Value) // another of this name has the same type
 	at := optionAt{options, o.Name}
 	d.keyAt[at], d.at[at] = key, node
 	if *options == nil {
@@ -61,7 +61,7 @@ func (d *decoder) option(key, node *yaml.Node, options *Options, what string) {
 	before := len(d.found)
 	text := func(t reflect.Type) string {
 		v := reflect.New(t).Elem()
-		d.value(node, v, optionField(o), what)
+		d.value(node, v, optionField(o.Name), what)
 		return v.String()
 	}
 	var value any
@@ -72,7 +72,7 @@ func (d *decoder) option(key, node *yaml.Node, options *Options, what string) {
 		value = b
 	case kind.Whole, kind.DSCP:
 		var n int
-		d.value(node, reflect.ValueOf(&n).Elem(), optionField(o), what)
+		d.value(node, reflect.ValueOf(&n).Elem(), optionField(o.Name), what)
 		value = float64(n)
 	case kind.Number:
 		var n float64
@@ -87,19 +87,20 @@ func (d *decoder) option(key, node *yaml.Node, options *Options, what string) {
 	case kind.Share:
 		value = parsed(ParseFraction, text(reflect.TypeFor[FractionText]()))
 	default:
-		value = text(reflect.TypeFor[string]())
+		value = text(reflect.TypeFor[WordText]())
 	}
 	if len(d.found) == before {
 		(*options)[o.Name] = value
 	}
 }
 
-// optionField gives an option the tags of a field: the bounds that hold for some
-// kind, and the words that some kind has.
-func optionField(o kind.Option) reflect.StructField {
+// optionField gives an option the tags of a field: the widest bounds of any kind,
+// and the words of all.
+func optionField(name string) reflect.StructField {
 	var tags []string
-	for _, k := range o.Kinds {
-		limits := o.For(k)
+	for _, k := range kind.All() {
+		o, _ := kind.Find(k.Name, name)
+		limits := o.For(k.Name)
 		if limits.Most > 0 && len(limits.Words) == 0 {
 			tags = []string{"minimum=" + strconv.Itoa(int(o.Least)), "maximum=" + strconv.Itoa(int(o.Most))}
 		}
@@ -116,15 +117,18 @@ func optionField(o kind.Option) reflect.StructField {
 // into a spec, and reports the others. Flows, which bound the size of a file from
 // below, are those of the test.
 func (l *loader) apply(options *Options, to *measurement.Spec, test NameText, takes []string) {
-	for _, o := range kind.Options() {
-		at := optionAt{options, o.Name}
-		if !l.written(at) {
+	before := ""
+	for _, named := range kind.Options() {
+		at := optionAt{options, named.Name}
+		if !l.written(at) || named.Name == before {
 			continue
 		}
-		value, read := (*options)[o.Name]
+		before = named.Name
+		value, read := (*options)[named.Name]
+		o, taken := kind.Find(to.Kind, named.Name)
 		switch {
-		case !o.Takes(to.Kind):
-			l.inapplicable(at, o.Name, to.Kind, test, takes)
+		case !taken:
+			l.inapplicable(at, named.Name, to.Kind, test, takes)
 		case read:
 			if wrong, remedy := o.Check(to.Kind, value); wrong != "" {
 				l.wrong(at, remedy, "%s", wrong)

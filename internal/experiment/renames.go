@@ -25,6 +25,8 @@ func renames() []rename {
 		{in: reflect.TypeFor[FilePath](), old: "same_as", new: "variant_of"},
 		{in: reflect.TypeFor[FilePath](), old: "off", new: "bypass"},
 		{in: reflect.TypeFor[FileHop](), old: "account_cpu", new: "measure_kernel_cpu"},
+		{in: reflect.TypeFor[FileTest](), old: "tool", new: "protocol"},
+		{in: reflect.TypeFor[WordText](), old: "iperf3-wire", new: "iperf3"},
 		{in: reflect.TypeFor[HopType](), old: "cable", new: "link"},
 		{in: reflect.TypeFor[HopType](), old: "gateway", new: "vnet-gateway"},
 	}
@@ -47,11 +49,14 @@ func (r rename) today(key, value *yaml.Node) (*yaml.Node, *yaml.Node) {
 	if was, err := strconv.ParseBool(value.Value); err == nil && r.negated {
 		newValue.Value = strconv.FormatBool(!was)
 	}
+	if word, old := renamedIn(reflect.TypeFor[WordText](), value.Value); old {
+		newValue.Value = word.new
+	}
 	return &newKey, &newValue
 }
 
-// mend says how to write the key.
-func (r rename) mend(key, value *yaml.Node) string {
+// advice says how to write the key.
+func (r rename) advice(key, value *yaml.Node) string {
 	newKey, newValue := r.today(key, value)
 	if value.Kind != yaml.ScalarNode {
 		return "write " + newKey.Value + " instead"

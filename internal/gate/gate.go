@@ -21,6 +21,9 @@ type Limits struct {
 	// where the testbed shares its processors with the path, they are its
 	// nature, and where nothing is compared, the reader can judge.
 	BusyWarns bool
+	// Instrument is how the first trial of the test that passed was measured, by
+	// the keys of its Effective; nil before that.
+	Instrument map[string]string
 	// FewWarn has few round trips warned of instead of refusing the trial,
 	// where nothing is compared.
 	FewWarn bool
@@ -84,6 +87,7 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 		} else {
 			j.fail("test", "nothing is known by which to judge a %s test", spec.Kind)
 		}
+		j.instrument()
 		if o.Source.SameHost(o.Destination) {
 			j.processors("host", o.Source)
 		} else {

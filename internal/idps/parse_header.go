@@ -66,8 +66,8 @@ func (p *parser) nested(text string, negated bool, depth int, take func(string, 
 	}
 }
 
-func (p *parser) addresses(text string) addressSet {
-	var s addressSet
+func (p *parser) addresses(text string) set[netip.Prefix] {
+	var s set[netip.Prefix]
 	everything := false
 	p.members(text, false, func(member string, negated bool) {
 		name, variable := strings.CutPrefix(member, "$")
@@ -89,11 +89,7 @@ func (p *parser) addresses(text string) addressSet {
 			p.wrong("%v", err)
 			return
 		}
-		if negated {
-			s.out = append(s.out, prefix)
-		} else {
-			s.in = append(s.in, prefix)
-		}
+		s.add(prefix, negated)
 	})
 	if everything {
 		s.in = nil
@@ -116,8 +112,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(address, address.BitLen()), nil
 }
 
-func (p *parser) ports(text string) portSet {
-	var s portSet
+func (p *parser) ports(text string) set[portRange] {
+	var s set[portRange]
 	everything := false
 	var take func(member string, negated bool)
 	take = func(member string, negated bool) {
@@ -142,11 +138,7 @@ func (p *parser) ports(text string) portSet {
 			p.wrong("%v", err)
 			return
 		}
-		if negated {
-			s.out = append(s.out, r)
-		} else {
-			s.in = append(s.in, r)
-		}
+		s.add(r, negated)
 	}
 	p.members(text, false, take)
 	if everything {

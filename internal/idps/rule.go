@@ -3,6 +3,7 @@ package idps
 import (
 	"net/netip"
 	"regexp"
+	"slices"
 )
 
 // Action is what the author of a rule wants done. What is done depends on the
@@ -29,8 +30,8 @@ type Rule struct {
 	Line     int    // in its file, counted from 1
 
 	tcp, udp                      bool
-	source, destination           addressSet
-	sourcePorts, destinationPorts portSet
+	source, destination           set[netip.Prefix]
+	sourcePorts, destinationPorts set[portRange]
 	bidirectional                 bool
 
 	flow  flowCondition
@@ -83,38 +84,23 @@ type bitOperation struct {
 	bit  int // index into the flow's bits
 }
 
-// addressSet is any address of in, or any at all when that is empty, that is
-// not of out.
-type addressSet struct{ in, out []netip.Prefix }
+// set is any member of in, or any at all when that is empty, that is in none of out.
+type set[T any] struct{ in, out []T }
 
-func (s *addressSet) contains(a netip.Addr) bool {
-	within := func(list []netip.Prefix) bool {
-		for _, p := range list {
-			if p.Contains(a) {
-				return true
-			}
-		}
-		return false
+func (s *set[T]) contains(matches func(T) bool) bool {
+	return (len(s.in) == 0 || slices.ContainsFunc(s.in, matches)) && !slices.ContainsFunc(s.out, matches)
+}
+
+func (s *set[T]) add(member T, negated bool) {
+	if negated {
+		s.out = append(s.out, member)
+	} else {
+		s.in = append(s.in, member)
 	}
-	return (len(s.in) == 0 || within(s.in)) && !within(s.out)
 }
 
 // portRange is inclusive.
 type portRange struct{ first, last uint16 }
-
-type portSet struct{ in, out []portRange }
-
-func (s *portSet) contains(port uint16) bool {
-	within := func(list []portRange) bool {
-		for _, r := range list {
-			if r.first <= port && port <= r.last {
-				return true
-			}
-		}
-		return false
-	}
-	return (len(s.in) == 0 || within(s.in)) && !within(s.out)
-}
 
 // covers tells whether the rule's header holds for payload that travels so.
 func (r *Rule) covers(source, destination netip.AddrPort) bool {
@@ -125,8 +111,11 @@ func (r *Rule) covers(source, destination netip.AddrPort) bool {
 }
 
 func (r *Rule) covered(source, destination netip.AddrPort) bool {
-	return r.sourcePorts.contains(source.Port()) && r.destinationPorts.contains(destination.Port()) &&
-		r.source.contains(source.Addr()) && r.destination.contains(destination.Addr())
+	at := func(end netip.AddrPort, addresses *set[netip.Prefix], ports *set[portRange]) bool {
+		return ports.contains(func(r portRange) bool { return r.first <= end.Port() && end.Port() <= r.last }) &&
+			addresses.contains(func(p netip.Prefix) bool { return p.Contains(end.Addr()) })
+	}
+	return at(source, &r.source, &r.sourcePorts) && at(destination, &r.destination, &r.destinationPorts)
 }
 
 // sets tells whether the rule changes flowbits, which must happen before other

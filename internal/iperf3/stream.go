@@ -84,9 +84,6 @@ func newStream(t *transfer, conn *sockets.Conn, index int, sender bool) *stream 
 func (s *stream) launch() {
 	s.workers.Go(func() {
 		defer sockets.Lock()()
-		if !s.udp {
-			defer s.conn.HoldProcessor(false)()
-		}
 		err := admission.Contain(func() error {
 			switch {
 			case s.sender && s.udp:

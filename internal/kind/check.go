@@ -71,6 +71,9 @@ func Check(s measurement.Spec) (p Problems) {
 	}
 	checkPorts(s, &p)
 	checkIPerf3(s, &p)
+	if s.Colocate && !s.Placed() {
+		p.add("colocate", "leave colocate out", "%s", measurement.NotPlaced)
+	}
 	if k.check != nil {
 		k.check(s, &p)
 	}

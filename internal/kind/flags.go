@@ -89,7 +89,7 @@ var otherFlags = []Flag{
 	},
 	{
 		Name: "iperf3", Type: Truth, Doc: "the other end is a stock iperf3 server",
-		Settings: []Setting{{Kinds: of(tcp, udp), Options: []string{"tool"}, Value: string(measurement.IPerf3)}},
+		Settings: []Setting{{Kinds: of(tcp, udp), Options: []string{"protocol"}, Value: string(measurement.IPerf3)}},
 	},
 	{
 		Name: "tos", Short: "S", Type: TOS, Shared: true, Excludes: "dscp", Doc: "type of service byte of the packets; its lower two bits are ECN's and must be 0",
@@ -161,7 +161,9 @@ func (f Flag) Apply(s *measurement.Spec, value any) {
 			v = number / float64(max(s.Defaults().Flows, 1))
 		}
 		for _, name := range set.Options {
-			OptionNamed(name).Set(s, v)
+			if o, ok := Find(s.Kind, name); ok {
+				o.Set(s, v)
+			}
 		}
 	}
 }

@@ -34,10 +34,16 @@ func TestTablesAreWhole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range Options() {
 		field := o.field(&spec)
-		if fields[field] != "" || seen[o.Name] {
-			t.Errorf("option %s is there twice, or its field is %s's, too", o.Name, fields[field])
+		for _, k := range o.Kinds {
+			if seen[o.Name+string(k)] {
+				t.Errorf("%s has two options %s", k, o.Name)
+			}
+			seen[o.Name+string(k)] = true
 		}
-		fields[field], seen[o.Name] = o.Name, true
+		if fields[field] != "" {
+			t.Errorf("the field of option %s is %s's, too", o.Name, fields[field])
+		}
+		fields[field] = o.Name
 		for _, k := range o.Kinds {
 			if limits := o.For(k); limits.Most == 0 && len(limits.Words) == 0 && o.Type != Truth && o.Type != Name {
 				t.Errorf("option %s has no bounds for %s", o.Name, k)
@@ -64,7 +70,7 @@ func TestTablesAreWhole(t *testing.T) {
 		for _, s := range f.Settings {
 			for _, name := range s.Options {
 				for _, k := range s.Kinds {
-					if !OptionNamed(name).Takes(k) {
+					if _, ok := Find(k, name); !ok {
 						t.Errorf("--%s sets %s, which %s does not take", f.Name, name, k)
 					}
 				}

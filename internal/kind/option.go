@@ -38,7 +38,8 @@ type Limits struct {
 
 // Option is a value that a test can be given.
 type Option struct {
-	// Name is its key in an experiment file, if InFile.
+	// Name is its key in an experiment file, if InFile. Options of one name, which are
+	// next to each other, are for different kinds.
 	Name   string
 	InFile bool
 	// InLength says that it can differ when a run is asked to be full or quick.
@@ -73,7 +74,7 @@ type Option struct {
 // Options lists every option, in the order in which documents name them.
 func Options() []Option { return options }
 
-// OptionNamed is the option of that name, which there must be.
+// OptionNamed is the first option of that name, which there must be.
 func OptionNamed(name string) Option {
 	for _, o := range options {
 		if o.Name == name {
@@ -81,6 +82,15 @@ func OptionNamed(name string) Option {
 		}
 	}
 	panic("there is no option " + name)
+}
+
+// Find is the option of that name that a kind of test takes.
+func Find(kind measurement.Kind, name string) (Option, bool) {
+	i := slices.IndexFunc(options, func(o Option) bool { return o.Name == name && o.Takes(kind) })
+	if i < 0 {
+		return Option{}, false
+	}
+	return options[i], true
 }
 
 // Takes says whether a kind of test has the option.

@@ -60,11 +60,6 @@ var oneWay = words("send", "receive")
 
 var options = []Option{
 	{
-		Name: "tool", InFile: true, Kinds: of(tcp, udp), Type: Word, Limits: words(string(measurement.IPerf3)),
-		Unset: "hopbench's own", Doc: "whose protocol the two ends speak",
-		field: func(s *measurement.Spec) any { return &s.Tool },
-	},
-	{
 		Name: "duration", InFile: true, InLength: true, Flag: "duration", Short: "t", Aliases: []string{"time"}, Shared: true,
 		Kinds: timed, Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
 		Except: map[measurement.Kind]Limits{rr: {Least: 0.001, Most: MaxSeconds}, crr: {Least: 0.001, Most: MaxSeconds}},
@@ -73,7 +68,7 @@ var options = []Option{
 	},
 	{
 		Name: "max_warmup", InFile: true, InLength: true, Flag: "omit", Short: "O",
-		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-6, Most: MaxSeconds}, Optional: true,
+		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds}, Optional: true,
 		Doc:   "discarded start, before the duration; of tcp and load the longest: it ends once the rate is steady",
 		field: func(s *measurement.Spec) any { return &s.MaxWarmup },
 	},
@@ -203,6 +198,11 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.LossBound },
 	},
 	{
+		Name: "protocol", InFile: true, Kinds: of(tcp, udp), Type: Word, Limits: words(string(measurement.IPerf3)),
+		Unset: "hopbench's own", Doc: "whose protocol the two ends speak",
+		field: func(s *measurement.Spec) any { return &s.Tool },
+	},
+	{
 		Name: "protocol", InFile: true, Flag: "protocol", Kinds: of(rr, load, trace), Type: Word, Limits: words("tcp", "udp"),
 		Except: map[measurement.Kind]Limits{trace: words("tcp", "udp", "icmp")},
 		Doc:    "transport of the requests, or of the probes of a trace",
@@ -232,6 +232,11 @@ var options = []Option{
 		Name: "spin", InFile: true, Flag: "spin", Kinds: of(rr, load), Type: Truth,
 		Doc:   "both ends poll instead of sleeping until a message comes, the far one if its serve has --spin: latency without the wake-up, for two whole CPUs",
 		field: func(s *measurement.Spec) any { return &s.Spin },
+	},
+	{
+		Name: "colocate", InFile: true, Flag: "colocate", Kinds: of(rr, crr), Type: Truth,
+		Doc:   "both ends, which must be on one host, run on one CPU: latency without the wake-up of another CPU; otherwise they never share one",
+		field: func(s *measurement.Spec) any { return &s.Colocate },
 	},
 	{
 		Name: "count", InFile: true, InLength: true, Flag: "count", Short: "c", Kinds: of(ping), Type: Whole, Limits: upTo(1_000_000),

@@ -3,8 +3,8 @@
 // experiment's paths ask for. It needs no root and no external program, and
 // whatever ends it, by whatever signal, the kernel removes all of it.
 //
-// A Topology says what there shall be; Plan turns it into an ordered list of
-// operations (pure, readable as text); Start applies them.
+// FromExperiment lays paths out as a topology (package layout), Start has a
+// supervisor make a plan of it (plan) and give that to the kernel (apply).
 //
 // # Processes
 //
@@ -18,7 +18,7 @@
 //
 // A node is a network namespace held by a descriptor of the supervisor, so a
 // plain router costs no process. A node that runs an agent has one child
-// process; each cable (a link with delay, loss or a rate) has one. The caller
+// process; each link with delay, loss or a rate has one. The caller
 // stays where it is, outside of all of them, and talks to an agent over the
 // connection that Control returns. Publish has it answer other processes, of the
 // same user and in the caller's own namespaces.

@@ -8,48 +8,32 @@ import (
 // tailBytes is how much of the lab's standard error is kept.
 const tailBytes = 8 << 10
 
-// tail keeps the last of what it reads.
+// tail keeps the last bytes of what it reads.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
-	over chan struct{}
+	done chan struct{} // closed when everything is read
 }
 
-// collect reads r to its end and closes it.
-func (t *tail) collect(r io.ReadCloser) {
+// tailOf reads r to its end, in the background, and closes it.
+func tailOf(r io.ReadCloser) *tail {
+	t := &tail{done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		defer r.Close()
+		_, _ = io.Copy(t, r) // the end of the last writer is the end
+	}()
+	return t
+}
+
+func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
-	over := t.channel()
-	t.mu.Unlock()
-	defer close(over)
-	defer r.Close()
-	buffer := make([]byte, 4096)
-	for {
-		n, err := r.Read(buffer)
-		t.mu.Lock()
-		t.kept = append(t.kept, buffer[:n]...)
-		if extra := len(t.kept) - tailBytes; extra > 0 {
-			t.kept = append(t.kept[:0], t.kept[extra:]...)
-		}
-		t.mu.Unlock()
-		if err != nil {
-			return // the last writer has ended
-		}
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if extra := len(t.kept) - tailBytes; extra > 0 {
+		t.kept = append(t.kept[:0], t.kept[extra:]...)
 	}
-}
-
-func (t *tail) channel() chan struct{} {
-	if t.over == nil {
-		t.over = make(chan struct{})
-	}
-	return t.over
-}
-
-// wait returns when collect has read everything.
-func (t *tail) wait() {
-	t.mu.Lock()
-	over := t.channel()
-	t.mu.Unlock()
-	<-over
+	return len(p), nil
 }
 
 func (t *tail) String() string {

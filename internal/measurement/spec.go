@@ -37,8 +37,8 @@ type Tool string
 
 // The tools.
 const (
-	Native Tool = ""            // this project's
-	IPerf3 Tool = "iperf3-wire" // iperf3's; the destination may be a stock server
+	Native Tool = ""       // this project's
+	IPerf3 Tool = "iperf3" // iperf3's; the destination may be a stock server
 )
 
 // SendMethod is how the sender of a tcp or udp test hands bytes to the kernel.
@@ -172,6 +172,9 @@ type Spec struct {
 	// Spin has both ends of an rr test poll instead of sleeping until a
 	// message comes: the path without the wake-up, for two whole processors.
 	Spin bool `json:"spin,omitempty"`
+	// Colocate puts the threads of both ends, which must be on one host, on one
+	// CPU: a round trip without the wake-up of another CPU.
+	Colocate bool `json:"colocate,omitempty"`
 
 	// Count and Interval of ping's echo requests.
 	Count    int     `json:"count,omitempty"`

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -20,7 +19,7 @@ func TestServerOutlivesClientsThatResetAtOnce(t *testing.T) {
 		testutil.OK(t, c.(*net.TCPConn).SetLinger(0))
 		testutil.OK(t, c.Close())
 	}
-	req := session.Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01}}
+	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01}}
 	if _, err := Run(t.Context(), req, nil); err != nil {
 		t.Errorf("the next client: %v", err)
 	}

@@ -84,7 +84,7 @@ var (
 // mustServe checks that an honest client is served.
 func mustServe(t testing.TB, target netip.AddrPort, what string) {
 	t.Helper()
-	if _, err := Run(testContext(t), session.Request{Spec: tinyRR, Target: target}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Spec: tinyRR, Target: target}, nil); err != nil {
 		t.Errorf("%s: an honest client is not served: %v", what, err)
 	}
 }
@@ -95,23 +95,23 @@ func TestSpecsFromTheWireAreRefused(t *testing.T) {
 	target := serve(t, ServerOptions{MaxDuration: time.Minute, MaxFlows: 8, MaxRateBitsPerSecond: 1e6})
 	for _, c := range []struct {
 		name, spec string
-		want       session.Reason
+		want       Reason
 		says       string
 	}{
-		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, session.Protocol, "idle"},
-		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, session.Protocol, "idle"},
-		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, session.Protocol, "protocol"},
-		{"escapes in the kind", `{"kind":"\u001b[2J"}`, session.Protocol, "no kind of test"},
-		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, session.Protocol, "congestion_control"},
-		{"iperf3", `{"kind":"tcp","tool":"iperf3-wire","flows":1,"direction":"send","duration_seconds":1}`, session.Unsupported, "takes no part"},
-		{"no server's kind", `{"kind":"ping","count":1,"interval_seconds":1,"payload_bytes":56,"timeout_seconds":1}`, session.Unsupported, "takes no part"},
-		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, session.Limit, "--max-duration"},
-		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, session.Limit, "--max-duration"},
-		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, session.Limit, "--max-flows"},
-		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, session.Limit, "--max-rate"},
-		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, session.Limit, "--max-rate"},
-		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, session.Limit, "--max-rate"},
-		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, session.Protocol, ""},
+		{"a negative part of a test", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"idle_duration_seconds":-100}`, Protocol, "idle"},
+		{"100 days in a part of another kind", `{"kind":"tcp","flows":1,"direction":"receive","duration_seconds":1,"idle_duration_seconds":8640000}`, Protocol, "idle"},
+		{"escapes in a field of another kind", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"protocol":"\u001b[2J"}`, Protocol, "protocol"},
+		{"escapes in the kind", `{"kind":"\u001b[2J"}`, Protocol, "no kind of test"},
+		{"escapes in a name", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":1,"congestion_control":"\u001b[2J"}`, Protocol, "congestion_control"},
+		{"iperf3", `{"kind":"tcp","tool":"iperf3-wire","flows":1,"direction":"send","duration_seconds":1}`, Unsupported, "takes no part"},
+		{"no server's kind", `{"kind":"ping","count":1,"interval_seconds":1,"payload_bytes":56,"timeout_seconds":1}`, Unsupported, "takes no part"},
+		{"parts that are too long together", `{"kind":"tcp","flows":1,"direction":"send","duration_seconds":40,"max_warmup_seconds":40}`, Limit, "--max-duration"},
+		{"a search that is too long", `{"kind":"mtu","timeout_seconds":60}`, Limit, "--max-duration"},
+		{"too many flows", `{"kind":"crr","flows":9,"duration_seconds":1,"request_bytes":1,"response_bytes":1}`, Limit, "--max-flows"},
+		{"packets that are too fast", `{"kind":"udp","flows":1,"direction":"receive","duration_seconds":1,"rate_bits_per_second":2e6}`, Limit, "--max-rate"},
+		{"flows that are too fast together", `{"kind":"tcp","flows":4,"direction":"send","duration_seconds":1,"pacing_bits_per_second":5e5}`, Limit, "--max-rate"},
+		{"responses that are too fast", `{"kind":"rr","protocol":"udp","request_bytes":1,"response_bytes":65507,"in_flight":1,"requests_per_second":1000,"duration_seconds":1}`, Limit, "--max-rate"},
+		{"a spec as long as 20 kB", `{"kind":"` + strings.Repeat("x", 20<<10) + `"}`, Protocol, ""},
 	} {
 		p := dialBad(t, target, "127.0.0.1")
 		_, err := p.open(json.RawMessage(c.spec), 0)
@@ -341,7 +341,7 @@ func TestOneAddressLeavesRoom(t *testing.T) {
 	for i := range 6 {
 		p := dialBad(t, target, "127.0.0.2")
 		if _, err := p.open(longRR, 0); err != nil {
-			if !strings.Contains(err.Error(), "your address may have 0 more") || session.ReasonOf(err) != session.Limit {
+			if !strings.Contains(err.Error(), "your address may have 0 more") || session.ReasonOf(err) != Limit {
 				t.Fatalf("test %d: %v", i+1, err)
 			}
 			refusedAt = i
@@ -384,7 +384,7 @@ func TestRateOfATestIsBounded(t *testing.T) {
 		testutil.Longer(t, func(factor float64) string {
 			spec.Duration = measurement.Seconds(factor)
 			var err error
-			if out, err = Run(testContext(t), session.Request{Spec: spec, Target: target}, nil); err != nil {
+			if out, err = Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
 				return err.Error() // also that a busy machine sent nothing
 			}
 			if out.Metrics["goodput_bits_per_second"] == 0 {

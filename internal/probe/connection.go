@@ -133,20 +133,20 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 // others are doing. Its error is ready to be sent.
 func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := kind.Check(spec).Err(); err != nil {
-		return session.Refusal(session.Protocol, "%v", err)
+		return session.Refusal(Protocol, "%v", err)
 	}
 	kind := kinds[spec.Kind]
 	if spec.Tool != measurement.Native || kind.NewServer == nil {
-		return session.Refusal(session.Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
+		return session.Refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
-		return session.Refusal(session.Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
+		return session.Refusal(Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
 	}
 	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= session.Connections(spec) {
-		return session.Refusal(session.Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
+		return session.Refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
 	if asked, limit := kind.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
-		return session.Refusal(session.Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
+		return session.Refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
 	}
 	return nil
 }
@@ -154,7 +154,8 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 // request is what a connection asked for.
 type request struct {
 	protocol.Open
-	id protocol.Identity
+	id   protocol.Identity
+	cpus []int // that the threads of this end keep to; nil for all
 }
 
 // vanishing has the kernel ask on the control connection whether a client is still
@@ -183,7 +184,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	if err != nil {
 		return err
 	}
-	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test}
+	open := &session.Flow{Open: asked.Open, Number: asked.id.Flow, Test: &t.Test, CPUs: asked.cpus}
 	c.guest.Leave()
 	t.announce.Do(func() { s.notify(TestEvent{Client: t.Client, Spec: t.Spec}) })
 	defer func() {
@@ -216,9 +217,8 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	err = session.OnFreshStack(func() error {
 		ready.ReceivedTTL, w.UntilStart = conn.ReceivedTTL(), session.ConnectTime(t.Spec)
 		if err := conn.SetOptions(session.OptionsOf(t.Spec, open.Sends())); err != nil {
-			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
+			return &protocol.RemoteError{Reason: string(Unsupported), Message: err.Error()}
 		}
-		w.OnHosts(t.Spec, open.Sends(), open.HostID, ready.HostID)
 		ready.MSS = conn.MSS()
 		return nil
 	})
@@ -234,13 +234,19 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 // join enters the test, or tells the client why not.
 func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, error) {
 	client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+	p, err := session.PlaceEnds(asked.Open)
+	if err != nil {
+		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
+	}
+	asked.cpus = p.Destination
 	t, err := s.enter(c.guard, asked.id, client.Addr(), asked.Spec)
 	if err != nil {
 		return nil, nil, errors.Join(err, protocol.WriteFrame(c, protocol.TypeError, session.ErrorFrame(err)))
 	}
 	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
-		Server: unmapped(c.LocalAddr()), HostID: session.HostID(asked.Spec), Cookie: t.Cookie[:],
+		Server: unmapped(c.LocalAddr()), Cookie: t.Cookie[:],
+		Placement: p.Name, CPUs: p.Source,
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
 	}, nil
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -39,7 +38,7 @@ func beyondThePorts(t *testing.T) {
 		for _, source := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1")} {
 			testutil.Longer(t, func(factor float64) string {
 				spec.Duration = measurement.Seconds(0.5 * factor)
-				out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: source}, nil)
+				out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: source}, nil)
 				testutil.OK(t, err)
 				if failed := out.Metrics["failed_connections_count"]; failed != 0 {
 					t.Errorf("%v connections failed: %v", failed, out.Facts)
@@ -53,11 +52,11 @@ func beyondThePorts(t *testing.T) {
 	}
 	// More flows than ports: the test ends with the reason, and what it took
 	// comes back.
-	_, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2 * ports, Duration: 0.1, MaxWarmup: 0.01}, Target: other}, nil)
-	if e, ok := errors.AsType[*session.Error](err); !ok || !strings.Contains(e.Error(), "ip_local_port_range") {
+	_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2 * ports, Duration: 0.1, MaxWarmup: 0.01}, Target: other}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Error(), "ip_local_port_range") {
 		t.Errorf("more flows than ports: got %v", err)
 	}
-	if _, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.1, MaxWarmup: 0.01}, Target: other}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.1, MaxWarmup: 0.01}, Target: other}, nil); err != nil {
 		t.Errorf("after a test beyond the ports: %v", err)
 	}
 	// Others hold every port but that of the control connection; the servers'
@@ -67,8 +66,8 @@ func beyondThePorts(t *testing.T) {
 		testutil.OK(t, err)
 		defer c.Close()
 	}
-	_, err = Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
-	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Unreachable || !strings.Contains(e.Error(), "ip_local_port_range") {
+	_, err = Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Unreachable || !strings.Contains(e.Error(), "ip_local_port_range") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -107,13 +106,13 @@ func TestStoppedServer(t *testing.T) {
 		spec.Duration, spec.MaxWarmup = 1.5, 0.01
 		wg.Go(func() {
 			var once sync.Once
-			_, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, func(p measurement.Progress) {
+			_, err := Run(testContext(t), Request{Spec: spec, Target: target}, func(p measurement.Progress) {
 				if p.RTT > 0 {
 					once.Do(running.Done)
 				}
 			})
 			once.Do(running.Done)
-			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
 				t.Errorf("%s %s: %v", spec.Kind, spec.Protocol, err)
 			}
 		})
@@ -127,7 +126,7 @@ func TestStoppedServer(t *testing.T) {
 	stop(syscall.SIGSTOP)
 	wg.Wait()
 	stop(syscall.SIGCONT)
-	if _, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.05}, Target: target}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.05}, Target: target}, nil); err != nil {
 		t.Errorf("after the server went on: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func TestRunCRR(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.3, 0.05
-			out, err := Run(testContext(t), session.Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
 			testutil.OK(t, err)
 			for _, m := range measurement.MetricsOf(measurement.CRR) {
 				v, ok := out.Metrics[m.Name]
@@ -47,7 +47,7 @@ func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *
 	t.Helper()
 	testID, err := session.NewID()
 	testutil.OK(t, err)
-	l, err := session.Connect(testContext(t), session.Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
+	l, err := session.Connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
 	testutil.OK(t, err)
 	t.Cleanup(func() { _ = l.Conn.Abort() })
 	return l
@@ -139,7 +139,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 		}
 	}
 	for _, spec := range []measurement.Spec{{Kind: measurement.CRR, Duration: 0.1}, {Kind: measurement.RR, Duration: 0.1}} {
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
 		testutil.OK(t, err)
 		if out.Metrics["failed_connections_count"] != 0 {
 			t.Error(out.Facts)
@@ -155,9 +155,9 @@ func TestCRRServerVanishes(t *testing.T) {
 		// The second response already is more than passes.
 		spec := measurement.Spec{Kind: measurement.CRR, Duration: 0.5, MaxWarmup: 0.01, ResponseBytes: 4000}
 		p, addr := startProxy(t, target, bytesOf(t, target, spec)+5000, stall)
-		_, err := Run(testContext(t), session.Request{Spec: spec, Target: addr, Token: testToken}, nil)
+		_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
 		p.close()
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished && e.Reason != session.TimedOut {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
 			t.Errorf("stalled %v: %v", stall, err)
 		}
 	}

@@ -115,7 +115,7 @@ func bytesOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := session.Connect(testContext(t), session.Request{ID: "cut", Spec: spec.Defaults(), Target: addr, Token: testToken}, testID, 0)
+	l, err := session.Connect(testContext(t), Request{ID: "cut", Spec: spec.Defaults(), Target: addr, Token: testToken}, testID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,18 +145,18 @@ func TestPeerVanishesAtEveryByte(t *testing.T) {
 				p, addr := startProxy(t, target, n, false)
 				defer p.close()
 				began := time.Now()
-				_, err := Run(testContext(t), session.Request{ID: "cut", Spec: spec, Target: addr, Token: testToken}, nil)
+				_, err := Run(testContext(t), Request{ID: "cut", Spec: spec, Target: addr, Token: testToken}, nil)
 				if cut := p.cut.Load(); err == nil && (cut == nil || cut.Sub(began) > spec.Duration.Duration()) {
 					return nil // on a busy machine so few bytes are a whole test
 				}
-				if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished && e.Reason != session.TimedOut {
+				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
 					t.Errorf("%s %s cut after %d bytes: %v", spec.Kind, spec.Direction, n, err)
 				}
 				return nil
 			})
 		}
 		_ = group.Wait() // failures were reported
-		if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+		if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
 			t.Errorf("after %d broken connections: %v", len(cuts), err)
 		}
 	}
@@ -174,9 +174,9 @@ func TestPeerStalls(t *testing.T) {
 			group.Go(func() error {
 				p, addr := startProxy(t, target, n, true)
 				defer p.close()
-				_, err := Run(testContext(t), session.Request{ID: "stall", Spec: spec, Target: addr, Token: testToken}, nil)
+				_, err := Run(testContext(t), Request{ID: "stall", Spec: spec, Target: addr, Token: testToken}, nil)
 				// An end that gives up first says so, or just leaves.
-				if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut && e.Reason != session.Vanished {
+				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut && e.Reason != Vanished {
 					t.Errorf("%s %s stalled after %d bytes: %v", spec.Kind, spec.Direction, n, err)
 				}
 				return nil
@@ -216,7 +216,7 @@ func TestNoDescriptorLeaks(t *testing.T) {
 		var wg sync.WaitGroup // all at once: what is cut may take as long as its deadline
 		for _, spec := range append(shortSpecs, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.02}) {
 			wg.Go(func() {
-				if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+				if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
 					t.Error(err)
 				}
 				after := int64(700)
@@ -225,10 +225,10 @@ func TestNoDescriptorLeaks(t *testing.T) {
 				}
 				p, addr := startProxy(t, target, after, false)
 				defer p.close()
-				if _, err := Run(testContext(t), session.Request{Spec: spec, Target: addr, Token: testToken}, nil); err == nil {
+				if _, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil); err == nil {
 					t.Error("a test over a cut connection succeeded")
 				}
-				_, _ = Run(testContext(t), session.Request{Spec: spec, Target: target, Token: "wrong"}, nil) // an error, tested elsewhere
+				_, _ = Run(testContext(t), Request{Spec: spec, Target: target, Token: "wrong"}, nil) // an error, tested elsewhere
 			})
 		}
 		wg.Wait()
@@ -256,8 +256,8 @@ func TestServerTalksGarbage(t *testing.T) {
 		{"the wrong frame", "\xf0hopbnc\x01\x11\x00\x00\x00\x00\x00\x00\x02{}"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Run(testContext(t), session.Request{Spec: shortSpecs[0], Target: garbage(t, []byte(c.bytes))}, nil)
-			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Protocol {
+			_, err := Run(testContext(t), Request{Spec: shortSpecs[0], Target: garbage(t, []byte(c.bytes))}, nil)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
 				t.Errorf("got %v, want reason protocol", err)
 			}
 		})
@@ -291,7 +291,7 @@ func TestGoodputFollowsTheReceiver(t *testing.T) {
 		return b
 	})
 	spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.2, MaxWarmup: 0.05, Flows: 3}
-	out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,8 +316,8 @@ func TestImpossibleCounts(t *testing.T) {
 		"narrow":   func(n int, w time.Duration) measurement.Bins { return binsLike(n, w/10, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Run(testContext(t), session.Request{Spec: shortSpecs[0], Target: lyingServer(t, report)}, nil)
-			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Protocol {
+			_, err := Run(testContext(t), Request{Spec: shortSpecs[0], Target: lyingServer(t, report)}, nil)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
 				t.Errorf("got %v, want reason protocol", err)
 			}
 		})

@@ -16,7 +16,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -118,7 +117,7 @@ seccomp_sandbox=NO
 `, port, folder, folder)))
 	for _, segments := range []int{1, 8} {
 		spec := measurement.Spec{Kind: measurement.FTP, FilePath: "file.bin", Flows: segments, FileCRC32: fmt.Sprintf("%08x", crc)}
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: at}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: at}, nil)
 		if err != nil {
 			t.Fatalf("%d segments: %v", segments, err)
 		}
@@ -130,11 +129,11 @@ seccomp_sandbox=NO
 		}
 	}
 	spec := measurement.Spec{Kind: measurement.FTP, FilePath: "file.bin", FileCRC32: fmt.Sprintf("%08x", crc^1)}
-	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "was damaged") {
+	if _, err := Run(testContext(t), Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "was damaged") {
 		t.Errorf("with another digest: %v", err)
 	}
 	spec = measurement.Spec{Kind: measurement.FTP, FilePath: "missing.bin"}
-	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "550") {
+	if _, err := Run(testContext(t), Request{Spec: spec, Target: at}, nil); err == nil || !strings.Contains(err.Error(), "550") {
 		t.Errorf("of a file that is not there: %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -28,7 +27,7 @@ func TestFTP(t *testing.T) {
 		"marked":      {Kind: measurement.FTP, FileBytes: size, Flows: 2, DSCP: 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
 			testutil.OK(t, err)
 			m := out.Metrics
 			if m["file_bytes"] != size || m["transfer_seconds"] <= 0 {
@@ -64,7 +63,7 @@ func TestFTP(t *testing.T) {
 func TestFTPKnowsTheSendersTCP(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, direction := range []measurement.Direction{measurement.Receive, measurement.Send} {
-		out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
+		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
 		testutil.OK(t, err)
 		f := out.Flows[0]
 		if f.Final == nil {
@@ -81,23 +80,23 @@ func TestFTPIsRefused(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2})
 	for name, c := range map[string]struct {
-		req  session.Request
-		want session.Reason
+		req  Request
+		want Reason
 	}{
-		"wrong token":      {session.Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, session.Unauthorized},
-		"too many":         {session.Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: testToken}, session.Limit},
-		"both ways":        {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: testToken}, session.Failed},
-		"upload in parts":  {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: testToken}, session.Failed},
-		"too few bytes":    {session.Request{Spec: ftpSpec(2, 1), Target: limited, Token: testToken}, session.Failed},
-		"digest of ours":   {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: testToken}, session.Failed},
-		"bad digest":       {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, session.Failed},
-		"path of two":      {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, session.Failed},
-		"not an FTP port":  {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, session.Vanished},
-		"nobody listening": {session.Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, session.Refused},
+		"wrong token":      {Request{Spec: ftpSpec(1, 1e6), Target: limited, Token: "another"}, Unauthorized},
+		"too many":         {Request{Spec: ftpSpec(3, 1e6), Target: limited, Token: testToken}, Limit},
+		"both ways":        {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Both}, Target: limited, Token: testToken}, Failed},
+		"upload in parts":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, Direction: measurement.Send, Flows: 2}, Target: limited, Token: testToken}, Failed},
+		"too few bytes":    {Request{Spec: ftpSpec(2, 1), Target: limited, Token: testToken}, Failed},
+		"digest of ours":   {Request{Spec: measurement.Spec{Kind: measurement.FTP, FileCRC32: "00000000"}, Target: limited, Token: testToken}, Failed},
+		"bad digest":       {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x", FileCRC32: "0"}, Target: limited}, Failed},
+		"path of two":      {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x\r\nQUIT"}, Target: limited}, Failed},
+		"not an FTP port":  {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: limited}, Vanished},
+		"nobody listening": {Request{Spec: measurement.Spec{Kind: measurement.FTP, FilePath: "/x"}, Target: netip.MustParseAddrPort("127.0.0.1:1")}, Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Run(testContext(t), c.req, nil)
-			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != c.want {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.want {
 				t.Errorf("%v, want reason %s", err, c.want)
 			}
 		})
@@ -114,13 +113,13 @@ func TestFTPServerVanishes(t *testing.T) {
 	testutil.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, ln) }()
-	_, err = Run(testContext(t), session.Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
+	_, err = Run(testContext(t), Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {
 		if p.Throughput > 0 {
 			stop()
 		}
 	})
 	stop()
-	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished {
 		t.Errorf("%v, want that the server vanished", err)
 	}
 	if err := <-done; err != nil {
@@ -131,13 +130,13 @@ func TestFTPServerVanishes(t *testing.T) {
 func TestFTPIsCancelled(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	ctx, cancel := context.WithCancel(testContext(t))
-	_, err := Run(ctx, session.Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
+	_, err := Run(ctx, Request{Spec: ftpSpec(2, 1e12), Target: target}, func(p measurement.Progress) {
 		if p.Throughput > 0 {
 			cancel()
 		}
 	})
 	cancel()
-	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
 		t.Errorf("%v, want that it was cancelled", err)
 	}
 }
@@ -145,8 +144,8 @@ func TestFTPIsCancelled(t *testing.T) {
 // A server ends a transfer that takes longer than it allows, and says so.
 func TestFTPTakesTooLong(t *testing.T) {
 	target := serve(t, ServerOptions{MaxDuration: 300 * time.Millisecond})
-	_, err := Run(testContext(t), session.Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
-	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
+	_, err := Run(testContext(t), Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
 		t.Errorf("%v, want a timeout", err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -32,7 +31,7 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 				if c.every > 0 {
 					stop = sampling.Start(c.every, func() { runtime.GC(); collections++ }).End
 				}
-				out, err := Run(testContext(b), session.Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
+				out, err := Run(testContext(b), Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
 				stop()
 				testutil.OK(b, err)
 				for _, p := range []float64{50, 99, 99.9} {

@@ -79,7 +79,9 @@ func serverLies() []lieIn {
 		{protocol.TypeReady, "server", "192.0.2.1:1"}, // a lie that could be true
 		{protocol.TypeReady, "cookie", "AAAA"},
 		{protocol.TypeReady, "cookie", nil},
-		{protocol.TypeReady, "host_id", long},
+		{protocol.TypeReady, "placement", long},
+		{protocol.TypeReady, "cpus", []int{-1}},
+		{protocol.TypeReady, "cpus", []int{1024}},
 		{protocol.TypeReady, "mss_bytes", -1},
 		{protocol.TypeReady, "received_ttl", 1 << 40},
 		{protocol.TypeReady, "ftp.port", 0},
@@ -149,8 +151,8 @@ func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 		probetest.Possible(t, what, out)
 		return
 	}
-	known, ok := errors.AsType[*session.Error](err)
-	if !ok || known.Reason == "" || known.Reason == session.Cancelled {
+	known, ok := errors.AsType[*Error](err)
+	if !ok || known.Reason == "" || known.Reason == Cancelled {
 		t.Errorf("%s: %v", what, err)
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") { // errors.Join makes lines
@@ -176,7 +178,7 @@ func TestServersThatLie(t *testing.T) {
 				continue
 			}
 			group.Go(func() error {
-				out, err := Run(testContext(t), session.Request{Spec: spec, Target: liar}, nil)
+				out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
 				ended(t, fmt.Sprintf("%s, %#x %s = %.40v", name, byte(lie.frame), lie.path, lie.value), out, err)
 				return nil
 			})
@@ -224,8 +226,8 @@ func TestLiesAreToldAsSuch(t *testing.T) {
 			frame(to, lie.frame, probetest.Changed(payload, lie.path, lie.value))
 			return false
 		})
-		_, err := Run(testContext(t), session.Request{Spec: specs[name], Target: liar}, nil)
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Protocol {
+		_, err := Run(testContext(t), Request{Spec: specs[name], Target: liar}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
 			t.Errorf("%s, %#x %s = %v: %v", name, byte(lie.frame), lie.path, lie.value, err)
 		}
 	}
@@ -303,7 +305,7 @@ func TestServersOfWrongFrames(t *testing.T) {
 				}
 				group.Go(func() error {
 					start := time.Now()
-					out, err := Run(testContext(t), session.Request{Spec: spec, Target: liar}, nil)
+					out, err := Run(testContext(t), Request{Spec: spec, Target: liar}, nil)
 					ended(t, fmt.Sprintf("%s, %#x %s", name, byte(kind), way), out, err)
 					t.Logf("%s, %#x %s: %v %.200v", name, byte(kind), way, time.Since(start).Round(time.Millisecond), err)
 					return nil
@@ -333,8 +335,8 @@ func TestAnswersToNobody(t *testing.T) {
 				}
 			}
 		})
-		_, err := Run(testContext(t), session.Request{Spec: spec, Target: twice}, nil)
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Protocol {
+		_, err := Run(testContext(t), Request{Spec: spec, Target: twice}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Protocol {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -396,8 +398,8 @@ func TestTrickledTransactions(t *testing.T) {
 				wg.Go(func() { one(c) })
 			}
 		})
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: ln.Addr().(*net.TCPAddr).AddrPort()}, nil)
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut && e.Reason != session.Vanished { // the latter when the server gives up first
+		out, err := Run(testContext(t), Request{Spec: spec, Target: ln.Addr().(*net.TCPAddr).AddrPort()}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut && e.Reason != Vanished { // the latter when the server gives up first
 			t.Errorf("%d flows: %+v, %v", spec.Flows, out.Metrics, err)
 		}
 		_ = ln.Close()
@@ -418,9 +420,9 @@ func TestLargestReports(t *testing.T) {
 			return false
 		})
 		for _, flows := range fewAndMany {
-			_, err := Run(testContext(t), session.Request{Spec: shortTCP(flows, direction), Target: liar}, nil)
-			e, ok := errors.AsType[*session.Error](err)
-			if many := flows > session.ThreadConnections; many != (ok && e.Reason == session.Protocol) || !many && err != nil {
+			_, err := Run(testContext(t), Request{Spec: shortTCP(flows, direction), Target: liar}, nil)
+			e, ok := errors.AsType[*Error](err)
+			if many := flows > session.ThreadConnections; many != (ok && e.Reason == Protocol) || !many && err != nil {
 				t.Errorf("%d flows %s: %v", flows, direction, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -12,9 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/probe/session"
-	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // TestKilledIPerf3Clients has clients speak a random prefix of a session and
@@ -46,7 +44,7 @@ func TestKilledIPerf3Clients(t *testing.T) {
 	}
 	for _, spec := range iperf3Specs()[:4] {
 		testutil.Longer(t, func(float64) string { // a server that still clears away is slow
-			if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil); err != nil {
+			if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
 				return "a good client after the killed ones: " + err.Error()
 			}
 			return ""

@@ -21,7 +21,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -387,7 +386,7 @@ func TestRunIPerf3(t *testing.T) {
 		}
 		ctx := testContext(t)
 		outs, errs := make([]measurement.Outcome, len(specs)), make([]error, len(specs))
-		atOnce(len(specs), func(i int) { outs[i], errs[i] = Run(ctx, session.Request{Spec: specs[i], Target: targets[i]}, nil) })
+		atOnce(len(specs), func(i int) { outs[i], errs[i] = Run(ctx, Request{Spec: specs[i], Target: targets[i]}, nil) })
 		for i, spec := range specs {
 			name := fmt.Sprintf("%s %s %s %d %s", server.name, spec.Kind, spec.Direction, spec.Flows, spec.CongestionControl)
 			t.Run(name, func(t *testing.T) {
@@ -455,16 +454,16 @@ func TestRunIPerf3Refused(t *testing.T) {
 	for _, test := range []struct {
 		target netip.AddrPort
 		spec   measurement.Spec
-		reason session.Reason
+		reason Reason
 		is     error
 	}{
-		{target, spec, session.Limit, iperf3.ErrBusy},
-		{limited, spec, session.Limit, nil},
-		{limited, search, session.Failed, nil},
-		{silentServer(t), spec, session.Vanished, nil},
+		{target, spec, Limit, iperf3.ErrBusy},
+		{limited, spec, Limit, nil},
+		{limited, search, Failed, nil},
+		{silentServer(t), spec, Vanished, nil},
 	} {
-		_, err := Run(testContext(t), session.Request{Spec: test.spec, Target: test.target}, nil)
-		var e *session.Error
+		_, err := Run(testContext(t), Request{Spec: test.spec, Target: test.target}, nil)
+		var e *Error
 		if !errors.As(err, &e) || e.Reason != test.reason || test.is != nil && !errors.Is(err, test.is) {
 			t.Errorf("error %v, want %s", err, test.reason)
 		}

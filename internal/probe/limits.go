@@ -28,8 +28,7 @@ func limitsOf(o ServerOptions) (tests admission.Cost, door int) {
 		admission.Bytes:       o.MaxMemoryBytes,
 	}
 	if n := sockets.MaxThreads(); n > 0 {
-		// The runtime's own threads come with its processors, of which flows add some.
-		tests[admission.Threads] = int64(min(maxThreads, max((n-sockets.MostAddedProcessors)/2, n/4, 1)))
+		tests[admission.Threads] = int64(min(maxThreads, max(n/2, 1)))
 	}
 	if have := sockets.MaxMemoryBytes(); tests[admission.Bytes] == 0 {
 		tests[admission.Bytes] = have / 2

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -23,7 +22,7 @@ func TestRunLoad(t *testing.T) {
 			spec.Kind, spec.Duration, spec.MaxWarmup, spec.IdleDuration = measurement.Load, 0.4, 0.1, 0.3
 			var signs, loaded int // no lock: the race detector shows a call from elsewhere
 			var last measurement.Seconds
-			out, err := Run(testContext(t), session.Request{ID: "load", Spec: spec, Target: target, Token: testToken}, func(p measurement.Progress) {
+			out, err := Run(testContext(t), Request{ID: "load", Spec: spec, Target: target, Token: testToken}, func(p measurement.Progress) {
 				signs++
 				if p.Throughput > 0 {
 					loaded++
@@ -76,13 +75,13 @@ func TestLoadWithoutUDP(t *testing.T) {
 	}
 	defer hole.Close()
 	spec := measurement.Spec{Kind: measurement.Load, Duration: 0.1, MaxWarmup: 0.02, IdleDuration: 0.05, Timeout: 0.05}
-	_, err = Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
-	if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
+	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
 		t.Errorf("got %v", err)
 	}
 	spec.Protocol = measurement.OverTCP
 	// On a busy machine too few of the requests may leave in time; they left over TCP all the same.
-	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
+	if _, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil); err != nil && !strings.Contains(err.Error(), "overload") {
 		t.Errorf("over TCP: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func TestRunPackets(t *testing.T) {
 		spec.Duration, spec.MaxWarmup = 0.5, 0.05 // a busy host may not run a thread for a while
 		spec := spec.Defaults()
 		t.Run(fmt.Sprintf("%s %s %d bytes %d flows %s %s", spec.Kind, spec.Direction, spec.PacketBytes, spec.Flows, spec.GSO, spec.GRO), func(t *testing.T) {
-			out, err := Run(testContext(t), session.Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func TestPacketsOverIPv6(t *testing.T) {
 		if spec.Kind != measurement.MTU {
 			spec.Duration, spec.MaxWarmup = 0.3, 0.02
 		}
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatalf("%+v: %v", spec, err)
 		}
@@ -157,8 +157,8 @@ func TestUDPIsBlackholed(t *testing.T) {
 	p, addr := startProxy(t, target, 1<<60, false) // nobody has its UDP port
 	defer p.close()
 	for _, kind := range []measurement.Kind{measurement.UDP, measurement.MTU} {
-		_, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
+		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind}, Target: addr}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut || !strings.Contains(err.Error(), "a firewall may drop UDP to "+addr.String()) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -174,7 +174,7 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, Direction: direction, PacketBytes: 500, RateBitsPerSecond: 1e6}.Defaults()
-		req := session.Request{Spec: spec, Target: target, Token: testToken}
+		req := Request{Spec: spec, Target: target, Token: testToken}
 		l, err := session.Connect(ctx, req, testID, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -206,8 +206,8 @@ func TestCancelPackets(t *testing.T) {
 	} {
 		spec.Duration = 600
 		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, session.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
+		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()
@@ -228,7 +228,7 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 			if spec.Kind != measurement.MTU {
 				spec.Duration, spec.MaxWarmup = 0.3, 0.01
 			}
-			if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
+			if _, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -247,7 +247,7 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		spec.Device = "lo"
 	}
-	out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 		return
 	}
 	spec.SourcePort, spec.Device = 0, "nosuchdevice"
-	if _, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
+	if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err == nil || !strings.Contains(err.Error(), "nosuchdevice") {
 		t.Errorf("an interface that is not there: %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func TestRunTCP(t *testing.T) {
 			testutil.Longer(t, func(factor float64) string {
 				spec.Duration = measurement.Seconds(0.25 * factor)
 				var err error
-				out, err = Run(testContext(t), session.Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
+				out, err = Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
 				testutil.OK(t, err)
 				if _, sampled := out.Metrics["tcp_rtt_mean_seconds"]; runtime.GOOS == "linux" && !sampled || out.Metrics["goodput_bits_per_second"] == 0 {
 					return fmt.Sprintf("too little was sent or sampled: %v", out.Metrics)
@@ -218,7 +218,7 @@ func TestRunRR(t *testing.T) {
 	} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.RR, 0.2, 0.02
 		t.Run(fmt.Sprintf("%s %d %d", spec.Protocol, spec.RequestBytes, spec.ResponseBytes), func(t *testing.T) {
-			out, err := Run(testContext(t), session.Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
 			testutil.OK(t, err)
 			for _, m := range measurement.MetricsOf(measurement.RR) {
 				v, ok := out.Metrics[m.Name]
@@ -264,7 +264,7 @@ func TestOverIPv6(t *testing.T) {
 		{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.02},
 		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.05},
 	} {
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		testutil.OK(t, err)
 		if runtime.GOOS == "linux" && (out.Source.ReceivedTTL == 0 || out.Destination.ReceivedTTL == 0) {
 			t.Errorf("hop limits %d and %d", out.Source.ReceivedTTL, out.Destination.ReceivedTTL)
@@ -277,7 +277,7 @@ func TestProgress(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, kind := range []measurement.Kind{measurement.TCP, measurement.RR} {
 		var signs int // no lock: the race detector shows a call from elsewhere
-		_, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: kind, Duration: 0.3, MaxWarmup: 0.05}, Target: target},
+		_, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: kind, Duration: 0.3, MaxWarmup: 0.05}, Target: target},
 			func(measurement.Progress) { signs++ })
 		if err != nil || signs == 0 {
 			t.Errorf("%s: %d signs of life, %v", kind, signs, err)
@@ -301,7 +301,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 		}
 		group.Go(func() error {
 			// All use the same trial id, as two runs of one experiment would.
-			out, err := Run(testContext(t), session.Request{ID: "b01-direct", Spec: spec, Target: target, Token: testToken}, nil)
+			out, err := Run(testContext(t), Request{ID: "b01-direct", Spec: spec, Target: target, Token: testToken}, nil)
 			if err == nil && len(out.Metrics) == 0 {
 				err = errors.New("no metrics")
 			}
@@ -340,29 +340,29 @@ func TestReasons(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ctx  context.Context
-		req  session.Request
-		want session.Reason
+		req  Request
+		want Reason
 	}{
-		{"wrong token", nil, session.Request{Target: limited, Token: "another", Spec: ok}, session.Unauthorized},
-		{"no token", nil, session.Request{Target: limited, Spec: ok}, session.Unauthorized},
-		{"nobody listens", nil, session.Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: ok}, session.Refused},
-		{"not our address", nil, session.Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, session.Unreachable},
-		{"too many flows", nil, session.Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 3 })}, session.Limit},
-		{"too long", nil, session.Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Duration = 2 })}, session.Limit},
-		{"too many connections", nil, session.Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, session.Limit},
-		{"no such congestion control", nil, session.Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl = "none" })}, session.Unsupported},
-		{"nor at the server", nil, session.Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl, s.Direction = "none", measurement.Receive })}, session.Unsupported},
-		{"no target", nil, session.Request{Spec: ok}, session.Failed},
-		{"unknown kind", nil, session.Request{Target: limited, Spec: measurement.Spec{Kind: "guess"}}, session.Failed},
-		{"not a number", nil, session.Request{Target: limited, Spec: with(func(s *measurement.Spec) { s.Duration = measurement.Seconds(math.NaN()) })}, session.Failed},
-		{"cancelled", cancelled, session.Request{Target: limited, Token: testToken, Spec: ok}, session.Cancelled},
+		{"wrong token", nil, Request{Target: limited, Token: "another", Spec: ok}, Unauthorized},
+		{"no token", nil, Request{Target: limited, Spec: ok}, Unauthorized},
+		{"nobody listens", nil, Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: ok}, Refused},
+		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Unreachable},
+		{"too many flows", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 3 })}, Limit},
+		{"too long", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Duration = 2 })}, Limit},
+		{"too many connections", nil, Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, Limit},
+		{"no such congestion control", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl = "none" })}, Unsupported},
+		{"nor at the server", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.CongestionControl, s.Direction = "none", measurement.Receive })}, Unsupported},
+		{"no target", nil, Request{Spec: ok}, Failed},
+		{"unknown kind", nil, Request{Target: limited, Spec: measurement.Spec{Kind: "guess"}}, Failed},
+		{"not a number", nil, Request{Target: limited, Spec: with(func(s *measurement.Spec) { s.Duration = measurement.Seconds(math.NaN()) })}, Failed},
+		{"cancelled", cancelled, Request{Target: limited, Token: testToken, Spec: ok}, Cancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.ctx == nil {
 				c.ctx = testContext(t)
 			}
 			_, err := Run(c.ctx, c.req, nil)
-			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != c.want {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.want {
 				t.Errorf("got %v, want reason %s", err, c.want)
 			}
 		})
@@ -379,8 +379,8 @@ func TestCancelMidway(t *testing.T) {
 	} {
 		spec.Duration = 600
 		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, session.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
+		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()

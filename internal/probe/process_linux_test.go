@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -87,7 +86,7 @@ func processServer() error {
 // processClient does the request of standard input and prints its answer and
 // what this process needed.
 func processClient() error {
-	var req session.Request
+	var req Request
 	if err := json.NewDecoder(os.Stdin).Decode(&req); err != nil {
 		return err
 	}
@@ -166,7 +165,7 @@ func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
 
 // runLimitedClient does one request in a process of its own that may have so
 // many open files, and returns what it prints when it fails.
-func runLimitedClient(t *testing.T, files int, req session.Request) error {
+func runLimitedClient(t *testing.T, files int, req Request) error {
 	t.Helper()
 	text, err := json.Marshal(req)
 	testutil.OK(t, err)
@@ -190,7 +189,7 @@ func containsAll(text string, parts ...string) bool {
 }
 
 // runClient does one request in a process of its own.
-func runClient(t *testing.T, req session.Request) processAnswer {
+func runClient(t *testing.T, req Request) processAnswer {
 	t.Helper()
 	text, err := json.Marshal(req)
 	testutil.OK(t, err)

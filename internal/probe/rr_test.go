@@ -11,7 +11,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
-	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 func TestRRModes(t *testing.T) {
@@ -34,7 +33,7 @@ func TestRRModes(t *testing.T) {
 				} else {
 					spec.MaxWarmup = 1e-9 // zero is the default
 				}
-				out, err := Run(testContext(t), session.Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+				out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,11 +58,11 @@ func TestRRModes(t *testing.T) {
 func TestSpinningIsTheServersToAllow(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
-		out, err := Run(testContext(t), session.Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
+		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if wait := out.Effective["destination_wait"]; wait != "sleeping" || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
+		if wait := out.Effective["destination_wait"]; wait != measurement.WaitBlocking || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
 			t.Errorf("%s: the destination was %q, facts %q", protocol, wait, out.Facts)
 		}
 	}
@@ -73,9 +72,9 @@ func TestSpinningIsTheServersToAllow(t *testing.T) {
 func checkWaits(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
 	for _, end := range []string{"source", "destination"} {
-		said := strings.Contains(strings.Join(out.Facts, "; "), end+" slept")
+		said := strings.Contains(strings.Join(out.Facts, "; "), end+" blocked")
 		wait := out.Effective[end+"_wait"]
-		if want := spec.Spin && !said; wait == "spinning" != want || wait != "spinning" && wait != "sleeping" {
+		if want := spec.Spin && !said; wait == measurement.WaitSpin != want || wait != measurement.WaitSpin && wait != measurement.WaitBlocking {
 			t.Errorf("the %s was %q, asked to spin: %v; facts %q", end, wait, spec.Spin, out.Facts)
 		}
 	}
@@ -98,7 +97,7 @@ func TestRRTimeStamps(t *testing.T) {
 		{Protocol: measurement.OverTCP, Spin: true, ResponseBytes: 100_000},
 	} {
 		spec.Kind, spec.Duration = measurement.RR, 1
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +115,7 @@ func TestOverloadIsSaid(t *testing.T) {
 	p, addr := startProxy(t, target, 1<<60, false)
 	defer p.close()
 	spec := measurement.Spec{Kind: measurement.RR, Duration: 0.2, MaxWarmup: 0.001, RequestsPerSecond: 1e6, RequestBytes: 1000, ResponseBytes: 1000}
-	out, err := Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
+	out, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +124,8 @@ func TestOverloadIsSaid(t *testing.T) {
 	}
 	// So much that none of the measured requests ever left is no result at all.
 	spec.RequestsPerSecond, spec.MaxWarmup = 10e6, 0.1
-	_, err = Run(testContext(t), session.Request{Spec: spec, Target: addr}, nil)
-	if e, ok := errors.AsType[*session.Error](err); !ok || !strings.Contains(e.Error(), "overload") {
+	_, err = Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
+	if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Error(), "overload") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -146,8 +145,8 @@ func TestRRModesFaults(t *testing.T) {
 			wg.Go(func() {
 				p, addr := startProxy(t, target, opening+200, stall)
 				defer p.close()
-				_, err := Run(testContext(t), session.Request{Spec: spec, Target: addr, Token: testToken}, nil)
-				if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Vanished && e.Reason != session.TimedOut {
+				_, err := Run(testContext(t), Request{Spec: spec, Target: addr, Token: testToken}, nil)
+				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Vanished && e.Reason != TimedOut {
 					t.Errorf("%+v, stalled %v: %v", spec, stall, err)
 				}
 			})
@@ -167,8 +166,8 @@ func TestRRModesCancelled(t *testing.T) {
 	} {
 		spec.Duration = 600
 		ctx, cancel := context.WithCancel(testContext(t))
-		_, err := Run(ctx, session.Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.Cancelled {
+		_, err := Run(ctx, Request{Spec: spec, Target: target}, func(measurement.Progress) { cancel() })
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Cancelled {
 			t.Errorf("%v: got %v", spec, err)
 		}
 		cancel()

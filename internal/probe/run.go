@@ -19,20 +19,20 @@ const MaxPairs = 1000
 // It ends by its own deadline whatever the other end does. Progress, which may
 // be nil, is called from one goroutine at a time and never after Run returned.
 // The error is always an *Error.
-func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if progress == nil {
 		progress = func(measurement.Progress) {}
 	}
 	req.Spec = req.Spec.Defaults()
 	op := fmt.Sprintf("%s test to %s", req.Spec.Kind, req.Target)
 	if err := kind.Check(req.Spec).Err(); err != nil {
-		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: err}
+		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: err}
 	}
 	if req.Pairs < 0 || req.Pairs > MaxPairs {
-		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
+		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
 	}
 	if !req.Target.IsValid() {
-		return measurement.Outcome{}, &session.Error{Op: op, Reason: session.Failed, Err: errors.New("no target address")}
+		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: errors.New("no target address")}
 	}
 	k := kinds[req.Spec.Kind]
 	if req.Spec.Tool == measurement.IPerf3 {
@@ -59,7 +59,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	defer cancel()
 	out, err := k.Run(ctx, req, progress)
 	if err != nil && ctx.Err() != nil {
-		err = &session.Error{Op: op, Reason: session.ReasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
+		err = &Error{Op: op, Reason: session.ReasonOf(context.Cause(ctx)), Err: context.Cause(ctx)}
 	}
 	return out, session.Wrap(op, err)
 }
@@ -73,7 +73,7 @@ func enoughDescriptors(k session.Kind, spec measurement.Spec) error {
 		need += k.Files(spec)
 	}
 	if limit := sockets.MaxDescriptors(); limit > 0 && need > limit {
-		return &session.Error{Op: "prepare the test", Reason: session.Unsupported, Err: fmt.Errorf(
+		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
 			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
 	}
 	return nil

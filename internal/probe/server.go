@@ -24,9 +24,9 @@ import (
 // fleet, and finite. Of the connections, as far as descriptors allow, a quarter is
 // for those that have not said yet what they want.
 const (
-	defaultConnections = 4 * session.MaxFlows
+	defaultConnections = 4 * MaxFlows
 	defaultTests       = 64
-	defaultFlows       = session.MaxFlows
+	defaultFlows       = MaxFlows
 	defaultDuration    = time.Hour
 	// spareDescriptors are for what is no connection: listeners, samplers, payload,
 	// the moment in which a socket leaves the poller.

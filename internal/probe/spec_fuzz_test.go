@@ -47,13 +47,13 @@ func FuzzSpec(f *testing.F) {
 		}
 		cost := kinds[spec.Kind].Cost(spec)
 		if cost[admission.Tests] != 1 || cost[admission.Threads] < 0 || cost[admission.Threads] > maxThreads ||
-			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*session.MaxFlows || cost[admission.Bytes] < session.TestBytes || cost[admission.Bytes] > 16<<30 {
+			cost[admission.Descriptors] < 1 || cost[admission.Descriptors] > 4*MaxFlows || cost[admission.Bytes] < session.TestBytes || cost[admission.Bytes] > 16<<30 {
 			t.Fatalf("%v is what it takes: %+v", cost, spec)
 		}
 		id := protocol.Identity{Session: "0123456789abcdef0123456789abcdef"}
 		if test, err := s.enter(&session.Guard{}, id, netip.MustParseAddr("192.0.2.1"), spec); err == nil {
 			s.leave(test, 0, nil)
-		} else if session.ReasonOf(err) != session.Limit {
+		} else if session.ReasonOf(err) != Limit {
 			t.Fatalf("an allowed test cannot begin: %v: %+v", err, spec)
 		}
 		if used, _ := s.budget.Used(); used != (admission.Cost{}) {

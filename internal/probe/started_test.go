@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -31,7 +30,7 @@ func TestStarted(t *testing.T) {
 			spec = spec.Defaults()
 			before = time.Now()
 			var err error
-			out, err = Run(testContext(t), session.Request{Spec: spec, Target: target, Token: testToken}, nil)
+			out, err = Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
 			after = time.Now()
 			if err != nil {
 				return fmt.Sprintf("%s: %v", spec.Kind, err)

@@ -28,9 +28,9 @@ func shortTCP(flows int, direction measurement.Direction) measurement.Spec {
 }
 
 // endsWith runs a test that cannot succeed and checks the reason it ends with.
-func endsWith(t *testing.T, what string, req session.Request, reasons ...session.Reason) {
+func endsWith(t *testing.T, what string, req Request, reasons ...Reason) {
 	_, err := Run(testContext(t), req, nil)
-	e, ok := errors.AsType[*session.Error](err)
+	e, ok := errors.AsType[*Error](err)
 	for _, r := range reasons {
 		if ok && e.Reason == r {
 			return
@@ -87,22 +87,22 @@ func TestBulkPeerFails(t *testing.T) {
 	var group errgroup.Group  // all at once: some take as long as their deadline
 	for _, flows := range fewAndMany {
 		group.Go(func() error {
-			endsWith(t, "reset", session.Request{Target: reset, Spec: shortTCP(flows, measurement.Send)}, session.Vanished)
+			endsWith(t, "reset", Request{Target: reset, Spec: shortTCP(flows, measurement.Send)}, Vanished)
 			return nil
 		})
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			group.Go(func() error {
-				endsWith(t, "reset at once", session.Request{Target: resetting, Spec: shortTCP(flows, direction)}, session.Vanished, session.TimedOut) // the latter on a very busy host
+				endsWith(t, "reset at once", Request{Target: resetting, Spec: shortTCP(flows, direction)}, Vanished, TimedOut) // the latter on a very busy host
 				return nil
 			})
 			group.Go(func() error {
-				endsWith(t, "never reads", session.Request{Target: full, Spec: shortTCP(flows, direction)}, session.TimedOut)
+				endsWith(t, "never reads", Request{Target: full, Spec: shortTCP(flows, direction)}, TimedOut)
 				return nil
 			})
 		}
 	}
 	group.Go(func() error {
-		endsWith(t, "half-open", session.Request{Target: silent, Spec: shortTCP(1, measurement.Send)}, session.TimedOut)
+		endsWith(t, "half-open", Request{Target: silent, Spec: shortTCP(1, measurement.Send)}, TimedOut)
 		return nil
 	})
 	_ = group.Wait() // failures were reported
@@ -120,10 +120,10 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 			group.Go(func() error {
 				hole, addr := startHole(t, target)
 				defer hole.close()
-				out, err := Run(testContext(t), session.Request{Target: addr, Spec: shortTCP(flows, direction)}, nil)
+				out, err := Run(testContext(t), Request{Target: addr, Spec: shortTCP(flows, direction)}, nil)
 				// A receiver whose last bytes came late has a whole count, and says what it lacks.
 				lacks := err == nil && slices.ContainsFunc(out.Facts, func(f string) bool { return strings.Contains(f, "did not arrive in time") })
-				if e, ok := errors.AsType[*session.Error](err); !lacks && (!ok || e.Reason != session.TimedOut) {
+				if e, ok := errors.AsType[*Error](err); !lacks && (!ok || e.Reason != TimedOut) {
 					t.Errorf("%d flows %s: got %v, facts %q, want a timeout", flows, direction, err, out.Facts)
 				}
 				return nil
@@ -131,7 +131,7 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 		}
 	}
 	_ = group.Wait() // failures were reported
-	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("the next client: %v", err)
 	}
 }

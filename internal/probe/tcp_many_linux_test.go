@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -21,7 +20,7 @@ func TestTenThousandFlows(t *testing.T) {
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		t.Run(string(direction), func(t *testing.T) {
 			server, target := startServer(t, 0)
-			a := runClient(t, session.Request{ID: "many", Target: target, Spec: measurement.Spec{
+			a := runClient(t, Request{ID: "many", Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: 1, MaxWarmup: 1,
 			}})
 			if got := len(a.Outcome.Flows); got != flows {

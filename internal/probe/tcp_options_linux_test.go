@@ -32,12 +32,12 @@ func TestOptionsTakeEffect(t *testing.T) {
 		{"buffers", measurement.Spec{SendBufferBytes: 100_000, ReceiveBufferBytes: 90_000},
 			map[string]string{"send_buffer_bytes": "200000", "receive_buffer_bytes": "180000"}},
 		{"DSCP", measurement.Spec{DSCP: 46}, map[string]string{"dscp": "46"}},
-		{"zerocopy", measurement.Spec{SendMethod: measurement.SendZerocopy}, map[string]string{"send_method": "splice from a pipe"}},
-		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": "splice from a pipe", "send_page_bytes": pageBytes(t), "send_nice": strconv.Itoa(sockets.SendersNice)}},
-		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": "splice from a pipe"}},
-		{"the faster way with MPTCP", measurement.Spec{CongestionControl: "reno", MPTCP: true}, map[string]string{"send_method": "send from one buffer"}},
+		{"zerocopy", measurement.Spec{SendMethod: measurement.SendZerocopy}, map[string]string{"send_method": measurement.SentSplice}},
+		{"the faster way", measurement.Spec{CongestionControl: "reno"}, map[string]string{"send_method": measurement.SentSplice, "send_page_bytes": pageBytes(t)}},
+		{"the faster way when paced", measurement.Spec{CongestionControl: "reno", PacingBitsPerSecond: 80e6}, map[string]string{"send_method": measurement.SentSplice}},
+		{"the faster way with MPTCP", measurement.Spec{CongestionControl: "reno", MPTCP: true}, map[string]string{"send_method": measurement.SentCopy}},
 		{"copy", measurement.Spec{SendMethod: measurement.SendCopy, CopyPayload: true},
-			map[string]string{"send_method": "send from one buffer", "receive_method": "copied to user space"}},
+			map[string]string{"send_method": measurement.SentCopy, "receive_method": measurement.ReceivedCopy}},
 		{"pacing", measurement.Spec{PacingBitsPerSecond: 80e6}, nil},
 		{"device", measurement.Spec{Device: "lo"}, nil},
 		{"source ports", measurement.Spec{SourcePort: port, Flows: 2}, nil},
@@ -46,7 +46,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 			t.Run(c.name+" "+string(direction), func(t *testing.T) {
 				spec := c.spec
 				spec.Kind, spec.Direction, spec.Duration, spec.MaxWarmup = measurement.TCP, direction, 0.1, 0.05
-				out, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+				out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,42 +85,6 @@ func pageBytes(t *testing.T) string {
 	return strconv.Itoa(p.PageBytes())
 }
 
-// On its own machine a sender lets the receiver go first, and the two ends of a flow
-// that is alone may share a processor.
-func TestEndsOnOneHost(t *testing.T) {
-	for _, c := range []struct {
-		spec           measurement.Spec
-		sends          bool
-		host, peer     string
-		behind, beside bool
-	}{
-		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, true, "a", "a", true, true},
-		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, false, "a", "a", false, true},
-		{measurement.Spec{Kind: measurement.TCP, Flows: 2}, true, "a", "a", true, false},
-		{measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Both}, true, "a", "a", true, false},
-		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, true, "a", "b", false, false},
-		{measurement.Spec{Kind: measurement.TCP, Flows: 1}, true, "", "", false, false}, // unknown
-		{measurement.Spec{Kind: measurement.UDP, Flows: 1}, true, "a", "a", true, false},
-		{measurement.Spec{Kind: measurement.UDP, Flows: 1, RateBitsPerSecond: 1e6}, true, "a", "a", false, false},
-		{measurement.Spec{Kind: measurement.PPS, Flows: 1}, false, "a", "a", false, false},
-	} {
-		var w session.ControlConn
-		if w.OnHosts(c.spec, c.sends, c.host, c.peer); w.Behind != c.behind || w.Beside != c.beside {
-			t.Errorf("%+v, sends %v, from %q to %q: behind %v, beside %v", c.spec, c.sends, c.host, c.peer, w.Behind, w.Beside)
-		}
-	}
-}
-
-// Thousands of flows share few threads, which keep their priority.
-func TestManyFlowsDoNotTellTheirHost(t *testing.T) {
-	if got := session.HostID(measurement.Spec{Kind: measurement.TCP, Flows: session.ThreadConnections}); got == "" {
-		t.Error("the host of flows with threads is not told")
-	}
-	if got := session.HostID(measurement.Spec{Kind: measurement.TCP, Flows: session.ThreadConnections + 1}); got != "" {
-		t.Errorf("the host of flows without threads is told: %q", got)
-	}
-}
-
 // A route's congestion control does not replace, on connecting, the one that
 // was asked for.
 func TestCongestionControlBeatsTheRoute(t *testing.T) {
@@ -138,7 +102,7 @@ func congestionBeatsRoute(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
 		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
-		got, err := Run(testContext(t), session.Request{Spec: spec, Target: target}, nil)
+		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +124,7 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 	} {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			c.spec.Kind, c.spec.Direction, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, direction, 0.05, 0.01
-			out, err := Run(testContext(t), session.Request{Spec: c.spec, Target: target}, nil)
+			out, err := Run(testContext(t), Request{Spec: c.spec, Target: target}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,15 +145,15 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		spec       measurement.Spec
-		reason     session.Reason
+		reason     Reason
 	}{
-		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, session.Failed},
-		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, session.Unsupported},
-		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, session.Unsupported},
+		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Failed},
+		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, Unsupported},
+		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, Unsupported},
 	} {
 		c.spec.Kind, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, 0.05, 0.01
-		_, err := Run(testContext(t), session.Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
-		if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
+		_, err := Run(testContext(t), Request{Spec: c.spec, Target: target, Source: netip.MustParseAddr("127.0.0.1")}, nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Reason != c.reason || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want reason %s and %q", c.name, err, c.reason, c.says)
 		}
 	}
@@ -205,7 +169,7 @@ func TestOptionsOverIPv6(t *testing.T) {
 		{Direction: measurement.Send, Flows: 70, DSCP: 10},
 	} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
-		out, err := Run(testContext(t), session.Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
+		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +192,7 @@ func TestMultipath(t *testing.T) {
 		}
 		target := serveListener(t, ServerOptions{}, ln)
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
-			out, err := Run(testContext(t), session.Request{Target: target, Spec: measurement.Spec{
+			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, MPTCP: true, Direction: direction, Duration: 0.1, MaxWarmup: 0.05,
 			}}, nil)
 			if err != nil {

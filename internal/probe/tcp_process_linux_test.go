@@ -23,12 +23,12 @@ func TestServerIsSuspended(t *testing.T) {
 			spec := shortTCP(flows, measurement.Send)
 			spec.Duration = 1
 			stopped := false
-			_, err := Run(testContext(t), session.Request{Target: target, Spec: spec}, func(measurement.Progress) {
+			_, err := Run(testContext(t), Request{Target: target, Spec: spec}, func(measurement.Progress) {
 				if !stopped { // the transfer is under way
 					stopped = server.Process.Signal(syscall.SIGSTOP) == nil
 				}
 			})
-			if e, ok := errors.AsType[*session.Error](err); !ok || e.Reason != session.TimedOut {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
 				t.Errorf("got %v, want a timeout", err)
 			}
 			testutil.OK(t, server.Process.Signal(syscall.SIGCONT))
@@ -48,7 +48,7 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 	const files = 200
 	_, target := startServer(t, files)
 	spec := shortTCP(files, measurement.Send)
-	endsWith(t, "more flows than descriptors", session.Request{Target: target, Spec: spec}, session.Limit)
+	endsWith(t, "more flows than descriptors", Request{Target: target, Spec: spec}, Limit)
 
 	var idle []net.Conn
 	for range files {
@@ -56,11 +56,11 @@ func TestServerRunsOutOfDescriptors(t *testing.T) {
 		testutil.OK(t, err)
 		idle = append(idle, c)
 	}
-	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(1, measurement.Send)}, nil); err != nil {
 		t.Errorf("beside %d silent connections: %v", files, err)
 	}
 	giveBack(t, idle)
-	if _, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
+	if _, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil); err != nil {
 		t.Errorf("with descriptors again: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func giveBack(t *testing.T, connections []net.Conn) {
 // So does a client, in words.
 func TestClientRunsOutOfDescriptors(t *testing.T) {
 	target := serve(t, ServerOptions{})
-	err := runLimitedClient(t, 100, session.Request{Target: target, Spec: shortTCP(90, measurement.Send)})
+	err := runLimitedClient(t, 100, Request{Target: target, Spec: shortTCP(90, measurement.Send)})
 	if err == nil || !containsAll(err.Error(), "unsupported", "ulimit -n") {
 		t.Errorf("got %v", err)
 	}

@@ -65,11 +65,11 @@ func (s *Server) enter(g *session.Guard, id protocol.Identity, client netip.Addr
 	}
 	switch atOnce := t.kind.MostConnections(spec); {
 	case t.Spec != spec:
-		return nil, session.Refusal(session.Protocol, "another connection of this test asked for another test")
+		return nil, session.Refusal(Protocol, "another connection of this test asked for another test")
 	case t.refs >= atOnce:
-		return nil, session.Refusal(session.Limit, "a test of kind %s has at most %s at a time here", spec.Kind, quantity.Count(atOnce, "connection"))
+		return nil, session.Refusal(Limit, "a test of kind %s has at most %s at a time here", spec.Kind, quantity.Count(atOnce, "connection"))
 	case !t.kind.SharesFlow && t.has(id.Flow):
-		return nil, session.Refusal(session.Protocol, "flow %d of this test is here already", id.Flow)
+		return nil, session.Refusal(Protocol, "flow %d of this test is here already", id.Flow)
 	}
 	t.here[id.Flow/64] |= 1 << (id.Flow % 64)
 	t.guards[g] = struct{}{}
@@ -175,4 +175,4 @@ func (s *Server) AdmitFTP(client netip.Addr) (giveBack func(), err error) {
 	return s.budget.Take(client, false, admission.Cost{admission.Descriptors: 3, admission.Bytes: ftp.SegmentBytes})
 }
 
-var errEnding = session.Refusal(session.Limit, "this server is ending: no new tests")
+var errEnding = session.Refusal(Limit, "this server is ending: no new tests")

@@ -20,13 +20,13 @@ import (
 
 // Ten thousand connections at a time take a few threads, and are made.
 func TestTenThousandCallers(t *testing.T) {
-	flows := session.MaxFlows
+	flows := MaxFlows
 	if raceEnabled { // the detector bounds goroutines at 8128
 		flows = crr.ThreadCallers + 1
 	}
 	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
 	_, target := startServer(t, 0)
-	req := session.Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}}
+	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}}
 	// A host that is busy may serve none in that time, which is a reason, too.
 	if err := runLimitedClient(t, sockets.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestClientOfFewThreads(t *testing.T) {
 		{measurement.Spec{Kind: measurement.Load, Flows: 100, IdleDuration: 0.1, RequestsPerSecond: 500}, false},
 	} {
 		c.spec.Duration, c.spec.MaxWarmup = 0.3, 0.05
-		printed, err := runFewThreads(t, nobody, threads, session.Request{Target: target, Spec: c.spec})
+		printed, err := runFewThreads(t, nobody, threads, Request{Target: target, Spec: c.spec})
 		refused := err != nil && containsAll(printed, "unsupported", "ulimit -u", "pids.max")
 		late := err != nil && strings.Contains(printed, "timeout") // the host is busy
 		if refused != c.refused || err != nil && !refused && !late {
@@ -73,7 +73,7 @@ func TestClientOfFewThreads(t *testing.T) {
 
 // runFewThreads does a request in a process of a user of its own that may have so
 // many threads, and returns what it prints as errors.
-func runFewThreads(t *testing.T, user uint32, threads uint64, req session.Request) (string, error) {
+func runFewThreads(t *testing.T, user uint32, threads uint64, req Request) (string, error) {
 	t.Helper()
 	text, err := json.Marshal(req)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestTakeThreads(t *testing.T) {
 	}
 	// A tcp test does without: its flows share the poller, at both ends.
 	target := serve(t, ServerOptions{})
-	out, err := Run(testContext(t), session.Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil)
+	out, err := Run(testContext(t), Request{Target: target, Spec: shortTCP(2, measurement.Both)}, nil)
 	if err != nil || out.Effective["flow_scheduling"] != session.Scheduling(false) {
 		t.Errorf("%v, %v", out.Effective, err)
 	}

@@ -54,7 +54,7 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := session.Connect(testContext(t), session.Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
+		l, err := session.Connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -17,7 +16,7 @@ func TestWindowClamp(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		for _, window := range []int64{64 << 10, 133_000, 1_330_000} {
-			out, err := Run(testContext(t), session.Request{Target: target, Spec: measurement.Spec{
+			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, Direction: direction, WindowBytes: window, Duration: 0.4, MaxWarmup: 0.2,
 			}}, nil)
 			testutil.OK(t, err)

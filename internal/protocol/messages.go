@@ -75,8 +75,10 @@ type Open struct {
 	// HostSeries asks for the server's CPU time series (one connection
 	// of a test does).
 	HostSeries bool `json:"host_series,omitempty"`
-	// HostID tells the client's machine from others, empty if unknown.
+	// HostID tells the client's machine from others, and CPUs are those that its
+	// threads may run on; empty where unknown, or where nothing depends on it.
 	HostID string `json:"host_id,omitempty"`
+	CPUs   []int  `json:"cpus,omitempty"`
 }
 
 // Ready is the payload of TypeReady: what the server prepared.
@@ -86,8 +88,10 @@ type Ready struct {
 	// Server is the server's own address and port on this connection, which
 	// differs from what the client dialled when something translates it.
 	Server string `json:"server"`
-	// HostID tells the server's machine from others, empty if unknown.
-	HostID string `json:"host_id,omitempty"`
+	// Placement says where the threads of the two ends of a latency test run, and
+	// CPUs, unless empty, to which the client keeps its own.
+	Placement string `json:"placement,omitempty"`
+	CPUs      []int  `json:"cpus,omitempty"`
 	// ReceivedTTL is the time to live left in the client's packets, 0 unknown.
 	ReceivedTTL int `json:"received_ttl,omitempty"`
 	// Cookie must begin every UDP packet of this test.

@@ -191,6 +191,7 @@ func specText(s measurement.Spec) string {
 	add(s.RequestsPerSecond > 0, "%s requests/s at their intended times", quantity.Number(s.RequestsPerSecond, 0))
 	add(s.InFlight > 1, "%d requests in flight", s.InFlight)
 	add(s.Spin, "both ends poll")
+	add(s.Colocate, "both ends on one CPU")
 	add(s.DSCP > 0, "DSCP %d", s.DSCP)
 	add(s.SourcePort > 0, "from port %d", s.SourcePort)
 	add(s.Device != "", "through %s", line(s.Device))

@@ -19,13 +19,13 @@ import (
 // it at its scale: the same head always gives the same plan. The experiment
 // itself is returned as published, not scaled.
 func Prepare(head store.Head) (*experiment.Experiment, experiment.Plan, error) {
-	if head.Test != nil {
-		return nil, experiment.Plan{}, errors.New("this is a run of hopbench test, which cannot be resumed; repeat it with the command in its report")
-	}
 	return prepare(head, experiment.Load)
 }
 
 func prepare(head store.Head, load func(file string, text []byte) (*experiment.Experiment, error)) (*experiment.Experiment, experiment.Plan, error) {
+	if head.Test != nil {
+		return nil, experiment.Plan{}, errors.New("this is a run of hopbench test, which cannot be resumed; repeat it with the command in its report")
+	}
 	e, err := load(head.File, []byte(head.Experiment))
 	if err != nil {
 		return nil, experiment.Plan{}, err

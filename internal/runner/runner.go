@@ -90,7 +90,7 @@ var ErrFault = errors.New("stopped at a fault")
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, said: map[string]map[string]string{}}
+	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, said: map[string]map[string]string{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -120,6 +120,9 @@ func Run(ctx context.Context, o Options) (err error) {
 func (r *run) note(t measurement.Trial, err error) {
 	r.done++
 	r.Planner.Done(t, err)
+	if r.instruments[t.Test] == nil && t.Gate.Passed {
+		r.instruments[t.Test] = t.Effective
+	}
 	if f := t.Fingerprint; f != nil && f.Learned {
 		first := r.first[t.Path]
 		first.ReceivedTTL, first.PathMTU = cmp.Or(first.ReceivedTTL, f.ReceivedTTL), cmp.Or(first.PathMTU, f.PathMTU)
@@ -143,6 +146,8 @@ type run struct {
 	first map[string]measurement.Fingerprint
 	// said is the environment of each end as it was kept last.
 	said map[string]map[string]string
+	// instruments are how the first trial of each test that passed was measured.
+	instruments map[string]map[string]string
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
@@ -156,7 +161,7 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	}
 	r.emit(Event{Trial: planned})
 	start := time.Now()
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Unlimited: r.Unlimited}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Unlimited: r.Unlimited}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})

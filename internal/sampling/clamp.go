@@ -13,4 +13,5 @@ func Clamp(v, limit float64) float64 {
 	return min(max(v, 0), limit)
 }
 
+// ClampFraction bounds f to 0 at least and 1 at most.
 func ClampFraction(f float64) float64 { return Clamp(f, 1) }

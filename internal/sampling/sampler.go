@@ -18,6 +18,7 @@ type Sampler struct {
 	done sync.WaitGroup
 }
 
+// Start begins to sample.
 func Start(every time.Duration, sample func()) *Sampler {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sampler{stop: stop}

@@ -55,7 +55,8 @@ const deferSeconds = 1
 
 // Expect says whether connections will come that each bring their request at
 // once and end with its response. The kernel then wakes Accept when the
-// request is there, not before (TCP_DEFER_ACCEPT, tcp(7)), and Accept ticks.
+// request is there, not before (TCP_DEFER_ACCEPT, tcp(7)), and Accept ticks, unless
+// the socket is one of MPTCP (SO_RCVTIMEO is not its accept's, Linux 6.18).
 func (a *Acceptor) Expect(brisk bool) {
 	if a.brisk == brisk {
 		return
@@ -64,9 +65,6 @@ func (a *Acceptor) Expect(brisk bool) {
 	seconds, wait := 0, time.Duration(0)
 	if brisk {
 		seconds, wait = deferSeconds, Tick
-		transferring.Add(1)
-	} else {
-		transferring.Add(-1)
 	}
 	tick := unix.NsecToTimeval(wait.Nanoseconds())
 	// It fails only for a time that cannot be one.
@@ -77,18 +75,16 @@ func (a *Acceptor) Expect(brisk bool) {
 }
 
 // Accept waits for a connection. ErrTick says that none came for a while,
-// net.ErrClosed that the listener was shut down.
+// or until a signal, net.ErrClosed that the listener was shut down.
 func (a *Acceptor) Accept() (Incoming, error) {
 	for {
 		length := uint32(unix.SizeofSockaddrAny)
-		// Not a raw call: it could not be relied on to end when the runtime stops
-		// the world, and saved nothing that showed in the rate (33 000 a second).
 		fd, _, errno := syscall.Syscall6(unix.SYS_ACCEPT4, uintptr(a.fd), uintptr(unsafe.Pointer(&a.name)), uintptr(unsafe.Pointer(&length)), unix.SOCK_CLOEXEC, 0, 0)
 		switch errno {
 		case 0:
 			return Incoming{fd: int(fd), family: int(a.name.Addr.Family), From: sender(&a.name).Addr()}, nil
-		case unix.EINTR, unix.ECONNABORTED:
-		case unix.EAGAIN:
+		case unix.ECONNABORTED:
+		case unix.EINTR, unix.EAGAIN: // after a signal it would wait its time from the start
 			return Incoming{}, ErrTick
 		case unix.EINVAL, unix.EBADF: // Close shuts it down first
 			return Incoming{}, net.ErrClosed
@@ -127,9 +123,6 @@ func (a *Acceptor) Close() error {
 		return nil
 	}
 	a.closed = true
-	if a.brisk {
-		transferring.Add(-1)
-	}
 	return unix.Close(a.fd)
 }
 

@@ -33,12 +33,8 @@ type Conn struct {
 	raw      syscall.RawConn
 	try      func(fd uintptr) bool
 	taken    int // bytes in this turn
-	// call and cpu belong to the goroutine that transfers.
+	// call belongs to the goroutine that transfers.
 	call call
-	cpu  processor
-	// waits is of who receives in bulk, stay of who sends.
-	waits waits
-	stay  stay
 	// pipe, unless nil, is what a payload is sent from that is not copied.
 	pipe *payloadPipe
 	// stamps is nil unless time stamps were asked for.
@@ -118,10 +114,21 @@ func (c *Conn) Detach() error {
 	return nil
 }
 
+// Lock ties the calling goroutine, which is about to transfer on a detached
+// Conn, to its thread, until the returned function is called.
+func Lock() (unlock func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}
+
 func (c *Conn) block() error {
-	tick := unix.NsecToTimeval(Tick.Nanoseconds())
+	return errors.Join(unix.SetNonblock(c.fd, false), c.setTick(Tick))
+}
+
+// setTick changes how long a transfer blocks at most, 0 for ever.
+func (c *Conn) setTick(d time.Duration) error {
+	tick := unix.NsecToTimeval(d.Nanoseconds())
 	return errors.Join(
-		unix.SetNonblock(c.fd, false),
 		unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tick),
 		unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &tick),
 	)
@@ -149,7 +156,7 @@ func (c *Conn) attempt(fd uintptr) bool {
 	return c.call.errno != unix.EAGAIN
 }
 
-// raw does the call without telling the runtime's scheduler.
+// raw does a call that does not wait, without telling the runtime's scheduler.
 func (k *call) raw(fd uintptr) {
 	if k.trap == unix.SYS_SPLICE {
 		k.got, _, k.errno = syscall.RawSyscall6(k.trap, uintptr(k.pipe), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
@@ -158,8 +165,8 @@ func (k *call) raw(fd uintptr) {
 	k.got, _, k.errno = syscall.RawSyscall6(k.trap, fd, uintptr(k.p), uintptr(k.n), uintptr(k.flags), 0, 0)
 }
 
-// told does the call so that the scheduler may use the processor meanwhile.
-func (k *call) told(fd uintptr) {
+// blocking does the call so that the scheduler may use the CPU meanwhile.
+func (k *call) blocking(fd uintptr) {
 	if k.trap == unix.SYS_SPLICE {
 		k.got, _, k.errno = syscall.Syscall6(k.trap, uintptr(k.pipe), 0, fd, 0, uintptr(k.n), uintptr(k.flags))
 		return
@@ -173,36 +180,15 @@ func (c *Conn) transfer(trap uintptr, p unsafe.Pointer, n, flags int) (int, erro
 	return c.complete()
 }
 
-// complete does the call, and repeats it when a signal interrupts it.
+// complete does the call. A signal ends it like a Tick, of which the call would
+// begin another.
 func (c *Conn) complete() (int, error) {
-	for {
-		switch {
-		case c.attached != nil:
-			if err := c.park(); err != nil {
-				return 0, err
-			}
-		case c.cpu.held:
-			c.call.raw(uintptr(c.fd))
-		default:
-			c.call.told(uintptr(c.fd))
-		}
-		switch c.call.errno {
-		case 0:
-			c.cpu.busy()
-			return int(c.call.got), nil
-		case unix.EINTR:
-			if c.cpu.interrupted() {
-				return 0, ErrTick // the call would wait its Tick from the start
-			}
-		case unix.EAGAIN:
-			if c.call.flags&unix.MSG_DONTWAIT == 0 {
-				c.cpu.idle()
-			}
-			return 0, ErrTick
-		default:
-			return 0, c.call.errno
-		}
+	if c.attached == nil {
+		c.call.blocking(uintptr(c.fd))
+	} else if err := c.park(); err != nil {
+		return 0, err
 	}
+	return tried(int(c.call.got), c.call.errno)
 }
 
 // park does the call as soon as the poller says that it will not wait.
@@ -229,93 +215,26 @@ func (c *Conn) park() error {
 	return ErrTick
 }
 
-// KeepProcessor says that small messages are exchanged on this connection: as
-// long as they follow each other closely, and a processor can be spared, its
-// thread keeps one while it waits. Read then ticks every 10 ms. The returned
-// function, which the same goroutine calls, ends it.
-func (c *Conn) KeepProcessor() (func(), error) {
-	if c.attached != nil {
-		return func() {}, nil
-	}
-	wait := unix.NsecToTimeval(rawWait.Nanoseconds())
-	if err := unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return nil, fmt.Errorf("set the longest wait: %w", err)
-	}
-	c.cpu = newProcessor()
-	return func() { c.cpu = processor{} }, nil
-}
-
-// HoldProcessor says that the calling goroutine, which called Lock, transfers in
-// bulk on this connection: until it calls the returned function, its thread keeps
-// a processor of its own, which the Go runtime is given for it, while it waits,
-// and may nap before it waits for more of what comes fast. With beside, the other
-// end is on this machine, says the same, and nothing else is transferred: then both
-// may share a processor of the machine. Where there would be too many threads,
-// nothing changes.
-func (c *Conn) HoldProcessor(beside bool) func() {
-	if c.attached != nil {
-		return func() {}
-	}
-	own, added := addProcessor()
-	if !added {
-		return func() {}
-	}
-	c.cpu = addedProcessor()
-	// A thread whose timers are late waits for each packet instead of napping.
-	c.waits, c.stay = waits{wanted: punctual(timerSlack) == nil, limit: int32(own), fd: c.fd}, stay{}
-	var thread *pin
-	if beside {
-		thread = newPin()
-		c.waits.pin, c.stay.pin = thread, thread
-	}
-	return func() {
-		_ = punctual(0) // it worked once
-		if thread != nil {
-			thread.release()
-		}
-		c.cpu, c.waits, c.stay = processor{}, waits{kept: c.waits.kept}, stay{}
-		removeProcessor()
-	}
-}
-
-// ReceiveWait says how a receiver of bulk last chose to wait for more.
-func (c *Conn) ReceiveWait() string { return c.waits.kept.String() }
-
 // Read reads into p as net.Conn would, or returns ErrTick.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err := c.receive(p, 0)
-	if n == 0 && err == nil {
-		return 0, io.EOF
-	}
-	return n, err
+	return c.receive(p, 0)
 }
 
 // Discard drops up to len(p) received bytes inside the kernel, without
 // copying them to p (MSG_TRUNC, tcp(7)), and returns how many.
 func (c *Conn) Discard(p []byte) (int, error) {
-	n, err := c.receive(p, unix.MSG_TRUNC)
+	return c.receive(p, unix.MSG_TRUNC)
+}
+
+// receive is one recv; 0 bytes are the end.
+func (c *Conn) receive(p []byte, flags int) (int, error) {
+	n, err := c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags)
 	if n == 0 && err == nil {
 		return 0, io.EOF
 	}
-	return n, err
-}
-
-// receive is one recv. An end that naps does so when it would have to wait.
-func (c *Conn) receive(p []byte, flags int) (int, error) {
-	n, err := 0, error(ErrTick)
-	if c.waits.way == napping && c.cpu.held {
-		n, err = c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags|unix.MSG_DONTWAIT)
-		if err == ErrTick {
-			c.waits.nap()
-		}
-	}
-	if err == ErrTick {
-		n, err = c.transfer(unix.SYS_RECVFROM, unsafe.Pointer(unsafe.SliceData(p)), len(p), flags)
-	}
-	c.waits.took(n)
 	return n, err
 }
 
@@ -338,14 +257,11 @@ func (c *Conn) WriteMore(p []byte) (int, error) {
 }
 
 // SendPayload sends up to n bytes of payload, as Write does.
-func (c *Conn) SendPayload(p *Payload, n int) (sent int, err error) {
+func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
 	if p.pipes == nil {
-		sent, err = c.Write(p.buf[:min(n, len(p.buf))])
-	} else {
-		sent, err = c.sendPiped(n)
+		return c.Write(p.buf[:min(n, len(p.buf))])
 	}
-	c.stay.sent(sent)
-	return sent, err
+	return c.sendPiped(n)
 }
 
 // Readable says whether a Read would not block: bytes, the end, or an error wait.

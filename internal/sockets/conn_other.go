@@ -77,16 +77,6 @@ func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
 	return tick(c.sock.Read(p))
 }
 
-// KeepProcessor changes nothing here: waiting goes through the runtime's
-// network poller.
-func (c *Conn) KeepProcessor() (func(), error) { return func() {}, nil }
-
-// HoldProcessor likewise.
-func (c *Conn) HoldProcessor(bool) func() { return func() {} }
-
-// ReceiveWait says how a receiver waits for more.
-func (c *Conn) ReceiveWait() string { return "until woken" }
-
 // Discard reads into p; only Linux can drop bytes without copying them.
 func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }
 
@@ -153,12 +143,6 @@ func (c *Conn) Abort() error {
 
 // Lock does nothing here: transfers go through the runtime's network poller.
 func Lock() func() { return func() {} }
-
-// LockBehind likewise.
-func LockBehind() func() { return func() {} }
-
-// SendersNice is 0: senders keep their priority here.
-const SendersNice = 0
 
 // ask runs f on the descriptor while it is sure to be open.
 func (c *Conn) ask(f func(fd uintptr) error) error {

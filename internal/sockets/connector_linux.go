@@ -21,7 +21,6 @@ type Connector struct {
 	options ConnectOptions
 	remote  endpoint
 	local   *endpoint
-	tick    unix.Timeval
 }
 
 // ConnectOptions are the addresses and the marks of a Connector's packets.
@@ -72,8 +71,8 @@ func NewConnector(o ConnectOptions) (*Connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections to %s: %w", o.Remote, err)
 	}
-	k := &Connector{options: o, remote: *remote, tick: unix.NsecToTimeval(rawWait.Nanoseconds())}
-	k.fd, k.cpu = -1, newProcessor()
+	k := &Connector{options: o, remote: *remote}
+	k.fd = -1
 	if o.Local.IsValid() {
 		if k.local, err = newEndpoint(netip.AddrPortFrom(o.Local, 0)); err != nil {
 			return nil, fmt.Errorf("prepare connections from %s: %w", o.Local, err)
@@ -92,17 +91,13 @@ func (k *Connector) Connect() error {
 	}
 	name, length := k.remote.pointer()
 	for {
-		// Not a raw call, for the reason that Acceptor.Accept gives.
 		_, _, errno := syscall.Syscall(unix.SYS_CONNECT, uintptr(k.fd), uintptr(name), length)
 		switch errno {
 		case 0, unix.EISCONN:
-			k.cpu.busy()
 			return nil
 		case unix.EINTR:
 			// The attempt goes on; connecting again waits for its end.
-			k.cpu.idle()
 		case unix.EINPROGRESS, unix.EALREADY:
-			k.cpu.idle()
 			return ErrTick
 		default:
 			return errors.Join(errno, k.Close())
@@ -124,11 +119,7 @@ func (k *Connector) open() error {
 }
 
 func (k *Connector) prepare() error {
-	err := errors.Join(
-		unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &k.tick),
-		unix.SetsockoptTimeval(k.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &k.tick),
-	)
-	if err != nil {
+	if err := k.setTick(Tick); err != nil {
 		return err
 	}
 	if k.options.NoDelay {
@@ -181,6 +172,3 @@ func (k *Connector) Close() error {
 	}
 	return nil
 }
-
-// Follow tells f of a message that the connection received.
-func (k *Connector) Follow(f *Follower) { f.Received(&k.Conn) }

@@ -63,6 +63,3 @@ func (k *Connector) Close() error {
 	k.Conn = nil
 	return c.Close()
 }
-
-// Follow tells f of a message that the connection received.
-func (k *Connector) Follow(f *Follower) { f.Received(k.Conn) }

@@ -33,12 +33,12 @@ func (c *Conn) once(trap uintptr, p []byte, flags uintptr) (int, syscall.Errno) 
 	}
 }
 
-// tried is the result of a call that was not to block.
+// tried is the result of a call that moved n bytes, or nothing for now.
 func tried(n int, errno syscall.Errno) (int, error) {
 	switch errno {
 	case 0:
 		return n, nil
-	case unix.EAGAIN:
+	case unix.EAGAIN, unix.EINTR:
 		return 0, ErrTick
 	}
 	return 0, errno
@@ -57,30 +57,16 @@ func (c *Conn) ReadWithin(p []byte, wait time.Duration, orWrite bool) (int, erro
 		events |= unix.POLLOUT
 	}
 	poll := unix.PollFd{Fd: int32(c.fd), Events: events}
-	// Nothing but a signal ends a raw call early: keep it short.
-	held := c.cpu.held
-	if held {
-		wait = min(wait, rawWait)
-	}
 	timeout := unix.NsecToTimespec(int64(wait))
-	var ready uintptr
-	var errno syscall.Errno
-	if held {
-		ready, _, errno = syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&timeout)), 0, 0, 0)
-	} else {
-		ready, _, errno = syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&timeout)), 0, 0, 0)
-	}
+	ready, _, errno := syscall.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&timeout)), 0, 0, 0)
 	switch {
 	case errno == unix.EINTR:
-		c.cpu.idle() // the runtime wants the processor
 		return 0, ErrTick
 	case errno != 0:
 		return 0, errno
 	case ready == 0 || poll.Revents == unix.POLLOUT:
-		c.cpu.busy()
 		return 0, ErrTick
 	}
-	c.cpu.busy()
 	return c.TryRead(p)
 }
 

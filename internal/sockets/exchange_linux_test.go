@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,40 +138,32 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// A thread that follows its packets runs where they come in, and anywhere again
-// after that.
-func TestFollower(t *testing.T) {
+// A pinned thread may run on those CPUs alone, and afterwards on all as before.
+func TestPin(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	near, far := datagrams(t, "127.0.0.1:0")
-	var before, during, after unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
+	before := AllowedCPUs()
+	if len(before) == 0 {
+		t.Fatal("this thread may run on no CPU")
+	}
+	last := before[len(before)-1:]
+	unpin, err := Pin(last)
+	if err != nil {
 		t.Fatal(err)
 	}
-	f := NewFollower(3)
-	b := make([]byte, 10)
-	for range 5 {
-		if _, err := far.Write([]byte("abc")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := near.Read(b); err != nil {
-			t.Fatal(err)
-		}
-		f.Received(near)
+	if got := AllowedCPUs(); !slices.Equal(got, last) {
+		t.Errorf("pinned to %v it may run on %v", last, got)
 	}
-	if err := unix.SchedGetaffinity(0, &during); err != nil {
-		t.Fatal(err)
+	unpin()
+	if got := AllowedCPUs(); !slices.Equal(got, before) {
+		t.Errorf("it might run on %v before, on %v afterwards", before, got)
 	}
-	f.Release()
-	if err := unix.SchedGetaffinity(0, &after); err != nil {
-		t.Fatal(err)
-	}
-	if during.Count() != 1 || after != before {
-		t.Errorf("may run on %d of %d processors while following, on %d afterwards", during.Count(), before.Count(), after.Count())
+	if _, err := Pin([]int{1023}); err == nil && !slices.Contains(before, 1023) {
+		t.Error("it was pinned to a CPU on which it may not run")
 	}
 }
 
-// Two that spin never take all processors.
+// Those that spin never take all CPUs.
 func TestSpinLeavesAProcessor(t *testing.T) {
 	taken := 0
 	for {

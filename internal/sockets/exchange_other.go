@@ -29,9 +29,6 @@ func PreciseWaits() func() { return func() {} }
 // Spin is refused here: sockets are read through the runtime's network poller.
 func Spin() (release func(), ok bool) { return nil, false }
 
-// MostAddedProcessors is how many processors flows add to the runtime: none here.
-const MostAddedProcessors = 0
-
 // EnableReceiveStamps is not supported here.
 func (c *Conn) EnableReceiveStamps() error { return ErrUnsupported }
 
@@ -39,21 +36,3 @@ func (c *Conn) EnableReceiveStamps() error { return ErrUnsupported }
 func (c *Conn) ReadStamped([]byte, bool) (int, time.Time, error) {
 	return 0, time.Time{}, ErrUnsupported
 }
-
-// Follower does nothing here.
-type Follower struct{}
-
-// NewFollower returns a Follower, which does nothing here.
-func NewFollower(int) *Follower { return &Follower{} }
-
-// Received does nothing here.
-func (*Follower) Received(*Conn) {}
-
-// Accepted does nothing here.
-func (*Follower) Accepted(Incoming) {}
-
-// Following is false here.
-func (*Follower) Following() bool { return false }
-
-// Release does nothing here.
-func (*Follower) Release() {}

@@ -27,9 +27,6 @@ type Packets struct {
 	vector  unix.Iovec
 	name    unix.RawSockaddrAny
 	control [128]byte
-	cpu     processor
-	// counted is 1 while packets come: an idle server's thread transfers nothing.
-	counted int32
 }
 
 // DetachPackets takes the socket of c out of the network poller and closes c.
@@ -42,9 +39,9 @@ func DetachPackets(c *net.UDPConn) (*Packets, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Packets{fd: conn.fd, cpu: newProcessor()}
+	p := &Packets{fd: conn.fd}
 	name, err := unix.Getsockname(p.fd)
-	if err != nil {
+	if err = errors.Join(err, conn.setTick(0)); err != nil {
 		return nil, fmt.Errorf("detach socket: %w", errors.Join(err, conn.Close()))
 	}
 	_, four := name.(*unix.SockaddrInet4)
@@ -78,9 +75,8 @@ func (p *Packets) prepare(b []byte) {
 	p.message.Control = &p.control[0]
 }
 
-// Receive waits for a packet and returns its length and sender, or ErrTick
-// when packets come no more, or net.ErrClosed after Interrupt. It does not
-// allocate.
+// Receive waits for a packet and returns its length and sender, or
+// net.ErrClosed after Interrupt. It does not allocate.
 func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 	p.prepare(b)
 	p.message.Namelen = unix.SizeofSockaddrAny
@@ -89,8 +85,6 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 		n, errno := p.call(unix.SYS_RECVMSG, 0)
 		switch errno {
 		case 0:
-			p.count(1)
-			p.cpu.busy()
 			// After shutdown, recvmsg returns nothing from nobody.
 			if p.message.Namelen == 0 {
 				return 0, netip.AddrPort{}, net.ErrClosed
@@ -98,11 +92,6 @@ func (p *Packets) Receive(b []byte) (int, netip.AddrPort, error) {
 			p.stripInterface()
 			return int(n), p.sender(), nil
 		case unix.EINTR:
-			p.cpu.idle() // as in Conn.transfer
-		case unix.EAGAIN:
-			p.count(0)
-			p.cpu.idle()
-			return 0, netip.AddrPort{}, ErrTick
 		default:
 			return 0, netip.AddrPort{}, errno
 		}
@@ -168,7 +157,6 @@ func (p *Packets) Reply(b []byte) error {
 		case 0:
 			return nil
 		case unix.EINTR:
-			p.cpu.idle()
 		case unix.EAGAIN:
 			return ErrTick
 		default:
@@ -177,26 +165,7 @@ func (p *Packets) Reply(b []byte) error {
 	}
 }
 
-// count says whether packets come, n being 1, or not. Only while they do need a
-// Receive end soon (rawWait): one that waits 10 ms again and again has the
-// runtime's monitor look thousands of times a second, on an idle server, whether
-// it still waits.
-func (p *Packets) count(n int32) {
-	if n == p.counted {
-		return
-	}
-	transferring.Add(n - p.counted)
-	p.counted = n
-	wait := unix.NsecToTimeval(int64(n) * rawWait.Nanoseconds()) // 0 is for ever
-	// It fails only for a time that cannot be one.
-	_ = unix.SetsockoptTimeval(p.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)
-}
-
 func (p *Packets) call(trap, flags uintptr) (uintptr, syscall.Errno) {
-	if p.cpu.held {
-		n, _, errno := syscall.RawSyscall(trap, uintptr(p.fd), uintptr(unsafe.Pointer(&p.message)), flags)
-		return n, errno
-	}
 	n, _, errno := syscall.Syscall(trap, uintptr(p.fd), uintptr(unsafe.Pointer(&p.message)), flags)
 	return n, errno
 }
@@ -214,7 +183,6 @@ func (p *Packets) Interrupt() {
 
 // Close closes the socket; nobody may be in Receive or Reply.
 func (p *Packets) Close() error {
-	p.count(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

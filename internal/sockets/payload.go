@@ -25,20 +25,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// How bytes were handed to the kernel, for the record.
-const (
-	SentFromPipe   = "splice from a pipe"
-	SentFromFile   = "sendfile from memory"
-	SentFromBuffer = "send from one buffer"
-)
-
-// Method names how SendPayload sends.
-func (p *Payload) Method() string {
-	if p.pipes != nil {
-		return SentFromPipe
-	}
-	return SentFromBuffer
-}
+// Spliced says whether SendPayload refers to the payload instead of copying it.
+func (p *Payload) Spliced() bool { return p.pipes != nil }
 
 // PageBytes is how many bytes of memory are behind each reference where the kernel
 // refers to the payload, in the mean, and 0 where it copies.

@@ -43,37 +43,26 @@ func (c *Conn) ReadStamped(p []byte, poll bool) (int, time.Time, error) {
 	if poll {
 		flags = unix.MSG_DONTWAIT
 	}
-	for {
-		s.vector.Base = unsafe.SliceData(p)
-		s.vector.SetLen(len(p))
-		s.message = unix.Msghdr{Iov: &s.vector, Control: &s.control[0]}
-		s.message.SetIovlen(1)
-		s.message.SetControllen(len(s.control))
-		var n uintptr
-		var errno syscall.Errno
-		if poll || c.cpu.held {
-			n, _, errno = syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&s.message)), flags)
-		} else {
-			n, _, errno = syscall.Syscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&s.message)), flags)
-		}
-		switch errno {
-		case 0:
-			c.cpu.busy()
-			if n == 0 {
-				return 0, time.Time{}, io.EOF
-			}
-			return int(n), receivedAt(s.control[:s.message.Controllen]), nil
-		case unix.EINTR:
-			c.cpu.idle() // as in transfer
-		case unix.EAGAIN:
-			if !poll {
-				c.cpu.idle()
-			}
-			return 0, time.Time{}, ErrTick
-		default:
-			return 0, time.Time{}, errno
-		}
+	s.vector.Base = unsafe.SliceData(p)
+	s.vector.SetLen(len(p))
+	s.message = unix.Msghdr{Iov: &s.vector, Control: &s.control[0]}
+	s.message.SetIovlen(1)
+	s.message.SetControllen(len(s.control))
+	var n uintptr
+	var errno syscall.Errno
+	if poll {
+		n, _, errno = syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&s.message)), flags)
+	} else {
+		n, _, errno = syscall.Syscall(unix.SYS_RECVMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&s.message)), flags)
 	}
+	got, err := tried(int(n), errno)
+	switch {
+	case err != nil:
+		return 0, time.Time{}, err
+	case got == 0:
+		return 0, time.Time{}, io.EOF
+	}
+	return got, receivedAt(s.control[:s.message.Controllen]), nil
 }
 
 // receivedAt finds the software time stamp, the first of the three of struct

@@ -17,6 +17,7 @@ type Sums struct {
 	minRTT                        float64 // 0 unknown
 }
 
+// Add counts what one flow saw in from..to, in seconds since START.
 func (s *Sums) Add(f measurement.Flow, from, to float64) {
 	if f.Final == nil {
 		return
@@ -37,6 +38,7 @@ func (s *Sums) Add(f measurement.Flow, from, to float64) {
 	s.bufferLimited += Share(f.Info, from, to, func(i measurement.TCPInfo) float64 { return float64(i.SendBufferTime) })
 }
 
+// Fill sets the metrics of the Catalogue that follow.
 func (s *Sums) Fill(m measurement.Metrics) {
 	if s.flows == 0 {
 		return

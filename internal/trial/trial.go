@@ -27,6 +27,9 @@ type Wanted struct {
 	// First is the fingerprint of the path's first trial of the run, zero before
 	// it: what is compared with on a testbed that does not declare its paths.
 	First measurement.Fingerprint
+	// Instrument is how the first trial of the test that passed was measured, nil
+	// before that.
+	Instrument map[string]string
 	// Unlimited lets the trial take as long as the test itself does: nothing is
 	// known of the path from which it would follow how long that may be.
 	Unlimited bool
@@ -74,7 +77,7 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	// What is no number can be neither judged nor stored.
 	d.Outcome.KeepFinite()
 	d.Fingerprint, _ = measurement.OnlyFinite(d.Fingerprint)
-	d.Gate, d.Err = gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w.Path), err), err
+	d.Gate, d.Err = gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w), err), err
 	d.Outcome.Thin()
 	return d, nil
 }
@@ -82,11 +85,11 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 // limits are those of the gates. A reader can judge what is compared with
 // nothing, and the processors that a testbed shares with its paths are its
 // nature.
-func limits(bed testbed.Testbed, name string) gate.Limits {
+func limits(bed testbed.Testbed, w Wanted) gate.Limits {
 	paths := bed.Paths()
 	alone := len(paths) == 1
-	l := gate.Limits{BusyWarns: alone || bed.Info().Relative, FewWarn: alone}
-	if path, err := pathOf(bed, name); err == nil {
+	l := gate.Limits{BusyWarns: alone || bed.Info().Relative, FewWarn: alone, Instrument: w.Instrument}
+	if path, err := pathOf(bed, w.Path); err == nil {
 		l.Limits, l.Pairs = path.Limits, len(path.Pairs)
 	}
 	return l

@@ -75,13 +75,6 @@ func generate(base, directory string) ([]byte, error) {
 
 // textSchema maps the kinds of text in an experiment file to their patterns.
 func textSchema(t reflect.Type) *jsonschema.Schema {
-	if t == reflect.TypeFor[experiment.KindText]() {
-		s := &jsonschema.Schema{Type: "string"}
-		for _, k := range kind.All() {
-			s.Enum = append(s.Enum, string(k.Name))
-		}
-		return s
-	}
 	rule, ok := experiment.TextRules()[t]
 	if !ok {
 		return nil
@@ -117,11 +110,16 @@ func addOptions(schemas jsonschema.Definitions) {
 	for pair := lengths.Oldest(); pair != nil; pair = pair.Next() {
 		if pair.Key == "full" {
 			for _, o := range kind.Options() {
-				if o.InFile {
-					test.Properties.Set(o.Name, optionSchema(o))
+				if !o.InFile {
+					continue
 				}
-				if o.InFile && o.InLength {
-					length.Properties.Set(o.Name, optionSchema(o))
+				s := optionSchema(o)
+				if other, ok := test.Properties.Get(o.Name); ok {
+					s.Enum, s.Description = append(other.Enum, s.Enum...), other.Description+"; or "+s.Description
+				}
+				test.Properties.Set(o.Name, s)
+				if o.InLength {
+					length.Properties.Set(o.Name, s)
 				}
 			}
 		}
@@ -130,7 +128,7 @@ func addOptions(schemas jsonschema.Definitions) {
 	for _, k := range kind.All() {
 		refused := jsonschema.NewProperties()
 		for _, o := range kind.Options() {
-			if o.InFile && !o.Takes(k.Name) {
+			if _, takes := kind.Find(k.Name, o.Name); o.InFile && !takes {
 				refused.Set(o.Name, jsonschema.FalseSchema)
 			}
 		}

@@ -28,7 +28,7 @@ type Table struct {
 }
 
 // Firewall is a stateful rule set. Packets of a flow that it let in, and ICMP
-// errors about one, pass at once. The first packet of a flow is held against
+// errors about one, pass at once. The first packet of a flow is compared with
 // Rules rules in turn, none of which matches it, and then passes if it is TCP,
 // UDP or ICMP between the two ends of a pair, in either direction. Everything
 // else is dropped.
@@ -61,7 +61,7 @@ type NAT struct {
 }
 
 // ruleRange are the source addresses that the rules of a firewall look for, one
-// each: those set aside for benchmarks (RFC 2544, appendix C.2.2), which no
+// each: those reserved for benchmarks (RFC 2544, appendix C.2.2), which no
 // packet of a lab has.
 var ruleRange = netip.MustParsePrefix("198.18.0.0/15")
 

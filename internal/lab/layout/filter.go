@@ -9,9 +9,9 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// rewriter is a node of a path whose filter needs addresses that are known only
+// filterNode is a node of a path whose filter needs addresses that are known only
 // when the whole path is laid out.
-type rewriter struct {
+type filterNode struct {
 	hop       int // index into Path.Hops
 	node      string
 	table     *filter.Table
@@ -19,37 +19,9 @@ type rewriter struct {
 	balances  bool                   // among the back ends
 }
 
-// replaces says whether packets have another destination behind the rewriter.
-func (s rewriter) replaces() bool {
+// replaces says whether packets have another destination behind the filterNode.
+func (s filterNode) replaces() bool {
 	return s.balances || s.translate == experiment.TranslateDestination || s.translate == experiment.TranslateBoth
-}
-
-func (w *pathBuilder) router(hop experiment.Hop) error { return w.filtering(hop, filter.Table{}) }
-
-func (w *pathBuilder) gateway(hop experiment.Hop) error {
-	return w.filtering(hop, filter.Table{FlowLimit: hop.FlowLimit})
-}
-
-func (w *pathBuilder) firewall(hop experiment.Hop) error {
-	return w.filtering(hop, firewallTable(hop))
-}
-
-func firewallTable(hop experiment.Hop) filter.Table {
-	return filter.Table{Firewall: &filter.Firewall{Rules: hop.Rules, OneWay: hop.OneWay}}
-}
-
-// nat adds the silent hops of the provider, of which the translating node is
-// the last: a trace through n of them to the destination shows n+1 hops, n of
-// them silent.
-func (w *pathBuilder) nat(hop experiment.Hop) error {
-	for range hop.SilentHops - 1 {
-		before := experiment.Hop{Type: experiment.Router, Name: hop.Name + "-provider", Silent: true}
-		if err := w.router(before); err != nil {
-			return err
-		}
-	}
-	hop.Silent = hop.Silent || hop.SilentHops > 0
-	return w.filtering(hop, filter.Table{NAT: &filter.NAT{}})
 }
 
 // filtering adds a node that forwards and does to packets what table says and,
@@ -59,27 +31,27 @@ func (w *pathBuilder) filtering(hop experiment.Hop, table filter.Table) error {
 	if err := w.forwarder(hop); err != nil {
 		return err
 	}
-	w.rewriter(rewriter{hop: len(w.path.Hops) - 1, table: &table, translate: hop.Translate})
+	w.setFilter(filterNode{hop: len(w.path.Hops) - 1, table: &table, translate: hop.Translate})
 	return nil
 }
 
-// rewriter gives the last node its filter, if that does anything.
-func (w *pathBuilder) rewriter(s rewriter) {
+// setFilter gives the last node its filter, if that does anything.
+func (w *pathBuilder) setFilter(s filterNode) {
 	if *s.table == (filter.Table{}) {
 		return
 	}
 	node := &w.topology.Nodes[len(w.topology.Nodes)-1]
 	node.Filter, s.node = s.table, node.Name
-	w.rewriters = append(w.rewriters, s)
+	w.filterNodes = append(w.filterNodes, s)
 }
 
-// settle gives every filter of the path the addresses that packets have where
+// resolveAddresses gives every filter of the path the addresses that packets have where
 // it is, and the path what its source sees of them.
-func (w *pathBuilder) settle() {
+func (w *pathBuilder) resolveAddresses() {
 	w.path.Listen = w.path.Destination
-	sources := make([]netip.Addr, len(w.rewriters)) // as packets from the source come in
+	sources := make([]netip.Addr, len(w.filterNodes)) // as packets from the source come in
 	source := w.path.Source
-	for i, s := range w.rewriters {
+	for i, s := range w.filterNodes {
 		sources[i] = source
 		if s.translate == experiment.TranslateSource || s.translate == experiment.TranslateBoth {
 			out := w.outward(s.node)
@@ -95,7 +67,7 @@ func (w *pathBuilder) settle() {
 	if w.path.Balancer != "" {
 		checker = w.outward(w.path.Balancer).Address.Addr()
 	}
-	for i, s := range slices.Backward(w.rewriters) {
+	for i, s := range slices.Backward(w.filterNodes) {
 		if s.replaces() {
 			public := w.path.Hops[s.hop]
 			if !s.balances {
@@ -117,7 +89,7 @@ func (w *pathBuilder) settle() {
 			}
 		}
 	}
-	for _, s := range w.rewriters {
+	for _, s := range w.filterNodes {
 		if s.table.Silent {
 			w.path.Hops[s.hop] = netip.Addr{}
 			delete(w.path.Others, s.hop)

@@ -71,7 +71,7 @@ func (e *RuleFileError) Error() string {
 	text := fmt.Sprintf("%s:%d: the rule file of hop %q cannot be used", e.File, e.Line, e.Hop)
 	var mistake idps.Mistake
 	if errors.As(e.Wrong, &mistake) {
-		return fmt.Sprintf("%s; mend its mistakes:\n%v", text, e.Wrong)
+		return fmt.Sprintf("%s; correct its mistakes:\n%v", text, e.Wrong)
 	}
 	return fmt.Sprintf("%s: %v; name another, relative to the experiment file, or leave rule_file out for the built-in rules", text, e.Wrong)
 }

@@ -18,9 +18,9 @@ import (
 // maxPaths leaves 10.255.0.0/16 to the insides of tunnels.
 const maxPaths = 255
 
-// Path is how one path of an experiment appears in a topology. The pair of
-// addresses selects it: every path has its own at both endpoints, but those that
-// are the same as another with hops switched off; the lab has Switch for them.
+// Path is one path of an experiment in a topology. A pair of addresses selects it:
+// every path has its own at both endpoints. Variants of a path share its addresses;
+// Lab.Switch selects one of them.
 type Path struct {
 	Name            string
 	SourceNode      string
@@ -58,8 +58,8 @@ type Path struct {
 	// DestinationNode.
 	Balancer string
 	Backends []Backend
-	// VariantOf is the path on whose nodes and addresses this one lies with some
-	// hops switched off; empty for a path of its own.
+	// VariantOf is the path whose nodes and addresses this one shares, with some
+	// hops bypassed; empty for a path of its own.
 	VariantOf string
 	// Pairs are the pairs of endpoints that use the path at the same time, none
 	// where there is only one; the fields above are those of the first.
@@ -164,7 +164,7 @@ type pathBuilder struct {
 	inspectRate float64
 	links       int
 	names       map[string]int // of nodes, and how often
-	rewriters   []rewriter
+	filterNodes []filterNode
 	backends    int // of the path's load balancer
 	// inside are the addresses of the ends of the path's tunnel, for each pair.
 	inside [][2]netip.Addr
@@ -199,8 +199,8 @@ func (l *layout) buildPath(p experiment.Path, i int) (*pathBuilder, error) {
 			return nil, err
 		}
 	}
-	w.lead(p.Hops, links)
-	w.settle()
+	w.noteLeading(p.Hops, links)
+	w.resolveAddresses()
 	if p.Tunnel != nil {
 		w.tunnel(*p.Tunnel)
 	}
@@ -226,19 +226,6 @@ func (w *pathBuilder) hop(hop experiment.Hop) error {
 		w.mtu = hop.MTU
 	}
 	return nil
-}
-
-// hopBuilders lay out one hop of each type; nil for one that is no node.
-func hopBuilders() map[experiment.HopType]func(*pathBuilder, experiment.Hop) error {
-	return map[experiment.HopType]func(*pathBuilder, experiment.Hop) error{
-		experiment.Link:         nil,
-		experiment.Router:       (*pathBuilder).router,
-		experiment.Firewall:     (*pathBuilder).firewall,
-		experiment.IDPS:         (*pathBuilder).idps,
-		experiment.NAT:          (*pathBuilder).nat,
-		experiment.LoadBalancer: (*pathBuilder).balancer,
-		experiment.VNetGateway:  (*pathBuilder).gateway,
-	}
 }
 
 // forwarder ends the link in the making at a new node that forwards packets,

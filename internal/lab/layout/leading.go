@@ -7,9 +7,9 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// lead notes the cables that a path begins with: they are one link, which stands
+// noteLeading notes the cables that a path begins with: they are one link, which stands
 // in the topology as number first, and no node of the path counts for them.
-func (w *pathBuilder) lead(hops []experiment.Hop, first int) {
+func (w *pathBuilder) noteLeading(hops []experiment.Hop, first int) {
 	var names []string
 	for _, hop := range hops {
 		if hop.Forwards() {

@@ -62,7 +62,7 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 		w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.MeasureKernelCPU})
 		table := firewallTable(hop)
 		table.Silent = hop.Silent
-		w.rewriter(rewriter{hop: len(w.path.Hops), table: &table})
+		w.setFilter(filterNode{hop: len(w.path.Hops), table: &table})
 		in, out := w.pair(0, k), w.pair(1, k)
 		links := []topology.Link{
 			{
@@ -120,7 +120,7 @@ func (w *pathBuilder) balancer(hop experiment.Hop) error {
 		return err
 	}
 	w.path.Balancer, w.backends = w.previous.Node, hop.Parallel()
-	w.rewriters = append(w.rewriters, rewriter{hop: len(w.path.Hops) - 1, node: w.previous.Node, table: new(filter.Table), balances: true})
+	w.filterNodes = append(w.filterNodes, filterNode{hop: len(w.path.Hops) - 1, node: w.previous.Node, table: new(filter.Table), balances: true})
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 	if w.inspect != nil || end.Switch != "" {
 		return fmt.Errorf("hop %s: the lab cannot build an idps or a software switch on the links to back ends", w.path.Balancer)
 	}
-	front := slices.IndexFunc(w.rewriters, func(s rewriter) bool { return s.balances })
+	front := slices.IndexFunc(w.filterNodes, func(s filterNode) bool { return s.balances })
 	var addresses []netip.Addr
 	var hops []HopNode
 	last := slices.IndexFunc(w.path.HopNodes, func(h HopNode) bool { return h.Node == w.previous.Node })
@@ -168,7 +168,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 		w.path.HopNodes = slices.Replace(w.path.HopNodes, last, last+1, hops...)
 	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
-	w.topology.Nodes[i].Balance = &filter.Balance{Address: w.path.Hops[w.rewriters[front].hop], Backends: addresses}
+	w.topology.Nodes[i].Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}
 	w.path.Hops, w.path.Destination = append(w.path.Hops, addresses[0]), addresses[0]
 	w.links++
 	return nil
@@ -178,7 +178,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 func (w *pathBuilder) copyOf(endpoint string, k int) string {
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == endpoint })
 	node := w.topology.Nodes[i]
-	node.Name = nodeFor(w.path.Name, fmt.Sprintf("%s.%d", endpoint, k), w.names)
+	node.Name, node.Tunnels = nodeFor(w.path.Name, fmt.Sprintf("%s.%d", endpoint, k), w.names), nil // those are of other paths
 	w.topology.Nodes = append(w.topology.Nodes, node)
 	return node.Name
 }

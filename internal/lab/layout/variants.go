@@ -8,7 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// firstBypass is the number of the first link of a path that passes hops by;
+// firstBypass is the number of the first link of a path that bypasses hops;
 // links from the source have lower ones.
 const firstBypass = 128
 
@@ -19,7 +19,7 @@ type position struct {
 }
 
 // hopPlace is what a hop of a path has become. Between first and last lie its
-// nodes in Path.Hops, none for a cable. The link that leads to it is
+// nodes in Path.Hops, none for a link. The link that leads to it is
 // first.links; the one that leaves it, on which it acts, last.links.
 type hopPlace struct {
 	experiment.Hop
@@ -28,8 +28,8 @@ type hopPlace struct {
 
 func (s hopPlace) hasNode() bool { return s.last.hops > s.first.hops }
 
-// actsInside says that what the hop does to frames, it does between nodes of
-// its own: each of several instances has its own link for that.
+// actsInside says that the hop's impairment is on links between nodes of its own,
+// as each of several instances has one.
 func (s hopPlace) actsInside() bool { return s.Instances > 1 || s.ScaleOut != nil }
 
 func (w *pathBuilder) position() position {
@@ -74,8 +74,8 @@ func (s state) detours() []detour {
 	return out
 }
 
-// ranges are the hops that one direction passes by, as long as possible each:
-// between two of a hopRange there are no other nodes.
+// ranges are the hops that one direction bypasses, neighbours joined: there is no
+// other node between two hops of a range.
 func (s state) ranges(back bool) []hopRange {
 	var out []hopRange
 	open := false
@@ -93,7 +93,7 @@ func (s state) ranges(back bool) []hopRange {
 	return out
 }
 
-// skipped counts the nodes that the way passes by.
+// skipped counts the nodes that one direction bypasses.
 func (s state) skipped(back bool) int {
 	n := 0
 	for _, h := range s.hops {
@@ -143,7 +143,7 @@ func (s *state) expect() {
 }
 
 // variants are the paths that share the nodes of one path: its own, which comes
-// first, and those that are the same with some hops switched off.
+// first, and its variants, which bypass some hops.
 type variants struct {
 	*pathBuilder
 	states   []state
@@ -312,8 +312,8 @@ func (s state) modes() []topology.HopMode {
 	return out
 }
 
-// switchable completes the built paths by those that are the same with some
-// hops switched off, and returns all in the order of the experiment.
+// switchable completes the built paths by their variants, which bypass some
+// hops, and returns all in the order of the experiment.
 func (l *layout) switchable(built []*pathBuilder) ([]Path, error) {
 	var all []*variants
 	paths := make([]Path, len(l.e.Paths))

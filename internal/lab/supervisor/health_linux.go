@@ -2,18 +2,12 @@ package supervisor
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"os/signal"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/message"
@@ -39,33 +33,8 @@ type healthJob struct {
 	Port    uint16         `json:"port"`
 }
 
-func healthMain(args []string) int {
-	if err := runHealth(args); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", healthRole, err)
-		return 1
-	}
-	return 0
-}
-
-func runHealth(args []string) error {
-	if len(args) != 2 {
-		return errors.New("started without its job; the lab starts this process")
-	}
-	var job healthJob
-	if err := json.Unmarshal([]byte(args[1]), &job); err != nil {
-		return fmt.Errorf("read job: %w", err)
-	}
-	conn, err := message.Open(os.NewFile(controlDescriptor, "control"))
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
-	defer stop()
-	return job.check(ctx, conn)
-}
-
-// check watches the back ends until ctx ends, and tells of every change.
-func (j healthJob) check(ctx context.Context, w *message.Conn) error {
+// run watches the back ends until ctx ends, and tells of every change.
+func (j healthJob) run(ctx context.Context, w *message.Conn) error {
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
 	failures := make([]int, len(j.Balance.Backends))
@@ -148,27 +117,11 @@ func (s *supervisor) watch(r message.WatchRequest) error {
 	if twice {
 		return fmt.Errorf("the back ends of node %s are watched already", r.Node)
 	}
-	argument, err := json.Marshal(healthJob{Node: r.Node, Balance: *n.Spec().Balance, Port: r.Port})
+	job := healthJob{Node: r.Node, Balance: *n.Spec().Balance, Port: r.Port}
+	conn, err := s.startRole(healthRole, job, n, nil, message.Death{Process: "health check of node " + r.Node, Node: r.Node})
 	if err != nil {
 		return err
 	}
-	mine, its, err := message.SocketPair("health")
-	if err != nil {
-		return err
-	}
-	defer its.Close()
-	conn, err := message.Open(mine)
-	if err != nil {
-		return err
-	}
-	c, err := s.children.start(program{
-		path: s.build.Executable, argv: []string{healthRole, string(argument)}, env: os.Environ(),
-		files: []*os.File{s.null, s.null, os.Stderr, its}, node: n,
-	})
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	go s.report(c, message.Death{Process: "health check of node " + r.Node, Node: r.Node})
 	go s.passHealth(conn)
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 const rulesDescriptor = controlDescriptor + 3
 
 // inspector makes what the job asks for, nil when it does not.
-func (j *linkJob) inspector() (*idps.Inspector, error) {
+func (j linkJob) inspector() (*idps.Inspector, error) {
 	if j.IDPS == nil {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func (j *linkJob) inspector() (*idps.Inspector, error) {
 
 // inspect has the cable of the job inspect, if it is to. The inspector's
 // garbage is collected next to the threads that carry frames.
-func (j *linkJob) inspect(c *cable.Cable) (*idps.Inspector, error) {
+func (j linkJob) inspect(c *cable.Cable) (*idps.Inspector, error) {
 	i, err := j.inspector()
 	if i == nil || err != nil {
 		return nil, err

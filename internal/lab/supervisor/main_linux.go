@@ -40,10 +40,10 @@ func Main(args []string) (code int, handled bool) {
 		return supervisorMain(), true
 	case LinkRole:
 		nameProcess("hopbench-cable")
-		return linkMain(args), true
+		return runRole[linkJob](args), true
 	case healthRole:
 		nameProcess("hopbench-health")
-		return healthMain(args), true
+		return runRole[healthJob](args), true
 	}
 	return 0, false
 }
@@ -63,46 +63,53 @@ type linkJob struct {
 	IDPS   *topology.IDPS `json:"idps,omitempty"`
 }
 
-func linkMain(args []string) int {
-	if err := runLink(args); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", LinkRole, err)
+// runRole runs a process that the supervisor started with a job as its first
+// argument and a control socket as descriptor 3, until it is told to end.
+func runRole[Job interface {
+	run(ctx context.Context, supervisor *message.Conn) error
+}](args []string) int {
+	err := func() error {
+		if len(args) != 2 {
+			return errors.New("started without its job; the lab starts this process")
+		}
+		var job Job
+		if err := json.Unmarshal([]byte(args[1]), &job); err != nil {
+			return fmt.Errorf("read job: %w", err)
+		}
+		conn, err := message.Open(os.NewFile(controlDescriptor, "control"))
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
+		defer stop()
+		return job.run(ctx, conn)
+	}()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
 		return 1
 	}
 	return 0
 }
 
-func runLink(args []string) error {
-	if len(args) != 2 {
-		return errors.New("started without its job; the lab starts this process")
-	}
-	var job linkJob
-	if err := json.Unmarshal([]byte(args[1]), &job); err != nil {
-		return fmt.Errorf("read job: %w", err)
-	}
+func (j linkJob) run(ctx context.Context, conn *message.Conn) error {
 	var ports [2]*cable.Port
-	for i, kind := range job.Kinds {
+	for i, kind := range j.Kinds {
 		fd := controlDescriptor + 1 + i
-		port, err := cable.PortFromFile(os.NewFile(uintptr(fd), job.Link), kind, job.Link)
+		port, err := cable.PortFromFile(os.NewFile(uintptr(fd), j.Link), kind, j.Link)
 		if err != nil {
 			return err
 		}
 		ports[i] = port
 	}
-	c, err := cable.New(ports[0], ports[1], job.Config)
+	c, err := cable.New(ports[0], ports[1], j.Config)
 	if err != nil {
 		return err
 	}
-	inspector, err := job.inspect(c)
-	if err != nil {
-		return err
-	}
-	conn, err := message.Open(os.NewFile(controlDescriptor, "control"))
+	inspector, err := j.inspect(c)
 	if err != nil {
 		return err
 	}
 	go answerSupervisor(conn, c, inspector) // for as long as the process lives
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
-	defer stop()
 	return c.Run(ctx)
 }
 

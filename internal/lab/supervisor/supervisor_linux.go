@@ -186,49 +186,59 @@ func (s *supervisor) runLink(o plan.RunLink) error {
 	link := o.Link
 	job := linkJob{Link: link.Name(), Config: *link.Cable, IDPS: link.IDPS}
 	job.Config.MTU = link.EffectiveMTU()
-	mine, its, err := message.SocketPair("link")
-	if err != nil {
-		return err
-	}
-	defer its.Close()
-	conn, err := message.Open(mine)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.links[o.Index] = conn
-	s.mu.Unlock()
-	files := []*os.File{s.null, s.null, os.Stderr, its}
+	var files []*os.File
 	var errs []error
 	for i, p := range s.builder.TakePorts(o.Index) {
 		job.Kinds[i] = p.Kind()
 		f, err := p.File()
 		errs = append(errs, err, p.Close())
-		if err == nil {
-			defer f.Close()
-			files = append(files, f)
-		}
+		files = append(files, f)
 	}
 	if link.IDPS != nil && link.IDPS.Rules != "" {
 		rules, err := rulesFile(s.build.Topology.RuleFiles[link.IDPS.Rules])
-		if err != nil {
-			return err
-		}
-		defer rules.Close()
-		files = append(files, rules)
+		errs, files = append(errs, err), append(files, rules)
 	}
-	argument, err := json.Marshal(job)
-	if err := errors.Join(append(errs, err)...); err != nil {
+	defer message.CloseAll(files)
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("hand over the ports: %w", err)
 	}
-	c, err := s.children.start(program{
-		path: s.build.Executable, argv: []string{LinkRole, string(argument)}, env: os.Environ(), files: files,
-	})
+	conn, err := s.startRole(LinkRole, job, nil, files,
+		message.Death{Process: "cable " + job.Link, Node: link.A.Node, Interface: link.A.Interface, Address: link.A.Address.Addr()})
 	if err != nil {
 		return err
 	}
-	go s.report(c, message.Death{Process: "cable " + job.Link, Node: link.A.Node, Interface: link.A.Interface, Address: link.A.Address.Addr()})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links[o.Index] = conn
 	return nil
+}
+
+// startRole starts the own program in a role, with its job as the first argument,
+// its end of a control socket as descriptor 3 and files behind that. A nil node is
+// the supervisor's own namespace; death is reported when the process ends.
+func (s *supervisor) startRole(role string, job any, node *apply.Node, files []*os.File, death message.Death) (*message.Conn, error) {
+	argument, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	mine, its, err := message.SocketPair("control")
+	if err != nil {
+		return nil, err
+	}
+	defer its.Close()
+	conn, err := message.Open(mine)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.children.start(program{
+		path: s.build.Executable, argv: []string{role, string(argument)}, env: os.Environ(),
+		files: append([]*os.File{s.null, s.null, os.Stderr, its}, files...), node: node,
+	})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	go s.report(c, death)
+	return conn, nil
 }
 
 // runAgent starts the program of a node and passes the other end of its control

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// State is one state of a path whose hops are switched on and off in place.
-// All states of a path are about the same routes of the same nodes and the
-// modes of the same hops, so that any may follow any other.
+// State is one state of a path whose hops are bypassed in place. All states of a
+// path set the same routes of the same nodes and the modes of the same hops, so
+// that any may follow any other.
 type State struct {
 	Path   string      `json:"path"` // whose state it is
 	Of     string      `json:"of"`   // the path that has the nodes and addresses
 	Routes []NodeRoute `json:"routes,omitempty"`
-	// Modes are those of hops that stay in the way and change what they do.
+	// Modes are those of hops that stay on the path and change what they do.
 	Modes []HopMode `json:"modes,omitempty"`
 }
 
@@ -60,8 +60,8 @@ func (f *faults) states(t Topology, interfaces map[[2]string]bool) {
 	}
 }
 
-// overriding is the routes of derived that no route of explicit has the
-// destination of, and then those of explicit.
+// overriding are the routes of explicit, after those of derived to other
+// destinations.
 func overriding(derived, explicit []Route) []Route {
 	taken := make(map[netip.Prefix]bool, len(explicit))
 	for _, r := range explicit {

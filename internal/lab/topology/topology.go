@@ -29,7 +29,7 @@ const DefaultCongestionControl = "cubic"
 // linux/if.h less the terminating zero.
 const maxInterfaceName = 15
 
-// Topology is the desired state of a lab, as one value.
+// Topology is the desired state of a lab.
 type Topology struct {
 	Nodes []Node `json:"nodes"`
 	Links []Link `json:"links"`
@@ -57,8 +57,8 @@ type Node struct {
 	// Sysctls to set, by dotted name ("net.ipv4.tcp_ecn"); Start fails when
 	// one cannot be set.
 	Sysctls map[string]string `json:"sysctls,omitempty"`
-	// Routes beyond those that Plan derives from the links, and instead of
-	// those that it derives to the same destinations.
+	// Routes are added to those that follow from the links, and replace those to
+	// the same destinations.
 	Routes []Route `json:"routes,omitempty"`
 	// Filter is what the node does to packets beyond routing them; may be nil.
 	Filter *filter.Table `json:"filter,omitempty"`
@@ -98,9 +98,9 @@ type Link struct {
 	MTU int `json:"mtu,omitempty"`
 	// Standby links take no part in the routes that Plan derives.
 	Standby bool `json:"standby,omitempty"`
-	// Aggregate, where it is valid, is a larger subnet that holds the link's.
-	// Nodes that are not on the link have one route to all of it, so many links
-	// with one Aggregate must lie beyond the same node.
+	// Aggregate, where it is valid, is a larger subnet that contains the link's.
+	// Nodes that are not on the link have a single route to it, so all links with
+	// the same Aggregate must be behind the same node.
 	Aggregate netip.Prefix `json:"aggregate,omitzero"`
 	// Beyond, if valid, is the destination of the only route over this link that a
 	// node at its end has which does not forward.

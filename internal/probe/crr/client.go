@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
@@ -26,7 +28,7 @@ const (
 	// ThreadCallers is up to how many connections at a time have a thread each.
 	// More share the runtime's poller: on 2 processors, 1000 threads made half as
 	// many connections a second as 1100 goroutines, some of them after 1.6 s.
-	ThreadCallers = 512
+	ThreadCallers = measurement.MaxThreadedConnections
 	// transactionTimeout is how long one transaction may take.
 	transactionTimeout = 5 * time.Second
 	// scarce is how long a caller rests when this host is out of ports or
@@ -39,6 +41,7 @@ const (
 	watchInterval = 50 * time.Millisecond
 )
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	testID, err := session.NewID()
 	if err != nil {
@@ -51,6 +54,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		t.threads, giveBack = session.TakeThreads(req.Spec.Flows)
 		defer giveBack()
 	}
+	req.Placed = t.threads && req.Spec.Placed()
 	if t.controls, err = connectControls(ctx, req, testID); err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -63,6 +67,9 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 			c.Conn.Interrupt()
 		}
 	})()
+	if t.ends, err = session.PlacedBy(req.Spec, t.controls[0].Ready); err != nil {
+		return measurement.Outcome{}, session.Wrap("read where the ends run", err)
+	}
 	ttl := datagram.StartTTLProbe(ctx, req, t.controls[0].Ready)
 	defer ttl.End()
 	localTTL := ttl.Result() // before the loop, which nothing should disturb
@@ -77,6 +84,7 @@ type test struct {
 	req      session.Request
 	controls []*control // at least one
 	threads  bool       // each caller has one of its own
+	ends     session.Placement
 	start    time.Time
 	stop     atomic.Bool
 	halt     func() // sets stop, and ends what is being dialled
@@ -121,20 +129,23 @@ func (t *test) run(dialing context.Context, progress func(measurement.Progress))
 			}
 		}
 	})
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	for _, c := range callers {
 		c.start = t.start
-		wg.Go(func() {
+		group.Go(func() error {
 			if t.threads {
 				defer sockets.Lock()()
 			}
-			c.run()
+			return session.Pinned(t.ends.Source, c.run)
 		})
 	}
-	wg.Wait()
+	err := group.Wait()
 	watch.End()
 	signs.End()
 	t.host = host.Result()
+	if err != nil {
+		return session.Wrap("place the source's threads", err)
+	}
 	for _, c := range t.controls {
 		if err := c.end(time.Now().Add(session.Grace)); err != nil {
 			return err
@@ -169,8 +180,8 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 			"connections_per_second":   float64(n) / float64(spec.Duration),
 			"failed_connections_count": float64(y.failed),
 		},
-		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": session.Scheduling(t.threads)},
-		Facts:     slices.Concat(server.report.Facts, t.backends()),
+		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": session.Scheduling(t.threads), "placement": t.ends.Name, "source_wait": t.wait()},
+		Facts:     slices.Concat(t.ends.Facts(spec), server.report.Facts, t.backends()),
 	}
 	latency.AddPercentiles(out.Metrics, "connect", y.connect.Distribution(), 50, 99)
 	latency.AddPercentiles(out.Metrics, "transaction", whole, 50, 99)
@@ -184,13 +195,19 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	return out, nil
 }
 
+// wait is how this end waits for responses.
+func (t *test) wait() string {
+	if t.threads {
+		return measurement.WaitBlocking
+	}
+	return measurement.WaitPoller
+}
+
 // connector makes one connection after the other, on a thread of the caller's own or
 // with the runtime's poller. Nothing in it waits for longer than a tick.
 type connector interface {
 	io.ReadWriteCloser
 	Connect() error
-	// Follow takes the thread, now and then, to where the packets come in.
-	Follow(f *sockets.Follower)
 }
 
 // caller does one transaction after the other.
@@ -200,7 +217,6 @@ type caller struct {
 	start                time.Time
 	warmup, end          time.Duration
 	stop                 *atomic.Bool
-	alone                bool // there is no other caller
 	request, in          []byte
 	response             int
 	connected, responded time.Duration // since START, of the transaction in progress
@@ -221,7 +237,7 @@ func (t *test) newCaller(ctx context.Context) (*caller, error) {
 		}
 	}
 	c := &caller{
-		connector: connector, tally: &t.tally, stop: &t.stop, alone: spec.Flows == 1,
+		connector: connector, tally: &t.tally, stop: &t.stop,
 		warmup:   spec.MaxWarmup.Duration(),
 		end:      (spec.MaxWarmup + spec.Duration).Duration(),
 		request:  make([]byte, protocol.TransactionBytes+spec.RequestBytes),
@@ -233,19 +249,14 @@ func (t *test) newCaller(ctx context.Context) (*caller, error) {
 }
 
 // run does transactions until the end.
-func (c *caller) run() {
-	follower := sockets.NewFollower(session.FollowAtClient)
-	defer follower.Release()
+func (c *caller) run() error {
 	for !c.stop.Load() {
 		began := time.Since(c.start)
 		if began >= c.end {
-			return
+			break
 		}
 		c.deadline = began + transactionTimeout
 		err := c.dialogue()
-		if c.alone && err == nil {
-			c.Follow(follower)
-		}
 		err = errors.Join(err, c.Close())
 		closed := time.Since(c.start)
 		c.count(began, closed, err)
@@ -253,6 +264,7 @@ func (c *caller) run() {
 			time.Sleep(scarce)
 		}
 	}
+	return nil
 }
 
 // dialogue makes one connection, sends the request, and reads the response and

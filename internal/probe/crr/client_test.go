@@ -2,6 +2,8 @@ package crr
 
 import (
 	"errors"
+	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"runtime"
@@ -25,7 +27,7 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	served := &session.Test{Spec: spec, Meter: session.NewCounts().NewMeter()}
 	server := Kind().NewServer(session.ServerEnv{
 		Find:    func([protocol.CookieBytes]byte, netip.Addr) *session.Test { return served },
-		Closing: func() bool { return false },
+		Closing: func() bool { return false }, Log: slog.New(slog.DiscardHandler),
 	}).(*server)
 	end := server.Begin(served)
 	server.transacting.Add(1)
@@ -35,8 +37,18 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	testutil.OK(t, err)
 	closed := make(chan error, 1)
 	go func() {
-		_, err := ln.Accept() // it answers transactions, and returns for nothing else
-		closed <- err
+		for {
+			// Accept answers by itself, and returns those whose request comes late.
+			c, err := ln.Accept()
+			if err != nil {
+				closed <- err
+				return
+			}
+			if _, err := io.ReadFull(c, make([]byte, 1)); err == nil {
+				_ = server.ServeTransaction(c.(*net.TCPConn)) // the client sees what became of it
+			}
+			_ = c.Close()
+		}
 	}()
 	ready := protocol.Ready{Cookie: served.Cookie[:]}
 	test := &test{

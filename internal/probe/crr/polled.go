@@ -77,6 +77,3 @@ func (p *polledConnector) Close() error {
 	p.conn = nil
 	return c.Close()
 }
-
-// Follow does nothing: the thread is not the caller's.
-func (p *polledConnector) Follow(*sockets.Follower) {}

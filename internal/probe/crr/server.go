@@ -23,6 +23,8 @@ type server struct {
 	zeros []byte
 	// transacting counts the tests in progress.
 	transacting atomic.Int32
+	// answerCPUs, unless nil, is what the thread that answers transactions keeps to.
+	answerCPUs atomic.Pointer[[]int]
 }
 
 // transactions are those of one test.
@@ -50,6 +52,10 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	start, err := w.AwaitStart(ready, session.Planned(open.Spec)+session.Grace)
 	if err != nil {
 		return err
+	}
+	if open.CPUs != nil {
+		s.answerCPUs.Store(&open.CPUs)
+		defer s.answerCPUs.CompareAndSwap(&open.CPUs, nil)
 	}
 	host := open.SampleHost(start)
 	defer host.End()
@@ -103,8 +109,8 @@ func (s *server) ServeTransaction(c *net.TCPConn) error {
 const (
 	// inlineRequest and inlineResponse are the largest that the accepting
 	// thread takes and sends without any danger of having to wait.
-	inlineRequest  = 4 << 10
-	inlineResponse = 4 << 10
+	inlineRequest  = measurement.MaxAnsweredAtOnce
+	inlineResponse = measurement.MaxAnsweredAtOnce
 )
 
 // Wrap returns a listener in place of ln, which it takes over or closes:
@@ -142,9 +148,17 @@ func (a *answerer) Accept() (net.Conn, error) {
 	defer a.accepting.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	follower := sockets.NewFollower(session.FollowAtServer)
-	defer follower.Release()
+	var cpus *[]int // that this thread keeps to
+	unpin := func() {}
+	defer func() { unpin() }()
 	for {
+		// After the last test the thread may keep to its CPUs until the next connection:
+		// accept(2) of an MPTCP socket, which Go's listeners are, has no timeout.
+		expected := a.s.transacting.Load() > 0
+		if now := a.s.answerCPUs.Load(); now != cpus {
+			unpin()
+			unpin, cpus = a.keepTo(now), now
+		}
 		if a.anyWaiting {
 			c, err := a.waiting.Conn()
 			if sockets.OutOfDescriptors(err) && !a.s.env.Closing() {
@@ -158,7 +172,6 @@ func (a *answerer) Accept() (net.Conn, error) {
 			// It concerns this one client, who may be gone already.
 			a.s.env.Log.Info("connection lost on being accepted", "client", a.waiting.From, "error", err)
 		}
-		expected := a.s.transacting.Load() > 0
 		a.Expect(expected)
 		incoming, err := a.Acceptor.Accept()
 		switch {
@@ -167,11 +180,24 @@ func (a *answerer) Accept() (net.Conn, error) {
 			return nil, errors.Join(err, a.Acceptor.Close())
 		case err != nil:
 			return nil, err
-		case expected && a.answer(incoming, follower):
+		case expected && a.answer(incoming):
 		default:
 			a.waiting, a.anyWaiting = incoming, true
 		}
 	}
+}
+
+// keepTo keeps the calling thread to some CPUs, nil for all.
+func (a *answerer) keepTo(cpus *[]int) (unpin func()) {
+	if cpus == nil {
+		return func() {}
+	}
+	unpin, err := sockets.Pin(*cpus)
+	if err != nil { // they have gone since the test began
+		a.s.env.Log.Warn("keep the thread that answers transactions on its CPUs", "cpus", *cpus, "error", err)
+		return func() {}
+	}
+	return unpin
 }
 
 // Close makes Accept, which closes the socket, return; without one in progress
@@ -186,7 +212,7 @@ func (a *answerer) Close() error {
 }
 
 // answer says whether it has answered a connection or closed it.
-func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool {
+func (a *answerer) answer(in sockets.Incoming) bool {
 	n := in.Peek(a.in)
 	cookie, ok := protocol.ParseTransaction(a.in[:n])
 	if !ok {
@@ -200,9 +226,6 @@ func (a *answerer) answer(in sockets.Incoming, follower *sockets.Follower) bool 
 	request := protocol.TransactionBytes + t.Spec.RequestBytes
 	if n < request || t.Spec.ResponseBytes > len(a.out) {
 		return false
-	}
-	if t.Spec.Flows == 1 {
-		follower.Accepted(in)
 	}
 	if in.Answer(a.in[:request], a.out[:t.Spec.ResponseBytes], t.Spec.DSCP) {
 		counts.answered.Add(1)

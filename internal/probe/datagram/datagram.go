@@ -3,7 +3,10 @@
 // time to live with which packets arrive.
 package datagram
 
-import "github.com/hopbench/hopbench/internal/protocol"
+import (
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
 
 // The layout of a native UDP packet; what follows is padding:
 //
@@ -16,7 +19,7 @@ const (
 	SequenceOffset = 20
 	HeaderBytes    = 24
 	// DataBytes is the header of datagramData and datagramFollower.
-	DataBytes = 32
+	DataBytes = kind.MinPacketBytes
 
 	Echo    = 0 // answered with its first 24 bytes, so that the client sees a TTL
 	Request = 1 // answered with as many bytes as the test's spec says
@@ -27,10 +30,11 @@ const (
 	// Follower is of a udp test, behind a datagramData in a large buffer.
 	Follower = 6
 
-	MaxBytes = 65507 // the largest UDP payload over IPv4
+	MaxBytes = kind.MaxDatagramBytes
 )
 
-func PutHeader(b, cookie []byte, kind byte) {
+// PutHeader writes the cookie and the kind of a packet.
+func PutHeader(b, cookie []byte, kindOf byte) {
 	copy(b[:protocol.CookieBytes], cookie)
-	b[KindOffset] = kind
+	b[KindOffset] = kindOf
 }

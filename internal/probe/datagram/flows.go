@@ -41,6 +41,7 @@ type key struct {
 	number uint32
 }
 
+// NewFlows are those of a server that waits for none.
 func NewFlows() *Flows { return &Flows{waiting: map[key]chan netip.AddrPort{}} }
 
 // expect gives a flow of a test the number by which arrived finds it, until forget is

@@ -29,6 +29,7 @@ const (
 	ttlSearch = time.Second
 )
 
+// StartTTLProbe asks in the background, until ctx ends.
 func StartTTLProbe(ctx context.Context, req session.Request, ready protocol.Ready) *TTLProbe {
 	ctx, stop := context.WithCancel(ctx)
 	p := &TTLProbe{stop: stop}
@@ -36,6 +37,7 @@ func StartTTLProbe(ctx context.Context, req session.Request, ready protocol.Read
 	return p
 }
 
+// End gives up and waits for what was begun.
 func (p *TTLProbe) End() {
 	p.stop()
 	p.done.Wait()

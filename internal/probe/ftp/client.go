@@ -41,6 +41,7 @@ type test struct {
 	content *ftp.Content
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
 	t := &test{req: req, spec: req.Spec, content: ftp.NewContent()}
 	server := protocol.FTP{User: cmp.Or(req.FTPUser, "anonymous"), Password: cmp.Or(req.FTPPassword, "hopbench@"), Path: req.Spec.FilePath, Port: int(req.Target.Port())}

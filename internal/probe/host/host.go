@@ -40,6 +40,7 @@ type sample struct {
 // resolution of the kernel's accounting deserves.
 const interval = 50 * time.Millisecond
 
+// StartSampler samples from now on, on a time axis that begins at start.
 func StartSampler(start time.Time) *Sampler {
 	h := &Sampler{start: start, every: 1}
 	h.first, h.err = sockets.ReadCPU()

@@ -206,9 +206,9 @@ func addSettings(out *measurement.Outcome, spec measurement.Spec, result iperf3.
 	}
 	set("packet_bytes", fmt.Sprint(result.PacketBytes))
 	if spec.Direction != measurement.Send && spec.Kind == measurement.TCP {
-		method := "copied to user space"
+		method := measurement.ReceivedCopy
 		if result.DiscardsInKernel {
-			method = "discarded in the kernel (MSG_TRUNC)"
+			method = measurement.ReceivedDiscard
 		}
 		set("receive_method", method)
 	}

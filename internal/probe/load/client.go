@@ -38,6 +38,7 @@ type test struct {
 	probe, idle measurement.Outcome
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	t := &test{req: req, began: time.Now(), progress: progress}
 	if err := t.measureIdle(ctx); err != nil {

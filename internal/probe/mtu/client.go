@@ -48,6 +48,7 @@ type test struct {
 	tooBig   []sockets.PathError // what routers answered
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
 	testID, err := session.NewID()
 	if err != nil {

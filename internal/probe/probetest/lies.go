@@ -131,6 +131,7 @@ func leaves(path string, v any) (all []string) {
 	return all
 }
 
+// UDPSocket is one towards an address where nobody listens.
 func UDPSocket(t testing.TB) *sockets.Conn {
 	t.Helper()
 	udp, err := sockets.DialUDP(t.Context(), netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:9"), "")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,14 +20,20 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
+// answerTick is how often who waits for a response over UDP looks whether its
+// timeout has passed.
+const answerTick = 10 * time.Millisecond
+
 // defaultTimeout of a UDP request that the spec does not bound.
 const defaultTimeout = 500 * time.Millisecond
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	testID, err := session.NewID()
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
+	req.Placed = req.Spec.Placed()
 	l, err := session.Connect(ctx, req, testID, 0)
 	if err != nil {
 		return measurement.Outcome{}, err
@@ -36,10 +43,13 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	stop := context.AfterFunc(ctx, control.Interrupt)
 	defer stop()
 
+	t := &test{req: req, link: l, control: control}
+	if t.ends, err = session.PlacedBy(req.Spec, l.Ready); err != nil {
+		return measurement.Outcome{}, session.Wrap("read where the ends run", err)
+	}
 	ttl := datagram.StartTTLProbe(ctx, req, l.Ready)
 	defer ttl.End()
 	localTTL := ttl.Result() // before the loop, which nothing should disturb
-	t := &test{req: req, link: l, control: control}
 	t.loop.warmup, t.loop.length = req.Spec.MaxWarmup.Duration(), req.Spec.Duration.Duration()
 	t.loop.recorder = latency.New()
 	if req.Hooks != nil {
@@ -65,6 +75,7 @@ type test struct {
 	hooks   session.Hooks
 	link    *session.Link
 	control session.ControlConn
+	ends    session.Placement
 	loop    loop
 	several *pipeline // nil in a closed loop with one request in flight
 	start   time.Time
@@ -91,7 +102,7 @@ func (t *test) overTCP(progress func(measurement.Progress)) error {
 		c := &tcpCarrier{Conn: t.control.Conn, request: make([]byte, t.request), response: t.respond, in: make([]byte, max(t.respond, carrierBytes))}
 		t.several = newPipeline(c, &t.loop, spec.RequestsPerSecond, spec.InFlight, 0)
 	}
-	err := t.measure(progress, t.control.Conn, &x.endpoint, func(start time.Time) error {
+	err := t.measure(progress, &x.endpoint, func(start time.Time) error {
 		t.loop.exchanger = x
 		if t.several == nil {
 			return t.loop.run(start)
@@ -122,6 +133,9 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 	if err := datagram.Mark(conn, spec); err != nil {
 		return err
 	}
+	if err := conn.SetReadTick(min(timeout, answerTick)); err != nil {
+		return session.Wrap("prepare the socket", err)
+	}
 	stop := context.AfterFunc(ctx, conn.Interrupt)
 	defer stop()
 	t.request, t.respond = max(spec.RequestBytes, datagram.HeaderBytes), max(spec.ResponseBytes, datagram.HeaderBytes)
@@ -131,7 +145,7 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 		u := &udpCarrier{Conn: conn, request: x.request, in: x.response}
 		t.several = newPipeline(u, &t.loop, spec.RequestsPerSecond, spec.InFlight, timeout)
 	}
-	err = t.measure(progress, conn, &x.endpoint, func(start time.Time) error {
+	err = t.measure(progress, &x.endpoint, func(start time.Time) error {
 		t.loop.exchanger = x
 		if t.several == nil {
 			return t.loop.run(start)
@@ -148,9 +162,9 @@ func (t *test) overUDP(ctx context.Context, progress func(measurement.Progress))
 	return session.Wrap("read the server's report", protocol.Expect(&t.control, protocol.TypeReport, protocol.MaxControl, &t.report))
 }
 
-// measure sends START and runs loop, which transfers on conn as e says, on a
+// measure sends START and runs loop, which transfers as e says, on a
 // thread of its own.
-func (t *test) measure(progress func(measurement.Progress), conn *sockets.Conn, e *endpoint, loop func(start time.Time) error) error {
+func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop func(start time.Time) error) error {
 	spec := t.req.Spec
 	if t.several != nil && t.hooks.Capacity > 0 {
 		t.several.samples = make([]session.Sample, 0, t.hooks.Capacity)
@@ -171,20 +185,13 @@ func (t *test) measure(progress func(measurement.Progress), conn *sockets.Conn, 
 			RTT:     measurement.SecondsOf(time.Duration(t.loop.lastRTT.Load())),
 		})
 	})
-	fact, err := session.OnThread(spec.Spin, "source", func(spin bool) error {
+	fact, err := session.OnThread(spec.Spin, "source", t.ends.Source, func(spin bool) error {
 		t.spin, e.spin = spin, spin
 		if t.several != nil {
 			t.several.spin = spin
 			if !spin {
 				defer sockets.PreciseWaits()()
 			}
-		}
-		if !spin {
-			release, err := conn.KeepProcessor()
-			if err != nil {
-				return err
-			}
-			defer release()
 		}
 		return loop(start)
 	})
@@ -221,11 +228,8 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 		Metrics: measurement.Metrics{}, Warmup: spec.MaxWarmup, Latency: &distribution,
 		Effective: map[string]string{
 			"request_bytes": fmt.Sprint(t.request), "response_bytes": fmt.Sprint(t.respond),
-			"source_wait": session.WaitMethod(t.spin),
+			"source_wait": session.WaitMethod(t.spin), "placement": t.ends.Name,
 		},
-	}
-	if l.followed {
-		out.Effective["source_processor"] = "that on which its packets come in"
 	}
 	l.recorder.FillMetrics(out.Metrics, measurement.RR)
 	out.Metrics["loss_fraction"] = float64(l.lost) / float64(l.lost+n)
@@ -239,7 +243,7 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	if t.request != spec.RequestBytes || t.respond != spec.ResponseBytes {
 		out.Facts = append(out.Facts, fmt.Sprintf("UDP messages are at least %d bytes long: they carry the test's cookie", datagram.HeaderBytes))
 	}
-	out.Facts = append(append(out.Facts, t.facts...), t.report.Facts...)
+	out.Facts = slices.Concat(out.Facts, t.ends.Facts(spec), t.facts, t.report.Facts)
 	out.Facts = append(out.Facts, datagram.Destinations(t.link.Remote, []string{t.link.Ready.Server})...)
 	from := float64(spec.MaxWarmup)
 	to := from + l.measured.Seconds()

@@ -29,8 +29,6 @@ type exchanger interface {
 	stamp() bool
 	// received is when the kernel received the last response, zero if unknown.
 	received() time.Time
-	// follow moves the thread, now and then, to where the responses come in.
-	follow(f *sockets.Follower)
 }
 
 var errLost = errors.New("no response in time")
@@ -49,12 +47,6 @@ func (e *endpoint) stamp() bool {
 }
 
 func (e *endpoint) received() time.Time { return e.at }
-
-func (e *endpoint) follow(f *sockets.Follower) {
-	if !e.spin {
-		f.Received(e.Conn)
-	}
-}
 
 // send writes all of b.
 func (e *endpoint) send(b []byte) error {
@@ -174,8 +166,6 @@ type loop struct {
 	lastRTT  atomic.Int64
 	lost     int64
 	measured time.Duration
-	// followed says that the thread kept to where its packets come in.
-	followed bool
 	// wakeup and path divide the round trips of a short time after the measured
 	// one; both are nil where the kernel gives no time stamps.
 	wakeup, path *latency.Recorder
@@ -188,17 +178,14 @@ func (l *loop) run(start time.Time) error {
 	// Where the host is so busy that the loop begins late, it still measures one.
 	counting, measured := l.warmup == 0, false
 	began := time.Since(start)
-	follower := sockets.NewFollower(session.FollowAtClient)
-	defer follower.Release()
 	for {
 		sent := time.Since(start)
 		if sent >= l.warmup+l.length && measured || l.stop.Load() {
-			l.measured, l.followed = sent-began, follower.Following()
+			l.measured = sent - began
 			break
 		}
 		err := l.exchange(false)
 		back := time.Since(start)
-		l.follow(follower)
 		switch {
 		case err != nil && err != errLost: //nolint:errorlint // the very value, in a hot loop
 			return err

@@ -156,7 +156,7 @@ func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*loop, 
 	}()
 	loop := &loop{recorder: latency.New(), length: length}
 	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, rate, 1, 0)
-	if _, err := session.OnThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+	if _, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	near.Interrupt()
@@ -209,7 +209,7 @@ func TestPipelineOverBadUDP(t *testing.T) {
 		c := &udpCarrier{Conn: conn, request: make([]byte, datagram.HeaderBytes), in: make([]byte, 2000)}
 		p := newPipeline(c, loop, 500/length.Seconds(), 1, time.Second)
 		p.samples = make([]session.Sample, 0, 1000)
-		if _, err := session.OnThread(false, "", func(bool) error { return p.run(time.Now()) }); err != nil {
+		if _, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) }); err != nil {
 			t.Fatal(err)
 		}
 		sent, lost := 500-int(p.unsent), 0

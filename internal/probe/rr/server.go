@@ -28,6 +28,7 @@ type server struct {
 // firstRequest gets the address from which the first request over UDP came.
 type firstRequest chan netip.AddrPort
 
+// Begin keeps where the requests over UDP come from.
 func (s *server) Begin(t *session.Test) (end func() error) {
 	t.State = make(firstRequest, 1)
 	return func() error { return nil }
@@ -51,10 +52,10 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if err := w.NoDelay(); err != nil {
 		return err
 	}
-	end := &responder{spec: spec, ready: ready, peer: open.Test.State.(firstRequest), zeros: s.zeros}
+	end := &responder{spec: spec, ready: ready, peer: open.Test.State.(firstRequest), zeros: s.zeros, cpus: open.CPUs}
 	if spec.Spin && !s.spin {
 		end.spec.Spin = false
-		end.facts = append(end.facts, "the destination slept instead of spinning: its server lets nobody have whole processors (serve --spin does)")
+		end.facts = append(end.facts, "the destination blocked instead of spinning: its server lets nobody have whole processors (serve --spin does)")
 	}
 	start, err := w.AwaitStart(ready, session.Planned(spec)+session.Grace)
 	if err != nil {
@@ -88,24 +89,17 @@ type responder struct {
 	ready    *protocol.Ready
 	peer     firstRequest // who sent the first request over UDP
 	zeros    []byte
+	cpus     []int // that its thread keeps to; nil for all
 	answered atomic.Int64
 	spin     bool
 	facts    []string
 }
 
-// run runs f, which transfers on conn, as onThread does.
-func (e *responder) run(conn *sockets.Conn, f func(spin bool) error) error {
-	fact, err := session.OnThread(e.spec.Spin, "destination", func(spin bool) error {
+// run runs f as session.OnThread does.
+func (e *responder) run(f func(spin bool) error) error {
+	fact, err := session.OnThread(e.spec.Spin, "destination", e.cpus, func(spin bool) error {
 		e.spin = spin
-		if spin {
-			return f(true)
-		}
-		release, err := conn.KeepProcessor()
-		if err != nil {
-			return err
-		}
-		defer release()
-		return f(false)
+		return f(spin)
 	})
 	if fact != "" {
 		e.facts = append(e.facts, fact)
@@ -114,17 +108,7 @@ func (e *responder) run(conn *sockets.Conn, f func(spin bool) error) error {
 }
 
 func (e *responder) serveTCP(w *session.ControlConn) error {
-	return e.run(w.Conn, func(spin bool) error { return e.answer(w, spin) })
-}
-
-// follower is nil where a thread is not to follow its packets: a spinning one
-// needs no waking, and one with several requests in flight finds the next one
-// without sleeping.
-func (e *responder) follower(spin bool) *sockets.Follower {
-	if spin || pipelined(e.spec) {
-		return nil
-	}
-	return sockets.NewFollower(session.FollowAtServer)
+	return e.run(func(spin bool) error { return e.answer(w, spin) })
 }
 
 // requestPiece is how much of a request is read at a time, in bytes.
@@ -136,10 +120,6 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 	read, write := w.Read, w.Write
 	if spin {
 		read, write = w.SpinRead, w.SpinWrite
-	}
-	follower := e.follower(spin)
-	if follower != nil {
-		defer follower.Release()
 	}
 	size, response := e.spec.RequestBytes, e.zeros[:e.spec.ResponseBytes]
 	piece := make([]byte, min(size, requestPiece))
@@ -159,9 +139,6 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 			return err
 		}
 		n := e.answered.Add(1)
-		if follower != nil {
-			follower.Received(w.Conn)
-		}
 		if first != moreRequests {
 			return nil
 		}
@@ -221,7 +198,7 @@ func (e *responder) answerPeer(ctx context.Context, peer netip.AddrPort) error {
 	}
 	var stop atomic.Bool
 	defer context.AfterFunc(ctx, func() { stop.Store(true); conn.Interrupt() })()
-	return e.run(conn, func(spin bool) error {
+	return e.run(func(spin bool) error {
 		e.answerPackets(conn, spin, &stop)
 		return nil
 	})
@@ -238,10 +215,6 @@ func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bo
 	read, write := conn.Read, conn.Write
 	if spin {
 		read, write = conn.TryRead, conn.TryWrite
-	}
-	follower := e.follower(spin)
-	if follower != nil {
-		defer follower.Release()
 	}
 	var p session.Patience
 	for bad := 0; bad < maxBadReads && !stop.Load(); {
@@ -263,9 +236,6 @@ func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bo
 		copy(out[:datagram.HeaderBytes], in[:datagram.HeaderBytes])
 		if _, err := write(out); err == nil {
 			e.answered.Add(1)
-		}
-		if follower != nil {
-			follower.Received(conn)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -26,36 +25,9 @@ type ControlConn struct {
 	// Began, unless nil, is called when START has come: a connection that
 	// waits for it has no thread of its own yet.
 	Began func() error
-	// Behind says that this end sends in bulk to a receiver on this same machine,
-	// which is to go first when both want a processor.
-	Behind bool
-	// Beside says that the other end is on this same machine and nothing else is
-	// transferred in the test, so that both may share a processor.
-	Beside bool
 }
 
-// OnHosts takes note of whether an end and its peer are on one machine, where they
-// want the same processors. Both need a thread for the flow. A sender of packets at
-// a rate keeps to its times and steps back for nobody.
-func (w *ControlConn) OnHosts(spec measurement.Spec, sends bool, host, peer string) {
-	if host == "" || host != peer {
-		return
-	}
-	packets := spec.Kind == measurement.UDP || spec.Kind == measurement.PPS
-	bulk := spec.Kind == measurement.TCP || packets && spec.RateBitsPerSecond == 0
-	w.Behind = sends && bulk && sockets.SendersNice > 0
-	w.Beside = spec.Kind == measurement.TCP && Connections(spec) == 1
-}
-
-// LockThread ties the calling goroutine, which is about to transfer on the connection
-// and to end soon after, to its thread.
-func (w *ControlConn) LockThread() (unlock func()) {
-	if w.Behind {
-		return sockets.LockBehind()
-	}
-	return sockets.Lock()
-}
-
+// Late says that the deadline has passed.
 func (w *ControlConn) Late() bool { return time.Now().After(w.Deadline) }
 
 // Until moves the deadline.
@@ -96,6 +68,7 @@ func (w *ControlConn) Read(p []byte) (int, error) {
 // Write writes all of p, until the deadline.
 func (w *ControlConn) Write(p []byte) (int, error) { return w.WriteAll(p, w.Conn.Write) }
 
+// WriteAll writes all of p by a method of the connection, until the deadline.
 func (w *ControlConn) WriteAll(p []byte, write func([]byte) (int, error)) (int, error) {
 	done := 0
 	for done < len(p) {

@@ -23,6 +23,7 @@ func CheckBins(b measurement.Bins, want int, width time.Duration) error {
 	return nil
 }
 
+// CheckAtMost refuses that more was received than this end knows to have been sent.
 func CheckAtMost(what string, received float64, sent int64) error {
 	if received > float64(sent) {
 		return fmt.Errorf("%w: %.0f %s were received of %d that were sent", protocol.ErrMalformed, received, what, sent)
@@ -30,6 +31,7 @@ func CheckAtMost(what string, received float64, sent int64) error {
 	return nil
 }
 
+// Sum adds up values.
 func Sum(values []float64) (sum float64) {
 	for _, v := range values {
 		sum += v

@@ -55,6 +55,7 @@ func Wrap(op string, err error) error {
 	return &Error{Op: op, Reason: ReasonOf(err), Err: err}
 }
 
+// ReasonOf is the reason that an error of a test has, or would have.
 func ReasonOf(err error) Reason {
 	var known *Error
 	var remote *protocol.RemoteError

@@ -8,18 +8,21 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Test is what the connections of one test share at the server.
 type Test struct {
-	ID     string
+	ID string
+	// Client is where its connections come from.
 	Client netip.Addr
 	Spec   measurement.Spec
 	// Cookie is what its packets and transactions are known by.
 	Cookie [protocol.CookieBytes]byte
 	// Threaded says that its flows may have a thread each.
 	Threaded bool
-	Meter    *meter
+	// Meter counts the bytes that it moves.
+	Meter *Meter
 	// State is what its kind of test keeps.
 	State any
 	// sampled says that one of its connections samples the host.
@@ -29,12 +32,15 @@ type Test struct {
 // Flow is one connection of a test at the server.
 type Flow struct {
 	protocol.Open
+	// Number is its place among the connections of the test.
 	Number int
 	Test   *Test
+	// CPUs are those that the threads of this end keep to; nil for all.
+	CPUs []int
 }
 
 // Sends says whether the server's end sends on this connection.
-func (o *Flow) Sends() bool { return !ClientSends(o.Spec, o.Number) }
+func (f *Flow) Sends() bool { return !ClientSends(f.Spec, f.Number) }
 
 // HostSeries samples the host for the one connection of a test that is asked to.
 type HostSeries struct {
@@ -44,13 +50,14 @@ type HostSeries struct {
 
 // SampleHost begins to sample the host if this connection is asked to: one of a test
 // does at a time, whatever its client asks.
-func (o *Flow) SampleHost(start time.Time) HostSeries {
-	if !o.HostSeries || !o.Test.sampled.CompareAndSwap(false, true) {
+func (f *Flow) SampleHost(start time.Time) HostSeries {
+	if !f.HostSeries || !f.Test.sampled.CompareAndSwap(false, true) {
 		return HostSeries{}
 	}
-	return HostSeries{host.StartSampler(start), func() { o.Test.sampled.Store(false) }}
+	return HostSeries{host.StartSampler(start), func() { f.Test.sampled.Store(false) }}
 }
 
+// End lets another connection of the test sample the host.
 func (h HostSeries) End() {
 	if h.Sampler != nil {
 		h.Sampler.End()
@@ -58,6 +65,7 @@ func (h HostSeries) End() {
 	}
 }
 
+// Result is what was sampled, nil if this connection does not.
 func (h HostSeries) Result() *protocol.HostSeries {
 	if h.Sampler == nil {
 		return nil
@@ -103,16 +111,8 @@ func TakeThread(w *ControlConn, o *Flow) (release func(), err error) {
 	if !o.Test.Threaded {
 		return func() {}, nil
 	}
-	unlock := w.LockThread()
-	return unlock, w.Detach()
+	return sockets.Lock(), w.Detach()
 }
-
-// The two ends of a closed loop look at different times where their packets
-// come in, see sockets.Follower.
-const (
-	FollowAtServer = 64
-	FollowAtClient = 192
-)
 
 // StopCheck is how often a transfer looks for the end that the other one gave it.
 const StopCheck = 5 * time.Millisecond

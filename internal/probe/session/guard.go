@@ -27,6 +27,8 @@ type Guard struct {
 	timer   *time.Timer
 }
 
+// Hold has stop end the connection, at once if it is to end already; nil is for one that
+// has ended.
 func (g *Guard) Hold(stop func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,6 +38,7 @@ func (g *Guard) Hold(stop func()) {
 	}
 }
 
+// End ends the connection by force.
 func (g *Guard) End() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

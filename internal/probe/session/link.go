@@ -64,6 +64,7 @@ func Connect(ctx context.Context, req Request, testID string, flow int) (*Link, 
 	return l, nil
 }
 
+// IgnoreClosed is err unless that says that something was closed already.
 func IgnoreClosed(err error) error {
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -80,7 +81,11 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
-	if err := protocol.WriteFrame(c, protocol.TypeOpen, protocol.Open{Spec: req.Spec, HostSeries: flow == 0, HostID: HostID(req.Spec)}); err != nil {
+	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0}
+	if req.Placed {
+		offer.HostID, offer.CPUs = sockets.HostID(), sockets.AllowedCPUs()
+	}
+	if err := protocol.WriteFrame(c, protocol.TypeOpen, offer); err != nil {
 		return nil, err
 	}
 	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.Ready); err != nil {

@@ -18,36 +18,40 @@ type Counts struct {
 	received, sent int64 // of connections that have ended
 }
 
+// NewCounts are those of a server that has done nothing yet.
 func NewCounts() *Counts {
 	return &Counts{began: map[measurement.Kind]uint64{}, refused: map[string]uint64{}, running: map[*gauge]struct{}{}}
 }
 
+// Begin counts a test.
 func (c *Counts) Begin(kind measurement.Kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began[kind]++
 }
 
+// Refuse counts a refusal or failure by its reason.
 func (c *Counts) Refuse(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused[reason]++
 }
 
-// totals are what was counted up to a moment.
-type totals struct {
+// Totals are what was counted up to a moment.
+type Totals struct {
 	Began                    map[measurement.Kind]uint64
 	Refused                  map[string]uint64
 	ReceivedBytes, SentBytes int64 // of payload
 }
 
 // NewMeter is for one test.
-func (c *Counts) NewMeter() *meter { return &meter{counts: c} }
+func (c *Counts) NewMeter() *Meter { return &Meter{counts: c} }
 
-func (c *Counts) Totals() totals {
+// Totals may be called at any time.
+func (c *Counts) Totals() Totals {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := totals{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
+	out := Totals{Began: maps.Clone(c.began), Refused: maps.Clone(c.refused), ReceivedBytes: c.received, SentBytes: c.sent}
 	for g := range c.running {
 		n := g.moved()
 		if g.sends {
@@ -61,7 +65,7 @@ func (c *Counts) Totals() totals {
 
 // gauge tells how many bytes of payload a connection has moved so far, one way.
 type gauge struct {
-	meter *meter
+	meter *Meter
 	sends bool
 	moved func() int64
 }
@@ -101,9 +105,9 @@ func LeastExchanges(requestsPerSecond float64) int64 {
 	return 0
 }
 
-// meter counts the bytes of payload that a test moves at the server. Those of its
+// Meter counts the bytes of payload that a test moves at the server. Those of its
 // connections that have ended are in ended.
-type meter struct {
+type Meter struct {
 	counts *Counts
 	ended  int64
 
@@ -121,7 +125,7 @@ type meter struct {
 }
 
 // Add counts a connection's bytes until the returned function is called.
-func (m *meter) Add(sends bool, of func() int64) (remove func()) {
+func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
 	c := m.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +147,7 @@ func (m *meter) Add(sends bool, of func() int64) (remove func()) {
 
 // Watch begins to hold the test against a limit in bit/s and to what it must move at
 // least; it may be called again.
-func (m *meter) Watch(limit float64, least int64, halt func(error)) {
+func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
 	if m.timer != nil || limit <= 0 && least <= 0 {
@@ -158,7 +162,7 @@ func (m *meter) Watch(limit float64, least int64, halt func(error)) {
 	m.timer = time.AfterFunc(m.tick, m.look)
 }
 
-func (m *meter) sum() int64 {
+func (m *Meter) sum() int64 {
 	sum := m.ended
 	for g := range m.counts.running {
 		if g.meter == m {
@@ -168,14 +172,14 @@ func (m *meter) sum() int64 {
 	return sum
 }
 
-func (m *meter) look() {
+func (m *Meter) look() {
 	if err := m.wrong(); err != nil {
 		m.halt(err)
 	}
 }
 
 // wrong is why a test that moves too much or too little has to end.
-func (m *meter) wrong() error {
+func (m *Meter) wrong() error {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
 	if m.timer == nil {
@@ -203,7 +207,7 @@ func (m *meter) wrong() error {
 }
 
 // End stops watching.
-func (m *meter) End() {
+func (m *Meter) End() {
 	m.counts.mu.Lock()
 	defer m.counts.mu.Unlock()
 	if m.timer != nil {

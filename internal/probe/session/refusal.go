@@ -42,6 +42,7 @@ func RefusedFor(err error) string {
 // IsLost says that nobody is left to tell about an error.
 func IsLost(err error) bool { return ReasonOf(err) == Vanished }
 
+// ErrorFrame is what the other end is told of an error.
 func ErrorFrame(err error) *protocol.RemoteError {
 	if remote := new(protocol.RemoteError); errors.As(err, &remote) {
 		return remote

@@ -96,6 +96,7 @@ func rangeOf(old, v string) string {
 	return old + ", " + v
 }
 
+// HostOf is an address without its port.
 func HostOf(hostPort string) string {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -35,6 +35,8 @@ type Request struct {
 
 	// Hooks are of a test that is part of another; they may be nil.
 	Hooks *Hooks `json:"-"`
+	// Placed says that the test's threads at this end may be told where to run.
+	Placed bool `json:"-"`
 }
 
 // AwaitCommonStart waits until the test may start.

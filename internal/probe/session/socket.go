@@ -44,16 +44,6 @@ func SharesPoller(spec measurement.Spec) bool {
 	return spec.Kind == measurement.TCP && (spec.ShareThreads || Connections(spec) > ThreadConnections)
 }
 
-// HostID is what one end of a connection tells the other of its machine. With
-// thousands of flows nothing depends on it, and reading it for each would take
-// many threads.
-func HostID(spec measurement.Spec) string {
-	if SharesPoller(spec) {
-		return ""
-	}
-	return sockets.HostID()
-}
-
 // SetupTime bounds the time before a test's first byte.
 func SetupTime(spec measurement.Spec) time.Duration {
 	return dialTimeout + HandshakeTimeout + ConnectTime(spec) - StartTimeout

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -17,20 +18,21 @@ const (
 )
 
 // OnThread runs f on a goroutine of its own and waits for it. If it is to spin
-// and this process can spare a processor, f may; else f sleeps in the kernel
-// on a thread of its own, and where says in the returned fact why. A spinning
-// goroutine is not tied to a thread: yielding would change threads each time.
-func OnThread(spin bool, where string, f func(spin bool) error) (fact string, err error) {
+// and this process can spare a CPU, f may; else f blocks in the kernel on a thread
+// of its own, which keeps to cpus, and where says in the returned fact why. A
+// spinning goroutine is not tied to a thread: yielding would change threads each
+// time.
+func OnThread(spin bool, where string, cpus []int, f func(spin bool) error) (fact string, err error) {
 	err = OnFreshStack(func() error {
 		if spin {
 			if release, ok := sockets.Spin(); ok {
 				defer release()
 				return f(true)
 			}
-			fact = "the " + where + " slept instead of spinning: it has no processor to spare, or its system cannot poll"
+			fact = "the " + where + " blocked instead of spinning: it has no CPU to spare, or its system cannot poll"
 		}
 		defer sockets.Lock()()
-		return f(false)
+		return Pinned(cpus, func() error { return f(false) })
 	})
 	return fact, err
 }
@@ -38,9 +40,9 @@ func OnThread(spin bool, where string, f func(spin bool) error) (fact string, er
 // WaitMethod names, for a result, how an end waited.
 func WaitMethod(spin bool) string {
 	if spin {
-		return "spinning"
+		return measurement.WaitSpin
 	}
-	return "sleeping"
+	return measurement.WaitBlocking
 }
 
 // Patience counts the polls of one wait.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -47,7 +48,7 @@ func NeedThreads(n int) (giveBack func(), err error) {
 // Scheduling names, for a result, what the flows of an end ran on.
 func Scheduling(threads bool) string {
 	if threads {
-		return "a thread per flow"
+		return measurement.ThreadPerFlow
 	}
-	return "the runtime's poller, shared by all flows"
+	return measurement.SharedPoller
 }

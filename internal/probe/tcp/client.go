@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
 )
 
@@ -48,6 +49,7 @@ type test struct {
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
 	if !session.SharesPoller(req.Spec) {
 		// Both ends know it from the spec.
@@ -133,7 +135,6 @@ func (t *test) build(f *flow) (err error) {
 		return &session.Error{Op: "prepare the socket", Reason: session.Unsupported, Err: err}
 	}
 	w := session.ControlConn{Conn: f.Conn}
-	w.OnHosts(spec, t.sends(f), session.HostID(spec), f.Ready.HostID)
 	most := 0
 	if session.SharesPoller(spec) && f.number > 0 { // the first one brings what the host spent, too
 		bins, _ := session.BinsOf(spec)
@@ -186,10 +187,7 @@ func (t *test) transfer() error {
 	for i, f := range t.flows {
 		group.Go(func() {
 			if !f.Conn.Attached() {
-				defer f.wire().LockThread()()
-			}
-			if !session.SharesPoller(t.req.Spec) {
-				defer f.Conn.HoldProcessor(f.wire().Beside)()
+				defer sockets.Lock()()
 			}
 			if err := f.transfer(t.req.Spec); err != nil {
 				once.Do(func() {
@@ -203,14 +201,6 @@ func (t *test) transfer() error {
 	}
 	group.Wait()
 	return first
-}
-
-// wire is that of the end that this flow has here.
-func (f *flow) wire() *session.ControlConn {
-	if f.send != nil {
-		return &f.send.ControlConn
-	}
-	return &f.receive.ControlConn
 }
 
 func (f *flow) transfer(spec measurement.Spec) error {

@@ -49,16 +49,9 @@ func demand(spec measurement.Spec, d *admission.Cost) {
 	}
 }
 
-// takeThread is for few flows: across one hop on 2 processors, 64 were a fifth
-// faster when each kept a processor of the Go runtime while it waited.
 func takeThread(w *session.ControlConn, o *session.Flow) (release func(), err error) {
-	if session.SharesPoller(o.Spec) || !o.Test.Threaded {
+	if session.SharesPoller(o.Spec) {
 		return func() {}, nil
 	}
-	unlock, err := session.TakeThread(w, o)
-	if err != nil {
-		return unlock, err
-	}
-	drop := w.HoldProcessor(w.Beside)
-	return func() { drop(); unlock() }, nil
+	return session.TakeThread(w, o)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -139,7 +138,10 @@ func effectOf(conn *sockets.Conn) map[string]string {
 
 func receiverEffective(r *receiver, spec measurement.Spec) map[string]string {
 	e := effectOf(r.Conn)
-	e["receive_method"], e["receive_wait"] = r.method(), r.ReceiveWait()
+	e["receive_method"], e["receive_wait"] = r.method(), measurement.WaitBlocking
+	if r.Attached() {
+		e["receive_wait"] = measurement.WaitPoller
+	}
 	session.SetBytes(e, "receive_buffer_bytes", r.ReceiveBuffer())
 	if spec.WindowBytes > 0 {
 		session.SetBytes(e, "window_clamp_bytes", r.WindowClamp())
@@ -154,16 +156,16 @@ func senderFacts(s *sender, spec measurement.Spec) []string {
 
 func senderEffective(s *sender, spec measurement.Spec) map[string]string {
 	e := effectOf(s.Conn)
-	e["send_method"] = s.payload.Method()
+	e["send_method"] = measurement.SentCopy
+	if s.payload.Spliced() {
+		e["send_method"] = measurement.SentSplice
+	}
 	session.SetBytes(e, "send_page_bytes", s.payload.PageBytes())
 	if cc := s.CongestionControl(); cc != "" {
 		e["congestion_control"] = cc
 	}
 	session.SetBytes(e, "send_buffer_bytes", s.SendBuffer())
 	session.SetBytes(e, "mss_bytes", s.MSS())
-	if s.Behind && !s.Attached() { // a server may have had no thread for it
-		e["send_nice"] = strconv.Itoa(sockets.SendersNice)
-	}
 	if spec.MPTCP {
 		e["transport"] = "tcp"
 		if s.MultipathTCP() {

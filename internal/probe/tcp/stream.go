@@ -181,9 +181,9 @@ func (r *receiver) stalled() bool {
 
 func (r *receiver) method() string {
 	if r.copied {
-		return "copied to user space"
+		return measurement.ReceivedCopy
 	}
-	return "discarded in the kernel (MSG_TRUNC)"
+	return measurement.ReceivedDiscard
 }
 
 // counted is the receiver's series as it goes on the wire.

@@ -39,6 +39,7 @@ type test struct {
 	facts []string
 }
 
+// Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.LossBound > 0 {
 		return searchLoss(ctx, req, progress)
@@ -134,7 +135,6 @@ func (t *test) prepare(ctx context.Context, f *flow, i int) (err error) {
 	}
 	w := session.ControlConn{Conn: f.Conn, Deadline: time.Now().Add(session.StartTimeout)}
 	if t.sends() {
-		w.OnHosts(spec, true, session.HostID(spec), f.Ready.HostID)
 		f.send, err = newSender(w, f.udp, spec, f.Ready.Cookie, &t.pages)
 	} else {
 		f.receive, err = newReceiver(w, f.udp, spec, f.Ready.Cookie)
@@ -168,7 +168,7 @@ func (t *test) transfer() error {
 	var once sync.Once
 	for i, f := range t.flows {
 		group.Go(func() error {
-			defer f.control().LockThread()()
+			defer sockets.Lock()()
 			err := f.transfer()
 			if err != nil {
 				once.Do(t.interrupt)

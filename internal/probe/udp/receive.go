@@ -76,7 +76,8 @@ func (r *receiver) open(spec measurement.Spec) (err error) {
 	if spec.CopyPayload {
 		o.Keep = 0
 	}
-	r.effective["gro"], r.effective["receive_time"] = "off", "when it was read"
+	r.effective["gro"], r.effective["receive_time"] = string(measurement.Off), measurement.ReceiveTimeRead
+	r.effective["receive_wait"] = measurement.WaitBlocking
 	r.in, err = sockets.NewPacketReceiver(r.conn, o)
 	if err != nil && o.Stamps {
 		o.Stamps = false
@@ -94,10 +95,10 @@ func (r *receiver) open(spec measurement.Spec) (err error) {
 		return err
 	}
 	if o.Join {
-		r.effective["gro"] = "on"
+		r.effective["gro"] = string(measurement.On)
 	}
 	if r.stamped = o.Stamps; r.stamped {
-		r.effective["receive_time"] = "the kernel's"
+		r.effective["receive_time"] = measurement.ReceiveTimeKernel
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package udp
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -83,9 +82,6 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 	s.head = s.out.Packet(0)[:datagram.DataBytes]
 	s.pace = newPacer(spec, s.size, s.out.Most())
 	s.effective["packet_bytes"] = fmt.Sprint(s.size)
-	if control.Behind {
-		s.effective["send_nice"] = strconv.Itoa(sockets.SendersNice)
-	}
 	return s, nil
 }
 
@@ -98,35 +94,37 @@ func (s *sender) setBuffer(got int, asked int64) {
 
 // open decides whether the kernel cuts packets from large buffers.
 func (s *sender) open(spec measurement.Spec, room int) (err error) {
-	why := ""
+	var code string
+	var why error
 	switch {
 	case spec.GSO == measurement.Off:
-		why = "off"
+		code = measurement.OffAsked
 	case s.size > room:
-		why = "off: the packets do not fit the MTU"
+		code, why = measurement.OffExceedsMTU, errors.New("the packets do not fit the MTU")
 	case 2*s.size > datagram.MaxBytes:
-		why = "off: a buffer holds one packet"
+		code, why = measurement.OffOnePacket, errors.New("a buffer holds one packet")
 	default:
 		if s.out, err = sockets.NewPacketSender(s.conn, s.size, true); err == nil {
-			s.effective["gso"] = fmt.Sprintf("on, %d packets", s.out.Most())
+			s.effective["gso"] = string(measurement.On)
+			session.SetBytes(s.effective, "gso_packets_count", s.out.Most())
 			return nil
 		}
-		why = "off: " + err.Error()
+		code, why = measurement.OffUnsupported, err
 		if spec.GSO == measurement.Auto {
 			s.facts = append(s.facts, fmt.Sprintf("no segmentation offload for UDP: %v", err))
 		}
 	}
 	if spec.GSO == measurement.On {
-		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "GSO for UDP was asked for and is " + why}
+		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: fmt.Sprintf("GSO for UDP was asked for and cannot be: %v", why)}
 	}
-	s.effective["gso"] = why
+	s.effective["gso"], s.effective["gso_off_reason"] = string(measurement.Off), code
 	s.out, err = sockets.NewPacketSender(s.conn, s.size, false)
 	return err
 }
 
 // refer decides whether large buffers are sent by reference.
 func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
-	s.effective["send_method"] = sockets.SentFromBuffer
+	s.effective["send_method"] = measurement.SentCopy
 	most, asked := s.out.Most(), spec.SendMethod == measurement.SendZerocopy
 	// At a rate, buffers are not full; copying small ones takes less time.
 	useful := s.out.Segments() && spec.RateBitsPerSecond == 0 && most*s.size >= leastReferenced
@@ -140,7 +138,7 @@ func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages)
 	}
 	switch {
 	case err == nil:
-		s.effective["send_method"] = sockets.SentFromFile
+		s.effective["send_method"] = measurement.SentSendfile
 		session.SetBytes(s.effective, "send_page_bytes", s.pages.PageBytes())
 	case asked:
 		return &session.Error{Op: "prepare sendfile of packets", Reason: session.Unsupported, Err: err}

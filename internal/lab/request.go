@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/hopbench/hopbench/internal/lab/message"
-	"golang.org/x/sys/unix"
 )
 
 // call asks the supervisor for something and returns the body of its answer.
@@ -68,7 +67,7 @@ func (l *Lab) request(ctx context.Context, verb message.Verb, body any, files []
 			if verb != message.Exec {
 				return message.Message{}, ctx.Err()
 			}
-			if err := l.conn.Send(message.Signal, id, int(unix.SIGKILL)); err != nil {
+			if err := l.conn.Send(message.Signal, id, int(syscall.SIGKILL)); err != nil {
 				return message.Message{}, l.gone(err)
 			}
 		}

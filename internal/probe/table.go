@@ -30,10 +30,10 @@ var kinds = map[measurement.Kind]session.Kind{
 	measurement.Trace: {Run: runTrace},
 }
 
-func runPing(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func runPing(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	return icmp.Run(ctx, icmp.Request{Spec: req.Spec, Target: req.Target.Addr(), Source: req.Source}, progress)
 }
 
-func runTrace(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+func runTrace(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	return trace.Run(ctx, trace.Request{Spec: req.Spec, Target: req.Target, Source: req.Source}, progress)
 }

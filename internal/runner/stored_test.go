@@ -1,0 +1,24 @@
+package runner
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// A run whose experiment has keys with earlier names is reported, and not resumed.
+func TestRunWithOldKeys(t *testing.T) {
+	text, err := os.ReadFile("../experiment/testdata/bad/renamed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := store.Head{File: "old.yaml", Experiment: string(text), Seed: 1}
+	if _, err := Result(head, nil); err != nil {
+		t.Errorf("it cannot be reported: %v", err)
+	}
+	if _, _, err := Prepare(head); err == nil || !strings.Contains(err.Error(), `"same_as" of path "fast" is called "variant_of" now`) {
+		t.Errorf("it can be resumed: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+// slow is a testbed of one path whose tests take their time, and which may
+// break meanwhile.
+type slow struct {
+	takes  time.Duration
+	done   chan struct{}
+	broken error
+	seen   []string // what was done, in order
+}
+
+func (s *slow) Info() measurement.Testbed           { return measurement.Testbed{} }
+func (s *slow) Environment() map[string]string      { return nil }
+func (s *slow) Facts() []string                     { return nil }
+func (s *slow) Agent(string) (testbed.Agent, error) { return s, nil }
+func (s *slow) Done() <-chan struct{}               { return s.done }
+func (s *slow) Err() error                          { return s.broken }
+func (s *slow) Close() error                        { return nil }
+func (s *slow) Progress(measurement.Progress)       { s.seen = append(s.seen, "progress") }
+func (s *slow) Reset(context.Context, string) error { s.seen = append(s.seen, "reset"); return nil }
+func (s *slow) Paths() []testbed.Path {
+	return []testbed.Path{{Name: "p", Pairs: []testbed.Pair{{Source: "a", Destination: "b"}}}}
+}
+
+func (s *slow) Observe(context.Context, string, measurement.Spec) testbed.Observation {
+	s.seen = append(s.seen, "observe")
+	return s
+}
+
+func (s *slow) End(_ context.Context, o *measurement.Outcome, failed error) error {
+	s.seen = append(s.seen, "end")
+	o.Facts = append(o.Facts, "observed")
+	return nil
+}
+
+func (s *slow) Run(ctx context.Context, _ probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+	progress(measurement.Progress{})
+	select {
+	case <-time.After(s.takes):
+		return measurement.Outcome{Metrics: measurement.Metrics{"hops_count": 1}}, nil
+	case <-ctx.Done():
+		return measurement.Outcome{}, context.Cause(ctx)
+	}
+}
+
+var traceOfP = Wanted{ID: "t", Path: "p", Spec: measurement.Spec{Kind: measurement.Trace}}
+
+// A trial of which is known how long it may take is given up then; one of which
+// nothing is known takes as long as its test.
+func TestTrialsThatTakeLong(t *testing.T) {
+	for _, unlimited := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := traceOfP
+			w.Unlimited = unlimited
+			d, err := Do(t.Context(), &slow{takes: time.Hour}, w, nil)
+			if err != nil || (d.Err == nil) != unlimited || d.Gate.Passed != unlimited {
+				t.Errorf("unlimited %v: %v, %v, gate %+v", unlimited, err, d.Err, d.Gate)
+			}
+			if !unlimited && !strings.Contains(d.Err.Error(), "no result within 10s") {
+				t.Errorf("%v does not say for how long it was waited", d.Err)
+			}
+		})
+	}
+}
+
+// A testbed that breaks ends the trial at once, with its reason.
+func TestTrialOnATestbedThatBreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{takes: time.Hour, done: make(chan struct{})}
+		w := traceOfP
+		w.Unlimited = true
+		go func() {
+			time.Sleep(time.Second)
+			s.broken = errors.New("hop fw died")
+			close(s.done)
+		}()
+		began := time.Now()
+		d, err := Do(t.Context(), s, w, nil)
+		if took := time.Since(began); err != nil || !errors.Is(d.Err, s.broken) || took != time.Second {
+			t.Errorf("%v, %v after %v", err, d.Err, took)
+		}
+		if got := strings.Join(s.seen, " "); got != "reset observe progress end" || len(d.Outcome.Facts) != 1 {
+			t.Errorf("%s, facts %q", got, d.Outcome.Facts)
+		}
+	})
+}
+
+// A trial that is stopped is none.
+func TestTrialThatIsStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Do(ctx, &slow{takes: time.Hour}, traceOfP, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
