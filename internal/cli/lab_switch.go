@@ -15,8 +15,8 @@ func labSwitchCommand(s streams) *cobra.Command {
 		Use:   "switch [PATH]",
 		Short: "Bring a path of a lab that is up into force, in place of another",
 		Long: `switch turns hops of a lab on or off that another terminal holds open with
-"hopbench lab up": PATH is one that the experiment describes as the same_as
-another, with some hops off, or that other one, with all hops on. Nodes and
+"hopbench lab up": PATH is one that the experiment describes as a variant_of
+another, which bypasses some hops, or that other one, with all hops. Nodes and
 addresses stay, packets under way arrive, and connections go on. What is measured
 right after a switch may still be of both paths; a run waits for the path's
 settle time.

@@ -24,12 +24,12 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/metrics"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 type serveFlags struct {
@@ -135,7 +135,7 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	keepBelow(sockets.MaxMemoryBytes())
+	keepBelow(hostinfo.MaxMemoryBytes())
 	var config net.ListenConfig
 	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(f.port))))

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // lengthOf is the longest that a test holds the server from START on.
@@ -27,10 +27,10 @@ func limitsOf(o ServerOptions) (tests admission.Cost, door int) {
 		admission.Threads:     maxThreads,
 		admission.Bytes:       o.MaxMemoryBytes,
 	}
-	if n := sockets.MaxThreads(); n > 0 {
+	if n := hostinfo.MaxThreads(); n > 0 {
 		tests[admission.Threads] = int64(min(maxThreads, max(n/2, 1)))
 	}
-	if have := sockets.MaxMemoryBytes(); tests[admission.Bytes] == 0 {
+	if have := hostinfo.MaxMemoryBytes(); tests[admission.Bytes] == 0 {
 		tests[admission.Bytes] = have / 2
 	}
 	return tests, door

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/iperf3"
 	"github.com/hopbench/hopbench/internal/probe/session"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // MaxPairs is how many pairs of hosts may do one test at the same time.
@@ -72,7 +72,7 @@ func enoughDescriptors(k session.Kind, spec measurement.Spec) error {
 	if k.Files != nil {
 		need += k.Files(spec)
 	}
-	if limit := sockets.MaxDescriptors(); limit > 0 && need > limit {
+	if limit := hostinfo.MaxDescriptors(); limit > 0 && need > limit {
 		return &Error{Op: "prepare the test", Reason: Unsupported, Err: fmt.Errorf(
 			"%d flows need about %d open files, and this process may have %d: raise the limit (ulimit -n) or take fewer flows", spec.Flows, need, limit)}
 	}

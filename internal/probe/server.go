@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
@@ -37,7 +38,7 @@ const (
 
 // descriptorLimit is how many connections this process has descriptors for.
 func descriptorLimit(connections int) int {
-	limit := sockets.MaxDescriptors()
+	limit := hostinfo.MaxDescriptors()
 	if limit == 0 {
 		return connections
 	}

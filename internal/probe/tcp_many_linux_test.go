@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -16,7 +16,7 @@ func TestTenThousandFlows(t *testing.T) {
 	if raceEnabled { // the detector makes each ten times as slow, and bounds goroutines at 8128
 		flows = 500
 	}
-	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
+	testutil.Need(t, hostinfo.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		t.Run(string(direction), func(t *testing.T) {
 			server, target := startServer(t, 0)

@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/crr"
 	"github.com/hopbench/hopbench/internal/probe/session"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -24,11 +24,11 @@ func TestTenThousandCallers(t *testing.T) {
 	if raceEnabled { // the detector bounds goroutines at 8128
 		flows = crr.ThreadCallers + 1
 	}
-	testutil.Need(t, sockets.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
+	testutil.Need(t, hostinfo.MaxDescriptors() >= flows+200, "more open files (ulimit -n)")
 	_, target := startServer(t, 0)
 	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.CRR, Flows: flows, Duration: 2, MaxWarmup: 0.5}}
 	// A host that is busy may serve none in that time, which is a reason, too.
-	if err := runLimitedClient(t, sockets.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
+	if err := runLimitedClient(t, hostinfo.MaxDescriptors(), req); err != nil && !strings.Contains(err.Error(), "timeout") {
 		t.Fatal(err)
 	}
 	req.Spec.Flows = crr.ThreadCallers + 1

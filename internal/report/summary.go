@@ -259,7 +259,7 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o SummaryOptions) []
 // shortEffective names what most decides a figure, of what was effective.
 func shortEffective(effective map[string]string) string {
 	var parts []string
-	for _, name := range []string{"congestion_control", "send_method", "gso", "gro", "mptcp", "tool"} {
+	for _, name := range []string{"placement", "congestion_control", "send_method", "gso", "gro", "mptcp", "tool"} {
 		if v := effective[name]; v != "" {
 			parts = append(parts, strings.ReplaceAll(name, "_", " ")+": "+v)
 		}

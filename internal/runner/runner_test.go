@@ -313,3 +313,64 @@ func TestStopOnFault(t *testing.T) {
 		}
 	}
 }
+
+// Whoever resumes a run is held to how its first trials were measured.
+func TestResumedTrialsAreMeasuredAlike(t *testing.T) {
+	plan, st := setUp(t)
+	measured := 0
+	half := func(method string, trials int) *bench {
+		return &bench{
+			plan: plan,
+			measure: func(experiment.PlannedTrial) error {
+				if measured++; measured > trials {
+					return context.Canceled
+				}
+				return nil
+			},
+			change: func(o *measurement.Outcome) {
+				o.Effective = map[string]string{"send_method": method}
+			},
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := half("splice", len(plan.Trials)/2)
+	inner := first.measure
+	first.measure = func(p experiment.PlannedTrial) error {
+		err := inner(p)
+		if err != nil {
+			cancel()
+		}
+		return err
+	}
+	options := runner.Options{Planner: runner.Fixed(plan), Testbed: first, Keeper: st}
+	if err := runner.Run(ctx, options); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	options.Planner, options.Testbed = runner.Fixed(plan), half("copy", len(plan.Trials)*2)
+	if err := runner.Run(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	trials, err := st.Trials(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, refused := map[string]bool{}, 0
+	for i, trial := range trials {
+		var names []string
+		for _, c := range trial.Gate.Checks {
+			names = append(names, c.Name)
+		}
+		resumed := i >= len(plan.Trials)/2
+		if !resumed {
+			known[trial.Test] = true
+		}
+		if want := resumed && known[trial.Test]; slices.Contains(names, "instrument") != want {
+			t.Errorf("trial %s, resumed: %v, has the checks %q", trial.ID, resumed, names)
+		} else if want {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no trial was refused")
+	}
+}

@@ -4,6 +4,7 @@ package sockets
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -181,3 +182,106 @@ func (c *Conn) WindowClamp() int { return 0 }
 
 // ReceivedTTL is unknown here.
 func (c *Conn) ReceivedTTL() int { return 0 }
+
+// shortest is the shortest wait here: an expired deadline would hide bytes
+// that are there.
+const shortest = time.Millisecond
+
+// TryRead reads what comes within a millisecond, or returns ErrTick.
+func (c *Conn) TryRead(p []byte) (int, error) { return c.read(p, shortest) }
+
+// TryWrite is Write here.
+func (c *Conn) TryWrite(p []byte) (int, error) { return c.Write(p) }
+
+// ReadWithin is a Read that waits for wait at most, but for a millisecond at
+// least; with orWrite, no longer than that.
+func (c *Conn) ReadWithin(p []byte, wait time.Duration, orWrite bool) (int, error) {
+	if orWrite {
+		wait = shortest
+	}
+	return c.read(p, max(wait, shortest))
+}
+
+// Spin is refused here: sockets are read through the runtime's network poller.
+func Spin() (release func(), ok bool) { return nil, false }
+
+// EnableReceiveStamps is not supported here.
+func (c *Conn) EnableReceiveStamps() error { return ErrUnsupported }
+
+// ReadStamped is not supported here.
+func (c *Conn) ReadStamped([]byte, bool) (int, time.Time, error) {
+	return 0, time.Time{}, ErrUnsupported
+}
+
+type payloadPipes struct{}
+
+func (*payloadPipes) pageBytes() int { return 0 }
+func (*payloadPipes) close() error   { return nil }
+
+// NewPipedPayload is not supported here.
+func NewPipedPayload() (*Payload, error) { return nil, ErrUnsupported }
+
+// SendPayload sends up to n bytes of payload, as Write does.
+func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
+	return c.Write(p.buf[:min(n, len(p.buf))])
+}
+
+// TakePipe does nothing here: no payload is piped.
+func (c *Conn) TakePipe(*Payload, int, int) error { return nil }
+
+// SharePipe does nothing here: no payload is piped.
+func (c *Conn) SharePipe(*Payload, int) error { return nil }
+
+// Control refuses what cannot be set on this system; the buffers are set when
+// the connection exists. It is a net.Dialer's Control.
+func (o Options) Control(_, _ string, _ syscall.RawConn) error {
+	var errs []error
+	refuse := func(wanted bool, what string) {
+		if wanted {
+			errs = append(errs, fmt.Errorf("set %s: %w", what, ErrUnsupported))
+		}
+	}
+	refuse(o.MSS > 0, "MSS")
+	refuse(o.DSCP > 0, "DSCP")
+	refuse(o.CongestionControl != "", "congestion control")
+	refuse(o.Device != "", "device")
+	return errors.Join(errs...)
+}
+
+// SetOptions sets the buffers, and refuses what cannot be set on this system.
+func (c *Conn) SetOptions(o Options) error {
+	err := o.Control("", "", nil)
+	tcp, ok := c.sock.(*net.TCPConn)
+	if !ok {
+		return err
+	}
+	if o.SendBuffer > 0 {
+		err = errors.Join(err, tcp.SetWriteBuffer(o.SendBuffer))
+	}
+	if o.ReceiveBuffer > 0 {
+		err = errors.Join(err, tcp.SetReadBuffer(o.ReceiveBuffer))
+	}
+	return err
+}
+
+// SetPacing is not supported here.
+func (c *Conn) SetPacing(float64) error { return ErrUnsupported }
+
+// DSCP is unknown here.
+func (c *Conn) DSCP() int { return 0 }
+
+// MultipathTCP is false: only Linux has it.
+func (c *Conn) MultipathTCP() bool { return false }
+
+// bindToDevice is not supported here.
+func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
+	return func(_, _ string, _ syscall.RawConn) error {
+		return fmt.Errorf("bind to interface %s: %w", device, ErrUnsupported)
+	}
+}
+
+// AllowedCPUs are unknown here.
+func AllowedCPUs() []int { return nil }
+
+// Pin is not supported here.
+func Pin([]int) (unpin func(), err error) { return nil, ErrUnsupported }

@@ -125,11 +125,16 @@ func (c *Conn) overIPv6() bool {
 	return ok && !mapped(six.Addr)
 }
 
-// MaxDescriptors is how many files this process may have open, 0 if unknown.
-func MaxDescriptors() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return 0
+// bindToDevice is a control function for net.Dialer (SO_BINDTODEVICE, socket(7)).
+func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
+	return func(_, _ string, raw syscall.RawConn) error {
+		var inner error
+		if err := raw.Control(func(fd uintptr) { inner = unix.BindToDevice(int(fd), device) }); err != nil {
+			return err
+		}
+		if inner != nil {
+			return fmt.Errorf("bind to interface %s: %w", device, inner)
+		}
+		return nil
 	}
-	return int(min(limit.Cur, math.MaxInt32))
 }

@@ -5,9 +5,215 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"syscall"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// six says whether the socket speaks IPv6 on the wire.
+func (c *Conn) six() bool {
+	name, err := unix.Getpeername(c.fd)
+	peer, ok := name.(*unix.SockaddrInet6)
+	return err == nil && ok && !mapped(peer.Addr)
+}
+
+// SetDSCP marks all packets (RFC 2474); the two low bits stay with ECN.
+func (c *Conn) SetDSCP(dscp int) error {
+	level, option := unix.IPPROTO_IP, unix.IP_TOS
+	if c.six() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	if err := c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, dscp<<2) }); err != nil {
+		return fmt.Errorf("mark packets with DSCP %d: %w", dscp, err)
+	}
+	return nil
+}
+
+// SetFragmentMode says what to do with packets larger than an MTU.
+func (c *Conn) SetFragmentMode(m FragmentMode) error {
+	values := [...]int{Fragment: unix.IP_PMTUDISC_DONT, DontFragment: unix.IP_PMTUDISC_DO, ProbeMTU: unix.IP_PMTUDISC_PROBE}
+	level, option := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
+	if c.six() {
+		// IPV6_PMTUDISC_* have the same values (linux/in6.h).
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
+	}
+	if err := c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, values[m]) }); err != nil {
+		return fmt.Errorf("set path MTU discovery: %w", err)
+	}
+	return nil
+}
+
+// PathMTU is the path's MTU as far as the kernel knows it, 0 if it does not say.
+func (c *Conn) PathMTU() int {
+	if c.six() {
+		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_MTU)
+	}
+	return c.intOption(unix.IPPROTO_IP, unix.IP_MTU)
+}
+
+// IPHeaderBytes is the length of the IP header of this socket's packets.
+func (c *Conn) IPHeaderBytes() int {
+	if c.six() {
+		return 40
+	}
+	return 20
+}
+
+// largestBuffer is asked for where a privileged process may take what it
+// likes: tens of milliseconds at 10 Gbit/s and more would only leave the cache.
+const largestBuffer = 8 << 20
+
+// SetReceiveBuffer asks for a receive buffer of so many bytes, or, for 0, the
+// largest to be had, and returns what the kernel gave: twice what was asked,
+// for the overhead of packets (socket(7)), or less.
+func (c *Conn) SetReceiveBuffer(bytes int) int {
+	return c.setBuffer(bytes, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF)
+}
+
+// SetSendBuffer is SetReceiveBuffer for sending.
+func (c *Conn) SetSendBuffer(bytes int) int {
+	return c.setBuffer(bytes, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF)
+}
+
+func (c *Conn) setBuffer(bytes, force, plain int) int {
+	forced, asked := bytes, bytes
+	if bytes == 0 {
+		forced, asked = largestBuffer, 1<<30 // the kernel stops at its limit
+	}
+	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, force, forced) })
+	if err != nil {
+		// Without the privilege; what this gives is read back below.
+		_ = c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, plain, asked) })
+	}
+	return c.intOption(unix.SOL_SOCKET, plain)
+}
+
+// ReceiveDrops is how many messages the kernel dropped because the socket's
+// receive buffer was full (SO_MEMINFO, linux/sock_diag.h), 0 if unknown.
+func (c *Conn) ReceiveDrops() int64 {
+	var info [unix.SK_MEMINFO_VARS]uint32
+	size := uint32(unsafe.Sizeof(info))
+	err := c.ask(func() error {
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	if err != nil {
+		return 0
+	}
+	return int64(info[unix.SK_MEMINFO_DROPS])
+}
+
+// SetReadTick has a Receive return ErrTick after d instead of a Tick.
+func (c *Conn) SetReadTick(d time.Duration) error {
+	wait := unix.NsecToTimeval(d.Nanoseconds())
+	return c.ask(func() error { return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait) })
+}
+
+// PreciseTimers lets the calling thread, which must be locked, wake when it asked to,
+// not up to 50 µs later (PR_SET_TIMERSLACK(2const)), until the returned function is
+// called.
+func PreciseTimers() func() {
+	// A kernel that refuses only wakes it later; what is late is counted.
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	return func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }
+}
+
+// Sleep blocks the thread for d: the runtime's timers are up to a millisecond
+// late. It may return early when a signal comes.
+func Sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&t, nil) // EINTR: the caller looks at the clock
+}
+
+// QueuePathErrors has the kernel keep what routers answer to packets that are
+// too big for them, for PathErrors (IP_RECVERR, ip(7)).
+func (c *Conn) QueuePathErrors() error {
+	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
+	if c.six() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVERR
+	}
+	return c.ask(func() error { return unix.SetsockoptInt(c.fd, level, option, 1) })
+}
+
+// PathErrors takes what routers have answered since it was last called.
+func (c *Conn) PathErrors() []PathError {
+	var out []PathError
+	for range 256 { // whatever comes meanwhile is for the next call
+		var p, oob [512]byte
+		var oobn int
+		err := c.ask(func() (err error) {
+			_, oobn, _, _, err = unix.Recvmsg(c.fd, p[:], oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+			return err
+		})
+		if err != nil || oobn == 0 {
+			break
+		}
+		if e, ok := parsePathError(oob[:oobn]); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// parsePathError reads a struct sock_extended_err (linux/errqueue.h) and the
+// address behind it.
+func parsePathError(control []byte) (PathError, bool) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return PathError{}, false
+	}
+	const size = 16 // errno, origin, type, code, pad, info, data
+	for _, m := range messages {
+		is4 := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_RECVERR
+		is6 := m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
+		if !is4 && !is6 || len(m.Data) < size {
+			continue
+		}
+		errno := syscall.Errno(binary.NativeEndian.Uint32(m.Data))
+		origin := m.Data[4]
+		if errno != unix.EMSGSIZE || origin != unix.SO_EE_ORIGIN_ICMP && origin != unix.SO_EE_ORIGIN_ICMP6 {
+			continue
+		}
+		e := PathError{MTU: int(binary.NativeEndian.Uint32(m.Data[8:]))}
+		switch from := m.Data[size:]; {
+		case is4 && len(from) >= unix.SizeofSockaddrInet4:
+			e.From = netip.AddrFrom4([4]byte(from[4:8])).String()
+		case is6 && len(from) >= unix.SizeofSockaddrInet6:
+			e.From = netip.AddrFrom16([16]byte(from[8:24])).String()
+		}
+		return e, true
+	}
+	return PathError{}, false
+}
+
+// LocalAddr is the socket's own address and port, empty if unknown.
+func (c *Conn) LocalAddr() string {
+	var name unix.Sockaddr
+	err := c.ask(func() (err error) {
+		name, err = unix.Getsockname(c.fd)
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	switch a := name.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)).String()
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(a.Addr).Unmap(), uint16(a.Port)).String()
+	}
+	return ""
+}
 
 // EnableReceivedTTL asks for the time to live of every packet that c receives.
 func EnableReceivedTTL(c *net.UDPConn) error {

@@ -270,7 +270,7 @@ func Features() []Feature {
 			},
 		},
 		{
-			Name: "connection counting", Serves: "limits of flows in gateways", Config: "CONFIG_NFT_CONNLIMIT", Module: "nft_connlimit",
+			Name: "connection counting", Serves: "limits of flows in vnet-gateways", Config: "CONFIG_NFT_CONNLIMIT", Module: "nft_connlimit",
 			needed: func(t Table) bool { return t.FlowLimit > 0 },
 			add: func(b *builder) error {
 				b.rule(forward(b), &expr.Connlimit{Count: 1, Flags: expr.NFT_CONNLIMIT_F_INV}, accept)

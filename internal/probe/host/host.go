@@ -11,29 +11,29 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/environment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Sampler is what a host spends over a test.
 type Sampler struct {
 	*sampling.Sampler
 	start  time.Time
-	first  sockets.CPUTimes
+	first  hostinfo.CPUTimes
 	series []sample
 	every  int // one sample in so many is kept
 	seen   int
 	err    error
 
-	drops    sockets.DropCounts
+	drops    hostinfo.DropCounts
 	dropsErr error
 }
 
 type sample struct {
 	at  time.Duration
-	cpu sockets.CPUTimes
+	cpu hostinfo.CPUTimes
 }
 
 // interval is finer than needed for seconds and no finer than the
@@ -43,7 +43,7 @@ const interval = 50 * time.Millisecond
 // StartSampler samples from now on, on a time axis that begins at start.
 func StartSampler(start time.Time) *Sampler {
 	h := &Sampler{start: start, every: 1}
-	h.first, h.err = sockets.ReadCPU()
+	h.first, h.err = hostinfo.ReadCPU()
 	h.Sampler = sampling.Start(interval, h.sample)
 	return h
 }
@@ -51,13 +51,13 @@ func StartSampler(start time.Time) *Sampler {
 func (h *Sampler) sample() {
 	if h.seen == 0 {
 		// Here and not at the start, since it takes longer than a round trip.
-		h.drops, h.dropsErr = sockets.ReadDrops()
+		h.drops, h.dropsErr = hostinfo.ReadDrops()
 	}
 	h.seen++
 	if h.err != nil || h.seen%h.every != 0 {
 		return
 	}
-	cpu, err := sockets.ReadCPU()
+	cpu, err := hostinfo.ReadCPU()
 	if err == nil && len(cpu.Each) != len(h.first.Each) {
 		err = fmt.Errorf("processors came or went: %d, then %d", len(h.first.Each), len(cpu.Each))
 	}
@@ -80,10 +80,10 @@ func (h *Sampler) Result() *protocol.HostSeries {
 		name = ""
 	}
 	out := &protocol.HostSeries{
-		Host: name, HostID: sockets.HostID(), NetworkID: sockets.NetworkID(), CPUs: h.first.CPUs,
+		Host: name, HostID: hostinfo.HostID(), NetworkID: hostinfo.NetworkID(), CPUs: h.first.CPUs,
 		Environment: environment.End(),
 	}
-	if now, err := sockets.ReadDrops(); err == nil && h.dropsErr == nil {
+	if now, err := hostinfo.ReadDrops(); err == nil && h.dropsErr == nil {
 		out.DropsCounted = true
 		out.Drops = dropsBetween(h.drops, now)
 		out.Squeezes = increase(h.drops.Squeezes, now.Squeezes)
@@ -136,7 +136,7 @@ const maxDrops = 32
 
 // dropsBetween lists the places whose counters rose, the most packets first.
 // What appeared in between, such as an interface, counted from 0.
-func dropsBetween(first, last sockets.DropCounts) []measurement.Drop {
+func dropsBetween(first, last hostinfo.DropCounts) []measurement.Drop {
 	before := make(map[string]uint64, len(first.Places))
 	for _, p := range first.Places {
 		before[p.Place] = p.Packets

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -66,8 +66,8 @@ func FuzzEndOf(f *testing.F) {
 }
 
 func TestDropsBetween(t *testing.T) {
-	first := sockets.DropCounts{Places: []sockets.DropCount{{Place: "same", Packets: 5}, {Place: "more", Packets: 5}, {Place: "reset", Packets: 9}}}
-	last := sockets.DropCounts{Places: []sockets.DropCount{
+	first := hostinfo.DropCounts{Places: []hostinfo.DropCount{{Place: "same", Packets: 5}, {Place: "more", Packets: 5}, {Place: "reset", Packets: 9}}}
+	last := hostinfo.DropCounts{Places: []hostinfo.DropCount{
 		{Place: "same", Packets: 5}, {Place: "more", Packets: 8}, {Place: "reset", Packets: 2}, {Place: "new", Packets: 4, HostWide: true},
 	}}
 	want := []measurement.Drop{{Place: "new", Packets: 4, HostWide: true}, {Place: "more", Packets: 3}}

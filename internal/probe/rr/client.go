@@ -190,7 +190,7 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 		if t.several != nil {
 			t.several.spin = spin
 			if !spin {
-				defer sockets.PreciseWaits()()
+				defer sockets.PreciseTimers()()
 			}
 		}
 		return loop(start)

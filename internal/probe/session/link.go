@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -83,7 +84,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
 	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0}
 	if req.Placed {
-		offer.HostID, offer.CPUs = sockets.HostID(), sockets.AllowedCPUs()
+		offer.HostID, offer.CPUs = hostinfo.HostID(), sockets.AllowedCPUs()
 	}
 	if err := protocol.WriteFrame(c, protocol.TypeOpen, offer); err != nil {
 		return nil, err

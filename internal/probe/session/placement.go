@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -61,7 +62,7 @@ func PlaceEnds(open protocol.Open) (Placement, error) {
 	if err := checkCPUs(open.CPUs); err != nil {
 		return p, err
 	}
-	if id := sockets.HostID(); id != "" && id == open.HostID {
+	if id := hostinfo.HostID(); id != "" && id == open.HostID {
 		p = place(open.Spec.Colocate, open.CPUs, sockets.AllowedCPUs())
 	}
 	if open.Spec.Colocate && p.Name != measurement.PlacementSame {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // mostThreads bounds the threads that the flows of a client's tests have for their
@@ -19,7 +19,7 @@ var takenThreads atomic.Int64
 // allowedThreads is how many the flows of this process may have: half of those that
 // the system lets it have, for others need some, too.
 func allowedThreads() int {
-	if limit := sockets.MaxThreads(); limit > 0 {
+	if limit := hostinfo.MaxThreads(); limit > 0 {
 		return min(mostThreads, limit/2)
 	}
 	return mostThreads

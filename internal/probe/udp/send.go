@@ -151,7 +151,7 @@ func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages)
 // run sends until the receiver has something to say, or until a second after
 // the measured time. It neither allocates nor logs.
 func (s *sender) run() error {
-	defer sockets.PreciseSleep()()
+	defer sockets.PreciseTimers()()
 	checked := time.Duration(0)
 	for {
 		now := time.Since(s.start)

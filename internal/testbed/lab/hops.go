@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Bounds of how often the counters of hops are read during a trial.
@@ -28,12 +28,12 @@ func hopInterval(spec measurement.Spec) time.Duration {
 type readCounters func(ctx context.Context, nodes ...string) (lab.Counters, error)
 
 // readCPU reads what the processors of this machine have spent.
-type readCPU func() (sockets.CPUTimes, error)
+type readCPU func() (hostinfo.CPUTimes, error)
 
 // cpuReading is one of them and its time.
 type cpuReading struct {
 	at    time.Time
-	times sockets.CPUTimes
+	times hostinfo.CPUTimes
 }
 
 // hopWatch reads the counters of a path's hops until it is ended.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 func watchedPath() lab.Path {
@@ -48,7 +48,7 @@ func counted(n uint64, nodes []string) lab.Counters {
 }
 
 // idleCPU is a machine that cannot say what its processors do.
-func idleCPU() (sockets.CPUTimes, error) { return sockets.CPUTimes{}, sockets.ErrUnsupported }
+func idleCPU() (hostinfo.CPUTimes, error) { return hostinfo.CPUTimes{}, hostinfo.ErrUnsupported }
 
 func TestWatchHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -59,9 +59,9 @@ func TestWatchHops(t *testing.T) {
 		}
 		// One of two processors is busy, a quarter of that time in softirq.
 		began := time.Now().Add(-time.Hour)
-		cpu := func() (sockets.CPUTimes, error) {
+		cpu := func() (hostinfo.CPUTimes, error) {
 			at := time.Since(began)
-			return sockets.CPUTimes{CPUs: 2, Total: 2 * at, Busy: at, SoftIRQ: at / 4}, nil
+			return hostinfo.CPUTimes{CPUs: 2, Total: 2 * at, Busy: at, SoftIRQ: at / 4}, nil
 		}
 		w := watchHops(t.Context(), read, cpu, watchedPath(), 100*time.Millisecond)
 		time.Sleep(30 * time.Millisecond)

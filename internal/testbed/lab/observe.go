@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -34,7 +34,7 @@ func (l *Lab) Observe(ctx context.Context, name string, spec measurement.Spec) t
 	path, _ := l.laid(name) // Reset found it
 	return &observation{
 		growth: grow(ctx, path.ScaleOuts, l.scale(path)), l: l, path: path,
-		hops:   watchHops(ctx, l.lab.Counters, sockets.ReadCPU, path, hopInterval(spec)),
+		hops:   watchHops(ctx, l.lab.Counters, hostinfo.ReadCPU, path, hopInterval(spec)),
 		tunnel: l.watchTunnel(ctx, path),
 	}
 }

@@ -5,7 +5,19 @@ package sockets
 import (
 	"errors"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// sharePort lets sockets of the same user have the same local port
+// (SO_REUSEPORT, socket(7)); SO_REUSEADDR would let anybody's.
+func sharePort(_, _ string, raw syscall.RawConn) error {
+	var inner error
+	err := raw.Control(func(fd uintptr) {
+		inner = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	})
+	return errors.Join(err, inner)
+}
 
 // ListenerBroken says that an error of accept(2) is one of the listener, which will
 // accept nothing more. The others are those of one connection, which accept(2) has a

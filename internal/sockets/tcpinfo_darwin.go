@@ -43,16 +43,3 @@ func (c *Conn) ReceiveBuffer() int { return c.intOption(unix.SOL_SOCKET, unix.SO
 
 // SendBuffer is the system's send buffer in bytes.
 func (c *Conn) SendBuffer() int { return c.intOption(unix.SOL_SOCKET, unix.SO_SNDBUF) }
-
-// ReadCPU is not supported here: macOS tells processor time only by Mach
-// messages (host_processor_info), which need cgo.
-func ReadCPU() (CPUTimes, error) { return CPUTimes{}, ErrUnsupported }
-
-// HostID tells this machine from others until it restarts; empty if unknown.
-func HostID() string {
-	id, err := unix.Sysctl("kern.bootsessionuuid")
-	if err != nil {
-		return ""
-	}
-	return identity(id)
-}

@@ -21,9 +21,3 @@ func (c *Conn) ReceiveBuffer() int { return 0 }
 
 // SendBuffer is unknown here.
 func (c *Conn) SendBuffer() int { return 0 }
-
-// ReadCPU is not supported here.
-func ReadCPU() (CPUTimes, error) { return CPUTimes{}, ErrUnsupported }
-
-// HostID is unknown here.
-func HostID() string { return "" }

@@ -9,18 +9,15 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// The structures in which other systems than Linux tell the facts of a
-// connection and of processors, read from their bytes, so that the layouts are
+// The structures in which other systems than Linux tell the state of a
+// connection, read from their bytes, so that the layouts are
 // tested wherever the tests run. All these systems are little-endian.
 
 // Sizes of the structures.
 const (
-	windowsTCPInfo0Bytes   = 88
-	windowsTCPInfo1Bytes   = 136
-	windowsProcessorBytes  = 48
-	darwinTCPInfoBytes     = 112
-	maxWindowsProcessors   = 4096
-	windowsProcessorsBytes = maxWindowsProcessors * windowsProcessorBytes
+	windowsTCPInfo0Bytes = 88
+	windowsTCPInfo1Bytes = 136
+	darwinTCPInfoBytes   = 112
 )
 
 var errShort = errors.New("the system's answer is too short")
@@ -76,28 +73,6 @@ func darwinTCPInfo(b []byte, at time.Duration) (measurement.TCPInfo, error) {
 		RTTVariation:     millisecondsOf(u32(48)),
 		Retransmits:      int64(min(binary.LittleEndian.Uint64(b[104:]), 1<<53)),
 	}, nil
-}
-
-// windowsProcessors reads an array of SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION
-// of winternl.h, which has idle, kernel (idle included) and user time of each
-// processor in units of 100 ns:
-// https://learn.microsoft.com/windows/win32/api/winternl/nf-winternl-ntquerysysteminformation
-func windowsProcessors(b []byte) (CPUTimes, error) {
-	var t CPUTimes
-	for ; len(b) >= windowsProcessorBytes; b = b[windowsProcessorBytes:] {
-		spent := func(offset int) time.Duration {
-			return time.Duration(binary.LittleEndian.Uint64(b[offset:])) * 100 * time.Nanosecond
-		}
-		total := spent(8) + spent(16)
-		t.Each = append(t.Each, total-spent(0))
-		t.Total += total
-		t.Busy += total - spent(0)
-	}
-	t.CPUs = len(t.Each)
-	if t.CPUs == 0 {
-		return CPUTimes{}, fmt.Errorf("read processor time: %w", errShort)
-	}
-	return t, nil
 }
 
 func microsecondsOf(us int64) measurement.Seconds {

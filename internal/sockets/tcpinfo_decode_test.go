@@ -39,13 +39,6 @@ type tcpConnectionInfo struct {
 	RxPackets, RxBytes, RxOutOfOrderBytes, TxRetransmitPackets    uint64
 }
 
-// processorPerformance is SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION.
-type processorPerformance struct {
-	Idle, Kernel, User int64
-	Reserved1          [2]int64
-	Reserved2, _       uint32
-}
-
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := binary.Append(nil, binary.LittleEndian, v)
@@ -103,35 +96,15 @@ func TestDarwinTCPInfo(t *testing.T) {
 	}
 }
 
-func TestWindowsProcessors(t *testing.T) {
-	const second = int64(time.Second / (100 * time.Nanosecond))
-	b := encode(t, []processorPerformance{
-		{Idle: 6 * second, Kernel: 7 * second, User: 3 * second},
-		{Idle: 9 * second, Kernel: 9 * second, User: 1 * second},
-	})
-	got, err := windowsProcessors(b)
-	if err != nil || got.CPUs != 2 || got.Total != 20*time.Second || got.Busy != 5*time.Second ||
-		got.Each[0] != 4*time.Second || got.Each[1] != time.Second {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if _, err := windowsProcessors(b[:windowsProcessorBytes-1]); err == nil {
-		t.Error("a short answer was understood")
-	}
-}
-
 func FuzzForeign(f *testing.F) {
 	f.Add(encode(f, tcpInfoV1{Mss: 1460, BytesRetrans: 1<<32 - 1}))
 	f.Add(encode(f, tcpConnectionInfo{MaxSeg: 1448}))
-	f.Add(encode(f, []processorPerformance{{1, 2, 3, [2]int64{}, 0, 0}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, decode := range []func([]byte, time.Duration) (measurement.TCPInfo, error){windowsTCPInfo, darwinTCPInfo} {
 			info, err := decode(b, time.Second)
 			if err == nil && (info.MSS < 0 || info.Retransmits < 0 || info.RTT < 0 || info.InFlight < 0 || info.MinRTT < 0) {
 				t.Errorf("%x: %+v", b, info)
 			}
-		}
-		if p, err := windowsProcessors(b); err == nil && p.CPUs != len(b)/windowsProcessorBytes {
-			t.Errorf("%d processors in %d bytes", p.CPUs, len(b))
 		}
 	})
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package sockets
+package hostinfo
 
 // ReadDrops is not supported here.
 func ReadDrops() (DropCounts, error) { return DropCounts{}, ErrUnsupported }

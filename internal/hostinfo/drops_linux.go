@@ -1,4 +1,4 @@
-package sockets
+package hostinfo
 
 import (
 	"bytes"

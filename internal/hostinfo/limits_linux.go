@@ -1,4 +1,4 @@
-package sockets
+package hostinfo
 
 import (
 	"bufio"
@@ -179,4 +179,13 @@ func (l limits) read(name string) string {
 	defer func() { _ = f.Close() }()                      // opened for reading
 	text, _ := io.ReadAll(io.LimitReader(f, maxProcFile)) // so far as it could be read
 	return string(text)
+}
+
+// MaxDescriptors is how many files this process may have open, 0 if unknown.
+func MaxDescriptors() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(limit.Cur, math.MaxInt32))
 }

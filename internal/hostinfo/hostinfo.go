@@ -1,10 +1,17 @@
-package sockets
+// Package hostinfo reads what this machine says of itself: which one it is, the
+// time that its CPUs have spent, the packets that it lost, and what this process may
+// have of it. What a system does not tell is an error or a zero that says so.
+package hostinfo
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 )
+
+// ErrUnsupported says that this operating system does not tell it.
+var ErrUnsupported = errors.New("not told by this operating system")
 
 // CPUTimes is what the processors of the host have spent. Only differences
 // between two readings mean anything.
