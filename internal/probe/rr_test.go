@@ -78,7 +78,7 @@ func checkWaits(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 			t.Errorf("the %s was %q, asked to spin: %v; facts %q", end, wait, spec.Spin, out.Facts)
 		}
 	}
-	if spec.Spin && runtime.GOOS == "linux" && runtime.GOMAXPROCS(0) > 1 && out.Effective["source_wait"] != "spinning" && out.Effective["destination_wait"] != "spinning" {
+	if spec.Spin && runtime.GOOS == "linux" && runtime.GOMAXPROCS(0) > 1 && out.Effective["source_wait"] != measurement.WaitSpin && out.Effective["destination_wait"] != measurement.WaitSpin {
 		t.Error("no end spun although there are processors enough")
 	}
 }
