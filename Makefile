@@ -1,6 +1,7 @@
 # make            build ./hopbench
-# make test       run every test; uses iperf3, ip, tc, ping, … where they are
-# make test-vm    the lab's tests under Debian's stock kernel, in a virtual machine
+# make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
+# make test-…     those that take longer, see docs/testing.md: browser, simulations,
+#                 wine, kill, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make bench-…    measurements; docs/benchmarks.md keeps their results
@@ -25,6 +26,21 @@ build:
 test:
 	@test/run
 
+# What takes longer than `make test` may. Each of them needs little more than its
+# own program, so that they can be tried one by one.
+.PHONY: test-browser test-simulations test-wine test-kill test-soak
+test-browser:
+	@test/run -run '^TestBrowser' ./internal/report/...
+test-simulations:
+	@HOPBENCH_TEST_LONG=1 test/run ./internal/stats
+test-wine:
+	@test/run ./test/wine
+test-kill:
+	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames)' \
+		./internal/lab ./internal/store ./internal/probe
+test-soak:
+	@test/run ./test/soak
+
 # Needs Debian, qemu-system-x86, kmod and what apt knows of the kernel; no root
 # and no KVM. VM="-run TestVXLAN -console" and the like narrow it.
 .PHONY: test-vm
@@ -35,7 +51,7 @@ test-vm:
 # themselves and are left to `make test`.
 .PHONY: race
 race:
-	CGO_ENABLED=1 $(GO) test -race -short -count=1 $$(test/packages-without-lab)
+	CGO_ENABLED=1 $(GO) test -race -skip '^TestBrowser' -count=1 $$(test/packages-without-lab)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross

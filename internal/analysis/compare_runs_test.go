@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -271,10 +272,7 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 		}
 		return out
 	}
-	repetitions := 600
-	if testing.Short() {
-		repetitions = 150
-	}
+	repetitions := testutil.Repeat(150, 600)
 	claims, covered := 0, 0
 	want := 0.0
 	const planted = 0.4

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // noises are the shapes of trial-to-trial variation that the statistics must
@@ -54,14 +55,9 @@ func atMost(hits, n int, p float64) bool {
 	return float64(hits) <= float64(n)*p+5*math.Sqrt(float64(n)*p*(1-p))
 }
 
-// repetitions is how often a simulation repeats; -short keeps a fifth, and the
-// tolerances widen with it.
-func repetitions(n int) int {
-	if testing.Short() {
-		return n / 5
-	}
-	return n
-}
+// repetitions is how often a simulation repeats: n times where it is run at
+// length, else a fifth of that, and the tolerances widen with it.
+func repetitions(n int) int { return testutil.Repeat(n/5, n) }
 
 // Reports that compare a path with itself must claim a cost or a gain in at
 // most one of twenty, all comparisons of a report together, whatever the noise.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestValidate(t *testing.T) {
@@ -51,9 +53,7 @@ func TestValidate(t *testing.T) {
 func TestConfigAsJSON(t *testing.T) {
 	want := Config{Forward: Direction{Delay: time.Millisecond, RateBitsPerSecond: 1e9}, Seed: 7, MTU: 1400}
 	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	const form = `{"forward":{"delay_nanoseconds":1000000,"rate_bits_per_second":1000000000},"backward":{},"seed":7,"mtu":1400}`
 	if string(text) != form {
 		t.Errorf("encoded as\n%s\nwant\n%s", text, form)

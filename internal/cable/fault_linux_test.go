@@ -16,6 +16,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/cable/cabletest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // eventually polls until the condition holds.
@@ -32,9 +33,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 func count(t *testing.T, folder string) int {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return len(entries)
 }
 
@@ -53,9 +52,7 @@ func udpPair(t *testing.T, r *running) (conns [2]*net.UDPConn) {
 	for i := range conns {
 		to := unconnected[1-i].LocalAddr().(*net.UDPAddr).AddrPort()
 		raw, err := unconnected[i].SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		var connectErr error
 		if err := raw.Control(func(fd uintptr) {
 			connectErr = unix.Connect(int(fd), &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())})
@@ -78,9 +75,7 @@ func passes(t *testing.T, conns [2]*net.UDPConn) {
 		if _, err := conns[0].Write([]byte("through?")); err != nil {
 			return false
 		}
-		if err := conns[1].SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, conns[1].SetReadDeadline(time.Now().Add(20*time.Millisecond)))
 		n, err := conns[1].Read(buffer)
 		return err == nil && string(buffer[:n]) == "through?"
 	})
@@ -166,9 +161,7 @@ func TestDeviceRemovedUnderIt(t *testing.T) {
 		for end := range 2 {
 			r := start(t, kind, cable.Config{Backward: cable.Direction{Delay: time.Millisecond}})
 			passes(t, udpPair(t, r))
-			if err := r.RemoveDevice(end); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, r.RemoveDevice(end))
 			if err := r.result(t); err == nil || !strings.Contains(err.Error(), "device is gone") {
 				t.Errorf("%s: Run said %v, want that the device is gone", kind, err)
 			}
@@ -183,17 +176,13 @@ func TestDeviceDownAndUp(t *testing.T) {
 			r := start(t, kind, cable.Config{})
 			conns := udpPair(t, r)
 			passes(t, conns)
-			if err := r.SetDevice(1, false); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, r.SetDevice(1, false))
 			for range 100 {
 				if _, err := conns[0].Write([]byte("lost")); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := r.SetDevice(1, true); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, r.SetDevice(1, true))
 			// A device that goes down loses its IPv6 addresses, not its IPv4 ones.
 			passes(t, conns)
 			if err := r.stop(t); err != nil {
@@ -240,19 +229,13 @@ func TestHostileFrames(t *testing.T) {
 			t.Run(string(kind)+"/"+name, func(t *testing.T) {
 				needCable(t, kind)
 				pair, err := cabletest.NewPair(kind, cable.Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				defer pair.Close()
 				sockets, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				defer unix.Close(sockets[0])
 				c, err := cable.New(cable.PortOfSocket(sockets[1]), pair.Ports[1], cable.Config{Forward: direction, Backward: direction})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ended := make(chan error, 1)

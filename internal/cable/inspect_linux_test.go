@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/cable/cabletest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 const virtioAndEthernet = 10 + 14
@@ -62,13 +63,9 @@ func startInspected(t *testing.T, kind cable.Kind, cfg cable.Config) (*running, 
 	t.Helper()
 	needCable(t, kind)
 	pair, err := cabletest.NewPair(kind, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	c, err := cable.New(pair.Ports[0], pair.Ports[1], cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	i := &censor{}
 	c.Inspect(i)
 	return run(t, pair, c), i
@@ -131,9 +128,7 @@ func unaccounted(d cable.DirectionCounters) int64 {
 func receives(t *testing.T, conn *net.UDPConn, want string) {
 	t.Helper()
 	buffer := make([]byte, 100)
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	for {
 		n, err := conn.Read(buffer)
 		if err != nil {

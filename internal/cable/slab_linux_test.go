@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // frameBytes is what would be written for a frame.
@@ -24,13 +26,9 @@ func TestSlabKeepsFrames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const chunks = 64
 		s, err := newSlab(chunks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer func() {
-			if err := s.close(); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, s.close())
 		}()
 		type kept struct {
 			frame uint32
@@ -83,9 +81,7 @@ func TestSlabKeepsFrames(t *testing.T) {
 
 func TestSlabAllocatesNothing(t *testing.T) {
 	s, err := newSlab(64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() {
 		if err := s.close(); err != nil {
 			t.Error(err)

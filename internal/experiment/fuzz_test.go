@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // FuzzLoad: whatever the bytes, loading ends with an experiment that can be
@@ -21,15 +22,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	files, err := filepath.Glob("testdata/*/*.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, text := range testutil.Files(f, "testdata/*/*.yaml") {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -3,30 +3,24 @@ package experiment
 import (
 	"errors"
 	"flag"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata/bad anew")
 
-// TestBadFiles holds what Load says of each testdata/bad/*.yaml against the
-// text file of the same name: one mistake per file, and five in one.
+// TestBadFiles compares what Load says of each bad file with the text file of the
+// same name: one mistake per file, and five in one.
 func TestBadFiles(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no bad files: %v", err)
-	}
-	for _, file := range files {
+	wanted := testutil.Files(t, "testdata/bad/*.txt")
+	for file, text := range testutil.Files(t, "testdata/bad/*.yaml") {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
 			e, err := Load("my.yaml", text)
 			if err == nil {
 				t.Fatalf("accepted as %+v", e)
@@ -43,15 +37,8 @@ func TestBadFiles(t *testing.T) {
 			// What a kind can have is the table's to say.
 			got := regexp.MustCompile("it can have [a-z_, ]+").ReplaceAllString(err.Error(), "it can have …") + "\n"
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
+				testutil.WriteFile(t, golden, []byte(got))
+			} else if want := string(wanted[golden]); got != want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 		})
@@ -100,11 +87,7 @@ func TestTooLarge(t *testing.T) {
 
 // A key that a kind of test does not take is answered with those that it does.
 func TestKeysOfAKindAreSaid(t *testing.T) {
-	text, err := os.ReadFile("testdata/bad/full-of-trace.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Load("my.yaml", text)
+	_, err := Load("my.yaml", testutil.Files(t, "testdata/bad/full-of-trace.yaml")["testdata/bad/tests.txtar/full-of-trace.yaml"])
 	if err == nil || !strings.Contains(err.Error(), "it can have protocol, max_hops or timeout\n") {
 		t.Errorf("got %v", err)
 	}

@@ -8,18 +8,16 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Every key of a hop, a tunnel and a variant arrives, with its defaults.
 func TestEveryHop(t *testing.T) {
 	text, err := os.ReadFile("testdata/good/every-hop.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	e, err := Load("every-hop.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if a, b := e.Endpoints[0], e.Endpoints[1]; e.Pairs != 1 || !a.SoftwareSwitch || a.NICs != 2 || b.SoftwareSwitch || b.NICs != 1 {
 		t.Errorf("%d pairs, endpoints %+v", e.Pairs, e.Endpoints)
 	}
@@ -69,13 +67,9 @@ func TestEveryHop(t *testing.T) {
 // that day.
 func TestStoredFilesHaveOldNames(t *testing.T) {
 	text, err := os.ReadFile("testdata/bad/renamed.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	e, err := LoadStored("renamed.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	end, direct, fast := e.Endpoints[0], e.Paths[0], e.Paths[1]
 	if end.EgressBitsPerSecond != 1e9 || !end.SoftwareSwitch || *direct.SoftwareSwitch {
 		t.Errorf("endpoint %+v, path %+v", end, direct)

@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"io"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // bytesOf makes a part of a file the plain way.
@@ -53,9 +55,7 @@ func TestContentIsNotCompressed(t *testing.T) {
 	const n = 4 << 20
 	var out bytes.Buffer
 	w, err := flate.NewWriter(&out, flate.BestSpeed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if _, err := (&source{content: NewContent(), offset: blockBytes - n/2, size: blockBytes + n/2}).WriteTo(w); err != nil {
 		t.Fatal(err)
 	}

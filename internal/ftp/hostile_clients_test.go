@@ -34,13 +34,9 @@ type caller struct {
 func call(t testing.TB, at netip.AddrPort) *caller {
 	t.Helper()
 	c, err := net.Dial("tcp", at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(40 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.SetDeadline(time.Now().Add(40*time.Second)))
 	return &caller{t: t, Conn: c, lines: bufio.NewReader(c)}
 }
 
@@ -110,9 +106,7 @@ func descriptors(t testing.TB) int {
 		t.Skipf("needs /proc/self/fd to count descriptors; this is %s", runtime.GOOS)
 	}
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return len(entries)
 }
 
@@ -298,9 +292,7 @@ func TestPanicEndsTheSession(t *testing.T) {
 			_, offer, _ := strings.Cut(c.ask("EPSV", "229"), "(|||")
 			_, _ = fmt.Sscanf(offer, "%d|)", &port)
 			d, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			c.t.Cleanup(func() { _ = d.Close() })
 			_, _ = io.WriteString(c, "RETR small.bin\r\n")
 		}},

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // badServer speaks FTP as answers say, by the first word of the command, and
@@ -17,13 +19,9 @@ import (
 func badServer(t testing.TB, data string, answers map[string]string) ClientOptions {
 	t.Helper()
 	control, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	passive, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var all pool
 	var running sync.WaitGroup
 	accept := func(ln net.Listener, serve func(net.Conn)) {
@@ -174,9 +172,7 @@ func TestTextsOfServers(t *testing.T) {
 		}
 	}
 	c, err := Open(testContext(t), badServer(t, "", answersOf(map[string]string{"": "220 " + long + "\r\n"})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer c.Close()
 	if g := c.Greeting(); utf8.RuneCountInString(g) > maxGreeting || strings.ContainsFunc(g, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		t.Errorf("greeting %q", g)

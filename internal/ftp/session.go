@@ -99,10 +99,11 @@ func (x *session) expire() {
 
 // end tells the client why its session ends, where it listens, and ends it.
 func (x *session) end(why string) {
-	if x.writing.TryLock() {
-		sayGoodbye(x.Conn, why)
-		x.writing.Unlock()
-	}
+	// A reply that is being written comes first, unless the client does not take it.
+	_ = x.Conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	x.writing.Lock()
+	sayGoodbye(x.Conn, why)
+	x.writing.Unlock()
 	_ = x.Close() // whatever it says, it is over
 }
 

@@ -2,18 +2,27 @@ package ftp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // What a slow path brings about is served: the sender's buffer takes nothing for
 // longer than a window, while the receiver goes on.
 func TestSlowTransferIsServed(t *testing.T) {
-	const window = 4 * time.Second
+	testutil.Longer(t, func(factor float64) string {
+		return slowTransfer(t, time.Duration(factor*float64(2*time.Second)))
+	})
+}
+
+// slowTransfer says whether this machine read as slowly as it was to, and no slower.
+func slowTransfer(t *testing.T, window time.Duration) (lacking string) {
 	ended := make(chan error, 1)
 	at := serveAt(t, "127.0.0.1:0", 1_000_000_000, func(o *ServerOptions) {
 		o.OnTransfer = func(x Transfer) {
@@ -35,14 +44,21 @@ func TestSlowTransferIsServed(t *testing.T) {
 		return errors.Join(err, refused)
 	}
 	d := c.data("RETR small.bin")
-	for begun := time.Now(); time.Since(begun) < 5*window/2; {
-		if _, err := io.CopyN(io.Discard, d, 1024); err != nil {
-			t.Fatal(err)
-		}
+	var longest time.Duration // between two reads
+	for begun, last := time.Now(), time.Now(); time.Since(begun) < 5*window/2; {
+		_, broken := io.CopyN(io.Discard, d, 1024)
+		longest, last = max(longest, time.Since(last)), time.Now()
 		select {
 		case err := <-ended: // the client has bytes to read for long after
-			t.Fatalf("after %v the server gave up: %v", time.Since(begun), err)
+			broken = err
 		case <-time.After(window / 40):
 		}
+		switch {
+		case broken != nil && longest > window/4:
+			return fmt.Sprintf("two reads were %v apart", longest)
+		case broken != nil:
+			t.Fatalf("after %v the server gave up: %v", time.Since(begun), broken)
+		}
 	}
+	return ""
 }

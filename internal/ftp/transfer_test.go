@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func testContext(t testing.TB) context.Context {
@@ -32,9 +34,7 @@ func serve(t *testing.T, size int64, change func(*ServerOptions)) netip.AddrPort
 func serveAt(t *testing.T, address string, size int64, change func(*ServerOptions), prepare func(*Server)) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	o := ServerOptions{
 		File:    func(name string) (int64, bool) { return size, name == "small.bin" },
 		Content: NewContent(), MaxSessions: 100, MaxDuration: time.Minute,
@@ -43,9 +43,7 @@ func serveAt(t *testing.T, address string, size int64, change func(*ServerOption
 		change(&o)
 	}
 	s, err := NewServer(ln, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if prepare != nil {
 		prepare(s)
 	}
@@ -127,13 +125,9 @@ func TestUpload(t *testing.T) {
 	})
 	ctx := testContext(t)
 	c, err := Open(ctx, options(at, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer c.Close()
-	if err := c.Upload(ctx, content, size); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.Upload(ctx, content, size))
 	x := <-ended
 	if x.Err != nil || x.Bytes != size || x.CRC32 != content.CRC(0, size) || x.Took <= 0 || len(x.Bins.Bytes) == 0 {
 		t.Errorf("%+v", x)
@@ -180,13 +174,9 @@ func TestWhomTheServerServes(t *testing.T) {
 func talk(t *testing.T, at netip.AddrPort, commands ...string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() { _ = c.Close() }()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	r := textproto.NewReader(bufio.NewReader(c))
 	reply := ""
 	read := func() {
@@ -230,9 +220,7 @@ func TestPortsOfTheServer(t *testing.T) {
 	var ports Ports
 	for range 50 {
 		a, err := Listen(context.Background(), netip.Addr{}, Ports{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		first := a.Addr().(*net.TCPAddr).Port
 		b, err := Listen(context.Background(), netip.Addr{}, Ports{first + 1, first + 1})
 		_ = a.Close()
@@ -245,23 +233,17 @@ func TestPortsOfTheServer(t *testing.T) {
 	}
 	at := serve(t, 1_000_000, func(o *ServerOptions) { o.Ports = ports })
 	r, err := download(t, options(at, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, s := range r.Segments {
 		if port := int(netip.MustParseAddrPort(s.Remote).Port()); port != ports.First && port != ports.Last {
 			t.Errorf("data came from port %d, not one of %+v", port, ports)
 		}
 	}
 	held, err := Listen(context.Background(), netip.Addr{}, ports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() { _ = held.Close() }()
 	second, err := Listen(context.Background(), netip.Addr{}, ports)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() { _ = second.Close() }()
 	if _, err := download(t, options(at, 1)); err == nil || !strings.Contains(err.Error(), "no port from") {
 		t.Errorf("without a free port: %v", err)
@@ -272,23 +254,17 @@ func TestPortsOfTheServer(t *testing.T) {
 func TestEndInTheMiddle(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		s, err := NewServer(ln, ServerOptions{
 			File: func(string) (int64, bool) { return MaxFileBytes, true }, Content: NewContent(), MaxSessions: 4, MaxDuration: time.Minute,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = s.Serve() })
 		defer serving.Wait()
 		ctx := testContext(t)
 		c, err := Open(ctx, options(ln.Addr().(*net.TCPAddr).AddrPort(), 4))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer c.Close()
 		stop := endAfterAMegabyte(c, s.Close)
 		defer stop()
@@ -307,9 +283,7 @@ func TestEndInTheMiddle(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(testContext(t))
 		c, err := Open(ctx, options(at, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer c.Close()
 		stop := endAfterAMegabyte(c, cancel)
 		defer stop()

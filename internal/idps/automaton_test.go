@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // occurrence is where a pattern ends.
@@ -58,9 +60,7 @@ func TestAutomatonFindsWhatIsThere(t *testing.T) {
 			patterns = append(patterns, randomText(r, letters, 1+r.IntN(6)))
 		}
 		a, err := newAutomaton(patterns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		text := randomText(r, letters, 400)
 		want := make(map[occurrence]bool)
 		for i, p := range patterns {
@@ -81,9 +81,7 @@ func TestAutomatonFindsWhatIsThere(t *testing.T) {
 
 func TestAutomatonOfNothing(t *testing.T) {
 	a, err := newAutomaton(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if got := occurrences(a, 0, []byte("anything")); len(got) > 0 {
 		t.Error(got)
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // benchmarkText reads like the web: requests, headers, prose and markup, and
@@ -45,9 +47,7 @@ func BenchmarkInspect(b *testing.B) {
 			for _, mode := range Modes() {
 				b.Run(fmt.Sprintf("%s/%d/%s", payload.name, size, mode), func(b *testing.B) {
 					i, err := New(Builtin(), mode)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testutil.OK(b, err)
 					c := newConnection(false)
 					i.Inspect(0, c.open())
 					var frames [][]byte

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func inspectorOf(t testing.TB, mode Mode, rules ...string) *Inspector {
 	t.Helper()
 	i, err := New(mustParse(t, strings.Join(rules, "\n")), mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return i
 }
 
@@ -304,9 +304,7 @@ func TestTableIsBounded(t *testing.T) {
 		if again := i.Counters(); again.LimitedFlows != got.LimitedFlows {
 			t.Errorf("%d flows that were silent for long count as limited", again.LimitedFlows-got.LimitedFlows)
 		}
-		if err := i.SetMode(Off); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, i.SetMode(Off))
 		if used := i.table.budget.used.Load(); used != 0 || i.Counters().Current != 0 {
 			t.Errorf("%d bytes are charged after all was forgotten", used)
 		}

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // rule is a rule with what every rule needs; its sid is 1.
@@ -19,9 +21,7 @@ func rule(options string) string {
 func mustParse(t testing.TB, text string) *RuleSet {
 	t.Helper()
 	set, err := Parse("test.rules", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return set
 }
 
@@ -216,9 +216,7 @@ func TestLoad(t *testing.T) {
 	if _, _, err := Load(path); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "my.rules") {
 		t.Error(err)
 	}
-	if err := os.WriteFile(path, []byte(rule(`content:"abc";`)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(path, []byte(rule(`content:"abc";`)), 0o600))
 	set, text, err := Load(path)
 	if err != nil || len(set.Rules) != 1 || len(text) == 0 {
 		t.Errorf("%v, %v", set, err)
@@ -227,9 +225,7 @@ func TestLoad(t *testing.T) {
 	for i := range long {
 		long[i] = '\n'
 	}
-	if err := os.WriteFile(path, long, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(path, long, 0o600))
 	if _, _, err := Load(path); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Error(err)
 	}

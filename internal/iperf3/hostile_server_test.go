@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // badServer speaks iperf3's protocol to one client, but for its results, which lie
@@ -44,9 +45,7 @@ func (b *badServer) start(t testing.TB) netip.AddrPort {
 		}
 		_ = b.ln.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	b.opened = []io.Closer{b.ln, b.udp}
 	b.wg.Go(func() {
 		c, err := b.accept()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // pair is a connection of which both ends are detached.
@@ -14,28 +15,18 @@ func pair(t *testing.T, udp bool) (near, far *sockets.Conn) {
 	t.Helper()
 	if udp {
 		a, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		b, err := net.DialUDP("udp4", nil, a.LocalAddr().(*net.UDPAddr))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		return detached(t, b), detached(t, a)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer ln.Close()
 	a, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	b, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return detached(t, a), detached(t, b)
 }
 
@@ -49,9 +40,7 @@ func detached(t *testing.T, c net.Conn) *sockets.Conn {
 	case *net.TCPConn:
 		conn, err = sockets.Detach(c)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The rules are those that nft shows, and scaling changes nothing but the
@@ -15,9 +16,7 @@ import (
 func TestDividingRules(t *testing.T) {
 	needProgram(t, "nft", "ip", "sysctl")
 	built, paths, err := FromExperiment(labtest.ParallelHops())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	const key = "jhash ip saddr . ip daddr . th sport . th dport . meta l4proto"
 	shows := func(node string, want ...string) {
@@ -53,9 +52,7 @@ func TestDividingRules(t *testing.T) {
 	}
 
 	for _, n := range []int{3, 3, 2} {
-		if err := l.Scale(t.Context(), paths[0], "fw", n); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, l.Scale(t.Context(), paths[0], "fw", n))
 		spread(n)
 	}
 	for _, test := range []struct {
@@ -82,9 +79,7 @@ func TestDividingRules(t *testing.T) {
 func TestTraceSeesOneOfTheInstances(t *testing.T) {
 	needProgram(t, "traceroute")
 	built, paths, err := FromExperiment(labtest.ParallelHops())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l, path := startLab(t, built), paths[0]
 	seen := make(map[netip.Addr]bool)
 	for range 8 {

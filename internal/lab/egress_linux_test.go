@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // iperf3Sum is what iperf3's --json says of the receiver.
@@ -33,9 +34,7 @@ func TestEgressIsShared(t *testing.T) {
 	e := labtest.SharedEgress()
 	e.Endpoints[1].NICs = 2 // at either end, so that a direct link joins two bridges
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	for _, f := range l.Facts() {
 		if strings.Contains(f, "metered by itself") {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,14 +32,10 @@ func TestExec(t *testing.T) {
 	t.Run("files, environment and directory", func(t *testing.T) {
 		dir := t.TempDir()
 		in, err := os.Create(dir + "/in")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer in.Close()
 		out, err := os.Create(dir + "/out")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer out.Close()
 		if _, err := in.WriteString("from the caller\n"); err != nil {
 			t.Fatal(err)
@@ -83,9 +80,7 @@ func TestExec(t *testing.T) {
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer r.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -102,18 +97,14 @@ func TestExec(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("a cancelled command says %v", err)
 		}
-		if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
 		if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("the program still holds its output: %v", err)
 		}
 	})
 	t.Run("signal", func(t *testing.T) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer r.Close()
 		signals := make(chan os.Signal, 1)
 		codes := make(chan int, 1)
@@ -141,9 +132,7 @@ func TestExec(t *testing.T) {
 			return !strings.Contains(must(t, l, "source", "sh", "-c", "grep -h State: /proc/[0-9]*/status 2>/dev/null || true"), "Z (zombie)")
 		}, func() string { return "zombies stay in the lab" })
 	})
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Close())
 	if _, err := l.Exec(t.Context(), "source", Command{Argv: []string{"true"}}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed lab says %v", err)
 	}
@@ -165,9 +154,7 @@ func TestEgressIsMetered(t *testing.T) {
 			Burst uint64 `json:"burst"`
 		} `json:"options"`
 	}
-	if err := json.Unmarshal([]byte(must(t, l, "source", "tc", "-j", "qdisc", "show", "dev", "right")), &qdiscs); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal([]byte(must(t, l, "source", "tc", "-j", "qdisc", "show", "dev", "right")), &qdiscs))
 	if len(qdiscs) != 1 || qdiscs[0].Kind != "tbf" || qdiscs[0].Options.Rate != 156250000 || qdiscs[0].Options.Burst < 2*65536 {
 		t.Errorf("qdiscs of the source: %+v", qdiscs)
 	}
@@ -179,9 +166,7 @@ func TestEgressIsMetered(t *testing.T) {
 func TestExperimentInLab(t *testing.T) {
 	needProgram(t, "ping", "ip")
 	built, paths, err := FromExperiment(labtest.RoutingAppliance())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	for _, p := range paths {
 		text := must(t, l, p.SourceNode, "ping", "-n", "-c", "20", "-i", "0.01", "-W", "2", "-I", p.Source.String(), p.Destination.String())
@@ -209,9 +194,7 @@ func TestExperimentInLab(t *testing.T) {
 		t.Errorf("environment: %v", env)
 	}
 	counters, err := l.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	seen := 0
 	for _, n := range counters.Nodes {
 		for _, i := range n.Interfaces {

@@ -58,6 +58,7 @@ func TestManyRules(t *testing.T) {
 }
 
 func TestFirewall(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "nft", "ping", "cat")
 	l, path := through(t, "{type: link}", "{type: firewall, name: fw, rules: 250}")
 	const node = "tested/fw"
@@ -113,6 +114,7 @@ func TestFirewall(t *testing.T) {
 //	source ── firewall ── destination
 //	   └────────────────────┘ the way back
 func TestFirewallOneWay(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	for _, oneWay := range []bool{true, false} {
 		t.Run(strconv.FormatBool(oneWay), func(t *testing.T) {
 			from, to := labtest.Address(0, 0, 1), labtest.Address(0, 1, 2)
@@ -155,6 +157,7 @@ func TestFirewallOneWay(t *testing.T) {
 }
 
 func TestNAT(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "traceroute")
 	addr := netip.MustParseAddr
 	public := addr("10.1.1.2") // the nat's, towards the source
@@ -229,6 +232,7 @@ func traces(t *testing.T, l *Lab, path Path) {
 // A provider's silent hops before a public address: published as 8 hops, of
 // which 7 are silent.
 func TestProviderHops(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "traceroute", "tcptraceroute")
 	l, path := through(t, "{type: link}", "{type: nat, name: public, translate: destination, silent_hops: 7}", "{type: link}")
 	if len(path.Hops) != 8 || path.Hops[6].IsValid() || !path.Hops[7].IsValid() || path.ReceivedTTL != InitialTTL-7 {
@@ -248,6 +252,7 @@ func TestProviderHops(t *testing.T) {
 }
 
 func TestGatewayLimitsFlows(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping")
 	const limit = 25
 	l, path := through(t, fmt.Sprintf("{type: vnet-gateway, name: gw, flow_limit: %d, delay: 1ms}", limit), "{type: link}")
@@ -278,6 +283,7 @@ func TestGatewayLimitsFlows(t *testing.T) {
 
 // Silence is about what a hop would send itself, not about what it forwards.
 func TestSilentHops(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "traceroute")
 	for _, silent := range []bool{false, true} {
 		t.Run(strconv.FormatBool(silent), func(t *testing.T) {

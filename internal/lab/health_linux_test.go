@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // backendRole is a program in a node: "greet ADDRESS NAME" answers every
@@ -120,13 +121,9 @@ type started struct {
 func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
 	t.Helper()
 	in, input, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	output, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	p := &started{output: bufio.NewScanner(output), input: input, stop: stop, ended: make(chan error, 1)}
 	go func() {
@@ -152,11 +149,10 @@ func begin(t *testing.T, l *Lab, node, first string, argv ...string) *started {
 // A back end whose listener ends gets no more new flows until there is one
 // again; connections to the others are not touched.
 func TestBackendsAreChecked(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const port = 4321
 	built, paths, err := FromExperiment(labtest.ParallelHops())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	self, path := readableSelf(t), paths[1]
 	front := netip.AddrPortFrom(path.Destination, port).String()
@@ -185,9 +181,7 @@ func TestBackendsAreChecked(t *testing.T) {
 	expect("before the health check", names...)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := l.WatchBackends(ctx, path, port); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.WatchBackends(ctx, path, port))
 	if err := l.WatchBackends(ctx, path, port); err == nil || !strings.Contains(err.Error(), "watched already") {
 		t.Errorf("watched twice: %v", err)
 	}

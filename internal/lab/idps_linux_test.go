@@ -21,6 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 const idpsExperiment = `
@@ -50,21 +51,15 @@ tests:
 func idpsTopology(t testing.TB, dir, keys string) (Topology, []Path, error) {
 	t.Helper()
 	e, err := experiment.Load(filepath.Join(dir, "test.yaml"), []byte(fmt.Sprintf(idpsExperiment, keys)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return FromExperiment(e)
 }
 
 func TestLaysIDPSOut(t *testing.T) {
 	built, paths, err := idpsTopology(t, ".", "mode: deny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if want := "cable inspected/idps:to-destination--server:inspected both ways unimpaired, idps deny\n"; !strings.Contains(steps.String(), want) {
 		t.Errorf("no line %q in\n%s", want, steps)
 	}
@@ -89,9 +84,7 @@ func TestRuleFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "my.rules"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(filepath.Join(dir, "my.rules"), []byte(text), 0o600))
 	}
 	const keys = "rule_file: my.rules"
 	if _, _, err := idpsTopology(t, dir, keys); err == nil || !strings.Contains(err.Error(), `test.yaml:15: the rule file of hop "idps" cannot be used: read rule file`) {
@@ -104,9 +97,7 @@ func TestRuleFile(t *testing.T) {
 	}
 	write("alert http any any -> any any (content:\"x\"; http_uri; sid:1;)\nalert tcp any any -> any any (content:\"of my own\"; sid:2;)\n")
 	built, _, err := idpsTopology(t, dir, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	if facts := strings.Join(l.Facts(), "\n"); !strings.Contains(facts, "1 rules loaded, 1 not") || !strings.Contains(facts, "http_uri (1)") {
 		t.Errorf("what was not loaded is not told: %q", facts)
@@ -128,17 +119,13 @@ func TestIDPSSeesAndStops(t *testing.T) {
 	for name, keys := range map[string]string{"direct": "mode: off", "queued": "mode: off, delay: 2ms, rate: 400Mbit"} {
 		t.Run(name, func(t *testing.T) {
 			built, paths, err := idpsTopology(t, ".", keys)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			l := startLab(t, built)
 			const half = len(idps.TestString) / 2
 			var flows, alerts, denied uint64
 			for _, mode := range []idps.Mode{idps.Off, idps.Alert, idps.Deny, idps.Off, idps.Deny} {
 				connectionsOver(t, l, "client", "server")
-				if err := l.SetMode(t.Context(), "inspected/idps", mode); err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, l.SetMode(t.Context(), "inspected/idps", mode))
 				for _, sender := range []string{"client", "server"} {
 					want := [2]string{"all", "all"}
 					if mode != idps.Off {
@@ -204,9 +191,7 @@ func connectionsOver(t *testing.T, l *Lab, nodes ...string) {
 
 func TestSetModeOfWhatIsNoIDPS(t *testing.T) {
 	built, _, err := idpsTopology(t, ".", "mode: alert")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	if err := l.SetMode(t.Context(), "client", idps.Deny); err == nil || !strings.Contains(err.Error(), "no such idps") {
 		t.Error(err)
@@ -222,9 +207,7 @@ func TestSetModeOfWhatIsNoIDPS(t *testing.T) {
 func idpsCounters(t *testing.T, l *Lab) idps.Counters {
 	t.Helper()
 	counters, err := l.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, c := range counters.Cables {
 		if c.IDPS != nil {
 			return *c.IDPS
@@ -251,9 +234,7 @@ func exchange(t testing.TB, l *Lab, sender, first, second string, around int) (s
 	t.Helper()
 	address := l.topology.Links[1].B.Address.Addr().String() + ":7000"
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer r.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -269,12 +250,8 @@ func exchange(t testing.TB, l *Lab, sender, first, second string, around int) (s
 	}
 	said[0] = strings.TrimSpace(must(t, l, "client", talkCommand("dial", address, sender == "client", first, second, around)...))
 	rest, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-server; err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, <-server)
 	said[1] = strings.TrimSpace(string(rest))
 	if sender == "server" {
 		said[0], said[1] = said[1], said[0]
@@ -381,9 +358,7 @@ func talkReceive(conn net.Conn, parts ...[]byte) error {
 // same cable without one: processor time of its process for a megabyte carried.
 func BenchmarkIDPS(b *testing.B) {
 	built, _, err := idpsTopology(b, ".", "mode: off")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testutil.OK(b, err)
 	for _, mode := range append([]idps.Mode{"none"}, idps.Modes()...) {
 		b.Run(string(mode), func(b *testing.B) {
 			links := slices.Clone(built.Links)
@@ -394,9 +369,7 @@ func BenchmarkIDPS(b *testing.B) {
 			l := startLab(b, Topology{Nodes: built.Nodes, Links: links})
 			used := func() time.Duration {
 				c, err := l.Counters(b.Context())
-				if err != nil {
-					b.Fatal(err)
-				}
+				testutil.OK(b, err)
 				return c.Cables[0].CPU
 			}
 			const around = 64_000_000

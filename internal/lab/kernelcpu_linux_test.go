@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A node with a sampler tells what the kernel spent on the packets that it
@@ -18,9 +19,7 @@ func TestKernelCPUSampler(t *testing.T) {
 	began := time.Now()
 	must(t, l, "source", "ping", "-n", "-f", "-q", "-c", "5000", labtest.Address(0, 2, 2).Addr().String())
 	counters, err := l.Counters(t.Context(), "router-1", "router-2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	timed, other := counters.Nodes[0], counters.Nodes[1]
 	switch {
 	case timed.KernelWork == nil:

@@ -23,6 +23,8 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/supervisor"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // markName is in the environment of every process of a lab that these tests
@@ -41,9 +43,7 @@ type process struct {
 func marked(t *testing.T, mark string) []process {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var found []process
 	for _, dir := range dirs {
 		environ, err := os.ReadFile(dir + "/environ")
@@ -88,21 +88,30 @@ func namespacesOf(dir string) []string {
 	return all
 }
 
+// onOwnHost runs a test with links and mounts of its own, which are then those
+// of the host that a lab must not change, and which nothing else changes.
+func onOwnHost(t *testing.T, body func(*testing.T)) {
+	needLab(t)
+	testutil.InNamespaces(t, unix.CLONE_NEWNET|unix.CLONE_NEWNS, func(t *testing.T) {
+		// Private to it, and shared with those that it starts, as on a real host.
+		for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
+			testutil.OK(t, unix.Mount("", "/", "", unix.MS_REC|propagation, ""))
+		}
+		body(t)
+	})
+}
+
 // machine is what of the host a lab must not change.
 func machine(t *testing.T) string {
 	t.Helper()
 	links, err := apply.UntilComplete(netlink.LinkList)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var b strings.Builder
 	for _, l := range links {
 		fmt.Fprintf(&b, "link %d %s\n", l.Attrs().Index, l.Attrs().Name)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	b.Write(mounts)
 	return b.String()
 }
@@ -111,9 +120,7 @@ func machine(t *testing.T) string {
 func alive(t *testing.T) map[string]bool {
 	t.Helper()
 	processes, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	all := make(map[string]bool)
 	for _, dir := range processes {
 		for _, name := range namespacesOf(dir) {
@@ -138,15 +145,11 @@ func startHolder(t *testing.T, mark string) *holder {
 	h.cmd = exec.Command(selfExecutable, "hold-lab")
 	h.cmd.Env = append(os.Environ(), markName+mark)
 	stdout, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, h.cmd.Start())
 	t.Cleanup(func() {
 		if h.cmd.ProcessState == nil { // nobody waited for it: the test fails already
 			_ = h.cmd.Process.Kill()
@@ -242,9 +245,10 @@ func poll(t *testing.T, done func() bool, what func() string) {
 	}
 }
 
-func TestKilledAnywhereLeavesNothing(t *testing.T) {
-	needLab(t)
-	const rounds = 30
+func TestKilledAnywhereLeavesNothing(t *testing.T) { onOwnHost(t, killAnywhere) }
+
+func killAnywhere(t *testing.T) {
+	rounds := testutil.Repeat(6, 60)
 	random := rand.New(rand.NewPCG(20, 26))
 	victims := make(map[string]int)
 	window := 30 * time.Millisecond // at least as long as a lab takes to come up
@@ -309,8 +313,9 @@ func obituary(name string) string {
 }
 
 // A stopped supervisor cannot notice that its caller is gone; the kernel does.
-func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) {
-	needLab(t)
+func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) { onOwnHost(t, stopSupervisor) }
+
+func stopSupervisor(t *testing.T) {
 	before := machine(t)
 	h := startHolder(t, fmt.Sprintf("%d-stopped", os.Getpid()))
 	if line := <-h.lines; line != "ready" {
@@ -318,20 +323,17 @@ func TestStoppedSupervisorDiesWithItsCaller(t *testing.T) {
 	}
 	for _, p := range h.look(t) {
 		if p.name == supervisor.Role {
-			if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, unix.Kill(p.pid, unix.SIGSTOP))
 		}
 	}
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, h.cmd.Process.Kill())
 	h.end(t)
 	h.vanished(t, before)
 }
 
-func TestCloseLeavesNothing(t *testing.T) {
-	needLab(t)
+func TestCloseLeavesNothing(t *testing.T) { onOwnHost(t, closeLab) }
+
+func closeLab(t *testing.T) {
 	before := machine(t)
 	h := startHolder(t, fmt.Sprintf("%d-close", os.Getpid()))
 	if line := <-h.lines; line != "ready" {
@@ -340,34 +342,29 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if all := h.look(t); len(all) != 5 {
 		t.Errorf("holder, supervisor, two agents and a cable are 5 processes, not %v", all)
 	}
-	if err := h.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, h.stdin.Close())
 	if lines := h.end(t); len(lines) != 0 {
 		t.Errorf("the holder says %q", lines)
 	}
 	h.vanished(t, before)
 }
 
-func TestCancelledStartLeavesNothing(t *testing.T) {
-	needLab(t)
+func TestCancelledStartLeavesNothing(t *testing.T) { onOwnHost(t, cancelStart) }
+
+func cancelStart(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	before := machine(t)
 	start := time.Now()
-	if err := startLab(t, chain(4, nil)).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, startLab(t, chain(4, nil)).Close())
 	window := max(40*time.Millisecond, time.Since(start)) // longer than a start takes
-	cancelled := 0
-	for round := range 30 {
+	cancelled, rounds := 0, testutil.Repeat(10, 60)
+	for round := range rounds {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(window))))
 		l, err := Start(ctx, chain(4, nil), Options{NodeCommand: []string{"echo-agent"}})
 		cancel()
 		switch {
 		case err == nil:
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, l.Close())
 		case errors.Is(err, context.DeadlineExceeded):
 			cancelled++
 		default:
@@ -380,16 +377,14 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 	if after := machine(t); after != before {
 		t.Errorf("links or mounts were\n%s\nand are\n%s", before, after)
 	}
-	t.Logf("%d of 30 were cancelled while they came up", cancelled)
+	t.Logf("%d of %d were cancelled while they came up", cancelled, rounds)
 }
 
 func childrenOfSelf(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, file := range files {
 		if b, err := os.ReadFile(file); err == nil && len(bytes.TrimSpace(b)) > 0 { // a thread may have ended
 			found = append(found, strings.TrimSpace(string(b)))

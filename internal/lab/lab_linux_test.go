@@ -27,9 +27,7 @@ func needLab(t testing.TB) {
 	if err != nil {
 		testutil.Need(t, false, fmt.Sprintf("a machine on which labs can be made: %v", err))
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Close())
 }
 
 func needProgram(t testing.TB, names ...string) {
@@ -46,9 +44,7 @@ func startLab(t testing.TB, built Topology) *Lab {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l, err := Start(ctx, built, Options{NodeCommand: []string{"echo-agent"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -65,9 +61,7 @@ func startLab(t testing.TB, built Topology) *Lab {
 func output(t testing.TB, l *Lab, node string, argv ...string) (string, int) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer r.Close()
 	printed := make(chan string, 1)
 	go func() {
@@ -126,12 +120,8 @@ func TestAgentsAnswer(t *testing.T) {
 	l := startLab(t, chain(1, nil))
 	for _, node := range []string{"source", "destination"} {
 		conn, err := l.Control(node)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
+		testutil.OK(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 		fmt.Fprintln(conn, "hello from", node)
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || line != "hello from "+node+"\n" {
@@ -173,9 +163,7 @@ func TestReachesThroughRouters(t *testing.T) {
 					PrefixLen int    `json:"prefixlen"`
 				} `json:"addr_info"`
 			}
-			if err := json.Unmarshal([]byte(must(t, l, "router-1", "ip", "-j", "address")), &addresses); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, json.Unmarshal([]byte(must(t, l, "router-1", "ip", "-j", "address")), &addresses))
 			got := map[string]string{}
 			for _, a := range addresses {
 				for _, i := range a.AddrInfo {
@@ -197,9 +185,7 @@ func TestReachesThroughRouters(t *testing.T) {
 func readableSelf(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "hopbench-lab-test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -212,20 +198,19 @@ func readableSelf(t *testing.T) string {
 	if err == nil {
 		err = os.WriteFile(dir+"/lab.test", self, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return dir + "/lab.test"
 }
 
 func TestUnprivileged(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	if os.Geteuid() != 0 {
 		return // all tests are run unprivileged
 	}
 	needProgram(t, "setpriv")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	tests := []string{"TestAgentsAnswer", "TestReachesThroughRouters", "TestEgressIsMetered", "TestDividingRules", "TestBackendsAreChecked", "TestExec", "TestSwitchInPlace", "TestPublishedLab", "TestPublishedLabIsForItsNamespaces", "TestCloseLeavesNothing", "TestFirewall", "TestNAT", "TestVXLAN", "TestSoftwareSwitch", "TestOuterPorts"}
+	tests := []string{"TestAgentsAnswer", "TestReachesThroughRouters", "TestEgressIsMetered", "TestDividingRules", "TestExec", "TestSwitchInPlace", "TestPublishedLab", "TestPublishedLabIsForItsNamespaces", "TestCloseLeavesNothing", "TestNAT", "TestVXLAN", "TestSoftwareSwitch", "TestOuterPorts"}
 	cmd := exec.CommandContext(ctx, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", readableSelf(t),
 		"-test.run=^("+strings.Join(tests, "|")+")$", "-test.v")
 	cmd.Dir = "/"
@@ -246,9 +231,7 @@ func TestTwoLabsAtOnce(t *testing.T) {
 	if text, code := output(t, one, "source", "ping", "-n", "-c", "1", "-W", "1", "10.0.1.2"); code == 0 {
 		t.Errorf("a link that is down carries packets:\n%s", text)
 	}
-	if err := one.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, one.Close())
 	must(t, two, "source", "ping", "-n", "-c", "1", "-W", "2", "10.0.1.2")
 	if err := two.Err(); err != nil {
 		t.Error(err)

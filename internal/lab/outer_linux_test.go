@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestOuterPorts(t *testing.T) {
 	needProgram(t, "ping", "sh")
 	built, paths, err := FromExperiment(labtest.Attached())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	inside, other := paths[1], paths[2]
 	if ports, err := l.OuterPorts(t.Context(), "vm1", *inside.Outer); err != nil || len(ports) != 0 {
@@ -24,9 +23,8 @@ func TestOuterPorts(t *testing.T) {
 		"ping -q -n -i 0.002 -I "+other.Outer.Source.String()+" "+other.Outer.Destination.String()+" >/dev/null 2>&1 &")
 	var ports []uint16
 	poll(t, func() bool {
-		if ports, err = l.OuterPorts(t.Context(), "vm1", *inside.Outer); err != nil {
-			t.Fatal(err)
-		}
+		ports, err = l.OuterPorts(t.Context(), "vm1", *inside.Outer)
+		testutil.OK(t, err)
 		return len(ports) > 0
 	}, func() string { return "the packets of the tunnel are not seen" })
 	// ARP inside is a flow too, as far as anything outside can tell.

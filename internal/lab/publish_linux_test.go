@@ -22,16 +22,13 @@ import (
 )
 
 func TestPublishedLab(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "sh", "cat")
 	l := startLab(t, chain(0, nil))
 	name := fmt.Sprintf("test-%d", os.Getpid())
-	if err := l.Publish(name); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Publish(name))
 	folder, err := openPrivate(filepath.Dir(socketOf(l).Name)) // so an abstract socket is not
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	folder.Close()
 	if err := l.Publish(name); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("the same name again: %v", err)
@@ -49,9 +46,7 @@ func TestPublishedLab(t *testing.T) {
 	}
 
 	out, err := os.CreateTemp(t.TempDir(), "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer out.Close()
 	code, err := ExecIn(t.Context(), name, "source", Command{Argv: []string{"sh", "-c", "ls /sys/class/net; exit 3"}, Stdout: out})
 	text, readErr := os.ReadFile(out.Name())
@@ -63,9 +58,7 @@ func TestPublishedLab(t *testing.T) {
 	}
 
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer r.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -81,18 +74,14 @@ func TestPublishedLab(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled command says %v", err)
 	}
-	if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
 	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the program runs on after its caller hung up: %v", err)
 	}
 
 	// Garbage must not disturb the others.
 	conn, err := net.DialUnix("unix", nil, socketOf(l))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if _, err := conn.Write([]byte("\x00\x00\x00\x04oops")); err != nil {
 		t.Error(err)
 	}
@@ -100,9 +89,7 @@ func TestPublishedLab(t *testing.T) {
 	if _, err := NodesOf(t.Context(), name); err != nil {
 		t.Errorf("after garbage: %v", err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Close())
 	if _, err := NodesOf(t.Context(), name); err == nil || !strings.Contains(err.Error(), "no lab") {
 		t.Errorf("a lab that is down: %v", err)
 	}
@@ -116,9 +103,7 @@ func socketOf(l *Lab) *net.UnixAddr { return l.published[0].listener.Addr().(*ne
 func intruder(t *testing.T, l *Lab, socket *net.UnixAddr, change func(*exec.Cmd)) (said string, ran bool) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, errors.Join(os.Chmod(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o755)))
 	mark := filepath.Join(dir, "mark")
 	cmd := exec.Command(readableSelf(t), "intrude", socket.Name, l.Nodes()[0], mark)
 	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{}
@@ -151,9 +136,7 @@ func intrude(args []string) int {
 func TestPublishedLabIsPrivate(t *testing.T) {
 	testutil.Need(t, os.Geteuid() == 0, "root, to become someone else")
 	l := startLab(t, Topology{Nodes: []Node{{Name: "a"}}})
-	if err := l.Publish(fmt.Sprintf("private-%d", os.Getpid())); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Publish(fmt.Sprintf("private-%d", os.Getpid())))
 	become := func(cmd *exec.Cmd) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
@@ -165,12 +148,8 @@ func TestPublishedLabIsPrivate(t *testing.T) {
 	if err == nil {
 		err = os.Chmod(open.Addr().String(), 0o777)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.publish(open); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, l.publish(open))
 	if said, ran := intruder(t, l, open.Addr().(*net.UnixAddr), become); ran || !strings.Contains(said, "user 65534") {
 		t.Errorf("another user ran a program: %v, and was told %s", ran, said)
 	}
@@ -181,9 +160,7 @@ func TestPublishedLabIsPrivate(t *testing.T) {
 func TestPublishedLabIsForItsNamespaces(t *testing.T) {
 	needProgram(t, "touch")
 	l := startLab(t, Topology{Nodes: []Node{{Name: "a"}}})
-	if err := l.Publish(fmt.Sprintf("enclosed-%d", os.Getpid())); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Publish(fmt.Sprintf("enclosed-%d", os.Getpid())))
 	const container = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
 	for _, c := range []struct {
 		what    string
@@ -222,19 +199,13 @@ func TestStaleSockets(t *testing.T) {
 		t.Fatalf("in an empty folder: %q, %v", names, err)
 	}
 	stale, err := net.ListenUnix("unix", socketIn(folder, "stale"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
 	up, err := net.ListenUnix("unix", socketIn(folder, "up"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer up.Close()
-	if err := os.WriteFile(filepath.Join(folder, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(filepath.Join(folder, "file"), nil, 0o600))
 	names, err := living(folder)
 	if err != nil || !slices.Equal(names, []string{"up"}) {
 		t.Errorf("listening are %q, %v", names, err)
@@ -249,18 +220,15 @@ func TestStaleSockets(t *testing.T) {
 func TestNameOfKilledLab(t *testing.T) {
 	name := fmt.Sprintf("killed-%d", os.Getpid())
 	listener, err := listen(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	listener.SetUnlinkOnClose(false) // as SIGKILL does not
 	listener.Close()
 	if names, err := Running(); err != nil || slices.Contains(names, name) {
 		t.Errorf("published are %q, %v", names, err)
 	}
 	for range 2 {
-		if listener, err = listen(name); err != nil {
-			t.Fatal(err)
-		}
+		listener, err = listen(name)
+		testutil.OK(t, err)
 		listener.Close()
 	}
 }
@@ -274,9 +242,7 @@ func TestPrivateFolders(t *testing.T) {
 		"too many levels of symboli": func(p string) error { return os.Symlink(dir, p) },
 	} {
 		p := filepath.Join(dir, "f"+what)
-		if err := path(p); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, path(p))
 		f, err := openPrivate(p)
 		if (err == nil) != (what == "") || err != nil && !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want %q", err, what)
@@ -287,9 +253,7 @@ func TestPrivateFolders(t *testing.T) {
 	}
 	if os.Geteuid() == 0 {
 		p := filepath.Join(dir, "theirs")
-		if err := errors.Join(os.Mkdir(p, 0o700), os.Chown(p, 65534, 65534)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, errors.Join(os.Mkdir(p, 0o700), os.Chown(p, 65534, 65534)))
 		if f, err := openPrivate(p); err == nil || !strings.Contains(err.Error(), "is of user 65534") {
 			f.Close()
 			t.Errorf("another's folder: %v", err)

@@ -65,6 +65,7 @@ func checkPath(t *testing.T, l *Lab, p Path) {
 }
 
 func TestSwitchInPlace(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ping", "ip")
 	for name, e := range map[string]*experiment.Experiment{"off": labtest.FastPath(), "one way": labtest.OneWay()} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/apply"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/trace"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The programs that tests run in nodes, as roles of the test binary.
@@ -208,13 +209,9 @@ type session struct {
 func run(t *testing.T, l *Lab, node string, arguments ...string) *session {
 	t.Helper()
 	inR, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -234,9 +231,7 @@ func run(t *testing.T, l *Lab, node string, arguments ...string) *session {
 		outR.Close()
 	})
 	t.Cleanup(s.end)
-	if err := outR.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, outR.SetReadDeadline(time.Now().Add(time.Minute)))
 	return s
 }
 
@@ -298,13 +293,9 @@ paths:
 tests: [{name: latency, kind: rr}]
 `
 	e, err := experiment.Load("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	built, paths, err := FromExperiment(e.Scaled())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return built, paths[1]
 }
 
@@ -315,9 +306,7 @@ func target(p Path) string { return netip.AddrPortFrom(p.Destination, trafficPor
 func countersOf(t *testing.T, l *Lab, node string) NodeCounters {
 	t.Helper()
 	all, err := l.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, n := range all.Nodes {
 		if n.Node == node {
 			return n

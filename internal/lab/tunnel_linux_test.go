@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/message"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // linkShown is what `ip -d -j link` says of an interface.
@@ -39,9 +40,7 @@ type linkShown struct {
 func linksShown(t *testing.T, l *Lab, node string) map[string]linkShown {
 	t.Helper()
 	var all []linkShown
-	if err := json.Unmarshal([]byte(must(t, l, node, "ip", "-d", "-j", "link")), &all); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal([]byte(must(t, l, node, "ip", "-d", "-j", "link")), &all))
 	links := make(map[string]linkShown)
 	for _, s := range all {
 		links[s.Name] = s
@@ -52,9 +51,7 @@ func linksShown(t *testing.T, l *Lab, node string) map[string]linkShown {
 func counted(t *testing.T, l *Lab, node, name string) InterfaceCounters {
 	t.Helper()
 	counters, err := l.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, n := range counters.Nodes {
 		for _, i := range n.Interfaces {
 			if n.Node == node && i.Name == name {
@@ -67,11 +64,10 @@ func counted(t *testing.T, l *Lab, node, name string) InterfaceCounters {
 }
 
 func TestVXLAN(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	needProgram(t, "ip", "ping")
 	built, paths, err := FromExperiment(labtest.Attached())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	shown := linksShown(t, l, "vm1")["vxlan-1x"]
 	data := shown.LinkInfo.Data
@@ -113,9 +109,7 @@ func TestWireGuard(t *testing.T) {
 		Name: "secret", Hops: e.Paths[1].Hops, Tunnel: &experiment.Tunnel{Type: experiment.WireGuard, Port: 51820, MTU: 1420},
 	}}
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	needLab(t)
 	if !kernelHas(t, &netlink.Wireguard{}) {
 		l, err := Start(t.Context(), built, Options{NodeCommand: []string{"echo-agent"}})
@@ -188,9 +182,7 @@ func kernelHas(t *testing.T, link netlink.Link) bool {
 	t.Helper()
 	l := startLab(t, Topology{Nodes: []Node{{Name: "probe"}}})
 	features, err := call[message.Features](t.Context(), l, message.Probe, "probe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return features.Found[link.Type()] == ""
 }
 
@@ -201,9 +193,7 @@ func TestSoftwareSwitch(t *testing.T) {
 	e.Endpoints[1].SoftwareSwitch = true
 	e.Endpoints[0].EgressBitsPerSecond = 1e9
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l := startLab(t, built)
 	if facts := l.Facts(); slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "switch") }) {
 		t.Errorf("facts: %q", facts)

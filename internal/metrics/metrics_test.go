@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,23 +28,17 @@ func TestMetrics(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ln, err := Listen(ctx, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, ln, func() probe.Stats { return stats }) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(path string) (int, string) {
 		t.Helper()
 		response, err := client.Get("http://" + ln.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		return response.StatusCode, string(text)
 	}
 	status, text := get("/metrics")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Clients that reset their connection before the server has accepted it, or
@@ -14,15 +15,9 @@ func TestServerOutlivesClientsThatResetAtOnce(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for range 300 {
 		c, err := net.DialTimeout("tcp", target.String(), 5*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.(*net.TCPConn).SetLinger(0); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
+		testutil.OK(t, c.(*net.TCPConn).SetLinger(0))
+		testutil.OK(t, c.Close())
 	}
 	req := Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01}}
 	if _, err := Run(t.Context(), req, nil); err != nil {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // failing is a listener that fails now and then, as accept(2) may.
@@ -30,20 +32,14 @@ func TestErrorsOfAccept(t *testing.T) {
 		syscall.EHOSTUNREACH, syscall.EMFILE, syscall.ENFILE, syscall.EOPNOTSUPP,
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	f := &failing{Listener: ln, errs: passing}
 	done := make(chan error, 1)
 	go func() { done <- s.accept(f) }()
 	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	p := &badPeer{c, "0123456789abcdef0123456789abcdef"}
 	if _, err := p.open(tinyRR, 0); err != nil {
 		t.Errorf("after %d errors: %v", len(passing), err)

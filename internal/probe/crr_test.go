@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunCRR(t *testing.T) {
@@ -27,9 +28,7 @@ func TestRunCRR(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.3, 0.05
 			out, err := Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			for _, m := range measurement.MetricsOf(measurement.CRR) {
 				v, ok := out.Metrics[m.Name]
 				if !ok && out.Latency.Samples < 1000 && (m.Name == "transaction_p99_seconds" || m.Name == "connect_p99_seconds") {
@@ -47,13 +46,9 @@ func TestRunCRR(t *testing.T) {
 func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *session.Link {
 	t.Helper()
 	testID, err := session.NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l, err := session.Connect(testContext(t), Request{ID: "crr", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { _ = l.Conn.Abort() })
 	return l
 }
@@ -63,18 +58,14 @@ func transactionOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) *
 func said(t *testing.T, target netip.AddrPort, pieces ...[]byte) []byte {
 	t.Helper()
 	c, err := net.Dial("tcp", target.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer c.Close()
 	for _, p := range pieces {
 		if _, err := c.Write(p); err != nil {
 			break // the server has seen enough
 		}
 	}
-	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 	answer, err := io.ReadAll(c)
 	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the server did not close: %v", err)
@@ -115,13 +106,9 @@ func TestTransactionsAreAuthorised(t *testing.T) {
 		}
 	}
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	test, err := s.enter(nil, protocol.Identity{Session: "x"}, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.CRR})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if s.find(test.Cookie, netip.MustParseAddr("192.0.2.2")) != nil {
 		t.Error("the right cookie from another address is served")
 	}
@@ -145,9 +132,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 	protocol.PutTransaction(head, l.Ready.Cookie)
 	for _, bytes := range [][]byte{nil, {protocol.TransactionMagic}, head, []byte("\x00garbage"), {protocol.PrefaceMagic}} {
 		c, err := net.Dial("tcp", target.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer c.Close()
 		if _, err := c.Write(bytes); err != nil {
 			t.Fatal(err)
@@ -155,9 +140,7 @@ func TestGarbageDoesNotHoldUpTransactions(t *testing.T) {
 	}
 	for _, spec := range []measurement.Spec{{Kind: measurement.CRR, Duration: 0.1}, {Kind: measurement.RR, Duration: 0.1}} {
 		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if out.Metrics["failed_connections_count"] != 0 {
 			t.Error(out.Facts)
 		}

@@ -23,9 +23,7 @@ import (
 func freePort(t *testing.T) int {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() { _ = ln.Close() }()
 	return ln.Addr().(*net.TCPAddr).Port
 }
@@ -37,9 +35,7 @@ func stockFTPServer(t *testing.T, port int, name string, args ...string) netip.A
 	var said bytes.Buffer
 	c := exec.Command(name, args...)
 	c.Stdout, c.Stderr = &said, &said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.Start())
 	exited := make(chan error, 1)
 	go func() { exited <- c.Wait() }()
 	t.Cleanup(func() {
@@ -81,18 +77,14 @@ func program(t *testing.T, name, debian string) string {
 func published(t *testing.T, bytes int) (folder string, crc uint32) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "hopbench-ftp-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	content := make([]byte, bytes)
 	for i := range content {
 		content[i] = byte(i * i >> 7)
 	}
 	err = errors.Join(os.Chmod(folder, 0o755), os.WriteFile(filepath.Join(folder, "file.bin"), content, 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return folder, crc32.ChecksumIEEE(content)
 }
 
@@ -100,9 +92,7 @@ func published(t *testing.T, bytes int) (folder string, crc uint32) {
 func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "ftp.conf")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -152,16 +142,12 @@ seccomp_sandbox=NO
 func TestFTPToStockClients(t *testing.T) {
 	const size = 20_000_003
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	content := ftp.NewContent()
 	server, err := ftp.NewServer(ln, ftp.ServerOptions{
 		File: func(name string) (int64, bool) { return size, name == "file.bin" }, Content: content, MaxSessions: 20, MaxDuration: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve() }()
 	defer func() {
@@ -195,9 +181,7 @@ func TestFTPToStockClients(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			got, err := os.ReadFile(to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			if len(got) != size || crc32.ChecksumIEEE(got) != content.CRC(0, size) {
 				t.Errorf("%d bytes with CRC-32 %08x, want %d with %08x", len(got), crc32.ChecksumIEEE(got), size, content.CRC(0, size))
 			}

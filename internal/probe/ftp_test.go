@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func ftpSpec(flows int, bytes int64) measurement.Spec {
@@ -27,9 +28,7 @@ func TestFTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			m := out.Metrics
 			if m["file_bytes"] != size || m["transfer_seconds"] <= 0 {
 				t.Errorf("metrics %v", m)
@@ -65,9 +64,7 @@ func TestFTPKnowsTheSendersTCP(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, direction := range []measurement.Direction{measurement.Receive, measurement.Send} {
 		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.FTP, FileBytes: 20_000_000, Direction: direction}, Target: target}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		f := out.Flows[0]
 		if f.Final == nil {
 			t.Skipf("%s: this system has no TCP_INFO", direction)
@@ -111,13 +108,9 @@ func TestFTPIsRefused(t *testing.T) {
 func TestFTPServerVanishes(t *testing.T) {
 	ctx, stop := context.WithCancel(testContext(t))
 	server, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, ln) }()
 	_, err = Run(testContext(t), Request{Spec: ftpSpec(4, 1e12), Target: ln.Addr().(*net.TCPAddr).AddrPort()}, func(p measurement.Progress) {

@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/sampling"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // BenchmarkRRWhileCollecting shows what the garbage collector does to an rr
@@ -32,9 +33,7 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 				}
 				out, err := Run(testContext(b), Request{Target: target, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.5}}, nil)
 				stop()
-				if err != nil {
-					b.Fatal(err)
-				}
+				testutil.OK(b, err)
 				for _, p := range []float64{50, 99, 99.9} {
 					v, ok := latency.Percentile(*out.Latency, p)
 					if !ok {

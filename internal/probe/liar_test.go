@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // lastOfRR is the first byte of the last request of an rr test over TCP.
@@ -55,9 +56,7 @@ func startLiar(t testing.TB, target netip.AddrPort, lies protocol.Type, lie func
 		}
 		_ = l.ln.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l.wg.Go(l.accept)
 	l.wg.Go(l.relay)
 	t.Cleanup(l.close)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunLoad(t *testing.T) {
@@ -31,9 +32,7 @@ func TestRunLoad(t *testing.T) {
 				}
 				last = p.Elapsed
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			if signs == 0 || loaded == 0 {
 				t.Errorf("%d signs of life, %d of the load", signs, loaded)
 			}

@@ -4,15 +4,14 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunLossSearch(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: 1000, Duration: 0.6, LossBound: 0.01, RateBitsPerSecond: 2e7}
 	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(out.LossSearch) < 2 {
 		t.Errorf("steps %+v", out.LossSearch)
 	}

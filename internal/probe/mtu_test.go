@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRunMTU(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.MTU, Timeout: 1}, Target: target, Token: testToken}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	// Loopback has an MTU of 65536, and an IP packet has 65535 bytes at most.
 	for _, m := range []string{"path_mtu_bytes", "reverse_path_mtu_bytes"} {
 		if out.Metrics[m] != 65535 {

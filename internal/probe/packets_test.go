@@ -235,17 +235,8 @@ func TestPacketsLeaveNoDescriptors(t *testing.T) {
 	}
 	round()
 	before := descriptors(t)
-	for range 3 {
-		round()
-	}
-	// The server closes its ends a little after the client does.
-	deadline := time.Now().Add(20 * time.Second)
-	for descriptors(t) > before && time.Now().Before(deadline) {
-		runtime.Gosched()
-	}
-	if after := descriptors(t); after > before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	round()
+	awaitDescriptors(t, before)
 }
 
 // A flow leaves from the port and through the interface that were asked for.

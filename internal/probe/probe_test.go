@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// Parallel tests of this package wait for most of their time; there may be
 	// more of them than processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -61,9 +61,8 @@ func serve(t testing.TB, o ServerOptions) netip.AddrPort {
 	var err error
 	// A TCP port that is free may be taken for UDP: ask for both.
 	for range 100 {
-		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+		testutil.OK(t, err)
 		u, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: ln.Addr().(*net.TCPAddr).Port})
 		if err == nil {
 			_ = u.Close()
@@ -78,9 +77,7 @@ func serve(t testing.TB, o ServerOptions) netip.AddrPort {
 func serveListener(t testing.TB, o ServerOptions, ln net.Listener) netip.AddrPort {
 	t.Helper()
 	s, err := NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, ln) }()
@@ -123,10 +120,17 @@ func TestRunTCP(t *testing.T) {
 		}
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.25, 0.1
 		t.Run(fmt.Sprintf("%s %d copied %v", spec.Direction, spec.Flows, spec.CopyPayload), func(t *testing.T) {
-			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var out measurement.Outcome
+			testutil.Longer(t, func(factor float64) string {
+				spec.Duration = measurement.Seconds(0.25 * factor)
+				var err error
+				out, err = Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
+				testutil.OK(t, err)
+				if _, sampled := out.Metrics["tcp_rtt_mean_seconds"]; runtime.GOOS == "linux" && !sampled || out.Metrics["goodput_bits_per_second"] == 0 {
+					return fmt.Sprintf("too little was sent or sampled: %v", out.Metrics)
+				}
+				return ""
+			})
 			checkTCP(t, out, spec)
 		})
 	}
@@ -215,9 +219,7 @@ func TestRunRR(t *testing.T) {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.RR, 0.2, 0.02
 		t.Run(fmt.Sprintf("%s %d %d", spec.Protocol, spec.RequestBytes, spec.ResponseBytes), func(t *testing.T) {
 			out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			for _, m := range measurement.MetricsOf(measurement.RR) {
 				v, ok := out.Metrics[m.Name]
 				switch m.Name {
@@ -247,9 +249,7 @@ func TestOverIPv6(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	testutil.Need(t, err == nil, "IPv6 on loopback")
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, ln) }()
@@ -265,9 +265,7 @@ func TestOverIPv6(t *testing.T) {
 		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.05},
 	} {
 		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if runtime.GOOS == "linux" && (out.Source.ReceivedTTL == 0 || out.Destination.ReceivedTTL == 0) {
 			t.Errorf("hop limits %d and %d", out.Source.ReceivedTTL, out.Destination.ReceivedTTL)
 		}
@@ -317,13 +315,9 @@ func TestManyClientsAtOnce(t *testing.T) {
 
 func TestServeRefusesToServeOthersWithoutToken(t *testing.T) {
 	ln, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if err := s.Serve(testContext(t), ln); err == nil {
 		t.Error("served everyone without a token")
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // This test binary is also the processes that some tests need: a server, or a
@@ -145,16 +146,10 @@ func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
 	}
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, c.Start())
 	t.Cleanup(func() {
 		_ = in.Close() // asks it to end
 		if err := c.Wait(); err != nil {
@@ -162,13 +157,9 @@ func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	target, err := netip.ParseAddrPort(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return c, target
 }
 
@@ -177,9 +168,7 @@ func startServer(t *testing.T, files int) (*exec.Cmd, netip.AddrPort) {
 func runLimitedClient(t *testing.T, files int, req Request) error {
 	t.Helper()
 	text, err := json.Marshal(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var printed bytes.Buffer
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), processEnv+"=client", fmt.Sprintf("%s=%d", filesEnv, files))
@@ -203,9 +192,7 @@ func containsAll(text string, parts ...string) bool {
 func runClient(t *testing.T, req Request) processAnswer {
 	t.Helper()
 	text, err := json.Marshal(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), processEnv+"=client")
 	c.Stdin, c.Stderr = bytes.NewReader(text), os.Stderr
@@ -214,8 +201,6 @@ func runClient(t *testing.T, req Request) processAnswer {
 		t.Fatalf("client process: %v", err)
 	}
 	var a processAnswer
-	if err := json.Unmarshal(out, &a); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal(out, &a))
 	return a
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // FuzzSpec has a server decide on any JSON. What it allows is bounded in length,
@@ -27,15 +28,11 @@ func FuzzSpec(f *testing.F) {
 		{Kind: measurement.TCP, Flows: 1, Direction: measurement.Send, Duration: 1, IdleDuration: 1e300},
 	} {
 		text, err := json.Marshal(spec)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.OK(f, err)
 		f.Add(text)
 	}
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var spec measurement.Spec
 		if json.Unmarshal(text, &spec) != nil || s.allow(spec, 0) != nil {

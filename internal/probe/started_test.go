@@ -1,10 +1,12 @@
 package probe
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Every kind with a time axis says when it began: after it was asked to, and a
@@ -21,14 +23,20 @@ func TestStarted(t *testing.T) {
 		{Kind: measurement.CRR},
 		{Kind: measurement.Load, IdleDuration: 0.1, RequestsPerSecond: 200},
 	} {
-		spec.Duration, spec.MaxWarmup = 0.1, 0.02
-		spec = spec.Defaults()
-		before := time.Now()
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
-		after := time.Now()
-		if err != nil {
-			t.Fatalf("%s: %v", spec.Kind, err)
-		}
+		var out measurement.Outcome
+		var before, after time.Time
+		testutil.Longer(t, func(factor float64) string {
+			spec.Duration, spec.MaxWarmup = measurement.Seconds(0.1*factor), 0.02
+			spec = spec.Defaults()
+			before = time.Now()
+			var err error
+			out, err = Run(testContext(t), Request{Spec: spec, Target: target, Token: testToken}, nil)
+			after = time.Now()
+			if err != nil {
+				return fmt.Sprintf("%s: %v", spec.Kind, err)
+			}
+			return ""
+		})
 		least := (out.Warmup + spec.Duration).Duration()
 		if out.Started.Before(before.Add(spec.IdleDuration.Duration())) || out.Started.Add(least).After(after) {
 			t.Errorf("%s: asked at %v, began at %v, done at %v, of which %v were measured", spec.Kind, before, out.Started, after, least)

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // fewAndMany are a test on threads and one on the shared poller.
@@ -41,62 +42,29 @@ func endsWith(t *testing.T, what string, req Request, reasons ...Reason) {
 // handshaken is a peer that opens every connection properly and then does
 // with it as it likes, until it closes it.
 func handshaken(t *testing.T, then func(net.Conn, protocol.Open)) netip.AddrPort {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	one := func(c net.Conn) error {
-		defer c.Close()
+	open := func(c net.Conn) (open protocol.Open, err error) {
 		if err := protocol.ReadPreface(c); err != nil {
-			return err
+			return open, err
 		}
 		if _, err := protocol.ServerHandshake(c, ""); err != nil {
-			return err
+			return open, err
 		}
-		var open protocol.Open
 		if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxControl, &open); err != nil {
-			return err
+			return open, err
 		}
 		if err := protocol.WriteFrame(c, protocol.TypeReady, readyOn(c)); err != nil {
-			return err
+			return open, err
 		}
-		if err := protocol.Expect(c, protocol.TypeStart, protocol.MaxControl, nil); err != nil {
-			return err
-		}
-		then(c, open)
-		return nil
+		return open, protocol.Expect(c, protocol.TypeStart, protocol.MaxControl, nil)
 	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, c)
-			mu.Unlock()
-			wg.Go(func() {
-				// A client may give up while another of its flows fails.
-				if err := one(c); err != nil {
-					t.Logf("peer: %v", err)
-				}
-			})
+	return testutil.Listen(t, func(c net.Conn) {
+		asked, err := open(c)
+		if err != nil { // a client may give up while another of its flows fails
+			t.Logf("peer: %v", err)
+			return
 		}
+		then(c, asked)
 	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		mu.Lock()
-		for _, c := range conns {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // Peers that stop in any way end a test by its own deadline, with a reason,
@@ -173,9 +141,7 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 func startHole(t *testing.T, target netip.AddrPort) (*hole, netip.AddrPort) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	h := &hole{ln: ln, target: target}
 	h.wg.Go(h.accept)
 	return h, ln.Addr().(*net.TCPAddr).AddrPort()

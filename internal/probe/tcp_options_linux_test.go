@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -86,7 +87,9 @@ func pageBytes(t *testing.T) string {
 
 // A route's congestion control does not replace, on connecting, the one that
 // was asked for.
-func TestCongestionControlBeatsTheRoute(t *testing.T) { inNamespace(t, congestionBeatsRoute) }
+func TestCongestionControlBeatsTheRoute(t *testing.T) {
+	testutil.InNamespaces(t, syscall.CLONE_NEWNET, congestionBeatsRoute)
+}
 
 func congestionBeatsRoute(t *testing.T) {
 	raiseLoopback(t)

@@ -21,9 +21,7 @@ func TestVanishingClientsAreAskedFor(t *testing.T) {
 	timer := func(p *badPeer) string {
 		local := strconv.Itoa(p.LocalAddr().(*net.TCPAddr).Port)
 		out, err := exec.CommandContext(t.Context(), "ss", "-Htno", "sport", "=", ":"+strconv.Itoa(int(target.Port())), "and", "dport", "=", ":"+local).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		return strings.TrimSpace(string(out))
 	}
 	// The next question is two seconds away, which ss writes as 1.984ms.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The window that the sender sees stays at the clamp; where it does not, the
@@ -18,9 +19,7 @@ func TestWindowClamp(t *testing.T) {
 			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, Direction: direction, WindowBytes: window, Duration: 0.4, MaxWarmup: 0.2,
 			}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			var seen []int64
 			for _, i := range out.Flows[0].Info {
 				seen = append(seen, i.SendWindow)

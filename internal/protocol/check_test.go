@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // aSeries is what a host may report of two moments.
@@ -177,9 +178,7 @@ func TestMessagesThatCannotBe(t *testing.T) {
 		for lie, message := range all {
 			t.Run(fmt.Sprintf("%#x %s", byte(kind), lie), func(t *testing.T) {
 				payload, err := json.Marshal(message)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				got := reflect.New(reflect.TypeOf(message).Elem()).Interface()
 				switch err := Decode(kind, payload, kind, got); {
 				case lie == "" && err != nil:
@@ -245,9 +244,7 @@ func TestTextsOfMessages(t *testing.T) {
 			m := make()
 			fill(reflect.ValueOf(m).Elem(), text)
 			payload, err := json.Marshal(m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			got := make()
 			err = Decode(kind, payload, kind, got) // addresses, for one, may be refused
 			if bad := notPrintable(reflect.ValueOf(got)); bad != "" {
@@ -311,9 +308,7 @@ func FuzzMessages(f *testing.F) {
 		TypeOpen: Open{Spec: measurement.Spec{Kind: measurement.TCP}.Defaults()}, TypeReached: Reached{Client: anAddress},
 	} {
 		payload, err := json.Marshal(message)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.OK(f, err)
 		f.Add(byte(kind), payload)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {

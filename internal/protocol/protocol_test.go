@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,9 +23,7 @@ func pair(t testing.TB) (client, server net.Conn) {
 	t.Helper()
 	client, server = net.Pipe()
 	for _, c := range []net.Conn{client, server} {
-		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	return client, server
@@ -116,9 +116,7 @@ func TestClientRefusesReflectedProof(t *testing.T) {
 func TestServerRefuses(t *testing.T) {
 	frame := func(ty Type, v any) string {
 		b, err := Encode(ty, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		return string(b)
 	}
 	start := string(preface[:])
@@ -181,12 +179,8 @@ func TestServerRefuses(t *testing.T) {
 func TestFramesRoundTrip(t *testing.T) {
 	var wire bytes.Buffer
 	want := Sent{Bytes: 12, Facts: []string{"a fact"}}
-	if err := WriteFrame(&wire, TypeSent, want); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFrame(&wire, TypeStart, nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, WriteFrame(&wire, TypeSent, want))
+	testutil.OK(t, WriteFrame(&wire, TypeStart, nil))
 	var got Sent
 	if err := Expect(&wire, TypeSent, MaxControl, &got); err != nil || got.Bytes != 12 || len(got.Facts) != 1 {
 		t.Errorf("%+v, %v", got, err)
@@ -198,9 +192,7 @@ func TestFramesRoundTrip(t *testing.T) {
 
 func TestErrorFrame(t *testing.T) {
 	var wire bytes.Buffer
-	if err := WriteFrame(&wire, TypeError, &RemoteError{Reason: "limit", Message: "too many"}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, WriteFrame(&wire, TypeError, &RemoteError{Reason: "limit", Message: "too many"}))
 	var remote *RemoteError
 	if err := Expect(&wire, TypeReady, MaxControl, nil); !errors.As(err, &remote) || remote.Reason != "limit" {
 		t.Errorf("got %v", err)
@@ -274,13 +266,9 @@ func (fuzzed) Write(p []byte) (int, error) { return len(p), nil }
 
 func FuzzServerHandshake(f *testing.F) {
 	hello, err := Encode(TypeHello, Hello{Identity: testID, Nonce: make([]byte, NonceBytes)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	proof, err := Encode(TypeProof, Proof{MAC: make([]byte, 32)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Add(append(hello, proof...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := ServerHandshake(fuzzed{bytes.NewReader(b)}, "secret"); err == nil {
@@ -291,9 +279,7 @@ func FuzzServerHandshake(f *testing.F) {
 
 func FuzzClientHandshake(f *testing.F) {
 	challenge, err := Encode(TypeChallenge, Challenge{Nonce: make([]byte, NonceBytes)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Add(append(preface[:], challenge...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if err := ClientHandshake(fuzzed{bytes.NewReader(b)}, "secret", testID); err == nil {

@@ -26,9 +26,6 @@ const screenshotsEnv = "HOPBENCH_REPORT_SCREENSHOTS"
 // browser finds Chromium, or skips.
 func browser(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser tells nothing about races in this program")
-	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path

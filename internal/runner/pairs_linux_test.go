@@ -193,6 +193,7 @@ func agentOf(t *testing.T, node string) int {
 // An agent that is killed in the middle fails its trial by name, and the next
 // trial works on a lab built anew.
 func TestKilledAgentOfAPair(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	text := strings.Replace(threePairs, "duration: 600ms", "duration: 2s", 1)
 	e, l := pairsLab(t, text)
 	head := store.Head{Experiment: text, File: "pairs.yaml", Seed: 1}
@@ -266,6 +267,7 @@ tests:
 // Every pair is proved inside and outside of its own tunnel, whichever instance
 // its trace meets, and the outer flows of all are counted.
 func TestPairsInTunnels(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	e, l := pairsLab(t, pairsInTunnels)
 	for path, hops := range map[string]int{"inside": 5, "short": 4} {
 		if _, err := l.Switch(t.Context(), path); err != nil {

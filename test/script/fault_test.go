@@ -69,35 +69,25 @@ func killInTest(ts *testscript.TestScript, _ bool, args []string) {
 
 // descendants are the command lines of the processes below one.
 func descendants(root int) map[int]string {
-	parents := make(map[int]int)
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
-	for _, file := range stats {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (name) state ppid …, where the name may hold anything: proc(5).
-		rest := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil || len(rest) < 2 {
-			continue
-		}
-		if parents[pid], err = strconv.Atoi(rest[1]); err != nil {
-			delete(parents, pid)
-		}
-	}
 	found := make(map[int]string)
-	for pid := range parents {
-		for above := parents[pid]; above > 1; above = parents[above] {
-			if above != root {
-				continue
+	var look func(pid int)
+	look = func(pid int) {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well formed
+		for _, file := range files {
+			children, _ := os.ReadFile(file) // a thread that has ended has none
+			for _, field := range strings.Fields(string(children)) {
+				child, err := strconv.Atoi(field)
+				if err != nil {
+					continue
+				}
+				if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil {
+					found[child] = strings.ReplaceAll(string(line), "\x00", " ")
+				}
+				look(child)
 			}
-			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil {
-				found[pid] = strings.ReplaceAll(string(line), "\x00", " ")
-			}
-			break
 		}
 	}
+	look(root)
 	return found
 }
 

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestWhereAControlGroupIsMade(t *testing.T) {
@@ -19,12 +21,8 @@ func TestWhereAControlGroupIsMade(t *testing.T) {
 		"undivided/user.slice/session-1.scope/cgroup.subtree_control": "\n",
 	} {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testutil.OK(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	for _, c := range []struct {
 		root, text, dir string

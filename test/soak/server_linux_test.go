@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // server is "hopbench serve" as a process.
@@ -41,9 +43,7 @@ func build(t *testing.T) (program string) {
 	t.Helper()
 	dir := t.TempDir()
 	// The server's user passes through.
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Chmod(filepath.Dir(dir), 0o755))
 	program = filepath.Join(dir, "hopbench")
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/hopbench/hopbench/cmd/hopbench").CombinedOutput(); err != nil {
 		t.Fatalf("build hopbench: %v\n%s", err, out)
@@ -69,19 +69,13 @@ func startServer(t *testing.T, program string) *server {
 		arguments = append(arguments, "--bind", "127.0.0.1")
 	}
 	limits, err := json.Marshal(serverLimits(t, s.group))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	c := exec.Command("/proc/self/exe", arguments...)
 	c.Env = append(os.Environ(), launchEnv+"="+string(limits))
 	c.Dir = "/"
 	said, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := newStarter(t, 0).start(c); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, newStarter(t, 0).start(c))
 	lines := bufio.NewReader(said)
 	line, err := lines.ReadString('\n')
 	go s.log.follow(lines)
@@ -99,9 +93,7 @@ func startServer(t *testing.T, program string) *server {
 		t.Fatalf("the server says %q (%v)", line, err)
 	}
 	port, err := strconv.ParseUint(found[1], 10, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	s.v4 = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
 	if v6 {
 		s.v6 = netip.AddrPortFrom(netip.IPv6Loopback(), uint16(port))
@@ -114,9 +106,7 @@ func startServer(t *testing.T, program string) *server {
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer ln.Close()
 	return ln.Addr().(*net.TCPAddr).AddrPort().Port()
 }

@@ -37,9 +37,6 @@ const (
 )
 
 func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a soak takes its time")
-	}
 	s := startServer(t, *path)
 	m := newMix(t, s, *seed)
 	m.warmUp(t)

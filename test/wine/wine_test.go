@@ -3,7 +3,7 @@
 // client, without a Windows.
 //
 // Wine 8 lacks two things that a Go program wants. bcryptprimitives.dll, without
-// which none starts, is made here; SIO_UDP_NETRESET, without which package net
+// which none starts, is linked here with binutils' ld; SIO_UDP_NETRESET, without which package net
 // opens no UDP socket, is not, so no server runs under Wine and no test is over
 // UDP.
 package wine_test
@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,11 +106,14 @@ func newWine(t *testing.T) *wine {
 	w := &wine{program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
 	t.Cleanup(func() { w.end(t) })
 	w.run(t, "wineboot.exe", "--init")
-	// ProcessPrng and RtlGenRandom, whose real name this is, take and return
-	// the same.
-	library := forwarder("bcryptprimitives.dll", "ProcessPrng", "advapi32.SystemFunction036")
-	if err := os.WriteFile(filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll"), library, 0o644); err != nil {
-		t.Fatal(err)
+	library := filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll")
+	if _, err := os.Stat(library); errors.Is(err, fs.ErrNotExist) {
+		// ProcessPrng and RtlGenRandom, whose real name this is, take and return
+		// the same.
+		c := exec.Command("ld", "-m", "i386pep", "--shared", "-e", "0", "-o", library, "testdata/bcryptprimitives.def")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("ld: %v\n%s", err, out)
+		}
 	}
 	return w
 }
@@ -129,7 +133,7 @@ func (w *wine) end(t *testing.T) {
 
 func (w *wine) run(t *testing.T, args ...string) []byte {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	c := exec.CommandContext(ctx, w.program, args...)
 	c.Env = w.env

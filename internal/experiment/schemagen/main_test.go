@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestSchemaIsUpToDate(t *testing.T) {
@@ -63,11 +63,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, file := range glob(t, "../testdata/good/*.yaml") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, text := range testutil.Files(t, "../testdata/good/*.yaml") {
 		if _, err := check(schema, text); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -101,12 +97,8 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"blocks-hex", "utf16", "merge-key", "tag", "title-escape", "title-two-lines",
 	}
 	schema := compile(t)
-	for _, file := range glob(t, "../testdata/bad/*.yaml") {
+	for file, text := range testutil.Files(t, "../testdata/bad/*.yaml") {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
 		readable, err := check(schema, text)
 		if !readable {
 			continue
@@ -120,11 +112,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 // FuzzSchemaAgrees: an editor never marks as wrong what the loader accepts.
 func FuzzSchemaAgrees(f *testing.F) {
 	for _, pattern := range []string{"../testdata/good/*.yaml", "../testdata/bad/*.yaml", "../../../experiments/*.yaml"} {
-		for _, file := range glob(f, pattern) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
+		for _, text := range testutil.Files(f, pattern) {
 			f.Add(text)
 		}
 	}
@@ -137,13 +125,4 @@ func FuzzSchemaAgrees(f *testing.F) {
 			t.Errorf("the loader accepts what the schema does not: %v\n%s", err, text)
 		}
 	})
-}
-
-func glob(t testing.TB, pattern string) []string {
-	t.Helper()
-	files, err := filepath.Glob(pattern)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files match %s: %v", pattern, err)
-	}
-	return files
 }

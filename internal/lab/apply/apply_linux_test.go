@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestAppArmorProfile(t *testing.T) {
@@ -28,9 +30,7 @@ func TestKernelThatLacksALink(t *testing.T) {
 func TestTunnelKeys(t *testing.T) {
 	first, second := netip.MustParseAddr("10.255.1.1"), netip.MustParseAddr("10.255.1.2")
 	keys, err := newTunnelKeys(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	a, peerOfA := keys.of(first)
 	b, peerOfB := keys.of(second)
 	if a == b || a.PublicKey() != peerOfB || b.PublicKey() != peerOfA {

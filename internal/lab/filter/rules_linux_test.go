@@ -95,9 +95,7 @@ func TestTry(t *testing.T) {
 		testutil.Need(t, err == nil, fmt.Sprintf("a kernel with %s: %v", f.Config, err))
 	}
 	conn, err := dial(netns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer conn.CloseLasting()
 	tables, err := conn.ListTables()
 	if err != nil || len(tables) > 0 {
@@ -117,22 +115,16 @@ func TestApply(t *testing.T) {
 	}
 	const n = 5_000
 	a, err := Apply(netns, Table{Firewall: &Firewall{Rules: n, Pairs: []Pair{pair("10.0.0.1", "10.0.0.2")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	chains, err := a.conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	rules := 0
 	for _, c := range chains {
 		if !strings.HasPrefix(c.Name, "rules-") {
 			continue
 		}
 		there, err := a.conn.GetRules(a.table, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		rules += len(there)
 	}
 	if rules != n {

@@ -8,17 +8,14 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestPlanOfSharedEgress(t *testing.T) {
 	built, _, err := FromExperiment(labtest.SharedEgress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var text strings.Builder
 	for _, o := range steps {
 		if line := o.String(); !strings.HasPrefix(line, "sysctl ") && !strings.HasPrefix(line, "route ") || strings.Contains(line, "all.arp_ignore") {
@@ -41,17 +38,13 @@ func TestWhoSharesEgress(t *testing.T) {
 		e := labtest.SharedEgress()
 		test.change(e)
 		built, _, err := FromExperiment(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if got := built.Nodes[0].ShareEgress; got != test.want || built.Nodes[1].ShareEgress {
 			t.Errorf("%s: shared %v, want %v", name, got, test.want)
 		}
 	}
 	built, _, err := FromExperiment(labtest.SharedEgress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	built.Links[0].A.EgressBitsPerSecond = 1
 	built.Links[1].A.Interface = topology.SharedDevice
 	if err := built.Validate(); err == nil || !strings.Contains(err.Error(), "plain has 1 bit/s and egress has 5e+07") || !strings.Contains(err.Error(), "can be called egress") {

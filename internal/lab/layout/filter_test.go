@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The filters of a path know the addresses that packets have where they are.
@@ -31,13 +32,9 @@ func TestPlanOfFilters(t *testing.T) {
 		hop(experiment.Router, "plain", nil),
 	}}}
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var filters strings.Builder
 	for _, o := range steps {
 		if _, is := o.(plan.SetFilter); is {

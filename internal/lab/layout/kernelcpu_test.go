@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Every hop that asks for it, and every instance of one, has a sampler on all
@@ -21,14 +22,10 @@ func TestKernelCPUSamplersOfHops(t *testing.T) {
 		{Type: experiment.LoadBalancer, Name: "lb", Backends: 2, MeasureKernelCPU: true},
 	}}}
 	built, _, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var got []string
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, o := range steps {
 		if _, is := o.(plan.SampleKernelCPU); is {
 			got = append(got, o.String())

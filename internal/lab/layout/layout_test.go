@@ -12,17 +12,14 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestPlanOfExperiment(t *testing.T) {
 	built, _, err := FromExperiment(labtest.RoutingAppliance())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	labtest.Golden(t, "experiment.plan", steps.String())
 }
 
@@ -40,17 +37,13 @@ func TestPlanOfStar(t *testing.T) {
 		},
 	}
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	labtest.Golden(t, "star.plan", steps.String())
 }
 
 func TestPathsOfExperiment(t *testing.T) {
 	_, paths, err := FromExperiment(labtest.RoutingAppliance())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	addr := netip.MustParseAddr
 	want := []Path{
 		{Name: "plain", Source: addr("10.0.0.1"), Destination: addr("10.0.0.2"), Hops: []netip.Addr{addr("10.0.0.2")}, ReceivedTTL: 64},

@@ -11,25 +11,20 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestPlanOfParallelHops(t *testing.T) {
 	built, _, err := FromExperiment(labtest.ParallelHops())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	labtest.Golden(t, "parallel.plan", steps.String())
 }
 
 func TestPathsOfParallelHops(t *testing.T) {
 	_, paths, err := FromExperiment(labtest.ParallelHops())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	a := func(all ...string) (list []netip.Addr) {
 		for _, s := range all {
 			list = append(list, netip.MustParseAddr(s))
@@ -81,9 +76,7 @@ func TestLargestParallelHops(t *testing.T) {
 		{Type: experiment.LoadBalancer, Name: "lb", Backends: 16},
 	}}}
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if n := len(paths[0].Answers(0)); n != 64 || len(paths[0].Backends) != 16 {
 		t.Errorf("%d instances, %d back ends", n, len(paths[0].Backends))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // statesText is the states of a built as lines.
@@ -32,13 +33,9 @@ func statesText(t topology.Topology) string {
 func TestPlanOfSwitchedPaths(t *testing.T) {
 	for name, e := range map[string]*experiment.Experiment{"switched": labtest.FastPath(), "one-way": labtest.OneWay()} {
 		built, _, err := FromExperiment(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		steps, err := plan.Of(built)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		var lines strings.Builder
 		for l := range strings.Lines(steps.String()) {
 			if !strings.HasPrefix(l, "sysctl ") {
@@ -84,9 +81,7 @@ func TestSwitchedPathsExpect(t *testing.T) {
 		}},
 	} {
 		_, paths, err := FromExperiment(test.e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		for i, p := range paths {
 			got := expected{p.Hops, p.ReceivedTTL, p.ReturnedTTL, nil, p.VariantOf, [2]netip.Addr{p.Source, p.Destination}}
 			for _, n := range p.HopNodes {
@@ -107,9 +102,7 @@ func TestSwitchedPathsExpect(t *testing.T) {
 func TestStatesAreComplete(t *testing.T) {
 	for _, e := range []*experiment.Experiment{labtest.FastPath(), labtest.OneWay()} {
 		built, _, err := FromExperiment(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		far := map[[2]string]netip.Addr{}
 		for _, l := range built.Links {
 			far[[2]string{l.A.Node, l.A.Interface}] = l.B.Address.Addr()
@@ -138,16 +131,12 @@ func TestNothingToSwitch(t *testing.T) {
 	e := labtest.OneWay()
 	e.Paths = e.Paths[1:2]
 	built, _, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(built.States) != 0 || len(built.Links) != 5 {
 		t.Errorf("%d states and %d links, want none and 4 with one bypass", len(built.States), len(built.Links))
 	}
 	built, _, err = FromExperiment(labtest.RoutingAppliance())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(built.States) != 0 || slices.ContainsFunc(built.Links, func(l topology.Link) bool { return l.Standby }) {
 		t.Errorf("states %v, links %v", built.States, built.Links)
 	}
@@ -176,9 +165,7 @@ func TestSwitchedPathsRefused(t *testing.T) {
 
 func TestValidateStates(t *testing.T) {
 	built, _, err := FromExperiment(labtest.FastPath())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	built.States = append(built.States, built.States[0], topology.State{Path: "x", Routes: []topology.NodeRoute{
 		{Node: "vm", Route: topology.Route{Destination: netip.MustParsePrefix("fe80::/64"), Interface: "nowhere"}},
 	}})

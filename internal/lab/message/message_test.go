@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/layout"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func readFrame(r io.Reader) (Message, error) {
@@ -28,9 +29,7 @@ func readFrame(r io.Reader) (Message, error) {
 
 func TestFramesRoundTrip(t *testing.T) {
 	built, _, err := layout.FromExperiment(labtest.RoutingAppliance())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, test := range []struct {
 		verb Verb
 		body any
@@ -43,13 +42,9 @@ func TestFramesRoundTrip(t *testing.T) {
 		{Nodes, nil},
 	} {
 		m, err := New(test.verb, 7, test.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		frame, err := encodeFrame(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		got, err := readFrame(bytes.NewReader(frame))
 		if err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("got %+v, %v, want %+v", got, err, m)

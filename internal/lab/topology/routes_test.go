@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // forwardTo follows the routes of a topology from a node to an address and
@@ -124,9 +126,7 @@ func TestRoutesArrive(t *testing.T) {
 				B: End{Node: fmt.Sprint("n", b), Interface: fmt.Sprint("b", i), Address: address(0, i, 2)},
 			})
 		}
-		if err := topology.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, topology.Validate())
 		routes := deriveRoutes(topology)
 		for _, from := range topology.Nodes {
 			d := distances(topology, from.Name)

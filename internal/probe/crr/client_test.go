@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A transaction allocates nothing at either end, which here share a process.
@@ -31,13 +32,9 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	end := server.Begin(served)
 	server.transacting.Add(1)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ln, err := server.Wrap(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	closed := make(chan error, 1)
 	go func() {
 		for {
@@ -60,16 +57,12 @@ func TestTransactionDoesNotAllocate(t *testing.T) {
 	}
 	test.tally.connect, test.tally.transaction, test.tally.closing = latency.New(), latency.New(), latency.New()
 	c, err := test.newCaller(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	c.start = time.Now()
 	transact := func() {
 		began := time.Since(c.start)
 		c.deadline = began + transactionTimeout
-		if err := errors.Join(c.dialogue(), c.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, errors.Join(c.dialogue(), c.Close()))
 		c.count(began, time.Since(c.start), nil)
 	}
 	for range 20 {

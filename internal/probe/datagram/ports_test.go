@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // answerPorts echoes packets that come from ports that right says are, as a
@@ -18,9 +19,7 @@ import (
 func answerPorts(t *testing.T, right func(port uint16) bool) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // What is not the file that was asked for fails the test, however it differs.
@@ -73,14 +74,10 @@ func TestFTPReportsAreChecked(t *testing.T) {
 // same.
 func TestSamplesBeforeStart(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer ln.Close()
 	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer c.Close()
 	var w watcher
 	ready := time.Now().Add(-time.Hour)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp/chaintest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func families(t *testing.T, f func(t *testing.T, v6 bool)) {
@@ -27,9 +28,7 @@ func from(t *testing.T, c *chaintest.Chain, spec measurement.Spec, target netip.
 	var o measurement.Outcome
 	var err error
 	c.Source().Do(t, func() { o, err = Run(context.Background(), Request{Spec: spec, Target: target}, nil) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return o
 }
 
@@ -49,9 +48,7 @@ func TestAgainstPing(t *testing.T) {
 			t.Fatalf("ping printed %q", out)
 		}
 		theirs, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		ours := o.Metrics["rtt_min_seconds"] * 1e3
 		t.Logf("smallest round trip: ours %.3f ms, ping's %.3f ms; mean ours %.3f ms, ping's %s ms",
 			ours, theirs, o.Metrics["rtt_mean_seconds"]*1e3, m[2])
@@ -86,9 +83,7 @@ func TestDatagramSocket(t *testing.T) {
 		c.Source().DoUnprivileged(t, func() {
 			o, err = Run(context.Background(), Request{Spec: short, Target: c.Target(v6)}, nil)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if o.Effective["ping_socket"] != "datagram" || o.Effective["ping_timestamps"] != "kernel" {
 			t.Errorf("effective %v", o.Effective)
 		}
@@ -256,9 +251,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		c.Source().Do(b, func() {
 			o, err = Run(context.Background(), Request{Spec: measurement.Spec{Count: 500, Interval: 0.001}, Target: c.Target(false)}, nil)
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testutil.OK(b, err)
 	}
 	b.ReportMetric(o.Metrics["rtt_p50_seconds"]*1e6, "µs-p50")
 	b.ReportMetric(o.Metrics["rtt_min_seconds"]*1e6, "µs-min")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Merging what several recorders saw is as recording all of it in one.
@@ -24,9 +25,7 @@ func TestMerge(t *testing.T) {
 		parts = append(parts, one.Distribution())
 	}
 	got, err := Merge(parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	want := all.Distribution()
 	if got.Samples != want.Samples || got.Min != want.Min || got.Max != want.Max {
 		t.Errorf("got %d samples from %v to %v, want %d from %v to %v", got.Samples, got.Min, got.Max, want.Samples, want.Min, want.Max)

@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Neither do the two ends of a bulk transfer, frame by frame, on threads or in
@@ -26,9 +27,7 @@ func TestStreamLoopsDoNotAllocate(t *testing.T) {
 			near, far := connected(t)
 			shared := newBulk()
 			s, err := shared.newSender(near, spec, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			s.mustFinish = true
 			r := newReceiver(far, spec, make([]byte, discardBytes))
 			r.start = time.Now()
@@ -43,9 +42,7 @@ func TestStreamLoopsDoNotAllocate(t *testing.T) {
 					t.Fatal(err)
 				}
 			})
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, s.Close())
 			<-done
 			if got, want := r.count.Load(), s.sent.Load(); got != want {
 				t.Errorf("%s %+v: received %d of %d bytes", name, spec, got, want)

@@ -11,27 +11,20 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // packetConns is a pair of UDP sockets connected to each other.
 func packetConns(t *testing.T) (a, b *sockets.Conn) {
 	t.Helper()
 	far, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	near, err := net.DialUDP("udp", nil, far.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	address := far.LocalAddr().(*net.UDPAddr)
-	if err := far.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, far.Close())
 	back, err := net.DialUDP("udp", address, near.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for c, into := range map[*net.UDPConn]**sockets.Conn{near: &a, back: &b} {
 		if *into, err = sockets.DetachUDP(c); err != nil {
 			t.Fatal(err)
@@ -59,13 +52,9 @@ func TestPacketLoopsDoNotAllocate(t *testing.T) {
 			one, two := probetest.Conns(t)
 			cookie := make([]byte, protocol.CookieBytes)
 			s, err := newSender(one, near, spec, cookie, new(packetPages))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			r, err := newReceiver(two, far, spec, cookie)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			burst := min(s.out.Most(), 40)
 			if s.pages != nil {
 				burst = s.out.Most()
@@ -108,13 +97,9 @@ func TestCutPacketsThatAreDroppedAreCounted(t *testing.T) {
 	cookie := make([]byte, protocol.CookieBytes)
 	spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, PacketBytes: 1000, GSO: measurement.On, GRO: measurement.Off, ReceiveBufferBytes: 100_000}.Defaults()
 	s, err := newSender(one, near, spec, cookie, new(packetPages))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	r, err := newReceiver(two, far, spec, cookie)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	s.warmup = 0
 	s.start, r.start = time.Now(), time.Now()
 	random := rand.New(rand.NewPCG(3, 4))

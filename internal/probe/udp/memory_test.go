@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The server's end of a flow takes no more memory than its kind says of the whole test.
@@ -55,9 +56,7 @@ func FuzzMemory(f *testing.F) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if err := makeOne(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, makeOne())
 		runtime.ReadMemStats(&after)
 		// What the other flows take is the same; the host's own garbage is the slack.
 		n, cost := int64(flows), Kind().Cost(spec)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/typeset"

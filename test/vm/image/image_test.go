@@ -34,9 +34,7 @@ func unpack(t *testing.T, b []byte) map[string]unpacked {
 		}
 		field := func(i int) uint64 {
 			v, err := strconv.ParseUint(header[6+8*i:14+8*i], 16, 32)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			return v
 		}
 		nameEnd := at + 110 + int(field(11))
@@ -85,9 +83,7 @@ func TestArchive(t *testing.T) {
 
 func TestArchiveRefuses(t *testing.T) {
 	a := NewArchive(&bytes.Buffer{})
-	if err := errors.Join(a.File("/a", 0o644, nil), a.Link("/b/c", "d")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, errors.Join(a.File("/a", 0o644, nil), a.Link("/b/c", "d")))
 	for _, name := range []string{"/a", "a", "/b/../a", "b"} {
 		if err := a.File(name, 0o644, nil); err == nil {
 			t.Errorf("%s is there twice", name)
@@ -109,19 +105,13 @@ func TestProgram(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, whose programs it copies")
 	var b bytes.Buffer
 	a := NewArchive(&b)
-	if err := errors.Join(a.MergeUsr(), a.Program("ls"), a.Program("sh"), a.Program("ls"), a.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, errors.Join(a.MergeUsr(), a.Program("ls"), a.Program("sh"), a.Program("ls"), a.Close()))
 	root := t.TempDir()
 	for name, e := range unpack(t, b.Bytes()) {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		if e.mode&0o170000 == typeFile {
-			if err := os.WriteFile(file, []byte(e.content), os.FileMode(e.mode&0o777)); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, os.WriteFile(file, []byte(e.content), os.FileMode(e.mode&0o777)))
 		}
 	}
 	loader := filepath.Join(root, "usr/lib64/ld-linux-x86-64.so.2")
@@ -145,9 +135,7 @@ kernel/drivers/net/wireguard.ko: kernel/crypto/chacha.ko kernel/net/ipv6/udp.ko 
 kernel/drivers/gpu.ko: kernel/crypto/chacha.ko
 `
 	modules, err := ReadModules(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, test := range []struct {
 		prefix string
 		want   []string

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRead(t *testing.T) {
@@ -17,9 +19,7 @@ func TestRead(t *testing.T) {
 	}
 	var line bytes.Buffer
 	for _, e := range sent {
-		if err := json.NewEncoder(&line).Encode(e); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, json.NewEncoder(&line).Encode(e))
 	}
 	var got []Event
 	if err := Read(&line, func(e Event) { got = append(got, e) }); err != nil || !reflect.DeepEqual(got, sent) {

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,9 +39,7 @@ func TestParseControl(t *testing.T) {
 		controlMessage(unix.IPPROTO_IP, unix.IP_RECVERR, append(bytesOf(extended), bytesOf(offender)...)),
 	)
 	c, err := ParseControl(oob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if !c.Stamp.Equal(time.Unix(7, 9)) || c.TTL != 63 || !c.IsICMP() || c.Error.Info != 1300 ||
 		c.Offender != netip.MustParseAddr("10.77.0.2") {
 		t.Errorf("parsed %+v", c)
@@ -70,9 +70,7 @@ func FuzzParseControl(f *testing.F) {
 func TestWaiterEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := NewWaiter(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	cancel()
 	done := make(chan error)
 	go func() { done <- w.Wait(time.Now().Add(time.Hour), false) }()
@@ -101,9 +99,7 @@ func TestSockaddrRoundTrip(t *testing.T) {
 			t.Logf("no %v on this host", addr.Addr())
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if err := unix.Bind(fd, Sockaddr(addr)); err != nil {
 			t.Errorf("bind to %v: %v", addr, err)
 		}

@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The echo request is byte for byte what golang.org/x/net/icmp builds.
@@ -14,9 +16,7 @@ func TestEchoAgainstLibrary(t *testing.T) {
 		payload := bytes.Repeat([]byte{0xa5, 0xff, 0x01}, size)[:size]
 		m := icmp.Message{Type: ipv4.ICMPTypeEcho, Body: &icmp.Echo{ID: 0xbeef, Seq: 513, Data: payload}}
 		want, err := m.Marshal(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		got := AppendEchoRequest(nil, false, 0xbeef, 513, payload)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("payload of %d bytes: %x, want %x", size, got, want)
