@@ -59,7 +59,7 @@ func TestDataFormatIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
-	options, err := os.ReadFile("../../docs/options.md")
+	options, err := os.ReadFile("../../../docs/options.md")
 	if err != nil {
 		t.Fatal(err)
 	}
