@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // recorded are reports of the peers themselves, from runs over loopback with
@@ -47,13 +49,9 @@ func TestParseRecordedReports(t *testing.T) {
 	for _, c := range recorded {
 		t.Run(c.file, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("testdata", c.file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			got, err := c.parse(string(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(c.want))) {
 				t.Fatalf("got %v, want %v", got, c.want)
 			}
@@ -132,9 +130,7 @@ func TestParseKernelTables(t *testing.T) {
 func FuzzParsers(f *testing.F) {
 	for _, c := range recorded {
 		text, err := os.ReadFile(filepath.Join("testdata", c.file))
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.OK(f, err)
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {

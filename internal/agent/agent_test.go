@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,9 +65,8 @@ func listenAs(t *testing.T, c *Client, s Serving) netip.AddrPort {
 	var err error
 	for range 20 {
 		var ln net.Listener
-		if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+		testutil.OK(t, err)
 		addr := ln.Addr().(*net.TCPAddr).AddrPort()
 		_ = ln.Close()
 		if err = c.Listen(testContext(t), addr, s); err == nil {
@@ -86,9 +86,7 @@ func TestRunBetweenTwoAgents(t *testing.T) {
 		Spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 0.3, MaxWarmup: 0.1},
 	}
 	out, err := near.Run(testContext(t), request, func(measurement.Progress) { signs.Add(1) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if _, measured := out.Metrics["goodput_bits_per_second"]; !measured || len(out.Flows) != 2 || signs.Load() == 0 {
 		t.Errorf("metrics %v, %d flows, %d signs of life", out.Metrics, len(out.Flows), signs.Load())
 	}
@@ -152,13 +150,9 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 func serveOneFlow(t *testing.T) netip.AddrPort {
 	t.Helper()
 	server, err := probe.NewServer(probe.ServerOptions{Token: testToken, MaxFlows: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, listener) }()
@@ -249,9 +243,7 @@ func TestCoordinatorVanishes(t *testing.T) {
 func TestGarbageFromCoordinator(t *testing.T) {
 	request := func(v any) []byte {
 		frame, err := protocol.Encode(protocol.TypeAgentRequest, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		return frame
 	}
 	for name, c := range map[string]struct {

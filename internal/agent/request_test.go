@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // FuzzRequest: whatever a coordinator's request says, an agent answers it with
@@ -32,9 +33,7 @@ func FuzzRequest(f *testing.F) {
 		{Op: opRun, Run: &probe.Request{Spec: measurement.Spec{Kind: measurement.UDP, LossBound: 0.5, Tool: measurement.IPerf3}}},
 	} {
 		payload, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.OK(f, err)
 		f.Add(payload)
 	}
 	for _, text := range []string{``, `null`, `{}`, `[]`, `{"op":"run"}`, `{"op":"listen","listen":{}}`, `{"op":"listen","listen":{"address":"::1:"}}`,
@@ -91,9 +90,7 @@ func TestReplyOfManyFlowsFitsAFrame(t *testing.T) {
 	}
 	out.Thin()
 	frame, err := protocol.Encode(protocol.TypeAgentReply, reply{ID: math.MaxUint64, Outcome: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(frame) > protocol.HeaderBytes+maxReply {
 		t.Errorf("the reply has %d bytes, more than the %d of a frame", len(frame), maxReply)
 	}

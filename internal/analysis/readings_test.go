@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -17,9 +18,7 @@ import (
 func publishedReadings(t *testing.T) map[string][]float64 {
 	t.Helper()
 	data, err := experiment.LoadPublished(experiments.PublishedFile, experiments.Published())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	out := map[string][]float64{}
 	for _, study := range data.Studies {
 		for _, s := range study.Settings {

@@ -26,9 +26,7 @@ func needCable(t *testing.T, kind cable.Kind) {
 	if kind == cable.TAP {
 		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
 		testutil.Need(t, err == nil, "access to /dev/net/tun")
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, f.Close())
 	}
 }
 
@@ -44,13 +42,9 @@ func start(t *testing.T, kind cable.Kind, cfg cable.Config) *running {
 	t.Helper()
 	needCable(t, kind)
 	pair, err := cabletest.NewPair(kind, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	c, err := cable.New(pair.Ports[0], pair.Ports[1], cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return run(t, pair, c)
 }
 
@@ -153,9 +147,7 @@ func TestFlowsDoNotWaitForEachOther(t *testing.T) {
 			}
 			last, buffer := -1, make([]byte, 2000)
 			for passed := 0; passed < 60; passed++ {
-				if err := slow[1].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, slow[1].SetReadDeadline(time.Now().Add(30*time.Second)))
 				size, err := slow[1].Read(buffer)
 				if err != nil {
 					t.Fatalf("after %d datagrams: %v", passed, err)
@@ -182,16 +174,13 @@ func TestDelayIsNeverLess(t *testing.T) {
 			buffer := make([]byte, 16)
 			// Drain what the tries of passes left.
 			for err := error(nil); err == nil; {
-				if err = conns[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-					t.Fatal(err)
-				}
+				err = conns[1].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+				testutil.OK(t, err)
 				_, err = conns[1].Read(buffer)
 			}
 			for i := range 50 {
 				for _, c := range conns {
-					if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-						t.Fatal(err)
-					}
+					testutil.OK(t, c.SetDeadline(time.Now().Add(10*time.Second)))
 				}
 				began := time.Now()
 				for _, step := range []struct {
@@ -220,18 +209,12 @@ func TestPortHandedOver(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			needCable(t, kind)
 			pair, err := cabletest.NewPair(kind, cable.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			defer pair.Close()
 			for i, port := range pair.Ports {
 				f, err := port.File()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := port.Close(); err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
+				testutil.OK(t, port.Close())
 				if _, err := port.File(); !errors.Is(err, cable.ErrPortClosed) {
 					t.Errorf("File of a closed port: %v, want ErrPortClosed", err)
 				}
@@ -240,9 +223,7 @@ func TestPortHandedOver(t *testing.T) {
 				}
 			}
 			c, err := cable.New(pair.Ports[0], pair.Ports[1], cable.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			r := run(t, pair, c)
 			transfer(t, r, r.Address4(1))
 			if err := r.stop(t); err != nil {
@@ -255,9 +236,7 @@ func TestPortHandedOver(t *testing.T) {
 func TestPortFromWrongFile(t *testing.T) {
 	for _, kind := range append([]cable.Kind{"string"}, kinds...) {
 		f, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if _, err := cable.PortFromFile(f, kind, "nothing"); err == nil {
 			t.Errorf("%s: %s is taken for a port", kind, os.DevNull)
 		}
@@ -312,9 +291,7 @@ func transfer(t *testing.T, r *running, to netip.Addr) {
 		listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(to, 0)))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer listener.Close()
 	type received struct {
 		digest [sha256.Size]byte
@@ -340,13 +317,9 @@ func transfer(t *testing.T, r *running, to netip.Addr) {
 		conn, err = net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	payload := make([]byte, size)
 	random := rand.NewChaCha8([32]byte{1})
 	if _, err := random.Read(payload); err != nil {
@@ -362,12 +335,8 @@ func transfer(t *testing.T, r *running, to netip.Addr) {
 	}()
 	echo := sha256.New()
 	n, err := io.Copy(echo, conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-wrote; err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, <-wrote)
 	there := <-got
 	if there.err != nil {
 		t.Fatal(there.err)

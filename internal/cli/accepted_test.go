@@ -21,6 +21,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/survey"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Whatever the command line or an experiment file accepts, two ends can do: no spec
@@ -33,9 +34,7 @@ func TestWhatIsAcceptedRuns(t *testing.T) {
 		setting := flag.Lookup(name).Value
 		was := setting.String()
 		t.Cleanup(func() { _ = setting.Set(was) })
-		if err := setting.Set(value); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, setting.Set(value))
 	}
 	var ran [2]int // from flags, from files
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,13 +85,9 @@ func refused(err error) bool {
 func serveForTests(t *testing.T) (native, stock netip.AddrPort) {
 	serve := func() netip.AddrPort {
 		server, err := probe.NewServer(probe.ServerOptions{Open: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- server.Serve(ctx, ln) }()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // Several programs may write one report at a time: a run that ends, and
@@ -54,9 +56,7 @@ func TestFilesThatCannotBeReplaced(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	only(t, dir)
-	if err := os.MkdirAll(filepath.Join(dir, "report.md", "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.MkdirAll(filepath.Join(dir, "report.md", "x"), 0o755))
 	if err := writeAtomically(filepath.Join(dir, "report.md"), func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }); err == nil {
 		t.Error("a folder was replaced by a file")
 	}
@@ -67,9 +67,7 @@ func TestFilesThatCannotBeReplaced(t *testing.T) {
 func only(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())

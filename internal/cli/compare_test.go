@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -50,13 +51,9 @@ func writeRun(t *testing.T, rate float64) string {
 	a := analysis.Analyse(r.Trials, r.Tests, r.Paths, analysis.DefaultOptions())
 	r.Cells, r.Costs = a.Cells, a.Costs
 	var b bytes.Buffer
-	if err := data.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, data.Write(&b, r))
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "result.json"), b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(filepath.Join(dir, "result.json"), b.Bytes(), 0o666))
 	return dir
 }
 
@@ -71,13 +68,9 @@ func command(t *testing.T, args ...string) (status int, stdout, stderr string) {
 func TestCompareStatus(t *testing.T) {
 	good, slow := writeRun(t, 0.356e9), writeRun(t, 0.2e9)
 	empty, other := t.TempDir(), filepath.Join(t.TempDir(), "other.json")
-	if err := os.WriteFile(other, []byte(`{"format": "something/1"}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(other, []byte(`{"format": "something/1"}`), 0o666))
 	text := filepath.Join(t.TempDir(), "text.json")
-	if err := os.WriteFile(text, []byte("no JSON"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(text, []byte("no JSON"), 0o666))
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -178,13 +171,9 @@ func TestExperimentsPublished(t *testing.T) {
 func TestRunAllUsage(t *testing.T) {
 	folder := t.TempDir()
 	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.MkdirAll(bad, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.MkdirAll(bad, 0o777))
 	index := func(text string) {
-		if err := os.WriteFile(filepath.Join(bad, indexFile), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(filepath.Join(bad, indexFile), []byte(text), 0o666))
 	}
 	for _, c := range []struct {
 		index  string
@@ -235,9 +224,7 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	back, err := readIndex(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, e := range back.Entries {
 		if e.State != result.EntryFailed || !strings.Contains(e.Reason, "no experiment") {
 			t.Errorf("%+v", e)
@@ -264,9 +251,7 @@ func TestQuick(t *testing.T) {
 			t.Errorf("%s: %d blocks, %d planned trials of %d", name, head.Blocks, head.Planned, len(plan.Trials))
 		}
 		usual, err := prepareRun(streams{}, runFlags{seed: 1}, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		for i, test := range x.Tests {
 			if was := usual.e.Tests[i].Spec; test.Spec.ExpectedDuration() > was.ExpectedDuration() || test.Spec.Duration > was.Duration {
 				t.Errorf("%s: %s takes %v, %v when not quick", name, test.Name, test.Spec.ExpectedDuration(), was.ExpectedDuration())
@@ -290,12 +275,8 @@ func TestCompleteRunsAndRows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"one", "all/two"} {
 		dir = filepath.Join(runsFolder, dir)
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "run.sqlite"), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.MkdirAll(dir, 0o777))
+		testutil.OK(t, os.WriteFile(filepath.Join(dir, "run.sqlite"), nil, 0o666))
 	}
 	runs, _ := completeRuns(nil, nil, "")
 	if want := []string{filepath.Join(runsFolder, "one"), filepath.Join(runsFolder, "all", "two")}; !slices.Equal(runs, want) {
@@ -307,28 +288,20 @@ func TestCompleteRunsAndRows(t *testing.T) {
 // and in a comparison.
 func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 	text, err := experiments.Read("routing-appliance")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	dir := t.TempDir()
 	st, err := store.Create(dir, store.Head{Experiment: string(text), File: "routing-appliance.yaml", Name: "routing-appliance", Seed: 1, Blocks: 6,
 		Testbed: result.Testbed{Kind: "lab", Relative: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for block := 1; block <= 6; block++ {
 		for i, path := range []string{"direct", "one-appliance"} {
 			trial := measurement.Trial{ID: path + string(rune('0'+block)), Block: block, Order: 2*block + i, Path: path, Test: "flows-1",
 				Gate: measurement.Gate{Passed: true}, Outcome: measurement.Outcome{Metrics: measurement.Metrics{
 					"goodput_bits_per_second": []float64{1.2e9, 0.356e9}[i] * (1 + 0.001*float64(block))}}}
-			if err := st.Put(t.Context(), trial); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, st.Put(t.Context(), trial))
 		}
 	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, st.Close())
 	status, stdout, stderr := command(t, "report", dir, "--json")
 	var own result.Result
 	if err := json.Unmarshal([]byte(stdout), &own); err != nil || status != 0 {
@@ -339,16 +312,12 @@ func TestJudgementsAreTheSameEverywhere(t *testing.T) {
 	}
 	_, compared, _ := command(t, "compare", dir, "--json")
 	var c result.Comparison
-	if err := json.Unmarshal([]byte(compared), &c); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal([]byte(compared), &c))
 	if !reflect.DeepEqual(c.Runs[0].Published, own.Published) {
 		t.Errorf("result.json: %+v\ncompare: %+v", own.Published, c.Runs[0].Published)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	judged := 0
 	for _, h := range own.Published {
 		reason := words.JudgementReason(h)

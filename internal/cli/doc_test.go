@@ -7,19 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // TestEveryFlagIsDocumented holds that docs/test.md and docs/options.md have each
 // flag of test and serve with its short form.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/test.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	options, err := os.ReadFile("../../docs/options.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	page, served, found := strings.Cut(string(text), "\n## `hopbench serve`\n")
 	if !found {
 		t.Fatal("there is no section on serve")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // formatOne is a run folder of two paths, 8 blocks, ping and tcp that a hopbench
@@ -20,21 +21,13 @@ func formatOne(t *testing.T) string {
 	dir := t.TempDir()
 	for _, name := range []string{store.FileName, resultFile} {
 		packed, err := os.Open(filepath.Join("testdata", "format1", name+".gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer packed.Close()
 		unpacked, err := gzip.NewReader(packed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		text, err := io.ReadAll(unpacked)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
+		testutil.OK(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
 	return dir
 }
@@ -44,21 +37,13 @@ func formatOne(t *testing.T) string {
 func TestFormatOneOpens(t *testing.T) {
 	dir := formatOne(t)
 	text, err := os.ReadFile(filepath.Join(dir, resultFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var old map[string]any
-	if err := json.Unmarshal(text, &old); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal(text, &old))
 	kept := filepath.Join(t.TempDir(), "kept.json")
-	if err := os.WriteFile(kept, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(kept, text, 0o644))
 	alone, err := readResult(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	status, stdout, stderr := command(t, "report", dir, "--json")
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
@@ -68,14 +53,10 @@ func TestFormatOneOpens(t *testing.T) {
 		t.Errorf("the report says nothing of the attribution (%v):\n%s", err, page)
 	}
 	again, err := json.Marshal(alone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for name, document := range map[string][]byte{"of the folder": []byte(stdout), "of result.json": again} {
 		var now map[string]any
-		if err := json.Unmarshal(document, &now); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, json.Unmarshal(document, &now))
 		if now["format"] != result.Format {
 			t.Errorf("%s: the format is %v", name, now["format"])
 		}
@@ -127,9 +108,7 @@ func same(t *testing.T, at string, old, now any) {
 func TestFormatOneIsNotResumed(t *testing.T) {
 	dir := formatOne(t)
 	before, err := os.ReadFile(filepath.Join(dir, store.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	status, _, stderr := command(t, "run", "--resume", dir)
 	if status != 2 || !strings.Contains(stderr, "older hopbench") || !strings.Contains(stderr, "start a new run") {
 		t.Errorf("status %d: %s", status, stderr)
@@ -143,17 +122,13 @@ func TestFormatOneIsNotResumed(t *testing.T) {
 func TestFormatOneWithoutItsExperiment(t *testing.T) {
 	dir := formatOne(t)
 	st, err := store.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer st.Close()
 	if !st.Old() {
 		t.Error("the run is not an old one")
 	}
 	head, err := st.Head()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	head.Experiment = "format: hopbench.experiment/0\n"
 	r, err := resultOf(st, head, nil)
 	if err != nil || len(r.Costs) == 0 {

@@ -9,18 +9,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // One lab that is broken does not hide the others.
 func TestLabListGoesOn(t *testing.T) {
 	session, err := os.MkdirTemp("/tmp", "hopbench") // short, as the path of a socket must be
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	folder := filepath.Join(session, "hopbench")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Mkdir(folder, 0o700))
 	t.Setenv("XDG_RUNTIME_DIR", session)
 	var serving sync.WaitGroup
 	t.Cleanup(func() {
@@ -40,9 +38,7 @@ func TestLabListGoesOn(t *testing.T) {
 		},
 	} {
 		ln, err := net.Listen("unix", filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		t.Cleanup(func() { _ = ln.Close() })
 		serving.Go(func() {
 			for {

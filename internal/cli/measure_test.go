@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed/host"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // fakePath answers every kind of test as a path of one Gbit/s does that needs
@@ -62,21 +63,13 @@ func millisecond() *measurement.Distribution {
 func measured(t *testing.T, ctx context.Context, line string, run host.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
 	f, err := parse(t, line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	to, err := f.target("127.0.0.1:9", f.port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	kinds, err := f.chooseKinds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	todo, err := f.sequence(kinds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var out, errors bytes.Buffer
 	err = measureHost(ctx, streams{out: &out, err: &errors}, f, to, todo, run)
 	return out.String(), errors.String(), err
@@ -84,9 +77,7 @@ func measured(t *testing.T, ctx context.Context, line string, run host.RunFunc) 
 
 func TestProfileInText(t *testing.T) {
 	out, progress, err := measured(t, t.Context(), "", fakePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, back ", "\nRTT under load ", "\nUDP ",
 		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what held it back"} {
 		if !strings.Contains(out, want) {
@@ -100,9 +91,7 @@ func TestProfileInText(t *testing.T) {
 
 func TestProfileInJSON(t *testing.T) {
 	out, _, err := measured(t, t.Context(), "--json -b 1G", fakePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var r result.Result
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
@@ -256,13 +245,9 @@ func TestKeptProfile(t *testing.T) {
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")
-	if err := os.WriteFile(file, []byte("secret\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(file, []byte("secret\r\n"), 0o600))
 	empty := filepath.Join(dir, "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(empty, nil, 0o600))
 	t.Setenv(tokenFileEnv, file)
 	f, err := parse(t, "")
 	if err != nil || f.tokenFile != file {

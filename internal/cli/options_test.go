@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/survey"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // parse reads the flags of a `hopbench test`.
@@ -186,9 +187,7 @@ func TestImpossibleSpecsAreRefused(t *testing.T) {
 	for _, line := range []string{"-P 100000", "-M 5", "-u -l 70000", "-u --bidir --only udp", "--only udp --protocol tcp", "--only rr --in-flight 99999", "--only rr --protocol icmp",
 		"--only crr --cport 9000", "--in-flight 3 --requests-per-second 10", "--only rr --timeout 1", "--iperf3 -m", "-u -Z -b 1M", "-u -Z --gso off"} {
 		f, err := parse(t, line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		kinds, err := f.chooseKinds()
 		if err == nil {
 			_, err = f.sequence(kinds)
@@ -201,13 +200,9 @@ func TestImpossibleSpecsAreRefused(t *testing.T) {
 
 func TestNoFlagsAreTheProfile(t *testing.T) {
 	f, err := parse(t, "-t 5 --dscp 7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	todo, err := f.sequence(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if want := (survey.Options{Base: measurement.Spec{DSCP: 7}, Duration: 5}); todo != survey.Sequence(want) {
 		t.Errorf("%+v, want %+v", todo, want)
 	}
@@ -247,9 +242,7 @@ func TestTarget(t *testing.T) {
 		{arg: "host:99999", unacceptable: true},
 	} {
 		f, err := parse(t, strings.TrimSuffix("--device="+c.device, "--device="))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		got, err := f.target(c.arg, measurement.DefaultPort)
 		if (err != nil) != c.unacceptable {
 			t.Errorf("%s: %v", c.arg, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 const hostile = "a\x1b]0;owned\x07\r\nhopbench: all is well\u202e\u009b31m"
@@ -29,12 +30,8 @@ func onlyPrintable(t *testing.T, text string) {
 func makeRun(t *testing.T, dir string, head store.Head) {
 	t.Helper()
 	st, err := store.Create(dir, head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, st.Close())
 }
 
 // One folder that cannot be read does not hide the others.
@@ -43,16 +40,10 @@ func TestResultsNameWhatCannotBeRead(t *testing.T) {
 	makeRun(t, filepath.Join(folder, "a-good"), store.Head{Name: hostile, Planned: 7, Seed: 42})
 	for name, text := range map[string]string{"b-leftover": "", "c-garbage": strings.Repeat("no database ", 500)} {
 		dir := filepath.Join(folder, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, store.FileName), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.Mkdir(dir, 0o755))
+		testutil.OK(t, os.WriteFile(filepath.Join(dir, store.FileName), []byte(text), 0o644))
 	}
-	if err := os.WriteFile(filepath.Join(folder, "a-file"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(filepath.Join(folder, "a-file"), nil, 0o644))
 	makeRun(t, filepath.Join(folder, "z-good"), store.Head{Name: "last", Planned: 7})
 
 	status, stdout, stderr := command(t, "results", folder)
@@ -85,12 +76,8 @@ func TestResultsNameWhatCannotBeRead(t *testing.T) {
 // to do, and a new one may begin there.
 func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, store.FileName), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Mkdir(dir, 0o755))
+	testutil.OK(t, os.WriteFile(filepath.Join(dir, store.FileName), nil, 0o644))
 	for _, args := range [][]string{{"run", "--resume", dir}, {"report", dir}, {"compare", dir}} {
 		if status, _, stderr := command(t, args...); status != exitUsage || !strings.Contains(stderr, "no run in this folder") || !strings.Contains(stderr, "--out") {
 			t.Errorf("%q: status %d: %s", args, status, stderr)
@@ -100,19 +87,11 @@ func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 	// In a folder of several runs that entry is done anew.
 	several := t.TempDir()
 	entry := filepath.Join(several, "not-bundled")
-	if err := os.Mkdir(entry, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(entry, store.FileName), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Mkdir(entry, 0o755))
+	testutil.OK(t, os.WriteFile(filepath.Join(entry, store.FileName), nil, 0o644))
 	index, err := json.Marshal(result.Index{Format: result.IndexFormat, Entries: []result.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: result.EntryFailed}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(several, indexFile), index, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, os.WriteFile(filepath.Join(several, indexFile), index, 0o644))
 	// There is no such experiment: it got as far as reading it.
 	if status, _, stderr := command(t, "run", "--resume", several); status != exitFailed || !strings.Contains(stderr, `there is no experiment "not-bundled"`) {
 		t.Errorf("status %d: %s", status, stderr)
@@ -125,20 +104,13 @@ func TestTextsOfAStrangersRun(t *testing.T) {
 	edit := func(dir string, change func(*result.Result)) string {
 		path := filepath.Join(dir, "result.json")
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		var r result.Result
-		if err := json.Unmarshal(text, &r); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, json.Unmarshal(text, &r))
 		change(&r)
-		if text, err = json.Marshal(r); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		text, err = json.Marshal(r)
+		testutil.OK(t, err)
+		testutil.OK(t, os.WriteFile(path, text, 0o644))
 		return dir
 	}
 	rename := func(r *result.Result) {

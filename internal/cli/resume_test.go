@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -44,17 +45,11 @@ func begun(t *testing.T, change func(*store.Head, *measurement.Trial)) string {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"mine/inspected.yaml": inspected, "mine/rules/my.rules": rule} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		testutil.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	r, err := prepareRun(streams{}, runFlags{seed: 7}, "mine/inspected.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	head := r.head
 	head.Environment = map[string]string{"kernel": "2.6.32", "hopbench": "v0.0.1", "host_load_average": "9"}
 	p := r.plan.Trials[0]
@@ -63,19 +58,11 @@ func begun(t *testing.T, change func(*store.Head, *measurement.Trial)) string {
 		change(&head, &trial)
 	}
 	st, err := store.Create("run", head)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := st.Put(t.Context(), trial); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, st.Put(t.Context(), trial))
+	testutil.OK(t, st.Close())
 	dir, err := filepath.Abs("run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return dir
 }
 
@@ -88,9 +75,7 @@ func TestResumeByTheSameRules(t *testing.T) {
 	if err != nil {
 		t.Fatalf("nothing has changed: %v", err)
 	}
-	if err := r.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, r.store.Close())
 	refused := func(want ...string) {
 		t.Helper()
 		r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
@@ -104,17 +89,11 @@ func TestResumeByTheSameRules(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(rules, []byte("# another\n"+rule), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(rules, []byte("# another\n"+rule), 0o644))
 	refused("the rule file rules/my.rules has changed", "put it back", "or start a new run")
-	if err := os.Remove(rules); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Remove(rules))
 	refused(rules, "no such file", "as they were when it began")
-	if err := os.WriteFile(rules, []byte(rule), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(rules, []byte(rule), 0o644))
 	if r, err = reopen(t.Context(), streams{}, runFlags{}, dir); err != nil {
 		t.Errorf("the rules are back: %v", err)
 	} else if err := r.store.Close(); err != nil {
@@ -155,19 +134,13 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 		head.Environment["host"] = hostile // it may be a stranger's run
 	})
 	r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer r.store.Close()
 	var told strings.Builder
-	if err := r.enter(t.Context(), stand{}, newProgress(&told, false, experiment.Plan{})); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, r.enter(t.Context(), stand{}, newProgress(&told, false, experiment.Plan{})))
 	onlyPrintable(t, told.String())
 	result, err := storedResult(context.WithoutCancel(t.Context()), r.store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 1 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
 		t.Errorf("environment %v, resumed %+v", result.Environment, result.Resumed)
 	}
@@ -186,12 +159,8 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 		t.Errorf("the notes do not say that the rules are not known:\n%s", notes)
 	}
 	// The rules are from here on those of the run.
-	if err := os.WriteFile("mine/rules/my.rules", []byte("# another\n"+rule), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile("mine/rules/my.rules", []byte("# another\n"+rule), 0o644))
+	testutil.OK(t, r.store.Close())
 	if _, err := reopen(t.Context(), streams{}, runFlags{}, dir); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)
 	}

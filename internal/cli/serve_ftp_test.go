@@ -6,6 +6,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestNamesOfFiles(t *testing.T) {
@@ -55,9 +56,7 @@ func TestWhomAStockServerIs(t *testing.T) {
 		{"--ftp-user me", []string{"host"}, target{}, "--ftp-server"},
 	} {
 		f, err := parse(t, c.line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		got, err := f.whom(c.args)
 		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s %v: %v, %v", c.line, c.args, got, err)

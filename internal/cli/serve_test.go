@@ -16,6 +16,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
@@ -101,9 +102,7 @@ func TestServerThatIsNotOneOffGoesOn(t *testing.T) {
 // Both ends, as a user starts them, in one process.
 func TestOneOffServesOneClient(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer r.Close()
 	done := make(chan error, 1)
 	go func() {
@@ -112,9 +111,7 @@ func TestOneOffServesOneClient(t *testing.T) {
 	}()
 	head := make([]byte, 4096)
 	n, err := r.Read(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	address := regexp.MustCompile(`serving on (127\.0\.0\.1:\d+),`).FindStringSubmatch(string(head[:n]))
 	if address == nil {
 		t.Fatalf("it says %q", head[:n])

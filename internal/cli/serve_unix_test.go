@@ -15,14 +15,13 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // SIGTERM lets a running test end, turns new ones away and ends the server with 0.
 func TestSIGTERMDrains(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer r.Close()
 	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGTERM)
 	defer stop()
@@ -51,9 +50,7 @@ func TestSIGTERMDrains(t *testing.T) {
 	running := make(chan error, 1)
 	go func() { running <- test(1.5) }()
 	until(`: began$`)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	until(`ending: no new tests; 1 test in progress`)
 	if err := test(0.1); err == nil || !strings.Contains(err.Error(), "limit: the other end says: this server is ending: no new tests") {
 		t.Errorf("a new test ends with %v", err)

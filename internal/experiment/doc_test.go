@@ -5,14 +5,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func readDoc(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/experiment-file.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return string(text)
 }
 
@@ -30,9 +30,7 @@ func between(t *testing.T, doc, start, end string) string {
 func TestDocExampleLoads(t *testing.T) {
 	example := between(t, readDoc(t), "```yaml\n", "```\n")
 	e, err := Load("docs/experiment-file.md", []byte(example))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if e.Name != "my-firewall" || len(e.Paths) != 2 || len(e.Tests) != 3 || len(e.Warnings()) > 0 {
 		t.Errorf("loaded %+v", e)
 	}

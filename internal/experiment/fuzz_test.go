@@ -17,9 +17,7 @@ import (
 func FuzzLoad(f *testing.F) {
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.OK(f, err)
 		f.Add(text)
 	}
 	for _, text := range testutil.Files(f, "testdata/*/*.yaml") {
@@ -66,9 +64,7 @@ func checkAccepted(t *testing.T, e *Experiment) {
 		}
 	}
 	few, err := s.With(Overrides{Blocks: 2, Full: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, x := range []*Experiment{s, few} {
 		plan := x.Plan(7)
 		if len(plan.Trials) != x.Blocks*len(x.Paths)*len(x.Tests) || len(plan.Trials) == 0 {
@@ -101,9 +97,7 @@ func TestGoodFiles(t *testing.T) {
 	}
 	for _, file := range append(files, "../../bench/idps.yaml") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		e, err := Load(file, text)
 		if err != nil {
 			t.Errorf("load %s:\n%v", file, err)

@@ -13,14 +13,13 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func bundled(t testing.TB, name string) *Experiment {
 	t.Helper()
 	text, err := experiments.Read(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	e, err := Load(name+".yaml", text)
 	if err != nil {
 		t.Fatalf("load %s:\n%v", name, err)
@@ -123,9 +122,7 @@ func TestRoutingApplianceDerivation(t *testing.T) {
 // repeated and resumed by other versions on other machines.
 func TestPlanIsFixedBySeed(t *testing.T) {
 	e, err := bundled(t, "routing-appliance").With(Overrides{Blocks: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var ids []string
 	for i, trial := range e.Plan(42).Trials {
 		if trial.Order != i+1 {
@@ -168,9 +165,7 @@ func TestPlanIsCompleteBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		e, err := base.With(Overrides{Blocks: rapid.IntRange(1, 120).Draw(t, "blocks")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		plan := e.Plan(seed)
 		if !reflect.DeepEqual(plan, e.Plan(seed)) {
 			t.Fatal("the same seed gave two plans")
@@ -273,9 +268,7 @@ tests:
   - {name: connections, kind: crr}
 `
 	e, err := Load("my.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	specs := make(map[string]measurement.Spec)
 	for _, trial := range e.Scaled().Scaled().Plan(1).Trials {
 		specs[trial.Test] = trial.Spec
@@ -297,16 +290,12 @@ tests:
 		t.Errorf("scaling changed the original: %+v", e.Tests[0])
 	}
 	full, err := e.Scaled().With(Overrides{Full: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if s := full.Tests[0].Spec; s.PacingBitsPerSecond != 100e6 || s.Duration != 60 {
 		t.Errorf("bulk at full length is %+v", s)
 	}
 	short, err := e.With(Overrides{Duration: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for i, want := range []measurement.Seconds{3, 3, 3, 1} {
 		if got := short.Tests[i].Spec.Duration; got != want {
 			t.Errorf("a duration of 3 s makes %s measure %v s, want %v", short.Tests[i].Name, got, want)
@@ -334,9 +323,7 @@ tests:
   - {name: route, kind: trace, protocol: icmp, max_hops: 5, timeout: 300ms}
 `
 	e, err := Load("my.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if e.Blocks != DefaultBlocks || e.Scale != 1 {
 		t.Errorf("%d blocks at a scale of %v", e.Blocks, e.Scale)
 	}
@@ -365,16 +352,12 @@ tests:
 func TestWith(t *testing.T) {
 	e := bundled(t, "routing-appliance")
 	full, err := e.With(Overrides{Full: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if full.Tests[3].Spec.Duration != 10 || e.Tests[3].Spec.Duration != 1 {
 		t.Errorf("full: %v; original: %v", full.Tests[3].Spec.Duration, e.Tests[3].Spec.Duration)
 	}
 	both, err := e.With(Overrides{Full: true, Duration: 3 * time.Second, Blocks: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if s := both.Tests[2].Spec; s.Duration != 3 || s.MaxWarmup != 2 {
 		t.Errorf("full with a duration is %+v", s)
 	}

@@ -14,14 +14,13 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func published(t testing.TB) *result.PublishedData {
 	t.Helper()
 	data, err := LoadPublished(experiments.PublishedFile, experiments.Published())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return data
 }
 
@@ -207,9 +206,7 @@ func TestExperimentsQuoteThePublishedFigures(t *testing.T) {
 	data := published(t)
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		e, err := Load(name+".yaml", text)
 		if err != nil {
 			t.Errorf("load %s: %v", name, err)

@@ -24,9 +24,7 @@ func spin(t *testing.T, wanted time.Duration) time.Duration {
 	t.Helper()
 	own := func() time.Duration {
 		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	first := own()
@@ -47,9 +45,7 @@ func count(c DropCounts, place string) (uint64, bool) {
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return text
 }
 

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestParseStat(t *testing.T) {
 	ticks := func(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 	text := "cpu  100 20 30 400 50 6 7 8 9 10\ncpu0 1 2 3 300 20 1 1\ncpu1 1 2 3 100 30\nintr 5 0 0\nctxt 991\nbtime 5\n"
 	got, err := parseStat([]byte(text), ticks(500))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if got.CPUs != 2 || got.Total != ticks(1000) || got.Busy != ticks(550) || got.SoftIRQ != ticks(7) || got.Switches != 991 {
 		t.Errorf("%+v", got)
 	}
@@ -35,9 +35,7 @@ func TestParseStat(t *testing.T) {
 func TestParseStatWrapsAround(t *testing.T) {
 	read := func(idle string, after time.Duration) CPUTimes {
 		c, err := parseStat([]byte("cpu 1 0 0 "+idle+"\ncpu0 1 0 0 1\n"), after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		return c
 	}
 	a, b := read("922337203680", time.Hour), read("922337203780", time.Hour+3*time.Second)
@@ -50,14 +48,10 @@ func TestParseStatWrapsAround(t *testing.T) {
 func TestReadCPUSeesThisProcess(t *testing.T) {
 	start := time.Now()
 	first, err := ReadCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	spent := spin(t, 300*time.Millisecond)
 	last, err := ReadCPU()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	// Idle time of both readings is cut to 10 ms.
 	const resolution = 10 * time.Millisecond
 	busy, total := last.Busy-first.Busy, last.Total-first.Total
@@ -83,9 +77,7 @@ func TestIdentities(t *testing.T) {
 		t.Errorf("network identities %q and %q", a, b)
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if id := []byte(HostID()); bytes.Contains(boot, id) {
 		t.Errorf("%s gives the machine's own identity away", id)
 	}
@@ -93,9 +85,7 @@ func TestIdentities(t *testing.T) {
 
 func FuzzParseStat(f *testing.F) {
 	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := parseStat(b, time.Hour); err == nil && (got.CPUs < 1 || len(got.Each) != got.CPUs) {

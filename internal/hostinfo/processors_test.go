@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // processorPerformance is SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION.
@@ -16,9 +18,7 @@ type processorPerformance struct {
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := binary.Append(nil, binary.LittleEndian, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return b
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // perCore reports how much payload one CPU inspects in a second of its
@@ -15,9 +17,7 @@ func perCore(b *testing.B) (end func(bytes float64)) {
 	runtime.LockOSThread()
 	used := func() time.Duration {
 		var u unix.Rusage
-		if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-			b.Fatal(err)
-		}
+		testutil.OK(b, unix.Getrusage(unix.RUSAGE_THREAD, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	start := used()

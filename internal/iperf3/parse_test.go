@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // recordedParams is what Debian's iperf3 3.12 sends for `-P 2 -O 1 --bidir`.
@@ -83,13 +85,9 @@ func TestStreamOrder(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	var r results
-	if err := json.Unmarshal([]byte(recordedResults), &r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal([]byte(recordedResults), &r))
 	s, err := r.check(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if s[0].Bytes != 982987 || s[0].Retransmits != -1 || s[0].seconds() != 0.000617 {
 		t.Errorf("stream is %+v", s[0])
 	}
@@ -102,9 +100,7 @@ func TestResults(t *testing.T) {
 		`{"streams":[{"id":1},{"id":1}]}`,
 	} {
 		var r results
-		if err := json.Unmarshal([]byte(bad), &r); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, json.Unmarshal([]byte(bad), &r))
 		if _, err := r.check(1); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -123,9 +119,7 @@ func TestMessageBound(t *testing.T) {
 func TestCookie(t *testing.T) {
 	for range 100 {
 		c, err := newCookie()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if back, err := parseCookie(c[:]); err != nil || back != c {
 			t.Errorf("%q: %v", c, err)
 		}

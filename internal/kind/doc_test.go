@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 var update = flag.Bool("update", false, "write the tables of the documents anew")
@@ -28,9 +29,7 @@ func TestDocuments(t *testing.T) {
 func inDocument(t *testing.T, file, name, table string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	start, end := "<!-- "+name+": written by go test ./internal/kind -update -->\n", "<!-- end of "+name+" -->"
 	before, rest, found := strings.Cut(string(text), start)
 	was, after, ended := strings.Cut(rest, end)
@@ -39,9 +38,7 @@ func inDocument(t *testing.T, file, name, table string) {
 		t.Fatalf("%s has no place for the table of %s", file, name)
 	case was == table:
 	case *update:
-		if err := os.WriteFile(file, []byte(before+start+table+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(file, []byte(before+start+table+end+after), 0o644))
 	default:
 		t.Errorf("%s is not what the table of %s gives; run go test ./internal/kind -update", file, name)
 	}

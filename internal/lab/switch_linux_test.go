@@ -13,14 +13,13 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func startExperiment(t *testing.T, e *experiment.Experiment) (*Lab, []Path) {
 	t.Helper()
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return startLab(t, built), paths
 }
 
@@ -28,9 +27,7 @@ func switchTo(t *testing.T, l *Lab, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := l.Switch(ctx, path); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, l.Switch(ctx, path))
 }
 
 // checkPath holds what ping and the kernel's own routing say against what is
@@ -87,9 +84,7 @@ func TestSwitchInPlace(t *testing.T) {
 				place
 				Dev string `json:"dev"`
 			}
-			if err := json.Unmarshal([]byte(must(t, l, "gateway/edge", "ip", "-j", "route")), &routes); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, json.Unmarshal([]byte(must(t, l, "gateway/edge", "ip", "-j", "route")), &routes))
 			seen := map[place]string{}
 			for _, r := range routes {
 				if other, twice := seen[r.place]; twice {
@@ -166,14 +161,10 @@ func TestSwitchRefuses(t *testing.T) {
 func TestCountersOfNodes(t *testing.T) {
 	l, _ := startExperiment(t, labtest.FastPath())
 	all, err := l.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	before := time.Now()
 	some, err := l.Counters(t.Context(), "gateway/gateway", "gateway/appliance")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(all.Nodes) != 5 || len(all.Cables) < 3 || len(some.Nodes) != 2 || some.Nodes[0].Node != "gateway/gateway" {
 		t.Errorf("all: %d nodes, %d cables; some: %+v", len(all.Nodes), len(all.Cables), some)
 	}

@@ -70,9 +70,7 @@ type other struct {
 func start(t *testing.T, name string, change func(*exec.Cmd)) *other {
 	t.Helper()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	o := &other{Cmd: exec.CommandContext(t.Context(), binary)}
 	o.Env = append(os.Environ(), helperEnv+"="+name)
 	if change != nil {
@@ -84,13 +82,9 @@ func start(t *testing.T, name string, change func(*exec.Cmd)) *other {
 		t.Fatal(err)
 	}
 	out, err := o.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	o.out = bufio.NewScanner(out)
-	if err := o.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, o.Start())
 	t.Cleanup(func() {
 		o.in.Close()
 		_ = o.Process.Kill()
@@ -132,9 +126,7 @@ func eventually(t *testing.T, want string, get func() string) {
 func join(t *testing.T, name string) *Presence {
 	t.Helper()
 	p, err := Join(Run{Experiment: name, Started: began})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := p.Leave(); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Error(err)
@@ -148,9 +140,7 @@ func join(t *testing.T, name string) *Presence {
 func TestRunsKnowOfEachOther(t *testing.T) {
 	// A folder whose path is longer than a socket's address.
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 40))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.MkdirAll(dir, 0o755))
 	t.Setenv("TMPDIR", dir)
 	first := start(t, "first", nil)
 	if got := first.seen(); got != "" {
@@ -160,22 +150,16 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 	if got, want := names(second.Others()), `"first" 2026-11-21 09:30:00`; got != want {
 		t.Errorf("the second saw %s, want %s", got, want)
 	}
-	if err := second.Leave(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, second.Leave())
 	eventually(t, `"second" 2026-11-21 09:30:00`, first.seen) // although it has ended
 
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, first.Process.Kill())
 	_ = first.Wait() // killed
 	third := join(t, "third")
 	if got := names(third.Others()); got != "" {
 		t.Errorf("after the others have ended: saw %s", got)
 	}
-	if err := third.Leave(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, third.Leave())
 
 	// What was killed leaves its socket behind, until that is old enough.
 	folder := filepath.Join(dir, folderName)
@@ -184,9 +168,7 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 		t.Fatalf("%q are left of one that was killed and two that left", left)
 	}
 	old := time.Now().Add(-2 * staleAfter)
-	if err := os.Chtimes(filepath.Join(folder, left[0]), old, old); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Chtimes(filepath.Join(folder, left[0]), old, old))
 	fourth := join(t, "fourth")
 	if got := entries(t, folder); len(got) != 1 || got[0] == left[0] {
 		t.Errorf("the folder has %q, want the fourth alone", got)
@@ -202,9 +184,7 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 func entries(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, e := range list {
 		out = append(out, e.Name())
 	}
@@ -238,26 +218,18 @@ func TestRunsThatBeginTogether(t *testing.T) {
 func TestRunsOfOtherUsers(t *testing.T) {
 	testutil.Need(t, os.Geteuid() == 0, "root, to be two users")
 	binary, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	nobody := func(c *exec.Cmd) {
 		c.Path = filepath.Join(os.TempDir(), "copy") // this one lies where only root may look
-		if err := os.WriteFile(c.Path, binary, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(c.Path, binary, 0o755))
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
 	for name, change := range map[string][2]func(*exec.Cmd){"root first": {nil, nobody}, "root second": {nobody, nil}} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "neighbour") // below a folder that all may enter
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			defer os.RemoveAll(dir)
-			if err := os.Chmod(dir, fs.ModeSticky|0o777); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, os.Chmod(dir, fs.ModeSticky|0o777))
 			t.Setenv("TMPDIR", dir)
 			first := start(t, "first", change[0])
 			second := start(t, "second", change[1])
@@ -272,21 +244,13 @@ func TestHostileFolder(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	folder := filepath.Join(dir, folderName)
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(filepath.Join(folder, "fifo"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Mkdir(folder, 0o755))
+	testutil.OK(t, unix.Mkfifo(filepath.Join(folder, "fifo"), 0o666))
 	for name, text := range map[string]string{"file": "{}", "\x1b[31m": ""} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o666))
 	}
 	outside := serve(t, filepath.Join(dir, "outside"), func(net.Conn) { t.Error("a socket outside of the folder was called") })
-	if err := os.Symlink(outside, filepath.Join(folder, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Symlink(outside, filepath.Join(folder, "link")))
 	serve(t, filepath.Join(folder, "silent"), func(c net.Conn) { _, _ = io.Copy(io.Discard, c); <-t.Context().Done() })
 	serve(t, filepath.Join(folder, "nonsense"), func(c net.Conn) { _, _ = io.WriteString(c, "\x00{]") })
 	serve(t, filepath.Join(folder, "endless"), func(c net.Conn) {
@@ -304,9 +268,7 @@ func TestHostileFolder(t *testing.T) {
 	// Callers are heard one after the other, and only so many.
 	for i := range maxOthers + 10 {
 		conn, err := net.Dial("unix", p.path(p.name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		fmt.Fprintf(conn, `{"experiment": "%d"}`, i)
 		conn.Close()
 	}
@@ -317,9 +279,7 @@ func TestHostileFolder(t *testing.T) {
 		"a link": func(path string) error { return os.Symlink(folder, path) },
 	} {
 		t.Setenv("TMPDIR", t.TempDir())
-		if err := make(filepath.Join(os.TempDir(), folderName)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, make(filepath.Join(os.TempDir(), folderName)))
 		if p, err := Join(Run{}); err == nil {
 			t.Errorf("joined where the folder is %s", name)
 			p.Leave()
@@ -331,9 +291,7 @@ func TestHostileFolder(t *testing.T) {
 func serve(t *testing.T, path string, answer func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var answering sync.WaitGroup
 	answering.Go(func() {
 		for {

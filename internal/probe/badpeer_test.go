@@ -32,18 +32,12 @@ func dialBad(t testing.TB, target netip.AddrPort, from string) *badPeer {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 5 * time.Second}
 	c, err := d.DialContext(t.Context(), "tcp", target.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	// No state of a server lasts so long.
-	if err := c.SetDeadline(time.Now().Add(50 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.SetDeadline(time.Now().Add(50*time.Second)))
 	testID, err := session.NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return &badPeer{c, testID}
 }
 
@@ -60,9 +54,7 @@ func (p *badPeer) open(spec any, flow int) (ready protocol.Ready, err error) {
 
 func (p *badPeer) start(t testing.TB) {
 	t.Helper()
-	if err := protocol.WriteFrame(p, protocol.TypeStart, nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, protocol.WriteFrame(p, protocol.TypeStart, nil))
 }
 
 // ended reads to the end of the connection, and fails if the server does not end it.
@@ -134,9 +126,7 @@ func TestWhatIsOneTest(t *testing.T) {
 	spec.Flows = 3
 	first := dialBad(t, target, "127.0.0.1")
 	one, err := first.open(spec, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	joined := func(from string, spec measurement.Spec, flow int) (protocol.Ready, error) {
 		p := dialBad(t, target, from)
 		p.session = first.session
@@ -182,15 +172,11 @@ func TestNothingIsSentToWhoHasLeft(t *testing.T) {
 	second := dialBad(t, target, "127.0.0.2")
 	second.session = first.session
 	ready, err := second.open(spec, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	_ = first.Close()
 	ask := func(from string) net.Conn {
 		u, err := net.DialUDP("udp", &net.UDPAddr{IP: net.ParseIP(from)}, net.UDPAddrFromAddrPort(target))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		t.Cleanup(func() { _ = u.Close() })
 		packet := make([]byte, datagram.HeaderBytes)
 		datagram.PutHeader(packet, ready.Cookie, datagram.Request)
@@ -205,9 +191,7 @@ func TestNothingIsSentToWhoHasLeft(t *testing.T) {
 		t.Fatalf("who opened the test is sent %d bytes, %v", n, err)
 	}
 	// The server answers in the order in which packets come.
-	if err := forged.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, forged.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	if n, err := forged.Read(in); err == nil {
 		t.Errorf("127.0.0.1 is sent %d bytes for the cookie of 127.0.0.2", n)
 	}
@@ -234,9 +218,7 @@ func TestTricklingPeers(t *testing.T) {
 		{"in HELLO", func(t *testing.T, p *badPeer) { mustWrite(t, p, preface+endless(protocol.TypeHello)) }},
 		{"in PROOF", func(t *testing.T, p *badPeer) {
 			hello, err := protocol.Encode(protocol.TypeHello, protocol.Hello{Identity: protocol.Identity{Session: p.session}, Nonce: make([]byte, protocol.NonceBytes)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			mustWrite(t, p, preface+string(hello)+endless(protocol.TypeProof))
 		}},
 		{"in OPEN", func(t *testing.T, p *badPeer) {
@@ -256,12 +238,8 @@ func TestTricklingPeers(t *testing.T) {
 		{"at the end of mtu", func(t *testing.T, p *badPeer) {
 			reaches(target, mtu)(t, p)
 			p.start(t)
-			if err := protocol.WriteFrame(p, protocol.TypeReceived, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := protocol.Expect(p, protocol.TypeReport, protocol.MaxControl, nil); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, protocol.WriteFrame(p, protocol.TypeReceived, nil))
+			testutil.OK(t, protocol.Expect(p, protocol.TypeReport, protocol.MaxControl, nil))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -313,13 +291,9 @@ func opens(spec measurement.Spec, then string) func(*testing.T, *badPeer) {
 func reaches(target netip.AddrPort, spec measurement.Spec) func(*testing.T, *badPeer) {
 	return func(t *testing.T, p *badPeer) {
 		ready, err := p.open(spec, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		u, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer u.Close()
 		hello := make([]byte, datagram.HeaderBytes)
 		datagram.PutHeader(hello, ready.Cookie, datagram.Hello)
@@ -327,9 +301,7 @@ func reaches(target netip.AddrPort, spec measurement.Spec) func(*testing.T, *bad
 		if _, err := u.Write(hello); err != nil {
 			t.Fatal(err)
 		}
-		if err := protocol.Expect(p, protocol.TypeReached, protocol.MaxControl, nil); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, protocol.Expect(p, protocol.TypeReached, protocol.MaxControl, nil))
 	}
 }
 
@@ -446,9 +418,7 @@ func TestOneSamplerPerTest(t *testing.T) {
 func TestPanicEndsOneConnection(t *testing.T) {
 	var log strings.Builder
 	s, err := NewServer(ServerOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	p := dialBad(t, serve(t, ServerOptions{}), "127.0.0.1")
 	c := &connection{TCPConn: p.Conn.(*net.TCPConn), guard: &session.Guard{}, log: s.log}
 	s.conclude(c, session.OnFreshStack(func() error { panic(fmt.Sprintf("%s of a test", "fault")) }))

@@ -38,9 +38,7 @@ type proxy struct {
 func startProxy(t *testing.T, target netip.AddrPort, limit int64, stall bool) (*proxy, netip.AddrPort) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	p := &proxy{ln: ln, target: target, limit: limit, stall: stall}
 	p.wg.Go(p.accept)
 	return p, ln.Addr().(*net.TCPAddr).AddrPort()
@@ -112,13 +110,9 @@ func bytesOf(t *testing.T, target netip.AddrPort, spec measurement.Spec) int64 {
 	p, addr := startProxy(t, target, 1<<60, false)
 	defer p.close()
 	testID, err := session.NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l, err := session.Connect(testContext(t), Request{ID: "cut", Spec: spec.Defaults(), Target: addr, Token: testToken}, testID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer l.Conn.Abort()
 	return p.passed.Load()
 }
@@ -201,9 +195,7 @@ func awaitDescriptors(t *testing.T, before int) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return len(entries)
 }
 
@@ -292,9 +284,7 @@ func TestGoodputFollowsTheReceiver(t *testing.T) {
 	})
 	spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.2, MaxWarmup: 0.05, Flows: 3}
 	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if got, want := out.Metrics["goodput_bits_per_second"], 3.0*perBin*8/0.01; got != want {
 		t.Errorf("goodput %g bit/s, the receivers counted %g", got, want)
 	}

@@ -238,9 +238,7 @@ func TestServersOfWrongFrames(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{})
 	huge, err := json.Marshal(protocol.RemoteError{Reason: probetest.Forged, Message: strings.Repeat(probetest.Forged, 10_000)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	over := testContext(t).Done()
 	ways := map[string]func(to net.Conn, kind protocol.Type, payload []byte) bool{
 		"an error with escapes": func(to net.Conn, _ protocol.Type, _ []byte) bool { frame(to, protocol.TypeError, huge); return true },
@@ -355,9 +353,7 @@ func TestTrickledTransactions(t *testing.T) {
 		}
 		// Everything is true but for the transactions, which come to a server of its own.
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		var wg sync.WaitGroup
 		one := func(c net.Conn) {
 			defer c.Close()

@@ -179,17 +179,11 @@ func checkStockUDP(t *testing.T, has func(string) bool, r stockReport) {
 func TestStockClientsOfBothFamilies(t *testing.T) {
 	path := needIPerf3(t)
 	ln, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	s, err := NewServer(ServerOptions{Open: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l, err := s.Bind(ln)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, cancel := context.WithCancel(testContext(t))
 	done := make(chan error, 1)
 	go func() { done <- l.Serve(ctx) }()
@@ -295,20 +289,14 @@ func (s *synced) Write(p []byte) (int, error) {
 func stockServer(t *testing.T) netip.AddrPort {
 	path := needIPerf3(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	target := ln.Addr().(*net.TCPAddr).AddrPort()
 	_ = ln.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, "-s", "-p", strconv.Itoa(int(target.Port())), "--forceflush")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, cmd.Start())
 	listening := make(chan struct{})
 	read := make(chan struct{})
 	go func() {

@@ -46,9 +46,7 @@ func TestRunPackets(t *testing.T) {
 		spec := spec.Defaults()
 		t.Run(fmt.Sprintf("%s %s %d bytes %d flows %s %s", spec.Kind, spec.Direction, spec.PacketBytes, spec.Flows, spec.GSO, spec.GRO), func(t *testing.T) {
 			out, err := Run(testContext(t), Request{ID: "t", Spec: spec, Target: target, Token: testToken}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			checkOutcome(t, out, spec)
 		})
 	}
@@ -138,9 +136,7 @@ func TestPacketsOverIPv6(t *testing.T) {
 func serveOn(t *testing.T, ln net.Listener) {
 	t.Helper()
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var group errgroup.Group
 	group.Go(func() error { return s.Serve(t.Context(), ln) })
 	t.Cleanup(func() {
@@ -170,30 +166,20 @@ func TestBrokenControlEndsPackets(t *testing.T) {
 	ctx := testContext(t)
 	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 		testID, err := session.NewID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		spec := measurement.Spec{Kind: measurement.UDP, Duration: 600, Direction: direction, PacketBytes: 500, RateBitsPerSecond: 1e6}.Defaults()
 		req := Request{Spec: spec, Target: target, Token: testToken}
 		l, err := session.Connect(ctx, req, testID, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		udp, reached, err := datagram.Open(ctx, req, l, 0, sockets.DontFragment, func(*sockets.Conn) int { return 0 })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if reached.Client != udp.LocalAddr() {
 			t.Errorf("the server saw %s, the socket is %s", reached.Client, udp.LocalAddr())
 		}
 		w := session.ControlConn{Conn: l.Conn, Deadline: time.Now().Add(time.Minute)}
-		if err := protocol.WriteFrame(&w, protocol.TypeStart, nil); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, protocol.WriteFrame(&w, protocol.TypeStart, nil))
 		// serve's cleanup fails unless the server's end notices this.
-		if err := errors.Join(l.Conn.Abort(), udp.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, errors.Join(l.Conn.Abort(), udp.Close()))
 	}
 }
 
@@ -248,9 +234,7 @@ func TestPacketsLeaveFromThePort(t *testing.T) {
 		spec.Device = "lo"
 	}
 	out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if want := fmt.Sprintf("127.0.0.1:%d", port); out.Flows[0].Source != want {
 		t.Errorf("the flow came from %s, want %s", out.Flows[0].Source, want)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // confined are the lists of CPUs of those threads of this process that may not
@@ -29,9 +30,7 @@ func confined(t *testing.T) (lists []string) {
 	}
 	all := listOf("/proc/self/status")
 	tasks, err := filepath.Glob("/proc/self/task/*/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, task := range tasks {
 		if list := listOf(task); list != "" && list != all && !slices.Contains(lists, list) {
 			lists = append(lists, list)
@@ -71,9 +70,7 @@ func TestEndsArePlaced(t *testing.T) {
 				return Run(ctx, Request{ID: "placed", Spec: spec, Target: target, Token: testToken}, nil)
 			}
 			out, err := run(testContext(t), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			if got := out.Effective["placement"]; got != want {
 				t.Errorf("the ends were %s, want %s", got, want)
 			}
@@ -81,9 +78,7 @@ func TestEndsArePlaced(t *testing.T) {
 				for len(confined(t)) > 0 {
 					// Who accepts connections notices with the next one that the test is over.
 					c, err := net.Dial("tcp", target.String())
-					if err != nil {
-						t.Fatal(err)
-					}
+					testutil.OK(t, err)
 					_ = c.Close()
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestRRModes(t *testing.T) {
@@ -34,9 +35,7 @@ func TestRRModes(t *testing.T) {
 					spec.MaxWarmup = 1e-6 // zero is the default
 				}
 				out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				said := strings.Contains(strings.Join(out.Facts, "; "), "could not be sent")
 				if rate := spec.RequestsPerSecond; rate > 0 && protocol == measurement.OverTCP && !said {
 					// Every request that was due has its latency, unless a fact
@@ -59,9 +58,7 @@ func TestSpinningIsTheServersToAllow(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	for _, protocol := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
 		out, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.RR, Protocol: protocol, Duration: 0.1, Spin: true}, Target: target}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if wait := out.Effective["destination_wait"]; wait != measurement.WaitBlocking || !strings.Contains(strings.Join(out.Facts, "; "), "serve --spin") {
 			t.Errorf("%s: the destination was %q, facts %q", protocol, wait, out.Facts)
 		}
@@ -98,9 +95,7 @@ func TestRRTimeStamps(t *testing.T) {
 	} {
 		spec.Kind, spec.Duration = measurement.RR, 1
 		out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		path, wakeup := out.Metrics["path_rtt_p50_seconds"], out.Metrics["wakeup_p50_seconds"]
 		if path <= 0 || wakeup <= 0 || path > float64(out.Latency.Max) && path > 0.1 {
 			t.Errorf("%+v: path %v, wake-up %v of round trips of %v to %v; facts %q", spec, path, wakeup, out.Latency.Min, out.Latency.Max, out.Facts)
@@ -116,9 +111,7 @@ func TestOverloadIsSaid(t *testing.T) {
 	defer p.close()
 	spec := measurement.Spec{Kind: measurement.RR, Duration: 0.2, MaxWarmup: 0.001, RequestsPerSecond: 1e6, RequestBytes: 1000, ResponseBytes: 1000}
 	out, err := Run(testContext(t), Request{Spec: spec, Target: addr}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if facts := strings.Join(out.Facts, "; "); !strings.Contains(facts, "overload") {
 		t.Errorf("facts %q", facts)
 	}

@@ -34,9 +34,7 @@ func TestTenThousandFlows(t *testing.T) {
 				t.Errorf("goodput %g of %d received bytes in a second", goodput, received)
 			}
 			far, err := usageOf(server.Process.Pid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			t.Logf("client %+v, server %+v, goodput %g, facts %q", a.Usage, far, a.Outcome.Metrics["goodput_bits_per_second"], a.Outcome.Facts)
 			if sum := a.Usage.ResidentBytes + far.ResidentBytes; sum > 300<<20 && !raceEnabled {
 				t.Errorf("client and server needed %d MiB", sum>>20)

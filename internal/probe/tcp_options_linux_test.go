@@ -47,9 +47,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 				spec := c.spec
 				spec.Kind, spec.Direction, spec.Duration, spec.MaxWarmup = measurement.TCP, direction, 0.1, 0.05
 				out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, err)
 				for k, v := range c.want {
 					if out.Effective[k] != v {
 						t.Errorf("effective %s is %q, want %q: %v", k, out.Effective[k], v, out.Effective)
@@ -78,9 +76,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 // the next one as long as the kernel has compound pages.
 func pageBytes(t *testing.T) string {
 	p, err := sockets.NewPipedPayload()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer p.Close()
 	return strconv.Itoa(p.PageBytes())
 }
@@ -103,9 +99,7 @@ func congestionBeatsRoute(t *testing.T) {
 	for asked, want := range map[string]string{"": "cubic", "reno": "reno"} {
 		spec := measurement.Spec{Kind: measurement.TCP, Duration: 0.1, MaxWarmup: 0.05, CongestionControl: asked}
 		got, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if cc := got.Effective["congestion_control"]; cc != want {
 			t.Errorf("asked %q: %q, want %q", asked, cc, want)
 		}
@@ -125,9 +119,7 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			c.spec.Kind, c.spec.Direction, c.spec.Duration, c.spec.MaxWarmup = measurement.TCP, direction, 0.05, 0.01
 			out, err := Run(testContext(t), Request{Spec: c.spec, Target: target}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			if !strings.Contains(strings.Join(out.Facts, "\n"), c.fact) {
 				t.Errorf("%s: no fact says %q: %q", direction, c.fact, out.Facts)
 			}
@@ -138,9 +130,7 @@ func TestOptionsThatAreNotObeyed(t *testing.T) {
 func TestOptionsThatCannotBe(t *testing.T) {
 	target := serve(t, ServerOptions{})
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer taken.Close()
 	for _, c := range []struct {
 		name, says string
@@ -170,9 +160,7 @@ func TestOptionsOverIPv6(t *testing.T) {
 	} {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
 		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if out.Effective["dscp"] != "10" || len(out.Flows) != session.Connections(spec.Defaults()) {
 			t.Errorf("%d flows, effective %v", len(out.Flows), out.Effective)
 		}
@@ -187,17 +175,13 @@ func TestMultipath(t *testing.T) {
 		var config net.ListenConfig
 		config.SetMultipathTCP(there)
 		ln, err := config.Listen(testContext(t), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		target := serveListener(t, ServerOptions{}, ln)
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
 			out, err := Run(testContext(t), Request{Target: target, Spec: measurement.Spec{
 				Kind: measurement.TCP, MPTCP: true, Direction: direction, Duration: 0.1, MaxWarmup: 0.05,
 			}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			want := map[bool]string{true: "mptcp", false: "tcp"}[there]
 			told := strings.Contains(strings.Join(out.Facts, "\n"), "plain TCP was used")
 			if out.Effective["transport"] != want || told == there {

@@ -76,27 +76,19 @@ func TestClientOfFewThreads(t *testing.T) {
 func runFewThreads(t *testing.T, user uint32, threads uint64, req Request) (string, error) {
 	t.Helper()
 	text, err := json.Marshal(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var printed bytes.Buffer
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), processEnv+"=client")
 	c.Stdin, c.Stderr = bytes.NewReader(text), &printed
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	var old unix.Rlimit
-	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, nil, &old); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, unix.Prlimit(0, unix.RLIMIT_NPROC, nil, &old))
 	// A child inherits it, and root's own threads are not counted.
 	few := unix.Rlimit{Cur: threads, Max: old.Max}
-	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, &few, nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, unix.Prlimit(0, unix.RLIMIT_NPROC, &few, nil))
 	err = c.Start()
-	if err := unix.Prlimit(0, unix.RLIMIT_NPROC, &old, nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, unix.Prlimit(0, unix.RLIMIT_NPROC, &old, nil))
 	if err == nil {
 		err = c.Wait()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // answered says whether the server answers packet, and with how many bytes. A
@@ -18,9 +19,7 @@ import (
 func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 	t.Helper()
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(target))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer c.Close()
 	marker := make([]byte, datagram.HeaderBytes)
 	datagram.PutHeader(marker, cookie, datagram.Echo)
@@ -30,15 +29,11 @@ func answered(t *testing.T, target netip.AddrPort, cookie, packet []byte) int {
 			t.Fatal(err)
 		}
 	}
-	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 	in, size := make([]byte, datagram.MaxBytes), 0
 	for {
 		n, err := c.Read(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if n == datagram.HeaderBytes && string(in[datagram.SequenceOffset:n]) == "mark" {
 			return size
 		}
@@ -51,13 +46,9 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
 	open := func(spec measurement.Spec) *session.Link {
 		testID, err := session.NewID()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		l, err := session.Connect(testContext(t), Request{ID: "udp", Spec: spec.Defaults(), Target: target, Token: testToken}, testID, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		t.Cleanup(func() { _ = l.Conn.Abort() })
 		return l
 	}
@@ -89,14 +80,10 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		}
 	}
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	id := protocol.Identity{Session: "x"}
 	test, err := s.enter(nil, id, netip.MustParseAddr("192.0.2.1"), measurement.Spec{Kind: measurement.MTU})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	p := packet(test.Cookie[:], datagram.Echo, datagram.HeaderBytes)
 	if s.answerSize(p, netip.MustParseAddrPort("192.0.2.2:1")) != 0 {
 		t.Error("the right cookie from another address is answered")
@@ -112,14 +99,10 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 
 func FuzzAnswerSize(f *testing.F) {
 	s, err := NewServer(ServerOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	client := netip.MustParseAddr("192.0.2.1")
 	test, err := s.enter(nil, protocol.Identity{Session: "x"}, client, measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, ResponseBytes: 100})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Add(append(test.Cookie[:], 1, 0, 0, 0, 0, 0, 0, 1))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, packet []byte) {

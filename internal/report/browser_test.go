@@ -58,9 +58,7 @@ func browse(t *testing.T, file string, args ...string) (stdout, log string) {
 func write(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, content, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(path, content, 0o666))
 	return path
 }
 
@@ -216,13 +214,9 @@ func TestBrowserScreenshots(t *testing.T) {
 func coloursIn(t *testing.T, file string) int {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	im, _, err := image.Decode(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	seen := map[[3]uint32]bool{}
 	for y := im.Bounds().Min.Y; y < im.Bounds().Max.Y; y += 2 {
 		for x := im.Bounds().Min.X; x < im.Bounds().Max.X; x++ {

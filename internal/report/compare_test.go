@@ -20,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -73,9 +74,7 @@ func TestComparisonGolden(t *testing.T) {
 		"compare.md":      func(w io.Writer) error { return markdown.WriteComparison(w, c) },
 	} {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, write(&b))
 		reporttest.Golden(t, name, b.Bytes())
 	}
 }
@@ -83,13 +82,9 @@ func TestComparisonGolden(t *testing.T) {
 func TestComparisonJSON(t *testing.T) {
 	c := comparisonFixture(t)
 	var b bytes.Buffer
-	if err := data.WriteComparison(&b, c); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, data.WriteComparison(&b, c))
 	var back result.Comparison
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal(b.Bytes(), &back))
 	if back.Format != "hopbench.comparison/2" || len(back.Runs) != 2 || len(back.Changes) != len(c.Changes) || len(back.Runs[0].Published) != 11 {
 		t.Errorf("read back: %d runs, %d changes", len(back.Runs), len(back.Changes))
 	}
@@ -154,22 +149,16 @@ func indexFixture(t testing.TB) *result.Index {
 func indexPageText(t testing.TB, x *result.Index) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := html.WriteIndex(&b, x); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, html.WriteIndex(&b, x))
 	return b.Bytes()
 }
 
 func TestIndexGolden(t *testing.T) {
 	x := indexFixture(t)
 	var md, text bytes.Buffer
-	if err := markdown.WriteIndex(&md, x); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, markdown.WriteIndex(&md, x))
 	reporttest.Golden(t, "index.md", md.Bytes())
-	if err := terminal.WriteIndex(&text, x, terminal.Options{Width: 90}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, terminal.WriteIndex(&text, x, terminal.Options{Width: 90}))
 	reporttest.Golden(t, "index-90.txt", text.Bytes())
 }
 
@@ -195,9 +184,7 @@ func TestIndexPage(t *testing.T) {
 		}
 	}
 	if out := os.Getenv("HOPBENCH_INDEX_OUT"); out != "" {
-		if err := os.WriteFile(out, page, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(out, page, 0o666))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -115,9 +116,7 @@ func TestEngineGolden(t *testing.T) {
 	r := engineFixture(t, 6)
 	reporttest.Golden(t, "engine-100.txt", terminalText(t, r, terminal.Options{Width: 100}))
 	var b bytes.Buffer
-	if err := markdown.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, markdown.Write(&b, r))
 	reporttest.Golden(t, "engine.md", b.Bytes())
 	page := string(htmlText(t, r))
 	for _, id := range []string{"details", "seen"} {
@@ -129,9 +128,7 @@ func TestEngineGolden(t *testing.T) {
 		reporttest.Golden(t, "engine-"+id+".html", []byte(page[start:end]))
 	}
 	var trials bytes.Buffer
-	if err := data.CSV(&trials, engineFixture(t, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, data.CSV(&trials, engineFixture(t, 1)))
 	reporttest.Golden(t, "engine.csv", trials.Bytes())
 }
 

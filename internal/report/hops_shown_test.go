@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestHopsGolden(t *testing.T) {
@@ -26,9 +27,7 @@ func TestHopsGolden(t *testing.T) {
 	}
 	reporttest.Golden(t, "section-hops.html", []byte(text))
 	var b bytes.Buffer
-	if err := markdown.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, markdown.Write(&b, r))
 	_, section, found := strings.Cut(b.String(), "\n## What the hops counted\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	if !found {

@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // everyText puts text into every text below v, keys of maps included; codes, which
@@ -71,9 +72,7 @@ func harmless(t *testing.T, medium, text string) {
 		}
 	case "csv", "pairs":
 		rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		for _, row := range rows {
 			for _, cell := range row {
 				if strings.HasPrefix(cell, "=") {
@@ -121,9 +120,7 @@ func everyTextIsHarmless(t *testing.T, text string, codes bool) {
 		markdown.WriteIndex(&indexMarkdown, x), terminal.WriteIndex(&indexText, x, terminal.Options{Colour: true}),
 		markdown.WriteComparison(&comparisonMarkdown, c), terminal.WriteComparison(&comparisonText, c, terminal.Options{Colour: true}),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 	}
 	page := string(indexPageText(t, x))
 	harmless(t, "index", page)

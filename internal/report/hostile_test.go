@@ -20,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // renderings is every way to write a result.
@@ -174,13 +175,9 @@ func TestNonFiniteValuesAreCounted(t *testing.T) {
 	r.Cells[0].Median = math.Inf(-1)
 	before := len(r.Cells)
 	var b bytes.Buffer
-	if err := data.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, data.Write(&b, r))
 	var back result.Result
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal(b.Bytes(), &back))
 	if len(back.Cells) != before-1 || back.Notes[len(back.Notes)-1].Code != result.NoteNotFinite || back.Notes[len(back.Notes)-1].Count != 2 {
 		t.Errorf("got %d cells and notes %+v, want %d cells and a note that counts 2 values", len(back.Cells), back.Notes, before-1)
 	}
@@ -201,20 +198,14 @@ func TestAnyResultRenders(t *testing.T) { rendersWhatever(t, reporttest.Run(t, 1
 func rendersWhatever(t *testing.T, r *result.Result, stream, mutations uint64, results int) {
 	t.Helper()
 	document, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	rendered := 0
 	for seed := range mutations {
 		rng := rand.New(rand.NewPCG(seed, stream))
 		var tree any
-		if err := json.Unmarshal(document, &tree); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, json.Unmarshal(document, &tree))
 		changed, err := json.Marshal(mutate(rng, tree, 0.003+0.05*rng.Float64()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		var r result.Result
 		if json.Unmarshal(changed, &r) != nil {
 			continue
@@ -279,9 +270,7 @@ func FuzzResult(f *testing.F) {
 	small.Trials = small.Trials[:6]
 	for _, r := range []*result.Result{small, {}} {
 		b, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testutil.OK(f, err)
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // voidElements have no end tag (HTML Living Standard, 13.1.2).
@@ -164,9 +165,7 @@ func TestHTMLShowsHopsBelowATunnel(t *testing.T) {
 func TestHTMLSize(t *testing.T) {
 	page := htmlText(t, reporttest.Run(t, 10))
 	if out := os.Getenv("HOPBENCH_REPORT_OUT"); out != "" {
-		if err := os.WriteFile(out, page, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, os.WriteFile(out, page, 0o666))
 	}
 	const limit = 3 << 20
 	if len(page) > limit {

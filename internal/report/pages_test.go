@@ -7,14 +7,13 @@ import (
 	"github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func htmlText(t testing.TB, r *result.Result) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := html.Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, html.Write(&b, r))
 	return b.Bytes()
 }
 
@@ -22,9 +21,7 @@ func BenchmarkHTML(b *testing.B) {
 	r := reporttest.Run(b, 10)
 	for b.Loop() {
 		var w bytes.Buffer
-		if err := html.Write(&w, r); err != nil {
-			b.Fatal(err)
-		}
+		testutil.OK(b, html.Write(&w, r))
 		b.ReportMetric(float64(w.Len()), "bytes")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The page, the tables and the files show several pairs, and a result without
@@ -19,9 +20,7 @@ func TestPairsAreShown(t *testing.T) {
 		t.Error(err)
 	}
 	var md bytes.Buffer
-	if err := markdown.Write(&md, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, markdown.Write(&md, r))
 	for _, want := range []string{`<section id="pairs">`, "all pairs together, ", "TCP RTT of each pair, ", "3 pairs of hosts do every test"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page does not have %q", want)

@@ -10,14 +10,13 @@ import (
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func pictureText(t testing.TB, r *result.Result) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := figure.Picture(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, figure.Picture(&b, r))
 	return b.Bytes()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // TestTerminalFitsItsWidth holds that no line is wider than asked for, with
@@ -33,9 +34,7 @@ func TestTerminalFitsItsWidth(t *testing.T) {
 func terminalText(t *testing.T, r *result.Result, o terminal.Options) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := terminal.Write(&b, r, o); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, terminal.Write(&b, r, o))
 	return b.Bytes()
 }
 
@@ -49,16 +48,12 @@ func TestTerminalGolden(t *testing.T) {
 
 func TestMarkdownGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := markdown.Write(&b, reporttest.Run(t, 10)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, markdown.Write(&b, reporttest.Run(t, 10)))
 	reporttest.Golden(t, "report.md", b.Bytes())
 }
 
 func TestCSVGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := data.CSV(&b, reporttest.Run(t, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, data.CSV(&b, reporttest.Run(t, 1)))
 	reporttest.Golden(t, "trials.csv", b.Bytes())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // loopback is a testbed of two agents in this process, all of whose paths are
@@ -38,9 +39,7 @@ func newLoopback(t *testing.T, paths ...string) *loopback {
 		})
 	}
 	at := freePort(t)
-	if err := bed.agents["destination"].Listen(t.Context(), at, agent.Serving{Token: "secret"}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, bed.agents["destination"].Listen(t.Context(), at, agent.Serving{Token: "secret"}))
 	for _, name := range paths {
 		bed.paths = append(bed.paths, testbed.Path{Name: name, Pairs: []testbed.Pair{{
 			Source: "source", Destination: "destination", Request: probe.Request{Target: at, Token: "secret"},
@@ -54,9 +53,7 @@ func newLoopback(t *testing.T, paths ...string) *loopback {
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer ln.Close()
 	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
@@ -93,23 +90,15 @@ tests:
 func TestRunOnANewTestbed(t *testing.T) {
 	head := store.Head{Experiment: twoPaths, File: "two-paths.yaml", Seed: 3}
 	_, plan, err := runner.Prepare(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	st, err := store.Create(t.TempDir(), head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer st.Close()
 	bed := newLoopback(t, "one", "other")
 	head.Testbed = bed.Info()
-	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, trial := range trials {
 		if f := trial.Fingerprint; !f.Matches || f.Learned || len(f.Hops) != 1 || !f.Hops[0].Reached {
 			t.Errorf("trial %s: fingerprint %+v", trial.ID, f)
@@ -126,9 +115,7 @@ func TestRunOnANewTestbed(t *testing.T) {
 		}
 	}
 	result, err := runner.Result(head, trials)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if !result.Complete || len(trials) != 8 || result.Testbed.Kind != "fake" {
 		t.Errorf("%d trials, complete %v, testbed %+v", len(trials), result.Complete, result.Testbed)
 	}
@@ -141,15 +128,11 @@ func TestRunOnANewTestbed(t *testing.T) {
 func TestANewTestbedThatIsWrong(t *testing.T) {
 	head := store.Head{Experiment: twoPaths, File: "two-paths.yaml", Seed: 3, Blocks: 1}
 	_, plan, err := runner.Prepare(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	bed := newLoopback(t, "one", "other")
 	bed.paths[1].Pairs[0].Expect.Hops = [][]netip.Addr{{netip.MustParseAddr("192.0.2.1")}, {netip.MustParseAddr("127.0.0.1")}}
 	keeper := &runner.Memory{}
-	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: keeper}))
 	for _, trial := range keeper.Kept {
 		if trial.Fingerprint.Matches != (trial.Path == "one") || trial.Path == "other" && trial.Gate.Passed {
 			t.Errorf("trial %s: %+v, gate %+v", trial.ID, trial.Fingerprint, trial.Gate)

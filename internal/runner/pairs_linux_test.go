@@ -54,17 +54,11 @@ func pairsLab(t *testing.T, text string) (*experiment.Experiment, *testbedlab.La
 	if err != nil {
 		testutil.Need(t, false, fmt.Sprintf("a machine on which labs can be made: %v", err))
 	}
-	if err := probe.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, probe.Close())
 	e, err := experiment.Load("pairs.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	l, err := testbedlab.New(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -91,9 +85,7 @@ func TestPairsShareAHop(t *testing.T) {
 	wanted := plannedTrial(t, e, "through", "flows")
 	var signs int
 	o, f, err := trial.Measure(t.Context(), l, wanted, func(measurement.Progress) { signs++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if !f.Matches {
 		t.Errorf("fingerprint: %s", f.Why)
 	}
@@ -157,16 +149,12 @@ func TestPairsShareAHop(t *testing.T) {
 func agentOf(t *testing.T, node string) int {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	parents := map[int]int{}
 	var candidates []int
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if stat, err := os.ReadFile(dir + "/stat"); err == nil {
 			_, rest, _ := strings.Cut(string(stat), ") ")
 			var state string
@@ -198,9 +186,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 	e, l := pairsLab(t, text)
 	head := store.Head{Experiment: text, File: "pairs.yaml", Seed: 1}
 	st, err := store.Create(t.TempDir(), head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer st.Close()
 	var plan experiment.Plan
 	for i, path := range []string{"plain", "through"} {
@@ -222,9 +208,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	trials, err := st.Trials(ctx)
 	if err != nil || len(trials) != 2 {
 		t.Fatalf("%d trials, %v", len(trials), err)
@@ -274,9 +258,7 @@ func TestPairsInTunnels(t *testing.T) {
 			t.Fatal(err)
 		}
 		o, f, err := trial.Measure(t.Context(), l, plannedTrial(t, e, path, "flows"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if !f.Matches || len(f.Hops) != 1 || len(f.OuterHops) != hops || f.PathMTU != 1450 {
 			t.Errorf("%s: %d hops outside, a path MTU of %d, %s", path, len(f.OuterHops), f.PathMTU, f.Why)
 		}

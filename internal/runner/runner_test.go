@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // bench is a testbed whose trials do as the test says; it measures nothing.
@@ -90,18 +91,12 @@ func goodTCP() measurement.Outcome {
 func setUp(t *testing.T) (experiment.Plan, *store.Store) {
 	t.Helper()
 	text, err := experiments.Read("routing-appliance")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	head := store.Head{Experiment: string(text), File: "routing-appliance.yaml", Seed: 7, Blocks: 2}
 	_, plan, err := runner.Prepare(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	st, err := store.Create(t.TempDir(), head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { st.Close() })
 	return plan, st
 }
@@ -149,16 +144,12 @@ func TestStopAndResume(t *testing.T) {
 		done = append(done, p.ID)
 		return nil
 	}}
-	if err := runner.Run(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), options))
 	if !slices.Equal(done, planned(plan)) {
 		t.Errorf("measured %v\nplanned  %v", done, planned(plan))
 	}
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if !slices.Equal(ids(trials), planned(plan)) {
 		t.Errorf("stored  %v\nplanned %v", ids(trials), planned(plan))
 	}
@@ -183,9 +174,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 		o.Metrics["rtt_p50_seconds"] = math.NaN()
 		o.Source.CPUBusy = math.Inf(1)
 	}}
-	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: testbed, Keeper: st}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: testbed, Keeper: st}))
 	trials, err := st.Trials(t.Context())
 	if err != nil || len(trials) != len(plan.Trials) {
 		t.Fatalf("%d trials, %v", len(trials), err)
@@ -215,9 +204,7 @@ func TestFailedTrialIsKeptWithItsReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, trial := range trials {
 		if failed := trial.ID == bad; failed == trial.Gate.Passed {
 			t.Errorf("trial %s: gate %+v", trial.ID, trial.Gate)
@@ -253,9 +240,7 @@ func TestBrokenTestbed(t *testing.T) {
 				return b, nil
 			}
 			first, err := build(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			var rebuilt int
 			err = runner.Run(t.Context(), runner.Options{
 				Planner: runner.Fixed(plan), Testbed: first, Build: build, Keeper: st,
@@ -305,9 +290,7 @@ func TestStopOnFault(t *testing.T) {
 			t.Errorf("last %v: error %v", last, err)
 		}
 		trials, err := st.Trials(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		broke := trials[len(trials)-1]
 		if broke.ID != breaking || broke.Gate.Passed || broke.Gate.Checks[0].Reason != "hop fw died" || b.closed != 1 {
 			t.Errorf("last %v: %d trials, the last %s with %+v, closed %d times", last, len(trials), broke.ID, broke.Gate, b.closed)
@@ -348,13 +331,9 @@ func TestResumedTrialsAreMeasuredAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	options.Planner, options.Testbed = runner.Fixed(plan), half("copy", len(plan.Trials)*2)
-	if err := runner.Run(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), options))
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	known, refused := map[string]bool{}, 0
 	for i, trial := range trials {
 		var names []string

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A run whose experiment has keys with earlier names is reported, and not resumed.
 func TestRunWithOldKeys(t *testing.T) {
 	text, err := os.ReadFile("../experiment/testdata/bad/renamed.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	head := store.Head{File: "old.yaml", Experiment: string(text), Seed: 1}
 	if _, err := Result(head, nil); err != nil {
 		t.Errorf("it cannot be reported: %v", err)

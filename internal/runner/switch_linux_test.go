@@ -44,13 +44,9 @@ func TestRunSwitchesTheLab(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	e, plan, st := setUpFastPath(t)
 	bed := newLab(t, e)
-	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	checkSwitching(t, trials)
 	hops := map[string][]string{"gateway": {"edge", "gateway"}, "fast": {"edge"}, "bare": nil}
 	checked := map[string]int{}
@@ -222,13 +218,9 @@ func TestCableOfSwitchedPathDies(t *testing.T) {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if rebuilt != 1 || len(trials) != len(plan.Trials) {
 		t.Errorf("rebuilt %d times, %d of %d trials", rebuilt, len(trials), len(plan.Trials))
 	}

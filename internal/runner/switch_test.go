@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // fastPath has three paths on one set of nodes. The gateway, and the cable
@@ -45,13 +46,9 @@ func setUpFastPath(t *testing.T) (*experiment.Experiment, experiment.Plan, *stor
 	t.Helper()
 	head := store.Head{Experiment: fastPath, File: "fast-path.yaml", Seed: 11}
 	e, plan, err := runner.Prepare(head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	st, err := store.Create(t.TempDir(), head)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() { st.Close() })
 	return e, plan, st
 }
@@ -115,16 +112,12 @@ func TestSwitchBetweenTrials(t *testing.T) {
 		}
 		return nil
 	}
-	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
 	if len(bed.asked) != len(plan.Trials) {
 		t.Errorf("asked to switch %d times for %d trials", len(bed.asked), len(plan.Trials))
 	}
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	checkSwitching(t, trials)
 	// The bench gives 0.8 Gbit/s: more than the gateway's rate allows, which
 	// is no limit where it is passed by.
@@ -144,13 +137,9 @@ func TestSwitchThatFails(t *testing.T) {
 	bed.fail = "fast"
 	measured := 0
 	bed.measure = func(experiment.PlannedTrial) error { measured++; return nil }
-	if err := runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}))
 	trials, err := st.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var failed []measurement.Trial
 	for _, trial := range trials {
 		if len(trial.Gate.Checks) > 0 && trial.Gate.Checks[0].Name == "test" {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // datagrams is a pair of connected UDP sockets on loopback.
@@ -20,21 +22,15 @@ func datagrams(t *testing.T, address string) (near, far *Conn) {
 		t.Skipf("needs %s: %v", address, err)
 	}
 	local := listener.LocalAddr().(*net.UDPAddr).AddrPort()
-	if near, err = DialUDP(t.Context(), netip.AddrPort{}, local, ""); err != nil {
-		t.Fatal(err)
-	}
+	near, err = DialUDP(t.Context(), netip.AddrPort{}, local, "")
+	testutil.OK(t, err)
 	name, err := unix.Getsockname(near.fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	peer := netip.AddrPortFrom(local.Addr(), uint16(portOf(name)))
 	connected, err := ConnectUDP(t.Context(), local, peer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if far, err = DetachUDP(connected); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	far, err = DetachUDP(connected)
+	testutil.OK(t, err)
 	t.Cleanup(func() { _, _, _ = listener.Close(), near.Close(), far.Close() })
 	return near, far
 }
@@ -82,9 +78,7 @@ func TestReadStamped(t *testing.T) {
 	if _, _, err := near.ReadStamped(b, false); err == nil {
 		t.Error("read a time stamp that was not asked for")
 	}
-	if err := near.EnableReceiveStamps(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, near.EnableReceiveStamps())
 	if _, _, err := near.ReadStamped(b, true); !errors.Is(err, ErrTick) {
 		t.Errorf("nothing to read: %v", err)
 	}
@@ -129,9 +123,7 @@ func TestMark(t *testing.T) {
 		{"[::1]:0", unix.IPPROTO_IPV6, unix.IPV6_TCLASS},
 	} {
 		near, _ := datagrams(t, c.address)
-		if err := near.SetDSCP(46); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, near.SetDSCP(46))
 		if got := near.intOption(c.level, c.option); got != 46<<2 {
 			t.Errorf("%s: the field is %d, want %d", c.address, got, 46<<2)
 		}
@@ -148,9 +140,7 @@ func TestPin(t *testing.T) {
 	}
 	last := before[len(before)-1:]
 	unpin, err := Pin(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if got := AllowedCPUs(); !slices.Equal(got, last) {
 		t.Errorf("pinned to %v it may run on %v", last, got)
 	}
@@ -183,17 +173,11 @@ func TestSpinLeavesAProcessor(t *testing.T) {
 // world from stopping.
 func TestAcceptingAndConnectingLetTheWorldStop(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	a, err := NewAcceptor(ln.(*net.TCPListener))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	k, err := NewConnector(ConnectOptions{Remote: ln.Addr().(*net.TCPAddr).AddrPort()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	a.Expect(true)
 	accepted := make(chan struct{})
 	go func() {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // What arrives of a buffer that is sent by reference is the head that was given,
@@ -23,33 +25,23 @@ func TestSendPages(t *testing.T) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer p.Close()
 	t.Logf("in pages of %d bytes", p.PageBytes())
 
 	far, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer far.Close()
 	conn, err := DialUDP(context.Background(), netip.AddrPort{}, far.LocalAddr().(*net.UDPAddr).AddrPort(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer conn.Close()
 	s, err := NewPacketSender(conn, size, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	filler, got := noise(packets*size), make([]byte, 2*size)
 	for round := range 3 * buffers {
 		buffer := round * 7 % buffers
 		first := bytes.Repeat([]byte{byte(round)}, head)
-		if err := s.SendPages(p, buffer, first); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, s.SendPages(p, buffer, first))
 		for packet := range packets {
 			want := bytes.Clone(filler[packet*size:][:size])
 			write(buffer, packet, want)
@@ -57,9 +49,7 @@ func TestSendPages(t *testing.T) {
 				copy(want, first)
 			}
 			n, err := far.Read(got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			if !bytes.Equal(got[:n], want) {
 				t.Fatalf("buffer %d, packet %d: %d bytes, not those that were written", buffer, packet, n)
 			}

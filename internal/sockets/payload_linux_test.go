@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // What goes through pipes is the payload, over and over, whichever pipe it is and
@@ -20,13 +22,9 @@ func TestSendPipedPayload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := openDescriptors(t)
 			p, err := NewPipedPayload()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			near, far := conns(t, "127.0.0.1:0")
-			if err := take(near, p); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, take(near, p))
 			lap := p.pipes.sources[3].bytes
 			t.Logf("%d bytes by references to %d", lap, p.PageBytes())
 			if p.PageBytes() < os.Getpagesize() || p.PageBytes() > pipePiece || lap > pipeSlots*pipePiece {
@@ -37,9 +35,7 @@ func TestSendPipedPayload(t *testing.T) {
 			if want := bytes.Repeat(noise(pipeSlots * pipePiece)[:lap], total/lap+1)[:total]; !bytes.Equal(got, want) {
 				t.Errorf("received %d bytes, not the %d of the payload", len(got), total)
 			}
-			if err := errors.Join(near.Close(), far.Close(), p.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, errors.Join(near.Close(), far.Close(), p.Close()))
 			if after := openDescriptors(t); after > before {
 				t.Errorf("%d descriptors before, %d after", before, after)
 			}
@@ -50,9 +46,7 @@ func TestSendPipedPayload(t *testing.T) {
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return len(list)
 }
 
@@ -83,8 +77,6 @@ func sendPayload(t *testing.T, near, far *Conn, p *Payload, total int) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, <-done)
 	return got
 }

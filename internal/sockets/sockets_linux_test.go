@@ -20,23 +20,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func conns(t *testing.T, address string) (*Conn, *Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer ln.Close()
 	near, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	far, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	detached := func(c net.Conn) *Conn {
 		d, err := Detach(c.(*net.TCPConn))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
@@ -80,9 +72,7 @@ func TestTransfer(t *testing.T) {
 	}
 	for got < sent {
 		n, err := read(t, func() (int, error) { return far.Discard(buf) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		got += n
 	}
 	if got != sent {
@@ -102,17 +92,13 @@ func TestTransfer(t *testing.T) {
 	text := ""
 	for len(text) < 5 {
 		n, err := read(t, func() (int, error) { return far.Read(buf[:5]) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		text += string(buf[:n])
 	}
 	if text != "hello" {
 		t.Errorf("read %q", text)
 	}
-	if err := near.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, near.CloseWrite())
 	if n, err := read(t, func() (int, error) { return far.Discard(buf) }); n != 0 || err != io.EOF {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
@@ -150,9 +136,7 @@ func TestInterruptWakes(t *testing.T) {
 
 func TestAbortResets(t *testing.T) {
 	near, far := conns(t, "127.0.0.1:0")
-	if err := near.Abort(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, near.Abort())
 	if _, err := read(t, func() (int, error) { return far.Read(make([]byte, 1)) }); !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("got %v, want a reset", err)
 	}
@@ -160,9 +144,7 @@ func TestAbortResets(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	near, far := conns(t, "127.0.0.1:0")
-	if err := near.SetOptions(Options{CongestionControl: "reno"}); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, near.SetOptions(Options{CongestionControl: "reno"}))
 	if cc := near.CongestionControl(); cc != "reno" {
 		t.Errorf("congestion control is %q", cc)
 	}
@@ -170,18 +152,14 @@ func TestFacts(t *testing.T) {
 		t.Error("an unknown congestion control was accepted")
 	}
 	info, err := near.TCPInfo(time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if info.At != 1 || info.MSS <= 0 || info.CongestionWindow <= 0 || info.PathMTU <= 0 || info.RTT <= 0 {
 		t.Errorf("TCP_INFO: %+v", info)
 	}
 	if near.MSS() <= 0 || near.SendBuffer() <= 0 || near.ReceiveBuffer() <= 0 {
 		t.Errorf("MSS %d, buffers %d and %d", near.MSS(), near.SendBuffer(), near.ReceiveBuffer())
 	}
-	if err := far.ClampWindow(70_000); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, far.ClampWindow(70_000))
 	if got := far.WindowClamp(); got != 70_000 {
 		t.Errorf("window clamp is %d", got)
 	}
@@ -215,9 +193,7 @@ func TestPacketsAnswerFromTheAddressAsked(t *testing.T) {
 			testutil.Need(t, err == nil, "an address to bind: "+c.bind)
 			port := u.LocalAddr().(*net.UDPAddr).Port
 			p, err := DetachPackets(u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			done := make(chan error, 1)
 			senders := make(chan netip.AddrPort, 1)
 			go func() {
@@ -241,12 +217,8 @@ func TestPacketsAnswerFromTheAddressAsked(t *testing.T) {
 			client, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(c.ask), Port: port})
 			testutil.Need(t, err == nil, "a route to "+c.ask)
 			defer client.Close()
-			if err := EnableReceivedTTL(client); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, EnableReceivedTTL(client))
+			testutil.OK(t, client.SetDeadline(time.Now().Add(20*time.Second)))
 			if _, err := client.Write([]byte("hello")); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // tcpInfoV1 is TCP_INFO_v1 of mstcpip.h field by field: encoding/binary adds no
@@ -42,9 +43,7 @@ type tcpConnectionInfo struct {
 func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := binary.Append(nil, binary.LittleEndian, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return b
 }
 

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A connected socket takes the packets of its peer, and only those, from the
 // listening one that has its port.
 func TestConnectUDPSharesThePort(t *testing.T) {
 	listener, err := sockets.ListenUDP(t.Context(), netip.MustParseAddrPort("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer listener.Close()
 	local := listener.LocalAddr().(*net.UDPAddr).AddrPort()
 	clients := make([]*net.UDPConn, 2)
@@ -28,9 +27,7 @@ func TestConnectUDPSharesThePort(t *testing.T) {
 		defer clients[i].Close()
 	}
 	connected, err := sockets.ConnectUDP(t.Context(), local, clients[0].LocalAddr().(*net.UDPAddr).AddrPort())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer connected.Close()
 	expect := func(from *net.UDPConn, text string, at *net.UDPConn) {
 		t.Helper()
@@ -38,9 +35,7 @@ func TestConnectUDPSharesThePort(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := make([]byte, 16)
-		if err := at.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, at.SetReadDeadline(time.Now().Add(5*time.Second)))
 		if n, _, err := at.ReadFromUDP(b); err != nil || string(b[:n]) != text {
 			t.Errorf("got %q, %v, want %q", b[:n], err, text)
 		}

@@ -43,9 +43,7 @@ func TestMain(m *testing.M) {
 func helper(t *testing.T, name, dir string, before ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	words := append(before, binary, dir)
 	c := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	c.Env = append(os.Environ(), helperEnv+"="+name)
@@ -146,9 +144,7 @@ func stored(t *testing.T, dir string) int {
 		t.Fatalf("head of what is left: %+v, %v", got, err)
 	}
 	trials, err := s.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for i, got := range trials {
 		if got.ID != trial(i+1).ID {
 			t.Fatalf("trial %d of what is left is %s", i+1, got.ID)
@@ -172,12 +168,8 @@ func goOn(t *testing.T, dir string, kept int) {
 	if err != nil {
 		t.Fatalf("go on after %d trials: %v", kept, err)
 	}
-	if err := s.Put(t.Context(), trial(kept+1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, s.Put(t.Context(), trial(kept+1)))
+	testutil.OK(t, s.Close())
 	if n := stored(t, dir); n != kept+1 {
 		t.Fatalf("%d trials after going on with %d", n, kept)
 	}
@@ -314,35 +306,23 @@ func readOnly(dir string) error {
 func TestReadOnlyFolder(t *testing.T) {
 	needMounts(t)
 	dir := t.TempDir()
-	if err := writeRun(filepath.Join(dir, "finished")); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, writeRun(filepath.Join(dir, "finished")))
 	// A writer that is killed leaves its files as they are.
 	alive := filepath.Join(t.TempDir(), "alive")
 	s, err := store.Create(alive, head())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer s.Close()
 	for order := 1; order <= written; order++ {
-		if err := s.Put(t.Context(), trial(order)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, s.Put(t.Context(), trial(order)))
 	}
 	take(t, alive, filepath.Join(dir, "killed"), "", "-wal", "-shm")
 	take(t, alive, filepath.Join(dir, "killed-and-half-copied"), "", "-wal")
 	// One that an earlier hopbench finished, or that a reader was the last to
 	// close, is in the mode that wants more files, and has none.
 	reader, err := store.Open(alive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := reader.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, s.Close())
+	testutil.OK(t, reader.Close())
 	take(t, alive, filepath.Join(dir, "finished-with-a-reader"), "")
 
 	c := inMounts(helper(t, "read-only", dir))
@@ -355,16 +335,10 @@ func TestReadOnlyFolder(t *testing.T) {
 // take copies files of a run.
 func take(t *testing.T, from, to string, suffixes ...string) {
 	t.Helper()
-	if err := os.Mkdir(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Mkdir(to, 0o755))
 	for _, suffix := range suffixes {
 		text, err := os.ReadFile(filepath.Join(from, store.FileName+suffix))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, store.FileName+suffix), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
+		testutil.OK(t, os.WriteFile(filepath.Join(to, store.FileName+suffix), text, 0o600))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 var background = context.Background()
@@ -44,33 +45,23 @@ func TestRunComesBackAsItWasPut(t *testing.T) {
 	// A folder whose name would break an unescaped file: URL.
 	dir := filepath.Join(t.TempDir(), "a run? 100%#1")
 	s, err := store.Create(dir, head())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, order := range []int{2, 1, 3} {
-		if err := s.Put(t.Context(), trial(order)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, s.Put(t.Context(), trial(order)))
 	}
 	if err := s.Put(t.Context(), trial(2)); err == nil {
 		t.Error("a trial with a stored id was accepted again")
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, s.Close())
 
 	s, err = store.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer s.Close()
 	if got, err := s.Head(); err != nil || !reflect.DeepEqual(got, head()) {
 		t.Errorf("head = %+v, %v", got, err)
 	}
 	got, err := s.Trials(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	want := []measurement.Trial{trial(1), trial(2), trial(3)}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("trials = %+v\nwant %+v", got, want)
@@ -86,22 +77,16 @@ func TestRunComesBackAsItWasPut(t *testing.T) {
 func TestOneWriterManyReaders(t *testing.T) {
 	dir := t.TempDir()
 	writer, err := store.Create(dir, head())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer writer.Close()
 	if _, err := store.Resume(dir); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("second writer: %v, want ErrBusy", err)
 	}
 	reader, err := store.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer reader.Close()
 	for order := 1; order <= 3; order++ {
-		if err := writer.Put(t.Context(), trial(order)); err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, writer.Put(t.Context(), trial(order)))
 		if n, _, err := reader.Count(t.Context()); n != order || err != nil {
 			t.Errorf("reader sees %d trials (%v), want %d", n, err, order)
 		}
@@ -114,26 +99,18 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("open an empty folder: %v, want ErrNoRun", err)
 	}
 	s, err := store.Create(dir, head())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, s.Close())
 	if _, err := store.Create(dir, head()); err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("create over a run: %v, want a hint at --resume", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(file, nil, 0o600))
 	if _, err := store.Create(filepath.Join(file, "run"), head()); err == nil || !strings.Contains(err.Error(), "--out") {
 		t.Errorf("create below a file: %v, want a hint at --out", err)
 	}
 	unreadable := t.TempDir()
-	if err := os.Mkdir(filepath.Join(unreadable, store.FileName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.Mkdir(filepath.Join(unreadable, store.FileName), 0o700))
 	if _, err := store.Create(unreadable, head()); err == nil || !strings.Contains(err.Error(), "--out") {
 		t.Errorf("create over what cannot be read: %v, want a hint at --out", err)
 	}
@@ -141,9 +118,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("what could not be read was removed: %v", err)
 	}
 	garbage := t.TempDir()
-	if err := os.WriteFile(filepath.Join(garbage, store.FileName), []byte(strings.Repeat("not a database ", 300)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(filepath.Join(garbage, store.FileName), []byte(strings.Repeat("not a database ", 300)), 0o600))
 	if _, err := store.Open(garbage); err == nil || errors.Is(err, store.ErrNoRun) {
 		t.Errorf("open garbage: %v, want another error than ErrNoRun", err)
 	}
@@ -154,9 +129,7 @@ func database(t *testing.T, statements ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer db.Close()
 	for _, statement := range statements {
 		if _, err := db.Exec(statement); err != nil {
@@ -174,9 +147,7 @@ func TestOldRun(t *testing.T) {
 		"PRAGMA user_version = 1",
 		`INSERT INTO head VALUES (1, '{"name": "x"}')`, `INSERT INTO trial VALUES ('b01-p-t2', 2, 1, 'p', 't', 1, '2026-11-21T08:00:02Z', '{"id": "b01-p-t2"}')`)
 	s, err := store.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	defer s.Close()
 	if n, last, err := s.Count(t.Context()); err != nil || n != 1 || last.Second() != 2 || !s.Old() {
 		t.Errorf("%d trials, the last of %v, old %v, %v", n, last, s.Old(), err)
@@ -201,9 +172,7 @@ func TestLeftovers(t *testing.T) {
 			"PRAGMA user_version = 2"
 	)
 	empty := t.TempDir()
-	if err := os.WriteFile(filepath.Join(empty, store.FileName), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(filepath.Join(empty, store.FileName), nil, 0o600))
 	for name, dir := range map[string]string{
 		"no byte":     empty,
 		"no table":    database(t, wal),
@@ -229,9 +198,7 @@ func TestLeftovers(t *testing.T) {
 		"trials, but no head": database(t, tables, "INSERT INTO trial VALUES ('a', 1, '', '{}')"),
 	} {
 		before, err := os.ReadFile(filepath.Join(dir, store.FileName))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		for what, open := range map[string]func(string) (*store.Store, error){
 			"open": store.Open, "resume": store.Resume,
 			"create": func(dir string) (*store.Store, error) { return store.Create(dir, head()) },
@@ -249,12 +216,8 @@ func TestLeftovers(t *testing.T) {
 func TestDiscardLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "run")
 	s, err := store.Create(dir, head())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Discard(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, s.Discard())
 	if err := s.Close(); err != nil {
 		t.Errorf("close what was discarded: %v", err)
 	}

@@ -22,21 +22,15 @@ func measure(t *testing.T, experiment string) map[[2]string]measurement.Trial {
 	testutil.Need(t, ok && err == nil, fmt.Sprintf("a machine on which labs can be made (%v)", err))
 	folder := t.TempDir()
 	file := filepath.Join(folder, "experiment.yaml")
-	if err := os.WriteFile(file, []byte(experiment), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, os.WriteFile(file, []byte(experiment), 0o644))
 	out := filepath.Join(folder, "run")
 	if text, err := exec.Command(build(t), "run", file, "--blocks", "1", "--seed", "1", "--out", out).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	text, err := os.ReadFile(filepath.Join(out, "result.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var r result.Result
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal(text, &r))
 	trials := make(map[[2]string]measurement.Trial)
 	for _, trial := range r.Trials {
 		if !trial.Gate.Passed {

@@ -51,9 +51,7 @@ func TestWindowsClient(t *testing.T) {
 			var r result.Result
 			d := json.NewDecoder(bytes.NewReader(w.run(t, args...)))
 			d.DisallowUnknownFields()
-			if err := d.Decode(&r); err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, d.Decode(&r))
 			if len(r.Trials) != test.trials {
 				t.Fatalf("%d trials, want %d", len(r.Trials), test.trials)
 			}
@@ -143,18 +141,14 @@ func (w *wine) run(t *testing.T, args ...string) []byte {
 	var outputs [2]*os.File
 	for i, name := range []string{"stdout", "stderr"} {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		defer f.Close()
 		outputs[i] = f
 	}
 	c.Stdout, c.Stderr = outputs[0], outputs[1]
 	failed := c.Run()
 	out, err := os.ReadFile(outputs[0].Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if failed != nil {
 		complaints, err := os.ReadFile(outputs[1].Name())
 		t.Fatalf("wine64 %s: %v\n%s%s%v", strings.Join(args, " "), failed, out, complaints, err)
@@ -178,12 +172,8 @@ func serve(t *testing.T, binary string) string {
 	t.Helper()
 	c := exec.Command(binary, "serve", "--bind", "127.0.0.1", "--port", "0")
 	out, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
+	testutil.OK(t, c.Start())
 	t.Cleanup(func() {
 		if err := c.Process.Signal(os.Interrupt); err != nil {
 			t.Error(err)

@@ -18,9 +18,7 @@ import (
 func TestSchemaIsUpToDate(t *testing.T) {
 	// Joined with "..", this gives the import path of package experiment.
 	got, err := generate(experimentPackage+"/schemagen", "..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if !bytes.Equal(got, experiments.Schema()) {
 		t.Error("experiments/experiment.schema.json is not what the types give; run go generate ./internal/experiment")
 	}
@@ -29,17 +27,11 @@ func TestSchemaIsUpToDate(t *testing.T) {
 func compile(t testing.TB) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(experiments.Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("experiment.schema.json", document); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, compiler.AddResource("experiment.schema.json", document))
 	schema, err := compiler.Compile("experiment.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return schema
 }
 
@@ -56,9 +48,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 	schema := compile(t)
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if _, err := check(schema, text); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // builds checks that the lab can build what was loaded.
@@ -36,9 +37,7 @@ func TestFilesThatLoadCanBeBuilt(t *testing.T) {
 	loaded := 0
 	for _, file := range append(files, bundled...) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if e, err := experiment.Load(file, text); err == nil {
 			loaded++
 			builds(t, e, file)

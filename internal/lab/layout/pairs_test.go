@@ -13,19 +13,16 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // client-1 ┐                                                             ┌ server-1
 // client-2 ┴ fleet/client-access ── fleet/node ══ fleet/server-access ──┴ server-2
 func TestPlanOfPairs(t *testing.T) {
 	built, paths, err := FromExperiment(labtest.Pairs(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	labtest.Golden(t, "pairs.plan", steps.String())
 	addr := netip.MustParseAddr
 	hops := func(texts ...string) (out []netip.Addr) {
@@ -56,9 +53,7 @@ func TestPlanOfPairs(t *testing.T) {
 
 func TestLargestPairsAreValid(t *testing.T) {
 	built, paths, err := FromExperiment(labtest.Pairs(100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(paths[0].Pairs) != 100 || len(built.Nodes) != 2*100+2*2+1 {
 		t.Errorf("%d pairs, %d nodes", len(paths[0].Pairs), len(built.Nodes))
 	}
@@ -70,9 +65,7 @@ func TestLargestPairsAreValid(t *testing.T) {
 // Each pair has a tunnel of its own, between its two hosts alone.
 func TestPlanOfPairsWithTunnels(t *testing.T) {
 	built, paths, err := FromExperiment(labtest.PairsInTunnels())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	addr := netip.MustParseAddr
 	second := paths[1].Of(1)
 	if second.Source != addr("10.255.1.4") || second.Destination != addr("10.255.1.5") || second.Listen != second.Destination ||

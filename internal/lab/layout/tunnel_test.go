@@ -11,19 +11,16 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestPlanOfTunnels(t *testing.T) {
 	e := labtest.Attached()
 	e.Paths = append(e.Paths, experiment.Path{Name: "secret", Tunnel: &experiment.Tunnel{Type: experiment.WireGuard, Port: 51820, MTU: 1420}})
 	built, paths, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	steps, err := plan.Of(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var text strings.Builder
 	for _, o := range steps {
 		if _, is := o.(plan.SetSysctl); !is {
@@ -50,9 +47,7 @@ func TestAttachmentOfAPath(t *testing.T) {
 	e.Paths[0].SoftwareSwitch = new(false)
 	e.Paths[1].SoftwareSwitch = new(true)
 	built, _, err := FromExperiment(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var got []string
 	for _, l := range built.Links {
 		got = append(got, l.A.Switch, l.B.Switch)
@@ -84,9 +79,7 @@ func TestValidateTunnelsAndSwitches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			built, _, err := FromExperiment(labtest.Attached())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			test.change(&built)
 			if err := built.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // scripted is a path that answers request i after the given delays; it runs on
@@ -68,18 +69,14 @@ func (c *scripted) wait(until time.Time, events []event) ([]event, error) {
 func testPlan(t *testing.T, spec measurement.Spec) plan {
 	t.Helper()
 	p, err := planOf(Request{Spec: spec, Target: netip.MustParseAddr("192.0.2.1")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return p
 }
 
 func runScript(t *testing.T, spec measurement.Spec, c *scripted) measurement.Outcome {
 	t.Helper()
 	s := newSession(testPlan(t, spec), c)
-	if err := s.run(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, s.run(context.Background(), nil))
 	return s.outcome()
 }
 
@@ -260,9 +257,7 @@ func TestPlanRefuses(t *testing.T) {
 
 func FuzzAnswers(f *testing.F) {
 	p, err := planOf(Request{Target: netip.MustParseAddr("192.0.2.1")})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testutil.OK(f, err)
 	f.Add(p.request(nil, 7))
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

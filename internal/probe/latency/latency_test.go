@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func near(t *testing.T, what string, got, want, relative float64) {
@@ -63,9 +64,7 @@ func TestAgainstNaive(t *testing.T) {
 			near(t, "p50", m["rtt_p50_seconds"], (samples[n/2-1]+samples[n/2])/2, 1e-12)
 		}
 		h, err := Decode(d.HDR)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		if h.TotalCount() != int64(n) {
 			t.Errorf("decoded histogram holds %d samples, want %d", h.TotalCount(), n)
 		}
@@ -138,13 +137,9 @@ func TestJSON(t *testing.T) {
 		t.Fatalf("one sample: %+v", d)
 	}
 	text, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var back measurement.Distribution
-	if err := json.Unmarshal(text, &back); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, json.Unmarshal(text, &back))
 	if _, err := Decode(back.HDR); err != nil {
 		t.Error(err)
 	}

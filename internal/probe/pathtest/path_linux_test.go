@@ -102,22 +102,16 @@ func (p *path) serve(t *testing.T, address netip.AddrPort) netip.AddrPort {
 	cmd.Env = append(os.Environ(), nodeEnv+"="+address.String())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	p.Destination().Do(t, func() { err = cmd.Start() })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			t.Errorf("server: %v", err)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return netip.MustParseAddrPort(strings.TrimSpace(line))
 }
 
@@ -129,9 +123,7 @@ func (p *path) run(t *testing.T, spec measurement.Spec, v6 bool) answer {
 		req.Target = p.targets[1]
 	}
 	job, err := json.Marshal(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), nodeEnv+"="+string(job))
 	cmd.Stderr = os.Stderr

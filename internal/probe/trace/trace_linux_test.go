@@ -17,6 +17,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp/chaintest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // server listens for TCP at the destination and counts what it accepts.
@@ -35,9 +36,7 @@ func serve(t *testing.T, c *chaintest.Chain, v6 bool) *server {
 		config.SetMultipathTCP(false)
 		s.listener, err = config.Listen(context.Background(), "tcp", netip.AddrPortFrom(c.Target(v6), 0).String())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	s.addr = s.listener.Addr().(*net.TCPAddr).AddrPort()
 	go func() {
 		n := 0
@@ -95,9 +94,7 @@ func (m mode) run(t *testing.T, c *chaintest.Chain, target netip.AddrPort, timeo
 		spec := measurement.Spec{Protocol: m.protocol, Timeout: measurement.SecondsOf(timeout)}
 		o, err = Run(context.Background(), Request{Spec: spec, Target: target}, nil)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return o
 }
 
@@ -418,9 +415,7 @@ func TestBalancedPathIsNotMixed(t *testing.T) {
 			f.Source.Do(t, func() {
 				o, err = Run(context.Background(), Request{Spec: measurement.Spec{Protocol: protocol}, Target: netip.AddrPortFrom(f.Target, 9)}, nil)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testutil.OK(t, err)
 			branch := -1
 			for i, hops := range f.Branches {
 				if fits(o.Hops, hops) {
@@ -448,8 +443,6 @@ func BenchmarkTrace(b *testing.B) {
 		c.Source().Do(b, func() {
 			_, err = Run(context.Background(), Request{Target: netip.AddrPortFrom(c.Target(false), 9)}, nil)
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		testutil.OK(b, err)
 	}
 }

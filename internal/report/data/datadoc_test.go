@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // resultTypes lists the structs that result.json and the other documents are
@@ -55,14 +56,10 @@ func explains(section, name string) bool {
 // names every metric and every column of trials.csv.
 func TestDataFormatIsDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../../docs/data-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	text := string(b)
 	options, err := os.ReadFile("../../../docs/options.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, typ := range resultTypes() {
 		_, section, found := strings.Cut(text, "\n### "+typ.Name()+"\n")
 		if !found {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestPairsCSV(t *testing.T) {
@@ -23,13 +24,9 @@ func TestPairsCSV(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := PairsCSV(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, PairsCSV(&b, r))
 	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	if len(rows) != 1+26+26+1 || strings.Join(rows[0], ",") != strings.Join(pairsHeader, ",") {
 		t.Fatalf("%d rows, header %v", len(rows), rows[0])
 	}
@@ -53,9 +50,7 @@ func TestPairsCSV(t *testing.T) {
 // Every column of pairs.csv is explained.
 func TestPairsCSVIsDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../../docs/data-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	_, section, _ := strings.Cut(string(b), "\n## pairs.csv\n")
 	for _, column := range pairsHeader {
 		if !explains(section, column) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // TestContrast computes the contrast of every text colour on its ground as
@@ -49,9 +50,7 @@ func luminance(t *testing.T, colour string) float64 {
 	l := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
 		n, err := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testutil.OK(t, err)
 		c := float64(n) / 255
 		if c <= 0.04045 {
 			c /= 12.92

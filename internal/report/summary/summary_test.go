@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // summaryFixture is a profile of a path with hand-made outcomes: every kind of
@@ -75,9 +76,7 @@ func summaryText(t *testing.T, r *result.Result, o Options) string {
 	for i, trial := range r.Trials {
 		s.Trial(r.Tests[i], trial)
 	}
-	if err := s.End(r); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, s.End(r))
 	return b.String()
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 func TestGrowth(t *testing.T) {
@@ -57,9 +58,7 @@ func TestGrowth(t *testing.T) {
 					}
 					return nil
 				}
-				if err := shrink(t.Context(), steps, scale); err != nil {
-					t.Fatal(err)
-				}
+				testutil.OK(t, shrink(t.Context(), steps, scale))
 				g := grow(t.Context(), steps, scale)
 				time.Sleep(time.Minute) // of connecting
 				if test.traffic > 0 {

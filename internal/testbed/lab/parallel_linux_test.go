@@ -23,9 +23,7 @@ func labOf(t *testing.T, paths string) *Lab {
 	t.Helper()
 	probe, err := lab.Start(t.Context(), lab.Topology{Nodes: []lab.Node{{Name: "a"}}}, lab.Options{})
 	testutil.Need(t, err == nil, fmt.Sprintf("a machine on which labs can be made: %v", err))
-	if err := probe.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, probe.Close())
 	e, err := experiment.Load("test.yaml", []byte(`
 format: hopbench.experiment/1
 name: test
@@ -43,15 +41,11 @@ paths:
 tests:
   - {name: latency, kind: rr, duration: 100ms}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	l, err := New(ctx, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -79,9 +73,7 @@ func (l *Lab) measure(t *testing.T, path string, spec measurement.Spec) measurem
 func (l *Lab) named(t *testing.T, name string) lab.Path {
 	t.Helper()
 	path, err := l.laid(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	return path
 }
 
@@ -89,9 +81,7 @@ func (l *Lab) named(t *testing.T, name string) lab.Path {
 func (l *Lab) sh(t *testing.T, node, script string) string {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	var text bytes.Buffer
 	read := make(chan error, 1)
 	go func() {
@@ -111,9 +101,7 @@ func (l *Lab) sh(t *testing.T, node, script string) string {
 func (l *Lab) counted(t *testing.T, node, device string) (sent, received uint64) {
 	t.Helper()
 	counters, err := l.lab.Counters(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testutil.OK(t, err)
 	for _, n := range counters.Nodes {
 		for _, i := range n.Interfaces {
 			if n.Node == node && i.Name == device {
