@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// cpuSaturated is the busy share of an end's processors from which on the
+	// cpuSaturated is the busy share of an end's CPUs from which on the
 	// end is held responsible for what nothing else explains.
 	cpuSaturated = 0.9
 	// capReached is the share of an egress cap that counts as reaching it: a
@@ -134,7 +134,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec) []oneWay {
 }
 
 // trialShares divides the measured time of one trial. In a test of both
-// directions each way counts by its number of flows.
+// directions in each direction counts by its number of flows.
 func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shares, []flowFacts) {
 	out := shares{}
 	var observed []flowFacts
@@ -193,7 +193,7 @@ func (w oneWay) shares(t measurement.Trial, opts Options) (shares, []flowFacts) 
 
 func busy(e measurement.End) bool { return e.CPUBusy >= cpuSaturated }
 
-// blameCPUs gives an end without processor time to spare what nothing
+// blameCPUs gives an end without CPU time to spare what nothing
 // else explains: an idle sender to the sending end, a full window that does
 // not explain the rate to the receiving end, the unknown to either.
 func blameCPUs(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU result.Cause) {

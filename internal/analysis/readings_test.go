@@ -84,7 +84,7 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 			t.Errorf("one trial has the interval [%v, %v]", *c.Low, *c.High)
 		}
 	}
-	// Nor when the two are held against each other as runs.
+	// Nor when the two are compared with each other as runs.
 	asRun := func(label, path string) LabelledRun {
 		return LabelledRun{Label: label, Result: &result.Result{Paths: pathsNamed("path"), Tests: []result.TestInfo{flows1},
 			Trials: trialsOf("path", "flows-1", goodput, mean(readings[path]))}}

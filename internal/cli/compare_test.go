@@ -88,7 +88,7 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published and measured, B", "B: E5.2"},
 		{[]string{good, "--markdown"}, 0, "| row | path |", ""},
 		{[]string{good, "--published", "e5.2"}, 0, "E5.2", ""},
-		// A row of another study, held against a path of one's own choice: both
+		// A row of another study, compared with a path of one's own choice: both
 		// runs of E1.11, the receiver's count of E1.1.
 		{[]string{good, "--published", "E1.11=direct/flows-1"}, 0, "9.42 Gbit/s", ""},
 		{[]string{good, "--published", "E1.1=direct/flows-1"}, 0, "1.97 Gbit/s", ""},

@@ -248,7 +248,7 @@ func mappedFigures(r *result.Result, data *result.PublishedData, row, place stri
 	return out, nil
 }
 
-// hasReceiver says that the setting has the receiver's count beside f.
+// hasReceiver says that the setting has the receiver's count as well as f.
 func hasReceiver(s result.PublishedSetting, f result.PublishedNumber) bool {
 	return slices.ContainsFunc(s.Figures, func(g result.PublishedNumber) bool {
 		return g.End == result.PublishedReceiver && g.Metric == f.Metric && g.Run == f.Run

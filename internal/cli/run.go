@@ -240,7 +240,7 @@ func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
 
 // measure measures what the store lacks of the plan, and writes the report
 // of whatever there is then. The result is nil where there is nothing to
-// report; it is valid beside the error of a run that ended early.
+// report; it is valid together with the error of a run that ended early.
 func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	show := newProgress(r.err, r.flags.quiet, r.plan)
 	show.Begin(r.e, r.plan, r.store.Dir())

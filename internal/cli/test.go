@@ -51,7 +51,7 @@ prints figures that the receiver confirmed. It is the code that the agents of a
 lab run.
 
 Without flags it takes a complete profile in about 20 seconds: the hops, the
-path MTU each way, the idle latency, the throughput of one flow and of as many
+path MTU in each direction, the idle latency, the throughput of one flow and of as many
 as fill the path, the same back, the latency under that load, the loss of
 datagrams at half of that rate, and the three metrics of RFC 6349. A step that
 fails is a line in the summary; the others go on.

@@ -114,27 +114,27 @@ func (d *decoder) checkBytes(text []byte) bool {
 func (d *decoder) syntax(err error) {
 	report := func(e *yaml.LoadError) {
 		line, column, message := e.Mark.Line, e.Mark.Column, e.Message
-		mend := ""
+		remedy := ""
 		switch {
 		case strings.Contains(message, "tab character") || strings.Contains(message, "found character that cannot start any token") && d.tabAt(line):
-			message, mend = "a tab is used for indentation", "indent with spaces"
+			message, remedy = "a tab is used for indentation", "indent with spaces"
 		case strings.Contains(message, "exceeded max depth"):
-			message, mend = fmt.Sprintf("values are nested more than %d deep", maxNesting), "an experiment needs five levels"
+			message, remedy = fmt.Sprintf("values are nested more than %d deep", maxNesting), "an experiment needs five levels"
 		case strings.Contains(message, "unexpected end of stream") && e.ContextMark.Line > 0:
 			line, column = e.ContextMark.Line, e.ContextMark.Column
-			message, mend = "what starts here never ends", "close the quote or bracket"
+			message, remedy = "what starts here never ends", "close the quote or bracket"
 		case strings.Contains(message, "mapping values are not allowed"):
-			mend = "quote text that contains a colon and a space, and check the indentation"
+			remedy = "quote text that contains a colon and a space, and check the indentation"
 		case strings.Contains(message, "unknown anchor"):
-			mend = "quote text that starts with *"
+			remedy = "quote text that starts with *"
 		case line == 0 && strings.Contains(message, "control characters"):
 			line, column = d.positionOfControl()
 			message = "control characters are not allowed"
 		}
-		if e.ContextMsg != "" && e.ContextMark.Line > 0 && mend == "" {
+		if e.ContextMsg != "" && e.ContextMark.Line > 0 && remedy == "" {
 			message += fmt.Sprintf(" (%s that starts at line %d, column %d)", e.ContextMsg, e.ContextMark.Line, e.ContextMark.Column)
 		}
-		d.add(line, column, "this is not YAML: "+clipTo(message, 200), mend)
+		d.add(line, column, "this is not YAML: "+clipTo(message, 200), remedy)
 	}
 	var many *yaml.LoadErrors
 	var one *yaml.LoadError
@@ -347,7 +347,7 @@ func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructFie
 		if v.Type() == reflect.TypeFor[LineText]() || v.Type() == reflect.TypeFor[ProseText]() {
 			message = what + ": " + message
 		}
-		d.add(node.Line, node.Column, message, problem.Mend)
+		d.add(node.Line, node.Column, message, problem.Remedy)
 		return
 	}
 	v.SetString(text)
@@ -405,11 +405,11 @@ func checkName(text string, isString bool) *UnitError {
 			tame.WriteByte('-')
 		}
 	}
-	mend := fmt.Sprintf("use up to %d lower-case letters, digits and hyphens", maxName)
+	remedy := fmt.Sprintf("use up to %d lower-case letters, digits and hyphens", maxName)
 	if right := strings.Trim(tame.String(), "-"); right != "" && len(right) <= maxName {
-		mend += ", as in " + right
+		remedy += ", as in " + right
 	}
-	return &UnitError{fmt.Sprintf("%q is no name", clip(text)), mend}
+	return &UnitError{fmt.Sprintf("%q is no name", clip(text)), remedy}
 }
 
 func checkProse(text string, longest int, lines, isString bool) *UnitError {
@@ -445,14 +445,14 @@ func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.Struct
 		return
 	}
 	least, most := bound(field, "minimum"), bound(field, "maximum")
-	mend := fmt.Sprintf("write a whole number from %d to %d", least, most)
+	remedy := fmt.Sprintf("write a whole number from %d to %d", least, most)
 	n, err := strconv.Atoi(node.Value)
 	if node.Tag != "!!int" || err != nil || !digits(strings.TrimPrefix(node.Value, "-")) {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a whole number", what, clip(node.Value)), mend)
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a whole number", what, clip(node.Value)), remedy)
 		return
 	}
 	if n < least || n > most {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s is %d", what, n), mend)
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %d", what, n), remedy)
 		return
 	}
 	v.SetInt(int64(n))

@@ -117,7 +117,7 @@ type Test struct {
 	Quick measurement.Spec
 }
 
-// Published are the figures to hold the measurement against.
+// Published are the figures to compare the measurement with.
 type Published struct {
 	Source  string
 	Figures []result.Figure

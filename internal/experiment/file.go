@@ -45,7 +45,7 @@ type File struct {
 	Paths []FilePath `json:"paths" jsonschema:"minItems=2,maxItems=16"`
 	// What is measured on every path.
 	Tests []FileTest `json:"tests" jsonschema:"minItems=1,maxItems=32"`
-	// Published figures to hold the measurement against.
+	// Published figures to compare the measurement with.
 	Published *FilePublished `json:"published,omitempty"`
 }
 
@@ -128,7 +128,7 @@ type FileLength struct {
 	Options Options `json:"-"`
 }
 
-// FilePublished are figures to hold the measurement against.
+// FilePublished are figures to compare the measurement with.
 type FilePublished struct {
 	// Where the figures come from, in words.
 	Source LineText `json:"source"`

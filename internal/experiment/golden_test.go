@@ -54,8 +54,8 @@ func checkProblems(t *testing.T, problems Errors, text []byte) {
 		if p.File == "" || p.Line < 1 || p.Line > lines || p.Column < 1 {
 			t.Errorf("position %s:%d:%d is outside of the file", p.File, p.Line, p.Column)
 		}
-		if p.Message == "" || strings.ContainsAny(p.Message+p.Mend, "\n\r\x1b\t") || !utf8.ValidString(p.String()) {
-			t.Errorf("message %q; %q is not one printable line", p.Message, p.Mend)
+		if p.Message == "" || strings.ContainsAny(p.Message+p.Remedy, "\n\r\x1b\t") || !utf8.ValidString(p.String()) {
+			t.Errorf("message %q; %q is not one printable line", p.Message, p.Remedy)
 		}
 		if i > 0 && problems[i-1].Line > p.Line {
 			t.Errorf("problem at line %d comes after line %d", p.Line, problems[i-1].Line)

@@ -138,7 +138,7 @@ type Hop struct {
 	MTU int
 	// Silent hops never answer with ICMP.
 	Silent bool
-	// OneWay hops are passed by on the way back.
+	// OneWay hops are passed by in the reverse direction.
 	OneWay bool
 	// MeasureKernelCPU times the kernel's work on packets in the hop.
 	MeasureKernelCPU bool
@@ -269,7 +269,7 @@ type FileHop struct {
 	// Whether the hop never answers with ICMP, so that a trace shows a star;
 	// vnet-gateways never do. False when left out.
 	Silent bool `json:"silent,omitempty"`
-	// Whether the way back passes the hop by; false when left out.
+	// Whether the reverse direction passes the hop by; false when left out.
 	OneWay bool `json:"one_way,omitempty"`
 	// Rules of a firewall that every new flow is compared with before the one
 	// that accepts it; 100 when left out.

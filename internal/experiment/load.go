@@ -71,21 +71,21 @@ type loader struct {
 }
 
 // wrong reports a problem at a field, given by its address.
-func (l *loader) wrong(field any, mend, format string, args ...any) {
+func (l *loader) wrong(field any, remedy, format string, args ...any) {
 	line, column := 1, 1
 	if node := l.at[field]; node != nil {
 		line, column = node.Line, node.Column
 	}
-	l.add(line, column, fmt.Sprintf(format, args...), mend)
+	l.add(line, column, fmt.Sprintf(format, args...), remedy)
 }
 
 // misplaced reports a problem at the key of a field.
-func (l *loader) misplaced(field any, mend, format string, args ...any) {
+func (l *loader) misplaced(field any, remedy, format string, args ...any) {
 	line, column := 1, 1
 	if key := l.keyAt[field]; key != nil {
 		line, column = key.Line, key.Column
 	}
-	l.add(line, column, fmt.Sprintf(format, args...), mend)
+	l.add(line, column, fmt.Sprintf(format, args...), remedy)
 }
 
 // atScale says how a scaled value came about, nothing for an unscaled one.
@@ -242,7 +242,7 @@ func (l *loader) unique(what string, names []*NameText) {
 }
 
 // refers checks that a field names one of the names. Where none could be read
-// there is nothing to hold it against.
+// there is nothing to compare it with.
 func (l *loader) refers(field *NameText, key, what string, names []*NameText) {
 	if *field == "" {
 		return
@@ -359,7 +359,7 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 	var unit *UnitError
 	switch {
 	case errors.As(err, &unit):
-		l.wrong(&f.Value, unit.Mend, "value of %s: %s", f.Metric, unit.Problem)
+		l.wrong(&f.Value, unit.Remedy, "value of %s: %s", f.Metric, unit.Problem)
 	case err != nil:
 		l.wrong(&f.Value, "", "value of %s: %v", f.Metric, err)
 	}
@@ -368,7 +368,7 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 
 // ParseValue reads a quantity in the base unit of a metric: rates for
 // bit/s, times for seconds, sizes for bytes, shares for fractions, times per
-// byte or packet for processor time, plain numbers for counts. The error is a
+// byte or packet for CPU time, plain numbers for counts. The error is a
 // *UnitError.
 func ParseValue(unit measurement.Unit, text string) (float64, error) {
 	switch unit {

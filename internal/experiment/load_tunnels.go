@@ -29,12 +29,12 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 			l.wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", measurement.DefaultPort)
 		}
 		// VXLAN's networks share a port, WireGuard's tunnels have one each.
-		same, mend := taken[socket{t.Port, t.ID}], fmt.Sprintf("give each an id of its own, as in id: %d", t.ID+1)
+		same, remedy := taken[socket{t.Port, t.ID}], fmt.Sprintf("give each an id of its own, as in id: %d", t.ID+1)
 		if other, used := ports[t.Port]; used && (t.Type == WireGuard || paths[other-1].Tunnel.Type == WireGuard) {
-			same, mend = other, fmt.Sprintf("give each a port of its own, as in port: %d", t.Port+1)
+			same, remedy = other, fmt.Sprintf("give each a port of its own, as in port: %d", t.Port+1)
 		}
 		if same != 0 {
-			l.wrong(f, mend, "the tunnel of path %q (%s) ends in the same place at both endpoints as that of path %q (%s)",
+			l.wrong(f, remedy, "the tunnel of path %q (%s) ends in the same place at both endpoints as that of path %q (%s)",
 				files[i].Name, t, files[same-1].Name, paths[same-1].Tunnel)
 			continue
 		}

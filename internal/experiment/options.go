@@ -141,11 +141,11 @@ func (l *loader) apply(options *Options, to *measurement.Spec, test NameText, ta
 
 // inapplicable reports a key that means nothing to the kind of test.
 func (l *loader) inapplicable(field any, key string, k measurement.Kind, test NameText, takes []string) {
-	mend := "leave it out"
+	remedy := "leave it out"
 	if len(takes) > 0 {
-		mend += "; it can have " + oneOf(takes)
+		remedy += "; it can have " + oneOf(takes)
 	}
-	l.misplaced(field, mend, "%s does not apply to test %q of kind %s", key, test, k)
+	l.misplaced(field, remedy, "%s does not apply to test %q of kind %s", key, test, k)
 }
 
 // takenBy lists the keys that a kind of test can have in a type.

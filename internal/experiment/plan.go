@@ -21,10 +21,10 @@ const BlocksToClaim = 6
 // Warning is something that is allowed but probably not what was wanted.
 type Warning struct {
 	Message string
-	Mend    string
+	Remedy  string
 }
 
-func (w Warning) String() string { return w.Message + "; " + w.Mend }
+func (w Warning) String() string { return w.Message + "; " + w.Remedy }
 
 // Warnings lists what a person should know before running e.
 func (e *Experiment) Warnings() []Warning {
@@ -32,7 +32,7 @@ func (e *Experiment) Warnings() []Warning {
 	if e.Blocks < BlocksToClaim {
 		out = append(out, Warning{
 			Message: fmt.Sprintf("%s cannot show that any difference is real", quantity.Count(e.Blocks, "block")),
-			Mend:    fmt.Sprintf("have at least %d to claim anything", BlocksToClaim),
+			Remedy:  fmt.Sprintf("have at least %d to claim anything", BlocksToClaim),
 		})
 	}
 	return out
@@ -186,7 +186,7 @@ func below(random *rand.PCG, n uint64) int {
 
 // spec completes a test with what the endpoints say: the window of the end
 // that receives, the congestion control of the end that sends. Of a test that
-// sends both ways they are the same at either end, which loading checked.
+// sends in both directions they are the same at either end, which loading checked.
 func (e *Experiment) spec(test Test) measurement.Spec {
 	spec := test.Spec.Defaults()
 	if k, _ := kind.Of(spec.Kind); !k.Streams {

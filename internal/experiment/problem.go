@@ -16,14 +16,14 @@ type Problem struct {
 	Line    int    // counted from 1
 	Column  int    // in characters, counted from 1
 	Message string // what is wrong
-	Mend    string // what would be right, may be empty
+	Remedy  string // what would be right, may be empty
 	Snippet string // the line itself and a caret beneath the column, may be empty
 }
 
 func (p Problem) String() string {
 	text := fmt.Sprintf("%s:%d:%d: %s", printable.Line(p.File, 1000), p.Line, p.Column, p.Message)
-	if p.Mend != "" {
-		text += "; " + p.Mend
+	if p.Remedy != "" {
+		text += "; " + p.Remedy
 	}
 	if p.Snippet != "" {
 		text += "\n" + p.Snippet
@@ -69,14 +69,14 @@ func splitLines(text []byte) []string {
 	return strings.Split(whole, "\n")
 }
 
-func (p *problems) add(line, column int, message, mend string) {
+func (p *problems) add(line, column int, message, remedy string) {
 	line, column = max(line, 1), max(column, 1)
 	if last := len(p.lines); last > 0 && line > last {
 		// YAML counts the end of an unfinished last line as one more line.
 		line, column = last, utf8.RuneCountInString(p.lines[last-1])+1
 	}
 	p.found = append(p.found, Problem{
-		File: p.file, Line: line, Column: column, Message: message, Mend: mend,
+		File: p.file, Line: line, Column: column, Message: message, Remedy: remedy,
 		Snippet: p.snippet(line, column),
 	})
 }
@@ -171,7 +171,7 @@ func editDistance(a, b string) int {
 	return d[len(a)][len(b)]
 }
 
-// oneOf lists words for a mend: "cable or router".
+// oneOf lists words for a remedy: "cable or router".
 func oneOf(words []string) string {
 	switch len(words) {
 	case 0:

@@ -173,7 +173,7 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []result.PublishedNumb
 		p.wrong(f, "write readings: 985 951 and unit: Mbit, or neither", "readings and their unit belong together")
 		return nil
 	case p.written(&f.Printed) && !p.written(&f.Value):
-		p.misplaced(&f.Printed, "leave it out", "printed stands only beside a value")
+		p.misplaced(&f.Printed, "leave it out", "printed needs a value")
 	}
 	base := result.PublishedNumber{Metric: metric.Name, Label: metric.Label, Unit: metric.Unit,
 		Run: f.Run, Note: string(f.Note)}
@@ -206,7 +206,7 @@ func (p *publishedLoader) value(field any, metric measurement.Metric, text strin
 	var unit *UnitError
 	switch {
 	case errors.As(err, &unit):
-		p.wrong(field, unit.Mend, "value of %s: %s", metric.Name, unit.Problem)
+		p.wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)
 	case err != nil:
 		p.wrong(field, "", "value of %s: %v", metric.Name, err)
 	}

@@ -281,7 +281,7 @@ func TestBadPublishedFiles(t *testing.T) {
 		{"wrong unit", figure("{metric: goodput_bits_per_second, value: 1.98Gbps}"), `unknown unit "Gbps" in rate "1.98Gbps"; write 1.98Gbit`},
 		{"unit of readings", figure("{metric: goodput_bits_per_second, readings: 985 951}"), "readings and their unit belong together"},
 		{"bad reading", figure("{metric: goodput_bits_per_second, readings: 985 9S1, unit: Mbit}"), `value of goodput_bits_per_second`},
-		{"printed beside ends", figure("{metric: laps_count, sender: 2, printed: two}"), "printed stands only beside a value"},
+		{"printed beside ends", figure("{metric: laps_count, sender: 2, printed: two}"), "printed needs a value"},
 		{"twice", figure("{metric: laps_count, value: 1}\n          - {metric: laps_count, value: 2}"), "p.yaml:12:13: X1 has a second figure for laps_count; the first is at line 11"},
 		{"metric of the catalogue", strings.Replace(head, "laps_count", "hops_count", 1) + "        says: x\n", `metric "hops_count" is in the catalogue`},
 		{"unknown key", figure("{metric: laps_count, valeu: 1}"), `unknown key "valeu" in figure 1 of setting "X1"; did you mean "value"?`},

@@ -79,7 +79,7 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 	return len(l.found) == before
 }
 
-// bothWays checks that a test that sends both ways has one receive window and
+// bothWays checks that a test that sends in both directions has one receive window and
 // one congestion control to use: those of either endpoint.
 func (l *loader) bothWays(e *Experiment) {
 	if len(l.file.Endpoints) != 2 {
@@ -90,13 +90,13 @@ func (l *loader) bothWays(e *Experiment) {
 		if k, _ := kind.Of(t.Spec.Kind); !k.Streams || t.Spec.Direction != measurement.Both {
 			continue
 		}
-		const mend = "give both endpoints the same, or have a test for each direction"
+		const remedy = "give both endpoints the same, or have a test for each direction"
 		at := optionAt{&l.file.Tests[i].Options, "direction"}
 		if parsed(ParseBytes, a.ReceiveWindow) != parsed(ParseBytes, b.ReceiveWindow) {
-			l.wrong(at, mend, "test %q sends both ways, and the endpoints differ in receive_window", t.Name)
+			l.wrong(at, remedy, "test %q sends both ways, and the endpoints differ in receive_window", t.Name)
 		}
 		if a.CongestionControl != b.CongestionControl {
-			l.wrong(at, mend, "test %q sends both ways, and the endpoints differ in congestion_control", t.Name)
+			l.wrong(at, remedy, "test %q sends both ways, and the endpoints differ in congestion_control", t.Name)
 		}
 	}
 }

@@ -28,14 +28,14 @@ const (
 // told, what would be right.
 type UnitError struct {
 	Problem string // `unknown unit "Gbps" in rate "1.2Gbps"`
-	Mend    string // `write 1.2Gbit`
+	Remedy  string // `write 1.2Gbit`
 }
 
 func (e *UnitError) Error() string {
-	if e.Mend == "" {
+	if e.Remedy == "" {
 		return e.Problem
 	}
-	return e.Problem + "; " + e.Mend
+	return e.Problem + "; " + e.Remedy
 }
 
 // unit is a suffix and what one of it is in base units.
@@ -255,14 +255,14 @@ func ParseFraction(text string) (float64, error) {
 // ParseScale reads a scale, "1:10", as how many times smaller the testbed is:
 // 10. The error is a *UnitError.
 func ParseScale(text string) (float64, error) {
-	const mend = "write 1:10 for a testbed ten times smaller"
+	const remedy = "write 1:10 for a testbed ten times smaller"
 	one, number, ok := strings.Cut(text, ":")
 	if !ok || one != "1" || len(number) > maxQuantityText || !isDecimal(number) {
-		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", clip(text)), mend}
+		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", clip(text)), remedy}
 	}
 	value, err := strconv.ParseFloat(number, 64)
 	if err != nil || value < 1 || value > 10_000 {
-		return 0, &UnitError{fmt.Sprintf("scale %q is not from 1:1 to 1:10000", text), mend}
+		return 0, &UnitError{fmt.Sprintf("scale %q is not from 1:1 to 1:10000", text), remedy}
 	}
 	return value, nil
 }
@@ -360,8 +360,8 @@ func notANumber(what, text, example string) *UnitError {
 	return &UnitError{fmt.Sprintf("%s %q does not start with a number", what, text), "write it as in " + example}
 }
 
-func unknownUnit(what, text, suffix, mend string) *UnitError {
-	return &UnitError{fmt.Sprintf("unknown unit %q in %s %q", suffix, what, text), mend}
+func unknownUnit(what, text, suffix, remedy string) *UnitError {
+	return &UnitError{fmt.Sprintf("unknown unit %q in %s %q", suffix, what, text), remedy}
 }
 
 // isDecimal reports whether text is digits with at most one point among them.

@@ -17,8 +17,8 @@ type Limits struct {
 	// Pairs of endpoints that do the test at the same time, 0 or 1 for a single
 	// one. The egress caps are those of each.
 	Pairs int
-	// BusyWarns has busy processors warned of instead of refusing the trial:
-	// where the testbed shares its processors with the path, they are its
+	// BusyWarns has busy CPUs warned of instead of refusing the trial:
+	// where the testbed shares its CPUs with the path, they are its
 	// nature, and where nothing is compared, the reader can judge.
 	BusyWarns bool
 	// Instrument is how the first trial of the test that passed was measured, by
@@ -35,7 +35,7 @@ const (
 	// below the wire rate by 3 to 5 % of headers, and a token bucket lets its
 	// burst through on top of its rate.
 	rateTolerance = 1.02
-	// cpuRoom is the share of a host's processors above which the host itself
+	// cpuRoom is the share of a host's CPUs above which the host itself
 	// may be what was measured.
 	cpuRoom = 0.95
 	// minimumBytesPerFlow is how much each flow must carry for its rate to mean
@@ -47,7 +47,7 @@ const (
 	// minimumPackets below which a share of lost packets says nothing.
 	minimumPackets = 100
 	// headersBytes are those of IPv4 and UDP, the least that a packet has on the
-	// wire beside its payload.
+	// wire in addition to its payload.
 	headersBytes = 28
 	// localDropsMatter is the share of the lost packets from which on those
 	// that the hosts themselves lost are spoken of.
@@ -119,8 +119,8 @@ func (j *judge) warn(name, format string, args ...any) {
 	j.checks = append(j.checks, measurement.Check{Name: name, Reason: fmt.Sprintf(format, args...)})
 }
 
-// processors says whether the host itself may be what was measured. An end that
-// spins was asked to fill its processors.
+// CPUs says whether the host itself may be what was measured. An end that
+// spins was asked to fill its CPUs.
 func (j *judge) processors(end string, e measurement.End) {
 	switch {
 	case e.CPUBusy > cpuRoom:

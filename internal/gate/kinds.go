@@ -55,13 +55,13 @@ func (j *judge) streams(metric string) {
 		j.possible(there, pairs*j.limits.SourceEgressBitsPerSecond, "the source's egress cap")
 		j.possible(back, pairs*j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap")
 		j.possible(there, j.limits.PathBitsPerSecond, "the rate of a hop")
-		j.possible(back, j.limits.ReturnBitsPerSecond, "the rate of a hop, on the way back,")
+		j.possible(back, j.limits.ReturnBitsPerSecond, "the rate of a hop, in the reverse direction,")
 	default:
 		j.oneWay(goodput)
 	}
 }
 
-// oneWay holds a rate against what the sending end and the path allow.
+// oneWay compares a rate with what the sending end and the path allow.
 func (j *judge) oneWay(rate float64) {
 	cap, whose, path := j.limits.SourceEgressBitsPerSecond, "the source's egress cap", j.limits.PathBitsPerSecond
 	if j.spec.Direction == measurement.Receive {

@@ -84,7 +84,7 @@ func parseNetDev(text []byte, counts *DropCounts) error {
 }
 
 // parseSoftnet reads /proc/net/softnet_stat (softnet_seq_show in
-// net/core/net-procfs.c): per processor, hexadecimal, packets processed,
+// net/core/net-procfs.c): per CPU, hexadecimal, packets processed,
 // dropped because the backlog was full, and squeezes. The counters are of 32
 // bits each and the whole host's.
 func parseSoftnet(text []byte, counts *DropCounts) error {

@@ -2,7 +2,7 @@ package hostinfo
 
 import "golang.org/x/sys/unix"
 
-// ReadCPU is not supported here: macOS tells processor time only by Mach
+// ReadCPU is not supported here: macOS tells CPU time only by Mach
 // messages (host_processor_info), which need cgo.
 func ReadCPU() (CPUTimes, error) { return CPUTimes{}, ErrUnsupported }
 

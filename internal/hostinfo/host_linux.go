@@ -41,14 +41,14 @@ func NetworkID() string {
 // runs on (proc(5), asm-generic/param.h).
 const userHZ = 100
 
-// ReadCPU reads the host's processor time from /proc/stat and the clock.
+// ReadCPU reads the host's CPU time from /proc/stat and the clock.
 //
 // The time of tasks and interrupts in /proc/stat is mostly sampled: whoever
 // runs at a tick is charged for all of it, which misses what sleeps between
 // ticks. Idle time is measured where the kernel stops the tick of an idle
-// processor (CONFIG_NO_HZ; get_idle_time in fs/proc/stat.c), interrupts that
-// an idle processor serves taken out. So Busy is the time that passed less the
-// idle time, to 10 ms of all processors together, while SoftIRQ stays as coarse
+// CPU (CONFIG_NO_HZ; get_idle_time in fs/proc/stat.c), interrupts that
+// an idle CPU serves taken out. So Busy is the time that passed less the
+// idle time, to 10 ms of all CPUs together, while SoftIRQ stays as coarse
 // as ticks are.
 func ReadCPU() (CPUTimes, error) {
 	text, err := readProc("/proc/stat")
@@ -132,7 +132,7 @@ func parseTicks(text []byte) (statLine, error) {
 }
 
 // maxProcFile bounds what is read of a file of /proc: that of a host with a
-// thousand processors or interfaces is well below.
+// thousand CPUs or interfaces is well below.
 const maxProcFile = 4 << 20
 
 func readProc(name string) ([]byte, error) {

@@ -30,7 +30,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// A counter of nanoseconds of many processors over years does not fit: the
+// A counter of nanoseconds of many CPUs over years does not fit: the
 // differences must be right all the same.
 func TestParseStatWrapsAround(t *testing.T) {
 	read := func(idle string, after time.Duration) CPUTimes {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// ReadCPU reads the time of the processors of this process's processor group,
+// ReadCPU reads the time of the CPUs of this process's CPU group,
 // which is all of them up to 64. Windows tells no context switches that a
 // program may rely on, and charges deferred procedure calls to the kernel.
 func ReadCPU() (CPUTimes, error) {

@@ -13,16 +13,16 @@ import (
 // ErrUnsupported says that this operating system does not tell it.
 var ErrUnsupported = errors.New("not told by this operating system")
 
-// CPUTimes is what the processors of the host have spent. Only differences
+// CPUTimes is what the CPUs of the host have spent. Only differences
 // between two readings mean anything.
 type CPUTimes struct {
-	// CPUs is how many processors are online.
+	// CPUs is how many CPUs are online.
 	CPUs int
 	// Total is the time that passed, times CPUs; Busy the part of it that was
 	// not idle, time stolen by a hypervisor included; SoftIRQ the part that the
 	// system says went to soft interrupts.
 	Total, Busy, SoftIRQ time.Duration
-	// Each is the busy time of each processor by itself, nil if unknown.
+	// Each is the busy time of each CPU by itself, nil if unknown.
 	Each []time.Duration
 	// Switches counts context switches, 0 if unknown.
 	Switches uint64

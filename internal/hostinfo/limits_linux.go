@@ -116,7 +116,7 @@ func (l limits) values(controller, two, one string) (all []int64) {
 
 // mounted finds where a hierarchy of control groups is mounted, and where below that
 // a group is, "." for the very place. A container may see its own group as the root
-// (mountinfo's fourth field), and nothing of groups beside it.
+// (mountinfo's fourth field), and nothing of other groups.
 func (l limits) mounted(controller string, two bool, group string) (top, below string, ok bool) {
 	for line := range strings.Lines(l.read("proc/self/mountinfo")) {
 		// proc_pid_mountinfo(5): ID parent major:minor root point options [optional…] - type source superoptions

@@ -17,7 +17,7 @@ var errShort = errors.New("the system's answer is too short")
 
 // windowsProcessors reads an array of SYSTEM_PROCESSOR_PERFORMANCE_INFORMATION
 // of winternl.h, which has idle, kernel (idle included) and user time of each
-// processor in units of 100 ns:
+// CPU in units of 100 ns:
 // https://learn.microsoft.com/windows/win32/api/winternl/nf-winternl-ntquerysysteminformation
 func windowsProcessors(b []byte) (CPUTimes, error) {
 	var t CPUTimes

@@ -112,7 +112,7 @@ func isName(text string) bool {
 	})
 }
 
-// Connections is how many flows a test has, both ways together.
+// Connections is how many flows a test has, in both directions together.
 func Connections(s measurement.Spec) int {
 	n := max(s.Flows, 1)
 	if s.Direction == measurement.Both {

@@ -24,7 +24,7 @@ func TestDocuments(t *testing.T) {
 	inDocument(t, "../../docs/data-format.md", "metrics", metricsTable())
 }
 
-// inDocument holds what lies between the marks of a table in a document against the
+// inDocument compares what lies between the marks of a table in a document with the
 // table.
 func inDocument(t *testing.T, file, name, table string) {
 	t.Helper()

@@ -34,7 +34,7 @@ const auto = "auto"
 
 // Bounds that more than one option, or code elsewhere, needs.
 const (
-	// MaxFlows bounds the flows of a test, each way.
+	// MaxFlows bounds the flows of a test, in each direction.
 	MaxFlows = 10_000
 	// maxPacketFlows bounds the UDP flows of a test: each has a socket and a thread
 	// of its own at either end.

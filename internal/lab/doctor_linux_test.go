@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 		}
 		names[f.Name] = true
 		if f.Detail == "" || !f.OK && f.Remedy == "" {
-			t.Errorf("%s does not say what was found or how to mend it", f.Name)
+			t.Errorf("%s does not say what was found or how to fix it", f.Name)
 		}
 	}
 	for _, want := range []string{"kernel", "user namespaces", "veth", "tbf", "TAP devices", "processors", "memory"} {

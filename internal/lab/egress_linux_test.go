@@ -48,7 +48,7 @@ func TestEgressIsShared(t *testing.T) {
 		}
 	}
 	for i, link := range []int{0, 2, 4} { // the last of each path
-		// The way of the packets is that of the path, both ways.
+		// The way of the packets is that of the path, in both directions.
 		if c := counted(t, l, "vm2", topology.SharedPort(link)); c.ReceivedPackets < 3 || c.SentPackets < 3 || c.ReceivedPackets > 6 || c.SentPackets > 6 {
 			t.Errorf("path %s: three pings and their ARP, but vm2 counted %+v", paths[i].Name, c)
 		}

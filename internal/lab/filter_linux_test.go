@@ -109,10 +109,10 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
-// A firewall on the way there alone sees no answers, and lets the flow pass.
+// A firewall in the forward direction alone sees no answers, and lets the flow pass.
 //
 //	source ── firewall ── destination
-//	   └────────────────────┘ the way back
+//	   └────────────────────┘ the reverse direction
 func TestFirewallOneWay(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	for _, oneWay := range []bool{true, false} {
@@ -203,7 +203,7 @@ func TestNAT(t *testing.T) {
 	}
 }
 
-// traces holds the trace of the product, and traceroute's, against the path.
+// traces compares the trace of the product, and traceroute's, with the path.
 func traces(t *testing.T, l *Lab, path Path) {
 	t.Helper()
 	var want []string

@@ -354,8 +354,8 @@ func talkReceive(conn net.Conn, parts ...[]byte) error {
 	return nil
 }
 
-// BenchmarkIDPS is what the cable of an idps costs in each mode, beside the
-// same cable without one: processor time of its process for a megabyte carried.
+// BenchmarkIDPS is what the cable of an idps costs in each mode, next to the
+// same cable without one: CPU time of its process for a megabyte carried.
 func BenchmarkIDPS(b *testing.B) {
 	built, _, err := idpsTopology(b, ".", "mode: off")
 	testutil.OK(b, err)

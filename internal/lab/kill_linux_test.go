@@ -172,7 +172,7 @@ func startHolder(t *testing.T, mark string) *holder {
 	return h
 }
 
-// look notes the namespaces that the lab has now beside the host's.
+// look notes the namespaces that the lab has now in addition to the host's.
 func (h *holder) look(t *testing.T) []process {
 	t.Helper()
 	host := namespacesOf("/proc/self")

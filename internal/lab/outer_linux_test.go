@@ -18,7 +18,7 @@ func TestOuterPorts(t *testing.T) {
 		t.Errorf("nothing is sent, but there are ports %v (%v)", ports, err)
 	}
 	// It ends with the lab. One flow inside is one outside; what passes
-	// beside the tunnel is none.
+	// outside the tunnel is none.
 	must(t, l, "vm1", "sh", "-c", "ping -q -n -i 0.002 -I "+inside.Source.String()+" "+inside.Destination.String()+" >/dev/null 2>&1 & "+
 		"ping -q -n -i 0.002 -I "+other.Outer.Source.String()+" "+other.Outer.Destination.String()+" >/dev/null 2>&1 &")
 	var ports []uint16

@@ -30,7 +30,7 @@ func switchTo(t *testing.T, l *Lab, path string) {
 	testutil.OK(t, l.Switch(ctx, path))
 }
 
-// checkPath holds what ping and the kernel's own routing say against what is
+// checkPath compares what ping and the kernel's own routing say with what is
 // expected of the path in force.
 func checkPath(t *testing.T, l *Lab, p Path) {
 	t.Helper()

@@ -198,7 +198,7 @@ func traceTraffic(source, target string) error {
 	return nil
 }
 
-// session is a role that runs beside the test.
+// session is a role that runs during the test.
 type session struct {
 	in  *os.File
 	out *bufio.Reader

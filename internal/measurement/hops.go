@@ -23,11 +23,11 @@ type HopSample struct {
 	BackwardBytes   float64 `json:"backward_bytes"`
 	BackwardPackets float64 `json:"backward_packets"`
 	DroppedPackets  float64 `json:"dropped_packets,omitempty"`
-	// CPU is the processor time of the hop's own process, less what the kernel
+	// CPU is the CPU time of the hop's own process, less what the kernel
 	// did meanwhile with the frames that it handed to the nodes at its ends;
 	// absent for hops without a process.
 	CPU Seconds `json:"cpu_seconds,omitempty"`
-	// KernelCPU is the processor time of the kernel's work on packets in the hop's
+	// KernelCPU is the CPU time of the kernel's work on packets in the hop's
 	// node: filtering, tracking, translating, forwarding. It is estimated from a
 	// random sample of the packets, and absent where the kernel cannot tell; of the
 	// instances that one node is, the first has it.
@@ -40,7 +40,7 @@ type HopSample struct {
 	Denied float64 `json:"denied,omitempty"`
 }
 
-// CPUSample is a reading of what all processors of a machine together have spent
+// CPUSample is a reading of what all CPUs of a machine together have spent
 // since the first reading.
 type CPUSample struct {
 	// At is on the axis of Outcome.Throughput, as that of a HopSample.

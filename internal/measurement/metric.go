@@ -10,7 +10,7 @@ const (
 	Bytes         Unit = "B"
 	Fraction      Unit = "1"
 	Count         Unit = "count"
-	// SecondsPerByte and SecondsPerPacket are processor time.
+	// SecondsPerByte and SecondsPerPacket are CPU time.
 	SecondsPerByte   Unit = "s/B"
 	SecondsPerPacket Unit = "s/packet"
 )

@@ -108,7 +108,7 @@ type TCPInfo struct {
 	SendBufferTime     Seconds `json:"send_buffer_limited_seconds,omitempty"`
 }
 
-// Distribution is a latency distribution: exact extremes and moments beside a
+// Distribution is a latency distribution: exact extremes and moments with a
 // percentile curve. A percentile is present only where enough samples support
 // it (at least ten beyond it).
 type Distribution struct {
@@ -138,7 +138,7 @@ type TraceHop struct {
 	Reached bool `json:"reached,omitempty"`
 }
 
-// End is what a test cost and met at one end of the path.
+// End is what a test cost, and what happened to it, at one end of the path.
 type End struct {
 	Host string `json:"host,omitempty"`
 	// HostID tells the machine from others of the same name, and is the same in
@@ -149,15 +149,15 @@ type End struct {
 	// Environment is the end's machine and its settings. In a run it is absent where
 	// it is that of an earlier trial on the path.
 	Environment map[string]string `json:"environment,omitempty"`
-	// CPUs is the number of processors online; CPUBusy the share of all of
+	// CPUs is the number of CPUs online; CPUBusy the share of all of
 	// them, softirq included, over the measured time (0 to 1).
 	CPUs    int     `json:"cpus,omitempty"`
 	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
 	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
-	// BusiestCPU is the share that the busiest single processor was busy over
-	// the measured time: one full processor of many hides in CPUBusy.
+	// BusiestCPU is the share that the busiest single CPU was busy over
+	// the measured time: one full CPU of many hides in CPUBusy.
 	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`
-	// CPUTime is what all processors together spent busy over the measured
+	// CPUTime is what all CPUs together spent busy over the measured
 	// time, by everything that ran there. 10 ms is the finest difference.
 	CPUTime Seconds `json:"cpu_seconds,omitempty"`
 	// ContextSwitches of the whole host over the measured time, 0 if unknown.
@@ -239,7 +239,7 @@ type Gate struct {
 type Check struct {
 	Name string `json:"name"`
 	// Fatal findings exclude the trial from every statistic; the others are
-	// shown beside it.
+	// shown with it.
 	Fatal  bool   `json:"fatal"`
 	Reason string `json:"reason"`
 }

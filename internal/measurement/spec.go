@@ -14,7 +14,7 @@ const (
 	CRR   Kind = "crr"   // connect, request, response, close: new connections per second
 	Load  Kind = "load"  // latency without load and under that of a tcp test
 	FTP   Kind = "ftp"   // one file over FTP, in one or several segments
-	MTU   Kind = "mtu"   // the largest packet the path carries, each way
+	MTU   Kind = "mtu"   // the largest packet the path carries, in each direction
 	Ping  Kind = "ping"  // ICMP echo
 	Trace Kind = "trace" // the hops of the path
 )
@@ -170,7 +170,7 @@ type Spec struct {
 	// a time.
 	InFlight int `json:"in_flight,omitempty"`
 	// Spin has both ends of an rr test poll instead of sleeping until a
-	// message comes: the path without the wake-up, for two whole processors.
+	// message comes: the path without the wake-up, for two whole CPUs.
 	Spin bool `json:"spin,omitempty"`
 	// Colocate puts the threads of both ends, which must be on one host, on one
 	// CPU: a round trip without the wake-up of another CPU.

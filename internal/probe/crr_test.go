@@ -163,7 +163,7 @@ func TestCRRServerVanishes(t *testing.T) {
 	}
 }
 
-// FuzzTransaction holds the accepting thread's reading against the other way.
+// FuzzTransaction compares the accepting thread's reading with the other way.
 func FuzzTransaction(f *testing.F) {
 	cookie := bytes.Repeat([]byte{7}, protocol.CookieBytes)
 	whole := make([]byte, protocol.TransactionBytes+3)

@@ -88,7 +88,7 @@ func published(t *testing.T, bytes int) (folder string, crc uint32) {
 	return folder, crc32.ChecksumIEEE(content)
 }
 
-// writeConfig writes a server's configuration beside what it serves.
+// writeConfig writes a server's configuration next to what it serves.
 func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "ftp.conf")

@@ -143,7 +143,7 @@ func serverLies() []lieIn {
 	return all
 }
 
-// ended holds that a test against a liar gave an error with a reason or an outcome
+// ended checks that a test with a liar gave an error with a reason or an outcome
 // that can be.
 func ended(t testing.TB, what string, out measurement.Outcome, err error) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestKilledIPerf3Clients has clients speak a random prefix of a session and
-// then close, reset, or hang; a good client is served beside and after them.
+// then close, reset, or hang; a good client is served during and after them.
 func TestKilledIPerf3Clients(t *testing.T) {
 	var running atomic.Int64
 	t.Cleanup(func() {

@@ -52,7 +52,7 @@ func TestRunPackets(t *testing.T) {
 	}
 }
 
-// checkOutcome holds an outcome of packets against what its own parts say.
+// checkOutcome compares an outcome of packets with what its own parts say.
 func checkOutcome(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
 	for _, m := range measurement.MetricsOf(spec.Kind) {

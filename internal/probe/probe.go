@@ -9,7 +9,7 @@
 //	rr     round-trip time of requests on one connection
 //	crr    connections that are opened, serve one request and are closed
 //	load   round-trip time while a tcp test loads the path
-//	mtu    the largest packet that the path carries, each way
+//	mtu    the largest packet that the path carries, in each direction
 //	ftp    the transfer of a file over FTP
 //	ping   round-trip time of ICMP echoes; needs no server
 //	trace  the hops of the path; needs no server

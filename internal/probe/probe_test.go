@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// Parallel tests of this package wait for most of their time; there may be
-	// more of them than processors.
+	// more of them than CPUs.
 	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
@@ -136,7 +136,7 @@ func TestRunTCP(t *testing.T) {
 	}
 }
 
-// checkTCP holds an outcome against what its own parts say.
+// checkTCP compares an outcome with what its own parts say.
 func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
 	if want := session.Connections(spec); len(out.Flows) != want {

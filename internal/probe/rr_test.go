@@ -65,7 +65,7 @@ func TestSpinningIsTheServersToAllow(t *testing.T) {
 	}
 }
 
-// checkWaits holds what was asked of the waiting against what is said of it.
+// checkWaits compares what was asked of the waiting with what is said of it.
 func checkWaits(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
 	for _, end := range []string{"source", "destination"} {

@@ -56,7 +56,7 @@ type ServerOptions struct {
 
 	MaxConnections int           // of all clients, those not yet authenticated included (40 000); never more than descriptors are
 	MaxTests       int           // at the same time, those of iperf3 clients included (64)
-	MaxFlows       int           // of one test, each way (10 000)
+	MaxFlows       int           // of one test, in each direction (10 000)
 	MaxDuration    time.Duration // of one test, all its parts together (an hour)
 	// MaxMemoryBytes bounds what all tests together may take (half of what this
 	// process may have).
@@ -68,7 +68,7 @@ type ServerOptions struct {
 	// Unshared lets one client address have all there is, which otherwise has a
 	// share: for a server whose clients are one coordinator's.
 	Unshared bool
-	// Spin lets an rr test have this end poll, which takes whole processors from
+	// Spin lets an rr test have this end poll, which takes whole CPUs from
 	// other tests.
 	Spin bool
 

@@ -137,7 +137,7 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 }
 
 // startHole is a proxy that forwards everything but what its second connection
-// carries after its first bytes, which it swallows both ways.
+// carries after its first bytes, which it swallows in both directions.
 func startHole(t *testing.T, target netip.AddrPort) (*hole, netip.AddrPort) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ type hole struct {
 }
 
 func (h *hole) accept() {
-	const handshake = 4000 // bytes, which both ways together stay below up to START
+	const handshake = 4000 // bytes, which in both directions together stay below up to START
 	for n := 0; ; n++ {
 		client, err := h.ln.Accept()
 		if err != nil {

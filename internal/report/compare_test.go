@@ -42,7 +42,7 @@ func toleranced(t testing.TB, blocks int) *result.Result {
 	return r
 }
 
-// comparisonFixture holds the fixture against the published figures, and a run
+// comparisonFixture compares the fixture with the published figures, and a run
 // in which one path is slower against it.
 func comparisonFixture(t testing.TB) *result.Comparison {
 	t.Helper()
@@ -90,7 +90,7 @@ func TestComparisonJSON(t *testing.T) {
 	}
 }
 
-// The published table shows what is held against what, whether it is within the
+// The published table shows what is compared with what, whether it is within the
 // tolerance, and why; every way to show it has the same columns.
 func TestPublishedTableShowsJudgements(t *testing.T) {
 	page := string(htmlText(t, toleranced(t, 10)))
@@ -164,7 +164,7 @@ func TestIndexGolden(t *testing.T) {
 
 func TestIndexPage(t *testing.T) {
 	page := indexPageText(t, indexFixture(t))
-	// It links to what lies beside or below it, and is otherwise as alone as a
+	// It links to what lies next to it or below it, and is otherwise as alone as a
 	// report.
 	links := regexp.MustCompile(`<a href="(#[a-z-]+|[a-z-]+/report\.html)">([^<]*)</a>`)
 	if err := checkPage(links.ReplaceAll(page, []byte("$2"))); err != nil {

@@ -15,7 +15,7 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// A drawing shows what a hop is, not how its processor time is measured.
+// A drawing shows what a hop is, not how its CPU time is measured.
 func TestParametersOfADrawing(t *testing.T) {
 	got := parameters(map[string]string{"rate": "1Gbit", "account_cpu": "true", "delay": "2us"})
 	if want := []Pair{{"delay", "2" + words.NBSP + "µs"}, {"rate", "1" + words.NBSP + "Gbit/s"}}; !slices.Equal(got, want) {

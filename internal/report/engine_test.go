@@ -133,7 +133,7 @@ func TestEngineGolden(t *testing.T) {
 }
 
 // The page of the new kinds is as plain as any: no script, nothing fetched. A
-// load test's idle curves are dashed, beside those under load.
+// load test's idle curves are dashed, next to those under load.
 func TestEnginePage(t *testing.T) {
 	r := engineFixture(t, 6)
 	page := htmlText(t, r)

@@ -130,7 +130,7 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 }
 
 // Payload is how many bytes above the headers the hop counted between two
-// moments, each way.
+// moments, in each direction.
 func (w watched) Payload(from, to float64, headers int) (forward, backward float64) {
 	a, b, each := w.at(from), w.at(to), float64(headers)
 	forward = b.ForwardBytes - a.ForwardBytes - each*(b.ForwardPackets-a.ForwardPackets)

@@ -11,7 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// spent is the processor time per byte of payload that the receivers confirmed
+// spent is the CPU time per byte of payload that the receivers confirmed
 // in the measured window of one trial.
 type spent struct {
 	machine, softirq, hops float64
@@ -46,7 +46,7 @@ func spentIn(t *measurement.Trial) (s spent, ok bool) {
 	return s, true
 }
 
-// processorSentence says what the processors of the lab's machine spent on a
+// processorSentence says what the CPUs of the lab's machine spent on a
 // path, and how much more that is than on the baseline: what its hops cost more,
 // those included whose work in the kernel is not timed. It is
 // empty when nothing is known.

@@ -11,7 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// processorTrial is a second of 100 MB/s in which the lab's processors spend 20
+// processorTrial is a second of 100 MB/s in which the lab's CPUs spend 20
 // ns for each byte, 5 of them in soft interrupts, and a hop 8, 2 of them the kernel.
 func processorTrial() *measurement.Trial {
 	bins := &measurement.Bins{Width: 0.01, Bytes: slices.Repeat([]float64{1e6}, 100)}

@@ -36,7 +36,7 @@ type Result struct {
 	// Command is the command line that repeats the run, word by word.
 	Command []string `json:"command,omitempty"`
 	Testbed Testbed  `json:"testbed"`
-	// Environment is the machine and its settings: kernel, processors,
+	// Environment is the machine and its settings: kernel, CPUs,
 	// sysctls, congestion control, versions.
 	// Of a run that was resumed they are those of its first part, and Resumed are
 	// the further ones.

@@ -249,7 +249,7 @@ tests:
 `
 
 // Every pair is proved inside and outside of its own tunnel, whichever instance
-// its trace meets, and the outer flows of all are counted.
+// its trace sees, and the outer flows of all are counted.
 func TestPairsInTunnels(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	e, l := pairsLab(t, pairsInTunnels)

@@ -73,7 +73,7 @@ func TestRunSwitchesTheLab(t *testing.T) {
 	}
 }
 
-// checkSeries holds a hop's counters against what must be so at any speed.
+// checkSeries compares a hop's counters with what must be so at any speed.
 func checkSeries(t *testing.T, trial *measurement.Trial, s measurement.HopSeries) {
 	t.Helper()
 	last := s.Samples[len(s.Samples)-1]

@@ -85,7 +85,7 @@ func (s *switched) Switch(_ context.Context, path string) (testbed.Switched, err
 	return testbed.Switched{Changed: true, Settle: s.settle[path]}, nil
 }
 
-// checkSwitching holds what the trials say of switching against their order.
+// checkSwitching compares what the trials say of switching with their order.
 func checkSwitching(t *testing.T, trials []measurement.Trial) {
 	t.Helper()
 	settle := map[string]measurement.Seconds{"gateway": 0.005, "fast": 0.003, "bare": 0.005}

@@ -116,7 +116,7 @@ const (
 	joinedBytes = 1 << 16
 	// joinedAtOnce messages of that size stay in the cache.
 	joinedAtOnce = 4
-	// controlBytes holds the messages beside a packet: segment size and time.
+	// controlBytes is room for a packet's control messages: segment size and time.
 	controlBytes = 64
 )
 
@@ -128,7 +128,7 @@ type PacketReceiver struct {
 	buf     []byte
 	headers []unix.Mmsghdr
 	vectors []unix.Iovec
-	control []byte // empty when nothing is told beside the packets
+	control []byte // empty when packets have no control messages
 	name    unix.RawSockaddrAny
 }
 
@@ -203,7 +203,7 @@ func (r *PacketReceiver) Message(i int) Message {
 }
 
 // readControl reads the segment size (an int, udp(7)) and the time (a struct
-// timespec, socket(7)) from the control messages beside a packet.
+// timespec, socket(7)) from a packet's control messages.
 func (m *Message) readControl(b []byte) {
 	for len(b) >= unix.SizeofCmsghdr {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))

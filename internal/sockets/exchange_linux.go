@@ -12,7 +12,7 @@ import (
 )
 
 // TryRead reads what is there, or returns ErrTick at once. It never gives the
-// processor away, and a loop around it has to: it never blocks either.
+// CPU away, and a loop around it has to: it never blocks either.
 func (c *Conn) TryRead(p []byte) (int, error) {
 	n, errno := c.once(unix.SYS_RECVFROM, p, unix.MSG_DONTWAIT)
 	if n == 0 && errno == 0 {

@@ -23,7 +23,7 @@ const (
 	maxPacketBuffers = packetHugePages * hugePage / slotBytes
 )
 
-// PacketPages is memory that large buffers of packets are sent from by reference
+// PacketPages is memory that large buffers of packets are sent from zero-copy
 // (sendfile(2), whose pages a UDP socket takes since Linux 6.5, MSG_SPLICE_PAGES).
 // What is in it may be on its way at any time and therefore never changes: only
 // the first bytes of a buffer are new each time. All flows of a test may share one.
@@ -41,7 +41,7 @@ func slotOf(buffer int) int {
 }
 
 // NewPacketPages makes so many buffers, 128 at most, each of so many packets of size
-// bytes, and has write fill in what is to be in each packet beside noise. Its error
+// bytes, and has write fill in what is to be in each packet in addition to noise. Its error
 // is ErrUnsupported where the system would copy all the same.
 func NewPacketPages(buffers, packets, size int, write func(buffer, packet int, b []byte)) (*PacketPages, error) {
 	if !kernelSince(6, 5) {

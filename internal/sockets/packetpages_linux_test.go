@@ -13,7 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// What arrives of a buffer that is sent by reference is the head that was given,
+// What arrives of a buffer that is sent zero-copy is the head that was given,
 // what was written to the packets, and noise, whatever was sent before.
 func TestSendPages(t *testing.T) {
 	const size, packets, buffers, head = 1300, 50, 64, 32

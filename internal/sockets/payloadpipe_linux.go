@@ -14,7 +14,7 @@ import (
 
 const (
 	// sourcePipes is how many pipes hold the payload, from which those of flows are
-	// filled: the processors take turns at a page's reference count.
+	// filled: the CPUs take turns at a page's reference count.
 	sourcePipes = 32
 	// pipeSlots is how many pieces of memory a pipe refers to, as it is made
 	// (PIPE_DEF_BUFFERS in the kernel), and what splice(2) hands to a socket at once.
@@ -35,7 +35,7 @@ const (
 // it in a pipe and takes it out again, 64 KB a turn. What was once written to a
 // socket lies in larger pieces that are bound to no file: splice(2) moves them to a
 // pipe, where they stay, tee(2) copies the references to another, and splice hands
-// half a megabyte of them to a connection at once. Across one hop on 2 processors
+// half a megabyte of them to a connection at once. Across one hop on 2 CPUs
 // one flow was 1.45 times as fast as by sendfile, and 8 and 64 flows 1.5 times.
 type payloadPipes struct {
 	mu      sync.Mutex

@@ -55,7 +55,7 @@ func (s *PacketSender) Send(from, to int) (int, error) {
 	return to - from, nil
 }
 
-// PacketPages is memory that packets are sent from by reference, which this
+// PacketPages is memory that packets are sent from zero-copy, which this
 // system cannot do.
 type PacketPages struct{}
 

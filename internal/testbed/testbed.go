@@ -91,7 +91,7 @@ type Limits struct {
 	SourceEgressBitsPerSecond      float64
 	DestinationEgressBitsPerSecond float64
 	// PathBitsPerSecond is the rate of the slowest hop, ReturnBitsPerSecond that
-	// of the way back.
+	// of the reverse direction.
 	PathBitsPerSecond   float64
 	ReturnBitsPerSecond float64
 }

@@ -83,7 +83,7 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 }
 
 // limits are those of the gates. A reader can judge what is compared with
-// nothing, and the processors that a testbed shares with its paths are its
+// nothing, and the CPUs that a testbed shares with its paths are its
 // nature.
 func limits(bed testbed.Testbed, w Wanted) gate.Limits {
 	paths := bed.Paths()

@@ -70,7 +70,7 @@ tests:
 		eight := trials[[2]string{path, "eight"}].Metrics["goodput_bits_per_second"]
 		t.Logf("%s: %.1f Mbit/s with 1 flow, %.1f with 8", path, one/1e6, eight/1e6)
 		// What waited in the queue of the cap, 50 ms, may arrive within the
-		// measured 500 ms beside what was sent in them.
+		// measured 500 ms and what was sent in them.
 		if one > 1.1*limit || eight > 8*1.1*limit {
 			t.Errorf("%s: %.0f and %.0f bit/s pass a cap of %.0f for each flow", path, one, eight, limit)
 		}

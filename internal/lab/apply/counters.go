@@ -12,7 +12,7 @@ type NodeCounters struct {
 	Connections *uint64 `json:"connections,omitempty"`
 	// FilterDropped is what the packet filter refused to forward.
 	FilterDropped uint64 `json:"filter_dropped_packets,omitempty"`
-	// KernelWork is the processor time that the kernel spent on packets in the
+	// KernelWork is the CPU time that the kernel spent on packets in the
 	// node, nil where it is not timed.
 	KernelWork *time.Duration `json:"kernel_work_nanoseconds,omitempty"`
 }

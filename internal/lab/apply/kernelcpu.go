@@ -66,7 +66,7 @@ type visit struct {
 // kernelWork estimates what the kernel spends on all packets of a node from
 // those that are stamped: the time from the last stamp on entry to that on
 // leaving, less that of a copy, which is the time between the last two on entry.
-// It is the processor's time, since the kernel takes a packet from hook to hook
+// It is the CPU's time, since the kernel takes a packet from hook to hook
 // in one go: a packet that waits is in a queue outside of that.
 type kernelWork struct {
 	visits map[stampKey]visit

@@ -32,7 +32,7 @@ const (
 
 // samplerGap is how many packets there are on average for each that is stamped,
 // which slows a node by 1 to 3 %; where more than manySamplers nodes may all be
-// in use, there are more between, so that they take no larger part of the processors.
+// in use, there are more between, so that they take no larger part of the CPUs.
 const (
 	samplerGap   = 64
 	manySamplers = 4

@@ -60,7 +60,7 @@ func FuzzReadStamp(f *testing.F) {
 	})
 }
 
-// Packets that pass a node on several processors at the same time are told apart,
+// Packets that pass a node on several CPUs at the same time are told apart,
 // whatever is lost of others; the mean is that of those that were seen whole.
 func TestKernelWork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

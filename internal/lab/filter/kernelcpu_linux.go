@@ -43,7 +43,7 @@ func (b *builder) stamp(s PacketStamps) {
 		&expr.Immediate{Register: register, Data: number(uint32(s.Device))},
 		&expr.Dup{RegDev: register, IsRegDevSet: true},
 	}
-	// A chain of its own, so that other packets meet no more than a random number.
+	// A chain of its own, so that other packets cost no more than a random number.
 	stamped := b.chain("stamped")
 	b.rule(stamped, &expr.Immediate{Register: register, Data: mark}, &expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: register})
 	for range StampsOnEntry {

@@ -41,7 +41,7 @@ type builder struct {
 }
 
 // build puts the table in place. The chains that packets enter come last, so
-// that no packet meets half a rule set.
+// that no packet sees half a rule set.
 func (b *builder) build(t Table) error {
 	b.conn.AddTable(b.table)
 	if t.drops() {

@@ -156,7 +156,7 @@ func FastPath() *experiment.Experiment {
 	}
 }
 
-// OneWay is the published setting: the way back always passes by the gateway.
+// OneWay is the published setting: the reverse direction always passes by the gateway.
 func OneWay() *experiment.Experiment {
 	e := FastPath()
 	for i := range e.Paths {

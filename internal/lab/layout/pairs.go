@@ -148,8 +148,8 @@ func (w *pathBuilder) allowed(source netip.Addr) []filter.Pair {
 
 // meter has the kernel's token bucket, as of an endpoint's egress, do what a
 // cable does that has a rate and nothing else. A cable is a process, which would
-// have to be given a processor by all those of the hosts: with 60 of them and
-// 1920 flows on 2 processors it came too late, and the flows starved.
+// have to be given a CPU by all those of the hosts: with 60 of them and
+// 1920 flows on 2 CPUs it came too late, and the flows starved.
 func meter(l *topology.Link) {
 	if l.Cable == nil || l.A.EgressBitsPerSecond > 0 || l.B.EgressBitsPerSecond > 0 {
 		return

@@ -93,7 +93,7 @@ type CableCounters struct {
 	// IDPS are those of the inspection, nil where there is none.
 	IDPS *idps.Counters `json:"idps,omitempty"`
 	Read time.Time      `json:"read"` // when they were read
-	// CPU is the processor time of the process, user and system, so far.
+	// CPU is the CPU time of the process, user and system, so far.
 	CPU time.Duration `json:"cpu_nanoseconds"`
 }
 

@@ -32,7 +32,7 @@ func (b TokenBucket) String() string {
 // Limit: 10 ms at the rate, and at least 16 MiB beyond the burst, may wait. TCP
 // keeps about 1 ms per flow in the queue of its own host, but not less than two
 // super-packets (TCP small queues, tcp_small_queue_check in
-// net/ipv4/tcp_output.c): 128 flows then meet no drop here. With 1 MiB, 64 flows
+// net/ipv4/tcp_output.c): then 128 flows have no drop here. With 1 MiB, 64 flows
 // at 100 Mbit/s had every sixth super-packet dropped by their own host. Where
 // the bucket meters an instance for many pairs of hosts, a hundred flows keep
 // windows at which they send more than single segments.

@@ -32,7 +32,7 @@ const (
 	// transactionTimeout is how long one transaction may take.
 	transactionTimeout = 5 * time.Second
 	// scarce is how long a caller rests when this host is out of ports or
-	// descriptors: trying at once would only keep a processor busy.
+	// descriptors: trying at once would only keep a CPU busy.
 	scarce = time.Millisecond
 	// manySegments is the size from which a request surely needs several
 	// segments, so that Nagle's algorithm would hold back the last.
@@ -187,7 +187,7 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	latency.AddPercentiles(out.Metrics, "transaction", whole, 50, 99)
 	latency.AddPercentiles(out.Metrics, "close", y.closing.Distribution(), 50)
 	if y.failed > 0 {
-		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed beside %d that were served; the first: %v", y.failed, n, y.failure))
+		out.Facts = append(out.Facts, fmt.Sprintf("%d connections failed and %d were served; the first failure: %v", y.failed, n, y.failure))
 	}
 	from := float64(spec.MaxWarmup)
 	out.Source = host.EndOf(t.host, from, from+float64(spec.Duration), localTTL)

@@ -141,7 +141,7 @@ func (t *test) backends() []string {
 	return facts
 }
 
-// checkAnswered holds the transactions that a server says it served against those
+// checkAnswered compares the transactions that a server says it served with those
 // that this end began.
 func checkAnswered(r protocol.Report, began int64) error {
 	if r.Answered > began {

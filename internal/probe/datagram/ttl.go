@@ -12,7 +12,7 @@ import (
 )
 
 // TTLProbe learns the time to live that packets from the server arrive with,
-// by an echo over UDP beside the test. Where UDP does not get through, the
+// by an echo over UDP during the test. Where UDP does not get through, the
 // time to live stays unknown.
 type TTLProbe struct {
 	stop context.CancelFunc

@@ -10,8 +10,8 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
-// checkTransfers holds the server's view of the segments of a file that it sent
-// against what came of each.
+// checkTransfers compares the server's view of the segments of a file that it sent
+// with what came of each.
 func checkTransfers(r protocol.Report, segments []ftp.Segment, size int64) error {
 	arrived := map[int64]int64{}
 	for _, s := range segments {
@@ -26,8 +26,8 @@ func checkTransfers(r protocol.Report, segments []ftp.Segment, size int64) error
 	return nil
 }
 
-// checkStored holds the server's view of the file that it received, in less than
-// took, against itself.
+// checkStored compares the server's view of the file that it received, in less than
+// took, with itself.
 func checkStored(r protocol.Report, took time.Duration) error {
 	if len(r.Transfers) != 1 {
 		return fmt.Errorf("%w: %d files were stored, want 1", protocol.ErrMalformed, len(r.Transfers))

@@ -225,7 +225,7 @@ func (t *test) stored(took time.Duration) (ftp.Result, error) {
 	}, nil
 }
 
-// verify holds the digests of what arrived against those of what had to.
+// verify compares the digests of what arrived with those of what had to.
 func (t *test) verify(r ftp.Result) error {
 	wrong := func(what string, got, want uint32) error {
 		return &session.Error{Op: "check the file", Reason: session.Failed, Err: fmt.Errorf("%w: %s arrived with CRC-32 %08x, not %08x", errDigest, what, got, want)}

@@ -38,7 +38,7 @@ type server struct {
 }
 
 // Serve is the server's end of an ftp test's own connection. It lasts as long
-// as the FTP server beside it, which serves that client alone.
+// as its FTP server, which serves that client alone.
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
 	if open.Spec.FilePath != "" {
 		return &protocol.RemoteError{Reason: string(session.Unsupported), Message: "this server has no files but those that it makes"}

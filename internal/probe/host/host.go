@@ -1,5 +1,5 @@
 // Package host accounts for what a test costs the machine that this process runs on:
-// processor time, context switches, packets that the machine itself lost.
+// CPU time, context switches, packets that the machine itself lost.
 package host
 
 import (
@@ -104,7 +104,7 @@ func (h *Sampler) Result() *protocol.HostSeries {
 	return out
 }
 
-// maxBusiest is how many single processors are reported. The busiest of the
+// maxBusiest is how many single CPUs are reported. The busiest of the
 // measured time is sure to be among them on small hosts, and on large ones
 // unless the warm-up kept that many others busier.
 const maxBusiest = 4

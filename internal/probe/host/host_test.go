@@ -17,7 +17,7 @@ import (
 )
 
 func TestEndOf(t *testing.T) {
-	// Two processors over four seconds: one is busy throughout, the other in
+	// Two CPUs over four seconds: one is busy throughout, the other in
 	// the first two seconds only.
 	series := &protocol.HostSeries{
 		Host: "vm", HostID: "h", NetworkID: "n", CPUs: 2,

@@ -110,7 +110,7 @@ func outcome(spec measurement.Spec, r iperf3.Request, result iperf3.Result) meas
 	}
 	addSettings(&out, spec, result)
 	out.Facts = append(out.Facts, fmt.Sprintf(
-		"the iperf3 server's process used %.0f %% of one processor by its own account; what its host spent besides is not known", result.ServerCPUPercent))
+		"the iperf3 server's process used %.0f %% of one CPU by its own account; what its host spent besides is not known", result.ServerCPUPercent))
 	return out
 }
 

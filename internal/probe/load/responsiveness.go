@@ -16,7 +16,7 @@ const keptFraction = 0.95
 // The draft's own figure averages over probes of HTTP/2 requests, on
 // connections made for them (with a share for each of the handshakes of TCP
 // and TLS) and on the connections that make the load. This one is of one kind
-// of round trip, a request and its response beside the load, and its load has a
+// of round trip, a request and its response during the load, and its load has a
 // fixed number of flows. It is therefore comparable with itself, not with the
 // figure of a tool that follows the draft.
 func responsiveness(rtts []time.Duration) float64 {

@@ -135,7 +135,7 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	case back < least:
 		facts = append(facts, fmt.Sprintf("no answer as large as its probe came back, not even of %d bytes", least))
 	case back == forward:
-		facts = append(facts, fmt.Sprintf("the way back carries at least %d bytes: no larger packet could be asked for", back))
+		facts = append(facts, fmt.Sprintf("the reverse direction carries at least %d bytes: no larger packet could be requested", back))
 	}
 	if back >= least {
 		out.Metrics["reverse_path_mtu_bytes"] = float64(back)
@@ -144,7 +144,7 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	return out, nil
 }
 
-// facts says what bounded the way there.
+// facts says what bounded the forward direction.
 func (t *test) facts(forward, most int, device string, known bool) []string {
 	switch {
 	case forward == most && known:

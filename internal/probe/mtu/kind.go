@@ -1,4 +1,4 @@
-// Package mtu measures the largest packet that a path carries, each way.
+// Package mtu measures the largest packet that a path carries, in each direction.
 package mtu
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
-// Kind is the largest packet that a path carries, each way.
+// Kind is the largest packet that a path carries, in each direction.
 func Kind() session.Kind {
 	return session.Kind{
 		Run: Run, Planned: planned,
@@ -23,5 +23,5 @@ func Kind() session.Kind {
 }
 
 func planned(spec measurement.Spec) time.Duration {
-	return 2 * mostRounds * spec.Timeout.Duration() // each way
+	return 2 * mostRounds * spec.Timeout.Duration() // in each direction
 }

@@ -48,7 +48,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 			continue // a tick, or the answer of a router to an earlier packet
 		}
 		if size := probeAnswer(packet[:n], ready.Cookie); size > 0 {
-			// Should it be too large for the way back, that is the answer.
+			// Should it be too large for the reverse direction, that is the answer.
 			_, _ = conn.Write(packet[:size])
 		}
 	}
@@ -57,7 +57,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	var report protocol.Report
 	for _, e := range conn.PathErrors() {
-		report.Facts = session.AppendNew(report.Facts, fmt.Sprintf("on the way back, the router %s said that its next link carries %d bytes", e.From, e.MTU))
+		report.Facts = session.AppendNew(report.Facts, fmt.Sprintf("in the reverse direction, the router %s said that its next link carries %d bytes", e.From, e.MTU))
 	}
 	if err := protocol.WriteFrame(w, protocol.TypeReport, report); err != nil {
 		return err

@@ -45,8 +45,8 @@ func connsBy(t testing.TB, take func(*net.TCPConn) (*sockets.Conn, error)) (a, b
 	return end(near), end(far)
 }
 
-// Allocations is how often f allocates, by itself and in what runs beside it.
-// It is testing.AllocsPerRun without its restriction to one processor, on
+// Allocations is how often f allocates, by itself and in what runs at the same time.
+// It is testing.AllocsPerRun without its restriction to one CPU, on
 // which two threads that block in system calls would wait for each other's.
 func Allocations(runs int, f func()) int {
 	f()

@@ -222,7 +222,7 @@ const stampTime = 100 * time.Millisecond
 
 // firstStamp bounds how long it may take until there are stamps: a worker of the
 // kernel's turns them on for the host (net_enable_timestamp), which takes 1 to 4 ms
-// as a rule and took 0.8 s on a host whose processors compiled.
+// as a rule and took 0.8 s on a host whose CPUs compiled.
 const firstStamp = time.Second
 
 // divide takes more round trips, with the time at which the kernel received

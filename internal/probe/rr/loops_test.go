@@ -70,7 +70,7 @@ func TestLateLoopMeasuresOnce(t *testing.T) {
 	}
 }
 
-// A thread that keeps its processor while it waits makes way for the garbage
+// A thread that keeps its CPU while it waits makes way for the garbage
 // collector, even when nothing ever comes.
 func TestWaitingLetsTheWorldStop(t *testing.T) {
 	near, far := probetest.Conns(t)

@@ -152,7 +152,7 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 }
 
 // serveUDP waits for the end of the test on the TCP connection. The first
-// request meets Server.serveUDP; the others are answered by a thread of this
+// request arrives at Server.serveUDP; the others are answered by a thread of this
 // test on a socket connected to the client, as soon as there is one: plain
 // recv and send cost less than the listening socket's recvmsg and sendmsg, and
 // no other test's packets come between.

@@ -15,7 +15,7 @@ import (
 // agreed on. What this end counted itself is checked as well, because the other one
 // may have sent anything. Every error wraps protocol.ErrMalformed.
 
-// CheckBins holds a count against the layout that the spec demands.
+// CheckBins compares a count with the layout that the spec demands.
 func CheckBins(b measurement.Bins, want int, width time.Duration) error {
 	if math.Abs(float64(b.Width)-width.Seconds()) > 1e-9 || len(b.Bytes) != want {
 		return fmt.Errorf("%w: %d bins of %v s, want %d of %v s", protocol.ErrMalformed, len(b.Bytes), b.Width, want, width.Seconds())

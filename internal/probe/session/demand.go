@@ -1,6 +1,6 @@
 package session
 
-// What the server's end of a test takes of memory at most, in bytes, beside what
+// What the server's end of a test takes of memory at most, in bytes, in addition to what
 // its kind and its spec make larger: bounds, not means.
 const (
 	// TestBytes is that of each test: its samples of the host, its frames.

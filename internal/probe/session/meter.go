@@ -73,7 +73,7 @@ type gauge struct {
 const (
 	// meterTick is how often a server that bounds the rate looks at a test, meterTicks
 	// over how many of them the rate must stay below the bound, and meterTolerance
-	// what a client's own pacing may exceed it by, beside meterBurst, in bytes, with
+	// what a client's own pacing may exceed it by, in addition to meterBurst, in bytes, with
 	// which flows begin: their first windows are not paced.
 	meterTick      = time.Second
 	meterTicks     = 5
@@ -145,7 +145,7 @@ func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
 	}
 }
 
-// Watch begins to hold the test against a limit in bit/s and to what it must move at
+// Watch begins to compare the test with a limit in bit/s and to what it must move at
 // least; it may be called again.
 func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
 	m.counts.mu.Lock()

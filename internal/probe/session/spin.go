@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
-// A spinning loop offers its processor to other goroutines every spinYield
+// A spinning loop offers its CPU to other goroutines every spinYield
 // polls, some 10 µs, which costs next to nothing while there are none, and
 // looks at its deadline every spinCheck polls.
 const (

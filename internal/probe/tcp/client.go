@@ -128,7 +128,7 @@ func (t *test) connect(ctx context.Context) error {
 
 // build prepares a flow's socket and its kind of loop. What takes time is done
 // here, before the start that many clients may have in common: to gather a huge
-// page, the kernel waits for every processor.
+// page, the kernel waits for every CPU.
 func (t *test) build(f *flow) (err error) {
 	spec := t.req.Spec
 	if err := prepare(f.Conn, paced(spec, f.Ready.MaxRateBitsPerSecond), t.sends(f)); err != nil {
@@ -355,7 +355,7 @@ func (t *test) addFlow(out *measurement.Outcome, f *flow, w window) {
 	t.note(f.sent.Facts...)
 }
 
-// checkFlow holds what the two ends of a tcp flow counted against each other.
+// checkFlow compares what the two ends of a tcp flow counted with each other.
 func checkFlow(f *flow, bins int, width time.Duration) error {
 	if err := session.CheckBins(f.received.Bins, bins, width); err != nil {
 		return err

@@ -55,11 +55,11 @@ func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int)
 	return s, nil
 }
 
-// sendsPiped says whether a flow under a congestion control is to send by reference.
+// sendsPiped says whether a flow under a congestion control is to send zero-copy.
 // Where nobody chose, it does so unless the congestion control paces: on loopback
-// with 4 flows, bbr carried 62 Gbit/s by send(2) and 30 by reference, cubic 64 to 117
+// with 4 flows, bbr carried 62 Gbit/s by send(2) and 30 zero-copy, cubic 64 to 117
 // and 190 to 210. A pacing rate that was asked for is no reason to copy: at 10 Gbit/s
-// the sender took half the processor time by reference. MPTCP copies all the same.
+// the sender took half the CPU time zero-copy. MPTCP copies all the same.
 func sendsPiped(spec measurement.Spec, congestion string) bool {
 	if spec.SendMethod != measurement.SendFast {
 		return spec.SendMethod == measurement.SendZerocopy
@@ -87,7 +87,7 @@ func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*socke
 
 // buffer is what flow number flow receives into. Nobody reads it. Bytes that
 // the kernel discards never reach it; those that are copied reach one buffer
-// per processor where there are many flows, since only so many system calls
+// per CPU where there are many flows, since only so many system calls
 // that write to it can be in progress.
 func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byte {
 	size := max(copyBytes/session.Connections(spec), leastCopyBytes)

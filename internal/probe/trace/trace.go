@@ -52,7 +52,7 @@ const UDPPort = 33434
 // Run traces the path to the target. progress, which may be nil, is called
 // when hops answer, from the same goroutine. A path that ends nowhere is not
 // an error: its hops are silent and a fact says so. When ctx ends early Run
-// returns what was found beside the context's error.
+// returns what was found and the context's error.
 func Run(ctx context.Context, req Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	p, err := planOf(req)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	maxSequence = 1<<48 - 1
 )
 
-// A packet that follows another in a large buffer, sent by reference, is the same
+// A packet that follows another in a large buffer, sent zero-copy, is the same
 // each time that its memory is sent, and says where it stands instead:
 //
 //	0                               16      17      18      20      24      28      32

@@ -13,7 +13,7 @@ const (
 	// packetBytes is what each flow of packets takes of the server's memory: a batch of
 	// them, and what tells which have come.
 	packetBytes = 2 << 20
-	// pagesBytes is that of a lap of packets sent by reference.
+	// pagesBytes is that of a lap of packets sent zero-copy.
 	pagesBytes = 8 << 20
 )
 

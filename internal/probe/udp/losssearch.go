@@ -111,7 +111,7 @@ func (s *rateSearch) confirm(ctx context.Context, req session.Request, length ti
 			out.Facts = append(out.Facts, fmt.Sprintf("even at %.4g bit/s, the last rate of the search, more than the bound of %g was lost: %.2g", step.OfferedBitsPerSecond, s.bound, step.Loss))
 		}
 		if s.unlimited {
-			out.Facts = append(out.Facts, "the search never met its bound of loss: the sender was not fast enough, or its rate was bounded")
+			out.Facts = append(out.Facts, "the search never reached its bound of loss: the sender was not fast enough, or its rate was bounded")
 		}
 		return out, nil
 	}

@@ -22,7 +22,7 @@ const (
 	mostPages = 4
 )
 
-// packetPages is what the flows of a test share that send packets by reference.
+// packetPages is what the flows of a test share that send packets zero-copy.
 type packetPages struct {
 	mu   sync.Mutex
 	made map[pagesKey]*sockets.PacketPages

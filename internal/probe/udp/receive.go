@@ -325,7 +325,7 @@ func (r *receiver) flushDelays() {
 	}
 }
 
-// leastClockStep is the smallest step that shows beside the time between the two
+// leastClockStep is the smallest step that is larger than the time between the two
 // readings of a time.Time.
 const leastClockStep = time.Millisecond
 

@@ -32,7 +32,7 @@ type sender struct {
 	control session.ControlConn
 	conn    *sockets.Conn
 	out     *sockets.PacketSender
-	// pages hold the packets that are sent by reference, behind head; nil when
+	// pages hold the packets that are sent zero-copy, behind head; nil when
 	// all are copied.
 	pages *sockets.PacketPages
 	head  []byte
@@ -117,7 +117,7 @@ func (s *sender) open(spec measurement.Spec, room int) (err error) {
 	return err
 }
 
-// refer decides whether large buffers are sent by reference.
+// refer decides whether large buffers are sent zero-copy.
 func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages) (err error) {
 	s.effective["send_method"] = measurement.SentCopy
 	most, asked := s.out.Most(), spec.SendMethod == measurement.SendZerocopy

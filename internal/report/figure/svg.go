@@ -40,7 +40,7 @@ func (s *svg) end() template.HTML {
 func escape(s string) string { return html.EscapeString(typeset.Clean(s, false)) }
 
 // coordinate writes a coordinate with one decimal. What is not finite or far
-// outside any picture is clamped: a viewer must never meet a NaN.
+// outside any picture is clamped: a viewer must never see a NaN.
 func coordinate(v float64) string {
 	if math.IsNaN(v) {
 		v = 0

@@ -27,7 +27,7 @@ func hopInterval(spec measurement.Spec) time.Duration {
 // readCounters reads those of some nodes of a lab.
 type readCounters func(ctx context.Context, nodes ...string) (lab.Counters, error)
 
-// readCPU reads what the processors of this machine have spent.
+// readCPU reads what the CPUs of this machine have spent.
 type readCPU func() (hostinfo.CPUTimes, error)
 
 // cpuReading is one of them and its time.
@@ -138,7 +138,7 @@ func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
 	return out
 }
 
-// labCPU are the readings of the processors, as totals since the first.
+// labCPU are the readings of the CPUs, as totals since the first.
 func (w *hopWatch) labCPU(started time.Time) []measurement.CPUSample {
 	out := make([]measurement.CPUSample, len(w.spent))
 	for i, r := range w.spent {

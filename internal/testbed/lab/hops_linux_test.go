@@ -69,8 +69,8 @@ const ruleSets = `
       - {type: firewall, name: fw, rules: 20000, measure_kernel_cpu: true}
 `
 
-// A firewall holds every packet of a flow that nobody has answered yet against all
-// its rules, and that is what its processor time shows.
+// A firewall compares every packet of a flow that nobody has answered yet with all
+// its rules, and that is what its CPU time shows.
 func TestRulesCostProcessorTime(t *testing.T) {
 	l := labOf(t, ruleSets)
 	spec := measurement.Spec{Kind: measurement.UDP, Flows: 1, Duration: 1, MaxWarmup: 0.05, RateBitsPerSecond: 20e6, PacketBytes: 200}

@@ -47,7 +47,7 @@ func counted(n uint64, nodes []string) lab.Counters {
 	return all
 }
 
-// idleCPU is a machine that cannot say what its processors do.
+// idleCPU is a machine that cannot say what its CPUs do.
 func idleCPU() (hostinfo.CPUTimes, error) { return hostinfo.CPUTimes{}, hostinfo.ErrUnsupported }
 
 func TestWatchHops(t *testing.T) {
@@ -57,7 +57,7 @@ func TestWatchHops(t *testing.T) {
 			defer func() { n++ }()
 			return counted(n, nodes), nil
 		}
-		// One of two processors is busy, a quarter of that time in softirq.
+		// One of two CPUs is busy, a quarter of that time in softirq.
 		began := time.Now().Add(-time.Hour)
 		cpu := func() (hostinfo.CPUTimes, error) {
 			at := time.Since(began)

@@ -18,7 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/trial"
 )
 
-// labOf builds the lab of an experiment with these paths beside a direct one.
+// labOf builds the lab of an experiment with these paths and a direct one.
 func labOf(t *testing.T, paths string) *Lab {
 	t.Helper()
 	probe, err := lab.Start(t.Context(), lab.Topology{Nodes: []lab.Node{{Name: "a"}}}, lab.Options{})
@@ -288,7 +288,7 @@ func TestFlowsOfATestReachSeveralBackends(t *testing.T) {
 	}
 }
 
-// checkBackends holds what the client reports of each flow against what passed
+// checkBackends compares what the client reports of each flow with what passed
 // on the link of each back end, in bytes of layer 2.
 func checkBackends(t *testing.T, path lab.Path, spec measurement.Spec, out measurement.Outcome, forward, backward []uint64) {
 	t.Helper()
