@@ -81,15 +81,15 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-lab bench-cable bench-idps bench-peers
-bench: bench-lab bench-cable bench-idps bench-peers bench-aa
+.PHONY: bench bench-aa bench-lab bench-link bench-idps bench-peers
+bench: bench-lab bench-link bench-idps bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
 	$(GO) run ./cmd/hopbench run aa-null
 bench-lab:
 	$(GO) run ./bench/lab
-bench-cable:
-	$(GO) run ./bench/cable
+bench-link:
+	$(GO) run ./bench/link
 # What an idps costs that is off, and what a core inspects with the built-in
 # rules; IDPS="--blocks 20" and the like change the first.
 bench-idps:

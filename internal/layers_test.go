@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"internal/lab/apply", "internal/lab/layout"},
 	{"internal/lab/plan"},
 	{"internal/lab/topology"},
-	{"internal/cable", "internal/probe", "internal/experiment", "internal/analysis", "internal/words"},
+	{"internal/linkem", "internal/probe", "internal/experiment", "internal/analysis", "internal/words"},
 	{"internal/probe/load"},
 	{"internal/probe/tcp", "internal/probe/udp", "internal/probe/rr", "internal/probe/crr", "internal/probe/mtu", "internal/probe/ftp", "internal/probe/iperf3"},
 	{"internal/probe/datagram"},

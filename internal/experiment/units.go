@@ -11,7 +11,7 @@ import (
 // Bounds of what the parsers accept. They are far outside of anything that can
 // be measured, and close enough to catch a slipped unit or decimal point.
 const (
-	// MaxRateBitsPerSecond is 1 Tbit/s, the most that a cable or an egress
+	// MaxRateBitsPerSecond is 1 Tbit/s, the most that a link emulator or an egress
 	// meter takes.
 	MaxRateBitsPerSecond = 1e12
 	// MaxDuration is 48 hours.

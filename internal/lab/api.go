@@ -27,7 +27,7 @@ type (
 	SwitchedPath = message.SwitchedPath
 
 	Counters          = message.Counters
-	CableCounters     = message.CableCounters
+	LinkCounters      = message.LinkCounters
 	NodeCounters      = apply.NodeCounters
 	InterfaceCounters = apply.InterfaceCounters
 
@@ -53,7 +53,7 @@ type Options struct {
 	// Executable runs in nodes that have an Agent. Its control socket is file
 	// descriptor 3. Required when the topology has agents.
 	NodeCommand []string
-	// Executable is the program that becomes supervisor, agents and cables; its
+	// Executable is the program that becomes supervisor, agents and link emulators; its
 	// main function calls Main first. Empty is the running program itself.
 	Executable string
 }

@@ -68,7 +68,7 @@ func TestLaysIDPSOut(t *testing.T) {
 	}
 	without := built
 	without.Links = slices.Clone(built.Links)
-	without.Links[1].Cable = nil
+	without.Links[1].Emulation = nil
 	wrong := built
 	wrong.Links = slices.Clone(built.Links)
 	wrong.Links[1].IDPS = &topology.IDPS{Mode: "loud", Rules: "missing.rules"}
@@ -208,7 +208,7 @@ func idpsCounters(t *testing.T, l *Lab) idps.Counters {
 	t.Helper()
 	counters, err := l.Counters(t.Context())
 	testutil.OK(t, err)
-	for _, c := range counters.Cables {
+	for _, c := range counters.Links {
 		if c.IDPS != nil {
 			return *c.IDPS
 		}
@@ -354,8 +354,8 @@ func talkReceive(conn net.Conn, parts ...[]byte) error {
 	return nil
 }
 
-// BenchmarkIDPS is what the cable of an idps costs in each mode, next to the
-// same cable without one: CPU time of its process for a megabyte carried.
+// BenchmarkIDPS is what the link emulator of an idps costs in each mode, next to the
+// same link emulator without one: CPU time of its process for a megabyte carried.
 func BenchmarkIDPS(b *testing.B) {
 	built, _, err := idpsTopology(b, ".", "mode: off")
 	testutil.OK(b, err)
@@ -370,7 +370,7 @@ func BenchmarkIDPS(b *testing.B) {
 			used := func() time.Duration {
 				c, err := l.Counters(b.Context())
 				testutil.OK(b, err)
-				return c.Cables[0].CPU
+				return c.Links[0].CPU
 			}
 			const around = 64_000_000
 			before := used()

@@ -238,7 +238,7 @@ func (l *Lab) Control(node string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Done is closed when the supervisor, an agent or a cable ends, and after Close.
+// Done is closed when the supervisor, an agent or a link emulator ends, and after Close.
 func (l *Lab) Done() <-chan struct{} { return l.done }
 
 // Err says why Done is closed: which process ended and how, or ErrClosed. It is
@@ -271,8 +271,8 @@ func (l *Lab) Facts() []string {
 func (l *Lab) Stderr() string { return l.stderr.String() }
 
 // Counters are those of every interface of every node, and of every cable. With
-// names of nodes they are those of these nodes alone, and of the cables whose
-// A end is at one of them; with "node:interface" of the node, and of the cable
+// names of nodes they are those of these nodes alone, and of the link emulators whose
+// A end is at one of them; with "node:interface" of the node, and of the link emulator
 // whose A end is that interface.
 func (l *Lab) Counters(ctx context.Context, nodes ...string) (Counters, error) {
 	counters, err := call[Counters](ctx, l, message.Count, nodes)

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab/apply"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
+	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -95,7 +95,7 @@ func must(t testing.TB, l *Lab, node string, argv ...string) string {
 // chain is source - router-1 - … - router-n - destination.
 //
 //	source ──10.0.0.0/30── router-1 ──10.0.1.0/30── … ── destination
-func chain(routers int, c *cable.Config) Topology {
+func chain(routers int, c *linkem.Config) Topology {
 	t := Topology{Nodes: []Node{{Name: "source", Agent: true, CongestionControl: "cubic"}}}
 	previous := "source"
 	for i := range routers + 1 {
@@ -107,9 +107,9 @@ func chain(routers int, c *cable.Config) Topology {
 			t.Nodes = append(t.Nodes, Node{Name: next, Forward: true})
 		}
 		t.Links = append(t.Links, Link{
-			A:     End{Node: previous, Interface: "right", Address: labtest.Address(0, i, 1)},
-			B:     End{Node: next, Interface: "left", Address: labtest.Address(0, i, 2)},
-			Cable: c,
+			A:         End{Node: previous, Interface: "right", Address: labtest.Address(0, i, 1)},
+			B:         End{Node: next, Interface: "left", Address: labtest.Address(0, i, 2)},
+			Emulation: c,
 		})
 		previous = next
 	}
@@ -140,10 +140,10 @@ func TestReachesThroughRouters(t *testing.T) {
 	needProgram(t, "ping", "ip")
 	for _, test := range []struct {
 		name  string
-		cable *cable.Config
+		cable *linkem.Config
 	}{
 		{"veth", nil},
-		{"cable", &cable.Config{Forward: cable.Direction{Delay: time.Millisecond}, Backward: cable.Direction{Delay: time.Millisecond}}},
+		{"cable", &linkem.Config{Forward: linkem.Direction{Delay: time.Millisecond}, Backward: linkem.Direction{Delay: time.Millisecond}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := startLab(t, chain(3, test.cable))
@@ -284,7 +284,7 @@ func TestAgentThatEndsIsReported(t *testing.T) {
 	}
 }
 
-// Without /dev/net/tun cables use packet sockets on veth pairs.
+// Without /dev/net/tun link emulators use packet sockets on veth pairs.
 func TestCablesWithoutTAP(t *testing.T) {
 	needLab(t)
 	needProgram(t, "sh", "mount", "ping")
@@ -304,8 +304,8 @@ func TestCablesWithoutTAP(t *testing.T) {
 		}
 		return
 	}
-	delay := cable.Direction{Delay: 2 * time.Millisecond}
-	l := startLab(t, chain(1, &cable.Config{Forward: delay, Backward: delay}))
+	delay := linkem.Direction{Delay: 2 * time.Millisecond}
+	l := startLab(t, chain(1, &linkem.Config{Forward: delay, Backward: delay}))
 	text := must(t, l, "source", "ping", "-n", "-c", "3", "-i", "0.05", "-W", "2", "10.0.1.2")
 	var least float64
 	_, after, _ := strings.Cut(text, "mdev = ")

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/hopbench/hopbench/internal/cable"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // TestMain lets the test binary be what a lab re-executes: its own roles, and
@@ -66,9 +66,9 @@ func holdLab() int {
 		_, _ = io.Copy(io.Discard, os.Stdin) // any end is the end
 		cancel()
 	}()
-	delay := cable.Direction{Delay: time.Millisecond}
+	delay := linkem.Direction{Delay: time.Millisecond}
 	built := chain(1, nil)
-	built.Links[0].Cable = &cable.Config{Forward: delay, Backward: delay}
+	built.Links[0].Emulation = &linkem.Config{Forward: delay, Backward: delay}
 	l, err := Start(ctx, built, Options{NodeCommand: []string{"echo-agent"}})
 	if err != nil {
 		fmt.Println("failed:", err)

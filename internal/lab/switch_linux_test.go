@@ -146,7 +146,7 @@ func TestSwitchRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	must(t, other, "gateway/edge", "ip", "link", "set", "to-destination", "down")
-	// Renamed, not deleted: without its device, the cable would rightly end.
+	// Renamed, not deleted: without its device, the link emulator would rightly end.
 	must(t, other, "gateway/edge", "ip", "link", "set", "bypass-1-1", "down")
 	must(t, other, "gateway/edge", "ip", "link", "set", "bypass-1-1", "name", "elsewhere")
 	if err := other.Switch(t.Context(), "fast"); err == nil || !strings.Contains(err.Error(), "route of gateway/edge") {
@@ -157,7 +157,7 @@ func TestSwitchRefuses(t *testing.T) {
 	}
 }
 
-// Counters can be asked of some nodes alone, with the cables at them.
+// Counters can be asked of some nodes alone, with the link emulators at them.
 func TestCountersOfNodes(t *testing.T) {
 	l, _ := startExperiment(t, labtest.FastPath())
 	all, err := l.Counters(t.Context())
@@ -165,22 +165,22 @@ func TestCountersOfNodes(t *testing.T) {
 	before := time.Now()
 	some, err := l.Counters(t.Context(), "gateway/gateway", "gateway/appliance")
 	testutil.OK(t, err)
-	if len(all.Nodes) != 5 || len(all.Cables) < 3 || len(some.Nodes) != 2 || some.Nodes[0].Node != "gateway/gateway" {
-		t.Errorf("all: %d nodes, %d cables; some: %+v", len(all.Nodes), len(all.Cables), some)
+	if len(all.Nodes) != 5 || len(all.Links) < 3 || len(some.Nodes) != 2 || some.Nodes[0].Node != "gateway/gateway" {
+		t.Errorf("all: %d nodes, %d cables; some: %+v", len(all.Nodes), len(all.Links), some)
 	}
-	at := func(c CableCounters) bool {
+	at := func(c LinkCounters) bool {
 		return slices.ContainsFunc(some.Nodes, func(n NodeCounters) bool { return n.Node == c.A.Node || n.Node == c.B.Node })
 	}
-	want := slices.DeleteFunc(slices.Clone(all.Cables), func(c CableCounters) bool { return !at(c) })
-	if len(want) == 0 || len(want) == len(all.Cables) || len(some.Cables) != len(want) || !slices.ContainsFunc(some.Cables, at) {
-		t.Errorf("%d cables at the nodes of %d in all, got %+v", len(want), len(all.Cables), some.Cables)
+	want := slices.DeleteFunc(slices.Clone(all.Links), func(c LinkCounters) bool { return !at(c) })
+	if len(want) == 0 || len(want) == len(all.Links) || len(some.Links) != len(want) || !slices.ContainsFunc(some.Links, at) {
+		t.Errorf("%d cables at the nodes of %d in all, got %+v", len(want), len(all.Links), some.Links)
 	}
-	// Of a host, one interface and its cable alone.
+	// Of a host, one interface and its link emulator alone.
 	host, err := l.Counters(t.Context(), "site:gateway")
-	if err != nil || len(host.Nodes) != 1 || host.Nodes[0].Node != "site" || len(host.Cables) != 1 || host.Cables[0].A.Interface != "gateway" {
+	if err != nil || len(host.Nodes) != 1 || host.Nodes[0].Node != "site" || len(host.Links) != 1 || host.Links[0].A.Interface != "gateway" {
 		t.Errorf("at the source: %+v, %v", host, err)
 	}
-	if host, err = l.Counters(t.Context(), "site:elsewhere"); err != nil || len(host.Cables) != 0 {
+	if host, err = l.Counters(t.Context(), "site:elsewhere"); err != nil || len(host.Links) != 0 {
 		t.Errorf("at no interface: %+v, %v", host, err)
 	}
 	for _, n := range some.Nodes {

@@ -2,7 +2,7 @@ package measurement
 
 // HopSeries is what one hop of a path counted during a trial.
 type HopSeries struct {
-	// Name of the hop in the experiment; cables in a row that a path begins with
+	// Name of the hop in the experiment; link emulators in a row that a path begins with
 	// are one.
 	Name string `json:"name"`
 	// Instance is counted from 1 where the hop has several, else 0.

@@ -32,8 +32,8 @@ type DrawingElement struct {
 	Off        bool
 }
 
-// Drawings draws every declared path: endpoints and hops are boxes, cables are
-// the links between them, and boxes without a cable between them are joined
+// Drawings draws every declared path: endpoints and hops are boxes, link emulators are
+// the links between them, and boxes without a link emulator between them are joined
 // by a plain link.
 func (m *Model) Drawings() []Drawing {
 	var out []Drawing
@@ -65,7 +65,7 @@ func (m *Model) Drawings() []Drawing {
 	return out
 }
 
-// plainElement is a link without properties, or the joint of two cables.
+// plainElement is a link without properties, or the joint of two link emulators.
 func plainElement(link bool) DrawingElement {
 	if link {
 		return DrawingElement{Link: true}

@@ -190,7 +190,7 @@ func killCable(t *testing.T, mark, link string) {
 	t.Errorf("no cable of %s is there to be killed", link)
 }
 
-// A cable that dies in the middle of a trial on a switched path ends the trial
+// A link emulator that dies in the middle of a trial on a switched path ends the trial
 // with that reason; the run goes on with a new lab, which is switched again.
 func TestCableOfSwitchedPathDies(t *testing.T) {
 	mark := fmt.Sprint(os.Getpid(), "-", t.Name())

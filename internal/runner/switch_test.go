@@ -15,7 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// fastPath has three paths on one set of nodes. The gateway, and the cable
+// fastPath has three paths on one set of nodes. The gateway, and the link emulator
 // behind the circuit that the bypass has too, are processes.
 const fastPath = `format: hopbench.experiment/1
 name: fast-path

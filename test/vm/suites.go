@@ -64,7 +64,7 @@ func allSuites() []suite {
 		},
 		{
 			// What depends on the kernel: devices and sockets.
-			name: "cables", pkg: "internal/cable", user: ordinary, timeout: 5 * time.Minute,
+			name: "cables", pkg: "internal/linkem", user: ordinary, timeout: 5 * time.Minute,
 			pattern: "^(TestPlantedShares|TestDelayIsNeverLess|TestPortHandedOver|TestPortFromWrongFile|TestPortClosedUnderIt|TestDeviceRemovedUnderIt|TestDeviceDownAndUp|TestEndsWithContextWhileBusy|TestInspectorDecides)$",
 		},
 		{

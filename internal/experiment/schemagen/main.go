@@ -170,7 +170,7 @@ func optionSchema(o kind.Option) *jsonschema.Schema {
 	return s
 }
 
-// restrictHops adds that every hop but a cable must have a name, and which keys
+// restrictHops adds that every hop but a link emulator must have a name, and which keys
 // each type can have.
 func restrictHops(hop *jsonschema.Schema) {
 	for _, hopType := range experiment.HopTypes() {

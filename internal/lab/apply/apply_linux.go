@@ -16,9 +16,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // Builder applies a plan. What it has made when it fails goes with the process.
@@ -27,7 +27,7 @@ type Builder struct {
 
 	mu     sync.Mutex // guards what follows while operations run in parallel
 	nodes  map[string]*Node
-	ports  map[int][2]*cable.Port // by link
+	ports  map[int][2]*linkem.Port // by link
 	facts  []string
 	secret map[netip.Prefix]tunnelKeys // by the inside of a tunnel
 }
@@ -35,7 +35,7 @@ type Builder struct {
 // New is a builder of t that has built nothing yet.
 func New(t topology.Topology) *Builder {
 	return &Builder{
-		topology: t, nodes: make(map[string]*Node), ports: make(map[int][2]*cable.Port),
+		topology: t, nodes: make(map[string]*Node), ports: make(map[int][2]*linkem.Port),
 		secret: make(map[netip.Prefix]tunnelKeys),
 	}
 }
@@ -52,7 +52,7 @@ func (b *Builder) Node(name string) (*Node, error) {
 
 // TakePorts are the two devices of a link with impairments, which are the
 // caller's from now on.
-func (b *Builder) TakePorts(link int) [2]*cable.Port {
+func (b *Builder) TakePorts(link int) [2]*linkem.Port {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ports := b.ports[link]
@@ -221,12 +221,12 @@ func (b *Builder) addLink(o plan.AddLink) error {
 	if err != nil {
 		return explainKernel(err)
 	}
-	if l.Cable == nil {
+	if l.Emulation == nil {
 		return explainKernel(addVeth(b.nodes[ends[0].Node], ends[0].Interface, int(b.nodes[ends[1].Node].ns.Fd()), ends[1].Interface, l.EffectiveMTU()))
 	}
-	config := *l.Cable
+	config := *l.Emulation
 	config.MTU = l.EffectiveMTU()
-	var ports [2]*cable.Port
+	var ports [2]*linkem.Port
 	for i, e := range ends {
 		if ports[i], err = b.openPort(o.Index, i, e, config); err != nil {
 			break
@@ -238,14 +238,14 @@ func (b *Builder) addLink(o plan.AddLink) error {
 	return explainKernel(err)
 }
 
-// openPort makes the device of one end of a cable: a TAP device in the node, or
+// openPort makes the device of one end of a link emulator: a TAP device in the node, or
 // where the machine has none, a veth pair whose far end is in the supervisor's
 // own namespace.
-func (b *Builder) openPort(link, side int, e topology.End, config cable.Config) (*cable.Port, error) {
+func (b *Builder) openPort(link, side int, e topology.End, config linkem.Config) (*linkem.Port, error) {
 	n := b.nodes[e.Node]
-	var port *cable.Port
+	var port *linkem.Port
 	err := n.Within(func() (err error) {
-		port, err = cable.OpenTAP(e.Interface, config)
+		port, err = linkem.OpenTAP(e.Interface, config)
 		return err
 	})
 	if err == nil || !tapUnusable(err) {
@@ -268,7 +268,7 @@ func (b *Builder) openPort(link, side int, e topology.End, config cable.Config) 
 	if err := own.LinkSetUp(pair); err != nil {
 		return nil, fmt.Errorf("bring %s up: %w", far, err)
 	}
-	return cable.OpenPacket(far)
+	return linkem.OpenPacket(far)
 }
 
 // tapUnusable tells that the machine offers no TAP device: no driver, no device

@@ -8,10 +8,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // Feature is something that a lab needs or can use, which a node tries by really
@@ -43,9 +43,9 @@ func Features() []Feature {
 		})},
 		{"TAP devices", "fast cables",
 			module("CONFIG_TUN", "tun") + "; /dev/net/tun must be open to this user (in a container: --device /dev/net/tun). Without it cables use packet sockets, which are slower", false,
-			func(*Node) error { return closed(cable.OpenTAP("probe-tap", cable.Config{})) }},
+			func(*Node) error { return closed(linkem.OpenTAP("probe-tap", linkem.Config{})) }},
 		{"packet sockets", "cables where there is no TAP device", module("CONFIG_PACKET", "af_packet"), false, onVeth(func(*Node, int) error {
-			return closed(cable.OpenPacket("probe-a"))
+			return closed(linkem.OpenPacket("probe-a"))
 		})},
 		{"congestion control", topology.DefaultCongestionControl + " is there", module("CONFIG_TCP_CONG_CUBIC", "tcp_cubic"), true, probeCongestion},
 		{"ping in the lab", "ICMP echo without privileges", "nothing: nodes then use raw sockets, which they may", false, func(*Node) error { return probePing() }},
@@ -101,7 +101,7 @@ func onVeth(try func(n *Node, index int) error) func(*Node) error {
 }
 
 // closed closes what could be opened.
-func closed(p *cable.Port, err error) error {
+func closed(p *linkem.Port, err error) error {
 	if err != nil {
 		return err
 	}

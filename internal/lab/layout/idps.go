@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // idps adds a node whose link towards the destination inspects.
@@ -122,16 +122,16 @@ func RuleFiles(e *experiment.Experiment) (Rules, error) {
 	return rules, errors.Join(wrong...)
 }
 
-// inspected gives the link that follows an idps its inspection, and the cable
+// inspected gives the link that follows an idps its inspection, and the link emulator
 // that does it.
 func (w *pathBuilder) inspected(l *topology.Link) {
 	if w.inspect == nil {
 		return
 	}
 	l.IDPS, w.inspect = w.inspect, nil
-	if l.Cable == nil {
-		l.Cable = &cable.Config{}
+	if l.Emulation == nil {
+		l.Emulation = &linkem.Config{}
 	}
-	l.Cable.Forward.InspectRateBitsPerSecond = w.inspectRate
-	l.Cable.Backward.InspectRateBitsPerSecond = w.inspectRate
+	l.Emulation.Forward.InspectRateBitsPerSecond = w.inspectRate
+	l.Emulation.Backward.InspectRateBitsPerSecond = w.inspectRate
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // maxPaths leaves 10.255.0.0/16 to the insides of tunnels.
@@ -47,8 +47,8 @@ type Path struct {
 	// HopNodes are the nodes that packets to the destination cross, in order,
 	// every instance of a hop that has several.
 	HopNodes []HopNode
-	// Leading is where the cables lie that the path begins with, nil without any:
-	// the source itself, or the node that joins several. Later cables are what
+	// Leading is where the link emulators lie that the path begins with, nil without any:
+	// the source itself, or the node that joins several. Later link emulators are what
 	// the node before them does.
 	Leading *HopNode
 	// ScaleOuts are the hops that grow in the middle of a trial.
@@ -91,7 +91,7 @@ func (n HopNode) Leads(name string) bool {
 //
 // Path i, counted from 0, gets 10.i.0.0/16, of which link j from the source has
 // the subnet 10.i.j.0/30: .1 nearer to the source, .2 nearer to the destination.
-// Cables in a row, and the impairment of the node before them, are one link.
+// Link emulators in a row, and the impairment of the node before them, are one link.
 // The links that pass by a hop, where one can be switched off or is one-way,
 // are numbered from 128. The inside of the tunnel of path i is 10.255.i.0/30, the
 // source .1. Several pairs of endpoints are attached at both ends of each path
@@ -264,7 +264,7 @@ func (w *pathBuilder) link(next topology.End) (netip.Addr, error) {
 	next.Address = address(w.index, w.links, 2)
 	link := topology.Link{
 		A: w.previous, B: next, MTU: w.mtu,
-		Cable: cableOf(w.pending, w.path.Name, w.links),
+		Emulation: emulationOf(w.pending, w.path.Name, w.links),
 	}
 	w.inspected(&link)
 	w.topology.Links = append(w.topology.Links, link)
@@ -315,12 +315,12 @@ func interfaceFor(path string, i int, taken map[string]bool) string {
 	return name
 }
 
-// cableOf combines the impairments that follow one another on a link: delays
+// emulationOf combines the impairments that follow one another on a link: delays
 // add, independent normal variations add in square, a frame is lost or
 // duplicated when any of them does it, and the slowest rate rules, of all flows
 // together as of each. Nil when there is nothing to impair.
-func cableOf(impairments []experiment.Impairment, path string, link int) *cable.Config {
-	var d cable.Direction
+func emulationOf(impairments []experiment.Impairment, path string, link int) *linkem.Config {
+	var d linkem.Direction
 	kept, single, ordered := 1.0, 1.0, 1.0
 	var variance float64
 	for _, m := range impairments {
@@ -334,18 +334,18 @@ func cableOf(impairments []experiment.Impairment, path string, link int) *cable.
 	}
 	d.Jitter += time.Duration(math.Round(math.Sqrt(variance)))
 	d.LossFraction, d.DuplicateFraction, d.ReorderFraction = complement(kept), complement(single), complement(ordered)
-	if d == (cable.Direction{}) {
+	if d == (linkem.Direction{}) {
 		return nil
 	}
-	// The seed is fixed by the place of the cable: the same experiment draws
+	// The seed is fixed by the place of the link emulator: the same experiment draws
 	// the same losses whenever it is built.
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", path, link)
-	return &cable.Config{
+	return &linkem.Config{
 		Forward: d, Backward: d, Seed: h.Sum64(),
-		// A cable carries super-packets of up to 44 segments and would lose
+		// A link emulator carries super-packets of up to 44 segments and would lose
 		// all of them together, where a network loses single segments. TCP
-		// tells the difference, so such a cable is slower but honest.
+		// tells the difference, so such a link emulator is slower but honest.
 		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0,
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -33,7 +33,7 @@ func TestPlanOfStar(t *testing.T) {
 		Links: []topology.Link{
 			{A: topology.End{Node: "hub", Interface: "a", Address: address(0, 0, 1)}, B: topology.End{Node: "a", Interface: "up", Address: address(0, 0, 2)}, MTU: 9000},
 			{A: topology.End{Node: "hub", Interface: "b", Address: address(0, 1, 1)}, B: topology.End{Node: "b", Interface: "up", Address: address(0, 1, 2)},
-				Cable: &cable.Config{Forward: cable.Direction{RateBitsPerSecond: 1e9}}},
+				Emulation: &linkem.Config{Forward: linkem.Direction{RateBitsPerSecond: 1e9}}},
 		},
 	}
 	steps, err := plan.Of(built)
@@ -104,24 +104,24 @@ func TestInterfaceNames(t *testing.T) {
 }
 
 func TestCablesCombine(t *testing.T) {
-	got := cableOf([]experiment.Impairment{
+	got := emulationOf([]experiment.Impairment{
 		{Delay: time.Millisecond, Jitter: 30 * time.Microsecond, LossFraction: 0.1, RateBitsPerSecond: 2e9},
 		{},
 		{Delay: 2 * time.Millisecond, Jitter: 40 * time.Microsecond, LossFraction: 0.5, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8},
 		{PerFlowRateBitsPerSecond: 4e8},
 	}, "p", 0)
-	want := cable.Direction{Delay: 3 * time.Millisecond, Jitter: 50 * time.Microsecond, LossFraction: 0.55, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8}
+	want := linkem.Direction{Delay: 3 * time.Millisecond, Jitter: 50 * time.Microsecond, LossFraction: 0.55, DuplicateFraction: 0.25, RateBitsPerSecond: 1e9, PerFlowRateBitsPerSecond: 3e8}
 	if got == nil || got.Forward != want || got.Backward != want {
 		t.Errorf("got %+v, want %+v both ways", got, want)
 	}
-	if !got.NoOffload || cableOf([]experiment.Impairment{{Delay: 1}}, "p", 0).NoOffload {
+	if !got.NoOffload || emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 0).NoOffload {
 		t.Error("single segments are for cables that lose, duplicate or reorder, and no others")
 	}
-	if c := cableOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
+	if c := emulationOf([]experiment.Impairment{{}, {}}, "p", 0); c != nil {
 		t.Errorf("nothing impairs, but there is a cable: %+v", c)
 	}
-	same := cableOf([]experiment.Impairment{{Delay: 1}}, "p", 0)
-	other := cableOf([]experiment.Impairment{{Delay: 1}}, "p", 1)
+	same := emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 0)
+	other := emulationOf([]experiment.Impairment{{Delay: 1}}, "p", 1)
 	if same.Seed == other.Seed {
 		t.Error("two cables draw the same losses")
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
-// noteLeading notes the cables that a path begins with: they are one link, which stands
+// noteLeading notes the link emulators that a path begins with: they are one link, which stands
 // in the topology as number first, and no node of the path counts for them.
 func (w *pathBuilder) noteLeading(hops []experiment.Hop, first int) {
 	var names []string
@@ -25,7 +25,7 @@ func (w *pathBuilder) noteLeading(hops []experiment.Hop, first int) {
 }
 
 // Watched are the hops whose counters say what passed on the path, in its order:
-// the cables that it begins with, and HopNodes.
+// the link emulators that it begins with, and HopNodes.
 func (p Path) Watched() []HopNode {
 	if p.Leading == nil {
 		return p.HopNodes

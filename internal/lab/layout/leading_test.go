@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 )
 
-// The cables that a path begins with are one link, wherever it begins and
+// The link emulators that a path begins with are one link, wherever it begins and
 // whatever comes behind it.
 func TestLeadingCables(t *testing.T) {
 	cable := func(name string) experiment.Hop {

@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // Pair is one of several pairs of endpoints as it appears on a path.
@@ -147,24 +147,24 @@ func (w *pathBuilder) allowed(source netip.Addr) []filter.Pair {
 }
 
 // meter has the kernel's token bucket, as of an endpoint's egress, do what a
-// cable does that has a rate and nothing else. A cable is a process, which would
+// link emulator does that has a rate and nothing else. A link emulator is a process, which would
 // have to be given a CPU by all those of the hosts: with 60 of them and
 // 1920 flows on 2 CPUs it came too late, and the flows starved.
 func meter(l *topology.Link) {
-	if l.Cable == nil || l.A.EgressBitsPerSecond > 0 || l.B.EgressBitsPerSecond > 0 {
+	if l.Emulation == nil || l.A.EgressBitsPerSecond > 0 || l.B.EgressBitsPerSecond > 0 {
 		return
 	}
-	rateOnly := topology.Link{A: l.A, B: l.B, MTU: l.MTU, Cable: &cable.Config{
-		Forward:  cable.Direction{RateBitsPerSecond: l.Cable.Forward.RateBitsPerSecond},
-		Backward: cable.Direction{RateBitsPerSecond: l.Cable.Backward.RateBitsPerSecond},
-		Seed:     l.Cable.Seed,
+	rateOnly := topology.Link{A: l.A, B: l.B, MTU: l.MTU, Emulation: &linkem.Config{
+		Forward:  linkem.Direction{RateBitsPerSecond: l.Emulation.Forward.RateBitsPerSecond},
+		Backward: linkem.Direction{RateBitsPerSecond: l.Emulation.Backward.RateBitsPerSecond},
+		Seed:     l.Emulation.Seed,
 	}}
-	there, back := l.Cable.Forward.RateBitsPerSecond, l.Cable.Backward.RateBitsPerSecond
+	there, back := l.Emulation.Forward.RateBitsPerSecond, l.Emulation.Backward.RateBitsPerSecond
 	// Whatever else the link is made to do needs its cable.
 	if !reflect.DeepEqual(*l, rateOnly) || max(there, back) > topology.MaxEgressBitsPerSecond {
 		return
 	}
-	l.Cable, l.A.EgressBitsPerSecond, l.B.EgressBitsPerSecond = nil, there, back
+	l.Emulation, l.A.EgressBitsPerSecond, l.B.EgressBitsPerSecond = nil, there, back
 }
 
 // pathSubnet holds all of the path's links.

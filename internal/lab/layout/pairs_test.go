@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -99,25 +99,25 @@ func setRouters(hops []experiment.Hop) {
 
 // A rate alone is metered by the kernel, anything more keeps its cable.
 func TestMeterOfSharedLinks(t *testing.T) {
-	rate := cable.Direction{RateBitsPerSecond: 5e7}
-	slow := cable.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
+	rate := linkem.Direction{RateBitsPerSecond: 5e7}
+	slow := linkem.Direction{RateBitsPerSecond: 5e7, Delay: time.Millisecond}
 	for name, test := range map[string]struct {
 		link   topology.Link
 		meters bool
 	}{
-		"rate":            {topology.Link{Cable: &cable.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
-		"one way":         {topology.Link{Cable: &cable.Config{Forward: rate}}, true},
+		"rate":            {topology.Link{Emulation: &linkem.Config{Forward: rate, Backward: rate, Seed: 7}}, true},
+		"one way":         {topology.Link{Emulation: &linkem.Config{Forward: rate}}, true},
 		"no cable":        {topology.Link{}, false},
-		"delay":           {topology.Link{Cable: &cable.Config{Forward: slow, Backward: slow}}, false},
-		"delay back":      {topology.Link{Cable: &cable.Config{Forward: rate, Backward: slow}}, false},
-		"single segments": {topology.Link{Cable: &cable.Config{Forward: rate, NoOffload: true}}, false},
-		"metered already": {topology.Link{A: topology.End{EgressBitsPerSecond: 1e9}, Cable: &cable.Config{Forward: rate}}, false},
-		"something else":  {topology.Link{Aggregate: address(0, 0, 0), Cable: &cable.Config{Forward: rate}}, false},
+		"delay":           {topology.Link{Emulation: &linkem.Config{Forward: slow, Backward: slow}}, false},
+		"delay back":      {topology.Link{Emulation: &linkem.Config{Forward: rate, Backward: slow}}, false},
+		"single segments": {topology.Link{Emulation: &linkem.Config{Forward: rate, NoOffload: true}}, false},
+		"metered already": {topology.Link{A: topology.End{EgressBitsPerSecond: 1e9}, Emulation: &linkem.Config{Forward: rate}}, false},
+		"something else":  {topology.Link{Aggregate: address(0, 0, 0), Emulation: &linkem.Config{Forward: rate}}, false},
 	} {
 		l := test.link
 		meter(&l)
 		if test.meters {
-			if l.Cable != nil || l.A.EgressBitsPerSecond != 5e7 || l.B.EgressBitsPerSecond != test.link.Cable.Backward.RateBitsPerSecond {
+			if l.Emulation != nil || l.A.EgressBitsPerSecond != 5e7 || l.B.EgressBitsPerSecond != test.link.Emulation.Backward.RateBitsPerSecond {
 				t.Errorf("%s: %+v", name, l)
 			}
 		} else if !reflect.DeepEqual(l, test.link) {

@@ -36,8 +36,8 @@ func (p Path) Answers(i int) []netip.Addr {
 // instances adds a hop of several nodes side by side between two that spread
 // the flows over them:
 //
-//	… ── before ─┬─ instance 1 ── cable ─┬─ after ── …
-//	             └─ instance 2 ── cable ─┘
+//	… ── before ─┬─ instance 1 ── link emulator ─┬─ after ── …
+//	             └─ instance 2 ── link emulator ─┘
 //
 // The links of each side are one link of the path's count: the subnet of
 // instance k is the k-th of four addresses.
@@ -72,7 +72,7 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 			{
 				A: topology.End{Node: node, Interface: "to-destination", Address: out[0]},
 				B: topology.End{Node: after, Interface: fmt.Sprintf("to-%d", k), Address: out[1]}, MTU: hop.MTU,
-				Cable: cableOf([]experiment.Impairment{hop.Impairment}, node, w.links+1),
+				Emulation: emulationOf([]experiment.Impairment{hop.Impairment}, node, w.links+1),
 			},
 		}
 		w.topology.Links = append(w.topology.Links, links...)
@@ -128,8 +128,8 @@ func (w *pathBuilder) balancer(hop experiment.Hop) error {
 // balancer the endpoint and copies of it, each on a link of its own from the
 // last node that forwards:
 //
-//	… ── balancer ─┬─ cable ── destination
-//	               └─ cable ── copy
+//	… ── balancer ─┬─ link emulator ── destination
+//	               └─ link emulator ── copy
 func (w *pathBuilder) arrive(end topology.End) error {
 	if w.path.Balancer == "" {
 		if err := w.join(end); err != nil {
@@ -156,7 +156,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 		near, far := w.previous, end
 		near.Interface = fmt.Sprintf("to-backend-%d", k)
 		near.Address, far.Address = ends[0], ends[1]
-		link := topology.Link{A: near, B: far, MTU: w.mtu, Cable: cableOf(w.pending, near.Node+"/"+near.Interface, w.links)}
+		link := topology.Link{A: near, B: far, MTU: w.mtu, Emulation: emulationOf(w.pending, near.Node+"/"+near.Interface, w.links)}
 		w.topology.Links = append(w.topology.Links, link)
 		addresses = append(addresses, far.Address.Addr())
 		w.path.Backends = append(w.path.Backends, Backend{Node: far.Node, Address: far.Address.Addr()})

@@ -179,7 +179,7 @@ func (all *variants) addBypasses() error {
 }
 
 // bypass adds the link that passes r by. What else lies between its ends, such
-// as a cable before the first hop, acts on the bypass as it does on the way
+// as a link emulator before the first hop, acts on the bypass as it does on the way
 // through the hops.
 func (all *variants) bypass(r hopRange) error {
 	n := len(all.bypasses)
@@ -214,7 +214,7 @@ func (all *variants) bypass(r hopRange) error {
 	}
 	all.bypasses[r] = len(all.topology.Links)
 	all.topology.Links = append(all.topology.Links, topology.Link{
-		A: a, B: b, MTU: mtu, Cable: cableOf(impairments, all.pathBuilder.path.Name, number), Standby: true,
+		A: a, B: b, MTU: mtu, Emulation: emulationOf(impairments, all.pathBuilder.path.Name, number), Standby: true,
 	})
 	return nil
 }

@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/apply"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // BuildRequest is what the supervisor needs to know.
@@ -80,16 +80,16 @@ type HealthReport struct {
 
 // Counters are those of a whole lab at one moment.
 type Counters struct {
-	Nodes  []apply.NodeCounters `json:"nodes"`
-	Cables []CableCounters      `json:"cables,omitempty"`
+	Nodes []apply.NodeCounters `json:"nodes"`
+	Links []LinkCounters       `json:"cables,omitempty"`
 }
 
-// CableCounters are those of the process that carries a cable's frames. Forward
+// LinkCounters are those of the process that carries a link emulator's frames. Forward
 // is from A to B.
-type CableCounters struct {
+type LinkCounters struct {
 	A topology.End `json:"a"`
 	B topology.End `json:"b"`
-	cable.Counters
+	linkem.Counters
 	// IDPS are those of the inspection, nil where there is none.
 	IDPS *idps.Counters `json:"idps,omitempty"`
 	Read time.Time      `json:"read"` // when they were read

@@ -8,7 +8,7 @@ type Death struct {
 	// as in "was killed by signal 9 (killed)".
 	Process string `json:"process"`
 	Status  string `json:"status"`
-	// Node is where the process was, or where the link begins whose cable it
+	// Node is where the process was, or where the link begins whose link emulator it
 	// was; Interface and Address are then those of that end.
 	Node      string     `json:"node"`
 	Interface string     `json:"interface,omitempty"`

@@ -52,7 +52,7 @@ type AddLink struct {
 
 func (o AddLink) String() string {
 	kind := "veth"
-	if o.Link.Cable != nil {
+	if o.Link.Emulation != nil {
 		kind = "cable"
 	}
 	return fmt.Sprintf("link %s %s mtu %d", o.Link.Name(), kind, o.Link.EffectiveMTU())

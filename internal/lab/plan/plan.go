@@ -94,7 +94,7 @@ func Of(t topology.Topology) (Plan, error) {
 		}
 	}
 	for i, l := range t.Links {
-		if l.Cable != nil {
+		if l.Emulation != nil {
 			add(RunLink{i, l})
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // impairments are what a link does to frames, in words.
 func impairments(l topology.Link) string {
-	c := l.Cable
+	c := l.Emulation
 	offload := ""
 	if c.NoOffload {
 		offload = ", in single segments"
@@ -22,7 +22,7 @@ func impairments(l topology.Link) string {
 	return "forward" + directionText(c.Forward) + " backward" + directionText(c.Backward) + offload + l.IDPS.String()
 }
 
-func directionText(d cable.Direction) string {
+func directionText(d linkem.Direction) string {
 	var b strings.Builder
 	if d.Delay != 0 {
 		fmt.Fprintf(&b, " delay %s", d.Delay)

@@ -8,12 +8,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/message"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
-// rulesDescriptor is where the process of a cable finds the text of its rules,
+// rulesDescriptor is where the process of a link emulator finds the text of its rules,
 // when they are not the built-in ones: behind control socket and ports.
 const rulesDescriptor = controlDescriptor + 3
 
@@ -37,15 +37,15 @@ func (j linkJob) inspector() (*idps.Inspector, error) {
 	return idps.New(set, j.IDPS.Mode)
 }
 
-// inspect has the cable of the job inspect, if it is to. The inspector's
+// inspect has the link emulator of the job inspect, if it is to. The inspector's
 // garbage is collected next to the threads that carry frames.
-func (j linkJob) inspect(c *cable.Cable) (*idps.Inspector, error) {
+func (j linkJob) inspect(c *linkem.Emulator) (*idps.Inspector, error) {
 	i, err := j.inspector()
 	if i == nil || err != nil {
 		return nil, err
 	}
 	c.Inspect(i)
-	return i, cable.TuneProcess(1)
+	return i, linkem.TuneProcess(1)
 }
 
 // rulesFile is a file with a text in memory, at its beginning.

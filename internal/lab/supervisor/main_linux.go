@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/idps"
 	"github.com/hopbench/hopbench/internal/lab/message"
 	"github.com/hopbench/hopbench/internal/lab/topology"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // Role and LinkRole are the names under which the own binary runs in a role of the lab, as argv[0].
@@ -39,7 +39,7 @@ func Main(args []string) (code int, handled bool) {
 		nameProcess("hopbench-lab")
 		return supervisorMain(), true
 	case LinkRole:
-		nameProcess("hopbench-cable")
+		nameProcess("hopbench-link")
 		return runRole[linkJob](args), true
 	case healthRole:
 		nameProcess("hopbench-health")
@@ -54,12 +54,12 @@ func nameProcess(name string) {
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0)
 }
 
-// linkJob is what a cable's process is told, as its first argument. Its ports
+// linkJob is what a link emulator's process is told, as its first argument. Its ports
 // are descriptors 4 and 5.
 type linkJob struct {
 	Link   string         `json:"link"`
-	Kinds  [2]cable.Kind  `json:"kinds"`
-	Config cable.Config   `json:"config"`
+	Kinds  [2]linkem.Kind `json:"kinds"`
+	Config linkem.Config  `json:"config"`
 	IDPS   *topology.IDPS `json:"idps,omitempty"`
 }
 
@@ -92,16 +92,16 @@ func runRole[Job interface {
 }
 
 func (j linkJob) run(ctx context.Context, conn *message.Conn) error {
-	var ports [2]*cable.Port
+	var ports [2]*linkem.Port
 	for i, kind := range j.Kinds {
 		fd := controlDescriptor + 1 + i
-		port, err := cable.PortFromFile(os.NewFile(uintptr(fd), j.Link), kind, j.Link)
+		port, err := linkem.PortFromFile(os.NewFile(uintptr(fd), j.Link), kind, j.Link)
 		if err != nil {
 			return err
 		}
 		ports[i] = port
 	}
-	c, err := cable.New(ports[0], ports[1], j.Config)
+	c, err := linkem.New(ports[0], ports[1], j.Config)
 	if err != nil {
 		return err
 	}
@@ -115,9 +115,9 @@ func (j linkJob) run(ctx context.Context, conn *message.Conn) error {
 
 // answerSupervisor does what the supervisor asks of a link until it hangs up.
 // inspector is nil when the link does not inspect.
-func answerSupervisor(conn *message.Conn, c *cable.Cable, inspector *idps.Inspector) {
+func answerSupervisor(conn *message.Conn, c *linkem.Emulator, inspector *idps.Inspector) {
 	handlers := map[message.Verb]message.Handler{
-		message.Count: message.Handle(func(struct{}) (message.CableCounters, error) { return countersOf(c, inspector) }),
+		message.Count: message.Handle(func(struct{}) (message.LinkCounters, error) { return countersOf(c, inspector) }),
 		message.Mode: message.Do(func(r message.ModeRequest) error {
 			if inspector == nil {
 				return errNotInspecting
@@ -148,8 +148,8 @@ func answerSupervisor(conn *message.Conn, c *cable.Cable, inspector *idps.Inspec
 	}
 }
 
-func countersOf(c *cable.Cable, inspector *idps.Inspector) (message.CableCounters, error) {
-	counters := message.CableCounters{Counters: c.Counters()}
+func countersOf(c *linkem.Emulator, inspector *idps.Inspector) (message.LinkCounters, error) {
+	counters := message.LinkCounters{Counters: c.Counters()}
 	if inspector != nil {
 		inspected := inspector.Counters()
 		counters.IDPS = &inspected

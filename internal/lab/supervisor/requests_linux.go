@@ -97,15 +97,15 @@ func (s *supervisor) counters(selected topology.Selection) (message.Counters, er
 			continue
 		}
 		answer, err := ask(conn, message.Message{Verb: message.Count, ID: uint64(i)})
-		var counters message.CableCounters
+		var counters message.LinkCounters
 		if err == nil {
-			counters, err = message.Body[message.CableCounters](answer)
+			counters, err = message.Body[message.LinkCounters](answer)
 		}
 		if err != nil {
 			return all, fmt.Errorf("cable %s: %w", l.Name(), err)
 		}
 		counters.A, counters.B, counters.Read = l.A, l.B, time.Now()
-		all.Cables = append(all.Cables, counters)
+		all.Links = append(all.Links, counters)
 	}
 	return all, nil
 }

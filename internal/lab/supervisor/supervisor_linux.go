@@ -184,7 +184,7 @@ func (s *supervisor) prepare() error {
 // runLink starts the process that carries a link's frames and hands its devices over.
 func (s *supervisor) runLink(o plan.RunLink) error {
 	link := o.Link
-	job := linkJob{Link: link.Name(), Config: *link.Cable, IDPS: link.IDPS}
+	job := linkJob{Link: link.Name(), Config: *link.Emulation, IDPS: link.IDPS}
 	job.Config.MTU = link.EffectiveMTU()
 	var files []*os.File
 	var errs []error

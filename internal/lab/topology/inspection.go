@@ -9,7 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/idps"
 )
 
-// IDPS makes the cable of a link inspect what it carries.
+// IDPS makes the link emulator of a link inspect what it carries.
 type IDPS struct {
 	Mode idps.Mode `json:"mode"` // at first
 	// Rules names one of Topology.RuleFiles, empty for the built-in rules.
@@ -37,7 +37,7 @@ func (f *faults) idps(t Topology, l Link) {
 	if l.IDPS == nil {
 		return
 	}
-	if l.Cable == nil {
+	if l.Emulation == nil {
 		f.add("link %s inspects, which only a cable can", l.Name())
 	}
 	if !slices.Contains(idps.Modes(), l.IDPS.Mode) {

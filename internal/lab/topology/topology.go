@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/lab/filter"
+	"github.com/hopbench/hopbench/internal/linkem"
 )
 
 // DefaultMTU of links whose MTU is zero, in bytes: Ethernet's.
@@ -89,10 +89,10 @@ type Route struct {
 type Link struct {
 	A End `json:"a"`
 	B End `json:"b"`
-	// Cable impairs frames: Forward is what travels from A to B. Nil is a
+	// Link emulator impairs frames: Forward is what travels from A to B. Nil is a
 	// plain veth pair.
-	Cable *cable.Config `json:"cable,omitempty"`
-	// IDPS makes the cable inspect frames, nil for none.
+	Emulation *linkem.Config `json:"cable,omitempty"`
+	// IDPS makes the link emulator inspect frames, nil for none.
 	IDPS *IDPS `json:"idps,omitempty"`
 	// MTU in bytes, 0 for DefaultMTU.
 	MTU int `json:"mtu,omitempty"`

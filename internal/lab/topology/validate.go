@@ -124,8 +124,8 @@ func (f *faults) link(l Link) {
 	if mtu := l.EffectiveMTU(); mtu < 68 || mtu > 65521 { // RFC 791's minimum; the largest of a TAP device
 		f.add("link %s: an MTU of %d is not between 68 and 65521", l.Name(), mtu)
 	}
-	if l.Cable != nil {
-		if err := l.Cable.Validate(); err != nil {
+	if l.Emulation != nil {
+		if err := l.Emulation.Validate(); err != nil {
 			f.add("link %s: cable: %w", l.Name(), err)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -169,9 +169,9 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 			s.KernelCPU = measurement.SecondsOf(*n.KernelWork)
 		}
 	}
-	for _, c := range reading.Cables {
+	for _, c := range reading.Links {
 		if c.A.Node == h.Node && h.Leads(c.A.Interface) {
-			addCable(&s, c)
+			addLink(&s, c)
 		}
 	}
 	return s, ok
@@ -209,10 +209,10 @@ func addNode(s *measurement.HopSample, n lab.NodeCounters, leads func(name strin
 	}
 }
 
-// addCable adds what the process counts that is a link behind a node.
-func addCable(s *measurement.HopSample, c lab.CableCounters) {
+// addLink adds what the process counts that is a link behind a node.
+func addLink(s *measurement.HopSample, c lab.LinkCounters) {
 	s.CPU += measurement.SecondsOf(c.CPU - c.Forward.HandOverCPU - c.Backward.HandOverCPU)
-	for _, d := range []cable.DirectionCounters{c.Forward, c.Backward} {
+	for _, d := range []linkem.DirectionCounters{c.Forward, c.Backward} {
 		s.DroppedPackets += float64(d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames)
 	}
 	if c.IDPS != nil {

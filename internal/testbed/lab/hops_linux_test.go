@@ -19,7 +19,7 @@ const wires = `
       - {type: router, name: hop, measure_kernel_cpu: true}
 `
 
-// A path of cables alone has counters, too: those of its link, and the time of
+// A path of link emulators alone has counters, too: those of its link, and the time of
 // the process that the link is, if it does anything to frames.
 func TestCablesCount(t *testing.T) {
 	l := labOf(t, wires)

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/cable"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -38,11 +38,11 @@ func counted(n uint64, nodes []string) lab.Counters {
 			*more = append(*more, lab.InterfaceCounters{Name: "bypass-0-1", SentBytes: 500 * n})
 		}
 	}
-	all.Cables = []lab.CableCounters{
+	all.Links = []lab.LinkCounters{
 		{A: lab.End{Node: "p/edge", Interface: "to-source"}, CPU: time.Hour},
 		{A: lab.End{Node: "p/edge", Interface: "bypass-0-1"}, CPU: 2 * time.Duration(n) * time.Second},
 		{A: lab.End{Node: "p/firewall.2", Interface: "to-destination"}, CPU: time.Duration(n) * time.Second,
-			Counters: cable.Counters{Forward: cable.DirectionCounters{LostFrames: n}, Backward: cable.DirectionCounters{QueueDroppedFrames: n, RefusedFrames: n}}},
+			Counters: linkem.Counters{Forward: linkem.DirectionCounters{LostFrames: n}, Backward: linkem.DirectionCounters{QueueDroppedFrames: n, RefusedFrames: n}}},
 	}
 	return all
 }
@@ -103,7 +103,7 @@ func TestWatchHops(t *testing.T) {
 	})
 }
 
-// The cables that a path begins with are at the source, of which only the
+// The link emulators that a path begins with are at the source, of which only the
 // interfaces that lead onto them are theirs.
 func TestWatchLeadingCable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestWatchLeadingCable(t *testing.T) {
 					{Name: "p", SentBytes: 1000 * n, SentPackets: n, ReceivedBytes: 100 * n, ReceivedPackets: 2 * n, SentDropped: 3 * n, EgressDropped: n},
 					{Name: "bypass-0-1", SentBytes: 10 * n},
 				}}},
-				Cables: []lab.CableCounters{{A: lab.End{Node: "vm", Interface: "p"}, CPU: time.Duration(n) * time.Second,
-					Counters: cable.Counters{Forward: cable.DirectionCounters{QueueDroppedFrames: n}}}},
+				Links: []lab.LinkCounters{{A: lab.End{Node: "vm", Interface: "p"}, CPU: time.Duration(n) * time.Second,
+					Counters: linkem.Counters{Forward: linkem.DirectionCounters{QueueDroppedFrames: n}}}},
 			}, nil
 		}
 		o := measurement.Outcome{Started: time.Now()}

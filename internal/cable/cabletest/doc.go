@@ -1,4 +1,0 @@
-// Package cabletest makes throw-away network namespaces with a cable between
-// them, for the tests and the benchmark of package cable. It needs Linux and
-// either root or unprivileged user namespaces.
-package cabletest

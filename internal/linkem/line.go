@@ -1,0 +1,199 @@
+package linkem
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// line is one direction without its input and output: which frame is on the
+// wire until when. It knows frames by a handle and their size only, and time
+// only as it is told (nanoseconds of any clock that does not go back), so that it can
+// be tested without a kernel. It allocates nothing after newLine. A line is not
+// safe for concurrent use.
+type line struct {
+	loss, duplicate, reorder draw
+
+	rate  float64 // bytes per nanosecond; 0 unlimited
+	queue float64 // bytes
+	// busy is when the wire will have sent all that was admitted, in
+	// nanoseconds with a fraction, so that no rate is ever rounded.
+	busy float64
+
+	delay, jitter float64 // nanoseconds
+	jitterSource  *rand.Rand
+	lastDue       int64
+
+	// entries is a ring, oldest at head, in order of due.
+	entries    []entry
+	head, tail uint32
+	// reordering is a frame that waits to be overtaken.
+	reordering   entry
+	isReordering bool
+	overtaken    bool  // the frame behind it has gone
+	reorderUntil int64 // and this is when it stops waiting
+	pending      bool  // the last of entries is marked to be overtaken
+}
+
+// entry is a frame on the wire.
+type entry struct {
+	due     int64 // when it leaves
+	handle  uint32
+	reorder bool // it is to be overtaken by the next
+}
+
+// draw yields true with a probability.
+type draw struct {
+	below  uint64
+	always bool
+	source rand.PCG
+}
+
+func newDraw(fraction float64, seed, stream uint64) draw {
+	d := draw{source: *rand.NewPCG(seed, stream), always: fraction >= 1}
+	if fraction > 0 && !d.always {
+		d.below = uint64(fraction * (1 << 63) * 2)
+	}
+	return d
+}
+
+func (d *draw) hit() bool {
+	if d.below == 0 {
+		return d.always
+	}
+	return d.source.Uint64() < d.below
+}
+
+// Streams of random numbers, one for each stage of each direction.
+const (
+	streamLoss = iota
+	streamDuplicate
+	streamJitter
+	streamReorder
+	streamsPerDirection
+)
+
+// newLine makes a line that holds up to frames frames. index tells the
+// directions of a link emulator apart, so that they do not lose the same frames.
+func newLine(d Direction, seed uint64, index, frames int) *line {
+	stream := uint64(index) * streamsPerDirection
+	l := &line{
+		loss:      newDraw(d.LossFraction, seed, stream+streamLoss),
+		duplicate: newDraw(d.DuplicateFraction, seed, stream+streamDuplicate),
+		// While a frame waits to be overtaken the next one is not picked, so
+		// of n frames n·q/(1+q) are: pick with the q that makes this the
+		// fraction asked for.
+		reorder:      newDraw(d.ReorderFraction/(1-d.ReorderFraction), seed, stream+streamReorder),
+		queue:        d.queueBytes(),
+		delay:        float64(d.Delay),
+		jitter:       float64(d.Jitter),
+		jitterSource: rand.New(rand.NewPCG(seed, stream+streamJitter)),
+		busy:         math.Inf(-1),
+		lastDue:      math.MinInt64,
+	}
+	l.pace(d.RateBitsPerSecond)
+	capacity := 1
+	for capacity < frames {
+		capacity *= 2
+	}
+	l.entries = make([]entry, capacity)
+	return l
+}
+
+// pace sets the speed of the wire. What was admitted before keeps its place, and
+// the queue its size in bytes: a device does not lose memory by being slow.
+func (l *line) pace(bitsPerSecond float64) { l.rate = bitsPerSecond / 8 / 1e9 }
+
+// copies runs the stages of loss and duplication on the next frame.
+func (l *line) copies() int {
+	if l.loss.hit() {
+		return 0
+	}
+	if l.duplicate.hit() {
+		return 2
+	}
+	return 1
+}
+
+// offer runs rate, delay and reordering on one copy of a frame of so many bytes
+// on the wire, which arrives at now. It reports whether the frame was
+// admitted; if not, the queue was full.
+func (l *line) offer(now int64, handle uint32, wireBytes int) bool {
+	if l.tail-l.head == uint32(len(l.entries)) {
+		return false
+	}
+	departs := float64(now)
+	if l.rate > 0 {
+		waiting := (l.busy - departs) * l.rate
+		if waiting > 0 {
+			if waiting+float64(wireBytes) > l.queue {
+				return false
+			}
+			departs = l.busy
+		}
+		departs += float64(wireBytes) / l.rate
+		l.busy = departs
+	}
+	if l.jitter > 0 {
+		departs += max(0, l.delay+l.jitter*l.jitterSource.NormFloat64())
+	} else {
+		departs += l.delay
+	}
+	due := max(int64(math.Ceil(departs)), l.lastDue)
+	l.lastDue = due
+	reorder := false
+	if l.pending {
+		l.pending = false
+	} else {
+		reorder = l.reorder.hit()
+		l.pending = reorder
+	}
+	l.entries[l.tail&uint32(len(l.entries)-1)] = entry{due: due, handle: handle, reorder: reorder}
+	l.tail++
+	return true
+}
+
+// next is when release will have a frame, and whether it ever will.
+func (l *line) next() (at int64, ok bool) {
+	if l.isReordering && l.overtaken {
+		return l.reordering.due, true // now: that time has passed
+	}
+	if l.head != l.tail {
+		at, ok = l.entries[l.head&uint32(len(l.entries)-1)].due, true
+	}
+	if l.isReordering && (!ok || l.reorderUntil < at) {
+		at, ok = l.reorderUntil, true
+	}
+	return at, ok
+}
+
+// release returns the next frame that has left the wire by now, and whether
+// it was overtaken.
+func (l *line) release(now int64) (handle uint32, reordered, ok bool) {
+	for {
+		if l.isReordering && (l.overtaken || l.reorderUntil <= now && !l.dueBy(min(now, l.reorderUntil))) {
+			l.isReordering = false
+			return l.reordering.handle, l.overtaken, true
+		}
+		if !l.dueBy(now) {
+			return 0, false, false
+		}
+		e := l.entries[l.head&uint32(len(l.entries)-1)]
+		l.head++
+		if !e.reorder {
+			l.overtaken = true // of no meaning unless a frame is reordering
+			return e.handle, false, true
+		}
+		l.reordering, l.isReordering, l.overtaken = e, true, false
+		l.reorderUntil = e.due + int64(ReorderHold)
+	}
+}
+
+func (l *line) dueBy(now int64) bool {
+	return l.head != l.tail && l.entries[l.head&uint32(len(l.entries)-1)].due <= now
+}
+
+// clock is the time since a start, in nanoseconds.
+type clock struct{ start time.Time }
+
+func (c clock) now() int64 { return int64(time.Since(c.start)) }
