@@ -32,7 +32,7 @@ test:
 test-browser:
 	@test/run -run '^TestBrowser' ./internal/report/...
 test-simulations:
-	@HOPBENCH_TEST_LONG=1 test/run ./internal/stats
+	@HOPBENCH_TEST_LONG=1 test/run ./internal/analysis
 test-wine:
 	@test/run ./test/wine
 test-kill:

@@ -79,7 +79,7 @@ func TestProfileInText(t *testing.T) {
 	out, progress, err := measured(t, t.Context(), "", fakePath)
 	testutil.OK(t, err)
 	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, back ", "\nRTT under load ", "\nUDP ",
-		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what held it back"} {
+		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what limited it"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -57,8 +57,8 @@ func TestEveryHop(t *testing.T) {
 		t.Errorf("scaled %+v", direct)
 	}
 	for _, h := range e.PathInfos()[2].Hops {
-		if h.Off != slices.Contains(v.Bypass, h.Name) {
-			t.Errorf("hop %s is off: %v", h.Name, h.Off)
+		if h.Bypassed != slices.Contains(v.Bypass, h.Name) {
+			t.Errorf("hop %s is off: %v", h.Name, h.Bypassed)
 		}
 	}
 }

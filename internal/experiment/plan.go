@@ -242,12 +242,12 @@ func (e *Experiment) PathInfos() []result.PathInfo {
 		out[i] = result.PathInfo{
 			Name: path.Name, Title: path.Title, Baseline: path.Name == e.Baseline,
 			Source: e.Source, Dest: e.Destination,
-			SameAs: path.VariantOf, Tunnel: path.Tunnel.String(),
+			VariantOf: path.VariantOf, Tunnel: path.Tunnel.String(),
 		}
 		for _, hop := range path.Hops {
 			out[i].Hops = append(out[i].Hops, result.HopInfo{
 				Type: string(hop.Type), Name: hop.Name, Parameters: maps.Clone(hop.Parameters),
-				Off: hop.Name != "" && slices.Contains(path.Bypass, hop.Name),
+				Bypassed: hop.Name != "" && slices.Contains(path.Bypass, hop.Name),
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"image"
+	_ "image/png"
 	"os"
 	"os/exec"
 	"path/filepath"

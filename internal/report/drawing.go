@@ -17,7 +17,7 @@ type Drawing struct {
 	Index    int // colour
 	Label    string
 	Baseline bool
-	SameAs   string // on whose nodes it lies: "on the nodes of …"
+	Variant  string // on whose nodes it lies: "on the nodes of …"
 	Tunnel   string // over all hops: "inside vxlan, …"
 	Elements []DrawingElement
 	Proof    string // what a trial saw on the way
@@ -42,8 +42,8 @@ func (m *Model) Drawings() []Drawing {
 			continue
 		}
 		r := Drawing{Index: min(i, PathColours-1), Label: p.Label, Baseline: p.Baseline}
-		if p.Info.SameAs != "" {
-			r.SameAs = "on the nodes and addresses of " + m.PathLabel(p.Info.SameAs)
+		if p.Info.VariantOf != "" {
+			r.Variant = "on the nodes and addresses of " + m.PathLabel(p.Info.VariantOf)
 		}
 		if p.Info.Tunnel != "" {
 			r.Tunnel = "inside " + typeset.Line(p.Info.Tunnel)
@@ -56,7 +56,7 @@ func (m *Model) Drawings() []Drawing {
 		}
 		add(DrawingElement{Kind: "source", Name: typeset.Line(p.Info.Source)})
 		for _, h := range p.Info.Hops {
-			add(DrawingElement{Link: h.Type == "link" || h.Type == "cable", Kind: typeset.Line(h.Type), Name: typeset.Line(h.Name), Parameters: parameters(h.Parameters), Off: h.Off})
+			add(DrawingElement{Link: h.Type == "link" || h.Type == "cable", Kind: typeset.Line(h.Type), Name: typeset.Line(h.Name), Parameters: parameters(h.Parameters), Off: h.Bypassed})
 		}
 		add(DrawingElement{Kind: "destination", Name: typeset.Line(p.Info.Dest)})
 		r.Proof, r.Missing = m.proof(p)

@@ -99,7 +99,7 @@ func (p Path) without() string {
 	var off []string
 	if p.Info != nil {
 		for _, h := range p.Info.Hops {
-			if h.Off {
+			if h.Bypassed {
 				off = append(off, typeset.Line(h.Name))
 			}
 		}

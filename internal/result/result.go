@@ -25,7 +25,28 @@ func Decode(text []byte) (r *Result, old bool, err error) {
 	if r.Format != Format && r.Format != formatOne {
 		return nil, false, fmt.Errorf("it is of format %q, not %s", r.Format, Format)
 	}
-	return r, r.Format == formatOne, nil
+	if r.Format != formatOne {
+		return r, false, nil
+	}
+	// What has another name since.
+	var first struct {
+		Paths []struct {
+			SameAs string `json:"same_as"`
+			Hops   []struct {
+				Off bool `json:"off"`
+			} `json:"hops"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &first); err != nil {
+		return nil, false, fmt.Errorf("read the paths of format 1: %w", err)
+	}
+	for i, p := range first.Paths {
+		r.Paths[i].VariantOf = p.SameAs
+		for k, h := range p.Hops {
+			r.Paths[i].Hops[k].Bypassed = h.Off
+		}
+	}
+	return r, true, nil
 }
 
 // Result is one run as result.json and --json carry it.
@@ -120,9 +141,9 @@ type PathInfo struct {
 	Source   string    `json:"source"`      // name of the source endpoint
 	Dest     string    `json:"destination"` // name of the destination endpoint
 	Hops     []HopInfo `json:"hops"`
-	// SameAs names the path on whose nodes and addresses this one lies, with
-	// some hops switched off; empty for a path of its own.
-	SameAs string `json:"same_as,omitempty"`
+	// VariantOf names the path on whose nodes and addresses this one lies, with
+	// some hops bypassed; empty for a path of its own.
+	VariantOf string `json:"variant_of,omitempty"`
 	// Tunnel between the endpoints over all hops, in words; empty for none.
 	Tunnel string `json:"tunnel,omitempty"`
 }
@@ -133,8 +154,8 @@ type HopInfo struct {
 	Name string `json:"name,omitempty"`
 	// Parameters as written, with units: {"delay": "1.13ms"}.
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Off marks a hop that is switched off on this path: traffic passes it by.
-	Off bool `json:"off,omitempty"`
+	// Bypassed marks a hop that traffic does not take on this path.
+	Bypassed bool `json:"bypassed,omitempty"`
 }
 
 // TestInfo is a test of the experiment.

@@ -246,8 +246,8 @@ func bytesUntil(b *measurement.Bins, at float64) (sum float64) {
 // which counts too much and one of which is two instances.
 func Watched(t testing.TB) *result.Result {
 	r := Run(t, 6)
-	r.Paths[2].SameAs = "one-appliance"
-	r.Paths[2].Hops[2].Off = true
+	r.Paths[2].VariantOf = "one-appliance"
+	r.Paths[2].Hops[2].Bypassed = true
 	for i := range r.Trials {
 		trial := &r.Trials[i]
 		switch {
