@@ -428,7 +428,7 @@ func checkIPerf3(t *testing.T, spec measurement.Spec, out measurement.Outcome) {
 			}
 		}
 	}
-	if out.Destination.CPUBusy != 0 || !strings.Contains(strings.Join(out.Facts, "\n"), "of one processor by its own account") {
+	if out.Destination.CPUBusy != 0 || !strings.Contains(strings.Join(out.Facts, "\n"), "of one CPU by its own account") {
 		t.Errorf("far end %+v, facts %q", out.Destination, out.Facts)
 	}
 }
