@@ -53,11 +53,11 @@ const userHZ = 100
 func ReadCPU() (CPUTimes, error) {
 	text, err := readProc("/proc/stat")
 	if err != nil {
-		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+		return CPUTimes{}, fmt.Errorf("read CPU time: %w", err)
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+		return CPUTimes{}, fmt.Errorf("read CPU time: %w", err)
 	}
 	return parseStat(text, time.Duration(now.Nano()))
 }
@@ -80,7 +80,7 @@ func parseStat(text []byte, after time.Duration) (CPUTimes, error) {
 		case bytes.HasPrefix(name, []byte("cpu")):
 			ticks, err := parseTicks(rest)
 			if err != nil {
-				return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
+				return CPUTimes{}, fmt.Errorf("read CPU time: %w", err)
 			}
 			if string(name) == "cpu" {
 				all = ticks
@@ -92,7 +92,7 @@ func parseStat(text []byte, after time.Duration) (CPUTimes, error) {
 	t.CPUs = len(t.Each)
 	// Sandboxes that have the file but keep no accounts fill it with zeros.
 	if !all.kept || t.CPUs == 0 {
-		return CPUTimes{}, errors.New("read processor time: /proc/stat keeps no accounts")
+		return CPUTimes{}, errors.New("read CPU time: /proc/stat keeps no accounts")
 	}
 	t.Total = after * time.Duration(t.CPUs)
 	t.Busy, t.SoftIRQ = t.Total-all.idle, all.softIRQ

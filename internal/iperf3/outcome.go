@@ -21,7 +21,7 @@ const (
 func (t *client) believe(theirs results, far []streamResult) error {
 	took := (t.until - t.omit).Seconds()
 	if !(theirs.CPUTotal >= 0 && theirs.CPUTotal <= maxPercent) {
-		return fmt.Errorf("%w: %g %% of a processor", ErrMalformed, theirs.CPUTotal)
+		return fmt.Errorf("%w: %g %% of a CPU", ErrMalformed, theirs.CPUTotal)
 	}
 	for i, s := range t.streams {
 		r, moved := far[i], float64(s.bytes.Load())

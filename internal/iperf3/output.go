@@ -45,7 +45,7 @@ func (t *session) text(ours results, far []streamResult) string {
 			b.WriteByte('\n')
 		}
 	}
-	fmt.Fprintf(&b, "CPU of the server's process: %.1f%% (%.1f%% user, %.1f%% system) of one processor, all its tests together\n",
+	fmt.Fprintf(&b, "CPU of the server's process: %.1f%% (%.1f%% user, %.1f%% system) of one CPU, all its tests together\n",
 		ours.CPUTotal, ours.CPUUser, ours.CPUSystem)
 	if t.congestion != "" {
 		fmt.Fprintf(&b, "TCP congestion control: %s\n", t.congestion)

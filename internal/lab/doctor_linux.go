@@ -100,7 +100,7 @@ func featureFindings(probed message.Features, err error) []Finding {
 func hostFindings() []Finding {
 	cores := runtime.NumCPU()
 	findings := []Finding{{
-		Name: "processors", OK: cores >= 2, Detail: fmt.Sprintf("%d", cores),
+		Name: "CPUs", OK: cores >= 2, Detail: fmt.Sprintf("%d", cores),
 		Remedy: "at least 2; with one, both ends and the path compete for it and the figures say little",
 	}}
 	var info unix.Sysinfo_t

@@ -17,7 +17,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s does not say what was found or how to fix it", f.Name)
 		}
 	}
-	for _, want := range []string{"kernel", "user namespaces", "veth", "tbf", "TAP devices", "processors", "memory"} {
+	for _, want := range []string{"kernel", "user namespaces", "veth", "tbf", "TAP devices", "CPUs", "memory"} {
 		if !names[want] {
 			t.Errorf("no finding on %s", want)
 		}

@@ -57,7 +57,7 @@ func TestRunLoad(t *testing.T) {
 				t.Errorf("parts are missing: %+v", out)
 			}
 			if runtime.GOOS == "linux" && out.Destination.CPUs == 0 {
-				t.Error("the destination's processor time is missing")
+				t.Error("the destination's CPU time is missing")
 			}
 		})
 	}

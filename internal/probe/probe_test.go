@@ -183,7 +183,7 @@ func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	}
 	for name, end := range map[string]measurement.End{"source": out.Source, "destination": out.Destination} {
 		if end.CPUs == 0 || end.ReceivedTTL != 64 {
-			t.Errorf("%s: %d processors, time to live %d, want 64 on loopback", name, end.CPUs, end.ReceivedTTL)
+			t.Errorf("%s: %d CPUs, time to live %d, want 64 on loopback", name, end.CPUs, end.ReceivedTTL)
 		}
 	}
 	if spec.CongestionControl != "" && out.Effective["congestion_control"] != spec.CongestionControl {

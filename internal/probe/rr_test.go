@@ -76,7 +76,7 @@ func checkWaits(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 		}
 	}
 	if spec.Spin && runtime.GOOS == "linux" && runtime.GOMAXPROCS(0) > 1 && out.Effective["source_wait"] != measurement.WaitSpin && out.Effective["destination_wait"] != measurement.WaitSpin {
-		t.Error("no end spun although there are processors enough")
+		t.Error("no end spun although there are CPUs enough")
 	}
 }
 

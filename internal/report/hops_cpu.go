@@ -61,7 +61,7 @@ func (m *Model) processorSentence(p Path, t Test, trials []*measurement.Trial) s
 		return ""
 	}
 	write := func(v []float64) string { return words.Value(analysis.Median(v), measurement.SecondsPerByte) }
-	said := fmt.Sprintf("The lab's processors spent %s", write(machine))
+	said := fmt.Sprintf("The lab's CPUs spent %s", write(machine))
 	separator := ": "
 	if analysis.Median(hops) > 0 {
 		said += separator + write(hops) + " in these hops as far as that is known"

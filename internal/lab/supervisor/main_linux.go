@@ -156,7 +156,7 @@ func countersOf(c *linkem.Emulator, inspector *idps.Inspector) (message.LinkCoun
 	}
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return counters, fmt.Errorf("read the processor time: %w", err)
+		return counters, fmt.Errorf("read the CPU time: %w", err)
 	}
 	counters.CPU = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	return counters, nil

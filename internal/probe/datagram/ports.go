@@ -180,6 +180,6 @@ func Destinations(remote string, servers []string) []string {
 	}
 	return []string{
 		fmt.Sprintf("%d flows towards %s went to %d back ends: %s", len(servers), remote, len(names), strings.Join(parts, ", ")),
-		"the destination's processors and lost packets are those of the back end of the first flow, " + servers[0],
+		"the destination's CPUs and lost packets are those of the back end of the first flow, " + servers[0],
 	}
 }

@@ -111,7 +111,7 @@ func TestDestinations(t *testing.T) {
 		{[]string{"b", "b"}, []string{"the destination address is translated on the way: the source reached a, the destination has b"}},
 		{[]string{"c", "b", "d", "b"}, []string{
 			"4 flows towards a went to 3 back ends: 2 to b, 1 to c, 1 to d",
-			"the destination's processors and lost packets are those of the back end of the first flow, c",
+			"the destination's CPUs and lost packets are those of the back end of the first flow, c",
 		}},
 	} {
 		if got := Destinations("a", test.servers); !slices.Equal(got, test.want) {

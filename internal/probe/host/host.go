@@ -59,7 +59,7 @@ func (h *Sampler) sample() {
 	}
 	cpu, err := hostinfo.ReadCPU()
 	if err == nil && len(cpu.Each) != len(h.first.Each) {
-		err = fmt.Errorf("processors came or went: %d, then %d", len(h.first.Each), len(cpu.Each))
+		err = fmt.Errorf("CPUs came or went: %d, then %d", len(h.first.Each), len(cpu.Each))
 	}
 	if err != nil {
 		h.err = err

@@ -85,7 +85,7 @@ func TestHostSampler(t *testing.T) {
 		t.Fatalf("%+v", series)
 	}
 	if want := min(series.CPUs, maxBusiest); len(series.Busiest) != want || len(series.Busiest[0]) != n {
-		t.Errorf("%d single processors of %d samples, want %d of %d", len(series.Busiest), len(series.Busiest[0]), want, n)
+		t.Errorf("%d single CPUs of %d samples, want %d of %d", len(series.Busiest), len(series.Busiest[0]), want, n)
 	}
 	if !slices.IsSorted(series.Switches) || series.Switches[0] < 0 {
 		t.Errorf("context switches %v", series.Switches)

@@ -40,7 +40,7 @@ func Possible(t testing.TB, what string, out measurement.Outcome) {
 	for _, e := range []measurement.End{out.Source, out.Destination} {
 		for _, f := range []float64{e.CPUBusy, e.SoftIRQ, e.BusiestCPU} {
 			if !(f >= 0 && f <= 1) {
-				t.Errorf("%s: a processor busy to %v", what, f)
+				t.Errorf("%s: a CPU busy to %v", what, f)
 			}
 		}
 	}

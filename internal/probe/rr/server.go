@@ -55,7 +55,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	end := &responder{spec: spec, ready: ready, peer: open.Test.State.(firstRequest), zeros: s.zeros, cpus: open.CPUs}
 	if spec.Spin && !s.spin {
 		end.spec.Spin = false
-		end.facts = append(end.facts, "the destination blocked instead of spinning: its server lets nobody have whole processors (serve --spin does)")
+		end.facts = append(end.facts, "the destination blocked instead of spinning: its server lets nobody have whole CPUs (serve --spin does)")
 	}
 	start, err := w.AwaitStart(ready, session.Planned(spec)+session.Grace)
 	if err != nil {
