@@ -15,13 +15,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Exit statuses.
@@ -154,4 +158,34 @@ func isTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
+}
+
+func versionCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and those of the formats",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(s.out, "hopbench %s (%s, %s/%s)\nexperiment format %s\nresult format %s\n",
+				environment.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, result.Format)
+			return err
+		},
+	}
+}
+
+// maxShown bounds, in characters, a text that somebody else wrote.
+const maxShown = 1000
+
+// shown is a line that may come from a file of a stranger, a peer or a lab,
+// made safe for a terminal.
+func shown(text string) string { return printable.Line(text, maxShown) }
+
+// shownLines is shown of a text of several lines. What follows the first begins
+// with indent, so that a line of somebody else's does not look like one of ours.
+func shownLines(text, indent string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = shown(lines[i])
+	}
+	return strings.Join(lines, "\n"+indent)
 }
