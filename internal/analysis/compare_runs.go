@@ -194,24 +194,3 @@ func (c *costEstimate) shiftSpread() float64 {
 	}
 	return math.Sqrt(2 * sum / float64(len(c.effects)-2) * math.Pi / 3)
 }
-
-// FewestBlocks is the smallest number of blocks at which an effect can be
-// beyond chance in a report with so many primary comparisons, and at least six.
-func FewestBlocks(comparisons int) int {
-	o := DefaultOptions()
-	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks, familySize: comparisons}).fewestBlocks()
-}
-
-// PrimaryComparisons is how many primary costs a report of such paths and
-// tests has.
-func PrimaryComparisons(paths int, tests []result.TestInfo) int {
-	n := 0
-	for _, t := range tests {
-		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-			if m.Primary && m.Compared {
-				n += paths - 1
-			}
-		}
-	}
-	return n
-}
