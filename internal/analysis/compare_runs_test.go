@@ -246,7 +246,7 @@ func TestCompareRunsWithHoles(t *testing.T) {
 	b.Result.Paths = b.Result.Paths[:1]
 	for i := range b.Result.Trials {
 		if b.Result.Trials[i].Test == "latency" {
-			b.Result.Trials[i].Gate = measurement.Gate{Checks: []measurement.Check{{Name: "cpu", Fatal: true, Reason: "busy"}}}
+			b.Result.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
 		}
 	}
 	changes, notes := CompareRuns(a, b, DefaultOptions())

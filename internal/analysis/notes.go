@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"slices"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -15,14 +17,11 @@ func exclusionNotes(excluded []measurement.Trial, all int) []result.Note {
 	}
 	n := result.Note{Code: result.NoteExcludedTrials, Count: len(excluded), Of: all, ByGate: map[string]int{}}
 	for _, t := range excluded {
-		f := result.Finding{Trial: t.ID}
-		for _, check := range t.Gate.Checks {
-			if check.Fatal {
-				f.Gate, f.Reason = check.Name, check.Reason
-				break
-			}
+		f, gate := result.Exclusion{Trial: t.ID}, ""
+		if i := slices.IndexFunc(t.Gate.Findings, func(f measurement.Finding) bool { return f.Fatal }); i >= 0 {
+			f.Finding, gate = &t.Gate.Findings[i], t.Gate.Findings[i].Name
 		}
-		n.ByGate[f.Gate]++
+		n.ByGate[gate]++
 		if len(n.Findings) < maxFindings {
 			n.Findings = append(n.Findings, f)
 		}

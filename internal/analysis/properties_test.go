@@ -123,7 +123,7 @@ func randomTrials(t *rapid.T) ([]measurement.Trial, []result.TestInfo, []result.
 	kept := out[:0]
 	for _, trial := range out {
 		if r.Float64() < 0.1 {
-			trial.Gate = measurement.Gate{Checks: []measurement.Check{{Name: "cpu", Fatal: true, Reason: "busy"}}}
+			trial.Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
 		}
 		if r.Float64() < 0.95 {
 			kept = append(kept, trial)

@@ -121,7 +121,7 @@ func TestFamilies(t *testing.T) {
 func TestExcludedTrialsAreCounted(t *testing.T) {
 	paths := pathsNamed("direct", "hop")
 	trials := concat(trialsOf("direct", flows1.Name, goodput, around(1e9, 0.01, 10, 0)...), trialsOf("hop", flows1.Name, goodput, around(5e8, 0.01, 10, 4)...))
-	trials[2].Gate = measurement.Gate{Checks: []measurement.Check{{Name: "loss", Reason: "a warning"}, {Name: "fingerprint", Fatal: true, Reason: "two hops instead of one"}}}
+	trials[2].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "loss", Code: measurement.FoundText, Text: "a warning"}, {Name: "fingerprint", Code: measurement.FoundText, Fatal: true, Text: "two hops instead of one"}}}
 	trials[2].Metrics[goodput] = 1 // must count nowhere
 	trials[15].Gate = measurement.Gate{}
 	repeated := trials[4]

@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // progress shows a run's progress: a live line on a terminal, a line per
@@ -58,7 +59,7 @@ func (p *progress) Event(e runner.Event) {
 		p.lasting("the lab broke and was built again: %s", shown(e.Rebuilt.Error()))
 	case e.Finished != nil:
 		if !e.Finished.Gate.Passed {
-			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(e.Finished.Gate.Checks[0].Reason))
+			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Finding(e.Finished.Gate.Findings[0])))
 		}
 		if !p.live.shown && (e.Done == e.Planned || e.Finished.Block != p.block) {
 			p.block = e.Finished.Block

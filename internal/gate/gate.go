@@ -71,21 +71,25 @@ const (
 func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerprint, l Limits, testErr error) measurement.Gate {
 	j := &judge{spec: spec, outcome: o, limits: l}
 	if testErr != nil {
-		j.fail("test", "%s", Reason(testErr))
+		j.fail("test", measurement.Finding{Code: measurement.FoundText, Text: Reason(testErr)})
 	}
-	switch {
-	case f.Matches:
-	case f.Learned:
-		j.warn("fingerprint", "the path is not that of the trials before: %s", f.Why)
-	default:
-		j.fail("fingerprint", "the trial did not take its path: %s", f.Why)
+	if !f.Matches {
+		why := measurement.Finding{Code: measurement.FoundPathFailed}
+		if f.Why != nil {
+			why = *f.Why
+		}
+		if f.Learned {
+			j.warn("fingerprint", why)
+		} else {
+			j.fail("fingerprint", why)
+		}
 	}
 	j.pairs()
 	if testErr == nil {
 		if judge, ok := judges()[spec.Kind]; ok {
 			judge(j)
 		} else {
-			j.fail("test", "nothing is known by which to judge a %s test", spec.Kind)
+			j.fail("test", measurement.Finding{Code: measurement.FoundUnknownKind, Kind: spec.Kind})
 		}
 		j.instrument()
 		if o.Source.SameHost(o.Destination) {
@@ -95,8 +99,8 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 			j.processors("destination", o.Destination)
 		}
 	}
-	gate := measurement.Gate{Passed: true, Checks: j.checks}
-	for _, c := range j.checks {
+	gate := measurement.Gate{Passed: true, Findings: j.findings}
+	for _, c := range j.findings {
 		if c.Fatal {
 			gate.Passed = false
 		}
@@ -105,33 +109,34 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 }
 
 type judge struct {
-	spec    measurement.Spec
-	outcome measurement.Outcome
-	limits  Limits
-	checks  []measurement.Check
+	spec     measurement.Spec
+	outcome  measurement.Outcome
+	limits   Limits
+	findings []measurement.Finding
 }
 
-func (j *judge) fail(name, format string, args ...any) {
-	j.checks = append(j.checks, measurement.Check{Name: name, Fatal: true, Reason: fmt.Sprintf(format, args...)})
+func (j *judge) fail(name string, f measurement.Finding) {
+	f.Fatal = true
+	j.warn(name, f)
 }
 
-func (j *judge) warn(name, format string, args ...any) {
-	j.checks = append(j.checks, measurement.Check{Name: name, Reason: fmt.Sprintf(format, args...)})
+func (j *judge) warn(name string, f measurement.Finding) {
+	f.Name = name
+	j.findings = append(j.findings, f)
 }
 
 // CPUs says whether the host itself may be what was measured. An end that
 // spins was asked to fill its CPUs.
 func (j *judge) processors(end string, e measurement.End) {
+	f := measurement.Finding{Code: measurement.FoundBusyCPUs, End: end, CPUBusy: e.CPUBusy}
 	switch {
+	case e.CPUBusy > cpuRoom && !j.limits.BusyWarns && !j.spec.Spin:
+		j.fail("cpu", f)
 	case e.CPUBusy > cpuRoom:
-		const format = "the %s's processors were %.0f %% busy; the host may be what was measured"
-		if j.limits.BusyWarns || j.spec.Spin {
-			j.warn("cpu", format, end, e.CPUBusy*100)
-		} else {
-			j.fail("cpu", format, end, e.CPUBusy*100)
-		}
+		j.warn("cpu", f)
 	case e.BusiestCPU > cpuRoom && !j.spec.Spin:
-		j.warn("cpu", "one of the %s's processors was full, all together %.0f %% busy; a single thread may be what was measured", end, e.CPUBusy*100)
+		f.Code = measurement.FoundBusyCPU
+		j.warn("cpu", f)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/words"
+	"github.com/hopbench/hopbench/internal/words/wordstest"
 )
 
 // goodTCP is an outcome that passes every gate for a 1-second test.
@@ -30,7 +32,12 @@ func tcpSpec() measurement.Spec {
 	return measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 1, MaxWarmup: 0.3}.Defaults()
 }
 
+// Every finding has a sentence, made of what the gates give.
 func TestGates(t *testing.T) {
+	wordstest.Given(t, measurement.GateCodes(), slices.Concat(testEveryKind(t), testKinds(t), testInstrument(t)))
+}
+
+func testEveryKind(t *testing.T) (found []measurement.Finding) {
 	took := measurement.Fingerprint{Matches: true}
 	latency := func(d *measurement.Distribution) measurement.Outcome { return measurement.Outcome{Latency: d} }
 	rr := measurement.Spec{Kind: measurement.RR}.Defaults()
@@ -42,11 +49,11 @@ func TestGates(t *testing.T) {
 		fingerprint measurement.Fingerprint
 		limits      gate.Limits
 		err         error
-		fatal, warn string // names of the checks expected, space separated
+		fatal, warn string // names of the findings expected, space separated
 	}{
 		{name: "good", spec: tcpSpec(), fingerprint: took},
 		{name: "test failed", spec: tcpSpec(), fingerprint: took, err: errors.New("connection reset"), fatal: "test"},
-		{name: "other path", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: "an extra hop"}, fatal: "fingerprint"},
+		{name: "other path", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundOtherHops}}, fatal: "fingerprint"},
 		{name: "nothing received", spec: tcpSpec(), fingerprint: took, fatal: "receiver-confirmed",
 			change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }},
 		{name: "a flow is missing", spec: tcpSpec(), fingerprint: took, fatal: "flows",
@@ -96,18 +103,19 @@ func TestGates(t *testing.T) {
 			if warn != test.warn {
 				t.Errorf("warnings %q, want %q", warn, test.warn)
 			}
+			if test.fingerprint.Matches { // trial's tests hold the others
+				found = append(found, gate.Findings...)
+			}
 		})
 	}
+	return found
 }
 
-// judged is the names of the checks of a gate, space separated.
+// judged is the names of the findings of a gate, space separated.
 func judged(t *testing.T, gate measurement.Gate) (fatal, warn string) {
 	t.Helper()
 	var failed, warned []string
-	for _, c := range gate.Checks {
-		if c.Reason == "" {
-			t.Errorf("check %s gives no reason", c.Name)
-		}
+	for _, c := range gate.Findings {
 		if c.Fatal {
 			failed = append(failed, c.Name)
 		} else {
@@ -139,7 +147,7 @@ func goodOf(spec measurement.Spec) measurement.Outcome {
 		}
 	}
 	switch spec.Kind {
-	case measurement.TCP, measurement.Load:
+	case measurement.TCP, measurement.Load, measurement.FTP:
 		flows(false)
 		if spec.Direction == measurement.Both {
 			flows(true)
@@ -160,7 +168,7 @@ func goodOf(spec measurement.Spec) measurement.Outcome {
 	return o
 }
 
-func TestGatesOfKinds(t *testing.T) {
+func testKinds(t *testing.T) (found []measurement.Finding) {
 	spec := func(s measurement.Spec) measurement.Spec { s.Duration = 1; return s.Defaults() }
 	udp, pps := spec(measurement.Spec{Kind: measurement.UDP}), spec(measurement.Spec{Kind: measurement.PPS})
 	search := spec(measurement.Spec{Kind: measurement.UDP, LossBound: 0.01})
@@ -172,6 +180,17 @@ func TestGatesOfKinds(t *testing.T) {
 	peerUDP := spec(measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3})
 	mtu := measurement.Spec{Kind: measurement.MTU}.Defaults()
 	spinning := spec(measurement.Spec{Kind: measurement.RR, Spin: true})
+	ftp, tcp := spec(measurement.Spec{Kind: measurement.FTP, Flows: 1}), spec(measurement.Spec{Kind: measurement.TCP, Flows: 1})
+	two := gate.Limits{Pairs: 2}
+	pairs := func(change func(*measurement.Pair)) func(*measurement.Outcome) {
+		return func(o *measurement.Outcome) {
+			o.Flows = append(o.Flows, o.Flows...)
+			good := measurement.Pair{Source: "c1", Destination: "s1", Metrics: o.Metrics, Throughput: goodBins(), RTT: []measurement.PairRTT{{}}}
+			o.Pairs = []measurement.Pair{good, good}
+			o.Pairs[1].Source = "c2"
+			change(&o.Pairs[1])
+		}
+	}
 	metric := func(name string, v float64) func(*measurement.Outcome) {
 		return func(o *measurement.Outcome) { o.Metrics[name] = v }
 	}
@@ -186,7 +205,7 @@ func TestGatesOfKinds(t *testing.T) {
 		change      func(*measurement.Outcome)
 		limits      gate.Limits
 		fatal, warn string
-		says        string // within some reason
+		says        string // within some sentence
 	}{
 		{name: "udp", spec: udp},
 		{name: "udp without a packet", spec: udp, change: metric("goodput_bits_per_second", 0), fatal: "receiver-confirmed"},
@@ -255,6 +274,22 @@ func TestGatesOfKinds(t *testing.T) {
 		{name: "load, a flow is missing", spec: load, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }, fatal: "flows"},
 		{name: "load faster than the cap", spec: load, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 100e6}}, fatal: "possible"},
 
+		{name: "load, time ran backwards under it", spec: load, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 100, Min: 2, Max: 1}
+		}, fatal: "clock", says: "under load: a smallest round trip of 2 s"},
+
+		{name: "two pairs", spec: tcp, limits: two, change: pairs(func(*measurement.Pair) {})},
+		{name: "a pair failed", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), fatal: "pairs", says: "1 of 2 pairs brought back a result; c2 to s1: reset"},
+		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs", says: "no byte was confirmed in the measured time from c2 to s1"},
+		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short of c2 to s1"},
+		{name: "a pair without round-trip times", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.RTT = nil }), warn: "pairs", says: "sampled from c2 to s1"},
+		{name: "too much of two pairs", spec: tcp, limits: gate.Limits{Pairs: 2, Limits: testbed.Limits{SourceEgressBitsPerSecond: 10e6}}, change: pairs(func(*measurement.Pair) {}), fatal: "possible", says: "cap, times the pairs, of 2e+07 bit/s"},
+
+		{name: "without a series", spec: tcp, change: func(o *measurement.Outcome) { o.Throughput = nil }, fatal: "duration"},
+		{name: "ftp", spec: ftp, change: metric("transfer_seconds", 1)},
+		{name: "ftp of a small file", spec: ftp, change: metric("transfer_seconds", 0.1), warn: "short", says: "through in 0.1 s"},
+		{name: "of no kind", spec: measurement.Spec{Kind: "none"}, fatal: "test"},
+
 		{name: "mtu", spec: mtu},
 		{name: "mtu not found", spec: mtu, change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }, fatal: "receiver-confirmed"},
 
@@ -305,24 +340,22 @@ func TestGatesOfKinds(t *testing.T) {
 			gate := gate.Judge(test.spec, o, measurement.Fingerprint{Matches: true}, test.limits, nil)
 			fatal, warn := judged(t, gate)
 			if fatal != test.fatal || warn != test.warn {
-				t.Errorf("failed gates %q and warnings %q, want %q and %q: %+v", fatal, warn, test.fatal, test.warn, gate.Checks)
+				t.Errorf("failed gates %q and warnings %q, want %q and %q: %+v", fatal, warn, test.fatal, test.warn, gate.Findings)
 			}
-			var reasons []string
-			for _, c := range gate.Checks {
-				reasons = append(reasons, c.Reason)
-			}
-			if all := strings.Join(reasons, "\n"); !strings.Contains(all, test.says) {
+			if all := words.Findings(gate, false); !strings.Contains(all, test.says) {
 				t.Errorf("%q does not say %q", all, test.says)
 			}
+			found = append(found, gate.Findings...)
 		})
 	}
+	return found
 }
 
 // Every kind of test has its gates.
 func TestEveryKindIsJudged(t *testing.T) {
 	for _, kind := range append(measurement.Kinds(), "none") {
 		g := gate.Judge(measurement.Spec{Kind: kind}.Defaults(), measurement.Outcome{}, measurement.Fingerprint{Matches: true}, gate.Limits{}, nil)
-		unknown := slices.ContainsFunc(g.Checks, func(c measurement.Check) bool { return strings.Contains(c.Reason, "nothing is known") })
+		unknown := slices.ContainsFunc(g.Findings, func(f measurement.Finding) bool { return f.Code == measurement.FoundUnknownKind })
 		if unknown != (kind == "none") {
 			t.Errorf("%s: %+v", kind, g)
 		}

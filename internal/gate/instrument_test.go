@@ -1,19 +1,20 @@
-package gate
+package gate_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
-func TestInstrumentGate(t *testing.T) {
+func testInstrument(t *testing.T) (found []measurement.Finding) {
 	first := map[string]string{"send_method": "splice", "receive_wait": "blocking", "gso": "on", "mss_bytes": "1448"}
 	for _, c := range []struct {
 		name       string
 		first, now map[string]string
-		want       []string // in a reason each
+		want       []string // in a sentence each
 	}{
 		{"alike", first, first, nil},
 		{"the first trial", nil, first, nil},
@@ -26,27 +27,21 @@ func TestInstrumentGate(t *testing.T) {
 		{"placed elsewhere", map[string]string{"placement": "separate_cpus"}, map[string]string{"placement": "same_cpu"},
 			[]string{"the same CPUs"}},
 	} {
-		j := &judge{limits: Limits{Instrument: c.first}, outcome: measurement.Outcome{Effective: c.now}}
-		j.instrument()
-		if len(j.checks) != len(c.want) {
-			t.Errorf("%s: %d checks, want %d: %+v", c.name, len(j.checks), len(c.want), j.checks)
-			continue
+		g := gate.Judge(measurement.Spec{Kind: measurement.Trace}, measurement.Outcome{Effective: c.now}, measurement.Fingerprint{Matches: true}, gate.Limits{Instrument: c.first}, nil)
+		if len(g.Findings) != len(c.want) {
+			t.Errorf("%s: %d findings, want %d: %+v", c.name, len(g.Findings), len(c.want), g.Findings)
 		}
-		for _, want := range c.want {
-			if !slices.ContainsFunc(j.checks, func(check measurement.Check) bool {
-				return check.Name == "instrument" && check.Fatal && strings.Contains(check.Reason, want)
-			}) {
-				t.Errorf("%s: no check says %q: %+v", c.name, want, j.checks)
+		for _, f := range g.Findings {
+			if f.Name != "instrument" || !f.Fatal {
+				t.Errorf("%s: %+v", c.name, f)
 			}
 		}
-	}
-}
-
-// Every setting that trials may differ in has its own way out.
-func TestEveryInstrumentHasARemedy(t *testing.T) {
-	for _, key := range measurement.Instrument() {
-		if remedy(key) == remedy("") && key != "receive_time" {
-			t.Errorf("%s has no remedy of its own", key)
+		for _, want := range c.want {
+			if text := words.Findings(g, true); !strings.Contains(text, want) {
+				t.Errorf("%s: %q does not say %q", c.name, text, want)
+			}
 		}
+		found = append(found, g.Findings...)
 	}
+	return found
 }

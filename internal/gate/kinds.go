@@ -1,12 +1,10 @@
 package gate
 
 import (
-	"fmt"
+	"math"
 	"slices"
-	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // judges are the gates of each kind of test.
@@ -28,8 +26,8 @@ func judges() map[measurement.Kind]func(*judge) {
 // load judges latency without and under the load of TCP flows.
 func (j *judge) load() {
 	j.streams("load_bits_per_second")
-	j.latency("without load: ", j.outcome.IdleLatency)
-	j.latency("under load: ", j.outcome.Latency)
+	j.latency("idle", j.outcome.IdleLatency)
+	j.latency("loaded", j.outcome.Latency)
 }
 
 // streams judges the TCP flows of a test whose rate all together is metric.
@@ -37,7 +35,7 @@ func (j *judge) streams(metric string) {
 	pairs := float64(j.limits.pairs())
 	goodput := j.outcome.Metrics[metric]
 	if goodput <= 0 {
-		j.fail("receiver-confirmed", "the receiver confirmed no bytes")
+		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
 		return
 	}
 	want := j.spec.Flows * j.limits.pairs()
@@ -45,17 +43,17 @@ func (j *judge) streams(metric string) {
 		want *= 2
 	}
 	if got := len(j.outcome.Flows); got != want {
-		j.fail("flows", "%d of %d flows brought back a result", got, want)
+		j.fail("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
 	}
 	j.enoughFlow()
 	j.duration(goodput)
 	switch j.spec.Direction {
 	case measurement.Both:
 		there, back := j.eachWay(goodput)
-		j.possible(there, pairs*j.limits.SourceEgressBitsPerSecond, "the source's egress cap")
-		j.possible(back, pairs*j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap")
-		j.possible(there, j.limits.PathBitsPerSecond, "the rate of a hop")
-		j.possible(back, j.limits.ReturnBitsPerSecond, "the rate of a hop, in the reverse direction,")
+		j.possible(there, pairs*j.limits.SourceEgressBitsPerSecond, measurement.LimitSource, 0)
+		j.possible(back, pairs*j.limits.DestinationEgressBitsPerSecond, measurement.LimitDestination, 0)
+		j.possible(there, j.limits.PathBitsPerSecond, measurement.LimitHop, 0)
+		j.possible(back, j.limits.ReturnBitsPerSecond, measurement.LimitReverseHop, 0)
 	default:
 		j.oneWay(goodput)
 	}
@@ -63,15 +61,13 @@ func (j *judge) streams(metric string) {
 
 // oneWay compares a rate with what the sending end and the path allow.
 func (j *judge) oneWay(rate float64) {
-	cap, whose, path := j.limits.SourceEgressBitsPerSecond, "the source's egress cap", j.limits.PathBitsPerSecond
+	cap, whose, path := j.limits.SourceEgressBitsPerSecond, measurement.LimitSource, j.limits.PathBitsPerSecond
 	if j.spec.Direction == measurement.Receive {
-		cap, whose, path = j.limits.DestinationEgressBitsPerSecond, "the destination's egress cap", j.limits.ReturnBitsPerSecond
+		cap, whose, path = j.limits.DestinationEgressBitsPerSecond, measurement.LimitDestination, j.limits.ReturnBitsPerSecond
 	}
-	if j.limits.pairs() > 1 {
-		whose += ", times the pairs,"
-	}
-	j.possible(rate, cap*float64(j.limits.pairs()), whose)
-	j.possible(rate, path, "the rate of a hop")
+	pairs := j.limits.pairs()
+	j.possible(rate, cap*float64(pairs), whose, pairs)
+	j.possible(rate, path, measurement.LimitHop, 0)
 }
 
 // enoughFlow checks that the flows carried enough for a rate.
@@ -83,13 +79,13 @@ func (j *judge) enoughFlow() {
 			total += flow.ReceivedBytes
 		}
 		if total < manyFlows*minimumBytesPerFlow {
-			j.fail("enough-flow", "%d flows carried %d bytes together in the measured time, too few for a rate (at least %d)", len(flows), total, manyFlows*minimumBytesPerFlow)
+			j.fail("enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
 		}
 		return
 	}
 	for i, flow := range flows {
 		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.fail("enough-flow", "flow %d carried %d bytes in the measured time, too few for a rate (at least %d)", i+1, flow.ReceivedBytes, minimumBytesPerFlow)
+			j.fail("enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
 			return
 		}
 	}
@@ -113,11 +109,11 @@ func (j *judge) duration(goodput float64) {
 		}
 		covered = measurement.Seconds(float64(received) * 8 / goodput)
 	default:
-		j.fail("duration", "the receiver brought back no series")
+		j.fail("duration", measurement.Finding{Code: measurement.FoundNoSeries})
 		return
 	}
 	if covered < durationTolerance*j.spec.Duration {
-		j.fail("duration", "%.3f s were measured of the %.3f s planned", float64(covered), float64(j.spec.Duration))
+		j.fail("duration", measurement.Finding{Code: measurement.FoundCutShort, Measured: covered, Planned: j.spec.Duration})
 	}
 }
 
@@ -141,9 +137,10 @@ func (j *judge) eachWay(goodput float64) (there, back float64) {
 	return goodput * (1 - reverse/all), goodput * reverse / all
 }
 
-func (j *judge) possible(received, cap float64, whose string) {
-	if cap > 0 && received > cap*rateTolerance {
-		j.fail("possible", "%.4g bit/s received is more than %s of %.4g bit/s allows", received, whose, cap)
+// possible compares a rate with what is possible at most, to pairs together.
+func (j *judge) possible(received, most float64, whose measurement.Limit, pairs int) {
+	if most > 0 && received > most*rateTolerance {
+		j.fail("possible", measurement.Finding{Code: measurement.FoundAboveLimit, Received: received, AtMost: most, Limit: whose, LimitPairs: pairs})
 	}
 }
 
@@ -158,9 +155,9 @@ func (j *judge) packets() {
 	loss := m["loss_fraction"]
 	switch {
 	case loss >= 1:
-		j.fail("loss", "every packet was lost")
+		j.fail("loss", measurement.Finding{Code: measurement.FoundAllLost})
 	case goodput <= 0:
-		j.fail("receiver-confirmed", "the receiver confirmed no packet")
+		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
 	}
 	received := perSecond * float64(j.spec.Duration)
 	j.localDrops(loss, received)
@@ -168,11 +165,11 @@ func (j *judge) packets() {
 		return
 	}
 	if got, want := len(j.outcome.Flows), j.spec.Flows*j.limits.pairs(); got > 0 && got != want {
-		j.fail("flows", "%d of %d flows brought back a result", got, want)
+		j.fail("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
 	}
 	// iperf3 counts bytes at the receiver and need not say how many packets.
 	if perSecond > 0 && received < minimumPackets {
-		j.fail("enough-packets", "%.0f packets in the measured time are too few for a share of lost ones (at least %d)", received, minimumPackets)
+		j.fail("enough-packets", measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets})
 	}
 	if j.spec.LossBound > 0 {
 		j.search()
@@ -190,7 +187,7 @@ func (j *judge) search() {
 			return
 		}
 	}
-	j.fail("loss-bound", "none of %s lost at most %s", quantity.Count(len(j.outcome.LossSearch), "rate"), quantity.Format(j.spec.LossBound, measurement.Fraction))
+	j.fail("loss-bound", measurement.Finding{Code: measurement.FoundAboveLossBound, Count: len(j.outcome.LossSearch), LossBound: j.spec.LossBound})
 }
 
 // localDrops warns of packets that the hosts lost themselves, where they are a
@@ -198,60 +195,53 @@ func (j *judge) search() {
 // path. A search overloads on purpose; there every such packet counts, because
 // what ended the search may have been a host.
 func (j *judge) localDrops(loss, received float64) {
-	dropped, where := j.dropped()
-	if dropped == 0 {
-		return
-	}
-	if j.spec.LossBound > 0 {
-		j.warn("local-drops", "during the search the hosts themselves lost %.0f packets (%s); they may have ended it, and not the path", dropped, where)
-		return
-	}
+	f := j.dropped()
 	lost := received * loss / (1 - loss)
 	switch {
+	case f.Dropped == 0:
+		return
+	case j.spec.LossBound > 0:
+		f.Code = measurement.FoundDropsOfSearch
 	case loss >= 1:
-		j.warn("local-drops", "the hosts themselves lost %.0f packets (%s)", dropped, where)
-	case loss > 0 && dropped >= localDropsMatter*lost:
-		j.warn("local-drops", "the hosts themselves lost %.0f packets (%s), and about %.0f were lost in all", dropped, where, lost)
+		f.Code = measurement.FoundDropsOfAll
+	case loss > 0 && f.Dropped >= localDropsMatter*lost:
+		f.Code, f.Lost = measurement.FoundDrops, lost
+	default:
+		return
 	}
+	j.warn("local-drops", f)
 }
-
-// maxPlaces bounds how many places a warning names.
-const maxPlaces = 4
 
 // dropped is how many packets the ends lost themselves, and where. What two ends
 // on one host both report is one counter of that host, seen twice.
-func (j *judge) dropped() (float64, string) {
+func (j *judge) dropped() (f measurement.Finding) {
 	source, destination := j.outcome.Source, j.outcome.Destination
-	total, places := 0.0, []string(nil)
-	add := func(whose string, d measurement.Drop) {
-		total += d.Packets
-		places = append(places, fmt.Sprintf("%s %s %.0f", whose, d.Place, d.Packets))
+	add := func(end string, d measurement.Drop) {
+		f.Dropped += d.Packets
+		f.Drops = append(f.Drops, measurement.EndDrop{End: end, Place: d.Place, Packets: d.Packets})
 	}
-	ofSource := "source's"
+	ofSource := "source"
 	if source.SameNetwork(destination) {
-		ofSource = "both ends'"
+		ofSource = "both"
 	}
 	for _, d := range source.Drops {
 		add(ofSource, d)
 	}
 	for _, d := range destination.Drops {
 		if !(source.SameNetwork(destination) || d.HostWide && source.SameHost(destination)) || !slices.Contains(source.Drops, d) {
-			add("destination's", d)
+			add("destination", d)
 		}
 	}
-	if total == 0 {
-		return j.outcome.Metrics["dropped_packets_count"], "no place is known"
+	if f.Dropped == 0 {
+		return measurement.Finding{Dropped: j.outcome.Metrics["dropped_packets_count"]}
 	}
-	if len(places) > maxPlaces {
-		places = append(places[:maxPlaces], "…")
-	}
-	return total, strings.Join(places, ", ")
+	return f
 }
 
-// latency judges round trips; when says of which part of the test they are.
-func (j *judge) latency(when string, d *measurement.Distribution) {
+// latency judges the round trips of a part of the test, if it has parts.
+func (j *judge) latency(part string, d *measurement.Distribution) {
 	if d == nil || d.Samples == 0 {
-		j.fail("receiver-confirmed", "%sno answer came back", when)
+		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoAnswers, Part: part})
 		return
 	}
 	if d.Samples < minimumRoundTrips {
@@ -259,10 +249,10 @@ func (j *judge) latency(when string, d *measurement.Distribution) {
 		if j.limits.FewWarn {
 			say = j.warn
 		}
-		say("enough-samples", "%s%d answers are too few for a median (at least %d)", when, d.Samples, minimumRoundTrips)
+		say("enough-samples", measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips})
 	}
 	if d.Min <= 0 || d.Min > d.Max {
-		j.fail("clock", "%sa smallest round trip of %v s and a largest of %v s cannot both be true", when, d.Min, d.Max)
+		j.fail("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
 	}
 }
 
@@ -273,12 +263,12 @@ func (j *judge) connections() {
 	if d := j.outcome.Latency; d != nil {
 		done = float64(d.Samples)
 	}
-	const format = "%.0f of %.0f connections came to nothing"
+	f := measurement.Finding{Code: measurement.FoundFailedConnections, Count: int(math.Round(failed)), Of: int(math.Round(done + failed))}
 	switch share := failed / max(done+failed, 1); {
 	case share > failuresFail:
-		j.fail("connections", format, failed, done+failed)
+		j.fail("connections", f)
 	case share > failuresWarn:
-		j.warn("connections", format, failed, done+failed)
+		j.warn("connections", f)
 	}
 	j.latency("", j.outcome.Latency)
 }
@@ -287,13 +277,13 @@ func (j *judge) connections() {
 func (j *judge) transfer() {
 	j.streams("goodput_bits_per_second")
 	if took := j.outcome.Metrics["transfer_seconds"]; took > 0 && took < shortTransfer {
-		j.warn("short", "the file was through in %.3g s, much of which TCP takes to find the path's rate; have a larger one", took)
+		j.warn("short", measurement.Finding{Code: measurement.FoundShortTransfer, Measured: measurement.Seconds(took)})
 	}
 }
 
 // mtu judges a search for the largest packet, which either way back may lack.
 func (j *judge) mtu() {
 	if j.outcome.Metrics["path_mtu_bytes"] <= 0 {
-		j.fail("receiver-confirmed", "no packet of any size came through")
+		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoMTU})
 	}
 }

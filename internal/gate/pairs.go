@@ -1,18 +1,9 @@
 package gate
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
-)
+import "github.com/hopbench/hopbench/internal/measurement"
 
 // pairs is how many pairs did the test, at least 1.
 func (l Limits) pairs() int { return max(l.Pairs, 1) }
-
-// maxNamedPairs bounds how many pairs a finding names.
-const maxNamedPairs = 3
 
 // pairs judges that every one of several pairs brought back what the test asks.
 func (j *judge) pairs() {
@@ -43,27 +34,15 @@ func (j *judge) pairs() {
 		}
 	}
 	if good < want {
-		why := ""
-		if len(failed) > 0 {
-			why = "; " + named(failed, "; ")
-		}
-		j.fail("pairs", "%d of %d pairs brought back a result%s", good, want, why)
+		j.fail("pairs", measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: failed})
 	}
 	if len(empty) > 0 {
-		j.fail("pairs", "no byte was confirmed in the measured time from %s", named(empty, ", "))
+		j.fail("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
 	}
 	if len(short) > 0 && j.spec.Tool == measurement.Native {
-		j.fail("pairs", "the count over time is missing or too short of %s", named(short, ", "))
+		j.fail("pairs", measurement.Finding{Code: measurement.FoundPairsCutShort, Pairs: short})
 	}
 	if len(unsampled) > 0 && j.spec.Tool == measurement.Native {
-		j.warn("pairs", "no round-trip time was sampled from %s", named(unsampled, ", "))
+		j.warn("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutRTT, Pairs: unsampled})
 	}
-}
-
-// named lists the first few names and says how many more there are.
-func named(names []string, separator string) string {
-	if more := len(names) - maxNamedPairs; more > 0 {
-		return strings.Join(names[:maxNamedPairs], separator) + fmt.Sprintf(" and %s more", quantity.Count(more, "pair"))
-	}
-	return strings.Join(names, separator)
 }

@@ -229,21 +229,6 @@ type Trial struct {
 	Outcome
 }
 
-// Gate is the judgement whether a trial counts.
-type Gate struct {
-	Passed bool    `json:"passed"`
-	Checks []Check `json:"checks,omitempty"` // those that failed or warn
-}
-
-// Check is one gate's finding.
-type Check struct {
-	Name string `json:"name"`
-	// Fatal findings exclude the trial from every statistic; the others are
-	// shown with it.
-	Fatal  bool   `json:"fatal"`
-	Reason string `json:"reason"`
-}
-
 // Fingerprint is the path a trial really took.
 type Fingerprint struct {
 	Hops []TraceHop `json:"hops"`
@@ -254,8 +239,8 @@ type Fingerprint struct {
 	MSS         int64      `json:"mss_bytes,omitempty"`
 	// Matches says that it is the path that the plan asked for; Why says what
 	// differs when it is not.
-	Matches bool   `json:"matches"`
-	Why     string `json:"why,omitempty"`
+	Matches bool     `json:"matches"`
+	Why     *Finding `json:"why,omitempty"`
 	// Learned says that the testbed did not declare the path, and that the trial
 	// was compared with the first of the run.
 	Learned bool `json:"learned,omitempty"`

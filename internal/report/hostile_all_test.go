@@ -100,7 +100,7 @@ func everyTextIsHarmless(t *testing.T, text string, codes bool) {
 	for _, fix := range []func(testing.TB, int) *result.Result{reporttest.Run, toleranced} {
 		r := fix(t, 1)
 		for _, code := range result.NoteCodes() {
-			r.Notes = append(r.Notes, result.Note{Code: code, ByGate: map[string]int{"": 1}, Findings: []result.Finding{{}}})
+			r.Notes = append(r.Notes, result.Note{Code: code, ByGate: map[string]int{"": 1}, Findings: []result.Exclusion{{}}})
 		}
 		everyText(reflect.ValueOf(r), text, codes)
 		for medium, shown := range renderAll(t, r) {

@@ -3,6 +3,8 @@ package result
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // NoteCode says what a Note is about.
@@ -59,7 +61,7 @@ type Note struct {
 	// ByGate counts excluded trials by the gate that excluded them; Findings are
 	// the first of them.
 	ByGate   map[string]int `json:"by_gate,omitempty"`
-	Findings []Finding      `json:"findings,omitempty"`
+	Findings []Exclusion    `json:"findings,omitempty"`
 	// Level is what a p or an autocorrelation was compared with.
 	Level           float64  `json:"level,omitempty"`
 	Drift           *Drift   `json:"drift,omitempty"`
@@ -73,11 +75,10 @@ type Note struct {
 	Started        time.Time `json:"started,omitzero"`
 }
 
-// Finding is why a gate excluded a trial.
-type Finding struct {
-	Trial  string `json:"trial"`
-	Gate   string `json:"gate"`
-	Reason string `json:"reason"`
+// Exclusion is a trial that a gate excluded.
+type Exclusion struct {
+	Trial   string               `json:"trial"`
+	Finding *measurement.Finding `json:"finding,omitempty"` // nil where none was recorded
 }
 
 // TextNote is a note of one's own words.

@@ -103,7 +103,7 @@ func TestRunOnANewTestbed(t *testing.T) {
 		if f := trial.Fingerprint; !f.Matches || f.Learned || len(f.Hops) != 1 || !f.Hops[0].Reached {
 			t.Errorf("trial %s: fingerprint %+v", trial.ID, f)
 		}
-		for _, c := range trial.Gate.Checks {
+		for _, c := range trial.Gate.Findings {
 			if c.Name == "test" {
 				t.Errorf("trial %s: %+v", trial.ID, c)
 			}

@@ -22,6 +22,7 @@ import (
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/trial"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // sharedRate is what all pairs share on the path "through".
@@ -87,7 +88,7 @@ func TestPairsShareAHop(t *testing.T) {
 	o, f, err := trial.Measure(t.Context(), l, wanted, func(measurement.Progress) { signs++ })
 	testutil.OK(t, err)
 	if !f.Matches {
-		t.Errorf("fingerprint: %s", f.Why)
+		t.Errorf("fingerprint: %+v", f.Why)
 	}
 	if len(o.Pairs) != 3 || len(o.Flows) != 12 || signs == 0 {
 		t.Fatalf("%d pairs, %d flows, %d signs of life", len(o.Pairs), len(o.Flows), signs)
@@ -123,7 +124,7 @@ func TestPairsShareAHop(t *testing.T) {
 		t.Errorf("%g bytes came in %g s through a hop of %g bit/s, at most %g can", total, seconds, float64(sharedRate), most)
 	}
 	// What else a busy machine may fail is not of the pairs.
-	for _, c := range gate.Judge(wanted.Spec, o, f, gate.Limits{Pairs: 3, BusyWarns: true}, nil).Checks {
+	for _, c := range gate.Judge(wanted.Spec, o, f, gate.Limits{Pairs: 3, BusyWarns: true}, nil).Findings {
 		if c.Name == "pairs" || c.Name == "flows" || c.Name == "duration" || c.Name == "test" {
 			t.Errorf("gate: %+v", c)
 		}
@@ -131,7 +132,7 @@ func TestPairsShareAHop(t *testing.T) {
 
 	wanted = plannedTrial(t, e, "plain", "latency")
 	if o, f, err = trial.Measure(t.Context(), l, wanted, nil); err != nil || !f.Matches {
-		t.Fatalf("latency: %v, %s", err, f.Why)
+		t.Fatalf("latency: %v, %+v", err, f.Why)
 	}
 	if o.Latency == nil || len(o.Pairs) != 3 {
 		t.Fatalf("latency of %d pairs: %v", len(o.Pairs), o.Latency)
@@ -213,7 +214,7 @@ func TestKilledAgentOfAPair(t *testing.T) {
 	if err != nil || len(trials) != 2 {
 		t.Fatalf("%d trials, %v", len(trials), err)
 	}
-	reasons := fmt.Sprint(trials[0].Gate.Checks)
+	reasons := words.Findings(trials[0].Gate, false)
 	if trials[0].Gate.Passed || !strings.Contains(reasons, "client-2 was killed") || !strings.Contains(reasons, "of 3 pairs brought back a result") {
 		t.Errorf("the trial in which client-2 was killed: %+v", trials[0].Gate)
 	}
@@ -260,7 +261,7 @@ func TestPairsInTunnels(t *testing.T) {
 		o, f, err := trial.Measure(t.Context(), l, plannedTrial(t, e, path, "flows"), nil)
 		testutil.OK(t, err)
 		if !f.Matches || len(f.Hops) != 1 || len(f.OuterHops) != hops || f.PathMTU != 1450 {
-			t.Errorf("%s: %d hops outside, a path MTU of %d, %s", path, len(f.OuterHops), f.PathMTU, f.Why)
+			t.Errorf("%s: %d hops outside, a path MTU of %d, %+v", path, len(f.OuterHops), f.PathMTU, f.Why)
 		}
 		if n, err := strconv.Atoi(o.Effective["outer_flows_count"]); err != nil || n < 3 || len(o.Pairs) != 3 {
 			t.Errorf("%s: %q outer flows of %d pairs", path, o.Effective["outer_flows_count"], len(o.Pairs))

@@ -209,8 +209,8 @@ func TestFailedTrialIsKeptWithItsReason(t *testing.T) {
 		if failed := trial.ID == bad; failed == trial.Gate.Passed {
 			t.Errorf("trial %s: gate %+v", trial.ID, trial.Gate)
 		}
-		if trial.ID == bad && !strings.Contains(trial.Gate.Checks[0].Reason, "vanished") {
-			t.Errorf("reason %q does not say why", trial.Gate.Checks[0].Reason)
+		if trial.ID == bad && !strings.Contains(trial.Gate.Findings[0].Text, "vanished") {
+			t.Errorf("reason %q does not say why", trial.Gate.Findings[0].Text)
 		}
 	}
 	if len(trials) != len(plan.Trials) || events < 2*len(trials) {
@@ -292,7 +292,7 @@ func TestStopOnFault(t *testing.T) {
 		trials, err := st.Trials(t.Context())
 		testutil.OK(t, err)
 		broke := trials[len(trials)-1]
-		if broke.ID != breaking || broke.Gate.Passed || broke.Gate.Checks[0].Reason != "hop fw died" || b.closed != 1 {
+		if broke.ID != breaking || broke.Gate.Passed || broke.Gate.Findings[0].Text != "hop fw died" || b.closed != 1 {
 			t.Errorf("last %v: %d trials, the last %s with %+v, closed %d times", last, len(trials), broke.ID, broke.Gate, b.closed)
 		}
 	}
@@ -337,7 +337,7 @@ func TestResumedTrialsAreMeasuredAlike(t *testing.T) {
 	known, refused := map[string]bool{}, 0
 	for i, trial := range trials {
 		var names []string
-		for _, c := range trial.Gate.Checks {
+		for _, c := range trial.Gate.Findings {
 			names = append(names, c.Name)
 		}
 		resumed := i >= len(plan.Trials)/2

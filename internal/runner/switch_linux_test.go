@@ -20,6 +20,7 @@ import (
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/trial"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 func newLab(t *testing.T, e *experiment.Experiment) *testbedlab.Lab {
@@ -52,7 +53,7 @@ func TestRunSwitchesTheLab(t *testing.T) {
 	checked := map[string]int{}
 	for _, trial := range trials {
 		if !trial.Fingerprint.Matches {
-			t.Errorf("trial %s: %s", trial.ID, trial.Fingerprint.Why)
+			t.Errorf("trial %s: %+v", trial.ID, trial.Fingerprint.Why)
 		}
 		if trial.Started.IsZero() {
 			t.Logf("trial %s has no figures on a machine this busy: %+v", trial.ID, trial.Gate)
@@ -152,7 +153,7 @@ func TestSwitchThatDidNotTake(t *testing.T) {
 		if len(fingerprint.Hops) == 0 {
 			t.Fatal(err)
 		}
-		if fingerprint.Matches || !strings.Contains(fingerprint.Why, "10.0.1.2") {
+		if fingerprint.Matches || !strings.Contains(words.Fingerprint(&fingerprint), "10.0.1.2") {
 			t.Errorf("trial %s: %+v", p.ID, fingerprint)
 		}
 	}
@@ -227,11 +228,11 @@ func TestCableOfSwitchedPathDies(t *testing.T) {
 	for _, trial := range trials {
 		if trial.ID != victim {
 			if !trial.Fingerprint.Matches {
-				t.Errorf("trial %s: %s", trial.ID, trial.Fingerprint.Why)
+				t.Errorf("trial %s: %+v", trial.ID, trial.Fingerprint.Why)
 			}
 			continue
 		}
-		if trial.Gate.Passed || !strings.Contains(trial.Gate.Checks[0].Reason, "cable gateway/edge:bypass-0-1") || !strings.Contains(trial.Gate.Checks[0].Reason, "killed") {
+		if trial.Gate.Passed || !strings.Contains(trial.Gate.Findings[0].Text, "cable gateway/edge:bypass-0-1") || !strings.Contains(trial.Gate.Findings[0].Text, "killed") {
 			t.Errorf("the trial whose cable died: %+v", trial.Gate)
 		}
 		if trial.Elapsed >= 60 {

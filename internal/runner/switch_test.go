@@ -122,7 +122,7 @@ func TestSwitchBetweenTrials(t *testing.T) {
 	// The bench gives 0.8 Gbit/s: more than the gateway's rate allows, which
 	// is no limit where it is passed by.
 	for _, trial := range trials {
-		impossible := slices.ContainsFunc(trial.Gate.Checks, func(c measurement.Check) bool { return c.Name == "possible" })
+		impossible := slices.ContainsFunc(trial.Gate.Findings, func(c measurement.Finding) bool { return c.Name == "possible" })
 		if want := trial.Test == "flows" && trial.Path == "gateway"; impossible != want {
 			t.Errorf("trial %s: %+v", trial.ID, trial.Gate)
 		}
@@ -142,12 +142,12 @@ func TestSwitchThatFails(t *testing.T) {
 	testutil.OK(t, err)
 	var failed []measurement.Trial
 	for _, trial := range trials {
-		if len(trial.Gate.Checks) > 0 && trial.Gate.Checks[0].Name == "test" {
+		if len(trial.Gate.Findings) > 0 && trial.Gate.Findings[0].Name == "test" {
 			failed = append(failed, trial)
 		}
 	}
 	if len(failed) != 1 || failed[0].Path != "fast" || failed[0].Gate.Passed ||
-		failed[0].Gate.Checks[0].Reason != "switch the path: the route is gone" {
+		failed[0].Gate.Findings[0].Text != "switch the path: the route is gone" {
 		t.Errorf("failed: %+v", failed)
 	}
 	if measured != len(plan.Trials)-1 || len(trials) != len(plan.Trials) {

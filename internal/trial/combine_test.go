@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 var begin = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -143,11 +144,7 @@ func TestPairGates(t *testing.T) {
 			test.change(all)
 			o, _, err := together(combineSpec, all)
 			gate := gate.Judge(combineSpec, o, measurement.Fingerprint{Matches: true}, gate.Limits{Pairs: 3, Limits: testbed.Limits{SourceEgressBitsPerSecond: 1e9}, BusyWarns: true}, err)
-			var reasons []string
-			for _, c := range gate.Checks {
-				reasons = append(reasons, c.Reason)
-			}
-			if all := strings.Join(reasons, "\n"); gate.Passed != (test.want == "") || !strings.Contains(all, test.want) {
+			if all := words.Findings(gate, false); gate.Passed != (test.want == "") || !strings.Contains(all, test.want) {
 				t.Errorf("passed: %v\n%s", gate.Passed, all)
 			}
 		})

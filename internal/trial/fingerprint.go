@@ -113,7 +113,7 @@ func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measur
 		}
 		if !f.Matches {
 			if len(t.path.Pairs) > 1 {
-				f.Why = pair.String() + ": " + f.Why
+				f.Why.Pair = pair.String()
 			}
 			return f
 		}
@@ -138,11 +138,11 @@ func fingerprint(want testbed.Expectation, hops []measurement.TraceHop, o measur
 	}
 	switch {
 	case len(want.Hops) > 0 && !took(want.Hops, hops):
-		f.Why = fmt.Sprintf("the trace saw %v where the path is %v", shownHops(hops), shownPath(want.Hops))
+		f.Why = &measurement.Finding{Code: measurement.FoundOtherHops, Hops: shownHops(hops), ExpectedHops: shownPath(want.Hops)}
 	case differ(f.ReceivedTTL, want.ReceivedTTL):
-		f.Why = fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.ReceivedTTL, want.ReceivedTTL)
+		f.Why = &measurement.Finding{Code: measurement.FoundOtherTTL, TTL: f.ReceivedTTL, ExpectedTTL: want.ReceivedTTL}
 	case differ(o.Source.ReceivedTTL, want.ReturnedTTL):
-		f.Why = fmt.Sprintf("packets came back with a time to live of %d where the path leaves %d", o.Source.ReceivedTTL, want.ReturnedTTL)
+		f.Why = &measurement.Finding{Code: measurement.FoundOtherReturnedTTL, TTL: o.Source.ReceivedTTL, ExpectedTTL: want.ReturnedTTL}
 	default:
 		f.Matches = true
 	}
@@ -154,9 +154,9 @@ func learned(first, f measurement.Fingerprint) measurement.Fingerprint {
 	f.Learned = true
 	switch {
 	case differ(f.ReceivedTTL, first.ReceivedTTL):
-		f.Matches, f.Why = false, fmt.Sprintf("packets arrived with a time to live of %d, at first %d", f.ReceivedTTL, first.ReceivedTTL)
+		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundTTLChanged, TTL: f.ReceivedTTL, ExpectedTTL: first.ReceivedTTL}
 	case differ(f.PathMTU, first.PathMTU):
-		f.Matches, f.Why = false, fmt.Sprintf("TCP found a path MTU of %d, at first %d", f.PathMTU, first.PathMTU)
+		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundMTUChanged, MTU: f.PathMTU, ExpectedMTU: first.PathMTU}
 	}
 	return f
 }
@@ -173,9 +173,10 @@ func withTunnel(outer testbed.Outer, seen []measurement.TraceHop, f measurement.
 	switch {
 	case !f.Matches:
 	case !below.Matches:
-		f.Matches, f.Why = false, "below the tunnel "+below.Why
+		f.Matches, f.Why = false, below.Why
+		f.Why.Outer = true
 	case differ(f.PathMTU, int64(outer.MTU)):
-		f.Matches, f.Why = false, fmt.Sprintf("TCP found a path MTU of %d where the tunnel has %d", f.PathMTU, outer.MTU)
+		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundOtherTunnelMTU, MTU: f.PathMTU, ExpectedMTU: int64(outer.MTU)}
 	}
 	return f
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // traced is a trace that saw these addresses, empty for none.
@@ -37,8 +38,8 @@ func TestFingerprintOfSilentHops(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			hops := traced(test.seen)
 			o := measurement.Outcome{Destination: measurement.End{ReceivedTTL: 62}}
-			if f := fingerprint(path, hops, o); f.Matches != test.ok || (f.Why == "") != test.ok {
-				t.Errorf("matches: %v, because %q", f.Matches, f.Why)
+			if f := fingerprint(path, hops, o); f.Matches != test.ok || (f.Why == nil) != test.ok {
+				t.Errorf("matches: %v, because %q", f.Matches, words.Fingerprint(&f))
 			}
 		})
 	}
@@ -84,10 +85,10 @@ func TestLearnedFingerprint(t *testing.T) {
 	} {
 		c.now.Matches = true
 		f := learned(c.first, c.now)
-		if f.Matches != (c.why == "") || !strings.Contains(f.Why, c.why) || !f.Learned {
+		if f.Matches != (c.why == "") || !strings.Contains(words.Fingerprint(&f), c.why) || !f.Learned {
 			t.Errorf("%s: %+v", name, f)
 		}
-		if g := gate.Judge(measurement.Spec{Kind: measurement.Trace}, measurement.Outcome{}, f, gate.Limits{}, nil); !g.Passed || (len(g.Checks) > 0) != (c.why != "") {
+		if g := gate.Judge(measurement.Spec{Kind: measurement.Trace}, measurement.Outcome{}, f, gate.Limits{}, nil); !g.Passed || (len(g.Findings) > 0) != (c.why != "") {
 			t.Errorf("%s: %+v", name, g)
 		}
 	}

@@ -5,7 +5,6 @@
 package trial
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +65,7 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 			err = fmt.Errorf("no result within %v: %w", longest, err)
 		}
 	} else {
-		d.Fingerprint.Why = "it was not switched to"
+		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
 	}
 	if ctx.Err() != nil {
 		return d, ctx.Err()
@@ -77,7 +76,8 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	// What is no number can be neither judged nor stored.
 	d.Outcome.KeepFinite()
 	d.Fingerprint, _ = measurement.OnlyFinite(d.Fingerprint)
-	d.Gate, d.Err = gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w), err), err
+	d.Gate, _ = measurement.OnlyFinite(gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w), err))
+	d.Err = err
 	d.Outcome.Thin()
 	return d, nil
 }
@@ -137,17 +137,17 @@ type trial struct {
 // was, also when the test failed.
 func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
 	t := &trial{Wanted: w, spec: w.Spec}
-	failed := func(why string, err error) (measurement.Outcome, measurement.Fingerprint, error) {
-		return measurement.Outcome{}, measurement.Fingerprint{Why: cmp.Or(why, err.Error())}, err
+	failed := func(code measurement.FindingCode, err error) (measurement.Outcome, measurement.Fingerprint, error) {
+		return measurement.Outcome{}, measurement.Fingerprint{Why: &measurement.Finding{Code: code, Text: err.Error()}}, err
 	}
 	var err error
 	if t.path, err = pathOf(bed, w.Path); err != nil {
-		return failed("", err)
+		return failed(measurement.FoundPathFailed, err)
 	}
 	for _, pair := range t.path.Pairs {
 		source, err := bed.Agent(pair.Source)
 		if err != nil {
-			return failed("", err)
+			return failed(measurement.FoundPathFailed, err)
 		}
 		t.sources = append(t.sources, source)
 	}
@@ -155,17 +155,20 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 	defer release()
 	outer, err := t.traceOuter(ctx)
 	if err != nil {
-		return failed(fmt.Sprintf("the trace below the tunnel failed: %v", err), err)
+		_, f, _ := failed(measurement.FoundTraceFailed, err)
+		f.Why.Outer = true
+		return measurement.Outcome{}, f, err
 	}
 	observer, _ := bed.(testbed.Observer)
 	if observer != nil {
 		if err := observer.Reset(ctx, w.Path); err != nil {
-			return failed("", err)
+			return failed(measurement.FoundPathFailed, err)
 		}
 	}
 	seen, err := t.traces(ctx)
 	if err != nil {
-		return failed(fmt.Sprintf("the trace failed: %v", err), fmt.Errorf("trace the path: %w", err))
+		_, f, _ := failed(measurement.FoundTraceFailed, err)
+		return measurement.Outcome{}, f, fmt.Errorf("trace the path: %w", err)
 	}
 	var observation testbed.Observation
 	if observer != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // The inside of a tunnel proves that it was taken, the outside where it leads.
@@ -39,8 +40,8 @@ func TestFingerprintOfTunnels(t *testing.T) {
 				o.Flows = []measurement.Flow{{Final: &measurement.TCPInfo{PathMTU: test.mtu}}}
 			}
 			f := withTunnel(outer, test.outside, fingerprint(inside, test.inside, o))
-			if f.Matches != (test.why == "") || !strings.Contains(f.Why, test.why) || len(f.OuterHops) != len(test.outside) {
-				t.Errorf("matches: %v, because %q; outside %v", f.Matches, f.Why, f.OuterHops)
+			if f.Matches != (test.why == "") || !strings.Contains(words.Fingerprint(&f), test.why) || len(f.OuterHops) != len(test.outside) {
+				t.Errorf("matches: %v, because %q; outside %v", f.Matches, words.Fingerprint(&f), f.OuterHops)
 			}
 		})
 	}

@@ -149,28 +149,16 @@ func excluded(x result.Note) string {
 	}
 	var reasons []string
 	for _, f := range x.Findings {
-		reasons = append(reasons, f.Trial+": "+cmp.Or(f.Reason, f.Gate, noReason))
+		reason := noReason
+		if f.Finding != nil {
+			reason = Finding(*f.Finding)
+		}
+		reasons = append(reasons, f.Trial+": "+reason)
 	}
 	if more := x.Count - len(x.Findings); more > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Sprintf("%d of %s excluded by a gate and counted nowhere (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), strings.Join(names, ", "), strings.Join(reasons, "; "))
-}
-
-const noReason = "no reason was recorded"
-
-// Findings joins the findings of a gate; fatal leaves out mere warnings.
-func Findings(g measurement.Gate, fatal bool) string {
-	var out []string
-	for _, c := range g.Checks {
-		if c.Fatal || !fatal {
-			out = append(out, cmp.Or(strings.TrimSpace(c.Reason), c.Name))
-		}
-	}
-	if len(out) == 0 && !g.Passed {
-		return noReason
-	}
-	return strings.Join(out, "; ")
 }
 
 func (n Names) drift(x result.Note) string {

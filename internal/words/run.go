@@ -143,8 +143,8 @@ func Fingerprint(f *measurement.Fingerprint) string {
 	if f.Switched {
 		parts = append(parts, "switched in place, "+Time(f.Settle)+" to settle")
 	}
-	if !f.Matches && f.Why != "" {
-		parts = append(parts, "not the planned path: "+f.Why)
+	if !f.Matches && f.Why != nil {
+		parts = append(parts, "not the planned path: "+difference(*f.Why))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }

@@ -8,7 +8,8 @@
 // is written as 3.71×, a fraction in percent. Numbers keep to their units by a
 // no-break space.
 //
-// Each concept has one table: causes, verdicts, notes, judgements, kinds of test.
+// Each concept has one table: causes, verdicts, notes, findings of gates, judgements,
+// kinds of test.
 // Names of paths and tests come from files and are written as they are: whoever
 // shows a text escapes it for its medium.
 package words

@@ -88,6 +88,17 @@ func TestTablesAreWhole(t *testing.T) {
 			t.Errorf("%s: %q", code, row.more(2))
 		}
 	}
+	codes := append(measurement.GateCodes(), measurement.PathCodes()...)
+	for _, code := range codes {
+		if findings[code] == nil {
+			t.Errorf("no words for the finding %s", code)
+		}
+	}
+	for _, key := range measurement.Instrument() {
+		if remedy(key) == remedy("") && key != "receive_time" {
+			t.Errorf("no remedy for the setting %s", key)
+		}
+	}
 	for _, c := range result.Causes() {
 		for _, d := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
 			a := result.Attribution{Shares: map[result.Cause]float64{c: 1}, InFlightBytes: 1e5, RTT: 1e-3, SourceEgressBitsPerSecond: 1e9}
@@ -111,7 +122,7 @@ func TestTablesAreWhole(t *testing.T) {
 			t.Errorf("no words for a figure that is missing: %s", m)
 		}
 	}
-	if len(notes) != len(result.NoteCodes()) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
+	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
 		t.Error("a table has a row of nothing")
 	}
 }
@@ -120,6 +131,9 @@ func TestTablesAreWhole(t *testing.T) {
 func TestUnknownCodes(t *testing.T) {
 	if text := (Names{}).Note(result.Note{Code: "sunspots"}); text != "sunspots" {
 		t.Errorf("note: %q", text)
+	}
+	if text := Finding(measurement.Finding{Code: "sunspots"}); text != "sunspots" {
+		t.Errorf("finding: %q", text)
 	}
 	if text := Attribution(result.Attribution{Shares: map[result.Cause]float64{"sunspots": 1}}, ""); text != "no single cause: sunspots 100"+NBSP+"% of the time" {
 		t.Errorf("cause: %q", text)

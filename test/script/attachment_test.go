@@ -34,7 +34,7 @@ func measure(t *testing.T, experiment string) map[[2]string]measurement.Trial {
 	trials := make(map[[2]string]measurement.Trial)
 	for _, trial := range r.Trials {
 		if !trial.Gate.Passed {
-			t.Errorf("%s did not pass its gates: %+v, path %+v", trial.ID, trial.Gate.Checks, trial.Fingerprint)
+			t.Errorf("%s did not pass its gates: %+v, path %+v", trial.ID, trial.Gate.Findings, trial.Fingerprint)
 		}
 		trials[[2]string{trial.Path, trial.Test}] = trial
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // inTest FLOWS: wait until a test of the latest background command has that many
@@ -127,7 +128,7 @@ func cutShort(ts *testscript.TestScript, _ bool, args []string) {
 		if t.ID != args[1] {
 			continue
 		}
-		if t.Gate.Passed || len(t.Gate.Checks) == 0 || !pattern.MatchString(t.Gate.Checks[0].Reason) {
+		if t.Gate.Passed || len(t.Gate.Findings) == 0 || !pattern.MatchString(words.Finding(t.Gate.Findings[0])) {
 			ts.Fatalf("trial %s: %+v", t.ID, t.Gate)
 		}
 		if float64(t.Elapsed) >= seconds {

@@ -146,7 +146,7 @@ func checkResult(ts *testscript.TestScript, _ bool, args []string) {
 // starved says that a trial does not count only because the machine was too busy
 // for so short a one, which is no failure of the program.
 func starved(g measurement.Gate) bool {
-	return !slices.ContainsFunc(g.Checks, func(c measurement.Check) bool {
+	return !slices.ContainsFunc(g.Findings, func(c measurement.Finding) bool {
 		return c.Fatal && !slices.Contains([]string{"cpu", "enough-flow", "enough-packets", "enough-samples"}, c.Name)
 	})
 }

@@ -65,7 +65,7 @@ func TestWindowsClient(t *testing.T) {
 func checkTrial(t *testing.T, trial measurement.Trial) {
 	t.Helper()
 	if !trial.Gate.Passed {
-		t.Errorf("%s does not count: %+v", trial.Test, trial.Gate.Checks)
+		t.Errorf("%s does not count: %+v", trial.Test, trial.Gate.Findings)
 	}
 	if windows, linux := trial.Source, trial.Destination; windows.CPUs != linux.CPUs || windows.HostID == "" || windows.HostID == linux.HostID {
 		t.Errorf("%s: the ends are %+v and %+v", trial.Test, windows, linux)

@@ -95,6 +95,13 @@ func TestDataFormatIsDocumented(t *testing.T) {
 			t.Errorf("the column `%s` of trials.csv is not explained", column)
 		}
 	}
+	_, findingSection, _ := strings.Cut(text, "\n### Finding\n")
+	findingSection, _, _ = strings.Cut(findingSection, "\n### ")
+	for _, code := range append(measurement.GateCodes(), measurement.PathCodes()...) {
+		if !explains(findingSection, string(code)) {
+			t.Errorf("section Finding does not explain the code `%s`", code)
+		}
+	}
 	_, noteSection, _ := strings.Cut(text, "\n### Note\n")
 	for _, code := range result.NoteCodes() {
 		if !explains(noteSection, string(code)) {

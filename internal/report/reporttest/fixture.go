@@ -64,7 +64,7 @@ func Run(t testing.TB, blocks int) *result.Result {
 			trial.Elapsed = 1.42
 			at = at.Add(trial.Elapsed.Duration())
 			if b == 4 && p == "one-appliance" && test.Name == "flows-10" {
-				trial.Gate = measurement.Gate{Checks: []measurement.Check{{Name: "cpu", Fatal: true, Reason: "destination's CPUs were 99 % busy, so the rate is the machine's and not the path's"}}}
+				trial.Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundText, Fatal: true, Text: "destination's CPUs were 99 % busy, so the rate is the machine's and not the path's"}}}
 			}
 			r.Trials = append(r.Trials, trial)
 		}

@@ -76,11 +76,11 @@ func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 			below = append(below, e)
 		}
 	}
-	for _, c := range t.Gate.Checks {
+	for _, c := range t.Gate.Findings {
 		if c.Fatal {
-			text += ": " + c.Reason
+			text += ": " + words.Finding(c)
 		} else {
-			s.note(test.Title + ": " + c.Reason)
+			s.note(test.Title + ": " + words.Finding(c))
 		}
 	}
 	for _, fact := range t.Facts {

@@ -24,9 +24,9 @@ func summaryFixture() *result.Result {
 			{Test: "flows-4-receive", Goodput: 9.2e9, Ideal: 9.2e9, IdealSource: result.IdealMeasured},
 		},
 	}
-	add := func(name, title string, spec measurement.Spec, o measurement.Outcome, checks ...measurement.Check) {
-		gate := measurement.Gate{Passed: true, Checks: checks}
-		for _, c := range checks {
+	add := func(name, title string, spec measurement.Spec, o measurement.Outcome, findings ...measurement.Finding) {
+		gate := measurement.Gate{Passed: true, Findings: findings}
+		for _, c := range findings {
 			gate.Passed = gate.Passed && !c.Fatal
 		}
 		r.Tests = append(r.Tests, result.TestInfo{Name: name, Title: title, Spec: spec.Defaults()})
@@ -46,7 +46,7 @@ func summaryFixture() *result.Result {
 		Throughput: &measurement.Bins{Width: 0.5, Bytes: []float64{1e8, 2e8, 3e8}},
 		Effective:  map[string]string{"congestion_control": "cubic", "send_method": "sendfile", "mss_bytes": "1448"},
 		Facts:      []string{"the send buffer is clamped to 4 MiB"},
-	}, measurement.Check{Name: "host", Reason: "the host's processors were 100 % busy; the host may be what was measured"})
+	}, measurement.Finding{Name: "cpu", Code: measurement.FoundBusyCPUs, End: "host", CPUBusy: 1})
 	add("both", "4 flows, both", measurement.Spec{Kind: measurement.TCP, Flows: 4, Direction: measurement.Both}, measurement.Outcome{
 		Metrics:   measurement.Metrics{"goodput_bits_per_second": 18e9, "forward_goodput_bits_per_second": 9.4e9, "reverse_goodput_bits_per_second": 8.6e9, "retransmitted_segments": 12},
 		Effective: map[string]string{"congestion_control": "cubic", "send_method": "sendfile"},
@@ -64,7 +64,7 @@ func summaryFixture() *result.Result {
 		"connections_per_second": 12345.6, "connect_p50_seconds": 50e-6, "transaction_p50_seconds": 90e-6, "transaction_p99_seconds": 300e-6, "failed_connections_count": 0}})
 	add("ping", "ping", measurement.Spec{Kind: measurement.Ping}, measurement.Outcome{Metrics: measurement.Metrics{"rtt_p50_seconds": 430e-6}, Latency: &measurement.Distribution{Samples: 1}})
 	add("rr", "latency", measurement.Spec{Kind: measurement.RR}, measurement.Outcome{},
-		measurement.Check{Name: "test", Fatal: true, Reason: "the server said: \x1b[31mno\x1b[0m | <b>never</b>\n and " + strings.Repeat("again ", 20)})
+		measurement.Finding{Name: "test", Code: measurement.FoundText, Fatal: true, Text: "the server said: \x1b[31mno\x1b[0m | <b>never</b>\n and " + strings.Repeat("again ", 20)})
 	return r
 }
 

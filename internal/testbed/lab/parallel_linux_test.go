@@ -64,7 +64,7 @@ func (l *Lab) measure(t *testing.T, path string, spec measurement.Spec) measurem
 		t.Fatalf("%s test on %s: %v (facts %q)", spec.Kind, path, err, out.Facts)
 	}
 	if !seen.Matches {
-		t.Errorf("%s test on %s: %s", spec.Kind, path, seen.Why)
+		t.Errorf("%s test on %s: %+v", spec.Kind, path, seen.Why)
 	}
 	return out
 }

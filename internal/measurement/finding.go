@@ -1,0 +1,181 @@
+package measurement
+
+import "encoding/json"
+
+// Gate is the judgement whether a trial counts.
+type Gate struct {
+	Passed   bool      `json:"passed"`
+	Findings []Finding `json:"findings,omitempty"` // of the gates that fail or warn
+}
+
+// UnmarshalJSON reads a gate; format 1 called the findings checks.
+func (g *Gate) UnmarshalJSON(data []byte) error {
+	type plain Gate
+	old := struct {
+		*plain
+		Checks []Finding `json:"checks"`
+	}{plain: (*plain)(g)}
+	if err := json.Unmarshal(data, &old); err != nil {
+		return err
+	}
+	if old.Checks != nil {
+		g.Findings = old.Checks
+	}
+	return nil
+}
+
+// FindingCode says what a Finding is about.
+type FindingCode string
+
+// The codes. Their parameters are the fields of Finding that
+// docs/data-format.md lists for each.
+const (
+	FoundText              FindingCode = "text" // another layer's own words
+	FoundUnknownKind       FindingCode = "unknown_kind"
+	FoundNoBytes           FindingCode = "no_bytes" // confirmed by the receiver
+	FoundNoPackets         FindingCode = "no_packets"
+	FoundNoAnswers         FindingCode = "no_answers"
+	FoundNoMTU             FindingCode = "no_mtu"
+	FoundFlowsMissing      FindingCode = "flows_missing"
+	FoundShortFlow         FindingCode = "short_flow"  // carried too little for a rate
+	FoundShortFlows        FindingCode = "short_flows" // likewise, all together
+	FoundNoSeries          FindingCode = "no_series"
+	FoundCutShort          FindingCode = "cut_short"
+	FoundAboveLimit        FindingCode = "above_limit" // more than could be received
+	FoundAllLost           FindingCode = "all_lost"
+	FoundDrops             FindingCode = "drops" // by the hosts themselves
+	FoundDropsOfSearch     FindingCode = "drops_of_search"
+	FoundDropsOfAll        FindingCode = "drops_of_all"
+	FoundFewPackets        FindingCode = "few_packets"
+	FoundAboveLossBound    FindingCode = "above_loss_bound"
+	FoundFewAnswers        FindingCode = "few_answers"
+	FoundImpossibleTimes   FindingCode = "impossible_times"
+	FoundFailedConnections FindingCode = "failed_connections"
+	FoundShortTransfer     FindingCode = "short_transfer"
+	FoundPairsMissing      FindingCode = "pairs_missing"
+	FoundPairsWithoutBytes FindingCode = "pairs_without_bytes"
+	FoundPairsCutShort     FindingCode = "pairs_cut_short"
+	FoundPairsWithoutRTT   FindingCode = "pairs_without_rtt"
+	FoundOtherInstrument   FindingCode = "other_instrument"
+	FoundBusyCPUs          FindingCode = "busy_cpus"
+	FoundBusyCPU           FindingCode = "busy_cpu" // a single one
+
+	// Of the path that a trial took.
+	FoundPathFailed       FindingCode = "path_failed"  // before it could be seen
+	FoundNotSwitched      FindingCode = "not_switched" // to the path
+	FoundTraceFailed      FindingCode = "trace_failed"
+	FoundOtherHops        FindingCode = "other_hops"
+	FoundOtherTTL         FindingCode = "other_ttl"
+	FoundOtherReturnedTTL FindingCode = "other_returned_ttl"
+	FoundOtherTunnelMTU   FindingCode = "other_tunnel_mtu"
+	FoundTTLChanged       FindingCode = "ttl_changed" // since the first trial
+	FoundMTUChanged       FindingCode = "mtu_changed" // likewise
+)
+
+// GateCodes lists the codes of what a trial brought back.
+func GateCodes() []FindingCode {
+	return []FindingCode{FoundText, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundNoMTU, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
+		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
+		FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
+		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU}
+}
+
+// PathCodes lists the codes of the path that a trial took.
+func PathCodes() []FindingCode {
+	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundTraceFailed, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
+		FoundTTLChanged, FoundMTUChanged}
+}
+
+// Finding is what a gate found: a code and its parameters. A parameter that is
+// left out is zero.
+type Finding struct {
+	// Name is that of the gate; none in Fingerprint.Why.
+	Name string      `json:"name,omitempty"`
+	Code FindingCode `json:"code"`
+	// Fatal findings exclude the trial from every statistic; the others are
+	// shown with it.
+	Fatal bool   `json:"fatal,omitempty"`
+	Text  string `json:"text,omitempty"` // of FoundText, or an error's
+	// What it speaks of.
+	Kind  Kind   `json:"kind,omitempty"`
+	End   string `json:"end,omitempty"`   // source, destination or, if both are one, host
+	Part  string `json:"part,omitempty"`  // of a load test: idle or loaded
+	Pair  string `json:"pair,omitempty"`  // of endpoints
+	Outer bool   `json:"outer,omitempty"` // the path below a tunnel
+	Flow  int    `json:"flow,omitempty"`  // counted from 1
+	// Count is how many, Of how many there are, Needed how many would do.
+	Count       int      `json:"count,omitempty"`
+	Of          int      `json:"of,omitempty"`
+	Needed      int      `json:"needed,omitempty"`
+	Bytes       int64    `json:"bytes,omitempty"`
+	NeededBytes int64    `json:"needed_bytes,omitempty"`
+	Pairs       []string `json:"pairs,omitempty"` // with the error of each that has one
+	// Measured is how long a rate was measured or a transfer took.
+	Measured Seconds `json:"measured_seconds,omitempty"`
+	Planned  Seconds `json:"planned_seconds,omitempty"`
+	Min      Seconds `json:"min_seconds,omitempty"` // round trips
+	Max      Seconds `json:"max_seconds,omitempty"`
+	// Limit is whose rate limits what can be received, for LimitPairs at once.
+	Received   float64 `json:"received_bits_per_second,omitempty"`
+	AtMost     float64 `json:"at_most_bits_per_second,omitempty"`
+	Limit      Limit   `json:"limit,omitempty"`
+	LimitPairs int     `json:"limit_pairs,omitempty"`
+	LossBound  float64 `json:"loss_bound,omitempty"`
+	// Drops are the places where the ends lost Dropped packets, of about Lost in
+	// all.
+	Drops   []EndDrop `json:"drops,omitempty"`
+	Dropped float64   `json:"dropped_packets,omitempty"`
+	Lost    float64   `json:"lost_packets,omitempty"`
+	CPUBusy float64   `json:"cpu_busy,omitempty"` // share of all CPUs
+	// Setting is what differs between two trials, Was and Is its values.
+	Setting string `json:"setting,omitempty"`
+	Was     string `json:"was,omitempty"`
+	Is      string `json:"is,omitempty"`
+	// What was seen of the path, and what the plan or the first trial expects. A
+	// silent hop is *, several addresses of which one answers are joined by |.
+	Hops         []string `json:"hops,omitempty"`
+	ExpectedHops []string `json:"expected_hops,omitempty"`
+	TTL          int      `json:"ttl,omitempty"`
+	ExpectedTTL  int      `json:"expected_ttl,omitempty"`
+	MTU          int64    `json:"mtu_bytes,omitempty"`
+	ExpectedMTU  int64    `json:"expected_mtu_bytes,omitempty"`
+}
+
+// Limit is what a rate cannot exceed.
+type Limit string
+
+// The limits.
+const (
+	LimitSource      Limit = "source_egress"
+	LimitDestination Limit = "destination_egress"
+	LimitHop         Limit = "hop"
+	LimitReverseHop  Limit = "reverse_hop"
+)
+
+// EndDrop is a number of packets that an end lost in one place.
+type EndDrop struct {
+	End     string  `json:"end"` // source, destination or both: one counter of both
+	Place   string  `json:"place"`
+	Packets float64 `json:"packets"`
+}
+
+// UnmarshalJSON reads a finding; format 1 wrote it as a sentence, a check with
+// its reason.
+func (f *Finding) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '"' {
+		*f = Finding{Code: FoundText}
+		return json.Unmarshal(data, &f.Text)
+	}
+	type plain Finding
+	old := struct {
+		*plain
+		Reason string `json:"reason"`
+	}{plain: (*plain)(f)}
+	if err := json.Unmarshal(data, &old); err != nil {
+		return err
+	}
+	if f.Code == "" {
+		f.Code, f.Text = FoundText, old.Reason
+	}
+	return nil
+}

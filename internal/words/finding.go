@@ -1,0 +1,247 @@
+package words
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+const (
+	// maxPlaces bounds how many places a sentence names, maxPairs how many pairs.
+	maxPlaces = 4
+	maxPairs  = 3
+	noReason  = "no reason was recorded"
+	ofFlows   = "too few for a rate (at least %d)"
+)
+
+type finding = measurement.Finding
+
+// findings has the sentence of each code; those of the path say what differs.
+var findings = map[measurement.FindingCode]func(f finding) string{
+	measurement.FoundText: func(f finding) string { return strings.TrimSpace(f.Text) },
+	measurement.FoundUnknownKind: func(f finding) string {
+		return fmt.Sprintf("nothing is known by which to judge a %s test", f.Kind)
+	},
+	measurement.FoundNoBytes:      func(finding) string { return "the receiver confirmed no bytes" },
+	measurement.FoundNoPackets:    func(finding) string { return "the receiver confirmed no packet" },
+	measurement.FoundNoAnswers:    func(f finding) string { return part(f) + "no answer came back" },
+	measurement.FoundNoMTU:        func(finding) string { return "no packet of any size came through" },
+	measurement.FoundFlowsMissing: func(f finding) string { return brought(f, "flows") },
+	measurement.FoundShortFlow: func(f finding) string {
+		return fmt.Sprintf("flow %d carried %d bytes in the measured time, "+ofFlows, f.Flow, f.Bytes, f.NeededBytes)
+	},
+	measurement.FoundShortFlows: func(f finding) string {
+		return fmt.Sprintf("%d flows carried %d bytes together in the measured time, "+ofFlows, f.Count, f.Bytes, f.NeededBytes)
+	},
+	measurement.FoundNoSeries: func(finding) string { return "the receiver brought back no series" },
+	measurement.FoundCutShort: func(f finding) string {
+		return fmt.Sprintf("%.3f s were measured of the %.3f s planned", float64(f.Measured), float64(f.Planned))
+	},
+	measurement.FoundAboveLimit: aboveLimit,
+	measurement.FoundAllLost:    func(finding) string { return "every packet was lost" },
+	measurement.FoundDrops: func(f finding) string {
+		return dropped(f) + fmt.Sprintf(", and about %.0f were lost in all", f.Lost)
+	},
+	measurement.FoundDropsOfSearch: func(f finding) string {
+		return "during the search " + dropped(f) + "; they may have ended it, and not the path"
+	},
+	measurement.FoundDropsOfAll: dropped,
+	measurement.FoundFewPackets: func(f finding) string {
+		return fmt.Sprintf("%d packets in the measured time are too few for a share of lost ones (at least %d)", f.Count, f.Needed)
+	},
+	measurement.FoundAboveLossBound: func(f finding) string {
+		return fmt.Sprintf("none of %s lost at most %s", quantity.Count(f.Count, "rate"), quantity.Format(f.LossBound, measurement.Fraction))
+	},
+	measurement.FoundFewAnswers: func(f finding) string {
+		return part(f) + fmt.Sprintf("%d answers are too few for a median (at least %d)", f.Count, f.Needed)
+	},
+	measurement.FoundImpossibleTimes: func(f finding) string {
+		return part(f) + fmt.Sprintf("a smallest round trip of %v s and a largest of %v s cannot both be true", f.Min, f.Max)
+	},
+	measurement.FoundFailedConnections: func(f finding) string {
+		return fmt.Sprintf("%d of %d connections came to nothing", f.Count, f.Of)
+	},
+	measurement.FoundShortTransfer: func(f finding) string {
+		return fmt.Sprintf("the file was through in %.3g s, much of which TCP takes to find the path's rate; have a larger one", float64(f.Measured))
+	},
+	measurement.FoundPairsMissing: func(f finding) string {
+		text := brought(f, "pairs")
+		if len(f.Pairs) > 0 {
+			text += "; " + firstPairs(f.Pairs, "; ")
+		}
+		return text
+	},
+	measurement.FoundPairsWithoutBytes: func(f finding) string {
+		return "no byte was confirmed in the measured time from " + firstPairs(f.Pairs, ", ")
+	},
+	measurement.FoundPairsCutShort: func(f finding) string {
+		return "the count over time is missing or too short of " + firstPairs(f.Pairs, ", ")
+	},
+	measurement.FoundPairsWithoutRTT: func(f finding) string {
+		return "no round-trip time was sampled from " + firstPairs(f.Pairs, ", ")
+	},
+	measurement.FoundOtherInstrument: func(f finding) string {
+		return fmt.Sprintf("%s was %q, and %q in the first trial of this test: what differs is not the path alone; %s", f.Setting, f.Is, f.Was, remedy(f.Setting))
+	},
+	measurement.FoundBusyCPUs: func(f finding) string {
+		return fmt.Sprintf("the %s's processors were %.0f %% busy; the host may be what was measured", f.End, f.CPUBusy*100)
+	},
+	measurement.FoundBusyCPU: func(f finding) string {
+		return fmt.Sprintf("one of the %s's processors was full, all together %.0f %% busy; a single thread may be what was measured", f.End, f.CPUBusy*100)
+	},
+
+	measurement.FoundPathFailed:  func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundNotSwitched: func(finding) string { return "it was not switched to" },
+	measurement.FoundTraceFailed: func(f finding) string {
+		if f.Outer {
+			return "the trace below the tunnel failed: " + f.Text
+		}
+		return "the trace failed: " + f.Text
+	},
+	measurement.FoundOtherHops: func(f finding) string {
+		return below(f) + fmt.Sprintf("the trace saw %v where the path is %v", f.Hops, f.ExpectedHops)
+	},
+	measurement.FoundOtherTTL: func(f finding) string {
+		return below(f) + fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.TTL, f.ExpectedTTL)
+	},
+	measurement.FoundOtherReturnedTTL: func(f finding) string {
+		return below(f) + fmt.Sprintf("packets came back with a time to live of %d where the path leaves %d", f.TTL, f.ExpectedTTL)
+	},
+	measurement.FoundOtherTunnelMTU: func(f finding) string {
+		return fmt.Sprintf("TCP found a path MTU of %d where the tunnel has %d", f.MTU, f.ExpectedMTU)
+	},
+	measurement.FoundTTLChanged: func(f finding) string {
+		return fmt.Sprintf("packets arrived with a time to live of %d, at first %d", f.TTL, f.ExpectedTTL)
+	},
+	measurement.FoundMTUChanged: func(f finding) string {
+		return fmt.Sprintf("TCP found a path MTU of %d, at first %d", f.MTU, f.ExpectedMTU)
+	},
+}
+
+// Findings joins the findings of a gate; fatal leaves out mere warnings.
+func Findings(g measurement.Gate, fatal bool) string {
+	var out []string
+	for _, f := range g.Findings {
+		if f.Fatal || !fatal {
+			out = append(out, Finding(f))
+		}
+	}
+	if len(out) == 0 && !g.Passed {
+		return noReason
+	}
+	return strings.Join(out, "; ")
+}
+
+// Finding writes what a gate found as a sentence.
+func Finding(f measurement.Finding) string {
+	switch {
+	case !slices.Contains(measurement.PathCodes(), f.Code):
+		return difference(f)
+	case f.Fatal:
+		return "the trial did not take its path: " + difference(f)
+	}
+	return "the path is not that of the trials before: " + difference(f)
+}
+
+// difference is a finding without what it means for the trial.
+func difference(f finding) string {
+	text := ""
+	if say, known := findings[f.Code]; known {
+		text = say(f)
+	}
+	// A newer hopbench has further codes.
+	text = cmp.Or(text, f.Name, string(f.Code), noReason)
+	if f.Pair != "" {
+		text = f.Pair + ": " + text
+	}
+	return text
+}
+
+func brought(f finding, what string) string {
+	return fmt.Sprintf("%d of %d %s brought back a result", f.Count, f.Of, what)
+}
+
+// part says of which part of a load test a finding is.
+func part(f finding) string {
+	switch f.Part {
+	case "idle":
+		return "without load: "
+	case "loaded":
+		return "under load: "
+	}
+	return ""
+}
+
+func below(f finding) string {
+	if f.Outer {
+		return "below the tunnel "
+	}
+	return ""
+}
+
+// whose is whose rate a limit is.
+var whose = map[measurement.Limit]string{
+	measurement.LimitSource:      "the source's egress cap",
+	measurement.LimitDestination: "the destination's egress cap",
+	measurement.LimitHop:         "the rate of a hop",
+	measurement.LimitReverseHop:  "the rate of a hop, in the reverse direction,",
+}
+
+func aboveLimit(f finding) string {
+	what := cmp.Or(whose[f.Limit], string(f.Limit))
+	if f.LimitPairs > 1 {
+		what += ", times the pairs,"
+	}
+	return fmt.Sprintf("%.4g bit/s received is more than %s of %.4g bit/s allows", f.Received, what, f.AtMost)
+}
+
+// dropped says how many packets the ends lost themselves, and where.
+func dropped(f finding) string {
+	places := []string{"no place is known"}
+	if len(f.Drops) > 0 {
+		places = nil
+	}
+	for i, d := range f.Drops {
+		if i == maxPlaces {
+			places = append(places, "…")
+			break
+		}
+		end := d.End + "'s"
+		if d.End == "both" {
+			end = "both ends'"
+		}
+		places = append(places, fmt.Sprintf("%s %s %.0f", end, d.Place, d.Packets))
+	}
+	return fmt.Sprintf("the hosts themselves lost %.0f packets (%s)", f.Dropped, strings.Join(places, ", "))
+}
+
+// firstPairs lists the first few pairs and says how many more there are.
+func firstPairs(pairs []string, separator string) string {
+	if more := len(pairs) - maxPairs; more > 0 {
+		return strings.Join(pairs[:maxPairs], separator) + fmt.Sprintf(" and %s more", quantity.Count(more, "pair"))
+	}
+	return strings.Join(pairs, separator)
+}
+
+// remedy says what has all trials of a test measured with one setting.
+func remedy(setting string) string {
+	switch setting {
+	case "placement":
+		return "let both ends use the same CPUs for the whole run"
+	case "source_wait", "destination_wait":
+		return "leave spin out, or leave the CPUs that it needs free for the whole run"
+	case "flow_scheduling", "receive_wait":
+		return "let both ends have more threads (ulimit -u), or use fewer flows"
+	case "send_method":
+		return "set send_method: copy for the test, which every path can do"
+	case "receive_method":
+		return "set copy_payload: true for the test, which every system can do"
+	case "gso", "gro":
+		return "set " + setting + ": off for the test, which every path can do"
+	}
+	return "run all trials on hosts with the same system"
+}
