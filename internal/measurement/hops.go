@@ -40,6 +40,43 @@ type HopSample struct {
 	Denied float64 `json:"denied,omitempty"`
 }
 
+// HopCounter is one of the counters of a HopSample.
+type HopCounter struct {
+	Title string
+	Unit  Unit
+	// Always marks one that is shown although no hop counted anything.
+	Always bool
+	// Size marks what is not a total: the size of something at that moment.
+	Size bool
+	// Of is where the sample has it, nil where the hop has none.
+	Of func(*HopSample) *float64
+}
+
+// HopCounters are all of them, in the order of reports.
+func HopCounters() []HopCounter {
+	return []HopCounter{
+		{Title: "to the destination", Unit: Bytes, Always: true, Of: func(s *HopSample) *float64 { return &s.ForwardBytes }},
+		{Title: "packets", Unit: Count, Always: true, Of: func(s *HopSample) *float64 { return &s.ForwardPackets }},
+		{Title: "to the source", Unit: Bytes, Always: true, Of: func(s *HopSample) *float64 { return &s.BackwardBytes }},
+		{Title: "packets", Unit: Count, Always: true, Of: func(s *HopSample) *float64 { return &s.BackwardPackets }},
+		{Title: "dropped", Unit: Count, Always: true, Of: func(s *HopSample) *float64 { return &s.DroppedPackets }},
+		{Title: "connections at most", Unit: Count, Size: true, Of: func(s *HopSample) *float64 { return s.Connections }},
+		{Title: "alerts", Unit: Count, Of: func(s *HopSample) *float64 { return &s.Alerts }},
+		{Title: "flows denied", Unit: Count, Of: func(s *HopSample) *float64 { return &s.Denied }},
+		{Title: "CPU of its process", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.CPU) }},
+		{Title: "CPU of the kernel in it", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.KernelCPU) }},
+	}
+}
+
+// Combine sets each total of s to what of makes of it and of that of other.
+func (s *HopSample) Combine(other HopSample, of func(own, other float64) float64) {
+	for _, c := range HopCounters() {
+		if !c.Size {
+			*c.Of(s) = of(*c.Of(s), *c.Of(&other))
+		}
+	}
+}
+
 // CPUSample is a reading of what all CPUs of a machine together have spent
 // since the first reading.
 type CPUSample struct {

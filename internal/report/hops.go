@@ -96,15 +96,7 @@ func (w watched) at(x float64) measurement.HopSample {
 }
 
 func add(sum *measurement.HopSample, s measurement.HopSample) {
-	sum.ForwardBytes += s.ForwardBytes
-	sum.ForwardPackets += s.ForwardPackets
-	sum.BackwardBytes += s.BackwardBytes
-	sum.BackwardPackets += s.BackwardPackets
-	sum.DroppedPackets += s.DroppedPackets
-	sum.CPU += s.CPU
-	sum.KernelCPU += s.KernelCPU
-	sum.Alerts += s.Alerts
-	sum.Denied += s.Denied
+	sum.Combine(s, func(own, other float64) float64 { return own + other })
 }
 
 // readAt is the reading at x; what lies outside of the samples is the first
@@ -121,12 +113,9 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 	}
 	a, b := samples[i-1], samples[i]
 	part := (x - float64(a.At)) / float64(b.At-a.At)
-	mix := func(from, to float64) float64 { return from + (to-from)*part }
-	return measurement.HopSample{
-		ForwardBytes: mix(a.ForwardBytes, b.ForwardBytes), ForwardPackets: mix(a.ForwardPackets, b.ForwardPackets),
-		BackwardBytes: mix(a.BackwardBytes, b.BackwardBytes), BackwardPackets: mix(a.BackwardPackets, b.BackwardPackets),
-		CPU: measurement.Seconds(mix(float64(a.CPU), float64(b.CPU))), KernelCPU: measurement.Seconds(mix(float64(a.KernelCPU), float64(b.KernelCPU))),
-	}
+	mixed := a
+	mixed.Combine(b, func(from, to float64) float64 { return from + (to-from)*part })
+	return mixed
 }
 
 // Payload is how many bytes above the headers the hop counted between two
@@ -320,50 +309,23 @@ func (m *Model) WatchedTrials(p Path, t Test) []*measurement.Trial {
 	})
 }
 
-// hopColumn is a counter of hops; one that no hop has is not shown.
-type hopColumn struct {
-	title  string
-	unit   measurement.Unit
-	always bool
-	of     func(watched) (float64, bool)
-}
-
-// ofLast makes a column of a total at the end of a trial.
-func ofLast(total func(measurement.HopSample) float64) func(watched) (float64, bool) {
-	return func(w watched) (float64, bool) {
-		var sum measurement.HopSample
-		for _, s := range w.Series {
-			add(&sum, s.Samples[len(s.Samples)-1])
-		}
-		return total(sum), total(sum) != 0
-	}
-}
-
-var hopColumns = []hopColumn{
-	{"to the destination", measurement.Bytes, true, ofLast(func(s measurement.HopSample) float64 { return s.ForwardBytes })},
-	{"packets", measurement.Count, true, ofLast(func(s measurement.HopSample) float64 { return s.ForwardPackets })},
-	{"to the source", measurement.Bytes, true, ofLast(func(s measurement.HopSample) float64 { return s.BackwardBytes })},
-	{"packets", measurement.Count, true, ofLast(func(s measurement.HopSample) float64 { return s.BackwardPackets })},
-	{"dropped", measurement.Count, true, ofLast(func(s measurement.HopSample) float64 { return s.DroppedPackets })},
-	{"connections at most", measurement.Count, false, mostConnections},
-	{"alerts", measurement.Count, false, ofLast(func(s measurement.HopSample) float64 { return s.Alerts })},
-	{"flows denied", measurement.Count, false, ofLast(func(s measurement.HopSample) float64 { return s.Denied })},
-	{"CPU of its process", measurement.SecondsUnit, false, ofLast(func(s measurement.HopSample) float64 { return float64(s.CPU) })},
-	{"CPU of the kernel in it", measurement.SecondsUnit, false, ofLast(func(s measurement.HopSample) float64 { return float64(s.KernelCPU) })},
-}
-
-// mostConnections is the sum of the largest tables of the instances.
-func mostConnections(w watched) (sum float64, known bool) {
+// counted is a counter of all instances at the end of a trial; of a size, the sum of
+// the largest of each.
+func counted(c measurement.HopCounter, w watched) (sum float64, known bool) {
 	for _, s := range w.Series {
+		if !c.Size {
+			sum += *c.Of(&s.Samples[len(s.Samples)-1])
+			continue
+		}
 		var most float64
 		for _, sample := range s.Samples {
-			if sample.Connections != nil {
-				most, known = max(most, *sample.Connections), true
+			if size := c.Of(&sample); size != nil {
+				most, known = max(most, *size), true
 			}
 		}
 		sum += most
 	}
-	return sum, known
+	return sum, known || sum != 0
 }
 
 // hopRows are the medians over trials of every counter that some hop has.
@@ -383,29 +345,29 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 		rows[i].Hop = label
 	}
 	var titles []string
-	for _, c := range hopColumns {
+	for _, c := range measurement.HopCounters() {
 		column := make([]string, len(labels))
-		shown := c.always
+		shown := c.Always
 		for i, label := range labels {
 			var values []float64
 			for _, w := range byHop[label] {
-				if v, ok := c.of(w); ok || c.always {
+				if v, ok := counted(c, w); ok || c.Always {
 					values = append(values, v)
 				}
 			}
 			column[i] = "—"
 			if len(values) > 0 {
 				middle := analysis.Median(values)
-				if c.unit == measurement.Count {
+				if c.Unit == measurement.Count {
 					middle = math.Round(middle) // no half packets
 				}
-				column[i], shown = words.Value(middle, c.unit), true
+				column[i], shown = words.Value(middle, c.Unit), true
 			}
 		}
 		if !shown {
 			continue
 		}
-		titles = append(titles, c.title)
+		titles = append(titles, c.Title)
 		for i := range rows {
 			rows[i].Values = append(rows[i].Values, column[i])
 		}

@@ -221,17 +221,9 @@ func addLink(s *measurement.HopSample, c lab.LinkCounters) {
 	}
 }
 
-// since is the difference of two samples; sizes stay as they are.
+// since is the difference of two samples; sizes stay as they are. What is a
+// difference with an estimate may overlap by a few readings.
 func since(first, s measurement.HopSample) measurement.HopSample {
-	s.ForwardBytes -= first.ForwardBytes
-	s.ForwardPackets -= first.ForwardPackets
-	s.BackwardBytes -= first.BackwardBytes
-	s.BackwardPackets -= first.BackwardPackets
-	s.DroppedPackets -= first.DroppedPackets
-	// It is a difference with an estimate, which may overlap by a few readings.
-	s.CPU = max(s.CPU-first.CPU, 0)
-	s.KernelCPU -= first.KernelCPU
-	s.Alerts -= first.Alerts
-	s.Denied -= first.Denied
+	s.Combine(first, func(own, before float64) float64 { return max(own-before, 0) })
 	return s
 }
