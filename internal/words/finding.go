@@ -88,10 +88,10 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("%s was %q, and %q in the first trial of this test: what differs is not the path alone; %s", f.Setting, f.Is, f.Was, remedy(f.Setting))
 	},
 	measurement.FoundBusyCPUs: func(f finding) string {
-		return fmt.Sprintf("the %s's processors were %.0f %% busy; the host may be what was measured", f.End, f.CPUBusy*100)
+		return fmt.Sprintf("the %s's CPUs were %.0f %% busy; the host may be what was measured", f.End, f.CPUBusy*100)
 	},
 	measurement.FoundBusyCPU: func(f finding) string {
-		return fmt.Sprintf("one of the %s's processors was full, all together %.0f %% busy; a single thread may be what was measured", f.End, f.CPUBusy*100)
+		return fmt.Sprintf("one of the %s's CPUs was full, all together %.0f %% busy; a single thread may be what was measured", f.End, f.CPUBusy*100)
 	},
 
 	measurement.FoundPathFailed:  func(f finding) string { return cmp.Or(f.Text, noReason) },

@@ -133,7 +133,7 @@ func (l *Lab) listen(ctx context.Context, far listener) error {
 func (l *Lab) Info() result.Testbed {
 	return result.Testbed{
 		Kind: "lab", Relative: true,
-		Note: "network namespaces on one machine: the endpoints and the hops share its processors, so absolute figures say as much about the machine as about the path",
+		Note: "network namespaces on one machine: the endpoints and the hops share its CPUs, so absolute figures say as much about the machine as about the path",
 	}
 }
 
