@@ -3,6 +3,7 @@ package cli
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // formatOne is a run folder of two paths, 8 blocks, ping and tcp that a hopbench
@@ -61,6 +63,7 @@ func TestFormatOneOpens(t *testing.T) {
 			t.Errorf("%s: the format is %v", name, now["format"])
 		}
 		same(t, name+": ", old, now)
+		sameFindings(t, text, document)
 	}
 	if status, stdout, stderr := command(t, "compare", dir); status != 0 || !strings.Contains(stdout, "E1") {
 		t.Errorf("compare: status %d: %s%s", status, stdout, stderr)
@@ -101,6 +104,40 @@ func same(t *testing.T, at string, old, now any) {
 		if old != now && !(old == "cable" && now == "link") {
 			t.Errorf("%s is %v, was %v", at, now, old)
 		}
+	}
+}
+
+// sameFindings holds that the sentences of gates are still said.
+func sameFindings(t *testing.T, old, now []byte) {
+	t.Helper()
+	var was struct {
+		Trials []struct {
+			Gate struct {
+				Passed bool
+				Checks []struct {
+					Name, Reason string
+					Fatal        bool
+				}
+			}
+		}
+	}
+	var is result.Result
+	testutil.OK(t, errors.Join(json.Unmarshal(old, &was), json.Unmarshal(now, &is)))
+	compared := 0
+	for i, trial := range was.Trials {
+		gate := is.Trials[i].Gate
+		if gate.Passed != trial.Gate.Passed || len(gate.Findings) != len(trial.Gate.Checks) {
+			t.Fatalf("trial %d: %+v, was %+v", i, gate, trial.Gate)
+		}
+		for j, c := range trial.Gate.Checks {
+			if f := gate.Findings[j]; f.Name != c.Name || f.Fatal != c.Fatal || words.Finding(f) != c.Reason {
+				t.Errorf("trial %d: %+v, was %+v", i, f, c)
+			}
+			compared++
+		}
+	}
+	if compared == 0 {
+		t.Error("no gate of the old run found anything")
 	}
 }
 

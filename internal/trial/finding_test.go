@@ -1,0 +1,93 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/words"
+	"github.com/hopbench/hopbench/internal/words/wordstest"
+)
+
+// misled is a testbed whose only path is not what it should be.
+type misled struct {
+	slow
+	pair            testbed.Pair
+	brings          measurement.Outcome
+	switched, trace error
+}
+
+func (m *misled) Agent(string) (testbed.Agent, error) { return m, nil }
+func (m *misled) Paths() []testbed.Path {
+	return []testbed.Path{{Name: "p", Pairs: []testbed.Pair{m.pair}}}
+}
+
+func (m *misled) Switch(context.Context, string) (testbed.Switched, error) {
+	return testbed.Switched{}, m.switched
+}
+
+func (m *misled) Run(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
+	return m.brings, m.trace
+}
+
+// Every finding on a path has a sentence, made of what the trial gives.
+func TestFindingsOnPaths(t *testing.T) {
+	outcome := measurement.Outcome{
+		Hops: traced([]string{"10.0.0.2"}), Metrics: measurement.Metrics{"hops_count": 1}, Flows: []measurement.Flow{{Final: &measurement.TCPInfo{PathMTU: 1400}}},
+		Source: measurement.End{ReceivedTTL: 61}, Destination: measurement.End{ReceivedTTL: 62},
+	}
+	pair := func(e testbed.Expectation) testbed.Pair {
+		return testbed.Pair{Source: "a", Destination: "b", Expect: e}
+	}
+	hops := func(addresses ...netip.Addr) [][]netip.Addr { return [][]netip.Addr{addresses} }
+	right, wrong := hops(netip.MustParseAddr("10.0.0.2")), hops(netip.MustParseAddr("10.9.0.2"), netip.MustParseAddr("10.9.0.6"))
+	tunnel := pair(testbed.Expectation{Hops: right})
+	tunnel.Outer = &testbed.Outer{MTU: 1450}
+	below := pair(testbed.Expectation{Hops: right})
+	below.Outer = &testbed.Outer{Expect: testbed.Expectation{Hops: wrong}}
+	refused := errors.New("refused")
+	const failed, changed = "the trial did not take its path: ", "the path is not that of the trials before: "
+	var found []measurement.Finding
+	for _, c := range []struct {
+		name  string
+		bed   misled
+		path  string
+		says  string
+		first measurement.Fingerprint
+	}{
+		{"as it should be", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 62, ReturnedTTL: 61})}, "p", "", measurement.Fingerprint{}},
+		{"no such path", misled{}, "q", failed + `the testbed has no path "q"`, measurement.Fingerprint{}},
+		{"not switched", misled{switched: refused}, "p", failed + "it was not switched to", measurement.Fingerprint{}},
+		{"not traced", misled{pair: pair(testbed.Expectation{Hops: right}), trace: refused}, "p", failed + "the trace failed: refused", measurement.Fingerprint{}},
+		{"not traced below the tunnel", misled{pair: tunnel, trace: refused}, "p", failed + "the trace below the tunnel failed: trace the path below the tunnel of a to b: refused", measurement.Fingerprint{}},
+		{"another hop", misled{pair: pair(testbed.Expectation{Hops: wrong})}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
+		{"another hop below the tunnel", misled{pair: below}, "p", failed + "below the tunnel the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
+		{"one more hop", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 63})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 63", measurement.Fingerprint{}},
+		{"one more hop back", misled{pair: pair(testbed.Expectation{Hops: right, ReturnedTTL: 63})}, "p", failed + "packets came back with a time to live of 61 where the path leaves 63", measurement.Fingerprint{}},
+		{"not the tunnel's MTU", misled{pair: tunnel}, "p", failed + "TCP found a path MTU of 1400 where the tunnel has 1450", measurement.Fingerprint{}},
+		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, at first 1500", measurement.Fingerprint{PathMTU: 1500}},
+	} {
+		w := Wanted{ID: "t", Path: c.path, Spec: measurement.Spec{Kind: measurement.Trace}, First: c.first}
+		c.bed.brings = outcome
+		d, err := Do(t.Context(), &c.bed, w, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := ""
+		for _, f := range d.Gate.Findings {
+			if f.Name == "fingerprint" {
+				found, says = append(found, f), says+words.Finding(f)
+			}
+		}
+		if says != c.says || d.Gate.Passed != !strings.HasPrefix(says, failed) {
+			t.Errorf("%s: passed %v, %q, want %q", c.name, d.Gate.Passed, says, c.says)
+		}
+	}
+	wordstest.Given(t, measurement.PathCodes(), found)
+}
