@@ -38,9 +38,10 @@ var layers = [][]string{
 	{"internal/probe/host"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/tcpinfo"},
-	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/hostinfo", "internal/result", "internal/quantity", "internal/printable", "internal/admission", "internal/idps", "internal/neighbour", "internal/environment"},
+	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/hostinfo", "internal/result", "internal/admission", "internal/idps", "internal/neighbour", "internal/environment"},
 	{"internal/kind"},
-	{"internal/measurement"},
+	{"internal/quantity"},
+	{"internal/measurement", "internal/printable"},
 }
 
 // homes names the only packages that may import a heavy dependency.

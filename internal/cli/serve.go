@@ -22,7 +22,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hopbench/hopbench/internal/admission"
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -239,7 +238,7 @@ func whatIsAllowed(f serveFlags, limits admission.Cost) string {
 		rate = f.maxRate.String()
 	}
 	return fmt.Sprintf("  one test: %s, %s, %s\n  together: %s, %d connections, %d threads, %s of memory; one client address: three quarters of that, or a quarter of what others leave\n",
-		quantity.Count(f.maxFlows, "flow"), experiment.FormatDuration(f.maxDuration), rate,
+		quantity.Count(f.maxFlows, "flow"), quantity.FormatDuration(f.maxDuration), rate,
 		quantity.Count(int(limits[admission.Tests]), "test"), limits[admission.Descriptors], limits[admission.Threads],
 		quantity.Format(float64(limits[admission.Bytes]), measurement.Bytes))
 }

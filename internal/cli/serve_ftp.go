@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
 
@@ -49,7 +49,7 @@ func fileNamed(name string) (bytes int64, ok bool) {
 	if !found {
 		return 0, false
 	}
-	bytes, err := experiment.ParseBytes(size)
+	bytes, err := quantity.ParseBytes(size)
 	return bytes, err == nil && bytes > 0 && bytes <= ftp.MaxFileBytes
 }
 

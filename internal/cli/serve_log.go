@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -186,7 +185,7 @@ func describe(spec measurement.Spec) string {
 		parts = append(parts, "at "+quantity.Format(spec.RateBitsPerSecond, measurement.BitsPerSecond))
 	}
 	if spec.Duration > 0 {
-		parts = append(parts, experiment.FormatDuration(spec.Duration.Duration()))
+		parts = append(parts, quantity.FormatDuration(spec.Duration.Duration()))
 	}
 	return strings.Join(parts, ", ")
 }

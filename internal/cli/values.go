@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // Flags read what iperf3 and ping read as well as this program's own notation.
@@ -46,7 +46,7 @@ func (v *optionValue) Set(text string) (err error) {
 		v.value, err = strconv.ParseFloat(text, 64)
 	default:
 		parse := map[kind.Type]func(string) (float64, error){
-			kind.Time: parseSeconds, kind.Rate: parseRate, kind.Size: parseSize, kind.Share: experiment.ParseFraction,
+			kind.Time: parseSeconds, kind.Rate: parseRate, kind.Size: parseSize, kind.Share: quantity.ParseFraction,
 			kind.DSCP: parseDSCP, kind.TOS: parseTOS,
 		}[v.flag.Type]
 		v.value, err = parse(text)
@@ -70,12 +70,12 @@ func (v *optionValue) Type() string {
 // parseSeconds reads a length of time: "10" is seconds, as for iperf3 and ping.
 func parseSeconds(text string) (float64, error) {
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds >= 0 && seconds <= experiment.MaxDuration.Seconds()) {
-			return 0, fmt.Errorf("%s seconds is not between 0 and %v", text, experiment.MaxDuration)
+		if !(seconds >= 0 && seconds <= quantity.MaxDuration.Seconds()) {
+			return 0, fmt.Errorf("%s seconds is not between 0 and %v", text, quantity.MaxDuration)
 		}
 		return time.Duration(seconds * float64(time.Second)).Seconds(), nil
 	}
-	d, err := experiment.ParseDuration(text)
+	d, err := quantity.ParseDuration(text)
 	return d.Seconds(), err
 }
 
@@ -83,10 +83,10 @@ func parseSeconds(text string) (float64, error) {
 func parseRate(text string) (float64, error) {
 	number, power, ok := withLetter(text)
 	if !ok {
-		return experiment.ParseRate(text)
+		return quantity.ParseRate(text)
 	}
 	rate := number * math.Pow(1000, power)
-	if rate > experiment.MaxRateBitsPerSecond {
+	if rate > quantity.MaxRateBitsPerSecond {
 		return 0, fmt.Errorf("rate %q is too large; write at most 1T", text)
 	}
 	return rate, nil
@@ -97,11 +97,11 @@ func parseRate(text string) (float64, error) {
 func parseSize(text string) (float64, error) {
 	number, power, ok := withLetter(text)
 	if !ok {
-		bytes, err := experiment.ParseBytes(text)
+		bytes, err := quantity.ParseBytes(text)
 		return float64(bytes), err
 	}
 	bytes := number * math.Pow(1024, power)
-	if bytes > experiment.MaxBytes || bytes != math.Trunc(bytes) {
+	if bytes > quantity.MaxBytes || bytes != math.Trunc(bytes) {
 		return 0, fmt.Errorf("%q is not a whole number of bytes that any test takes", text)
 	}
 	return bytes, nil
@@ -175,7 +175,7 @@ func (v *rateValue) String() string {
 	if *v == 0 {
 		return ""
 	}
-	return experiment.FormatRate(float64(*v))
+	return quantity.FormatRate(float64(*v))
 }
 
 func (*rateValue) Type() string { return "rate" }
@@ -193,7 +193,7 @@ func (v *sizeValue) String() string {
 	if *v == 0 {
 		return ""
 	}
-	return experiment.FormatBytes(int64(*v))
+	return quantity.FormatBytes(int64(*v))
 }
 
 func (*sizeValue) Type() string { return "size" }

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // read reads a value as a flag of the type does.
@@ -87,7 +87,7 @@ func FuzzValues(f *testing.F) {
 		f.Add(seed)
 	}
 	most := map[kind.Type]float64{
-		kind.Time: experiment.MaxDuration.Seconds(), kind.Rate: experiment.MaxRateBitsPerSecond, kind.Size: experiment.MaxBytes,
+		kind.Time: quantity.MaxDuration.Seconds(), kind.Rate: quantity.MaxRateBitsPerSecond, kind.Size: quantity.MaxBytes,
 		kind.Share: 1, kind.DSCP: 63, kind.TOS: 63,
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
@@ -134,7 +135,7 @@ func (d *decoder) syntax(err error) {
 		if e.ContextMsg != "" && e.ContextMark.Line > 0 && remedy == "" {
 			message += fmt.Sprintf(" (%s that starts at line %d, column %d)", e.ContextMsg, e.ContextMark.Line, e.ContextMark.Column)
 		}
-		d.add(line, column, "this is not YAML: "+clipTo(message, 200), remedy)
+		d.add(line, column, "this is not YAML: "+printable.Cut(message, 200), remedy)
 	}
 	var many *yaml.LoadErrors
 	var one *yaml.LoadError
@@ -146,7 +147,7 @@ func (d *decoder) syntax(err error) {
 	case errors.As(err, &one):
 		report(one)
 	default:
-		d.add(1, 1, "this is not YAML: "+clipTo(err.Error(), 200), "")
+		d.add(1, 1, "this is not YAML: "+printable.Cut(err.Error(), 200), "")
 	}
 }
 
@@ -355,41 +356,45 @@ func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructFie
 
 // checkText checks text by its kind. isString is false for what YAML takes for
 // a number or a truth value.
-func checkText(kind reflect.Type, text string, isString bool) *UnitError {
+func checkText(kind reflect.Type, text string, isString bool) *quantity.UnitError {
 	var err error
 	switch kind {
 	case reflect.TypeFor[NameText]():
 		return checkName(text, isString)
 	case reflect.TypeFor[AlgorithmText]():
 		if !isString || !regexp.MustCompile(algorithmPattern).MatchString(text) {
-			return &UnitError{fmt.Sprintf("%q is no name of a congestion control", clip(text)), "write one such as cubic or bbr"}
+			return unitError(fmt.Sprintf("%q is no name of a congestion control", clip(text)), "write one such as cubic or bbr")
 		}
 	case reflect.TypeFor[LineText]():
 		return checkProse(text, maxLine, false, isString)
 	case reflect.TypeFor[ProseText]():
 		return checkProse(text, maxProse, true, isString)
 	case reflect.TypeFor[RateText]():
-		_, err = ParseRate(text)
+		_, err = quantity.ParseRate(text)
 	case reflect.TypeFor[TimeText]():
-		_, err = ParseDuration(text)
+		_, err = quantity.ParseDuration(text)
 	case reflect.TypeFor[SizeText]():
-		_, err = ParseBytes(text)
+		_, err = quantity.ParseBytes(text)
 	case reflect.TypeFor[FractionText]():
-		_, err = ParseFraction(text)
+		_, err = quantity.ParseFraction(text)
 	case reflect.TypeFor[ScaleText]():
-		_, err = ParseScale(text)
+		_, err = quantity.ParseScale(text)
 	}
-	var wrong *UnitError
+	var wrong *quantity.UnitError
 	if errors.As(err, &wrong) {
 		return wrong
 	}
 	if err != nil {
-		return &UnitError{err.Error(), ""}
+		return unitError(err.Error(), "")
 	}
 	return nil
 }
 
-func checkName(text string, isString bool) *UnitError {
+func unitError(problem, remedy string) *quantity.UnitError {
+	return &quantity.UnitError{Problem: problem, Remedy: remedy}
+}
+
+func checkName(text string, isString bool) *quantity.UnitError {
 	if len(text) <= maxName && regexp.MustCompile(namePattern).MatchString(text) {
 		if !isString {
 			return notText(text)
@@ -409,32 +414,32 @@ func checkName(text string, isString bool) *UnitError {
 	if right := strings.Trim(tame.String(), "-"); right != "" && len(right) <= maxName {
 		remedy += ", as in " + right
 	}
-	return &UnitError{fmt.Sprintf("%q is no name", clip(text)), remedy}
+	return unitError(fmt.Sprintf("%q is no name", clip(text)), remedy)
 }
 
-func checkProse(text string, longest int, lines, isString bool) *UnitError {
+func checkProse(text string, longest int, lines, isString bool) *quantity.UnitError {
 	switch {
 	case !isString:
 		return notText(text)
 	case strings.TrimSpace(text) == "":
-		return &UnitError{"the text is empty", "write something or leave the key out"}
+		return unitError("the text is empty", "write something or leave the key out")
 	case utf8.RuneCountInString(text) > longest:
-		return &UnitError{fmt.Sprintf("the text has %d characters", utf8.RuneCountInString(text)), fmt.Sprintf("write at most %d", longest)}
+		return unitError(fmt.Sprintf("the text has %d characters", utf8.RuneCountInString(text)), fmt.Sprintf("write at most %d", longest))
 	}
 	for _, r := range text {
 		if r == '\n' && !lines {
-			return &UnitError{"the text has more than one line", "write it on one line"}
+			return unitError("the text has more than one line", "write it on one line")
 		}
 		if !showable(r) && r != '\n' {
-			return &UnitError{fmt.Sprintf("the text has the character %U, which cannot be printed", r), "leave it out"}
+			return unitError(fmt.Sprintf("the text has the character %U, which cannot be printed", r), "leave it out")
 		}
 	}
 	return nil
 }
 
 // notText is for what YAML reads as a number or a truth value.
-func notText(text string) *UnitError {
-	return &UnitError{fmt.Sprintf("%s is not text to YAML", clip(text)), fmt.Sprintf("write it in quotes: %q", clip(text))}
+func notText(text string) *quantity.UnitError {
+	return unitError(fmt.Sprintf("%s is not text to YAML", clip(text)), fmt.Sprintf("write it in quotes: %q", clip(text)))
 }
 
 // showable reports whether a terminal shows r rather than acts on it.
@@ -447,7 +452,7 @@ func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.Struct
 	least, most := bound(field, "minimum"), bound(field, "maximum")
 	remedy := fmt.Sprintf("write a whole number from %d to %d", least, most)
 	n, err := strconv.Atoi(node.Value)
-	if node.Tag != "!!int" || err != nil || !digits(strings.TrimPrefix(node.Value, "-")) {
+	if node.Tag != "!!int" || err != nil || !quantity.IsWhole(strings.TrimPrefix(node.Value, "-")) {
 		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a whole number", what, clip(node.Value)), remedy)
 		return
 	}
@@ -463,7 +468,7 @@ func (d *decoder) number(node *yaml.Node, v reflect.Value, what string) {
 		return
 	}
 	n, err := strconv.ParseFloat(node.Value, 64)
-	if err != nil || !isDecimal(node.Value) {
+	if err != nil || !quantity.IsDecimal(node.Value) {
 		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a number", what, clip(node.Value)), "write a number")
 		return
 	}

@@ -2,6 +2,8 @@ package experiment
 
 import (
 	"reflect"
+
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // This file is the experiment file as Go types: its keys (json tags), what
@@ -222,11 +224,11 @@ func TextRules() map[reflect.Type]TextRule {
 		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
 		reflect.TypeFor[LineText]():      {MaxLength: maxLine},
 		reflect.TypeFor[ProseText]():     {MaxLength: maxProse},
-		reflect.TypeFor[RateText]():      {Pattern: `^` + number + `[kMGT]?bit(/s)?$`, MaxLength: maxQuantityText, Example: "1.2Gbit"},
-		reflect.TypeFor[TimeText]():      {Pattern: `^(` + number + `(ns|us|µs|μs|ms|s|m|h))+$`, MaxLength: maxQuantityText, Example: "850us"},
-		reflect.TypeFor[SizeText]():      {Pattern: `^` + number + `([kMGT]|[KMGT]i)?B$`, MaxLength: maxQuantityText, Example: "64kB"},
-		reflect.TypeFor[FractionText]():  {Pattern: `^` + number + `%?$`, MaxLength: maxQuantityText, Example: "1%", Number: true},
-		reflect.TypeFor[ScaleText]():     {Pattern: `^1:` + number + `$`, MaxLength: maxQuantityText, Example: "1:10"},
-		reflect.TypeFor[ValueText]():     {Pattern: `^` + number + `[A-Za-zµμ%/]*$`, MaxLength: maxQuantityText, Example: "12.0Gbit", Number: true},
+		reflect.TypeFor[RateText]():      {Pattern: `^` + number + `[kMGT]?bit(/s)?$`, MaxLength: quantity.MaxText, Example: "1.2Gbit"},
+		reflect.TypeFor[TimeText]():      {Pattern: `^(` + number + `(ns|us|µs|μs|ms|s|m|h))+$`, MaxLength: quantity.MaxText, Example: "850us"},
+		reflect.TypeFor[SizeText]():      {Pattern: `^` + number + `([kMGT]|[KMGT]i)?B$`, MaxLength: quantity.MaxText, Example: "64kB"},
+		reflect.TypeFor[FractionText]():  {Pattern: `^` + number + `%?$`, MaxLength: quantity.MaxText, Example: "1%", Number: true},
+		reflect.TypeFor[ScaleText]():     {Pattern: `^1:` + number + `$`, MaxLength: quantity.MaxText, Example: "1:10"},
+		reflect.TypeFor[ValueText]():     {Pattern: `^` + number + `[A-Za-zµμ%/]*$`, MaxLength: quantity.MaxText, Example: "12.0Gbit", Number: true},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -93,7 +94,7 @@ func (l *loader) atScale() string {
 	if l.scale == 1 {
 		return ""
 	}
-	return " at a scale of " + FormatScale(l.scale)
+	return " at a scale of " + quantity.FormatScale(l.scale)
 }
 
 func (l *loader) written(field any) bool { return l.at[field] != nil }
@@ -106,7 +107,7 @@ func (l *loader) experiment() *Experiment {
 		Scale: 1, Blocks: f.Blocks, Pairs: max(f.Pairs, 1), Model: string(f.Model),
 	}
 	if f.Scale != "" {
-		e.Scale = parsed(ParseScale, f.Scale)
+		e.Scale = parsed(quantity.ParseScale, f.Scale)
 	}
 	l.scale = e.Scale
 	if !l.written(&f.Blocks) {
@@ -157,10 +158,10 @@ func (l *loader) endpoint(f *FileEndpoint) Endpoint {
 
 // rate reads a rate and checks that enough of it is left when scaled.
 func (l *loader) rate(field *RateText) float64 {
-	rate := parsed(ParseRate, *field)
+	rate := parsed(quantity.ParseRate, *field)
 	if *field != "" && rate/l.scale < minRateBitsPerSecond {
-		l.wrong(field, "write at least "+FormatRate(minRateBitsPerSecond*l.scale)+", or leave it out for no limit",
-			"rate %q is less than %s%s, too slow to measure", *field, FormatRate(minRateBitsPerSecond), l.atScale())
+		l.wrong(field, "write at least "+quantity.FormatRate(minRateBitsPerSecond*l.scale)+", or leave it out for no limit",
+			"rate %q is less than %s%s, too slow to measure", *field, quantity.FormatRate(minRateBitsPerSecond), l.atScale())
 	}
 	return rate
 }
@@ -168,12 +169,12 @@ func (l *loader) rate(field *RateText) float64 {
 // window reads how many bytes may be in flight or wait, and checks that enough
 // of them are left when scaled.
 func (l *loader) window(field *SizeText, what string) int64 {
-	window := parsed(ParseBytes, *field)
+	window := parsed(quantity.ParseBytes, *field)
 	switch {
 	case *field == "":
 	case float64(window)/l.scale < minWindowBytes:
-		l.wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", FormatBytes(int64(minWindowBytes*l.scale))),
-			"%s %q is less than %s%s", what, *field, FormatBytes(minWindowBytes), l.atScale())
+		l.wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", quantity.FormatBytes(int64(minWindowBytes*l.scale))),
+			"%s %q is less than %s%s", what, *field, quantity.FormatBytes(minWindowBytes), l.atScale())
 	case window > maxWindowBytes:
 		l.wrong(field, "write at most 1GiB, or leave it out for no limit",
 			"%s %q is larger than a socket can have", what, *field)
@@ -183,18 +184,18 @@ func (l *loader) window(field *SizeText, what string) int64 {
 
 // between reads a time and checks its bounds.
 func (l *loader) between(field *TimeText, least, most time.Duration) measurement.Seconds {
-	d := parsed(ParseDuration, *field)
+	d := parsed(quantity.ParseDuration, *field)
 	if *field != "" && (d < least || d > most) {
-		l.wrong(field, "write a time from "+FormatDuration(least)+" to "+FormatDuration(most), "time %q is out of bounds", *field)
+		l.wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
 	}
 	return measurement.SecondsOf(d)
 }
 
 // size reads a size and checks its bounds, in bytes.
 func (l *loader) size(field *SizeText, least, most int64) int {
-	n := parsed(ParseBytes, *field)
+	n := parsed(quantity.ParseBytes, *field)
 	if *field != "" && (n < least || n > most) {
-		l.wrong(field, "write a size from "+FormatBytes(least)+" to "+FormatBytes(most), "size %q is out of bounds", *field)
+		l.wrong(field, "write a size from "+quantity.FormatBytes(least)+" to "+quantity.FormatBytes(most), "size %q is out of bounds", *field)
 		return 0
 	}
 	return int(n)
@@ -320,7 +321,7 @@ func (l *loader) tolerance(f *FileFigure) *float64 {
 	if f.Tolerance == "" {
 		return nil
 	}
-	fraction := parsed(ParseFraction, f.Tolerance)
+	fraction := parsed(quantity.ParseFraction, f.Tolerance)
 	return &fraction
 }
 
@@ -355,8 +356,8 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 	if f.Value == "" {
 		return 0
 	}
-	value, err := ParseValue(metric.Unit, string(f.Value))
-	var unit *UnitError
+	value, err := quantity.ParseValue(metric.Unit, string(f.Value))
+	var unit *quantity.UnitError
 	switch {
 	case errors.As(err, &unit):
 		l.wrong(&f.Value, unit.Remedy, "value of %s: %s", f.Metric, unit.Problem)
@@ -364,28 +365,4 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 		l.wrong(&f.Value, "", "value of %s: %v", f.Metric, err)
 	}
 	return value
-}
-
-// ParseValue reads a quantity in the base unit of a metric: rates for
-// bit/s, times for seconds, sizes for bytes, shares for fractions, times per
-// byte or packet for CPU time, plain numbers for counts. The error is a
-// *UnitError.
-func ParseValue(unit measurement.Unit, text string) (float64, error) {
-	switch unit {
-	case measurement.BitsPerSecond:
-		return ParseRate(text)
-	case measurement.SecondsUnit:
-		d, err := ParseDuration(text)
-		return d.Seconds(), err
-	case measurement.Bytes:
-		n, err := ParseBytes(text)
-		return float64(n), err
-	case measurement.Fraction:
-		return ParseFraction(text)
-	case measurement.SecondsPerByte:
-		return parseTimePer("/B", text)
-	case measurement.SecondsPerPacket:
-		return parseTimePer("/packet", text)
-	}
-	return ParseNumber(text)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // Bounds of links and tunnels.
@@ -197,12 +199,12 @@ func (l *loader) together(f *FilePath, p Path) {
 		passed["reorder"] *= 1 - hop.ReorderFraction
 	}
 	if delay > maxDelay {
-		l.wrong(&f.Hops, "have at most "+FormatDuration(maxDelay)+" on a path",
-			"the hops of path %q delay by %s together", f.Name, FormatDuration(delay))
+		l.wrong(&f.Hops, "have at most "+quantity.FormatDuration(maxDelay)+" on a path",
+			"the hops of path %q delay by %s together", f.Name, quantity.FormatDuration(delay))
 	}
 	for _, what := range []string{"lose", "duplicate", "reorder"} {
 		if passed[what] < 1-maxImpairment {
-			l.wrong(&f.Hops, "have at most "+FormatFraction(maxImpairment)+" on a path",
+			l.wrong(&f.Hops, "have at most "+quantity.FormatFraction(maxImpairment)+" on a path",
 				"the hops of path %q %s %.3g%% of all frames together", f.Name, what, 100*(1-passed[what]))
 		}
 	}
@@ -212,8 +214,8 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 	h := Hop{
 		Type: f.Type, Name: string(f.Name),
 		Impairment: Impairment{
-			Delay:                    parsed(ParseDuration, f.Delay),
-			Jitter:                   parsed(ParseDuration, f.Jitter),
+			Delay:                    parsed(quantity.ParseDuration, f.Delay),
+			Jitter:                   parsed(quantity.ParseDuration, f.Jitter),
 			LossFraction:             l.share(&f.Loss),
 			DuplicateFraction:        l.share(&f.Duplicate),
 			ReorderFraction:          l.share(&f.Reorder),
@@ -233,11 +235,11 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 	}
 	l.hopKeys(f)
 	if h.Delay > maxDelay {
-		l.wrong(&f.Delay, "write at most "+FormatDuration(maxDelay), "delay %q is too long", f.Delay)
+		l.wrong(&f.Delay, "write at most "+quantity.FormatDuration(maxDelay), "delay %q is too long", f.Delay)
 	}
 	if h.Jitter > h.Delay && (l.written(&f.Delay) == (f.Delay != "")) {
 		l.wrong(&f.Jitter, "write a jitter of at most the delay, since no frame arrives before it was sent",
-			"jitter %q is larger than the delay, %s", f.Jitter, FormatDuration(h.Delay))
+			"jitter %q is larger than the delay, %s", f.Jitter, quantity.FormatDuration(h.Delay))
 	}
 	return h
 }
@@ -294,9 +296,9 @@ func (l *loader) parameters(f *FileHop) map[string]string {
 }
 
 func (l *loader) share(field *FractionText) float64 {
-	fraction := parsed(ParseFraction, *field)
+	fraction := parsed(quantity.ParseFraction, *field)
 	if fraction > maxImpairment {
-		l.wrong(field, "write at most "+FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
+		l.wrong(field, "write at most "+quantity.FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
 	}
 	return fraction
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // Options are values of package kind's options, by name, as a file gives them.
@@ -79,13 +80,13 @@ func (d *decoder) option(key, node *yaml.Node, options *Options, what string) {
 		d.value(node, reflect.ValueOf(&n).Elem(), reflect.StructField{}, what)
 		value = n
 	case kind.Time:
-		value = parsed(ParseDuration, text(reflect.TypeFor[TimeText]())).Seconds()
+		value = parsed(quantity.ParseDuration, text(reflect.TypeFor[TimeText]())).Seconds()
 	case kind.Size:
-		value = float64(parsed(ParseBytes, text(reflect.TypeFor[SizeText]())))
+		value = float64(parsed(quantity.ParseBytes, text(reflect.TypeFor[SizeText]())))
 	case kind.Rate:
-		value = parsed(ParseRate, text(reflect.TypeFor[RateText]()))
+		value = parsed(quantity.ParseRate, text(reflect.TypeFor[RateText]()))
 	case kind.Share:
-		value = parsed(ParseFraction, text(reflect.TypeFor[FractionText]()))
+		value = parsed(quantity.ParseFraction, text(reflect.TypeFor[FractionText]()))
 	default:
 		value = text(reflect.TypeFor[WordText]())
 	}

@@ -192,3 +192,6 @@ func instead(wrong string, candidates []string) string {
 	}
 	return "write " + oneOf(candidates)
 }
+
+// clip shortens text that is quoted in a message.
+func clip(text string) string { return printable.Cut(text, 60) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -123,7 +124,7 @@ func (p *publishedLoader) study(f *filePublishedStudy) result.PublishedStudy {
 		s := &f.Settings[i]
 		setting := result.PublishedSetting{
 			ID: string(s.ID), Path: string(s.Path), Encapsulation: string(s.Encapsulation), Machine: string(s.Machine),
-			Tool: string(s.Tool), Flows: s.Flows, Duration: measurement.SecondsOf(parsed(ParseDuration, s.Duration)),
+			Tool: string(s.Tool), Flows: s.Flows, Duration: measurement.SecondsOf(parsed(quantity.ParseDuration, s.Duration)),
 			Says: strings.TrimSpace(string(s.Says)),
 		}
 		if !p.written(&s.Figures) && !p.written(&s.Says) {
@@ -202,8 +203,8 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []result.PublishedNumb
 
 // value reads a number in the unit of its metric.
 func (p *publishedLoader) value(field any, metric measurement.Metric, text string) float64 {
-	v, err := ParseValue(metric.Unit, text)
-	var unit *UnitError
+	v, err := quantity.ParseValue(metric.Unit, text)
+	var unit *quantity.UnitError
 	switch {
 	case errors.As(err, &unit):
 		p.wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
 
 // quickDuration is the most that a test of a quick run measures, where the file
@@ -92,7 +93,7 @@ func (l *loader) bothWays(e *Experiment) {
 		}
 		const remedy = "give both endpoints the same, or have a test for each direction"
 		at := optionAt{&l.file.Tests[i].Options, "direction"}
-		if parsed(ParseBytes, a.ReceiveWindow) != parsed(ParseBytes, b.ReceiveWindow) {
+		if parsed(quantity.ParseBytes, a.ReceiveWindow) != parsed(quantity.ParseBytes, b.ReceiveWindow) {
 			l.wrong(at, remedy, "test %q sends both ways, and the endpoints differ in receive_window", t.Name)
 		}
 		if a.CongestionControl != b.CongestionControl {

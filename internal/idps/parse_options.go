@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // informative are options that change nothing of what a rule matches.
@@ -48,12 +50,8 @@ func cutOption(text string) (option, rest string, closed bool) {
 	return text, "", false
 }
 
-func shorten(text string) string {
-	if len(text) > 40 {
-		return text[:40] + "…"
-	}
-	return text
-}
+// shorten cuts text that is quoted in a message.
+func shorten(text string) string { return printable.Cut(text, 40) }
 
 // optionReader collects the options of one rule.
 type optionReader struct {

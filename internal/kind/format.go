@@ -7,24 +7,8 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 )
-
-// prefix is a unit, and how many of the smallest unit of its type it is.
-type prefix struct {
-	size float64
-	name string
-}
-
-// Of each type the units, largest first, and how many of the smallest are one
-// base unit.
-var units = map[Type]struct {
-	perBase  float64
-	prefixes []prefix
-}{
-	Time: {1e9, []prefix{{3600e9, "h"}, {60e9, "m"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}}},
-	Size: {1, []prefix{{1e12, "TB"}, {1e9, "GB"}, {1 << 30, "GiB"}, {1e6, "MB"}, {1 << 20, "MiB"}, {1e3, "kB"}, {1 << 10, "KiB"}, {1, "B"}}},
-	Rate: {1, []prefix{{1e12, "Tbit"}, {1e9, "Gbit"}, {1e6, "Mbit"}, {1e3, "kbit"}, {1, "bit"}}},
-}
 
 // Format writes a value as an experiment file does.
 func (o Option) Format(value any) string {
@@ -59,21 +43,22 @@ func (o Option) bounds(k measurement.Kind) string {
 	return format(o.Type, limits.Least) + " to " + format(o.Type, limits.Most)
 }
 
-// format writes a number in the largest unit of which it is a whole number.
+// format writes a number in the unit that makes it shortest. What is out of all
+// bounds, as it can be in a spec that a peer sent, is written as it is.
 func format(t Type, v float64) string {
-	if t == Share {
-		return strconv.FormatFloat(math.Round(1e11*v)/1e9, 'f', -1, 64) + "%"
+	switch {
+	case t == Share:
+		return quantity.FormatFraction(math.Round(1e11*v) / 1e11)
+	case !(v >= 0 && v < 1<<53/1e9):
+	case t == Time:
+		return quantity.FormatDuration(measurement.Seconds(v).Duration())
 	}
-	u, ok := units[t]
-	if v == 0 && t == Time {
-		return "0s"
-	}
-	if whole := math.Round(v * u.perBase); ok && math.Abs(whole) < 1<<53 {
-		for _, p := range u.prefixes {
-			if n := whole / p.size; n == math.Trunc(n) && n != 0 || p.size == 1 {
-				return strconv.FormatFloat(n, 'f', -1, 64) + p.name
-			}
-		}
+	switch {
+	case !(v >= 0 && v < 1<<53):
+	case t == Size:
+		return quantity.FormatBytes(int64(v))
+	case t == Rate:
+		return quantity.FormatRate(v)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -1,6 +1,9 @@
 package kind
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
 
 const (
 	tcp   = measurement.TCP
@@ -50,8 +53,6 @@ const (
 	MinPacketBytes = 32
 	// MaxInFlight bounds the requests that wait for their response.
 	MaxInFlight = 4096
-	// MaxRateBitsPerSecond is 1 Tbit/s.
-	MaxRateBitsPerSecond = 1e12
 	// MaxBufferBytes is the largest TCP window, 65535 << 14 (RFC 7323, 2.2), rounded
 	// up.
 	MaxBufferBytes = 1 << 30
@@ -159,7 +160,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.MSSBytes },
 	},
 	{
-		Name: "pacing", InFile: true, Kinds: streams, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
+		Name: "pacing", InFile: true, Kinds: streams, Type: Rate, Limits: Limits{Least: 8, Most: quantity.MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
 		Unset: "not paced", Doc: "rate at which the kernel paces each flow (SO_MAX_PACING_RATE)",
 		field: func(s *measurement.Spec) any { return &s.PacingBitsPerSecond },
 	},
@@ -199,7 +200,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.Device },
 	},
 	{
-		Name: "rate", InFile: true, Kinds: packets, Type: Rate, Limits: Limits{Least: 8, Most: MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
+		Name: "rate", InFile: true, Kinds: packets, Type: Rate, Limits: Limits{Least: 8, Most: quantity.MaxRateBitsPerSecond}, Scaled: true, LeastScaled: LeastRateBitsPerSecond,
 		Unset: "as fast as the sender can", Doc: "rate of the UDP payload of all flows together",
 		field: func(s *measurement.Spec) any { return &s.RateBitsPerSecond },
 	},

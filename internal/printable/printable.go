@@ -15,7 +15,7 @@ import (
 // text are some, CVE-2021-42574) and byte that is no UTF-8 becomes a space. What
 // is longer ends with an ellipsis.
 func Line(text string, most int) string {
-	return cut(strings.Map(func(r rune) rune {
+	return Cut(strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return ' '
 		}
@@ -23,7 +23,8 @@ func Line(text string, most int) string {
 	}, text), most)
 }
 
-func cut(text string, most int) string {
+// Cut is text of at most most runes; what is longer ends with an ellipsis.
+func Cut(text string, most int) string {
 	if len(text) <= most { // in bytes, which are at least as many
 		return text
 	}

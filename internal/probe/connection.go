@@ -135,17 +135,17 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if err := kind.Check(spec).Err(); err != nil {
 		return session.Refusal(Protocol, "%v", err)
 	}
-	kind := kinds[spec.Kind]
-	if spec.Tool != measurement.Native || kind.NewServer == nil {
+	k := kinds[spec.Kind]
+	if spec.Tool != measurement.Native || k.NewServer == nil {
 		return session.Refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
 		return session.Refusal(Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
 	}
-	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= session.Connections(spec) {
+	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= kind.Connections(spec) {
 		return session.Refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
 	}
-	if asked, limit := kind.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
+	if asked, limit := k.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
 		return session.Refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -139,7 +139,7 @@ func TestRunTCP(t *testing.T) {
 // checkTCP compares an outcome with what its own parts say.
 func checkTCP(t *testing.T, out measurement.Outcome, spec measurement.Spec) {
 	t.Helper()
-	if want := session.Connections(spec); len(out.Flows) != want {
+	if want := kind.Connections(spec); len(out.Flows) != want {
 		t.Fatalf("%d flows, want %d", len(out.Flows), want)
 	}
 	var received, sent int64

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -161,7 +161,7 @@ func TestOptionsOverIPv6(t *testing.T) {
 		spec.Kind, spec.Duration, spec.MaxWarmup = measurement.TCP, 0.1, 0.05
 		out, err := Run(testContext(t), Request{Spec: spec, Target: target, Source: netip.MustParseAddr("::1")}, nil)
 		testutil.OK(t, err)
-		if out.Effective["dscp"] != "10" || len(out.Flows) != session.Connections(spec.Defaults()) {
+		if out.Effective["dscp"] != "10" || len(out.Flows) != kind.Connections(spec.Defaults()) {
 			t.Errorf("%d flows, effective %v", len(out.Flows), out.Effective)
 		}
 	}

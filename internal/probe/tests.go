@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/ftp"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -84,18 +85,18 @@ func (s *Server) begin(key testKey, spec measurement.Spec) (*test, error) {
 	if s.draining {
 		return nil, errEnding
 	}
-	kind := kinds[spec.Kind]
+	k := kinds[spec.Kind]
 	t := &test{
 		Test: session.Test{ID: key.id, Client: key.client, Spec: spec, Meter: s.counts.NewMeter()},
-		kind: kind, here: make([]uint64, (session.Connections(spec)+63)/64),
+		kind: k, here: make([]uint64, (kind.Connections(spec)+63)/64),
 		guards: map[*session.Guard]struct{}{}, began: time.Now(), end: func() error { return nil },
 	}
 	if _, err := rand.Read(t.Cookie[:]); err != nil {
 		return nil, fmt.Errorf("draw a cookie: %w", err)
 	}
-	cost := kind.Cost(spec)
+	cost := k.Cost(spec)
 	giveBack, err := s.budget.Take(key.client, s.opts.Token != "", cost)
-	if t.Threaded = err == nil && cost[admission.Threads] > 0; err != nil && kind.WithoutThreads {
+	if t.Threaded = err == nil && cost[admission.Threads] > 0; err != nil && k.WithoutThreads {
 		// Without a thread each, its flows share those of the runtime's poller.
 		cost[admission.Threads] = 0
 		giveBack, err = s.budget.Take(key.client, s.opts.Token != "", cost)

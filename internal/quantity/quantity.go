@@ -1,6 +1,7 @@
-// Package quantity writes numbers with units: in the prefix that reads best, with
-// as many digits as asked for, with a true minus sign. Package words builds what
-// people read of a result on it. Reading quantities is package experiment's.
+// Package quantity reads numbers with units and writes them: for files and flags so
+// that reading gives the very same value, for people in the prefix that reads best,
+// with as many digits as asked for and a true minus sign. Package words builds what
+// people read of a result on it.
 package quantity
 
 import (

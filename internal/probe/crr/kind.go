@@ -3,6 +3,7 @@ package crr
 
 import (
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
@@ -29,7 +30,7 @@ const controlsAtOnce = session.ConnectAtOnce + 1
 // it looks for back ends, and a transaction for each of its flows that is not answered
 // as it is accepted.
 func demand(spec measurement.Spec, d *admission.Cost) {
-	slow := int64(session.Connections(spec))
+	slow := int64(kind.Connections(spec))
 	if spec.RequestBytes <= inlineRequest && spec.ResponseBytes <= inlineResponse {
 		slow = min(slow, session.ConnectAtOnce)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
@@ -27,7 +28,7 @@ func Kind() session.Kind {
 		Demand: func(spec measurement.Spec, d *admission.Cost) {
 			// Its own connection, a listener, and for each segment a session, a listener
 			// and a connection of data.
-			n := int64(session.Connections(spec))
+			n := int64(kind.Connections(spec))
 			d[admission.Descriptors] = 2 + 3*n
 			d[admission.Bytes] += n * SegmentBytes
 		},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/iperf3"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -20,7 +21,7 @@ import (
 // Run does a tcp or udp test with an iperf3 server as the other end.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	op := fmt.Sprintf("iperf3 %s test to %s", req.Spec.Kind, req.Target)
-	giveBack, err := session.NeedThreads(session.Connections(req.Spec))
+	giveBack, err := session.NeedThreads(kind.Connections(req.Spec))
 	if err != nil {
 		return measurement.Outcome{}, err
 	}

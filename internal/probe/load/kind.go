@@ -3,11 +3,12 @@
 package load
 
 import (
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
 // Kind is the round-trip time while a tcp test loads the path. A server sees the
 // tests that it consists of.
 func Kind() session.Kind {
-	return session.Kind{Run: Run, Planned: session.Planned, Files: session.Connections}
+	return session.Kind{Run: Run, Planned: session.Planned, Files: kind.Connections}
 }

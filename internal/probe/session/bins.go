@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -22,7 +23,7 @@ const (
 // latest window. Both ends compute the same from the spec.
 func BinsOf(spec measurement.Spec) (n int, width time.Duration) {
 	total := Planned(spec)
-	most := MinBinWidth * time.Duration(min(MaxBins, max(maxTestBins/Connections(spec), leastBins)))
+	most := MinBinWidth * time.Duration(min(MaxBins, max(maxTestBins/kind.Connections(spec), leastBins)))
 	width = MinBinWidth * max((total+most-1)/most, 1)
 	return int((total + width - 1) / width), width
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -14,7 +15,7 @@ func TestBinsOfManyFlows(t *testing.T) {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Both} {
 			spec := measurement.Spec{Kind: measurement.TCP, Flows: flows, Direction: direction, Duration: measurement.SecondsOf(MaxDuration), MaxWarmup: measurement.SecondsOf(MaxDuration)}
 			n, width := BinsOf(spec)
-			if n*Connections(spec) > max(maxTestBins, leastBins*Connections(spec)) || n > MaxBins || n < 50 || time.Duration(n)*width < Planned(spec) {
+			if n*kind.Connections(spec) > max(maxTestBins, leastBins*kind.Connections(spec)) || n > MaxBins || n < 50 || time.Duration(n)*width < Planned(spec) {
 				t.Errorf("%d flows %s: %d bins of %v", flows, direction, n, width)
 			}
 		}

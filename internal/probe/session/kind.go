@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -118,7 +119,7 @@ type TransactionServer interface {
 // Cost is what the server's end of a whole test takes at most, from its spec alone.
 // The spec has passed checkSpec.
 func (k Kind) Cost(spec measurement.Spec) admission.Cost {
-	n := int64(Connections(spec))
+	n := int64(kind.Connections(spec))
 	cost := admission.Cost{admission.Tests: 1, admission.Descriptors: n, admission.Bytes: TestBytes + n*FlowBytes}
 	k.Demand(spec, &cost)
 	return cost
@@ -127,7 +128,7 @@ func (k Kind) Cost(spec measurement.Spec) admission.Cost {
 // MostConnections is how many connections of a test a server takes at a time.
 func (k Kind) MostConnections(spec measurement.Spec) int {
 	if k.AtOnce == nil {
-		return Connections(spec)
+		return kind.Connections(spec)
 	}
 	return k.AtOnce(spec)
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
 )
@@ -19,15 +20,6 @@ const ThreadConnections = 64
 // backlogBytes bounds what each of many flows queues unsent: thousands of
 // full-sized send buffers would hold gigabytes, to be drained after the test.
 const backlogBytes = 128 << 10
-
-// Connections is how many Connections the flows of a test need.
-func Connections(spec measurement.Spec) int {
-	n := max(spec.Flows, 1)
-	if spec.Direction == measurement.Both {
-		n *= 2
-	}
-	return n
-}
 
 // ClientSends says which end sends on a flow: in a test of both directions the
 // client on the even ones, the server on the odd ones.
@@ -41,7 +33,7 @@ func ClientSends(spec measurement.Spec, flow int) bool {
 // SharesPoller says whether the flows of a test are too many for a thread each,
 // by themselves or with those of other tests.
 func SharesPoller(spec measurement.Spec) bool {
-	return spec.Kind == measurement.TCP && (spec.ShareThreads || Connections(spec) > ThreadConnections)
+	return spec.Kind == measurement.TCP && (spec.ShareThreads || kind.Connections(spec) > ThreadConnections)
 }
 
 // SetupTime bounds the time before a test's first byte.
@@ -51,7 +43,7 @@ func SetupTime(spec measurement.Spec) time.Duration {
 
 // ConnectTime bounds the time from the first connection of a test to its START.
 func ConnectTime(spec measurement.Spec) time.Duration {
-	return StartTimeout + time.Duration(Connections(spec))*startTimePerFlow
+	return StartTimeout + time.Duration(kind.Connections(spec))*startTimePerFlow
 }
 
 // Grace is how long after its planned end a test may still deliver results.

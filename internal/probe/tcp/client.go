@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
@@ -53,11 +54,11 @@ type test struct {
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (out measurement.Outcome, err error) {
 	if !session.SharesPoller(req.Spec) {
 		// Both ends know it from the spec.
-		threads, giveBack := session.TakeThreads(session.Connections(req.Spec))
+		threads, giveBack := session.TakeThreads(kind.Connections(req.Spec))
 		defer giveBack()
 		req.Spec.ShareThreads = !threads
 	}
-	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, session.Connections(req.Spec))}
+	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
 	if req.Pairs > 1 {
 		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec))
 	}

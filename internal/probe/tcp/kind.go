@@ -4,6 +4,7 @@ package tcp
 
 import (
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
@@ -15,7 +16,7 @@ const manyFlowBytes = 24 << 10
 // Kind is bulk throughput over TCP.
 func Kind() session.Kind {
 	return session.Kind{
-		Run: Run, PreparesItself: true, Planned: session.Planned, Grace: grace, Files: session.Connections,
+		Run: Run, PreparesItself: true, Planned: session.Planned, Grace: grace, Files: kind.Connections,
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{maxRate: env.MaxRateBitsPerSecond, bulk: newBulk()}
 		},
@@ -27,11 +28,11 @@ func Kind() session.Kind {
 }
 
 func rate(spec measurement.Spec) float64 {
-	return spec.PacingBitsPerSecond * float64(session.Connections(spec))
+	return spec.PacingBitsPerSecond * float64(kind.Connections(spec))
 }
 
 func demand(spec measurement.Spec, d *admission.Cost) {
-	n := int64(session.Connections(spec))
+	n := int64(kind.Connections(spec))
 	bins, _ := session.BinsOf(spec)
 	if session.SharesPoller(spec) {
 		d[admission.Bytes] = session.TestBytes + n*manyFlowBytes

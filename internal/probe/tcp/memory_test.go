@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/probetest"
 	"github.com/hopbench/hopbench/internal/probe/session"
@@ -37,7 +38,7 @@ func FuzzMemory(f *testing.F) {
 		makeOne()
 		runtime.ReadMemStats(&after)
 		// What the other flows take is the same; the host's own garbage is the slack.
-		n, cost := int64(session.Connections(spec)), Kind().Cost(spec)
+		n, cost := int64(kind.Connections(spec)), Kind().Cost(spec)
 		if made := int64(after.TotalAlloc-before.TotalAlloc) * n; made > cost[admission.Bytes]+n*(64<<10) {
 			t.Fatalf("%d bytes are made for a test that is to take %d: %+v", made, cost[admission.Bytes], spec)
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -82,7 +83,7 @@ func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*socke
 	if session.SharesPoller(spec) {
 		return b.piped, conn.SharePipe(b.piped, flow)
 	}
-	return b.piped, conn.TakePipe(b.piped, flow, session.Connections(spec))
+	return b.piped, conn.TakePipe(b.piped, flow, kind.Connections(spec))
 }
 
 // buffer is what flow number flow receives into. Nobody reads it. Bytes that
@@ -90,7 +91,7 @@ func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*socke
 // per CPU where there are many flows, since only so many system calls
 // that write to it can be in progress.
 func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byte {
-	size := max(copyBytes/session.Connections(spec), leastCopyBytes)
+	size := max(copyBytes/kind.Connections(spec), leastCopyBytes)
 	discards := conn.DiscardsInKernel() && !spec.CopyPayload
 	switch {
 	case discards:
@@ -125,7 +126,7 @@ func watchFlow(conn *sockets.Conn, start time.Time, spec measurement.Spec, rtts 
 	if !session.SharesPoller(spec) {
 		return tcpinfo.Start(conn, start, spec.Flows, rtts)
 	}
-	limit := min(max(manySamples/session.Connections(spec), fewSamples), 20)
+	limit := min(max(manySamples/kind.Connections(spec), fewSamples), 20)
 	return tcpinfo.New(conn, start, limit, session.Planned(spec)/time.Duration(limit), rtts)
 }
 

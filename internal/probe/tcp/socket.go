@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
@@ -58,14 +59,14 @@ func multipath(conn *sockets.Conn, spec measurement.Spec) []string {
 // grace is how long after its planned end a test may still deliver results:
 // those of thousands of flows take a busy host their time.
 func grace(spec measurement.Spec) time.Duration {
-	return session.Grace + time.Duration(session.Connections(spec))*gracePerFlow
+	return session.Grace + time.Duration(kind.Connections(spec))*gracePerFlow
 }
 
 // paced is a test as a server lets it run that bounds the rate to maxRate in bit/s: one
 // that asks for what the path carries gets so much. 0 does not bound it.
 func paced(spec measurement.Spec, maxRate float64) measurement.Spec {
 	if maxRate > 0 && spec.PacingBitsPerSecond == 0 {
-		spec.PacingBitsPerSecond = maxRate / float64(session.Connections(spec))
+		spec.PacingBitsPerSecond = maxRate / float64(kind.Connections(spec))
 	}
 	return spec
 }

@@ -5,6 +5,7 @@ package udp
 
 import (
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
@@ -34,7 +35,7 @@ func Kind() session.Kind {
 }
 
 func demand(spec measurement.Spec, d *admission.Cost) {
-	n := int64(session.Connections(spec))
+	n := int64(kind.Connections(spec))
 	bins, _ := session.BinsOf(spec)
 	// Their sockets block a thread each.
 	d[admission.Descriptors], d[admission.Threads] = 2*n, n

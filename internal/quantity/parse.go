@@ -1,4 +1,4 @@
-package experiment
+package quantity
 
 import (
 	"fmt"
@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/printable"
 )
 
 // Bounds of what the parsers accept. They are far outside of anything that can
@@ -19,9 +22,11 @@ const (
 	// MaxBytes is 1 PB.
 	MaxBytes = 1_000_000_000_000_000
 
-	// maxQuantityText bounds the text of a quantity, so that arithmetic on it
+	// maxQuoted bounds text that is quoted in a message, in runes.
+	maxQuoted = 60
+	// MaxText bounds the text of a quantity, so that arithmetic on it
 	// is bounded too.
-	maxQuantityText = 40
+	MaxText = 40
 )
 
 // UnitError is what is wrong with the text of a quantity and, where it can be
@@ -168,10 +173,10 @@ func mendDuration(number, suffix string) string {
 	return "write ns, us, ms, s, m or h, as in 850us"
 }
 
-// parseTimePer reads a time per byte or packet, such as "0.45ns/B" or
+// ParseTimePer reads a time per byte or packet, such as "0.45ns/B" or
 // "1.2us/packet", in seconds; per is what follows the unit. Unlike a time it
 // may be finer than a nanosecond. The error is a *UnitError.
-func parseTimePer(per, text string) (float64, error) {
+func ParseTimePer(per, text string) (float64, error) {
 	example := "0.45ns" + per
 	number, suffix, err := splitQuantity("time", text, example)
 	if err != nil {
@@ -257,8 +262,8 @@ func ParseFraction(text string) (float64, error) {
 func ParseScale(text string) (float64, error) {
 	const remedy = "write 1:10 for a testbed ten times smaller"
 	one, number, ok := strings.Cut(text, ":")
-	if !ok || one != "1" || len(number) > maxQuantityText || !isDecimal(number) {
-		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", clip(text)), remedy}
+	if !ok || one != "1" || len(number) > MaxText || !IsDecimal(number) {
+		return 0, &UnitError{fmt.Sprintf("scale %q is not 1:N", printable.Cut(text, maxQuoted)), remedy}
 	}
 	value, err := strconv.ParseFloat(number, 64)
 	if err != nil || value < 1 || value > 10_000 {
@@ -270,14 +275,38 @@ func ParseScale(text string) (float64, error) {
 // ParseNumber reads a plain decimal number without a unit, at least 0. The
 // error is a *UnitError.
 func ParseNumber(text string) (float64, error) {
-	if len(text) > maxQuantityText || !isDecimal(text) {
-		return 0, &UnitError{fmt.Sprintf("%q is not a plain number", clip(text)), "write it without a unit, as in 2694"}
+	if len(text) > MaxText || !IsDecimal(text) {
+		return 0, &UnitError{fmt.Sprintf("%q is not a plain number", printable.Cut(text, maxQuoted)), "write it without a unit, as in 2694"}
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return 0, fmt.Errorf("read the number %q: %w", text, err)
 	}
 	return value, nil
+}
+
+// ParseValue reads a quantity in the base unit of a metric: rates for
+// bit/s, times for seconds, sizes for bytes, shares for fractions, times per
+// byte or packet for CPU time, plain numbers for counts. The error is a
+// *UnitError.
+func ParseValue(unit measurement.Unit, text string) (float64, error) {
+	switch unit {
+	case measurement.BitsPerSecond:
+		return ParseRate(text)
+	case measurement.SecondsUnit:
+		d, err := ParseDuration(text)
+		return d.Seconds(), err
+	case measurement.Bytes:
+		n, err := ParseBytes(text)
+		return float64(n), err
+	case measurement.Fraction:
+		return ParseFraction(text)
+	case measurement.SecondsPerByte:
+		return ParseTimePer("/B", text)
+	case measurement.SecondsPerPacket:
+		return ParseTimePer("/packet", text)
+	}
+	return ParseNumber(text)
 }
 
 // FormatRate writes a rate so that ParseRate reads the very same value.
@@ -304,7 +333,11 @@ func FormatDuration(d time.Duration) string {
 // FormatBytes writes a size so that ParseBytes reads the very same value: in
 // decimal units, or in binary ones where that is shorter.
 func FormatBytes(bytes int64) string {
-	text := withPrefix(strconv.FormatInt(bytes, 10), []string{"B", "kB", "MB", "GB", "TB"})
+	plain := strconv.FormatInt(bytes, 10)
+	text := withPrefix(plain, []string{"B", "kB", "MB", "GB", "TB"})
+	if len(plain)+1 < len(text) {
+		text = plain + "B" // 65507B, not 65.507kB
+	}
 	binary := []string{"KiB", "MiB", "GiB", "TiB"}
 	for i := len(binary) - 1; i >= 0; i-- {
 		size := int64(1) << (10 * (i + 1))
@@ -334,8 +367,8 @@ func FormatScale(scale float64) string {
 // there is none; a number without anything after it is an error too, because
 // every quantity of a file carries its unit.
 func splitQuantity(what, text, example string) (number, suffix string, err error) {
-	if len(text) > maxQuantityText {
-		return "", "", &UnitError{fmt.Sprintf("%s %q is too long", what, clip(text)), "write it as in " + example}
+	if len(text) > MaxText {
+		return "", "", &UnitError{fmt.Sprintf("%s %q is too long", what, printable.Cut(text, maxQuoted)), "write it as in " + example}
 	}
 	end := 0
 	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || text[end] == '.') {
@@ -345,7 +378,7 @@ func splitQuantity(what, text, example string) (number, suffix string, err error
 	switch {
 	case strings.HasPrefix(text, "-"):
 		return "", "", &UnitError{fmt.Sprintf("%s %q is negative", what, text), "write it as in " + example}
-	case !isDecimal(number):
+	case !IsDecimal(number):
 		return "", "", notANumber(what, text, example)
 	case suffix == "":
 		return number, "", &UnitError{fmt.Sprintf("%s %q has no unit", what, text), "write it as in " + example}
@@ -364,17 +397,18 @@ func unknownUnit(what, text, suffix, remedy string) *UnitError {
 	return &UnitError{fmt.Sprintf("unknown unit %q in %s %q", suffix, what, text), remedy}
 }
 
-// isDecimal reports whether text is digits with at most one point among them.
-func isDecimal(text string) bool {
+// IsDecimal reports whether text is digits with at most one point among them.
+func IsDecimal(text string) bool {
 	whole, part, point := strings.Cut(text, ".")
-	return digits(whole) && (!point || digits(part))
+	return IsWhole(whole) && (!point || IsWhole(part))
 }
 
-func digits(text string) bool {
+// IsWhole reports whether text is digits alone.
+func IsWhole(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
 }
 
-// scaled is number, which isDecimal, in base units.
+// scaled is number, which IsDecimal, in base units.
 func scaled(number, suffix string, units []unit) (*big.Rat, bool) {
 	for _, u := range units {
 		if u.suffix == suffix {
@@ -421,15 +455,4 @@ func shiftPoint(decimal string, places int) string {
 // decimalText writes a rational that is a short decimal number.
 func decimalText(value *big.Rat) string {
 	return shiftPoint(value.FloatString(9), 0)
-}
-
-// clip shortens text that is quoted in a message.
-func clip(text string) string { return clipTo(text, 60) }
-
-func clipTo(text string, longest int) string {
-	runes := []rune(text)
-	if len(runes) <= longest {
-		return text
-	}
-	return string(runes[:longest]) + "…"
 }
