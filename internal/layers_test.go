@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"internal/probe/host"},
 	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
 	{"internal/tcpinfo"},
-	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/hostinfo", "internal/result", "internal/admission", "internal/idps", "internal/neighbour", "internal/environment"},
+	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/hostinfo", "internal/result", "internal/admission", "internal/idps", "internal/neighbour"},
 	{"internal/kind"},
 	{"internal/quantity"},
 	{"internal/measurement", "internal/printable"},

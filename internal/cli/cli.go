@@ -21,8 +21,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/result"
@@ -167,7 +167,7 @@ func versionCommand(s streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(s.out, "hopbench %s (%s, %s/%s)\nexperiment format %s\nresult format %s\n",
-				environment.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, result.Format)
+				hostinfo.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, result.Format)
 			return err
 		},
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/hopbench/hopbench/internal/environment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/data"
@@ -91,7 +91,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	_, isProfile := todo.(survey.Options)
 	r := &hostRun{streams: s, flags: f, to: to, keeper: &runner.Memory{}, live: newLiveLine(s.err, f.quiet)}
 	r.head = store.Head{
-		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: environment.Machine(),
+		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: hostinfo.Machine(),
 		Test: &store.Test{
 			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
 			Path: result.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []result.HopInfo{}},
@@ -111,7 +111,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	}
 	r.summary = summary.New(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
 		summary.Options{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
-	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), environment.Version()))
+	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), hostinfo.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.clear()
 	return r.end(ctx, runErr)

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
@@ -146,7 +146,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	}
 	notes := strings.Join(words.Names{}.Notes(result.Notes), "\n")
 	for _, text := range []string{notes, told.String()} {
-		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + environment.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
+		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + hostinfo.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
 			if !strings.Contains(text, want) {
 				t.Errorf("it is not said that %q:\n%s", want, text)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/analysis"
-	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
@@ -288,7 +288,7 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 // enter keeps and tells where the run is measured, as far as that is known
 // before its first trial.
 func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress) error {
-	environment := environment.Machine()
+	environment := hostinfo.Machine()
 	maps.Copy(environment, bed.Environment())
 	kept, _, err := r.store.Count(ctx)
 	if err != nil {

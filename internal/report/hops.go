@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -209,19 +210,11 @@ func underWay(t *measurement.Trial, spec measurement.Spec, back bool, from, to f
 // inFlight is what a flow had under way at a moment, between two samples by a
 // straight line.
 func inFlight(info []measurement.TCPInfo, x float64) float64 {
-	i := slices.IndexFunc(info, func(s measurement.TCPInfo) bool { return float64(s.At) >= x })
-	switch {
-	case i < 0:
-		return float64(info[len(info)-1].InFlight)
-	case i == 0:
-		return float64(info[0].InFlight)
+	at, bytes := make([]float64, len(info)), make([]float64, len(info))
+	for i, s := range info {
+		at[i], bytes[i] = float64(s.At), float64(s.InFlight)
 	}
-	a, b := info[i-1], info[i]
-	if b.At <= a.At {
-		return float64(b.InFlight)
-	}
-	part := (x - float64(a.At)) / float64(b.At-a.At)
-	return float64(a.InFlight) + float64(b.InFlight-a.InFlight)*part
+	return sampling.Interpolate(at, bytes, x)
 }
 
 // compareHop says whether a hop does not agree with the receivers in a trial, and

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/hopbench/hopbench/internal/analysis"
-	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
@@ -137,7 +137,7 @@ func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 	}
 	for _, t := range stored {
 		if p, ok := planned[t.ID]; !ok || p.Order != t.Order || p.Block != t.Block || p.Path != t.Path || p.Test != t.Test {
-			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; go on with the hopbench that began the run, or start a new one", t.ID, t.Order, environment.Version())
+			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; go on with the hopbench that began the run, or start a new one", t.ID, t.Order, hostinfo.Version())
 		}
 	}
 	return nil

@@ -169,9 +169,6 @@ func NewPacketReceiver(c *Conn, o ReceiveOptions) (*PacketReceiver, error) {
 	return r, nil
 }
 
-// Most is how many messages one Receive returns at most.
-func (r *PacketReceiver) Most() int { return len(r.headers) }
-
 // Receive waits for a message, takes those that are there, and returns how
 // many. Its errors are ErrTick, ErrPeerGone, net.ErrClosed after Interrupt,
 // or the system's. It does not allocate.

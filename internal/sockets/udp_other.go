@@ -89,9 +89,6 @@ func NewPacketReceiver(c *Conn, o ReceiveOptions) (*PacketReceiver, error) {
 	return &PacketReceiver{conn: c, buf: make([]byte, maxUDPPayload)}, nil
 }
 
-// Most is how many messages one Receive returns at most.
-func (r *PacketReceiver) Most() int { return 1 }
-
 // Receive waits for a packet. Its errors are ErrTick, ErrPeerGone,
 // net.ErrClosed after Interrupt, or the system's.
 func (r *PacketReceiver) Receive() (int, error) {

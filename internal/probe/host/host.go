@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/environment"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -81,7 +80,7 @@ func (h *Sampler) Result() *protocol.HostSeries {
 	}
 	out := &protocol.HostSeries{
 		Host: name, HostID: hostinfo.HostID(), NetworkID: hostinfo.NetworkID(), CPUs: h.first.CPUs,
-		Environment: environment.End(),
+		Environment: hostinfo.End(),
 	}
 	if now, err := hostinfo.ReadDrops(); err == nil && h.dropsErr == nil {
 		out.DropsCounted = true

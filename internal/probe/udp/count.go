@@ -77,9 +77,6 @@ func (c *packetCount) skip(sequence uint64) {
 	}
 }
 
-// lost is how many of the packets that were sent in the measured time never came.
-func (c *packetCount) lost(sent int64) int64 { return max(sent-c.received, 0) }
-
 // delays is what the times of a flow's packets say. The clocks of the two ends
 // need not agree: only differences between delays are used.
 type delays struct {

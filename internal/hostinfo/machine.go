@@ -1,6 +1,4 @@
-// Package environment describes this machine: what of it bears on the numbers
-// of a measurement. What cannot be read, on Linux or elsewhere, is absent.
-package environment
+package hostinfo
 
 import (
 	"bufio"
@@ -11,7 +9,8 @@ import (
 	"strings"
 )
 
-// Machine is the hardware and software of this machine.
+// Machine is the hardware and software of this machine. What cannot be read is
+// absent.
 func Machine() map[string]string {
 	env := map[string]string{
 		"hopbench": Version(),
