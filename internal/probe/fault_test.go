@@ -20,47 +20,76 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// proxy stands between a client and a server on TCP. After limit bytes in
-// either direction together it cuts the connection, or, with stall, stops
-// forwarding and keeps it open.
-type proxy struct {
+// forwarder stands between clients and a server on TCP.
+type forwarder struct {
 	ln     net.Listener
 	target netip.AddrPort
-	limit  int64
-	stall  bool
-	passed atomic.Int64
-	cut    atomic.Pointer[time.Time] // when it first did, nil before
 	wg     sync.WaitGroup
 	mu     sync.Mutex
-	conns  []net.Conn
+	conns  []io.Closer
 }
 
-func startProxy(t *testing.T, target netip.AddrPort, limit int64, stall bool) (*proxy, netip.AddrPort) {
+// listen begins to accept; pair gets the two ends of each connection and its number.
+func (f *forwarder) listen(t *testing.T, target netip.AddrPort, pair func(n int, client, server net.Conn)) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)
-	p := &proxy{ln: ln, target: target, limit: limit, stall: stall}
-	p.wg.Go(p.accept)
-	return p, ln.Addr().(*net.TCPAddr).AddrPort()
+	f.ln, f.target = ln, target
+	f.wg.Go(func() { f.accept(pair) })
+	return f.address()
 }
 
-func (p *proxy) accept() {
-	for {
-		client, err := p.ln.Accept()
+func (f *forwarder) address() netip.AddrPort { return f.ln.Addr().(*net.TCPAddr).AddrPort() }
+
+func (f *forwarder) accept(pair func(n int, client, server net.Conn)) {
+	for n := 0; ; n++ {
+		client, err := f.ln.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target.String())
+		server, err := net.Dial("tcp", f.target.String())
 		if err != nil {
 			_ = client.Close()
 			continue
 		}
-		p.mu.Lock()
-		p.conns = append(p.conns, client, server)
-		p.mu.Unlock()
+		f.keep(client, server)
+		pair(n, client, server)
+	}
+}
+
+func (f *forwarder) keep(all ...io.Closer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns = append(f.conns, all...)
+}
+
+func (f *forwarder) close() {
+	_ = f.ln.Close()
+	f.mu.Lock()
+	for _, c := range f.conns {
+		_ = c.Close()
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}
+
+// proxy cuts its connections after limit bytes in either direction together, or,
+// with stall, stops forwarding and keeps them open.
+type proxy struct {
+	forwarder
+	limit  int64
+	stall  bool
+	passed atomic.Int64
+	cut    atomic.Pointer[time.Time] // when it first did, nil before
+}
+
+func startProxy(t *testing.T, target netip.AddrPort, limit int64, stall bool) (*proxy, netip.AddrPort) {
+	t.Helper()
+	p := &proxy{limit: limit, stall: stall}
+	return p, p.listen(t, target, func(_ int, client, server net.Conn) {
 		p.wg.Go(func() { p.forward(client, server) })
 		p.wg.Go(func() { p.forward(server, client) })
-	}
+	})
 }
 
 func (p *proxy) forward(from, to net.Conn) {
@@ -86,16 +115,6 @@ func (p *proxy) forward(from, to net.Conn) {
 		}
 		return
 	}
-}
-
-func (p *proxy) close() {
-	_ = p.ln.Close()
-	p.mu.Lock()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.mu.Unlock()
-	p.wg.Wait()
 }
 
 var shortSpecs = []measurement.Spec{

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -21,17 +20,12 @@ const lastOfRR = 1
 // liar stands between a client and an honest server, and lies in the server's name:
 // it passes on everything, and changes the frames of one type as it is told.
 type liar struct {
-	ln     net.Listener
-	udp    *net.UDPConn
-	target netip.AddrPort
-	lies   protocol.Type
+	forwarder
+	udp  *net.UDPConn
+	lies protocol.Type
 	// lie makes of an honest frame's payload the frames that the client gets, and
 	// then says whether the connection is to end.
-	lie func(to net.Conn, payload []byte) (end bool)
-
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	conns []io.Closer
+	lie   func(to net.Conn, payload []byte) (end bool)
 	peers map[netip.AddrPort]*net.UDPConn
 }
 
@@ -45,7 +39,7 @@ func readyOn(c net.Conn) protocol.Ready {
 // startLiar lies in the frames of one type, for the length of the test.
 func startLiar(t testing.TB, target netip.AddrPort, lies protocol.Type, lie func(to net.Conn, payload []byte) bool) netip.AddrPort {
 	t.Helper()
-	l := &liar{target: target, lies: lies, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
+	l := &liar{forwarder: forwarder{target: target}, lies: lies, lie: lie, peers: map[netip.AddrPort]*net.UDPConn{}}
 	var err error
 	for range 100 { // a port that is free for both
 		if l.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -57,29 +51,11 @@ func startLiar(t testing.TB, target netip.AddrPort, lies protocol.Type, lie func
 		_ = l.ln.Close()
 	}
 	testutil.OK(t, err)
-	l.wg.Go(l.accept)
+	l.wg.Go(func() { l.accept(l.pair) })
 	l.wg.Go(l.relay)
 	t.Cleanup(l.close)
+	t.Cleanup(func() { _ = l.udp.Close() })
 	return l.address()
-}
-
-func (l *liar) address() netip.AddrPort { return l.ln.Addr().(*net.TCPAddr).AddrPort() }
-
-func (l *liar) close() {
-	_, _ = l.ln.Close(), l.udp.Close()
-	l.mu.Lock()
-	for _, c := range l.conns {
-		_ = c.Close()
-	}
-	l.conns = nil
-	l.mu.Unlock()
-	l.wg.Wait()
-}
-
-func (l *liar) keep(all ...io.Closer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conns = append(l.conns, all...)
 }
 
 // relay passes packets on, each client's from a port of its own.
@@ -112,23 +88,11 @@ func (l *liar) relay() {
 	}
 }
 
-func (l *liar) accept() {
-	for {
-		client, err := l.ln.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", l.target.String())
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		l.keep(client, server)
-		c := &lyingConn{liar: l, client: client, server: server}
-		// An end that goes takes the other with it, but for what is under way.
-		l.wg.Go(func() { c.there(); _ = server.(*net.TCPConn).CloseWrite() })
-		l.wg.Go(func() { c.back(); _ = client.(*net.TCPConn).CloseWrite() })
-	}
+func (l *liar) pair(_ int, client, server net.Conn) {
+	c := &lyingConn{liar: l, client: client, server: server}
+	// An end that goes takes the other with it, but for what is under way.
+	l.wg.Go(func() { c.there(); _ = server.(*net.TCPConn).CloseWrite() })
+	l.wg.Go(func() { c.back(); _ = client.(*net.TCPConn).CloseWrite() })
 }
 
 // lyingConn is one connection through a liar.

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,40 +135,13 @@ func TestBulkPathSwallowsOneFlow(t *testing.T) {
 	}
 }
 
-// startHole is a proxy that forwards everything but what its second connection
-// carries after its first bytes, which it swallows in both directions.
-func startHole(t *testing.T, target netip.AddrPort) (*hole, netip.AddrPort) {
+// startHole forwards everything but what its second connection carries after its
+// first bytes, which it swallows in both directions.
+func startHole(t *testing.T, target netip.AddrPort) (*forwarder, netip.AddrPort) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.OK(t, err)
-	h := &hole{ln: ln, target: target}
-	h.wg.Go(h.accept)
-	return h, ln.Addr().(*net.TCPAddr).AddrPort()
-}
-
-type hole struct {
-	ln     net.Listener
-	target netip.AddrPort
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	conns  []net.Conn
-}
-
-func (h *hole) accept() {
 	const handshake = 4000 // bytes, which in both directions together stay below up to START
-	for n := 0; ; n++ {
-		client, err := h.ln.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", h.target.String())
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		h.mu.Lock()
-		h.conns = append(h.conns, client, server)
-		h.mu.Unlock()
+	h := &forwarder{}
+	return h, h.listen(t, target, func(n int, client, server net.Conn) {
 		var passed atomic.Int64
 		pass := func(from, to net.Conn) {
 			buf := make([]byte, 1<<10)
@@ -187,15 +159,5 @@ func (h *hole) accept() {
 		}
 		h.wg.Go(func() { pass(client, server) })
 		h.wg.Go(func() { pass(server, client) })
-	}
-}
-
-func (h *hole) close() {
-	_ = h.ln.Close()
-	h.mu.Lock()
-	for _, c := range h.conns {
-		_ = c.Close()
-	}
-	h.mu.Unlock()
-	h.wg.Wait()
+	})
 }
