@@ -24,6 +24,7 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/metrics"
 	"github.com/hopbench/hopbench/internal/printable"
@@ -41,9 +42,9 @@ type serveFlags struct {
 	ftpPorts    portsValue
 	maxClients  int
 	maxFlows    int
-	maxRate     rateValue
+	maxRate     optionValue
 	maxDuration time.Duration
-	maxMemory   sizeValue
+	maxMemory   optionValue
 	spin        bool
 	metrics     string
 	oneOff      bool
@@ -85,6 +86,7 @@ fetch files of any size, and with --open anyone who reaches the port.`,
 	flags.Var(&f.ftpPorts, "ftp-ports", "LOW-HIGH: ports for sessions and data of ftp tests, and data of --ftp (default: any)")
 	flags.IntVar(&f.maxClients, "max-clients", 64, "tests at the same time, iperf3's included")
 	flags.IntVar(&f.maxFlows, "max-flows", probe.MaxFlows, "flows of one test")
+	f.maxRate.flag.Type, f.maxMemory.flag.Type = kind.Rate, kind.Size
 	flags.Var(&f.maxRate, "max-rate", "highest rate of one test of any kind, all its flows together, such as 1G (default: any)")
 	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test, all its parts together")
 	flags.Var(&f.maxMemory, "max-memory", "most memory for tests, such as 2GB (default: half of what this process may have)")
@@ -122,8 +124,8 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	defer log.end()
 	options := probe.ServerOptions{
 		Token: token, Open: f.open, IPerf3Open: f.iperf3Open,
-		MaxTests: f.maxClients, MaxFlows: f.maxFlows, MaxDuration: f.maxDuration, MaxRateBitsPerSecond: float64(f.maxRate),
-		MaxMemoryBytes: int64(f.maxMemory), Spin: f.spin,
+		MaxTests: f.maxClients, MaxFlows: f.maxFlows, MaxDuration: f.maxDuration, MaxRateBitsPerSecond: f.maxRate.number(),
+		MaxMemoryBytes: int64(f.maxMemory.number()), Spin: f.spin,
 		FTPPorts: ftp.Ports(f.ftpPorts),
 		OnTest:   log.event,
 	}
@@ -234,8 +236,8 @@ func warnOfToken(w io.Writer, file, token string) {
 // whatIsAllowed says what one test and all together may take.
 func whatIsAllowed(f serveFlags, limits admission.Cost) string {
 	rate := "any rate"
-	if f.maxRate > 0 {
-		rate = f.maxRate.String()
+	if most := f.maxRate.number(); most > 0 {
+		rate = quantity.FormatRate(most)
 	}
 	return fmt.Sprintf("  one test: %s, %s, %s\n  together: %s, %d connections, %d threads, %s of memory; one client address: three quarters of that, or a quarter of what others leave\n",
 		quantity.Count(f.maxFlows, "flow"), quantity.FormatDuration(f.maxDuration), rate,

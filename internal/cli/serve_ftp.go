@@ -82,7 +82,7 @@ func newFTPServer(ctx context.Context, f serveFlags, log *serveLog, logger *slog
 		// One client fetches all segments of a file, and leaves others a session each.
 		MaxSessions: ftp.MaxSegments + f.maxClients, MaxSessionsPerClient: ftp.MaxSegments,
 		MaxDuration: f.maxDuration, Log: logger,
-		Admit: admit, Watch: pacedTo(float64(f.maxRate)),
+		Admit: admit, Watch: pacedTo(f.maxRate.number()),
 		OnTransfer: func(t ftp.Transfer) { log.event(ftpEvent(t)) },
 	})
 	if err != nil {

@@ -56,6 +56,12 @@ func (v *optionValue) Set(text string) (err error) {
 
 func (v *optionValue) String() string { return v.text }
 
+// number is the value of a flag that takes one, 0 when it was not given.
+func (v *optionValue) number() float64 {
+	n, _ := v.value.(float64)
+	return n
+}
+
 // Type is what the help text calls the value.
 func (v *optionValue) Type() string {
 	if v.flag.Type == kind.Word {
@@ -161,39 +167,3 @@ func parseTOS(text string) (float64, error) {
 	}
 	return float64(n >> 2), nil
 }
-
-// rateValue is a rate in bits per second, for a flag of its own.
-type rateValue float64
-
-func (v *rateValue) Set(text string) error {
-	rate, err := parseRate(text)
-	*v = rateValue(rate)
-	return err
-}
-
-func (v *rateValue) String() string {
-	if *v == 0 {
-		return ""
-	}
-	return quantity.FormatRate(float64(*v))
-}
-
-func (*rateValue) Type() string { return "rate" }
-
-// sizeValue is a number of bytes, for a flag of its own.
-type sizeValue int64
-
-func (v *sizeValue) Set(text string) error {
-	bytes, err := parseSize(text)
-	*v = sizeValue(bytes)
-	return err
-}
-
-func (v *sizeValue) String() string {
-	if *v == 0 {
-		return ""
-	}
-	return quantity.FormatBytes(int64(*v))
-}
-
-func (*sizeValue) Type() string { return "size" }
