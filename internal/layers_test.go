@@ -47,7 +47,7 @@ var layers = [][]string{
 // homes names the only packages that may import a heavy dependency.
 // Packages for tests are free.
 var homes = map[string][]string{
-	"github.com/vishvananda/netlink":           {"internal/lab/apply"},
+	"github.com/vishvananda/netlink":           {"internal/lab/apply", "internal/lab/filter"},
 	"github.com/vishvananda/netns":             {"internal/lab/apply"},
 	"github.com/google/nftables":               {"internal/lab/filter"},
 	"github.com/mdlayher/netlink":              {"internal/lab/filter"},

@@ -38,7 +38,7 @@ func TestDividingRules(t *testing.T) {
 	spread(2)
 	shows("balanced/lb", "ip daddr 10.1.0.2 dnat to "+key+" mod 2 seed 0x686f7062 map { 0 : 10.1.1.2, ")
 	rules := must(t, l, "fleet/fw.after", "ip", "rule")
-	for i, way := range built.Nodes[6].Spread.Ways {
+	for i, way := range built.Nodes[6].Functions.Spread.Ways {
 		if want := fmt.Sprintf("fwmark %#x lookup %d", i+1, 1000+i+1); !strings.Contains(rules, want) {
 			t.Errorf("no %q in\n%s", want, rules)
 		}

@@ -63,15 +63,15 @@ func TestFirewall(t *testing.T) {
 	l, path := through(t, "{type: link}", "{type: firewall, name: fw, rules: 250}")
 	const node = "tested/fw"
 	source := path.Source.String()
-	poll(t, func() bool { return *countersOf(t, l, node).Connections == 0 }, func() string { return "connections before any traffic" })
+	poll(t, func() bool { return *countersOf(t, l, node).Functions.Connections == 0 }, func() string { return "connections before any traffic" })
 
 	const n = 30
 	clients := run(t, l, path.SourceNode, "connect", source, target(path), strconv.Itoa(n), "10s")
 	if line, want := clients.line(t), fmt.Sprintf("%d connected: ", n); !strings.HasPrefix(line, want) {
 		t.Fatalf("%s, want %s", line, want)
 	}
-	if got := *countersOf(t, l, node).Connections; got != n {
-		t.Errorf("the connection table has %d entries for %d connections", got, n)
+	if got := *countersOf(t, l, node).Functions.Connections; got != n {
+		t.Errorf("the connection table has %v entries for %d connections", got, n)
 	}
 	if got := sysctlIn(t, l, node, "net.netfilter.nf_conntrack_count"); got != strconv.Itoa(n) {
 		t.Errorf("the kernel says %s of %d connections", got, n)
@@ -79,20 +79,20 @@ func TestFirewall(t *testing.T) {
 	role(t, l, path.SourceNode, "ask", source, target(path))
 	must(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "5", "-I", source, path.Destination.String())
 	must(t, l, path.DestinationNode, "ping", "-n", "-c", "1", "-W", "5", "-I", path.Destination.String(), source)
-	if dropped := countersOf(t, l, node).FilterDropped; dropped != 0 {
-		t.Errorf("%d packets of the path's own traffic were dropped", dropped)
+	if dropped := countersOf(t, l, node).Functions.DroppedPackets; dropped != 0 {
+		t.Errorf("%v packets of the path's own traffic were dropped", dropped)
 	}
 
 	// What is not between the two ends, or speaks what it should not, is dropped.
 	must(t, l, path.SourceNode, selfExecutable, "traffic", "protocol", source, path.Destination.String(), "253")
-	poll(t, func() bool { return countersOf(t, l, node).FilterDropped == 5 },
+	poll(t, func() bool { return countersOf(t, l, node).Functions.DroppedPackets == 5 },
 		func() string { return fmt.Sprintf("5 packets of protocol 253 became %+v", countersOf(t, l, node)) })
 	other := "10.0.0.1" // of the source, on the other path
 	if text, code := output(t, l, path.SourceNode, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "1", "-I", other, path.Destination.String()); code == 0 {
 		t.Errorf("pings from an address of another path were answered:\n%s", text)
 	}
-	if dropped := countersOf(t, l, node).FilterDropped; dropped != 8 {
-		t.Errorf("5 strange packets and 3 of a strange address became %d drops", dropped)
+	if dropped := countersOf(t, l, node).Functions.DroppedPackets; dropped != 8 {
+		t.Errorf("5 strange packets and 3 of a strange address became %v drops", dropped)
 	}
 
 	// Without its rule a new flow is refused, but those that stand go on.
@@ -122,9 +122,9 @@ func TestFirewallOneWay(t *testing.T) {
 			l := startLab(t, Topology{
 				Nodes: []Node{
 					{Name: "source", Agent: true},
-					{Name: "fw", Forward: true, Filter: &filter.Table{Firewall: &filter.Firewall{
+					{Name: "fw", Forward: true, Functions: filter.Functions{Filter: &filter.Table{Firewall: &filter.Firewall{
 						Rules: 1, Pairs: []filter.Pair{{A: from.Addr(), B: to.Addr()}}, OneWay: oneWay,
-					}}},
+					}}}},
 					{Name: "destination", Agent: true, Routes: []topology.Route{{Destination: netip.PrefixFrom(from.Addr(), 32), Via: back, Interface: "back"}}},
 				},
 				Links: []Link{
@@ -192,11 +192,11 @@ func TestNAT(t *testing.T) {
 			if !strings.Contains(text, fmt.Sprintf("ttl=%d ", path.ReceivedTTL)) {
 				t.Errorf("want a TTL of %d in\n%s", path.ReceivedTTL, text)
 			}
-			if got := *countersOf(t, l, "tested/edge").Connections; got < 20 {
-				t.Errorf("20 connections that stand became %d", got)
+			if got := *countersOf(t, l, "tested/edge").Functions.Connections; got < 20 {
+				t.Errorf("20 connections that stand became %v", got)
 			}
-			if c := countersOf(t, l, "tested/before").Connections; c != nil {
-				t.Errorf("a plain router counts %d connections", *c)
+			if c := countersOf(t, l, "tested/before").Functions.Connections; c != nil {
+				t.Errorf("a plain router counts %v connections", *c)
 			}
 			traces(t, l, path)
 		})
@@ -264,8 +264,8 @@ func TestGatewayLimitsFlows(t *testing.T) {
 	if line := clients.echo(t); line != fmt.Sprintf("%d echoed", limit) {
 		t.Errorf("of the connections that passed: %s", line)
 	}
-	if dropped := countersOf(t, l, "tested/gw").FilterDropped; dropped < 60-limit {
-		t.Errorf("%d connections did not pass, but %d packets were dropped", 60-limit, dropped)
+	if dropped := countersOf(t, l, "tested/gw").Functions.DroppedPackets; dropped < 60-limit {
+		t.Errorf("%d connections did not pass, but %v packets were dropped", 60-limit, dropped)
 	}
 	if text, code := output(t, l, path.SourceNode, "ping", "-n", "-c", "1", "-W", "1", "-I", source, path.Destination.String()); code == 0 {
 		t.Errorf("a ping is a flow, too, and passed:\n%s", text)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/labtest"
 	"github.com/hopbench/hopbench/internal/linkem"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -337,7 +338,7 @@ func TestStartSaysWhichLimit(t *testing.T) {
 	for key, value := range map[string]string{apply.MaxUserNamespaces: "0", apply.MaxNetNamespaces: "1"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		script := fmt.Sprintf(`echo %s > %s && exec "$0" -test.run='^TestStartSaysWhichLimit$' -test.v`, value, apply.SysctlPath(key))
+		script := fmt.Sprintf(`echo %s > %s && exec "$0" -test.run='^TestStartSaysWhichLimit$' -test.v`, value, filter.SysctlPath(key))
 		cmd := exec.CommandContext(ctx, "sh", "-c", script, binary)
 		cmd.Env = append(os.Environ(), "HOPBENCH_LAB_TEST_LIMIT="+key)
 		cmd.SysProcAttr = &syscall.SysProcAttr{

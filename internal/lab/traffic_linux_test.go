@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/trace"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -319,5 +319,5 @@ func countersOf(t *testing.T, l *Lab, node string) NodeCounters {
 // sysctlIn reads a setting in a node.
 func sysctlIn(t *testing.T, l *Lab, node, key string) string {
 	t.Helper()
-	return strings.TrimSpace(must(t, l, node, "cat", apply.SysctlPath(key)))
+	return strings.TrimSpace(must(t, l, node, "cat", filter.SysctlPath(key)))
 }

@@ -132,10 +132,13 @@ func Each[T plan.Operation](p plan.Plan, f func(T) error) error {
 // Network applies everything of the plan but the processes.
 func (b *Builder) Network(p plan.Plan) error {
 	sysctls, configure := make(map[string][]plan.SetSysctl), make(map[string][]plan.Operation)
+	functions := make(map[string][]plan.AddFunction)
 	for _, o := range p {
 		switch o := o.(type) {
 		case plan.SetSysctl:
 			sysctls[o.Node] = append(sysctls[o.Node], o)
+		case plan.AddFunction:
+			functions[o.Node] = append(functions[o.Node], o)
 		case plan.JoinSwitch:
 			configure[o.End.Switch] = append(configure[o.End.Switch], o)
 		case plan.JoinEgress:
@@ -174,11 +177,17 @@ func (b *Builder) Network(p plan.Plan) error {
 				return nil
 			})
 		},
-		func() error { return Each(p, b.setFilter) },
-		func() error { return Each(p, b.sampleKernelCPU) },
 		func() error { return explainKernel(b.enterNeighbours()) },
-		func() error { return Each(p, b.spreadFlows) },
-		func() error { return Each(p, b.balanceFlows) },
+		func() error {
+			return parallel(len(nodes), func(i int) error {
+				for _, o := range functions[nodes[i].Name] {
+					if err := b.addFunction(o); err != nil {
+						return fmt.Errorf("%s: %w", o, err)
+					}
+				}
+				return nil
+			})
+		},
 	} {
 		if err := stage(); err != nil {
 			return err

@@ -1,20 +1,18 @@
 package apply
 
-import "time"
+import (
+	"time"
 
-// NodeCounters are those of one node: of its interfaces and its packet filter.
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// NodeCounters are those of one node: of its interfaces and its functions.
 type NodeCounters struct {
 	Node       string              `json:"node"`
 	Read       time.Time           `json:"read"` // when they were read
 	Interfaces []InterfaceCounters `json:"interfaces"`
-	// Connections is the size of the connection table, absent where the node
-	// does not track connections.
-	Connections *uint64 `json:"connections,omitempty"`
-	// FilterDropped is what the packet filter refused to forward.
-	FilterDropped uint64 `json:"filter_dropped_packets,omitempty"`
-	// KernelWork is the CPU time that the kernel spent on packets in the
-	// node, nil where it is not timed.
-	KernelWork *time.Duration `json:"kernel_work_nanoseconds,omitempty"`
+	// Functions is what the node's functions counted, in totals.
+	Functions measurement.HopSample `json:"functions"`
 }
 
 // InterfaceCounters are the kernel's counters of one interface since it was

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // Counters reads the kernel's counters of the node.
@@ -27,7 +29,7 @@ func (n *Node) Counters() (NodeCounters, error) {
 	var received uint64
 	for _, l := range links {
 		a := l.Attrs()
-		if a.Name == "lo" || a.Name == samplerDevice || a.Name == samplerSink || a.Statistics == nil {
+		if a.Name == "lo" || filter.IsSampler(a.Name) || a.Statistics == nil {
 			continue
 		}
 		received += a.Statistics.RxPackets
@@ -38,12 +40,12 @@ func (n *Node) Counters() (NodeCounters, error) {
 			EgressDropped: dropped[a.Index],
 		})
 	}
-	if n.kernelCPU != nil {
-		spent := n.kernelCPU.spent(received)
-		c.KernelWork = &spent
+	for _, count := range n.counting {
+		if err := count(received, &c.Functions); err != nil {
+			return c, err
+		}
 	}
-	err = n.countFilter(&c)
-	return c, err
+	return c, nil
 }
 
 // UntilComplete repeats a dump that a change interrupted.

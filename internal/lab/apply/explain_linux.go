@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // HostSetting reads a file of /proc/sys, "" where the kernel does not have it.
 func HostSetting(key string) string {
-	b, err := os.ReadFile(SysctlPath(key))
+	b, err := os.ReadFile(filter.SysctlPath(key))
 	if err != nil {
 		return ""
 	}

@@ -120,7 +120,7 @@ func (n *Node) probeVeth() error {
 }
 
 func probeCongestion(*Node) error {
-	available, err := ReadSysctl("net.ipv4.tcp_available_congestion_control")
+	available, err := filter.ReadSysctl("net.ipv4.tcp_available_congestion_control")
 	if err == nil && !strings.Contains(" "+available+" ", " "+topology.DefaultCongestionControl+" ") {
 		err = fmt.Errorf("the kernel offers %s", available)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -20,14 +19,10 @@ type Node struct {
 	spec   topology.Node
 	ns     *os.File        // /proc/…/ns/net
 	handle *netlink.Handle // its socket is in the namespace
-	// filter is the node's packet filter, connections the size of its connection
-	// table; nil where there is none. The supervisor's end closes them.
-	filter      *filter.Applied
-	connections *os.File
+	// counting are the counters of its functions.
+	counting []filter.Counting
 	// refused are the optional sysctls that could not be set, with the reason.
-	refused []string
-	// kernelCPU samples what the kernel spends on packets; nil for none.
-	kernelCPU  *kernelCPUSampler
+	refused    []string
 	activeWays int // of its Spread, where that was changed, else 0
 	// sharing says that its interfaces have one meter (see egress_linux.go).
 	sharing bool
@@ -133,25 +128,13 @@ func (n *Node) Enter() error {
 	return nil
 }
 
-// SysctlPath is the file of a dotted name; it shows the values of the network
-// namespace of the thread that opens it.
-func SysctlPath(key string) string {
-	return "/proc/sys/" + strings.ReplaceAll(key, ".", "/")
-}
-
-// ReadSysctl reads a value of the calling thread's network namespace.
-func ReadSysctl(key string) (string, error) {
-	b, err := os.ReadFile(SysctlPath(key))
-	return strings.Join(strings.Fields(string(b)), " "), err
-}
-
 // setSysctl applies a SetSysctl operation in the calling thread's namespace.
 func (n *Node) setSysctl(o plan.SetSysctl) error {
 	value := o.Value
 	var least int
 	if _, err := fmt.Sscanf(value, plan.AtLeast+"%d", &least); err == nil {
 		var a, b, largest int
-		now, err := ReadSysctl(o.Key)
+		now, err := filter.ReadSysctl(o.Key)
 		if err == nil {
 			_, err = fmt.Sscan(now, &a, &b, &largest)
 		}
@@ -168,7 +151,7 @@ func (n *Node) setSysctl(o plan.SetSysctl) error {
 
 // writeSysctl does it in one write of an existing file, as procfs wants.
 func writeSysctl(key, value string) error {
-	f, err := os.OpenFile(SysctlPath(key), os.O_WRONLY, 0)
+	f, err := os.OpenFile(filter.SysctlPath(key), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (w *pathBuilder) setFilter(s filterNode) {
 		return
 	}
 	node := &w.topology.Nodes[len(w.topology.Nodes)-1]
-	node.Filter, s.node = s.table, node.Name
+	node.Functions.Filter, s.node = s.table, node.Name
 	w.filterNodes = append(w.filterNodes, s)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/topology"
 	"github.com/hopbench/hopbench/internal/linkem"
 )
@@ -121,7 +122,31 @@ func FromExperiment(e *experiment.Experiment) (topology.Topology, []Path, error)
 	if err != nil {
 		return topology.Topology{}, nil, err
 	}
+	l.placeSamplers()
 	return l.topology, paths, l.topology.Validate()
+}
+
+// functionsOf are those that a node of any type of hop has.
+func functionsOf(hop experiment.Hop) (f filter.Functions) {
+	if hop.MeasureKernelCPU {
+		f.KernelCPU = &filter.KernelCPU{}
+	}
+	return f
+}
+
+// placeSamplers tells the samplers of kernel CPU time where they are, once all nodes
+// have their interfaces.
+func (l *layout) placeSamplers() {
+	var samplers []*filter.KernelCPU
+	for _, n := range l.topology.Nodes {
+		if k := n.Functions.KernelCPU; k != nil {
+			k.Interfaces = l.topology.InterfacesOf(n.Name)
+			samplers = append(samplers, k)
+		}
+	}
+	for _, k := range samplers {
+		k.Gap = filter.SamplerGap(len(samplers))
+	}
 }
 
 // layout is a topology in the making.
@@ -232,7 +257,7 @@ func (w *pathBuilder) hop(hop experiment.Hop) error {
 // the last of the topology's, and begins the next link there.
 func (w *pathBuilder) forwarder(hop experiment.Hop) error {
 	node := nodeFor(w.path.Name, hop.Label(), w.names)
-	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.MeasureKernelCPU})
+	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, Functions: functionsOf(hop)})
 	if err := w.join(topology.End{Node: node, Interface: "to-source"}); err != nil {
 		return err
 	}

@@ -56,10 +56,10 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 	}
 	there := filter.Spread{Active: max(hop.Instances, 1)}
 	back := filter.Spread{Active: there.Active}
-	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: before, Forward: true, Spread: &there})
+	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: before, Forward: true, Functions: filter.Functions{Spread: &there}})
 	for k := 1; k <= n; k++ {
 		node := nodeFor(w.path.Name, fmt.Sprintf("%s.%d", name, k), w.names)
-		w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, MeasureKernelCPU: hop.MeasureKernelCPU})
+		w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: node, Forward: true, Functions: functionsOf(hop)})
 		table := firewallTable(hop)
 		table.Silent = hop.Silent
 		w.setFilter(filterNode{hop: len(w.path.Hops), table: &table})
@@ -80,7 +80,7 @@ func (w *pathBuilder) instances(hop experiment.Hop) error {
 		back.Ways = append(back.Ways, filter.Way{Interface: fmt.Sprintf("to-%d", k), Via: out[0].Addr()})
 		w.path.HopNodes = append(w.path.HopNodes, HopNode{Hop: name, Instance: k, Node: node, Interface: "to-destination"})
 	}
-	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: after, Forward: true, Spread: &back})
+	w.topology.Nodes = append(w.topology.Nodes, topology.Node{Name: after, Forward: true, Functions: filter.Functions{Spread: &back}})
 	w.answers(there.Ways)
 	if s := hop.ScaleOut; s != nil {
 		w.path.ScaleOuts = append(w.path.ScaleOuts, ScaleOut{
@@ -168,7 +168,7 @@ func (w *pathBuilder) arrive(end topology.End) error {
 		w.path.HopNodes = slices.Replace(w.path.HopNodes, last, last+1, hops...)
 	}
 	i := slices.IndexFunc(w.topology.Nodes, func(n topology.Node) bool { return n.Name == w.path.Balancer })
-	w.topology.Nodes[i].Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}
+	w.topology.Nodes[i].Functions.Balance = &filter.Balance{Address: w.path.Hops[w.filterNodes[front].hop], Backends: addresses}
 	w.path.Hops, w.path.Destination = append(w.path.Hops, addresses[0]), addresses[0]
 	w.links++
 	return nil

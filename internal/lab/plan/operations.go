@@ -139,40 +139,14 @@ func (o AddRoute) String() string {
 	return b.String()
 }
 
-// SpreadFlows has a node spread flows over several next hops (ECMP).
-type SpreadFlows struct {
-	Node   string
-	Spread filter.Spread
+// AddFunction has a node do more than route packets.
+type AddFunction struct {
+	Node     string
+	Function filter.Function
+	row      int // of the function in filter.Functions
 }
 
-func (o SpreadFlows) String() string { return fmt.Sprintf("spread %s %s", o.Node, o.Spread) }
-
-// BalanceFlows has a node balance flows among back ends.
-type BalanceFlows struct {
-	Node    string
-	Balance filter.Balance
-}
-
-func (o BalanceFlows) String() string { return fmt.Sprintf("balance %s %s", o.Node, o.Balance) }
-
-// SetFilter puts a node's packet filter in place.
-type SetFilter struct {
-	Node  string
-	Table filter.Table
-}
-
-func (o SetFilter) String() string { return fmt.Sprintf("filter %s %s", o.Node, o.Table) }
-
-// SampleKernelCPU samples what the kernel spends on the packets of a node, where
-// the kernel can.
-type SampleKernelCPU struct {
-	Node       string
-	Interfaces []string
-}
-
-func (o SampleKernelCPU) String() string {
-	return fmt.Sprintf("time %s:%s if possible", o.Node, strings.Join(o.Interfaces, ","))
-}
+func (o AddFunction) String() string { return o.Function.Line(o.Node) }
 
 // RunLink starts the process that carries a link's frames.
 type RunLink struct {

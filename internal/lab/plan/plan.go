@@ -4,8 +4,10 @@ package plan
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/topology"
 )
 
@@ -72,26 +74,22 @@ func Of(t topology.Topology) (Plan, error) {
 		}
 	}
 	routes := t.Routes()
+	var functions []AddFunction // that do not decide where flows go
 	for _, n := range t.Nodes {
 		for _, r := range routes[n.Name] {
 			add(AddRoute{n.Name, r, n.CongestionControl})
 		}
-		if n.Spread != nil {
-			add(SpreadFlows{n.Name, *n.Spread})
-		}
-		if n.Balance != nil {
-			add(BalanceFlows{n.Name, *n.Balance})
-		}
-	}
-	for _, n := range t.Nodes {
-		if n.Filter != nil {
-			add(SetFilter{n.Name, *n.Filter})
+		for row, function := range n.Functions.All() {
+			if o := (AddFunction{n.Name, function, row}); row < filter.Routing {
+				add(o)
+			} else {
+				functions = append(functions, o)
+			}
 		}
 	}
-	for _, n := range t.Nodes {
-		if n.MeasureKernelCPU {
-			add(SampleKernelCPU{n.Name, interfacesOf(t, n.Name)})
-		}
+	slices.SortStableFunc(functions, func(a, b AddFunction) int { return a.row - b.row })
+	for _, o := range functions {
+		add(o)
 	}
 	for i, l := range t.Links {
 		if l.Emulation != nil {
@@ -116,19 +114,6 @@ func addressOf(n topology.Node, name string, address netip.Prefix) []Operation {
 		ops = append(ops, AddRoute{n.Name, r, n.CongestionControl})
 	}
 	return ops
-}
-
-// interfacesOf are the interfaces of a node in the order of the links.
-func interfacesOf(t topology.Topology, node string) []string {
-	var names []string
-	for _, l := range t.Links {
-		for _, e := range []topology.End{l.A, l.B} {
-			if e.Node == node {
-				names = append(names, e.Interface)
-			}
-		}
-	}
-	return names
 }
 
 // sharedMeters are the operations that make the shared meters, and those that

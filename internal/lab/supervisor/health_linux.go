@@ -46,7 +46,7 @@ func (j healthJob) run(ctx context.Context, w *message.Conn) error {
 		}
 		now := j.down(failures)
 		if !slices.Equal(now, down) {
-			if err := j.without(now).Apply(); err != nil {
+			if err := j.without(now).SetRules(); err != nil {
 				return err
 			}
 		}
@@ -107,7 +107,7 @@ func (j healthJob) without(down []netip.Addr) filter.Balance {
 // others, goes to the caller as message.Health.
 func (s *supervisor) watch(r message.WatchRequest) error {
 	n, err := s.builder.Node(r.Node)
-	if err != nil || n.Spec().Balance == nil {
+	if err != nil || n.Spec().Functions.Balance == nil {
 		return fmt.Errorf("node %q balances no flows", r.Node)
 	}
 	s.mu.Lock()
@@ -117,7 +117,7 @@ func (s *supervisor) watch(r message.WatchRequest) error {
 	if twice {
 		return fmt.Errorf("the back ends of node %s are watched already", r.Node)
 	}
-	job := healthJob{Node: r.Node, Balance: *n.Spec().Balance, Port: r.Port}
+	job := healthJob{Node: r.Node, Balance: *n.Spec().Functions.Balance, Port: r.Port}
 	conn, err := s.startRole(healthRole, job, n, nil, message.Death{Process: "health check of node " + r.Node, Node: r.Node})
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/lab/apply"
+	"github.com/hopbench/hopbench/internal/lab/filter"
 	"github.com/hopbench/hopbench/internal/lab/message"
 	"github.com/hopbench/hopbench/internal/lab/plan"
 	"github.com/hopbench/hopbench/internal/lab/topology"
@@ -161,19 +161,24 @@ func (s *supervisor) environment() map[string]string {
 		if err != nil {
 			continue // the lab did not come up
 		}
-		if spec.Filter != nil && spec.Filter.Tracks() {
-			key, limit, err := n.ConnectionLimit()
+		if table := spec.Functions.Filter; table != nil && table.Tracks() {
+			// Only the host's own namespace may set it.
+			err := n.Within(func() error {
+				limit, err := filter.ReadSysctl(filter.ConnectionMax)
+				if err == nil {
+					record(filter.ConnectionMax, spec.Name, limit)
+				}
+				return err
+			})
 			if err != nil {
 				s.builder.AddFact("node %s: the limit of its connection table cannot be read: %v", spec.Name, err)
-			} else {
-				record(key, spec.Name, limit)
 			}
 		}
 		if !spec.Agent {
 			continue
 		}
 		err = n.Within(func() error {
-			algorithm, err := apply.ReadSysctl(plan.DefaultCongestion)
+			algorithm, err := filter.ReadSysctl(plan.DefaultCongestion)
 			switch {
 			case err != nil:
 				algorithm = spec.CongestionControl
@@ -182,7 +187,7 @@ func (s *supervisor) environment() map[string]string {
 			}
 			record(plan.DefaultCongestion, spec.Name, algorithm)
 			for _, key := range recordedSysctls {
-				if value, err := apply.ReadSysctl(key); err == nil { // a kernel may lack one: then it is not recorded
+				if value, err := filter.ReadSysctl(key); err == nil { // a kernel may lack one: then it is not recorded
 					record(key, spec.Name, value)
 				}
 			}

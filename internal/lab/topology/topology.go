@@ -60,19 +60,13 @@ type Node struct {
 	// Routes are added to those that follow from the links, and replace those to
 	// the same destinations.
 	Routes []Route `json:"routes,omitempty"`
-	// Filter is what the node does to packets beyond routing them; may be nil.
-	Filter *filter.Table `json:"filter,omitempty"`
+	// Functions are what the node does beyond routing packets.
+	Functions filter.Functions `json:"functions,omitzero"`
 	// ShareEgress meters what the node sends through all its interfaces
 	// together, which then have the same End.EgressBitsPerSecond.
 	ShareEgress bool `json:"share_egress,omitempty"`
 	// Tunnels that end in this node.
 	Tunnels []Tunnel `json:"tunnels,omitempty"`
-	// MeasureKernelCPU samples what the kernel spends on packets in the node, where
-	// the kernel can.
-	MeasureKernelCPU bool `json:"measure_kernel_cpu,omitempty"`
-	// Spread and Balance distribute flows among ways and back ends; nil for none.
-	Spread  *filter.Spread  `json:"spread,omitempty"`
-	Balance *filter.Balance `json:"balance,omitempty"`
 }
 
 // Route is one static route of a node.
@@ -138,6 +132,19 @@ func (t Topology) NodeNames() []string {
 	names := make([]string, len(t.Nodes))
 	for i, n := range t.Nodes {
 		names[i] = n.Name
+	}
+	return names
+}
+
+// InterfacesOf are the interfaces of a node in the order of the links.
+func (t Topology) InterfacesOf(node string) []string {
+	var names []string
+	for _, l := range t.Links {
+		for _, e := range []End{l.A, l.B} {
+			if e.Node == node {
+				names = append(names, e.Interface)
+			}
+		}
 	}
 	return names
 }

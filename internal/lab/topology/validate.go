@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 var (
@@ -76,15 +78,17 @@ func (f *faults) node(n Node) {
 	if n.CongestionControl != "" && !algorithmName.MatchString(n.CongestionControl) {
 		f.add("node %s: congestion control %q is not a kernel name", n.Name, n.CongestionControl)
 	}
-	if n.Filter != nil {
-		if err := n.Filter.Validate(); err != nil {
+	for row, function := range n.Functions.All() {
+		if err := function.Validate(); err != nil {
 			f.add("node %s: %w", n.Name, err)
+		}
+		if row < filter.Routing && !n.Forward {
+			f.add("node %s: distributes flows, but does not forward", n.Name)
 		}
 	}
 	for _, r := range n.Routes {
 		f.route(n.Name, r)
 	}
-	f.distribution(n)
 }
 
 func (f *faults) route(node string, r Route) {
@@ -128,22 +132,5 @@ func (f *faults) link(l Link) {
 		if err := l.Emulation.Validate(); err != nil {
 			f.add("link %s: cable: %w", l.Name(), err)
 		}
-	}
-}
-
-// distribution checks how a node distributes flows.
-func (f *faults) distribution(n Node) {
-	if n.Spread != nil {
-		if err := n.Spread.Validate(); err != nil {
-			f.add("node %s: spread: %w", n.Name, err)
-		}
-	}
-	if n.Balance != nil {
-		if err := n.Balance.Validate(); err != nil {
-			f.add("node %s: balance: %w", n.Name, err)
-		}
-	}
-	if (n.Spread != nil || n.Balance != nil) && !n.Forward {
-		f.add("node %s: distributes flows, but does not forward", n.Name)
 	}
 }

@@ -165,9 +165,6 @@ func hopSample(h lab.HopNode, atHost bool, reading lab.Counters, started time.Ti
 			n = lineOf(n, h)
 		}
 		addNode(&s, n, h.Leads)
-		if n.KernelWork != nil {
-			s.KernelCPU = measurement.SecondsOf(*n.KernelWork)
-		}
 	}
 	for _, c := range reading.Links {
 		if c.A.Node == h.Node && h.Leads(c.A.Interface) {
@@ -193,11 +190,8 @@ func lineOf(host lab.NodeCounters, h lab.HopNode) lab.NodeCounters {
 // addNode adds what the kernel counts of a node, some of whose interfaces lead
 // to the destination.
 func addNode(s *measurement.HopSample, n lab.NodeCounters, leads func(name string) bool) {
-	s.DroppedPackets += float64(n.FilterDropped)
-	if n.Connections != nil {
-		connections := float64(*n.Connections)
-		s.Connections = &connections
-	}
+	s.Combine(n.Functions, func(own, counted float64) float64 { return own + counted })
+	s.Connections = n.Functions.Connections
 	for _, i := range n.Interfaces {
 		s.DroppedPackets += float64(i.ReceivedDropped + i.SentDropped + i.EgressDropped)
 		if leads(i.Name) {

@@ -28,8 +28,8 @@ func watchedPath() lab.Path {
 func counted(n uint64, nodes []string) lab.Counters {
 	var all lab.Counters
 	for _, node := range nodes {
-		tracked := 7 + n
-		all.Nodes = append(all.Nodes, lab.NodeCounters{Node: node, Read: time.Now(), Connections: &tracked, FilterDropped: 2 * n, Interfaces: []lab.InterfaceCounters{
+		tracked := float64(7 + n)
+		all.Nodes = append(all.Nodes, lab.NodeCounters{Node: node, Read: time.Now(), Functions: measurement.HopSample{Connections: &tracked, DroppedPackets: float64(2 * n)}, Interfaces: []lab.InterfaceCounters{
 			{Name: "to-source", SentBytes: 10 * n, SentDropped: n},
 			{Name: "to-destination", SentBytes: 1000 * n, SentPackets: n, ReceivedBytes: 100 * n, ReceivedPackets: 2 * n, ReceivedDropped: n, EgressDropped: n},
 		}})
@@ -114,9 +114,9 @@ func TestWatchLeadingCable(t *testing.T) {
 				t.Errorf("asked for %s", got)
 			}
 			n++
-			tracked := n
+			tracked := float64(n)
 			return lab.Counters{
-				Nodes: []lab.NodeCounters{{Node: "vm", Read: time.Now(), Connections: &tracked, FilterDropped: n, Interfaces: []lab.InterfaceCounters{
+				Nodes: []lab.NodeCounters{{Node: "vm", Read: time.Now(), Functions: measurement.HopSample{Connections: &tracked, DroppedPackets: float64(n)}, Interfaces: []lab.InterfaceCounters{
 					{Name: "other", SentBytes: 1e6 * n, SentDropped: n},
 					{Name: "p", SentBytes: 1000 * n, SentPackets: n, ReceivedBytes: 100 * n, ReceivedPackets: 2 * n, SentDropped: 3 * n, EgressDropped: n},
 					{Name: "bypass-0-1", SentBytes: 10 * n},

@@ -1,4 +1,4 @@
-package apply
+package filter
 
 import (
 	"encoding/binary"
@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // copied is the beginning of a frame as a stopwatch copies it: TCP, without options.
@@ -70,15 +68,15 @@ func TestKernelWork(t *testing.T) {
 			began := rapid.Int64Range(0, 1_000_000).Draw(t, "began")
 			one := rapid.Int64Range(100, 5_000).Draw(t, "copy")
 			work := rapid.Int64Range(0, (longestStay-1)*one).Draw(t, "work")
-			keep := rapid.IntRange(0, filter.StampsOnEntry+3).Draw(t, "stamps") // more than there are: all
+			keep := rapid.IntRange(0, StampsOnEntry+3).Draw(t, "stamps") // more than there are: all
 			s, _ := readStamp(copied(uint16(i), 64, 1, 0), began)
-			for k := range filter.StampsOnEntry {
+			for k := range StampsOnEntry {
 				s.at = began + int64(k)*one
 				if k < keep {
 					stamps = append(stamps, s)
 				}
 			}
-			if keep > filter.StampsOnEntry {
+			if keep > StampsOnEntry {
 				s.at, s.ttl = s.at+one+work, 63
 				stamps = append(stamps, s)
 				sum, n = sum+work, n+1

@@ -1,4 +1,4 @@
-package apply
+package filter
 
 import (
 	"errors"
@@ -11,8 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/lab/filter"
-	"github.com/hopbench/hopbench/internal/lab/plan"
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // The interfaces of a sampler, which are no part of the topology: copies of
@@ -30,14 +29,6 @@ const (
 	stampSlots      = stampBlocks * stampBlockBytes / stampSlotBytes
 )
 
-// samplerGap is how many packets there are on average for each that is stamped,
-// which slows a node by 1 to 3 %; where more than manySamplers nodes may all be
-// in use, there are more between, so that they take no larger part of the CPUs.
-const (
-	samplerGap   = 64
-	manySamplers = 4
-)
-
 // kernelCPUSampler estimates the kernel's work on packets in one node. Stamps that the ring
 // has no room for are lost: the mean of the others stands for all.
 type kernelCPUSampler struct {
@@ -47,56 +38,69 @@ type kernelCPUSampler struct {
 	work   kernelWork
 }
 
-// sampleKernelCPU starts the sampler of a node. Where the kernel has no way to
-// copy packets, that is a fact and nodes go without.
-func (b *Builder) sampleKernelCPU(o plan.SampleKernelCPU) error {
-	nodes := 0
-	for _, n := range b.topology.Nodes {
-		if n.MeasureKernelCPU {
-			nodes++
-		}
-	}
-	err := b.nodes[o.Node].startKernelCPUSampler(o.Interfaces, samplerGap*max(1, nodes/manySamplers))
+var _ Applier = KernelCPU{}
+
+// Apply starts a sampler. Where the kernel has no way to copy packets, that is a fact
+// and the node goes without.
+func (k KernelCPU) Apply(n Namespace) (Counting, error) {
+	w, err := k.start(n)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
-		b.AddFact("what the kernel spends in hops is not known: %v", err)
-		return nil
+		n.AddFact("what the kernel spends in hops is not known: %v", err)
+		return nil, nil
 	}
-	return explainKernel(err)
+	if err != nil {
+		return nil, err
+	}
+	return func(received uint64, s *measurement.HopSample) error {
+		s.KernelCPU = measurement.SecondsOf(w.spent(received))
+		return nil
+	}, nil
 }
 
-// startKernelCPUSampler puts one on the node's interfaces.
-func (n *Node) startKernelCPUSampler(interfaces []string, gap int) error {
-	attributes := netlink.NewLinkAttrs()
-	attributes.Name = samplerDevice
-	pair := netlink.NewVeth(attributes)
-	pair.PeerName = samplerSink
-	if err := n.handle.LinkAdd(pair); err != nil {
-		return fmt.Errorf("make veth pair %s: %w", samplerDevice, err)
-	}
+// IsSampler says whether an interface of a node is a sampler's, and no part of the
+// topology.
+func IsSampler(name string) bool { return name == samplerDevice || name == samplerSink }
+
+// start puts a sampler on the node's interfaces.
+func (k KernelCPU) start(n Namespace) (w *kernelCPUSampler, err error) {
 	index := 0
-	for _, name := range []string{samplerSink, samplerDevice} {
-		link, err := n.handle.LinkByName(name)
-		if err == nil {
-			err = n.handle.LinkSetUp(link)
+	err = n.Within(func() error {
+		if index, err = addSamplerPair(); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("bring %s up: %w", name, err)
-		}
-		index = link.Attrs().Index
-	}
-	var w *kernelCPUSampler
-	err := n.Within(func() (err error) {
 		w, err = openKernelCPUSampler(index)
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := (filter.PacketStamps{Interfaces: interfaces, Gap: gap, Device: index, Sink: samplerSink}).Apply(int(n.ns.Fd())); err != nil {
-		return errors.Join(err, w.close())
+	if err := (PacketStamps{Interfaces: k.Interfaces, Gap: k.Gap, Device: index, Sink: samplerSink}).Apply(n.Descriptor()); err != nil {
+		return nil, errors.Join(err, w.close())
 	}
-	n.kernelCPU = w
-	return nil
+	return w, nil
+}
+
+// addSamplerPair makes the sampler's interfaces in the calling thread's namespace. It
+// returns the index of samplerDevice.
+func addSamplerPair() (index int, err error) {
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name = samplerDevice
+	pair := netlink.NewVeth(attributes)
+	pair.PeerName = samplerSink
+	if err := netlink.LinkAdd(pair); err != nil {
+		return 0, fmt.Errorf("make veth pair %s: %w", samplerDevice, err)
+	}
+	for _, name := range []string{samplerSink, samplerDevice} {
+		link, err := netlink.LinkByName(name)
+		if err == nil {
+			err = netlink.LinkSetUp(link)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("bring %s up: %w", name, err)
+		}
+		index = link.Attrs().Index
+	}
+	return index, nil
 }
 
 // openKernelCPUSampler receives what is sent through a device of the calling thread's

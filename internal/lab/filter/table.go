@@ -1,7 +1,3 @@
-// Package filter is what a node of a lab does to packets beyond routing them:
-// a stateful firewall, address translation, a limit of flows, silence. A Table
-// says it as plain data; Apply puts it into a network namespace as one nftables
-// table, and what it returns reads the table's counters.
 package filter
 
 import (
@@ -122,6 +118,9 @@ func (t Table) Tracks() bool { return t.Firewall != nil || t.NAT != nil || t.Flo
 
 // drops says whether t may drop packets that the node forwards.
 func (t Table) drops() bool { return t.Firewall != nil || t.FlowLimit > 0 }
+
+// Line is the table in a plan.
+func (t Table) Line(node string) string { return fmt.Sprintf("filter %s %s", node, t) }
 
 // String is the table in a few words.
 func (t Table) String() string {

@@ -1,10 +1,8 @@
-package apply
+package filter
 
 import (
 	"encoding/binary"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/lab/filter"
 )
 
 // stamp is a packet that a sampler saw at a moment.
@@ -59,7 +57,7 @@ const (
 // visit is a packet that has come into a node and not left.
 type visit struct {
 	ttl uint8
-	at  [filter.StampsOnEntry]int64
+	at  [StampsOnEntry]int64
 	n   int
 }
 

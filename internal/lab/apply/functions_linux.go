@@ -1,0 +1,34 @@
+package apply
+
+import (
+	"fmt"
+
+	"github.com/hopbench/hopbench/internal/lab/filter"
+	"github.com/hopbench/hopbench/internal/lab/plan"
+)
+
+// addFunction has a node do more than route packets.
+func (b *Builder) addFunction(o plan.AddFunction) error {
+	n := b.nodes[o.Node]
+	function, can := o.Function.(filter.Applier)
+	if !can {
+		return fmt.Errorf("%T cannot be applied", o.Function)
+	}
+	count, err := function.Apply(namespace{n, b})
+	if count != nil {
+		n.counting = append(n.counting, count)
+	}
+	return err
+}
+
+// namespace is a node as its functions see it.
+type namespace struct {
+	*Node
+	*Builder
+}
+
+func (n namespace) Descriptor() int { return int(n.ns.Fd()) }
+
+func (n namespace) TrySysctl(key, value string) error {
+	return n.setSysctl(plan.SetSysctl{Node: n.spec.Name, Key: key, Value: value, Optional: true})
+}
