@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -100,32 +101,42 @@ func TestStoppedServer(t *testing.T) {
 		{Kind: measurement.RR, RequestsPerSecond: 1000},
 		{Kind: measurement.CRR, Flows: 2},
 	}
-	var wg, running sync.WaitGroup
-	running.Add(len(specs))
-	for _, spec := range specs {
-		spec.Duration, spec.MaxWarmup = 1.5, 0.01
-		wg.Go(func() {
-			var once sync.Once
-			_, err := Run(testContext(t), Request{Spec: spec, Target: target}, func(p measurement.Progress) {
-				if p.RTT > 0 {
-					once.Do(running.Done)
-				}
-			})
-			once.Do(running.Done)
-			if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
-				t.Errorf("%s %s: %v", spec.Kind, spec.Protocol, err)
-			}
-		})
-	}
-	running.Wait()
 	stop := func(s os.Signal) {
 		if err := server.Process.Signal(s); err != nil {
 			t.Error(err)
 		}
 	}
-	stop(syscall.SIGSTOP)
-	wg.Wait()
-	stop(syscall.SIGCONT)
+	// Where one begins late, another may be over before the server is stopped.
+	testutil.Longer(t, func(factor float64) string {
+		var wg, running sync.WaitGroup
+		var over atomic.Int32
+		running.Add(len(specs))
+		for _, spec := range specs {
+			spec.Duration, spec.MaxWarmup = measurement.Seconds(1.5*factor), 0.01
+			wg.Go(func() {
+				var once sync.Once
+				_, err := Run(testContext(t), Request{Spec: spec, Target: target}, func(p measurement.Progress) {
+					if p.RTT > 0 {
+						once.Do(running.Done)
+					}
+				})
+				once.Do(running.Done)
+				if e, ok := errors.AsType[*Error](err); err == nil {
+					over.Add(1)
+				} else if !ok || e.Reason != TimedOut {
+					t.Errorf("%s %s: %v", spec.Kind, spec.Protocol, err)
+				}
+			})
+		}
+		running.Wait()
+		stop(syscall.SIGSTOP)
+		wg.Wait()
+		stop(syscall.SIGCONT)
+		if n := over.Load(); n > 0 {
+			return fmt.Sprintf("%d tests did not notice that the server was stopped", n)
+		}
+		return ""
+	})
 	if _, err := Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.05}, Target: target}, nil); err != nil {
 		t.Errorf("after the server went on: %v", err)
 	}
