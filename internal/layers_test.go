@@ -4,6 +4,7 @@ package internal_test
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"path"
 	"slices"
@@ -12,37 +13,6 @@ import (
 )
 
 const module = "github.com/hopbench/hopbench"
-
-// layers lists the packages from the top down. A package may import those of
-// lines below its own, and what lies under its own folder.
-var layers = [][]string{
-	{"cmd/hopbench"},
-	{"internal/cli"},
-	{"internal/report/html", "internal/report/terminal", "internal/report/summary"},
-	{"internal/report/figure", "internal/report/markdown", "internal/report/data"},
-	{"internal/runner", "internal/report", "internal/testbed/lab", "internal/testbed/host"},
-	{"internal/trial", "internal/survey"},
-	{"internal/gate"},
-	{"internal/testbed"},
-	{"internal/lab", "internal/agent", "internal/store", "internal/metrics", "internal/report/typeset"},
-	{"internal/lab/supervisor"},
-	{"internal/lab/message"},
-	{"internal/lab/apply", "internal/lab/layout"},
-	{"internal/lab/plan"},
-	{"internal/lab/topology"},
-	{"internal/linkem", "internal/probe", "internal/experiment", "internal/analysis", "internal/words"},
-	{"internal/probe/load"},
-	{"internal/probe/tcp", "internal/probe/udp", "internal/probe/rr", "internal/probe/crr", "internal/probe/mtu", "internal/probe/ftp", "internal/probe/iperf3"},
-	{"internal/probe/datagram"},
-	{"internal/probe/session"},
-	{"internal/probe/host"},
-	{"internal/probe/icmp", "internal/probe/trace", "internal/protocol", "internal/iperf3", "internal/ftp", "internal/lab/filter", "experiments"},
-	{"internal/tcpinfo"},
-	{"internal/sampling", "internal/probe/latency", "internal/probe/icmp/wire", "internal/sockets", "internal/hostinfo", "internal/result", "internal/admission", "internal/idps", "internal/neighbour"},
-	{"internal/kind"},
-	{"internal/quantity"},
-	{"internal/measurement", "internal/printable"},
-}
 
 // homes names the only packages that may import a heavy dependency.
 // Packages for tests are free.
@@ -104,11 +74,42 @@ func packages(t *testing.T) []listed {
 	}
 }
 
-// layerOf finds the line of a package: its own, or that of the nearest folder
-// above it.
-func layerOf(pkg string) int {
+// layers are the lines of packages of docs/architecture.md, from the top down. A
+// package may import those of lines below its own, and what lies under its own folder.
+type layers [][]string
+
+func readLayers(t *testing.T) layers {
+	t.Helper()
+	text, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "Imports go down only;")
+	_, rest, _ = strings.Cut(rest, "```\n")
+	drawn, _, ended := strings.Cut(rest, "```")
+	if !ended {
+		t.Fatal("docs/architecture.md draws no layers")
+	}
+	var all layers
+	for line := range strings.Lines(drawn) {
+		names := strings.Fields(line)
+		for i, name := range names {
+			if name != "cmd/hopbench" && name != "experiments" {
+				names[i] = "internal/" + name
+			}
+			if _, err := os.Stat("../" + names[i]); err != nil {
+				t.Errorf("docs/architecture.md draws a package that there is not: %v", err)
+			}
+		}
+		all = append(all, names)
+	}
+	return all
+}
+
+// of finds the line of a package: its own, or that of the nearest folder above it.
+func (l layers) of(pkg string) int {
 	for p := pkg; p != "."; p = path.Dir(p) {
-		for i, line := range layers {
+		for i, line := range l {
 			if slices.Contains(line, p) {
 				return i
 			}
@@ -118,14 +119,15 @@ func layerOf(pkg string) int {
 }
 
 func TestImportsGoDown(t *testing.T) {
+	layers := readLayers(t)
 	for _, p := range packages(t) {
 		from := strings.TrimPrefix(p.ImportPath, module+"/")
 		if len(p.Imports) == 0 || forTests(from) {
 			continue
 		}
-		layer := layerOf(from)
+		layer := layers.of(from)
 		if layer < 0 && !p.tool() {
-			t.Errorf("%s is on no line of docs/architecture.md; add it there and here", from)
+			t.Errorf("%s is on no line of docs/architecture.md; add it there", from)
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -133,12 +135,12 @@ func TestImportsGoDown(t *testing.T) {
 			switch {
 			case !ours:
 			case p.tool():
-				if layerOf(to) <= layerOf("internal/cli") && !forTests(to) {
+				if layers.of(to) <= layers.of("internal/cli") && !forTests(to) {
 					t.Errorf("%s imports %s, which wires the product and serves no other program", from, to)
 				}
 			case forTests(to):
 				t.Errorf("%s imports %s, which is for tests", from, to)
-			case layerOf(to) <= layer && !strings.HasPrefix(to, from+"/"):
+			case layers.of(to) <= layer && !strings.HasPrefix(to, from+"/"):
 				t.Errorf("%s imports %s, which is not below it", from, to)
 			}
 		}

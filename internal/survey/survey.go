@@ -6,6 +6,7 @@ package survey
 import (
 	"fmt"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
@@ -135,8 +136,9 @@ func noServer(done []Step) bool {
 	return false
 }
 
-func needsNoServer(k measurement.Kind) bool {
-	return k == measurement.Ping || k == measurement.Trace
+func needsNoServer(name measurement.Kind) bool {
+	k, _ := kind.Of(name)
+	return k.NoServer
 }
 
 func (o Options) path([]Step) []result.TestInfo {
