@@ -26,6 +26,7 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
 	"github.com/hopbench/hopbench/internal/testbed/host"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // sequence is the tests of the kinds chosen, or the profile when none is.
@@ -41,29 +42,9 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 		if err != nil {
 			return nil, err
 		}
-		tests = append(tests, result.TestInfo{Name: string(name), Title: titleOf(spec), Spec: spec})
+		tests = append(tests, result.TestInfo{Name: string(name), Title: words.Title(spec), Spec: spec})
 	}
 	return tests, nil
-}
-
-// titleOf names a test for people.
-func titleOf(spec measurement.Spec) string {
-	title := map[measurement.Kind]string{
-		measurement.TCP: quantity.Count(spec.Flows, "flow"), measurement.UDP: "UDP", measurement.PPS: "small packets",
-		measurement.RR: "latency", measurement.CRR: "connections", measurement.Load: "RTT under load",
-		measurement.FTP: "file in " + quantity.Count(spec.Flows, "segment"),
-		measurement.MTU: "path MTU", measurement.Ping: "ping", measurement.Trace: "path",
-	}[spec.Kind]
-	switch {
-	case spec.Kind == measurement.FTP && spec.Direction == measurement.Send:
-		title = "file to the server"
-	case spec.Kind == measurement.FTP:
-	case spec.Direction == measurement.Receive:
-		title += ", back"
-	case spec.Direction == measurement.Both:
-		title += ", both"
-	}
-	return title
 }
 
 // hostRun is a run of hopbench test.

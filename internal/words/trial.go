@@ -15,29 +15,30 @@ const Gap = "   "
 type kind struct {
 	flows   string // what one of several flows is called
 	several string // what follows their number and name
+	title   string // what a test is called; empty is the number of its flows
 	latency string // what its distribution is of, for an axis
 	trial   func(f *figures)
 }
 
 var kinds = map[measurement.Kind]kind{
 	measurement.TCP: {flows: "flow", trial: (*figures).tcp},
-	measurement.UDP: {flows: "flow", trial: func(f *figures) {
+	measurement.UDP: {flows: "flow", title: "UDP", trial: func(f *figures) {
 		f.value("goodput_bits_per_second", "", " received")
 		f.datagrams()
 		f.value("sent_bits_per_second", "", " sent")
 	}},
-	measurement.PPS: {flows: "flow", trial: func(f *figures) {
+	measurement.PPS: {flows: "flow", title: "small packets", trial: func(f *figures) {
 		f.add("packets_per_second", "", " packets/s received", perSecond)
 		f.datagrams()
 	}},
-	measurement.CRR: {flows: "connection", several: " at a time", latency: "transaction time", trial: func(f *figures) {
+	measurement.CRR: {flows: "connection", title: "connections", several: " at a time", latency: "transaction time", trial: func(f *figures) {
 		f.add("connections_per_second", "", " connections/s", perSecond)
 		f.value("connect_p50_seconds", "connect p50 ", "")
 		f.value("transaction_p50_seconds", "transaction p50 ", "")
 		f.value("transaction_p99_seconds", "p99 ", "")
 		f.add("failed_connections_count", "", " failed", count)
 	}},
-	measurement.Load: {flows: "flow", latency: "RTT", trial: func(f *figures) {
+	measurement.Load: {flows: "flow", title: "RTT under load", latency: "RTT", trial: func(f *figures) {
 		f.value("loaded_rtt_p50_seconds", "p50 ", "")
 		f.value("loaded_rtt_p99_seconds", "p99 ", "")
 		f.value("idle_rtt_p50_seconds", "idle p50 ", "")
@@ -53,15 +54,35 @@ var kinds = map[measurement.Kind]kind{
 			f.parts = append(f.parts, quantity.Count(f.spec.Flows, "segment"))
 		}
 	}},
-	measurement.MTU: {flows: "flow", trial: func(f *figures) {
+	measurement.MTU: {flows: "flow", title: "path MTU", trial: func(f *figures) {
 		f.add("path_mtu_bytes", "", NBSP+"B forward", count)
 		f.add("reverse_path_mtu_bytes", "", NBSP+"B reverse", count)
 	}},
-	measurement.Trace: {flows: "flow", trial: func(f *figures) {
+	measurement.Trace: {flows: "flow", title: "path", trial: func(f *figures) {
 		f.parts = append(f.parts, fmt.Sprintf("%s, %d silent", quantity.Count(int(f.Metrics["hops_count"]), "hop"), int(f.Metrics["silent_hops_count"])))
 	}},
-	measurement.RR:   {flows: "flow", latency: "RTT", trial: (*figures).latency},
-	measurement.Ping: {flows: "flow", latency: "RTT", trial: (*figures).latency},
+	measurement.RR:   {flows: "flow", title: "latency", latency: "RTT", trial: (*figures).latency},
+	measurement.Ping: {flows: "flow", title: "ping", latency: "RTT", trial: (*figures).latency},
+}
+
+// Title names a test for people.
+func Title(spec measurement.Spec) string {
+	k := kinds[spec.Kind]
+	title := k.title
+	if title == "" {
+		title = quantity.Count(spec.Flows, k.flows)
+	}
+	switch {
+	case spec.Kind == measurement.FTP && spec.Direction == measurement.Send:
+		return "file to the server"
+	case spec.Kind == measurement.FTP:
+		return "file in " + title
+	case spec.Direction == measurement.Receive:
+		return title + ", back"
+	case spec.Direction == measurement.Both:
+		return title + ", both"
+	}
+	return title
 }
 
 // Trial is what a test that counts brought back, in one line.

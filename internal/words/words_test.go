@@ -107,10 +107,15 @@ func TestTablesAreWhole(t *testing.T) {
 			}
 		}
 	}
+	titles := map[string]bool{}
 	for _, kind := range measurement.Kinds() {
 		if row := kinds[kind]; row.trial == nil || row.flows == "" {
 			t.Errorf("no words for a %s test: %+v", kind, row.flows)
 		}
+		titles[Title(measurement.Spec{Kind: kind}.Defaults())] = true
+	}
+	if len(titles) != len(measurement.Kinds()) {
+		t.Errorf("two kinds of test have one title: %v", titles)
 	}
 	for _, v := range []result.Verdict{result.Costs, result.Gains, result.NoCost, result.NotResolved} {
 		if verdicts[v].path == "" || verdicts[v].run == "" {
