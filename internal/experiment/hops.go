@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/kind"
 )
 
 // This file is what a hop is: its keys in an experiment file (FileHop), its value
@@ -111,6 +113,17 @@ func hopTypeNames() []string {
 		names = append(names, string(t))
 	}
 	return names
+}
+
+// bypassable names the types of hop that can be passed by, for a message.
+func bypassable() string {
+	var names []string
+	for _, r := range hopTable() {
+		if r.bypass != NoBypass {
+			names = append(names, string(r.name))
+		}
+	}
+	return kind.Either(names)
 }
 
 // HopTypesOf says which types of hop a key of FileHop applies to.

@@ -97,7 +97,7 @@ func (l *loader) switchable(name *NameText, p Path) {
 		case h.Name == string(*name) && h.Bypass() != NoBypass:
 			return
 		case h.Name == string(*name):
-			l.wrong(name, "name a router, firewall, idps or vnet-gateway", "hop %q is a %s, which cannot be bypassed in place", *name, h.Type)
+			l.wrong(name, "name a "+bypassable(), "hop %q is a %s, which cannot be bypassed in place", *name, h.Type)
 			return
 		case h.Name != "":
 			known = append(known, h.Name)
@@ -108,7 +108,7 @@ func (l *loader) switchable(name *NameText, p Path) {
 	case len(known) > 0:
 		l.wrong(name, instead(string(*name), known), "bypass: path %q has no hop %q", p.Name, *name)
 	case !slices.ContainsFunc(p.Hops, Hop.Forwards):
-		l.wrong(name, "give that path a router, firewall, idps or vnet-gateway", "bypass: path %q has only links, no hop %q", p.Name, *name)
+		l.wrong(name, "give that path a "+bypassable(), "bypass: path %q has only links, no hop %q", p.Name, *name)
 	}
 }
 
