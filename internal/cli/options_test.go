@@ -55,7 +55,7 @@ func TestFlagsChooseTheKindsOfTest(t *testing.T) {
 		{"--only rr --only load", "rr load", ""},
 		{"--only crr -P 16", "crr", ""},
 		{"-l 1400", "", "add -u"},
-		{"--only speed", "", "they are tcp, udp, pps, rr, crr, load, ftp, mtu, ping, trace"},
+		{"--only speed", "", "they are " + names(measurement.Kinds())},
 		{"-u --only udp", "", "leave one of them out"},
 		{"-u --spin", "", "--spin has no meaning for udp; it is for rr"},
 		{"--only rr,mtu -C bbr", "", "--congestion has no meaning for rr, mtu; it is for tcp, load"},
