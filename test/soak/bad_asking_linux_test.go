@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 
@@ -70,12 +71,18 @@ func (c *client) wild(ctx context.Context, name string) {
 }
 
 var (
-	wildFields = strings.Fields(`duration_seconds max_warmup_seconds idle_duration_seconds flows direction file_bytes file_path congestion_control
-		window_bytes send_buffer_bytes receive_buffer_bytes mss_bytes pacing_bits_per_second copy_payload send_method share_threads mptcp dscp
-		source_port device rate_bits_per_second packet_bytes gso gro loss_bound_fraction protocol request_bytes response_bytes
-		requests_per_second in_flight spin colocate count interval_seconds payload_bytes max_hops timeout_seconds tool`)
+	wildFields = specFields()
 	wildValues = []any{0, 1, -1, 2, 0.001, 1000, 65507, 1 << 20, 1 << 31, 1e18, -1e300, 1e300, true, "", "tcp", "udp", "send", "receive", "both", "on", "copy", "zerocopy", "iperf3", steering}
 )
+
+// specFields are the names of a spec's fields in JSON.
+func specFields() (names []string) {
+	for f := range reflect.TypeFor[measurement.Spec]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
 
 func pick[T any](c *client, of ...T) T { return of[c.r.IntN(len(of))] }
 
