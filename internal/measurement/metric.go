@@ -31,7 +31,21 @@ type Metric struct {
 	// Primary is the metric of its kind that a report leads with.
 	Primary bool
 	Kinds   []Kind
+	// Pairs is how the values of several pairs that did a test at the same time
+	// become one.
+	Pairs Combination
 }
+
+// Combination is how values become one.
+type Combination int
+
+// The combinations.
+const (
+	ByUnit   Combination = iota // the sum of rates and counts, the mean of all others
+	Mean                        // although it is a count
+	Least                       // the smallest
+	Greatest                    // the largest
+)
 
 // Catalogue lists every metric, in the order reports show them.
 func Catalogue() []Metric {
@@ -40,8 +54,8 @@ func Catalogue() []Metric {
 		{Name: "packets_per_second", Doc: "packets that the receiver confirmed", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{PPS}},
 		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Primary: true, Kinds: []Kind{CRR}},
 		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Primary: true, Kinds: []Kind{Load}},
-		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Primary: true, Kinds: []Kind{MTU}},
-		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "path MTU back", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}},
+		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Primary: true, Kinds: []Kind{MTU}, Pairs: Least},
+		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "path MTU back", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
 
 		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "goodput there", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
 		{Name: "reverse_goodput_bits_per_second", Doc: "with direction `both`: to the source", Label: "goodput back", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
@@ -61,9 +75,9 @@ func Catalogue() []Metric {
 
 		{Name: "rtt_p50_seconds", Doc: "median round trip", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Primary: true, Kinds: []Kind{RR, Ping}},
 		{Name: "rtt_mean_seconds", Doc: "mean round trip", Label: "RTT mean", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
-		{Name: "rtt_min_seconds", Doc: "shortest round trip", Label: "RTT min", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
+		{Name: "rtt_min_seconds", Doc: "shortest round trip", Label: "RTT min", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Least},
 		{Name: "rtt_p99_seconds", Doc: "99th percentile of the round trips, with enough samples", Label: "RTT p99", Unit: SecondsUnit, Compared: true, Kinds: []Kind{RR}},
-		{Name: "rtt_max_seconds", Doc: "longest round trip", Label: "RTT max", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
+		{Name: "rtt_max_seconds", Doc: "longest round trip", Label: "RTT max", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Greatest},
 		{Name: "rtt_standard_deviation_seconds", Doc: "what ping prints as mdev", Label: "RTT mdev", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
 		{Name: "path_rtt_p50_seconds", Doc: "median between the kernels' time stamps, without the wake-up of the programs", Label: "RTT p50 without wake-up", Unit: SecondsUnit, Kinds: []Kind{RR}},
 		{Name: "wakeup_p50_seconds", Doc: "median of what the wake-up adds", Label: "wake-up p50", Unit: SecondsUnit, Kinds: []Kind{RR}},
@@ -86,7 +100,7 @@ func Catalogue() []Metric {
 		{Name: "loaded_rtt_p99_seconds", Doc: "99th percentile of the round trips while the flows fill the path, with enough samples", Label: "loaded RTT p99", Unit: SecondsUnit, Compared: true, Kinds: []Kind{Load}},
 		{Name: "idle_rtt_p50_seconds", Doc: "median round trip before the load", Label: "idle RTT p50", Unit: SecondsUnit, Kinds: []Kind{Load}},
 		{Name: "rtt_increase_seconds", Doc: "what the load adds to the median round trip", Label: "RTT increase", Unit: SecondsUnit, Kinds: []Kind{Load}},
-		{Name: "responsiveness_per_minute", Doc: "round trips per minute under load", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}},
+		{Name: "responsiveness_per_minute", Doc: "round trips per minute under load", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}, Pairs: Mean},
 		{Name: "load_bits_per_second", Doc: "payload of the load that the receiver confirmed", Label: "load", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{Load}},
 
 		{Name: "cpu_seconds_per_byte", Doc: "busy time of both hosts, everything that ran there included, per received byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Kinds: []Kind{TCP, UDP, FTP}},
@@ -94,8 +108,8 @@ func Catalogue() []Metric {
 		{Name: "context_switches_per_second", Doc: "of both hosts", Label: "context switches/s", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, RR, FTP}},
 		{Name: "dropped_packets_count", Doc: "lost by the two hosts themselves over the whole test", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
 
-		{Name: "hops_count", Doc: "steps to the destination", Label: "hops", Unit: Count, Primary: true, Kinds: []Kind{Trace}},
-		{Name: "silent_hops_count", Doc: "steps that did not answer", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}},
+		{Name: "hops_count", Doc: "steps to the destination", Label: "hops", Unit: Count, Primary: true, Kinds: []Kind{Trace}, Pairs: Mean},
+		{Name: "silent_hops_count", Doc: "steps that did not answer", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}, Pairs: Mean},
 	}
 }
 

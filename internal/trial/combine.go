@@ -131,17 +131,13 @@ func combined(name string, values []float64) float64 {
 		sum += v
 	}
 	mean := sum / float64(len(values))
-	switch name {
-	case "rtt_min_seconds", "path_mtu_bytes", "reverse_path_mtu_bytes":
-		return slices.Min(values)
-	case "rtt_max_seconds":
-		return slices.Max(values)
-	case "responsiveness_per_minute", "hops_count", "silent_hops_count":
-		return mean
-	}
 	metric, _ := measurement.MetricNamed(name)
-	switch metric.Unit {
-	case measurement.BitsPerSecond, measurement.Count:
+	switch {
+	case metric.Pairs == measurement.Least:
+		return slices.Min(values)
+	case metric.Pairs == measurement.Greatest:
+		return slices.Max(values)
+	case metric.Pairs == measurement.ByUnit && (metric.Unit == measurement.BitsPerSecond || metric.Unit == measurement.Count):
 		return sum
 	}
 	return mean

@@ -150,3 +150,16 @@ func TestPairGates(t *testing.T) {
 		})
 	}
 }
+
+// What several pairs measured becomes one value as the metric says.
+func TestCombined(t *testing.T) {
+	for name, want := range map[string]float64{
+		"rtt_min_seconds": 1, "path_mtu_bytes": 1, "reverse_path_mtu_bytes": 1, "rtt_max_seconds": 5,
+		"responsiveness_per_minute": 3, "hops_count": 3, "silent_hops_count": 3, "rtt_p50_seconds": 3, "loss_fraction": 3,
+		"transactions_per_second": 6, "goodput_bits_per_second": 6, "of_a_newer_version": 3,
+	} {
+		if got := combined(name, []float64{1, 5}); got != want {
+			t.Errorf("%s of 1 and 5 is %v, want %v", name, got, want)
+		}
+	}
+}
