@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -60,12 +61,7 @@ Flags choose a single test, as for iperf3 and ping: -u means datagrams; -P, -R,
 --bidir, -w, -M, -C, -Z, -m, -O or -i mean TCP; --request, --in-flight or --spin
 mean latency (rr); -c means ping. --only names the kinds instead:
 
-    tcp    bulk TCP            udp    datagrams, their loss and jitter
-    pps    small packets       rr     requests and responses: latency
-    crr    new connections     load   latency without and under load
-    ftp    transfer of a file  mtu    largest packet
-    ping, trace                these need no server
-
+` + kindsHelp() + `
 A file over FTP is checked by a digest. --ftp-server HOST --ftp-path FILE fetches
 one from a stock server instead, with -P in so many segments at the same time.
 
@@ -111,6 +107,19 @@ docs/test.md explains every flag and every line of the summary.`,
 	f.define(c)
 	completeTest(c)
 	return c
+}
+
+// kindsHelp has a line for each kind of test.
+func kindsHelp() string {
+	var b strings.Builder
+	for _, k := range kind.All() {
+		doc := k.Doc
+		if k.NoServer {
+			doc += "; needs no server"
+		}
+		fmt.Fprintf(&b, "    %-6s %s\n", k.Name, doc)
+	}
+	return b.String()
 }
 
 // define binds the flags.

@@ -56,9 +56,10 @@ func row(b *strings.Builder, cells ...string) {
 }
 
 func kindsTable() string {
-	b := table("kind", "measures", "server")
+	b := table("kind", "measures", "primary metric", "server")
 	for _, k := range All() {
-		row(b, code(string(k.Name)), k.Doc, map[bool]string{false: "yes", true: "not needed"}[k.NoServer])
+		primary, _ := measurement.PrimaryOf(k.Name)
+		row(b, code(string(k.Name)), k.Doc, code(primary.Name), map[bool]string{false: "yes", true: "not needed"}[k.NoServer])
 	}
 	return b.String()
 }

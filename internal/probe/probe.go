@@ -1,18 +1,7 @@
 // Package probe measures a path between this host and a cooperating server. [Run] does
 // one test, [Server] is the other end of it, so that `hopbench serve`, `hopbench test`
 // and the agents of a lab share one code. A kind of test is a package of its own with
-// both ends, and a row of one table here:
-//
-//	tcp    bulk throughput over TCP, as the receiver confirmed it
-//	udp    packets over UDP, counted in bytes
-//	pps    small packets over UDP, counted one by one
-//	rr     round-trip time of requests on one connection
-//	crr    connections that are opened, serve one request and are closed
-//	load   round-trip time while a tcp test loads the path
-//	mtu    the largest packet that the path carries, in each direction
-//	ftp    the transfer of a file over FTP
-//	ping   round-trip time of ICMP echoes; needs no server
-//	trace  the hops of the path; needs no server
+// both ends, and a row of the table here; package kind says what each measures.
 //
 // What all kinds share is in probe/session, and in probe/datagram for those that use
 // UDP; what a test costs a machine is in probe/host.
