@@ -25,11 +25,11 @@ func main() {
 	runs := flag.Int("runs", 5, "how often to build each graph")
 	flag.Parse()
 	if *nodes < 3 || *nodes > 250 || *runs < 1 {
-		fmt.Fprintln(os.Stderr, "labbench: 3 to 250 nodes and at least one run are possible")
+		fmt.Fprintln(os.Stderr, "lab: 3 to 250 nodes and at least one run are possible")
 		os.Exit(2)
 	}
 	if err := run(*nodes, *runs); err != nil {
-		fmt.Fprintln(os.Stderr, "labbench:", err)
+		fmt.Fprintln(os.Stderr, "lab:", err)
 		os.Exit(1)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func main() {
 	status, err := run(os.Args[1:])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "cablebench:", err)
+		fmt.Fprintln(os.Stderr, "link:", err)
 		status = 2
 	}
 	os.Exit(status)

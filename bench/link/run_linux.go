@@ -33,7 +33,7 @@ type options struct {
 
 func run(arguments []string) (int, error) {
 	var o options
-	flags := flag.NewFlagSet("cablebench", flag.ContinueOnError)
+	flags := flag.NewFlagSet("link", flag.ContinueOnError)
 	kind := flags.String("ports", "both", "kind of port: tap, packet or both")
 	flags.StringVar(&o.only, "only", "", "run only delay, loss, rate or goodput")
 	flags.IntVar(&o.repeats, "repeats", 5, "runs of each rate and goodput row; the best counts, the spread is shown")
@@ -149,7 +149,7 @@ func carry(text string) error {
 	go func() {
 		_, err := io.Copy(io.Discard, os.Stdin)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "cablebench: wait for the end:", err)
+			fmt.Fprintln(os.Stderr, "link: wait for the end:", err)
 		}
 		cancel()
 	}()
