@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -26,9 +27,17 @@ func TestRunCRR(t *testing.T) {
 		"large response": {ResponseBytes: 100_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, 0.3, 0.05
-			out, err := Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
-			testutil.OK(t, err)
+			var out measurement.Outcome
+			testutil.Longer(t, func(factor float64) string {
+				spec.Kind, spec.Duration, spec.MaxWarmup = measurement.CRR, measurement.Seconds(0.3*factor), 0.05
+				var err error
+				out, err = Run(testContext(t), Request{ID: "crr", Spec: spec, Target: target, Token: testToken}, nil)
+				testutil.OK(t, err)
+				if out.Latency.Samples < 100 {
+					return fmt.Sprintf("%d connections", out.Latency.Samples)
+				}
+				return ""
+			})
 			for _, m := range measurement.MetricsOf(measurement.CRR) {
 				v, ok := out.Metrics[m.Name]
 				if !ok && out.Latency.Samples < 1000 && (m.Name == "transaction_p99_seconds" || m.Name == "connect_p99_seconds") {

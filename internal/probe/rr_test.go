@@ -93,13 +93,16 @@ func TestRRTimeStamps(t *testing.T) {
 		{Protocol: measurement.OverUDP, Spin: true},
 		{Protocol: measurement.OverTCP, Spin: true, ResponseBytes: 100_000},
 	} {
-		spec.Kind, spec.Duration = measurement.RR, 1
-		out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
-		testutil.OK(t, err)
-		path, wakeup := out.Metrics["path_rtt_p50_seconds"], out.Metrics["wakeup_p50_seconds"]
-		if path <= 0 || wakeup <= 0 || path > float64(out.Latency.Max) && path > 0.1 {
-			t.Errorf("%+v: path %v, wake-up %v of round trips of %v to %v; facts %q", spec, path, wakeup, out.Latency.Min, out.Latency.Max, out.Facts)
-		}
+		testutil.Longer(t, func(factor float64) string {
+			spec.Kind, spec.Duration = measurement.RR, measurement.Seconds(factor)
+			out, err := Run(testContext(t), Request{Spec: spec, Target: target}, nil)
+			testutil.OK(t, err)
+			path, wakeup := out.Metrics["path_rtt_p50_seconds"], out.Metrics["wakeup_p50_seconds"]
+			if path <= 0 || wakeup <= 0 || path > float64(out.Latency.Max) && path > 0.1 {
+				return fmt.Sprintf("%+v: path %v, wake-up %v of round trips of %v to %v; facts %q", spec, path, wakeup, out.Latency.Min, out.Latency.Max, out.Facts)
+			}
+			return ""
+		})
 	}
 }
 
