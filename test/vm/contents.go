@@ -17,7 +17,7 @@ import (
 
 // programs are those that the tests and the kernel call.
 var programs = []string{
-	"sh", "cat", "echo", "env", "grep", "head", "id", "ls", "mkdir", "pwd", "seq", "sleep", "tr", "true", "mount",
+	"sh", "cat", "echo", "env", "grep", "head", "id", "ls", "mkdir", "pwd", "seq", "sleep", "touch", "tr", "true", "mount",
 	"setpriv", "sysctl", "unshare", "modprobe",
 	"bridge", "ip", "iperf3", "nft", "ping", "ss", "tc", "traceroute", "tcptraceroute", "wg",
 }
