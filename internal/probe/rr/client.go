@@ -215,6 +215,10 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	if n == 0 && t.several != nil && t.several.unsent > 0 {
 		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: errors.New(strings.Join(t.several.facts(), "; "))}
 	}
+	if n == 0 && l.lost == 0 {
+		err := fmt.Errorf("no request left in the measured %v s, for which this host was too busy; measure longer", float64(spec.Duration))
+		return measurement.Outcome{}, &session.Error{Op: "rr test", Reason: session.Failed, Err: err}
+	}
 	if n == 0 {
 		err := fmt.Errorf("none of %d requests was answered", l.lost)
 		if spec.Protocol == measurement.OverUDP {

@@ -274,9 +274,9 @@ func TestFlowsOfATestReachSeveralBackends(t *testing.T) {
 		t.Errorf("crr: %v, %q", out.Metrics, out.Facts)
 	}
 	for _, spec := range []measurement.Spec{
-		{Kind: measurement.RR, Duration: 0.1},
-		{Kind: measurement.RR, Duration: 0.1, Protocol: measurement.OverUDP},
-		{Kind: measurement.RR, Duration: 0.1, Protocol: measurement.OverUDP, InFlight: 8},
+		{Kind: measurement.RR, Duration: 1},
+		{Kind: measurement.RR, Duration: 1, Protocol: measurement.OverUDP},
+		{Kind: measurement.RR, Duration: 1, Protocol: measurement.OverUDP, InFlight: 8},
 		{Kind: measurement.MTU},
 		{Kind: measurement.Ping, Count: 3, Interval: 0.01},
 		{Kind: measurement.Trace, Protocol: measurement.OverTCP},
