@@ -217,9 +217,10 @@ func TestScaleOutInTheMiddleOfATrial(t *testing.T) {
 		}); n > 1000 {
 			t.Errorf("round %d: 8 flows that began before carried %d bytes over the second instance", round, n)
 		}
+		late := false // a busy machine, on which the moment came all the same
 		if n := carried(func() {
-			l.measure(t, "growing", measurement.Spec{Kind: measurement.TCP, Flows: 8, Duration: 0.05, MaxWarmup: 0.01})
-		}); n > 1000 {
+			late = grown(l.measure(t, "growing", measurement.Spec{Kind: measurement.TCP, Flows: 8, Duration: 0.05, MaxWarmup: 0.01}))
+		}); n > 1000 && !late {
 			t.Errorf("round %d: a trial that ended before its moment carried %d bytes over the second instance", round, n)
 		}
 		if n := carried(func() {
@@ -232,7 +233,7 @@ func TestScaleOutInTheMiddleOfATrial(t *testing.T) {
 		}
 	}
 	out := l.measure(t, "growing", measurement.Spec{Kind: measurement.RR, Duration: 0.05, MaxWarmup: 0.01})
-	if facts := strings.Join(out.Facts, "; "); !strings.Contains(facts, "the traffic ended before 200ms") {
+	if facts := strings.Join(out.Facts, "; "); !strings.Contains(facts, "the traffic ended before 200ms") && !grown(out) {
 		t.Errorf("nothing is said of the moment that did not come: %s", facts)
 	}
 }
