@@ -138,7 +138,6 @@ const fleet = `
 // Both directions of every flow cross the same instance, and all instances get
 // flows.
 func TestFlowsKeepTheirInstance(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	testutil.Need(t, hasProgram("nft"), "the program nft")
 	l := labOf(t, fleet)
 	path := l.named(t, "fleet")
@@ -191,7 +190,6 @@ const growing = `
 // From its moment on, and not before, new flows go to the new instances;
 // flows that have begun stay, and the next trial begins as the first did.
 func TestScaleOutInTheMiddleOfATrial(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	testutil.Need(t, hasProgram("nft"), "the program nft")
 	l := labOf(t, growing)
 	path := l.named(t, "growing")
@@ -246,7 +244,6 @@ const balanced = `
 
 // The flows of one test end at two servers, and are counted all the same.
 func TestFlowsOfATestReachSeveralBackends(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	l := labOf(t, balanced)
 	path := l.named(t, "balanced")
 	for _, spec := range []measurement.Spec{
@@ -340,7 +337,6 @@ func checkBackends(t *testing.T, path lab.Path, spec measurement.Spec, out measu
 
 // Hops that stand side by side combine with each other and with others.
 func TestParallelHopsCombine(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	l := labOf(t, `
   - name: both
     hops:
