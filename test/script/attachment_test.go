@@ -61,8 +61,8 @@ paths:
     tunnel: {type: vxlan, id: 7}
     hops: [{type: link, delay: 200us}, {type: router, name: box, per_flow_rate: 20Mbit}]
 tests:
-  - {name: one, kind: tcp, duration: 500ms, max_warmup: 500ms}
-  - {name: eight, kind: tcp, flows: 8, duration: 500ms, max_warmup: 500ms}
+  - {name: one, kind: tcp, duration: 2s, max_warmup: 500ms}
+  - {name: eight, kind: tcp, flows: 8, duration: 2s, max_warmup: 500ms}
   - {name: latency, kind: rr, protocol: udp, duration: 1s}
 `)
 	for _, path := range []string{"native", "inside"} {
@@ -70,9 +70,8 @@ tests:
 		eight := trials[[2]string{path, "eight"}].Metrics["goodput_bits_per_second"]
 		t.Logf("%s: %.1f Mbit/s with 1 flow, %.1f with 8", path, one/1e6, eight/1e6)
 		// What waited in the queue of the cap, 50 ms, may arrive within the measured
-		// 500 ms, and what the receiver of a busy machine read late. Without a cap a
-		// flow has many times as much.
-		if one > 1.5*limit || eight > 8*1.5*limit {
+		// 2 s, and what the receiver of a busy machine read late.
+		if one > 1.1*limit || eight > 8*1.1*limit {
 			t.Errorf("%s: %.0f and %.0f bit/s pass a cap of %.0f for each flow", path, one, eight, limit)
 		}
 		if eight < 1.5*limit {
@@ -80,7 +79,7 @@ tests:
 		}
 	}
 	for _, flow := range trials[[2]string{"native", "eight"}].Flows {
-		if got := float64(flow.ReceivedBytes) * 8 / 0.5; got > 1.5*limit {
+		if got := float64(flow.ReceivedBytes) * 8 / 2; got > 1.1*limit {
 			t.Errorf("the flow from %s got %.0f bit/s", flow.Source, got)
 		}
 	}
