@@ -22,6 +22,16 @@ type Options struct {
 	// than SmallestTime, default 20 µs, is of the baseline's median.
 	SmallestTimeEffect float64
 	SmallestTime       measurement.Seconds
+	// Matters are the user's margins, by the metric's name; the others are the
+	// catalogue's.
+	Matters map[string]measurement.Margin
+	// Lab says that the trials are a lab's, where microseconds matter.
+	Lab bool
+	// Contrasts are the comparisons of the report; none compares each path with
+	// the baseline.
+	Contrasts []result.Contrast
+	// PlannedBlocks is how many blocks the run was to have, 0 where not known.
+	PlannedBlocks int
 	// MinBlocks is the number of pairs below which there is no interval and no
 	// claim; default 6, the fewest that allow a 95 % interval of a median.
 	MinBlocks int

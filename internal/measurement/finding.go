@@ -4,7 +4,11 @@ import "encoding/json"
 
 // Gate is the judgement whether a trial counts.
 type Gate struct {
-	Passed   bool      `json:"passed"`
+	Passed bool `json:"passed"`
+	// Broken says that the trial does not count because its path failed: an
+	// outcome, the worst of all. A trial that neither passed nor is broken is
+	// missing.
+	Broken   bool      `json:"broken,omitempty"`
 	Findings []Finding `json:"findings,omitempty"` // of the gates that fail or warn
 }
 
@@ -94,8 +98,11 @@ type Finding struct {
 	Code FindingCode `json:"code"`
 	// Fatal findings exclude the trial from every statistic; the others are
 	// shown with it.
-	Fatal bool   `json:"fatal,omitempty"`
-	Text  string `json:"text,omitempty"` // of FoundText, or an error's
+	Fatal bool `json:"fatal,omitempty"`
+	// PathFailure says of a fatal finding that the path is its reason, not the
+	// instrument.
+	PathFailure bool   `json:"path_failure,omitempty"`
+	Text        string `json:"text,omitempty"` // of FoundText, or an error's
 	// What it speaks of.
 	Kind  Kind   `json:"kind,omitempty"`
 	End   string `json:"end,omitempty"`   // source, destination or, if both are one, host

@@ -53,7 +53,24 @@ type Effect struct {
 	// would resolve it, at most MaxRepetitionsNeeded; 0 if resolved.
 	RepetitionsNeeded int    `json:"repetitions_needed,omitempty"`
 	Drift             *Drift `json:"drift,omitempty"`
+	HeldBy            *Held  `json:"held_by,omitempty"`
 	Primary           bool   `json:"primary,omitempty"`
+}
+
+// Contrast is a comparison that an experiment asks for: of Path with Baseline,
+// or, with Against, of that difference with another one.
+type Contrast struct {
+	Path     string    `json:"path"`
+	Baseline string    `json:"baseline"`
+	Against  *Contrast `json:"against,omitempty"` // itself without Against
+}
+
+// Held is what limited both sides of an effect alike, so that nothing is known
+// beyond it.
+type Held struct {
+	Cause Cause `json:"cause"`
+	// RateBitsPerSecond of the limit, 0 where it is not known.
+	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 }
 
 // MaxRepetitionsNeeded bounds the estimate; beyond it another design is needed,

@@ -100,13 +100,18 @@ type ExperimentInfo struct {
 	Description string `json:"description,omitempty"`
 	// Scale is what rates are multiplied by to compare with the published
 	// setting; 1 when the experiment is not scaled down.
-	Scale     float64  `json:"scale"`
-	Baseline  string   `json:"baseline"`
-	Blocks    int      `json:"blocks"`
-	Source    string   `json:"source,omitempty"` // of the published figures
-	Model     string   `json:"model,omitempty"`  // how the hops' parameters were derived
-	Open      []string `json:"open_questions,omitempty"`
-	Published []Figure `json:"published,omitempty"`
+	Scale float64 `json:"scale"`
+	// Matters are the margins that the experiment or the command line sets, by
+	// metric. Contrasts are the comparisons it asks for, none for each path with
+	// the baseline.
+	Matters   map[string]measurement.Margin `json:"matters,omitempty"`
+	Contrasts []Contrast                    `json:"contrasts,omitempty"`
+	Baseline  string                        `json:"baseline"`
+	Blocks    int                           `json:"blocks"`
+	Source    string                        `json:"source,omitempty"` // of the published figures
+	Model     string                        `json:"model,omitempty"`  // how the hops' parameters were derived
+	Open      []string                      `json:"open_questions,omitempty"`
+	Published []Figure                      `json:"published,omitempty"`
 	// Text is the experiment file itself, so that the run can be repeated.
 	Text string `json:"text,omitempty"`
 }
