@@ -127,6 +127,8 @@ type dataset struct {
 	tests []result.TestInfo
 	paths []result.PathInfo
 	cells map[cellKey][]measurement.Trial
+	// before is the path of the trial before each.
+	before map[trialPlace]string
 	// blocks is how many blocks had any trial at all.
 	blocks int
 }
@@ -145,12 +147,8 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 			known[cellKey{p.Name, t.Name}] = true
 		}
 	}
-	type place struct {
-		cellKey
-		block int
-	}
 	blocks := map[int]bool{}
-	taken := map[place]bool{}
+	taken := map[trialPlace]bool{}
 	var excluded []measurement.Trial
 	repeated, foreign := 0, 0
 	for _, t := range ordered {
@@ -161,14 +159,14 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 			foreign++
 		case !t.Gate.Passed:
 			excluded = append(excluded, t)
-		case taken[place{key, t.Block}]:
+		case taken[trialPlace{key, t.Block}]:
 			repeated++
 		default:
-			taken[place{key, t.Block}] = true
+			taken[trialPlace{key, t.Block}] = true
 			set.cells[key] = append(set.cells[key], t)
 		}
 	}
-	set.blocks = len(blocks)
+	set.blocks, set.before = len(blocks), predecessors(ordered)
 	notes := exclusionNotes(excluded, len(trials))
 	if repeated > 0 {
 		notes = append(notes, result.Note{Code: result.NoteRepeatedTrials, Count: repeated})

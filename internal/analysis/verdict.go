@@ -20,7 +20,7 @@ func (c *costEstimate) decide() {
 		worse = c.estimate > 0
 	}
 	switch {
-	case c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper:
+	case c.Collapse == nil && c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper:
 		c.Verdict = result.NoCost
 		c.Bound = c.bound()
 	case c.BeyondChance && worse:
@@ -28,7 +28,7 @@ func (c *costEstimate) decide() {
 	case c.BeyondChance:
 		c.Verdict = result.Gains
 	default:
-		c.Verdict = result.NotResolved
+		c.Verdict = c.open()
 		c.RepetitionsNeeded = c.blocksNeeded()
 	}
 }

@@ -60,6 +60,9 @@ var verdicts = map[result.Verdict]verdict{
 	result.Gains:       {path: "gains", run: "better"},
 	result.NoCost:      {path: "no cost", run: "no change", bound: " > "},
 	result.NotResolved: {path: "not resolved", run: "not resolved"},
+
+	result.TooFewBlocks: {path: "too few blocks", run: "too few trials"},
+	result.Indicated:    {path: "indicated", run: "indicated"},
 }
 
 // Verdict is the verdict in a few words: "no cost > 2 %".
@@ -75,7 +78,7 @@ func Verdict(e result.Effect) string {
 	if v.bound != "" && e.Bound > 0 {
 		text += v.bound + Percent(e.Bound)
 	}
-	return text
+	return text + tooFew(e)
 }
 
 // Needed is what an effect that is not resolved needs: "needs ≈ 12 blocks", or
@@ -89,14 +92,20 @@ func Needed(e result.Effect) string {
 
 // repetitions counts what an effect is estimated from.
 func repetitions(e result.Effect, n int) string {
-	if e.Run != "" {
+	switch {
+	case e.Run != "":
 		return quantity.Count(n, "trial") + " in each run"
+	case n >= result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
+	case e.NeededHigh >= result.MaxRepetitionsNeeded:
+		return quantity.Count(e.NeededLow, "block") + " or more"
+	default:
+		return fmt.Sprintf("%d to %s", e.NeededLow, quantity.Count(e.NeededHigh, "block"))
 	}
 	return quantity.Count(n, "block")
 }
 
-// Effect is the readable verdict.
-func (n Names) Effect(e result.Effect) string {
+// judged is the sentence of a verdict.
+func (n Names) judged(e result.Effect) string {
 	path, what := n.Path(e.Path), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
 	switch e.Verdict {
 	case result.Costs, result.Gains:
@@ -167,9 +176,13 @@ func fraction(e result.Effect, f float64) string {
 // whose costs are about as large, it is the first. When nothing costs, it says
 // so.
 func (n Names) Headline(costs []result.Effect, paths, trials int) string {
-	best, largest, unresolved := -1, 0.0, 0
+	best, largest, unresolved, few := -1, 0.0, 0, 0
 	for i, c := range costs {
-		if c.Verdict == result.NotResolved {
+		switch c.Verdict {
+		case result.TooFewBlocks, result.Indicated:
+			few++
+			fallthrough
+		case result.NotResolved:
 			unresolved++
 		}
 		if c.Verdict != result.Costs || c.Ratio <= 0 {
@@ -194,6 +207,8 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 		return "One path was measured; there is nothing to compare it with."
 	case len(costs) == 0:
 		return "There is nothing to compare with the baseline."
+	case few > 0:
+		return fmt.Sprintf("Too few blocks to claim anything in %d of %d comparisons.", few, len(costs))
 	case unresolved > 0:
 		return fmt.Sprintf("No cost was found beyond chance; %d of %d comparisons are not resolved.", unresolved, len(costs))
 	}
