@@ -22,7 +22,7 @@ func (c Cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
 
 func verdictClass(k result.Verdict) string {
 	switch k {
-	case result.Costs:
+	case result.Costs, result.Breaks:
 		return "v-costs"
 	case result.Gains, result.NoCost:
 		return "v-fine"

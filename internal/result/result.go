@@ -196,6 +196,7 @@ type Verdict string
 const (
 	Costs       Verdict = "costs"        // worse than the reference, beyond chance
 	Gains       Verdict = "gains"        // better than the reference, beyond chance
+	Breaks      Verdict = "breaks"       // breaks more trials than the reference, beyond chance
 	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
 	NotResolved Verdict = "not-resolved" // needs more repetitions
 )

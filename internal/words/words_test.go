@@ -117,7 +117,7 @@ func TestTablesAreWhole(t *testing.T) {
 	if len(titles) != len(measurement.Kinds()) {
 		t.Errorf("two kinds of test have one title: %v", titles)
 	}
-	for _, v := range []result.Verdict{result.Costs, result.Gains, result.NoCost, result.NotResolved} {
+	for _, v := range []result.Verdict{result.Costs, result.Gains, result.Breaks, result.NoCost, result.NotResolved} {
 		if verdicts[v].path == "" || verdicts[v].run == "" {
 			t.Errorf("no words for the verdict %s", v)
 		}
@@ -127,7 +127,7 @@ func TestTablesAreWhole(t *testing.T) {
 			t.Errorf("no words for a figure that is missing: %s", m)
 		}
 	}
-	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
+	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 5 || len(withheld) != len(result.WithheldReasons()) || len(missing) != 3 {
 		t.Error("a table has a row of nothing")
 	}
 }
@@ -148,11 +148,11 @@ func TestUnknownCodes(t *testing.T) {
 	}
 }
 
-// Without a ratio, because values are not all positive, the difference stands
-// alone; without any pair of trials there is nothing to say.
-func TestSizeWithoutRatio(t *testing.T) {
-	if size, _ := Size(result.Effect{N: 7, Metric: "goodput_bits_per_second", Difference: -5e6}); plain(size) != "−5.0 Mbit/s" {
-		t.Errorf("without a ratio: %q", size)
+// Beside broken trials an effect may have no bound; without any pair of trials
+// there is nothing to say.
+func TestSizeWithoutBound(t *testing.T) {
+	if size, _ := Size(result.Effect{N: 7, Metric: "goodput_bits_per_second", EstimateUnbounded: true}); plain(size) != "unbounded" {
+		t.Errorf("without a bound: %q", size)
 	}
 	if size, _ := Size(result.Effect{}); size != None {
 		t.Errorf("without pairs: %q", size)
