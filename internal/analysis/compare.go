@@ -128,31 +128,30 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	c.lower, c.upper = limits(m, c.Margin)
 	base, other := set.outcomes(contrast.Baseline, test.Name, m), set.outcomes(contrast.Path, test.Name, m)
 	// What is subtracted from the effect of a block: that of another contrast.
-	subtracted := func(int, func(float64) float64) (float64, bool) { return 0, true }
+	subtracted := func(int, func(a, b float64) float64) (float64, bool) { return 0, true }
 	if contrast.Against != nil {
 		against, from := set.outcomes(contrast.Against.Path, test.Name, m), set.outcomes(contrast.Against.Baseline, test.Name, m)
-		subtracted = func(block int, scale func(float64) float64) (float64, bool) {
+		subtracted = func(block int, effect func(a, b float64) float64) (float64, bool) {
 			a, has := against[block]
 			b, both := from[block]
-			return minus(scale(a), scale(b)), has && both
+			return effect(a, b), has && both
 		}
 	}
 	var logs, differences []float64
-	same := func(v float64) float64 { return v }
 	ratios := true
 	takePairs(c, set.blocks, base, other, func(block int) bool {
 		a, b := base[block], other[block]
 		if m.ByRatio() && a <= 0 && b <= 0 && a == b && !math.IsInf(a, 0) {
 			return false // nothing to nothing has no ratio
 		}
-		difference, ok := subtracted(block, same)
+		difference, ok := subtracted(block, minus)
 		if !ok {
 			return false
 		}
-		logarithm, _ := subtracted(block, logOf)
+		logarithm, _ := subtracted(block, logRatio)
 		c.base, c.other = append(c.base, a), append(c.other, b)
 		differences = append(differences, minus(minus(b, a), difference))
-		logs = append(logs, minus(minus(logOf(b), logOf(a)), logarithm))
+		logs = append(logs, minus(logRatio(b, a), logarithm))
 		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
 		if a == worst(m) {
 			c.ReferenceBroken++

@@ -27,6 +27,14 @@ func minus(a, b float64) float64 {
 	return a - b
 }
 
+// logRatio is the logarithm of a/b. Nothing is infinitely less than something.
+func logRatio(a, b float64) float64 {
+	if a > 0 && b > 0 && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
+		return math.Log(a / b)
+	}
+	return minus(logOf(a), logOf(b))
+}
+
 // bounded are the values of trials that did not break.
 func bounded(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsInf(v, 0) })

@@ -172,10 +172,12 @@ type TestInfo struct {
 
 // Cell is one metric of one test on one path over all its trials.
 type Cell struct {
-	Path   string  `json:"path"`
-	Test   string  `json:"test"`
-	Metric string  `json:"metric"`
-	N      int     `json:"n"`
+	Path   string `json:"path"`
+	Test   string `json:"test"`
+	Metric string `json:"metric"`
+	N      int    `json:"n"`
+	// Broken is how many trials the path broke; they have no value.
+	Broken int     `json:"broken,omitempty"`
 	Median float64 `json:"median"`
 	// Low and High are the 95 % interval of the median (order statistics);
 	// both absent when n < 6 allows none.

@@ -231,7 +231,7 @@ func (n Names) noCost(e result.Effect, subject, what string) string {
 	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
 	if e.HeldBy != nil {
-		text += ", below " + held(*e.HeldBy) + ", which held both"
+		text += " below " + held(*e.HeldBy) + ", which held both"
 	}
 	switch {
 	case e.BeyondChance:
