@@ -24,7 +24,7 @@ func TestCollapseIsSaid(t *testing.T) {
 	}
 	other[4] = 0.03 * base[4]
 	if c := compare(); c.Verdict != result.NotResolved || c.Collapse == nil || c.Collapse.Trials != 1 || c.Collapse.ReferenceTrials != 0 || !near(c.Collapse.Worst, 0.03, 1e-9) ||
-		!strings.Contains(said(c), "; collapsed in 1 of 12 trials, to 3 % of direct beside it, which never did; so this is not “no cost”") {
+		!strings.Contains(said(c), ". That would be a verdict, but it collapsed in 1 of 12 trials, to 3 % of direct beside it, which never did") {
 		t.Errorf("%s\n%+v", said(c), c.Collapse)
 	}
 	// A neighbour that hits both paths is no property of the hop.
@@ -92,7 +92,7 @@ func TestCarryOverHoldsItsLevel(t *testing.T) {
 	for range runs {
 		trials := ordered(r, paths, 10, func(string, string) float64 { return 1e9 * math.Exp(0.05*noises["heavy"](r)) })
 		set, _ := gather(trials, []result.TestInfo{flows1}, paths)
-		if set.carryOver(flows1.Name, goodput) != nil {
+		if set.carryOver(flows1.Name, measurement.MetricOf(goodput)) != nil {
 			found++
 		}
 	}

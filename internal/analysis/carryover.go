@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -44,10 +45,12 @@ type trialPlace struct {
 // Its values, less what their block and their path have in common, are ranked and
 // summed by predecessor. The orders of a run are random, so any block could have had
 // any block's order: the sums are compared with those of orders dealt out anew.
-func (s *dataset) carryOver(test, metric string) *result.Violation {
+func (s *dataset) carryOver(test string, metric measurement.Metric) *result.Violation {
 	byPath := make([]map[int]float64, 0, len(s.paths))
 	for _, p := range s.paths {
-		byPath = append(byPath, s.values(p.Name, test, metric))
+		values := s.outcomes(p.Name, test, metric)
+		maps.DeleteFunc(values, func(_ int, v float64) bool { return math.IsInf(v, 0) })
+		byPath = append(byPath, values)
 	}
 	var values []float64
 	var before []string
@@ -59,12 +62,7 @@ func (s *dataset) carryOver(test, metric string) *result.Violation {
 			blocks[b] = true
 		}
 	}
-	var order []int
-	for b := range blocks {
-		order = append(order, b)
-	}
-	slices.Sort(order)
-	for _, b := range order {
+	for _, b := range slices.Sorted(maps.Keys(blocks)) {
 		if slices.ContainsFunc(byPath, func(of map[int]float64) bool { _, ok := of[b]; return !ok }) {
 			continue
 		}

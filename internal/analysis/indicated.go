@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -35,7 +36,7 @@ func indicate(all []*costEstimate) {
 		comparisons int
 	}
 	usable := func(c *costEstimate) bool {
-		return !c.unpaired && c.n > 1 && len(bounded(c.effects)) == c.n
+		return !c.unpaired && c.metric.Name != measurement.BrokenTrials && c.n > 1 && len(bounded(c.effects)) == c.n
 	}
 	pools := map[string]*pool{}
 	for _, c := range all {

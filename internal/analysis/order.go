@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -44,7 +45,7 @@ const (
 func checkOrder(set *dataset, all []*costEstimate) {
 	carried := map[[2]string]*result.Violation{}
 	for _, c := range all {
-		if c.unpaired || c.n < c.minBlocks || len(bounded(c.effects)) < c.n {
+		if c.unpaired || c.metric.Name == measurement.BrokenTrials || c.n < c.minBlocks || len(bounded(c.effects)) < c.n {
 			continue
 		}
 		if d := c.Drift; d != nil {
@@ -62,7 +63,7 @@ func checkOrder(set *dataset, all []*costEstimate) {
 		key := [2]string{c.Test, c.Metric}
 		v, done := carried[key]
 		if !done {
-			v = set.carryOver(c.Test, c.Metric)
+			v = set.carryOver(c.Test, c.metric)
 			carried[key] = v
 		}
 		if v != nil {

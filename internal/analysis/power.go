@@ -2,6 +2,8 @@ package analysis
 
 import (
 	"math"
+
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // fewestBlocks is the smallest n at which an effect can be beyond chance at all,
@@ -65,7 +67,7 @@ const rangeSteps = 20
 // spread as χ² of n − 1 degrees of freedom and the effect around its estimate, as
 // of normal noise. With one block the spread is unknown and there is no range.
 func (c *costEstimate) neededRange() (low, high int) {
-	if c.unpaired || c.n < 2 || len(bounded(c.effects)) < c.n {
+	if c.unpaired || c.LookedAt > 0 || c.n < 2 || len(bounded(c.effects)) < c.n {
 		return 0, 0
 	}
 	spread, degrees, need := c.spread(), float64(c.n-1), c.resolving()
@@ -86,7 +88,7 @@ func (c *costEstimate) neededRange() (low, high int) {
 // blocks show with a chance of 80 % beside the other comparisons, if the spread is
 // what it looks like; 0 where they can show none.
 func (c *costEstimate) detectable() float64 {
-	if c.unpaired || c.n < c.fewestBlocks() || len(bounded(c.effects)) < c.n {
+	if c.unpaired || c.metric.Name == measurement.BrokenTrials || c.n < c.fewestBlocks() || len(bounded(c.effects)) < c.n {
 		return 0
 	}
 	n, spread := float64(c.n), c.spread()
@@ -140,17 +142,6 @@ func variance(values []float64) float64 {
 		sum += square(v - mean)
 	}
 	return sum / (n - 1)
-}
-
-// bounded are the values that are not infinite.
-func bounded(values []float64) []float64 {
-	var out []float64
-	for _, v := range values {
-		if !math.IsInf(v, 0) {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 func square(v float64) float64 { return v * v }

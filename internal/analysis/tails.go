@@ -20,7 +20,7 @@ const (
 // and beyond robust bounds of the comparison and of both cells. Where trials of the
 // baseline collapse as well it is no property of the path.
 func (c *costEstimate) findCollapse() {
-	if c.unpaired || !c.Primary || c.n < minBlocks {
+	if c.unpaired || !c.Primary || c.Against != nil || c.n < minBlocks {
 		return
 	}
 	good := 1.0
@@ -63,6 +63,7 @@ func (c *costEstimate) findCollapse() {
 			out.Worst = 1 / out.Worst
 		}
 		c.Collapse = &out
+		c.againstEqual = append(c.againstEqual, result.WithheldCollapsed)
 	}
 }
 

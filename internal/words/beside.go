@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -12,13 +13,12 @@ import (
 // that collapsed, and assumptions that do not hold.
 func (n Names) Effect(e result.Effect) string {
 	text := ""
-	switch e.Verdict {
-	case result.TooFewBlocks, result.Indicated:
+	if e.FewestBlocks > 0 && e.Metric != measurement.BrokenTrials {
 		text = n.fewBlocks(e)
-	default:
+	} else {
 		text = n.judged(e)
 	}
-	if e.Collapse != nil {
+	if e.Collapse != nil && !slices.Contains(e.Withheld, result.WithheldCollapsed) {
 		text += "; " + n.collapse(e)
 	}
 	for _, v := range e.Violations {
@@ -34,9 +34,9 @@ func (n Names) fewBlocks(e result.Effect) string {
 	blocks := fmt.Sprintf("%d of %s", e.N, quantity.Count(e.FewestBlocks, "block"))
 	if e.Verdict == result.Indicated && e.Indication != nil {
 		return fmt.Sprintf("%s: %s on %s, is indicated by %s, no claim: %s if noise is normal and alike on all paths and tests; needs %s",
-			n.Path(e.Path), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
+			n.subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
 	}
-	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far, needs ", n.Path(e.Path), what, blocks, estimate)
+	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far, needs ", n.subject(e), what, blocks, estimate)
 	if e.N == 1 {
 		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + ", and how trials spread is not known"
 	}
@@ -54,20 +54,17 @@ func tooFew(e result.Effect) string {
 // collapse says which part of the trials fell far below the others.
 func (n Names) collapse(e result.Effect) string {
 	c := e.Collapse
-	text := fmt.Sprintf("collapsed in %d of %s, to ", c.Trials, quantity.Count(e.N, "trial"))
+	text := fmt.Sprintf("it collapsed in %d of %s, to ", c.Trials, quantity.Count(e.N, "trial"))
 	if c.Worst < 1 {
 		text += Share(c.Worst)
 	} else {
-		text = fmt.Sprintf("collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.N, "trial")) + Ratio(c.Worst)
+		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.N, "trial")) + Ratio(c.Worst)
 	}
 	text += " of " + n.Path(e.Baseline) + " beside it, which "
 	if c.ReferenceTrials == 0 {
 		text += "never did"
 	} else {
 		text += fmt.Sprintf("did in %d", c.ReferenceTrials)
-	}
-	if e.Verdict == result.NotResolved {
-		text += "; so this is not “no cost”"
 	}
 	return text
 }
@@ -109,5 +106,5 @@ func Detectable(e result.Effect) string {
 	if e.Detectable <= 0 {
 		return ""
 	}
-	return fraction(e, e.Detectable)
+	return amount(e, e.Detectable, false)
 }
