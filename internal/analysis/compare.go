@@ -86,7 +86,7 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 		c.decide()
 	}
 	assessPower(all)
-	checkOrder(set, all)
+	checkAssumptions(set, all)
 	notes = append(notes, driftNotes(all)...)
 	return all, notes
 }

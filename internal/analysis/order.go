@@ -41,8 +41,9 @@ const (
 	mostAutocorrelation = 0.9
 )
 
-// checkOrder says which assumptions on the order of the trials they contradict.
-func checkOrder(set *dataset, all []*costEstimate) {
+// checkAssumptions says which assumptions of p and interval the trials contradict,
+// and which a claim does not survive without.
+func checkAssumptions(set *dataset, all []*costEstimate) {
 	carried := map[[2]string]*result.Violation{}
 	for _, c := range all {
 		if c.unpaired || c.metric.Name == measurement.BrokenTrials || c.n < c.minBlocks || len(bounded(c.effects)) < c.n {
@@ -57,8 +58,10 @@ func checkOrder(set *dataset, all []*costEstimate) {
 				c.Violations = append(c.Violations, result.Violation{Assumption: result.NoDrift, P: &p, Level: driftAlpha})
 			}
 		}
-		if v := c.dependence(); v != nil {
-			c.Violations = append(c.Violations, *v)
+		for _, v := range []*result.Violation{c.dependence(), c.asymmetry()} {
+			if v != nil {
+				c.Violations = append(c.Violations, *v)
+			}
 		}
 		key := [2]string{c.Test, c.Metric}
 		v, done := carried[key]
@@ -104,7 +107,7 @@ func (c *costEstimate) dependence() *result.Violation {
 	}
 	if r := math.Min(mostAutocorrelation, lag1+unseenAutocorrelation); c.BeyondChance && r > 0 {
 		blocks := independent(r)
-		if s := c.spread(); s > 0 && studentTwoSided(math.Abs(c.estimate)/(s/math.Sqrt(blocks)), int(blocks)-1) >= c.alpha {
+		if s := c.spread(); s > 0 && studentTwoSided(math.Abs(c.estimate)/(s/math.Sqrt(blocks)), int(blocks)-1) >= c.alpha/float64(max(1, c.familySize)) {
 			return &result.Violation{Assumption: result.IndependentBlocks, Autocorrelation: r, EffectiveBlocks: blocks}
 		}
 	}

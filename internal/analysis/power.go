@@ -80,8 +80,10 @@ func (c *costEstimate) neededRange() (low, high int) {
 		}
 	}
 	needs = sorted(needs)
-	tenth := len(needs) / 10
-	return c.wholeBlocks(needs[tenth]), c.wholeBlocks(needs[len(needs)-1-tenth])
+	// A twentieth on either side, not a tenth: an effect halfway to what matters asks
+	// for the most blocks, and every estimate of it for fewer.
+	out := len(needs) / 20
+	return c.wholeBlocks(needs[out]), c.wholeBlocks(needs[len(needs)-1-out])
 }
 
 // detectable is the smallest effect, on the scale of the margin, that so many
@@ -93,6 +95,9 @@ func (c *costEstimate) detectable() float64 {
 	}
 	n, spread := float64(c.n), c.spread()
 	level := c.alpha / float64(max(1, c.familySize))
+	if c.interval != nil { // ranks come in steps
+		level = math.Min(level, 1-c.interval.Coverage)
+	}
 	size := (studentQuantile(1-level/2, c.n-1) + studentQuantile(power, c.n-1)) * spread / math.Sqrt(n)
 	// The fewest blocks show nothing unless all of them agree in sign.
 	if c.n == c.fewestBlocks() {

@@ -130,10 +130,13 @@ const (
 	NoDrift           Assumption = "no_drift"           // the effect does not change with the block
 	IndependentBlocks Assumption = "independent_blocks" // nor depend on that of the block before
 	NoCarryOver       Assumption = "no_carry_over"      // nor on which path was measured just before
+	SymmetricEffects  Assumption = "symmetric_effects"  // effects lie around their middle alike on both sides
 )
 
 // Assumptions lists them.
-func Assumptions() []Assumption { return []Assumption{NoDrift, IndependentBlocks, NoCarryOver} }
+func Assumptions() []Assumption {
+	return []Assumption{NoDrift, IndependentBlocks, NoCarryOver, SymmetricEffects}
+}
 
 // Violation is an assumption that the trials contradict.
 type Violation struct {
@@ -146,6 +149,9 @@ type Violation struct {
 	// many independent ones the blocks then count.
 	Autocorrelation float64 `json:"autocorrelation,omitempty"`
 	EffectiveBlocks float64 `json:"effective_blocks,omitempty"`
+	// AgreeingBlocks are those with an effect of the sign of most: so many alone
+	// could be chance.
+	AgreeingBlocks int `json:"agreeing_blocks,omitempty"`
 	// After is the path whose trials change those that follow them most, by Ratio,
 	// or by Difference where there is none.
 	After      string  `json:"after,omitempty"`

@@ -82,6 +82,8 @@ func (n Names) violation(e result.Effect, v result.Violation) string {
 				quantity.Signed(v.Autocorrelation, 1), quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
 		}
 		return text + tested(v)
+	case result.SymmetricEffects:
+		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could by itself be chance", v.AgreeingBlocks, quantity.Count(e.N, "block"))
 	case result.NoCarryOver:
 		change, _ := Estimate(v.Difference, nil, nil, measurement.MetricOf(e.Metric).Unit, true)
 		if v.Ratio > 0 {
