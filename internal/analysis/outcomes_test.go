@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -206,8 +208,32 @@ func TestVerdictAgreesWithItsNumbers(t *testing.T) {
 			if !strings.Contains(text, " matters") {
 				t.Fatalf("the margin is not in %q", text)
 			}
+			checkPrinted(t, text, m.HigherIsBetter)
 		}
 	})
+}
+
+// checkPrinted holds that an interval printed beside a bound is inside of it where
+// it speaks of a cost.
+func checkPrinted(t *rapid.T, text string, higherIsBetter bool) {
+	found := regexp.MustCompile(`larger than ([0-9.]+) (\S+) .*the difference of \S+ (\S+) \[(\S+), (\S+)\]`).FindStringSubmatch(strings.ReplaceAll(text, "percentage points", "pp"))
+	if found == nil || found[2] != found[3] {
+		return // no interval, or in another unit
+	}
+	number := func(s string) float64 {
+		v, err := strconv.ParseFloat(strings.Replace(s, "−", "-", 1), 64)
+		if err != nil {
+			t.Fatalf("%q in %q: %v", s, text, err)
+		}
+		return v
+	}
+	end := number(found[5])
+	if higherIsBetter {
+		end = -number(found[4])
+	}
+	if end > number(found[1])*(1+1e-9) {
+		t.Fatalf("the interval reaches beyond the bound: %s", text)
+	}
 }
 
 // A loss has a verdict of its own beside goodput, of zero counts too.
@@ -228,8 +254,8 @@ func TestLoss(t *testing.T) {
 	}{
 		{0.005, 4000, result.Costs, "hop: adds 0.5"},
 		{0.03, 4000, result.Costs, "hop: adds 3."},
-		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 percentage points matters; none was seen on either path in 8 blocks, among at least 40000 each"},
-		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.0 percentage points [−0.3, +0.3], where 0.1 percentage points matters; needs about 17 blocks"},
+		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 matters; none was seen on either path in 8 blocks, among at least 40000 each"},
+		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.00 percentage points [−0.27, +0.27], where 0.1 matters; needs about 17 blocks"},
 	} {
 		a := Analyse(concat(trials("direct", 0, c.packets, 0), trials("hop", c.loss, c.packets, 4)), udp, pathsNamed("direct", "hop"), Options{})
 		got := costOf(t, a, "loss_fraction")

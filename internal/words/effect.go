@@ -3,6 +3,7 @@ package words
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -180,8 +181,8 @@ func (n Names) Effect(e result.Effect) string {
 		} else {
 			text += quantity.Count(e.N, "block")
 		}
-	} else if matters := Margin(measurement.MetricOf(e.Metric), e.Margin); matters != "" {
-		text += ", where " + matters + " matters"
+	} else {
+		text += where(e)
 	}
 	if len(e.Withheld) > 0 {
 		var why []string
@@ -193,6 +194,15 @@ func (n Names) Effect(e result.Effect) string {
 		return text + ". That would be a verdict, but " + List(why)
 	}
 	return text + n.unbounded(e) + needs(e)
+}
+
+// where says what matters; of points, whose name goes before, the number alone.
+func where(e result.Effect) string {
+	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
+	if matters == "" {
+		return ""
+	}
+	return ", where " + strings.TrimSuffix(matters, NBSP+points(false).Name) + " matters"
 }
 
 func needs(e result.Effect) string {
@@ -228,16 +238,13 @@ func (n Names) unbounded(e result.Effect) string {
 
 // noCost is the sentence of a path that costs nothing that matters.
 func (n Names) noCost(e result.Effect, subject, what string) string {
-	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
 	if e.HeldBy != nil {
 		text += " below " + held(*e.HeldBy) + ", which held both"
 	}
-	switch {
-	case e.BeyondChance:
-		text += fmt.Sprintf("; the difference of %s is beyond chance but smaller than the %s that matters", joined(size(e, 1, true, false)), matters)
-	case matters != "":
-		text += ", where " + matters + " matters"
+	text += where(e)
+	if e.BeyondChance {
+		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
 	}
 	if e.LookedAt > 0 {
 		text += fmt.Sprintf("; none was seen on either path in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
