@@ -50,6 +50,8 @@ func TestOutcomes(t *testing.T) {
 		{"13 of 20 broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 13), result.Costs, nil, result.Breaks, []string{
 			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 1.00 Gbit/s); unbounded, since it broke 13 of 20 trials, direct none",
 			"hop: breaks 13 of 20 trials of flows-1, direct none"}},
+		{"all broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 10), result.Costs, nil, result.Breaks, []string{
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → nothing); unbounded, since it broke 10 of 10 trials, direct none"}},
 		{"a fifth broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 2), result.NotResolved, nil, result.NotResolved, []string{
 			"hop: not resolved on goodput, flows-1: −0.1 % [−∞, +0.1], where 5 % matters; unbounded, since it broke 2 of 10 trials, direct none",
 			"hop: broke 2 of 10 trials of flows-1, direct none: not resolved; needs about "}},
@@ -268,6 +270,17 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// Much lost in few trials is not seen by ranks.
+func TestLossInFewTrials(t *testing.T) {
+	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
+	lossy := make([]float64, 30)
+	copy(lossy, []float64{0.05, 0.05, 0.05, 0.05})
+	c := costOf(t, Analyse(concat(trialsOf("direct", "udp", "loss_fraction", make([]float64, 30)...), trialsOf("hop", "udp", "loss_fraction", lossy...)), udp, pathsNamed("direct", "hop"), Options{}), "loss_fraction")
+	if c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldMean || !strings.HasSuffix(said(c), "That would be a verdict, but the mean of all trials is beyond what matters: few trials have most of it") {
+		t.Errorf("%+v: %s", c, said(c))
+	}
+}
+
 // The bound of a zero count is where so many trials would all see nothing with a
 // chance of alpha/2, if half of them had that share and half had none.
 func TestZeroBound(t *testing.T) {
@@ -310,5 +323,64 @@ func TestDifferenceOfDifferences(t *testing.T) {
 	holed := missing(trials(2e9), 2) // of direct
 	if got := only(t, Analyse(holed, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}})); got.N != 8 || got.Blocks != 10 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Losses that are planted packet by packet are a cost, or not resolved where few
+// packets were sent; a loss as large as what matters is hardly ever called none,
+// though most trials see nothing of it.
+func TestPlantedLoss(t *testing.T) {
+	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
+	r := rand.New(rand.NewPCG(51, 52))
+	trials := func(path string, loss float64, packets, n int) []measurement.Trial {
+		values := make([]float64, n)
+		for i := range values {
+			for range packets {
+				if r.Float64() < loss {
+					values[i] += 1 / float64(packets)
+				}
+			}
+		}
+		out := trialsOf(path, "udp", "loss_fraction", values...)
+		for i := range out {
+			out[i].Metrics["received_packets_per_second"] = float64(packets)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		loss    float64
+		packets int
+		runs    int
+		most    float64 // share of no cost
+	}{{0.03, 500, 20, 0}, {0.005, 500, 20, 0}, {0.005, 4000, 20, 0}, {0.001, 1000, repetitions(600), 0.05}, {0.001, 200, repetitions(600), 0.05}} {
+		for _, n := range []int{6, 8} {
+			none := 0
+			for range c.runs {
+				a := Analyse(concat(trials("direct", 0, c.packets, n), trials("hop", c.loss, c.packets, n)), udp, pathsNamed("direct", "hop"), Options{})
+				if costOf(t, a, "loss_fraction").Verdict == result.NoCost {
+					none++
+				}
+			}
+			if !atMost(none, c.runs, c.most) {
+				t.Errorf("a loss of %v among %d packets, %d blocks: no cost in %d of %d", c.loss, c.packets, n, none, c.runs)
+			}
+		}
+	}
+}
+
+// A percentile that falls on a lost request is infinitely late, not missing.
+func TestLostPercentile(t *testing.T) {
+	trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(1e-3, 0.01, 10, 4)...))
+	for i := range trials {
+		trials[i].Metrics["rtt_p99_seconds"], trials[i].Metrics["loss_fraction"] = 2e-3, 0
+		if i >= 12 { // eight of the hop's
+			delete(trials[i].Metrics, "rtt_p99_seconds")
+			trials[i].Metrics["loss_fraction"] = 0.02
+		}
+	}
+	a := Analyse(trials, []result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	c := costOf(t, a, "rtt_p99_seconds")
+	if c.N != 10 || !c.EstimateUnbounded || c.Verdict != result.Costs || c.Broken != 0 || !strings.HasPrefix(said(c), "hop: costs RTT p99, latency beyond any bound (2.00 ms → 2.00 ms); unbounded, since the values of some trials are") {
+		t.Errorf("%+v %s", c, said(c))
 	}
 }

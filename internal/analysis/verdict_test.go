@@ -53,7 +53,7 @@ func TestVerdicts(t *testing.T) {
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
 			[]float64{3e-3, 3.2e-3, 3.5e-3, 9, 2.8e-3, 2.5e-3, 3.1e-3, 9.1, 4e-3, 2e-3}, result.NotResolved, ""},
 		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), result.Costs,
-			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since some trials are beyond any ratio"},
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since the values of some trials are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			paths := pathsNamed("direct", "hop")

@@ -125,6 +125,9 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	result.WithheldMissingDiffer: func(n Names, e result.Effect) string {
 		return "one of the two paths lacks more trials than the other (" + n.lacking(e) + "), and the missing ones may be the bad ones"
 	},
+	result.WithheldMean: func(Names, result.Effect) string {
+		return "the mean of all trials is beyond what matters: few trials have most of it"
+	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
 		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
@@ -233,7 +236,7 @@ func (n Names) unbounded(e result.Effect) string {
 	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
 		return "; unbounded, since " + n.broke(e)
 	}
-	return "; unbounded, since some trials are beyond any ratio"
+	return "; unbounded, since the values of some trials are"
 }
 
 // noCost is the sentence of a path that costs nothing that matters.
@@ -264,7 +267,13 @@ func held(h result.Held) string {
 // claim is the sentence of a cost or a gain.
 func (n Names) claim(e result.Effect, subject, what string) string {
 	metric := measurement.MetricOf(e.Metric)
-	change := Value(e.ReferenceMedian, metric.Unit) + " → " + Value(e.Median, metric.Unit)
+	median := func(v float64, broken int) string {
+		if broken >= e.N {
+			return "nothing"
+		}
+		return Value(v, metric.Unit)
+	}
+	change := median(e.ReferenceMedian, e.ReferenceBroken) + " → " + median(e.Median, e.Broken)
 	if e.EstimateUnbounded {
 		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
 	}
