@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -65,7 +66,8 @@ func TestOutcomes(t *testing.T) {
 			"but one of the two paths lacks more trials than the other (hop lacks 6, direct 0)"}},
 		{"missing on both sides", missing(quiet("direct", 10, 0), 3), missing(quiet("hop", 10, 4), 3), result.NotResolved, []result.Withheld{result.WithheldMissingMany}, "", []string{
 			"but only 7 of 10 blocks have a trial of both (hop lacks 3, direct 3)"}},
-		{"few missing", missing(quiet("direct", 10, 0), 1), missing(quiet("hop", 10, 4), 2), result.NoCost, nil, "", nil},
+		{"few missing", missing(quiet("direct", 10, 0), 1), missing(quiet("hop", 10, 4), 2), result.NoCost, nil, "", []string{
+			"where 5 % matters; of 10 blocks hop lacks 2 and direct lacks 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := Analyse(concat(c.base, c.other), []result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{})
@@ -157,6 +159,40 @@ func TestMargins(t *testing.T) {
 			[]result.TestInfo{c.test}, pathsNamed("direct", "hop"), Options{Lab: c.lab, Matters: of(c.metric, c.matters)})
 		if got := only(t, a); got.Verdict != c.want {
 			t.Errorf("%s: %s", c.name, said(got))
+		}
+	}
+}
+
+// A delay just as large as what matters, on paths of any length and in lab and
+// outside, is called no cost in at most 5 % of reports, and its intervals hold it.
+func TestPlantedDelay(t *testing.T) {
+	runs := repetitions(1000)
+	for name, noise := range noises {
+		for _, lab := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", name, lab), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(61, 62))
+				delay := measurement.MetricOf(rttP50).MarginIn(lab).Amount
+				none, held := 0, 0
+				for range runs {
+					level, base, other := 30e-3, make([]float64, 10), make([]float64, 10)
+					for i := range base {
+						level += delay * r.NormFloat64()
+						base[i], other[i] = level+delay/4*noise(r), level+delay+delay/4*noise(r)
+					}
+					c := only(t, Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), trialsOf("hop", latency.Name, rttP50, other...)),
+						[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{Lab: lab}))
+					if c.Verdict == result.NoCost {
+						none++
+					}
+					if *c.DifferenceLow <= delay*(1+1e-9) && delay*(1-1e-9) <= *c.DifferenceHigh {
+						held++
+					}
+				}
+				if !atMost(none, runs, 0.05) || !atMost(runs-held, runs, 0.05) {
+					t.Errorf("%d of %d reports call the delay no cost, %d intervals lack it", none, runs, runs-held)
+				}
+			})
 		}
 	}
 }

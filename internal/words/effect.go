@@ -138,6 +138,23 @@ func (n Names) lacking(e result.Effect) string {
 	return fmt.Sprintf("%s lacks %d, %s %d", n.Path(e.Path), e.Missing, n.Path(e.Baseline), e.ReferenceMissing)
 }
 
+// incomplete says so where blocks do not count.
+func (n Names) incomplete(e result.Effect) string {
+	var lack []string
+	for _, side := range []struct {
+		path    string
+		missing int
+	}{{e.Path, e.Missing}, {e.Baseline, e.ReferenceMissing}} {
+		if side.missing > 0 {
+			lack = append(lack, fmt.Sprintf("%s lacks %d", n.Path(side.path), side.missing))
+		}
+	}
+	if len(lack) == 0 || e.Against != nil {
+		return ""
+	}
+	return "; of " + quantity.Count(e.Blocks, "block") + " " + List(lack)
+}
+
 // broke says how many trials each side broke.
 func (n Names) broke(e result.Effect) string {
 	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken))
@@ -172,7 +189,7 @@ func (n Names) Effect(e result.Effect) string {
 	case e.Metric == measurement.BrokenTrials:
 		return n.breaking(e, subject)
 	case e.Verdict == result.Costs || e.Verdict == result.Gains:
-		return n.claim(e, subject, what) + n.unbounded(e)
+		return n.claim(e, subject, what) + n.unbounded(e) + n.incomplete(e)
 	case e.Verdict == result.NoCost:
 		return n.noCost(e, subject, what)
 	}
@@ -196,7 +213,7 @@ func (n Names) Effect(e result.Effect) string {
 		}
 		return text + ". That would be a verdict, but " + List(why)
 	}
-	return text + n.unbounded(e) + needs(e)
+	return text + n.unbounded(e) + n.incomplete(e) + needs(e)
 }
 
 // where says what matters; of points, whose name goes before, the number alone.
@@ -252,7 +269,7 @@ func (n Names) noCost(e result.Effect, subject, what string) string {
 	if e.LookedAt > 0 {
 		text += fmt.Sprintf("; none was seen on either path in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
 	}
-	return text
+	return text + n.incomplete(e)
 }
 
 // held is what limited both sides.
