@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"syscall"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
