@@ -28,7 +28,7 @@ func (c *costEstimate) blocksNeeded() int {
 	if c.n < 2 {
 		return c.fewestBlocks()
 	}
-	return c.wholeBlocks(c.resolving()(c.estimate, c.spread()))
+	return c.more(c.resolving()(c.estimate, c.spread()))
 }
 
 // resolving gives the number of blocks that resolve an effect of a spread.
@@ -49,13 +49,9 @@ func (c *costEstimate) resolving() func(effect, spread float64) float64 {
 	}
 }
 
-// wholeBlocks is a number of blocks to ask for: more than there are.
-func (c *costEstimate) wholeBlocks(need float64) int {
-	need = math.Min(maxRepetitionsNeeded, math.Max(math.Ceil(need), float64(c.n+1)))
-	if need > 100 {
-		need = math.Round(roundUp(need))
-	}
-	return int(need)
+// more is a number of blocks to ask for: more than there are.
+func (c *costEstimate) more(need float64) int {
+	return wholeBlocks(math.Max(need, float64(c.n+1)))
 }
 
 // rangeSteps is into how many equally likely parts the effect and the spread
@@ -83,7 +79,7 @@ func (c *costEstimate) neededRange() (low, high int) {
 	// A twentieth on either side, not a tenth: an effect halfway to what matters asks
 	// for the most blocks, and every estimate of it for fewer.
 	out := len(needs) / 20
-	return c.wholeBlocks(needs[out]), c.wholeBlocks(needs[len(needs)-1-out])
+	return c.more(needs[out]), c.more(needs[len(needs)-1-out])
 }
 
 // detectable is the smallest effect, on the scale of the margin, that so many

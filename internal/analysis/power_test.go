@@ -40,7 +40,7 @@ func TestNeededRangeHoldsTheTruth(t *testing.T) {
 				for range runs {
 					c := pilot(r, blocks, 1, effect)
 					low, high := c.neededRange()
-					truth := c.wholeBlocks(c.resolving()(effect, math.Sqrt(math.Pi/3)))
+					truth := c.more(c.resolving()(effect, math.Sqrt(math.Pi/3)))
 					if low > high || high > maxRepetitionsNeeded || low <= blocks {
 						t.Fatalf("%d to %d", low, high)
 					}

@@ -34,15 +34,15 @@ func TestVerdicts(t *testing.T) {
 		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), result.NoCost,
 			"hop: no cost larger than 0.24 % on goodput, flows-1, where 5 % matters"},
 		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), result.NoCost,
-			"hop: no cost larger than 2.1 % on goodput, flows-1; the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
+			"hop: no cost larger than 2.1 % on goodput, flows-1, where 5 % matters; the difference of −2.00 % [−2.03, −1.94] is beyond chance, but too small to matter"},
 		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), result.NoCost,
-			"hop: no cost larger than 13 µs on RTT p50, latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 100 µs that matters"},
+			"hop: no cost larger than 13 µs on RTT p50, latency, where 100 µs matters; the difference of +12.0 µs [+11.9, +12.3] is beyond chance, but too small to matter"},
 		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), result.NotResolved,
-			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9], where 5 % matters; needs about 28 to 190 blocks"},
+			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9], where 5 % matters; needs about 23 to 250 blocks"},
 		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), result.Indicated,
 			"hop: −50.1 % on goodput, flows-1, is indicated by 3 of 6 blocks, no claim: p < 0.0001 if noise is normal and alike on all paths and tests; needs 6 blocks"},
 		{"too few and noisy", flows1, goodput, around(1e9, 0.3, 3, 0), around(0.9e9, 0.3, 3, 4), result.TooFewBlocks,
-			"hop: too few blocks on goodput, flows-1: 3 of 6 blocks; −13.4 % so far, needs 6 to 89 blocks"},
+			"hop: too few blocks on goodput, flows-1: 3 of 6 blocks; −13.4 % so far, needs 6 to 230 blocks"},
 		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), result.TooFewBlocks,
 			"hop: too few blocks on goodput, flows-1: 1 of 6 blocks; −49.9 % so far, needs at least 6 blocks, and how trials spread is not known"},
 		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, result.NotResolved,
@@ -56,7 +56,7 @@ func TestVerdicts(t *testing.T) {
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
 			[]float64{3e-3, 3.2e-3, 3.5e-3, 9, 2.8e-3, 2.5e-3, 3.1e-3, 9.1, 4e-3, 2e-3}, result.NotResolved, ""},
 		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), result.Costs,
-			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since some trials are beyond any ratio"},
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since the values of some trials are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			paths := pathsNamed("direct", "hop")

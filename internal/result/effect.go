@@ -188,11 +188,12 @@ const (
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
 	WithheldCollapsed     Withheld = "collapsed"      // some trials of the path fell far below the others
+	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
 )
 
 // WithheldReasons lists the reasons.
 func WithheldReasons() []Withheld {
-	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldCollapsed}
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldCollapsed}
 }
 
 // LeadsWithDifference says that this effect is judged, and read, as an amount in
