@@ -9,6 +9,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // pilot is an estimate of an effect of normal noise with a standard deviation of 1.
@@ -93,7 +94,7 @@ func TestDetectableEffectsAreFound(t *testing.T) {
 // Fewer blocks than a claim takes indicate an effect where there is none in at most
 // one report of twenty, if noise is as assumed.
 func TestIndicationsAreSeldomWrong(t *testing.T) {
-	runs := repetitions(4000)
+	runs := testutil.Repeat(150, 4000)
 	paths := pathsNamed("direct", "hop", "other")
 	for name, noise := range noises {
 		for _, blocks := range []int{2, 3, 5} {
