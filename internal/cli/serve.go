@@ -139,32 +139,39 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	keepBelow(hostinfo.MaxMemoryBytes())
 	var config net.ListenConfig
 	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(f.port))))
+	tcp, err := config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(f.port))))
 	if err != nil {
-		return fmt.Errorf("%w; another server may be on port %d, choose one with --port", err, f.port)
+		return portTaken(err, f.port)
 	}
 	files, who, err := newFTPServer(ctx, f, log, options.Log, server.AdmitFTP)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, tcp.Close())
 	}
 	group, groupCtx := errgroup.WithContext(serving)
 	metricsAt := ""
 	if f.metrics != "" {
 		at, err := metrics.Listen(groupCtx, f.metrics)
 		if err != nil {
-			return errors.Join(usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}, listener.Close())
+			return errors.Join(usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}, tcp.Close())
 		}
 		metricsAt = fmt.Sprintf("  metrics:  http://%v/metrics\n", at.Addr())
 		group.Go(func() error { return metrics.Serve(groupCtx, at, server.Stats) })
 	}
-	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s%s%s", listener.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
+	listener, err := server.Bind(tcp)
+	if err != nil {
+		if files != nil {
+			files.Close()
+		}
+		return portTaken(err, f.port)
+	}
+	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s%s%s", tcp.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
 	if files != nil {
 		defer context.AfterFunc(groupCtx, files.Close)()
 		group.Go(files.Serve)
 	}
 	group.Go(func() error {
 		defer stop() // whatever ends it, ends the others
-		return server.Serve(groupCtx, listener)
+		return listener.Serve(groupCtx)
 	})
 	defer endWith(ctx, stop, func() <-chan struct{} {
 		fmt.Fprintf(lines, "ending: no new tests; %s in progress (a second signal ends at once)\n", quantity.Count(int(server.Stats().Used[admission.Tests]), "test"))
@@ -174,6 +181,11 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 		return err
 	}
 	return nil
+}
+
+// portTaken says what to do when the port cannot be had, over TCP or over UDP.
+func portTaken(err error, port uint16) error {
+	return fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
 }
 
 // endWith ends a server when ctx does: at once, or after SIGTERM when drain has
