@@ -137,34 +137,28 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 		return usageError{err}
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())
-	var config net.ListenConfig
-	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
-	tcp, err := config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(f.port))))
-	if err != nil {
-		return portTaken(err, f.port)
-	}
 	files, who, err := newFTPServer(ctx, f, log, options.Log, server.AdmitFTP)
 	if err != nil {
-		return errors.Join(err, tcp.Close())
+		return err
 	}
 	group, groupCtx := errgroup.WithContext(serving)
 	metricsAt := ""
 	if f.metrics != "" {
 		at, err := metrics.Listen(groupCtx, f.metrics)
 		if err != nil {
-			return errors.Join(usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}, tcp.Close())
+			return usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}
 		}
 		metricsAt = fmt.Sprintf("  metrics:  http://%v/metrics\n", at.Addr())
 		group.Go(func() error { return metrics.Serve(groupCtx, at, server.Stats) })
 	}
-	listener, err := server.Bind(tcp)
+	listener, err := listen(ctx, server, bind, f.port)
 	if err != nil {
 		if files != nil {
 			files.Close()
 		}
-		return portTaken(err, f.port)
+		return err
 	}
-	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s%s%s", tcp.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
+	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s%s%s", listener.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
 	if files != nil {
 		defer context.AfterFunc(groupCtx, files.Close)()
 		group.Go(files.Serve)
@@ -183,9 +177,26 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	return nil
 }
 
-// portTaken says what to do when the port cannot be had, over TCP or over UDP.
-func portTaken(err error, port uint16) error {
-	return fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
+// listen binds a port with TCP and UDP: port, or with 0 one that is free with both.
+func listen(ctx context.Context, server *probe.Server, bind string, port uint16) (*probe.Listener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
+	tries := 1
+	if port == 0 {
+		tries = 20
+	}
+	var listener *probe.Listener
+	var err error
+	for range tries {
+		var tcp net.Listener
+		if tcp, err = config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(port)))); err != nil {
+			break
+		}
+		if listener, err = server.Bind(tcp); err == nil {
+			return listener, nil
+		}
+	}
+	return nil, fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
 }
 
 // endWith ends a server when ctx does: at once, or after SIGTERM when drain has
