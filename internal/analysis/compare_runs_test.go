@@ -303,10 +303,11 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 }
 
 func TestFewest(t *testing.T) {
-	for comparisons, want := range map[int]int{0: 6, 1: 6, 4: 8, 8: 9, 25: 10} {
-		if got := FewestBlocks(comparisons); got != want {
-			t.Errorf("%d comparisons need %d blocks, want %d", comparisons, got, want)
-		}
+	if got := FewestBlocks(); got != 6 {
+		t.Errorf("%d blocks are needed, want 6", got)
+	}
+	if got := (&costEstimate{alpha: 0.01, minBlocks: 6}).fewestBlocks(); got != 8 { // 2^−7 < 1 %
+		t.Errorf("%d blocks are needed at 1 %%, want 8", got)
 	}
 	tests := []result.TestInfo{flows1, latency, {Name: "t", Spec: measurement.Spec{Kind: measurement.Trace}}, {Name: "m", Spec: measurement.Spec{Kind: measurement.MTU}}}
 	if got := PrimaryComparisons(3, tests); got != 4 {

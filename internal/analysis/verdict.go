@@ -10,7 +10,7 @@ import (
 // smaller than what matters is no cost, also when it is surely not zero, and
 // so a comparison of a path with itself hardly ever claims a cost.
 func (c *costEstimate) decide() {
-	c.BeyondChance = c.PHolm != nil && *c.PHolm < c.alpha && c.interval.excludesZero()
+	c.BeyondChance = c.PAdjusted != nil && *c.PAdjusted < c.alpha && c.interval.excludesZero()
 	if c.LeadsWithDifference() {
 		// People read the difference, so its interval must agree.
 		c.BeyondChance = c.BeyondChance && c.DifferenceLow != nil && (*c.DifferenceLow > 0 || *c.DifferenceHigh < 0)

@@ -192,7 +192,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks = analysis.FewestBlocks(analysis.PrimaryComparisons(len(r.e.Paths), r.e.TestInfos()))
+		r.head.Blocks = analysis.FewestBlocks()
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, usageError{err}
 		}

@@ -36,11 +36,13 @@ type Effect struct {
 	DifferenceLow  *float64 `json:"difference_low,omitempty"`
 	DifferenceHigh *float64 `json:"difference_high,omitempty"`
 	// P is the exact two-sided p (signed ranks of pairs, rank sum of two runs),
-	// PHolm after Holm's correction: over the primary effects for a primary one,
-	// over all for the others.
-	P       *float64 `json:"p,omitempty"`
-	PHolm   *float64 `json:"p_holm,omitempty"`
-	Verdict Verdict  `json:"verdict"`
+	// PAdjusted is adjusted for the number of comparisons: over the primary
+	// effects for a primary one, over all for the others; never below P. PHolm is
+	// the same by Holm's method, for comparison; it decides nothing of pairs.
+	P         *float64 `json:"p,omitempty"`
+	PAdjusted *float64 `json:"p_adjusted,omitempty"`
+	PHolm     *float64 `json:"p_holm,omitempty"`
+	Verdict   Verdict  `json:"verdict"`
 	// BeyondChance says that the effect is not zero; with no-cost it is too
 	// small to matter.
 	BeyondChance bool `json:"beyond_chance,omitempty"`
