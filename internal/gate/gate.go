@@ -182,8 +182,8 @@ func (j *judge) ofPath(err error) bool {
 // path that fails if the test over it failed, too; where it did not, the time to live
 // of what arrived still proves how many there were.
 func (j *judge) fingerprint(f measurement.Fingerprint, testErr error) {
-	if f.Matches {
-		return
+	if fault, broke := errors.AsType[*testbed.Fault](testErr); f.Matches || broke && fault.Of(j.limits.Path) {
+		return // who died is known, and no trace sees more
 	}
 	why := measurement.Finding{Code: measurement.FoundPathFailed}
 	if f.Why != nil {

@@ -87,7 +87,8 @@ func (t *trial) eachPair(ctx context.Context, do func(context.Context, int, test
 }
 
 // lacksAnswers says that a hop of the path that answers did not, and that nothing
-// else speaks against the path.
+// else speaks against the path. A router that answers again in the place of one behind
+// it says that packets get no further (ICMP destination unreachable, RFC 792).
 func lacksAnswers(want testbed.Expectation, seen []measurement.TraceHop) bool {
 	last := want.Hops[len(want.Hops)-1]
 	for _, further := range seen[min(len(want.Hops), len(seen)):] {
@@ -101,7 +102,10 @@ func lacksAnswers(want testbed.Expectation, seen []measurement.TraceHop) bool {
 		switch {
 		case i >= len(seen) || seen[i].Address == "":
 			lacks = lacks || len(own) > 0
-		case !answers(own, seen[i]):
+		case answers(own, seen[i]):
+		case slices.ContainsFunc(want.Hops[:i], func(before []netip.Addr) bool { return answers(before, seen[i]) }):
+			lacks = true
+		default:
 			return false
 		}
 	}
