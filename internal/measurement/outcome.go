@@ -108,27 +108,6 @@ type TCPInfo struct {
 	SendBufferTime     Seconds `json:"send_buffer_limited_seconds,omitempty"`
 }
 
-// Distribution is a latency distribution: exact extremes and moments with a
-// percentile curve. A percentile is present only where enough samples support
-// it (at least ten beyond it).
-type Distribution struct {
-	Samples     int64        `json:"samples"`
-	Min         Seconds      `json:"min_seconds"`
-	Mean        Seconds      `json:"mean_seconds"`
-	StdDev      Seconds      `json:"standard_deviation_seconds"`
-	Max         Seconds      `json:"max_seconds"`
-	Percentiles []Percentile `json:"percentiles"`
-	// HDR is the histogram in HdrHistogram's V2 compressed encoding
-	// (nanoseconds), so that histograms of trials can be merged exactly.
-	HDR []byte `json:"hdr_v2,omitempty"`
-}
-
-// Percentile is one point of a distribution's curve.
-type Percentile struct {
-	Percent float64 `json:"percent"`
-	Value   Seconds `json:"value_seconds"`
-}
-
 // TraceHop is one step of a trace. A silent hop has no Address.
 type TraceHop struct {
 	TTL     int     `json:"ttl"`
