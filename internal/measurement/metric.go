@@ -50,8 +50,8 @@ const (
 // Catalogue lists every metric, in the order reports show them.
 func Catalogue() []Metric {
 	return []Metric{
-		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both ways together", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
-		{Name: "packets_per_second", Doc: "packets that the receiver confirmed", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{PPS}},
+		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both ways together; of udp, what arrived of that sent in the measured time", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
+		{Name: "packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Primary: true, Kinds: []Kind{PPS}},
 		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Primary: true, Kinds: []Kind{CRR}},
 		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path; requests as for `rtt_p50_seconds`", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Primary: true, Kinds: []Kind{Load}},
 		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Primary: true, Kinds: []Kind{MTU}, Pairs: Least},
@@ -70,7 +70,7 @@ func Catalogue() []Metric {
 		{Name: "transfer_seconds", Doc: "from the first command of a transfer to the last byte", Label: "transfer time", Unit: SecondsUnit, Kinds: []Kind{FTP}},
 		{Name: "file_bytes", Doc: "size of the file", Label: "file", Unit: Bytes, Kinds: []Kind{FTP}},
 
-		{Name: "received_packets_per_second", Doc: "packets that the receiver confirmed", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
+		{Name: "received_packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
 		{Name: "sent_bits_per_second", Doc: "payload that the sender handed to its kernel; shown, never used", Label: "sent", Unit: BitsPerSecond, ScalesWithRate: true, Kinds: []Kind{UDP, PPS}},
 
 		{Name: "rtt_p50_seconds", Doc: "median round trip of the requests that were due; absent where it falls on one without an answer", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Primary: true, Kinds: []Kind{RR, Ping}},

@@ -74,7 +74,8 @@ type Flow struct {
 	Reverse     bool   `json:"reverse,omitempty"`
 	Source      string `json:"source"`      // address:port at the source
 	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
-	// ReceivedBytes counts inside the measured window, at the receiver;
+	// ReceivedBytes counts inside the measured window, at the receiver; of packets,
+	// those sent in it.
 	// SentBytes is the sender's count, shown but never used for a metric.
 	ReceivedBytes int64 `json:"received_bytes"`
 	SentBytes     int64 `json:"sent_bytes"`
