@@ -74,7 +74,8 @@ type Flow struct {
 	Reverse     bool   `json:"reverse,omitempty"`
 	Source      string `json:"source"`      // address:port at the source
 	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
-	// ReceivedBytes counts inside the measured window, at the receiver;
+	// ReceivedBytes counts inside the measured window, at the receiver; of packets,
+	// those sent in it.
 	// SentBytes is the sender's count, shown but never used for a metric.
 	ReceivedBytes int64 `json:"received_bytes"`
 	SentBytes     int64 `json:"sent_bytes"`
@@ -106,27 +107,6 @@ type TCPInfo struct {
 	Busy               Seconds `json:"busy_seconds,omitempty"`
 	ReceiveWindowTime  Seconds `json:"receive_window_limited_seconds,omitempty"`
 	SendBufferTime     Seconds `json:"send_buffer_limited_seconds,omitempty"`
-}
-
-// Distribution is a latency distribution: exact extremes and moments with a
-// percentile curve. A percentile is present only where enough samples support
-// it (at least ten beyond it).
-type Distribution struct {
-	Samples     int64        `json:"samples"`
-	Min         Seconds      `json:"min_seconds"`
-	Mean        Seconds      `json:"mean_seconds"`
-	StdDev      Seconds      `json:"standard_deviation_seconds"`
-	Max         Seconds      `json:"max_seconds"`
-	Percentiles []Percentile `json:"percentiles"`
-	// HDR is the histogram in HdrHistogram's V2 compressed encoding
-	// (nanoseconds), so that histograms of trials can be merged exactly.
-	HDR []byte `json:"hdr_v2,omitempty"`
-}
-
-// Percentile is one point of a distribution's curve.
-type Percentile struct {
-	Percent float64 `json:"percent"`
-	Value   Seconds `json:"value_seconds"`
 }
 
 // TraceHop is one step of a trace. A silent hop has no Address.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -195,6 +196,10 @@ func TestLossOnThePath(t *testing.T) {
 			lost := a.Metrics["loss_fraction"] * sent
 			if a.Error != "" || lost < sent/10-1 || lost > sent/10+1 {
 				t.Errorf("lost %v of %v packets, the router drops every tenth: %s %q", lost, sent, a.Error, a.Facts)
+			}
+			// Of the very packets that were sent in the second, nine of ten arrived.
+			if got, want := a.Metrics["goodput_bits_per_second"]/8/1000, sent-lost; math.Abs(got-want) > 1e-6*want {
+				t.Errorf("goodput of %v packets a second, want %v", got, want)
 			}
 			if a.Metrics["reordered_fraction"] != 0 || a.Metrics["duplicated_fraction"] != 0 {
 				t.Errorf("%v", a.Metrics)
