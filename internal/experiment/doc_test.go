@@ -57,7 +57,7 @@ func TestDocHasEveryKey(t *testing.T) {
 	doc := readDoc(t)
 	for _, kind := range []reflect.Type{
 		reflect.TypeFor[File](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileTunnel](), reflect.TypeFor[FileHop](), reflect.TypeFor[FileScaleOut](),
-		reflect.TypeFor[FileTest](), reflect.TypeFor[FileLength](), reflect.TypeFor[FilePublished](), reflect.TypeFor[FileFigure](),
+		reflect.TypeFor[FileTest](), reflect.TypeFor[FileLength](), reflect.TypeFor[FilePublished](), reflect.TypeFor[FileContrast](), reflect.TypeFor[FilePair](), reflect.TypeFor[FileFigure](),
 	} {
 		for _, key := range keysOf(kind) {
 			if key != "-" && !strings.Contains(doc, "`"+key+"`") {

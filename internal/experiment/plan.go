@@ -42,6 +42,8 @@ func (e *Experiment) Warnings() []Warning {
 // not reach e.
 func (e *Experiment) clone() *Experiment {
 	c := *e
+	c.Matters = maps.Clone(e.Matters)
+	c.Contrasts = slices.Clone(e.Contrasts)
 	c.Endpoints = slices.Clone(e.Endpoints)
 	c.Tests = slices.Clone(e.Tests)
 	c.Paths = slices.Clone(e.Paths)
@@ -101,6 +103,7 @@ func scaleSpec(s *measurement.Spec, scale float64) {
 // file could not say either.
 func (e *Experiment) With(o Overrides) (*Experiment, error) {
 	c := e.clone()
+	c.Matters = mergeMatters(e.Matters, o.Matters)
 	if o.Blocks < 0 || o.Blocks > maxBlocks {
 		return nil, fmt.Errorf("%d blocks cannot be run; ask for 1 to %d", o.Blocks, maxBlocks)
 	}
@@ -224,7 +227,8 @@ func (p Plan) ExpectedDuration() time.Duration {
 func (e *Experiment) Info() result.ExperimentInfo {
 	info := result.ExperimentInfo{
 		Name: e.Name, Title: e.Title, Description: e.Description,
-		Scale: e.Scale, Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
+		Scale: e.Scale, Matters: maps.Clone(e.Matters), Contrasts: slices.Clone(e.Contrasts),
+		Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
 	}
 	if e.Published != nil {
 		info.Source = e.Published.Source
