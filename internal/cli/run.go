@@ -107,6 +107,9 @@ was measured.`,
 				}
 				return resumeRun(c.Context(), s, f)
 			}
+			if c.Flags().Changed("blocks") && f.blocks < 1 {
+				return usageError{fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks)}
+			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
 			}
@@ -120,7 +123,7 @@ was measured.`,
 		},
 	}
 	flags := c.Flags()
-	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's; at least 6 to claim anything)")
+	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's); hopbench experiments check says how many it takes to claim anything")
 	flags.DurationVarP(&f.duration, "duration", "t", 0, "measured time of each throughput trial (default: the experiment's)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
 	flags.BoolVar(&f.full, "full", false, "use the published durations")
@@ -195,7 +198,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks = analysis.FewestBlocks(analysis.PrimaryComparisons(len(r.e.Paths), r.e.TestInfos()))
+		r.head.Blocks, _ = fewestBlocks(r.e)
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, usageError{err}
 		}

@@ -40,8 +40,8 @@ type File struct {
 	Pairs int `json:"pairs,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// Name of the path that all others are compared with.
 	Baseline NameText `json:"baseline" jsonschema:"example=direct"`
-	// How many times every path gets every test. At least 6 are needed to
-	// claim anything; 10 when left out.
+	// How many times every path gets every test; hopbench experiments check says
+	// how many it takes to claim anything. 10 when left out.
 	Blocks int `json:"blocks,omitempty" jsonschema:"minimum=1,maximum=1000"`
 	// The smallest effects that matter, by metric, as in {rtt_p50: 50us, goodput: 3%}:
 	// a share for what is judged by its ratio, an amount for what is judged by its

@@ -9,34 +9,8 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
-
-// BlocksToClaim is the least number of blocks from which anything can be
-// claimed: with n pairs the exact two-sided Wilcoxon signed-rank test cannot
-// give a p below 2/2^n, which first falls under 0.05 at n = 6.
-const BlocksToClaim = 6
-
-// Warning is something that is allowed but probably not what was wanted.
-type Warning struct {
-	Message string
-	Remedy  string
-}
-
-func (w Warning) String() string { return w.Message + "; " + w.Remedy }
-
-// Warnings lists what a person should know before running e.
-func (e *Experiment) Warnings() []Warning {
-	var out []Warning
-	if e.Blocks < BlocksToClaim {
-		out = append(out, Warning{
-			Message: fmt.Sprintf("%s cannot show that any difference is real", quantity.Count(e.Blocks, "block")),
-			Remedy:  fmt.Sprintf("have at least %d to claim anything", BlocksToClaim),
-		})
-	}
-	return out
-}
 
 // clone copies e so that changes to the copy's endpoints, hops and tests do
 // not reach e.
