@@ -18,7 +18,7 @@ func PrimaryComparisons(contrasts int, tests []result.TestInfo) int {
 	n := 0
 	for _, t := range tests {
 		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-			if m.Primary && m.Compared {
+			if m.Compared && m.PrimaryIn(t.Spec.Kind) {
 				n += contrasts
 			}
 		}

@@ -166,10 +166,10 @@ func TestSmallChangeIsNotWorse(t *testing.T) {
 			t.Errorf("3 %% within a noise of 8 %% is worse: %+v", c)
 		}
 	}
-	if (result.Effect{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
+	if (result.Effect{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, Margin: measurement.Margin{Fraction: 0.05}}).Worse() {
 		t.Error("3 % is worse where 5 % matters")
 	}
-	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
+	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, Difference: 2e-4, Margin: measurement.Margin{Amount: 1e-4}}).Worse() {
 		t.Error("6 % more time is not worse where 5 % matters")
 	}
 	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Difference: 1}).Worse() {

@@ -92,7 +92,7 @@ func (h *figureEstimate) takeRatio() bool {
 	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
 	for i := range h.result.Costs {
 		// The cost's ratio is estimated within blocks and has an interval.
-		if c := &h.result.Costs[i]; c.Path == h.Path && c.Test == h.Test && c.Metric == h.Metric && ratioable(c.Ratio) {
+		if c := &h.result.Costs[i]; c.Path == h.Path && c.Test == h.Test && c.Metric == h.Metric && c.Baseline == baseline && c.Against == nil && ratioable(c.Ratio) {
 			h.MeasuredRatio, h.RatioLow, h.RatioHigh = c.Ratio, c.Low, c.High
 		}
 	}

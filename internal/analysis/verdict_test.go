@@ -32,14 +32,13 @@ func TestVerdicts(t *testing.T) {
 		{"time gains", latency, rttP50, around(900e-6, 0.003, 10, 0), around(450e-6, 0.003, 10, 4), result.Gains,
 			"hop: takes 449.7 µs [448.6, 450.5] off RTT p50, latency (900 µs → 450 µs, 0.500×)"},
 		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), result.NoCost,
-			"hop: no cost larger than 0.24 % on goodput, flows-1"},
+			"hop: no cost larger than 0.24 % on goodput, flows-1, where 5 % matters"},
 		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), result.NoCost,
 			"hop: no cost larger than 2.1 % on goodput, flows-1; the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
-		// 12 µs are 8 % of this baseline, but less than the 20 µs that matter.
 		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), result.NoCost,
-			"hop: no cost larger than 13 µs (8.2 %) on RTT p50, latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 20 µs (13.3 %) that matters"},
+			"hop: no cost larger than 13 µs on RTT p50, latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 100 µs that matters"},
 		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), result.NotResolved,
-			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9]; needs about 110 blocks"},
+			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9], where 5 % matters; needs about 110 blocks"},
 		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), result.NotResolved,
 			"hop: not resolved on goodput, flows-1: −50.1 % from 3 blocks; needs about 6 blocks"},
 		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), result.NotResolved,
@@ -47,15 +46,15 @@ func TestVerdicts(t *testing.T) {
 		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, result.NotResolved,
 			"hop: not resolved on goodput, flows-1: no block has a trial that counts of both hop and direct"},
 		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), result.NoCost,
-			"hop: no cost larger than 0.1 % on goodput, flows-1"},
+			"hop: no cost larger than 0.1 % on goodput, flows-1, where 5 % matters"},
 		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), result.Costs,
 			"hop: costs 50.0 % [50.0, 50.0] of goodput, flows-1 (1.00 Gbit/s → 500 Mbit/s)"},
-		// Three times as long in most blocks, yet shorter by far in two: what the
-		// sentence would lead with is not beyond chance.
+		// Three times as long in most blocks, yet shorter by far in two: the ratio
+		// decides nothing.
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
 			[]float64{3e-3, 3.2e-3, 3.5e-3, 9, 2.8e-3, 2.5e-3, 3.1e-3, 9.1, 4e-3, 2e-3}, result.NotResolved, ""},
 		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), result.Costs,
-			""},
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since some trials are beyond any ratio"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			paths := pathsNamed("direct", "hop")
@@ -199,7 +198,7 @@ func TestUnusableValues(t *testing.T) {
 	paths := pathsNamed("direct", "hop")
 	trials := concat(trialsOf("direct", flows1.Name, goodput, 1e9, math.NaN(), math.Inf(1), 0, -1, 1e9, 1e9),
 		trialsOf("hop", flows1.Name, goodput, around(1e9, 0.1, 7, 0)...))
-	a := Analyse(trials, []result.TestInfo{flows1}, paths, Options{Alpha: math.NaN(), SmallestRateEffect: 7, SmallestTime: measurement.Seconds(math.NaN())})
+	a := Analyse(trials, []result.TestInfo{flows1}, paths, Options{Alpha: math.NaN(), Matters: map[string]measurement.Margin{goodput: {Fraction: 7}}})
 	if c := only(t, a); c.N != 5 || c.Ratio != 0 {
 		t.Errorf("%+v", c)
 	}

@@ -172,10 +172,12 @@ type TestInfo struct {
 
 // Cell is one metric of one test on one path over all its trials.
 type Cell struct {
-	Path   string  `json:"path"`
-	Test   string  `json:"test"`
-	Metric string  `json:"metric"`
-	N      int     `json:"n"`
+	Path   string `json:"path"`
+	Test   string `json:"test"`
+	Metric string `json:"metric"`
+	N      int    `json:"n"`
+	// Broken is how many trials the path broke; they have no value.
+	Broken int     `json:"broken,omitempty"`
 	Median float64 `json:"median"`
 	// Low and High are the 95 % interval of the median (order statistics);
 	// both absent when n < 6 allows none.
@@ -196,6 +198,7 @@ type Verdict string
 const (
 	Costs       Verdict = "costs"        // worse than the reference, beyond chance
 	Gains       Verdict = "gains"        // better than the reference, beyond chance
+	Breaks      Verdict = "breaks"       // breaks more trials than the reference, beyond chance
 	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
 	NotResolved Verdict = "not-resolved" // needs more repetitions
 )

@@ -28,7 +28,12 @@ var notes = map[result.NoteCode]note{
 	result.NoteNotFinite: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("%d values of this run were not finite numbers and are left out.", x.Count)
 	}},
-	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string { return excluded(x) }},
+	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string {
+		return excluded(x, "excluded by a gate and counted nowhere")
+	}},
+	result.NoteBrokenTrials: {say: func(_ Names, x result.Note) string {
+		return excluded(x, "broken by their paths; each counts as worse than any value")
+	}},
 	result.NoteRepeatedTrials: {say: func(_ Names, x result.Note) string {
 		return quantity.Count(x.Count, "trial") + " repeated a test on the same path in the same block; only the first of each counts."
 	}},
@@ -139,8 +144,8 @@ func comparisonsHave(n int) string {
 	return fmt.Sprintf("%d primary comparisons have", n)
 }
 
-// excluded says how many trials gates excluded, and why.
-func excluded(x result.Note) string {
+// excluded says of how many trials that is so, and why.
+func excluded(x result.Note, what string) string {
 	names := slices.Collect(maps.Keys(x.ByGate))
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(x.ByGate[b], x.ByGate[a]), cmp.Compare(a, b))
@@ -159,7 +164,7 @@ func excluded(x result.Note) string {
 	if more := x.Count - len(x.Findings); more > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%d of %s excluded by a gate and counted nowhere (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), strings.Join(names, ", "), strings.Join(reasons, "; "))
+	return fmt.Sprintf("%d of %s %s (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), what, strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
 func (n Names) drift(x result.Note) string {

@@ -158,6 +158,8 @@ func verdictMark(k result.Verdict) string {
 	switch k {
 	case result.Costs:
 		return "▼"
+	case result.Breaks:
+		return "✗"
 	case result.Gains:
 		return "▲"
 	case result.NoCost:
@@ -168,7 +170,7 @@ func verdictMark(k result.Verdict) string {
 
 func verdictStyle(k result.Verdict) string {
 	switch k {
-	case result.Costs:
+	case result.Costs, result.Breaks:
 		return styleRed
 	case result.Gains, result.NoCost:
 		return styleGreen
