@@ -255,7 +255,7 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	}
 	runErr := runner.Run(ctx, runner.Options{
 		Planner: runner.Fixed(r.plan), Testbed: bed, Build: r.build, Keeper: r.store,
-		StopOnFault: r.flags.onFault == onFaultStop,
+		Others: others.since, StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
 				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))

@@ -89,8 +89,6 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	}
 	j.fingerprint(f, testErr)
 	j.pairs()
-	j.clock()
-	j.company()
 	if testErr == nil {
 		if judge, ok := judges()[spec.Kind]; ok {
 			judge(j)
@@ -105,6 +103,8 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 			j.processors("destination", o.Destination)
 		}
 	}
+	j.clock()
+	j.company()
 	return Of(j.findings)
 }
 
