@@ -34,6 +34,7 @@ const (
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
 	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
+	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
 )
 
@@ -41,7 +42,7 @@ const (
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRejudged}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRejudged, NoteInterim}
 }
 
 // Note is something that a reader must know: a code and its parameters.

@@ -99,11 +99,25 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 			r.Ended = end
 		}
 	}
+	if done := wholeBlocks(trials, len(s.paths)*len(s.tests)); !r.Complete && len(s.paths) > 1 {
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteInterim, Count: done, Of: s.info.Blocks})
+	}
 	analysis.Fill(r, s.options)
 	if t := head.Test; t != nil && t.Profile {
 		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
 	}
 	return r, nil
+}
+
+// wholeBlocks counts the blocks that have so many trials.
+func wholeBlocks(trials []measurement.Trial, cells int) (n int) {
+	inBlock := map[int]int{}
+	for _, t := range trials {
+		if inBlock[t.Block]++; inBlock[t.Block] == cells {
+			n++
+		}
+	}
+	return n
 }
 
 // steps are the tests of a profile with the trials of its first block.
