@@ -35,8 +35,8 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	if p.quiet {
 		return
 	}
-	for _, warning := range e.Warnings() {
-		fmt.Fprintln(p.w, warning)
+	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
+		fmt.Fprintf(p.w, "warning: %s\n", words.BlocksToClaim(e.Blocks, fewest, comparisons))
 	}
 	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s, into %s\n",
 		e.Name, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), dir)

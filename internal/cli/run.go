@@ -41,6 +41,7 @@ type runFlags struct {
 	quick    bool
 	only     []string
 	onFault  string
+	matters  matters
 }
 
 // What a run does when a process of the lab dies.
@@ -106,6 +107,9 @@ was measured.`,
 				}
 				return resumeRun(c.Context(), s, f)
 			}
+			if c.Flags().Changed("blocks") && f.blocks < 1 {
+				return usageError{fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks)}
+			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
 			}
@@ -119,7 +123,7 @@ was measured.`,
 		},
 	}
 	flags := c.Flags()
-	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's; at least 6 to claim anything)")
+	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's); hopbench experiments check says how many it takes to claim anything")
 	flags.DurationVarP(&f.duration, "duration", "t", 0, "measured time of each throughput trial (default: the experiment's)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
 	flags.BoolVar(&f.full, "full", false, "use the published durations")
@@ -130,7 +134,8 @@ was measured.`,
 	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
-	for flag, complete := range map[string]cobra.CompletionFunc{"only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
+	flags.Var(&f.matters, mattersFlag, mattersUsage)
+	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag: a mistake above
 		}
@@ -141,6 +146,7 @@ was measured.`,
 	c.MarkFlagsMutuallyExclusive("resume", "seed")
 	c.MarkFlagsMutuallyExclusive("resume", "full")
 	c.MarkFlagsMutuallyExclusive("resume", "out")
+	c.MarkFlagsMutuallyExclusive("resume", mattersFlag)
 	return c
 }
 
@@ -181,7 +187,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	}
 	r := &session{streams: s, flags: f, head: store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
-		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick,
+		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters,
 		Started: time.Now().Round(time.Millisecond),
 	}}
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
@@ -192,7 +198,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks = analysis.FewestBlocks(analysis.PrimaryComparisons(len(r.e.Paths), r.e.TestInfos()))
+		r.head.Blocks, _ = fewestBlocks(r.e)
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, usageError{err}
 		}
@@ -278,7 +284,7 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
-	result, err := render(ctx, r.store)
+	result, err := render(ctx, r.store, nil)
 	if runErr != nil {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}

@@ -28,9 +28,13 @@ type Experiment struct {
 	Source      string // name of the endpoint that paths start at
 	Destination string
 	// Pairs of a source and a destination that do every test at the same time.
-	Pairs     int
-	Baseline  string // name of the path that the others are compared with
-	Blocks    int
+	Pairs    int
+	Baseline string // name of the path that the others are compared with
+	Blocks   int
+	// Matters are the smallest effects that matter, by the full names of metrics.
+	Matters map[string]measurement.Margin
+	// Contrasts are the comparisons that the file asks for; see Comparisons.
+	Contrasts []result.Contrast
 	Paths     []Path
 	Tests     []Test
 	Published *Published
@@ -147,4 +151,6 @@ type Overrides struct {
 	Duration time.Duration // measured time of each tcp, udp, pps and load test, 0 leaves the file's
 	Full     bool          // published durations
 	Quick    bool          // the shortest durations
+	// Matters are margins that go before those of the file.
+	Matters map[string]measurement.Margin
 }

@@ -121,9 +121,11 @@ func (l *loader) experiment() *Experiment {
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
+	e.Matters = l.matters(f.Matters, e.Tests)
 	l.combinations(e)
 	l.names()
 	l.bothWays(e)
+	e.Contrasts = l.contrasts(f.Contrasts)
 	if f.Published != nil {
 		e.Published = l.published(f.Published, e)
 	}

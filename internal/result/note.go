@@ -34,13 +34,15 @@ const (
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
 	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
+	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
+	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
 )
 
 // NoteCodes lists the codes.
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRejudged, NoteInterim}
 }
 
 // Note is something that a reader must know: a code and its parameters.
@@ -63,9 +65,10 @@ type Note struct {
 	ByGate   map[string]int `json:"by_gate,omitempty"`
 	Findings []Exclusion    `json:"findings,omitempty"`
 	// Level is what a p or an autocorrelation was compared with.
-	Level           float64  `json:"level,omitempty"`
-	Drift           *Drift   `json:"drift,omitempty"`
-	Autocorrelation *float64 `json:"autocorrelation,omitempty"` // at lag 1
+	Level           float64             `json:"level,omitempty"`
+	Drift           *Drift              `json:"drift,omitempty"`
+	Autocorrelation *float64            `json:"autocorrelation,omitempty"` // at lag 1
+	Margin          *measurement.Margin `json:"margin,omitempty"`
 	// Name is what differs, Was and Is its values, empty where not known.
 	Name           string    `json:"name,omitempty"`
 	Was            string    `json:"was,omitempty"`

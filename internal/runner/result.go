@@ -31,7 +31,7 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
-	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick})
+	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick, Matters: head.Matters})
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
@@ -50,9 +50,11 @@ type subject struct {
 
 func subjectOf(head store.Head) (subject, error) {
 	if t := head.Test; t != nil {
+		options := analysis.DefaultOptions()
+		options.Matters, options.PlannedBlocks = head.Matters, head.Blocks
 		return subject{
-			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Baseline: t.Path.Name, Blocks: head.Blocks},
-			command: t.Command, planned: head.Planned, paths: []result.PathInfo{t.Path}, tests: t.Tests, options: analysis.DefaultOptions(),
+			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Matters: head.Matters, Baseline: t.Path.Name, Blocks: head.Blocks},
+			command: t.Command, planned: head.Planned, paths: []result.PathInfo{t.Path}, tests: t.Tests, options: options,
 		}, nil
 	}
 	e, plan, err := prepare(head, experiment.LoadStored)
@@ -61,7 +63,7 @@ func subjectOf(head store.Head) (subject, error) {
 	}
 	return subject{
 		info: e.Info(), command: command(head, e), planned: len(plan.Trials),
-		paths: e.PathInfos(), tests: e.Scaled().TestInfos(), options: analysisOptions(e),
+		paths: e.PathInfos(), tests: e.Scaled().TestInfos(), options: analysisOptions(e, head.Testbed),
 	}, nil
 }
 
@@ -97,11 +99,25 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 			r.Ended = end
 		}
 	}
+	if done := wholeBlocks(trials, len(s.paths)*len(s.tests)); !r.Complete && len(s.paths) > 1 {
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteInterim, Count: done, Of: s.info.Blocks})
+	}
 	analysis.Fill(r, s.options)
 	if t := head.Test; t != nil && t.Profile {
 		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
 	}
 	return r, nil
+}
+
+// wholeBlocks counts the blocks that have so many trials.
+func wholeBlocks(trials []measurement.Trial, cells int) (n int) {
+	inBlock := map[int]int{}
+	for _, t := range trials {
+		if inBlock[t.Block]++; inBlock[t.Block] == cells {
+			n++
+		}
+	}
+	return n
 }
 
 // steps are the tests of a profile with the trials of its first block.
@@ -115,8 +131,9 @@ func steps(r *result.Result) (out []survey.Step) {
 	return out
 }
 
-func analysisOptions(e *experiment.Experiment) analysis.Options {
+func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Options {
 	o := analysis.DefaultOptions()
+	o.Matters, o.Contrasts, o.PlannedBlocks, o.Lab = e.Matters, e.Contrasts, e.Blocks, bed.Kind == "lab"
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {
@@ -154,6 +171,9 @@ func command(head store.Head, e *experiment.Experiment) []string {
 	}
 	if head.Quick {
 		words = append(words, "--quick")
+	}
+	if len(head.Matters) > 0 {
+		words = append(words, "--matters", experiment.FormatMatters(head.Matters))
 	}
 	return words
 }

@@ -43,6 +43,8 @@ type Head struct {
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
 	Full     bool                `json:"full,omitempty"`
 	Quick    bool                `json:"quick,omitempty"`
+	// Matters are the command line's margins, by metric.
+	Matters map[string]measurement.Margin `json:"matters,omitempty"`
 
 	// Test is what a run of hopbench test has in the place of an experiment file,
 	// nil of others.

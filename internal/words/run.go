@@ -39,6 +39,24 @@ func TrialsOf(r *result.Result) string {
 	return Trials(len(r.Trials), r.Planned, excluded, !r.Complete)
 }
 
+// BlocksToClaim says whether so many blocks can claim anything of the primary
+// comparisons of an experiment, for which it takes the fewest.
+func BlocksToClaim(blocks, fewest, comparisons int) string {
+	of := quantity.Count(comparisons, "comparison")
+	if blocks < fewest {
+		return fmt.Sprintf("%s too few: with %s no effect, however large, can be shown to be beyond chance before there are %d; have at least %d",
+			are(blocks, "block"), of, fewest, fewest)
+	}
+	return fmt.Sprintf("%s, of which an effect can be beyond chance from %s on", of, quantity.Count(fewest, "block"))
+}
+
+func are(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return quantity.Count(n, noun) + " are"
+}
+
 // Span writes when something began and how long it took; nothing without a
 // beginning.
 func Span(from, to time.Time) string {
