@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -252,6 +253,9 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	show.Begin(r.e, r.plan, r.store.Dir())
 	others := joinCompany(r, show)
 	defer others.leave()
+	if warning := loadWarning(); warning != "" && r.note(warning) {
+		show.Facts([]string{warning})
+	}
 	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))
@@ -289,6 +293,21 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
 	return result, err
+}
+
+// loadWarning says that others use this machine, empty where they do not or it is not
+// known.
+func loadWarning() string {
+	before, cpuErr := hostinfo.ReadCPU()
+	runnable, err := hostinfo.ReadRunnable()
+	if err != nil {
+		return ""
+	}
+	stolen := 0.0
+	if now, err := hostinfo.ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
+		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
+	}
+	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
 }
 
 // enter keeps and tells where the run is measured, as far as that is known

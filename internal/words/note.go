@@ -92,6 +92,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Interim: the run was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
+	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
 	result.NoteRejudged: {say: func(_ Names, x result.Note) string { return rejudged(x) }},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
 }
@@ -203,6 +204,18 @@ func (n Names) drift(x result.Note) string {
 	}
 	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). One figure for the whole run hides that.",
 		n.Path(x.Path), metric.Label, n.Test(x.Test), write(d.FirstRatio, d.FirstDifference), write(d.SecondRatio, d.SecondDifference), strings.Join(why, "; "))
+}
+
+// fullCPUs says what full CPUs mean for the figures.
+func fullCPUs(x result.Note) string {
+	text := fmt.Sprintf("The CPUs of an end were full in %d of %s", x.Count, quantity.Count(x.Of, "trial"))
+	switch stolen := fmt.Sprintf("a hypervisor took up to %s of their time", Percent(x.Stolen)); {
+	case x.Count == 0:
+		text = "In some trials " + stolen
+	case x.Stolen > 0:
+		text += ", and " + stolen
+	}
+	return text + ": what was measured is the machine as much as the path, and a cost below that does not show. Use lower rates, fewer flows or more CPUs."
 }
 
 // rejudged says by which margin a metric was judged that the run was not made with.
