@@ -19,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -260,7 +261,10 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))
 	}
-	if err := r.enter(ctx, bed, show); err != nil {
+	if err = r.repeatTorn(ctx, show); err == nil {
+		err = r.enter(ctx, bed, show)
+	}
+	if err != nil {
 		return nil, errors.Join(err, bed.Close())
 	}
 	runErr := runner.Run(ctx, runner.Options{
@@ -293,6 +297,23 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
 	return result, err
+}
+
+// repeatTorn has the blocks that an interruption tore done again.
+func (r *session) repeatTorn(ctx context.Context, show *progress) error {
+	stored, err := r.store.Trials(ctx)
+	if err != nil {
+		return err
+	}
+	ids, repeated := runner.Torn(r.plan, stored)
+	if len(ids) == 0 {
+		return nil
+	}
+	r.head.Repeated = append(r.head.Repeated, repeated...)
+	for _, b := range repeated {
+		show.Facts([]string{fmt.Sprintf("block %d was interrupted and is done again as a whole: %s of it are set aside.", b.Block, quantity.Count(b.Trials, "trial"))})
+	}
+	return r.store.SetAside(ctx, ids, r.head)
 }
 
 // loadWarning says that others use this machine, empty where they do not or it is not

@@ -92,6 +92,9 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Interim: the run was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
+	result.NoteRepeatedBlock: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("The run was interrupted in block %d, which was done again as a whole: %s of it from before do not count, and are kept.", x.Block, quantity.Count(x.Count, "trial"))
+	}},
 	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
 	result.NoteRejudged: {say: func(_ Names, x result.Note) string { return rejudged(x) }},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
