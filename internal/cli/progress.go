@@ -59,7 +59,7 @@ func (p *progress) Event(e runner.Event) {
 		p.lasting("the lab broke and was built again: %s", shown(e.Rebuilt.Error()))
 	case e.Finished != nil:
 		if !e.Finished.Gate.Passed {
-			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Finding(e.Finished.Gate.Findings[0])))
+			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Findings(e.Finished.Gate, true)))
 		}
 		if !p.live.shown && (e.Done == e.Planned || e.Finished.Block != p.block) {
 			p.block = e.Finished.Block

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -252,16 +254,22 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	show.Begin(r.e, r.plan, r.store.Dir())
 	others := joinCompany(r, show)
 	defer others.leave()
+	if warning := loadWarning(); warning != "" && r.note(warning) {
+		show.Facts([]string{warning})
+	}
 	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))
 	}
-	if err := r.enter(ctx, bed, show); err != nil {
+	if err = r.repeatTorn(ctx, show); err == nil {
+		err = r.enter(ctx, bed, show)
+	}
+	if err != nil {
 		return nil, errors.Join(err, bed.Close())
 	}
 	runErr := runner.Run(ctx, runner.Options{
 		Planner: runner.Fixed(r.plan), Testbed: bed, Build: r.build, Keeper: r.store,
-		StopOnFault: r.flags.onFault == onFaultStop,
+		Others: others.since, StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
 				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
@@ -289,6 +297,38 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
 	return result, err
+}
+
+// repeatTorn has the blocks that an interruption tore done again.
+func (r *session) repeatTorn(ctx context.Context, show *progress) error {
+	stored, err := r.store.Trials(ctx)
+	if err != nil {
+		return err
+	}
+	ids, repeated := runner.Torn(r.plan, stored)
+	if len(ids) == 0 {
+		return nil
+	}
+	r.head.Repeated = append(r.head.Repeated, repeated...)
+	for _, b := range repeated {
+		show.Facts([]string{fmt.Sprintf("block %d was interrupted and is done again as a whole: %s of it are set aside.", b.Block, quantity.Count(b.Trials, "trial"))})
+	}
+	return r.store.SetAside(ctx, ids, r.head)
+}
+
+// loadWarning says that others use this machine, empty where they do not or it is not
+// known.
+func loadWarning() string {
+	before, cpuErr := hostinfo.ReadCPU()
+	runnable, err := hostinfo.ReadRunnable()
+	if err != nil {
+		return ""
+	}
+	stolen := 0.0
+	if now, err := hostinfo.ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
+		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
+	}
+	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
 }
 
 // enter keeps and tells where the run is measured, as far as that is known

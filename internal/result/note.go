@@ -35,6 +35,9 @@ const (
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
 	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
+	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption
+	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
+	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
 )
 
@@ -42,7 +45,7 @@ const (
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRejudged}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim}
 }
 
 // Note is something that a reader must know: a code and its parameters.
@@ -69,6 +72,9 @@ type Note struct {
 	Drift           *Drift              `json:"drift,omitempty"`
 	Autocorrelation *float64            `json:"autocorrelation,omitempty"` // at lag 1
 	Margin          *measurement.Margin `json:"margin,omitempty"`
+	Block           int                 `json:"block,omitempty"` // counted from 1
+	// Stolen is the largest share of an end's CPU time that a hypervisor took.
+	Stolen float64 `json:"stolen_fraction,omitempty"`
 	// Name is what differs, Was and Is its values, empty where not known.
 	Name           string    `json:"name,omitempty"`
 	Was            string    `json:"was,omitempty"`

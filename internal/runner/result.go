@@ -91,6 +91,9 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 		Trials:      trials,
 		Notes:       analysis.SessionDifferences(head.Environment, head.Resumed...),
 	}
+	for _, b := range head.Repeated {
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteRepeatedBlock, Count: b.Trials, Block: b.Block})
+	}
 	for _, text := range head.Notes {
 		r.Notes = append(r.Notes, result.TextNote(text))
 	}
@@ -99,11 +102,25 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 			r.Ended = end
 		}
 	}
+	if done := wholeBlocks(trials, len(s.paths)*len(s.tests)); !r.Complete && len(s.paths) > 1 {
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteInterim, Count: done, Of: s.info.Blocks})
+	}
 	analysis.Fill(r, s.options)
 	if t := head.Test; t != nil && t.Profile {
 		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
 	}
 	return r, nil
+}
+
+// wholeBlocks counts the blocks that have so many trials.
+func wholeBlocks(trials []measurement.Trial, cells int) (n int) {
+	inBlock := map[int]int{}
+	for _, t := range trials {
+		if inBlock[t.Block]++; inBlock[t.Block] == cells {
+			n++
+		}
+	}
+	return n
 }
 
 // steps are the tests of a profile with the trials of its first block.
@@ -144,6 +161,31 @@ func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 		}
 	}
 	return nil
+}
+
+// Torn are the stored trials of blocks that an interruption tore: their partners were
+// never measured, and would be in another moment of the world. What the path broke stays,
+// since a failure needs no partner of the same moment, and is not to be forgotten by an
+// interruption.
+func Torn(plan experiment.Plan, stored []measurement.Trial) (ids []string, repeated []store.RepeatedBlock) {
+	missing := map[int]int{} // by block
+	for _, p := range plan.Trials {
+		missing[p.Block]++
+	}
+	for _, t := range stored {
+		missing[t.Block]--
+	}
+	for _, t := range stored {
+		if missing[t.Block] == 0 || t.Gate.Broken {
+			continue
+		}
+		ids = append(ids, t.ID)
+		if n := len(repeated); n == 0 || repeated[n-1].Block != t.Block {
+			repeated = append(repeated, store.RepeatedBlock{Block: t.Block})
+		}
+		repeated[len(repeated)-1].Trials++
+	}
+	return ids, repeated
 }
 
 // command is the command line that repeats a run.

@@ -56,6 +56,9 @@ type Options struct {
 	Testbed testbed.Testbed
 	Build   func(context.Context) (testbed.Testbed, error)
 	Keeper  Keeper
+	// Others is how many other runs have measured on this machine since it was asked
+	// last; nil where that is not known.
+	Others func() int
 	// Unlimited lets trials take as long as their tests do.
 	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
@@ -166,7 +169,7 @@ type run struct {
 func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error {
 	r.emit(Event{Trial: planned})
 	start := time.Now()
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Unlimited: r.Unlimited}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})

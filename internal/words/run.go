@@ -57,6 +57,23 @@ func are(n int, noun string) string {
 	return quantity.Count(n, noun) + " are"
 }
 
+// LoadedMachine warns of a machine on which so many tasks run beside hopbench, and of
+// whose CPU time a hypervisor takes a share; empty where both are little.
+func LoadedMachine(runnable, cpus int, stolen float64) string {
+	const much, muchStolen = 0.25, 0.05 // of the CPUs
+	var why []string
+	if float64(runnable) > much*float64(cpus) {
+		why = append(why, fmt.Sprintf("%s beside hopbench on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
+	}
+	if stolen > muchStolen {
+		why = append(why, fmt.Sprintf("a hypervisor takes %s of its CPU time", Percent(stolen)))
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	return "This machine was busy when the run began: " + strings.Join(why, ", and ") + ". What they take is missing from what is measured, and adds noise; stop what else runs here."
+}
+
 // Span writes when something began and how long it took; nothing without a
 // beginning.
 func Span(from, to time.Time) string {
