@@ -58,7 +58,7 @@ func designs() []design {
 		{name: "shaper-half", source: "egress_rate: 200Mbit", hops: box("delay: 1ms, rate: 100Mbit"), tests: one, want: of(result.CauseHopRate), hop: hop},
 		{name: "shaper-97", source: "egress_rate: 200Mbit", hops: box("delay: 1ms, rate: 194Mbit"), tests: one, want: of(result.CauseHopRate), hop: hop},
 		{name: "policer", hops: box("delay: 1ms, rate: 48Mbit, queue: 10kB"), tests: one, want: of(result.CauseHopPolicer, result.CauseHopRate), hop: hop},
-		{name: "random-loss", hops: box("delay: 10ms, loss: 0.5%"), tests: one, want: of(result.CauseCongestionWindowLoss)},
+		{name: "random-loss", hops: box("delay: 10ms, loss: 0.5%"), tests: one, want: of(result.CauseCongestionWindowLoss), hop: hop},
 		{name: "reordering", hops: box("delay: 2ms, reorder: 1%"), tests: one, want: of(result.CauseReordering)},
 		{name: "per-flow-1", hops: box("delay: 1ms, per_flow_rate: 50Mbit"), tests: one, want: of(result.CauseHopFlowRate), hop: hop},
 		{name: "per-flow-8", hops: box("delay: 1ms, per_flow_rate: 20Mbit"), tests: []string{test(8, "")}, want: of(result.CauseHopFlowRate), hop: hop},
