@@ -59,7 +59,7 @@ func designs() []design {
 		{name: "shaper-97", source: "egress_rate: 200Mbit", hops: box("delay: 1ms, rate: 194Mbit"), tests: one, want: of(result.CauseHopRate), hop: hop},
 		{name: "policer", hops: box("delay: 1ms, rate: 48Mbit, queue: 10kB"), tests: one, want: of(result.CauseHopPolicer, result.CauseHopRate), hop: hop},
 		{name: "random-loss", hops: box("delay: 10ms, loss: 0.5%"), tests: one, want: of(result.CauseCongestionWindowLoss), hop: hop},
-		{name: "reordering", hops: box("delay: 2ms, reorder: 1%"), tests: one, want: of(result.CauseReordering)},
+		{name: "reordering", hops: box("delay: 2ms, reorder: 1%, reorder_by: 5ms"), tests: one, want: of(result.CauseReordering), hop: hop},
 		{name: "per-flow-1", hops: box("delay: 1ms, per_flow_rate: 50Mbit"), tests: one, want: of(result.CauseHopFlowRate), hop: hop},
 		{name: "per-flow-8", hops: box("delay: 1ms, per_flow_rate: 20Mbit"), tests: []string{test(8, "")}, want: of(result.CauseHopFlowRate), hop: hop},
 		{name: "hop-cpu", hops: "{type: idps, name: " + hop + ", delay: 500us}", tests: one, want: of(result.CauseHopCPU), hop: hop},
