@@ -17,6 +17,9 @@ const (
 	// the limit. Linux lets loss-based congestion control pace at 1.2 times
 	// the rate of the window or more (tcp_pacing_ca_ratio), so that is not.
 	paced = 1.05
+	// pacedAtLeast is the share of the pacing rate that was asked for that a flow at it
+	// carries at least.
+	pacedAtLeast = 0.75
 	// windowExplains is how much faster window/smallest RTT may be than what
 	// was carried for the window alone to explain the rate. Beyond it segments
 	// wait in a queue.
@@ -50,6 +53,8 @@ type flowFacts struct {
 	// says that the flow never left slow start.
 	growth    float64
 	slowStart bool
+	// windowGrowth is the same of the receive window.
+	windowGrowth float64
 	// unread is the median of what waited for the receiving program, largestWindow
 	// the largest window that it advertised; bytes.
 	unread, largestWindow float64
@@ -64,7 +69,9 @@ type flowFacts struct {
 // limited (linux/tcp.h, tcpi_busy_time, tcpi_rwnd_limited,
 // tcpi_sndbuf_limited; the last two are part of the first). What of the busy
 // time remains is divided by the samples taken in the window.
-func account(f measurement.Flow, warmup measurement.Seconds, rate float64, congestionControl string) flowFacts {
+//
+// What is asked for as pacing is asked in bit/s, 0 for none.
+func account(f measurement.Flow, warmup measurement.Seconds, rate, pacing float64, congestionControl string) flowFacts {
 	start, end, inside := window(f, warmup)
 	facts := flowFacts{shares: shares{}, rate: rate, mss: end.MSS, minRTT: float64(end.MinRTT)}
 	facts.observe(start, end, inside)
@@ -87,7 +94,7 @@ func account(f measurement.Flow, warmup measurement.Seconds, rate float64, conge
 	facts.shares[result.CauseSenderApplication] = 1 - active
 	facts.shares[result.CauseReceiveWindow] = receive
 	facts.shares[result.CauseSendBuffer] = buffer
-	facts.divideRest(active-receive-buffer, inside, pacesItself(congestionControl))
+	facts.divideRest(active-receive-buffer, inside, pacing, pacesItself(congestionControl))
 	return facts
 }
 
@@ -127,7 +134,7 @@ func window(f measurement.Flow, warmup measurement.Seconds) (start, end measurem
 // with a full congestion window, samples at the pacing rate, samples with nothing left
 // to send, and others. A congestion control that paces by itself, at what it takes the
 // path to carry, fills no window.
-func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, pacesItself bool) {
+func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, pacing float64, pacesItself bool) {
 	if len(inside) == 0 {
 		f.shares[result.CauseUnknown] += rest
 		return
@@ -138,12 +145,14 @@ func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, paces
 	}
 	for _, s := range inside {
 		cause := result.CauseUnknown
-		switch atPace := s.PacingRate > 0 && f.rate > 0 && s.PacingRate <= paced*f.rate; {
+		atPace := s.PacingRate > 0 && f.rate > 0 && s.PacingRate <= paced*f.rate
+		asked := s.PacingRate > 0 && s.PacingRate <= paced*pacing && f.rate >= pacedAtLeast*pacing
+		switch {
 		case windowFull(s, f.rate):
 			cause = full
-		case atPace && pacesItself:
+		case atPace && pacesItself && !asked:
 			cause = result.CauseCongestionWindowDelay
-		case atPace:
+		case atPace || asked:
 			cause = result.CausePacing
 		case s.Delivered > 0 && s.NotSent == 0 && s.SendBufferFull: // no kernel tells the one without the other
 			cause = result.CauseSendBuffer
@@ -201,6 +210,9 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 	}
 	if len(rtt) > 0 {
 		f.rtt = Median(rtt)
+	}
+	if start.SendWindow > 0 {
+		f.windowGrowth = float64(end.SendWindow) / float64(start.SendWindow)
 	}
 	if start.CongestionWindow > 0 {
 		f.growth = float64(end.CongestionWindow) / float64(start.CongestionWindow)

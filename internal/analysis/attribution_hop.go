@@ -3,7 +3,6 @@ package analysis
 import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/sampling"
 )
 
 const (
@@ -38,32 +37,19 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 	var out []hopFacts
 	carrying := map[string]float64{}
 	for _, series := range t.HopSeries {
-		n := len(series.Samples)
-		if n < 2 {
+		samples := within(series.Samples, from, to)
+		if len(samples) < 2 {
 			continue
 		}
-		at := make([]float64, n)
-		for i, s := range series.Samples {
-			at[i] = float64(s.At)
-		}
-		// The last reading may be before the end.
-		until := min(to, at[n-1])
-		if until <= from {
-			continue
-		}
-		over := func(of func(measurement.HopSample) float64) float64 {
-			values := make([]float64, n)
-			for i, s := range series.Samples {
-				values[i] = of(s)
-			}
-			return sampling.Interpolate(at, values, until) - sampling.Interpolate(at, values, from)
-		}
+		first, last := samples[0], samples[len(samples)-1]
+		elapsed := float64(last.At - first.At)
+		over := func(of func(measurement.HopSample) float64) float64 { return of(last) - of(first) }
 		share := func(forward, backward func(measurement.HopSample) measurement.Seconds) float64 {
 			of := forward
 			if reverse {
 				of = backward
 			}
-			return over(func(s measurement.HopSample) float64 { return float64(of(s)) }) / (until - from)
+			return float64(of(last)-of(first)) / elapsed
 		}
 		i := len(out) - 1
 		if i < 0 || out[i].name != series.Name {
@@ -92,6 +78,23 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		}
 	}
 	return out
+}
+
+// within are the readings of the measured time, and one before and behind it where there
+// are fewer than two in its half.
+func within(samples []measurement.HopSample, from, to float64) []measurement.HopSample {
+	first, last := 0, len(samples)-1
+	for first < last && float64(samples[first+1].At) <= from {
+		first++
+	}
+	for last > first && float64(samples[last-1].At) >= to {
+		last--
+	}
+	inside := samples[first : last+1]
+	if n := len(inside); n > 3 && float64(inside[n-2].At-inside[1].At) >= (to-from)/2 {
+		return inside[1 : n-1]
+	}
+	return inside
 }
 
 // most is the hop with the most of something, the first of several; nil without any.

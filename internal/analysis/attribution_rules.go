@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -11,10 +12,16 @@ const (
 	// cpuSaturated is the busy share of an end's CPUs from which on the
 	// end is held responsible for what nothing else explains.
 	cpuSaturated = 0.9
+	// generating is the share of a full machine's CPUs that the threads of both ends
+	// want when it is they who fill it; the kernel's part of their work is not theirs.
+	generating = 0.5
 	// capReached is the share of an egress cap that counts as reaching it: a
 	// token bucket is a little slower than its rate while congestion control
 	// fills it again after a loss.
 	capReached = 0.95
+	// threadIdle is the share of the time in which a thread ran, or waited for a CPU,
+	// up to which its program can be said to have waited for something else.
+	threadIdle = 0.5
 	// unreadFills is the share of the largest window that waits for a receiving
 	// program from which on it is the program that keeps the window small.
 	unreadFills = 0.3
@@ -24,11 +31,17 @@ const (
 	// dropsExplain is the share of the retransmits that drops seen somewhere must
 	// make up to be their reason.
 	dropsExplain = 0.5
+	// largePacket is how many segments a packet may have that offloading has not cut
+	// yet: 64 KiB of them.
+	largePacket = 45
 	// lossExplains is how far the rate may be from what the losses predict, as a
 	// factor, for the losses to explain it.
 	lossExplains = 2
 	// grows is by how much a congestion window has grown that was still growing.
 	grows = 1.3
+	// receiverGrows is by how much a receive window has grown that its kernel still
+	// tunes: it doubles with each round trip (tcp_rcv_space_adjust).
+	receiverGrows = 2
 	// steadyVariation is the coefficient of variation of a rate that something
 	// sets.
 	steadyVariation = 0.1
@@ -47,7 +60,7 @@ func (w oneWay) divide() division {
 		if received > 0 {
 			rate = w.goodput * float64(f.ReceivedBytes) / received
 		}
-		facts := account(f, w.trial.Warmup, rate, w.congestionControl)
+		facts := account(f, w.trial.Warmup, rate, w.spec.PacingBitsPerSecond, w.congestionControl)
 		w.blameReceiver(&facts)
 		for cause, share := range facts.shares {
 			d.shares[cause] += share / float64(len(w.flows))
@@ -109,13 +122,26 @@ func (w oneWay) explainLosses(d *division) {
 	flowLimited := most(w.hops, func(h hopFacts) float64 { return h.flowDropped })
 	losing := most(w.hops, func(h hopFacts) float64 { return h.lost })
 	reordering := most(w.hops, func(h hopFacts) float64 { return h.reordered })
+	queueDropped, flowDropped, lost := 0.0, 0.0, 0.0
+	if policed != nil {
+		queueDropped = policed.queueDropped
+	}
+	if flowLimited != nil {
+		flowDropped = flowLimited.flowDropped
+	}
+	if losing != nil {
+		lost = losing.lost
+	}
 	local := 0.0
-	for _, drop := range append(w.sender.Drops[:len(w.sender.Drops):len(w.sender.Drops)], w.receiver.Drops...) {
+	for _, drop := range slices.Concat(w.sender.Drops, w.receiver.Drops) {
 		if !drop.HostWide {
 			local += drop.Packets
 		}
 	}
-	enough := func(packets float64) bool { return packets >= dropsExplain*retransmits }
+	// A packet that is counted as dropped may be a large one.
+	enough := func(packets float64) bool {
+		return packets >= max(queueDropped, flowDropped, lost) && packets*largePacket >= dropsExplain*retransmits
+	}
 	to := func(cause result.Cause) { d.shares.move(cause, 1, result.CauseCongestionWindowLoss) }
 	switch {
 	case duplicates >= spurious*retransmits && reorderings > 0:
@@ -125,18 +151,18 @@ func (w oneWay) explainLosses(d *division) {
 		}
 	case duplicates >= spurious*retransmits:
 		to(result.CauseUnknown)
-	case policed != nil && enough(policed.queueDropped):
+	case policed != nil && enough(queueDropped):
 		to(result.CauseHopPolicer)
 		// Below its rate on average: what comes faster for a moment is dropped.
 		d.places[result.CauseHopPolicer] = place{policed.name, d.wire(w.goodput) / policed.busy}
-	case flowLimited != nil && enough(flowLimited.flowDropped):
+	case flowLimited != nil && enough(flowDropped):
 		to(result.CauseHopFlowRate)
 		d.places[result.CauseHopFlowRate] = place{flowLimited.name, d.wire(w.goodput) / flowLimited.flowBusy}
 	case explained < retransmittedFlows/2:
 		to(result.CauseUnknown)
 	case enough(local):
 		to(result.CauseLocalDrops)
-	case losing != nil && enough(losing.lost):
+	case losing != nil && enough(lost):
 		d.places[result.CauseCongestionWindowLoss] = place{hop: losing.name}
 	}
 }
@@ -186,8 +212,12 @@ func (w oneWay) explainWindow(d *division) {
 		}
 		return f.growth
 	})
-	if growing >= grows {
-		d.shares.move(result.CauseCongestionWindowGrowth, 1, result.CauseCongestionWindowDelay)
+	if growing < grows {
+		return
+	}
+	d.shares.move(result.CauseCongestionWindowGrowth, 1, result.CauseCongestionWindowDelay)
+	if medianOver(d.flows, func(f flowFacts) float64 { return f.windowGrowth }) >= receiverGrows {
+		d.shares.move(result.CauseCongestionWindowGrowth, 1, result.CauseReceiveWindow)
 	}
 }
 
@@ -215,11 +245,17 @@ func (d division) threads() (sender, receiver float64) {
 // the latter too, where its threads are not known or wanted what there was.
 func (w oneWay) blameCPUs(d *division) {
 	sender, receiver := d.threads()
-	if sender >= threadFull {
+	switch {
+	case sender >= threadFull:
 		d.shares.move(w.senderThread, 1, result.CauseSenderApplication)
+	case sender >= threadIdle: // neither full nor idle
+		d.shares.move(result.CauseUnknown, 1, result.CauseSenderApplication)
 	}
-	if receiver >= threadFull {
+	switch {
+	case receiver >= threadFull:
 		d.shares.move(w.receiverThread, 1, result.CauseReceiverApplication)
+	case receiver >= threadIdle:
+		d.shares.move(result.CauseUnknown, 1, result.CauseReceiverApplication)
 	}
 	switch {
 	case sender >= threadFull && receiver >= threadFull:
@@ -239,7 +275,7 @@ func (w oneWay) blameCPUs(d *division) {
 	sending, receiving := busy(w.sender), busy(w.receiver)
 	if w.sender.SameHost(w.receiver) {
 		// One machine is both ends and all that is between them.
-		if sending && (!known || demand >= cpuSaturated*float64(max(w.sender.CPUs, 1))) {
+		if sending && (!known || demand >= generating*float64(max(w.sender.CPUs, 1))) {
 			d.shares.move(result.CauseGenerator, 1, result.CauseUnknown)
 		}
 		return
