@@ -90,6 +90,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 	}
 	out.Notes = append(out.Notes, compareNotes...)
 	out.Attributions = attributeAll(set, opts)
+	holdEffects(set, out.Costs, out.Attributions, opts)
 	return out
 }
 

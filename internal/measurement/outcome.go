@@ -114,6 +114,9 @@ type TCPInfo struct {
 	// program has written that was never sent (tcpi_notsent_bytes).
 	ApplicationLimited bool  `json:"application_limited,omitempty"`
 	NotSent            int64 `json:"not_sent_bytes,omitempty"`
+	// SendBufferFull says that the socket's buffer has no room for what the program
+	// would write.
+	SendBufferFull bool `json:"send_buffer_full,omitempty"`
 	// SlowStartThreshold is absent while the flow never left slow start.
 	SlowStartThreshold int64 `json:"slow_start_threshold_bytes,omitempty"`
 	// Totals since the flow started: segments that were delivered, how often

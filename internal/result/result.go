@@ -263,6 +263,9 @@ type Attribution struct {
 	InFlightBytes float64             `json:"in_flight_bytes,omitempty"`
 	RTT           measurement.Seconds `json:"rtt_seconds,omitempty"`
 	MinRTT        measurement.Seconds `json:"min_rtt_seconds,omitempty"`
+	// MoreFlowsGain is the goodput of tests with more flows on the path, over that of
+	// this one, the largest of them; 0 where none was done.
+	MoreFlowsGain float64 `json:"more_flows_gain,omitempty"`
 	// Queued says that most of that round-trip time is waiting in a queue.
 	Queued bool `json:"queued,omitempty"`
 	// The metered rates on the wire of what the endpoints send, 0 for none.
