@@ -32,6 +32,10 @@ type campaign struct {
 	// how many of these were not there before, within spent.
 	planned, begun, measured int
 	spent                    time.Duration
+	// trials are those of all runs, which took so long, traffic of each version.
+	trials   int
+	took     measurement.Seconds
+	versions map[string]bool
 }
 
 // kept is what a run left behind.
@@ -71,8 +75,16 @@ func (c *campaign) run(ctx context.Context, d design, number int, plant planter)
 		c.spent += time.Since(begin)
 	}
 	trials, err := st.Trials(ctx)
+	c.trials += len(trials)
+	for _, t := range trials {
+		c.took += t.Elapsed
+	}
+	c.versions[head.Environment[commitKey]] = true
 	return kept{head, trials}, err
 }
+
+// commitKey is where the environment of a run has the version that measured it.
+const commitKey = "commit"
 
 // openRun opens the run in a folder, or begins it there. Head becomes the one
 // that is kept.
@@ -103,6 +115,7 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 	}
 	head.Testbed, head.Environment = first.Info(), hostinfo.Machine()
 	maps.Copy(head.Environment, first.Environment())
+	head.Environment[commitKey] = commit()
 	if err := st.SetHead(*head); err != nil {
 		return errors.Join(err, first.Close())
 	}
@@ -153,9 +166,10 @@ func (c *campaign) progress(name string, event runner.Event) {
 
 // bed is the lab of a run, with a way to run programs in its nodes.
 type bed struct {
-	lab   *testbedlab.Lab
-	name  string
-	built int
+	lab    *testbedlab.Lab
+	name   string
+	built  int
+	server string // name of the lab in which iperf3 listens
 }
 
 func (b *bed) build(ctx context.Context, e *experiment.Experiment) (*testbedlab.Lab, error) {
