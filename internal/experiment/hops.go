@@ -247,6 +247,8 @@ type Impairment struct {
 	// PerFlowRateBitsPerSecond is that of each flow (addresses, protocol and
 	// ports), 0 unlimited.
 	PerFlowRateBitsPerSecond float64
+	// QueueBytes bounds what waits for RateBitsPerSecond, 0 for 50 ms of it.
+	QueueBytes int
 }
 
 // FileHop is one element of a path. What it does to frames, it does in each
@@ -274,6 +276,9 @@ type FileHop struct {
 	// Rate of each flow (addresses, protocol and ports) in each direction;
 	// unlimited when left out.
 	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
+	// Queue of the rate; what does not fit is dropped, as a policer does with
+	// next to none. 50 ms at the rate, at least 128KiB, when left out.
+	Queue SizeText `json:"queue,omitempty"`
 	// MTU of the link; 1500B when left out.
 	MTU SizeText `json:"mtu,omitempty"`
 	// Whether the kernel's work in the hop is timed, which slows each packet by

@@ -17,6 +17,8 @@ const (
 	minLinkMTU     = 68
 	maxLinkMTU     = 65_521
 	defaultLinkMTU = 1500
+	// maxQueueBytes is what a link emulator can hold.
+	maxQueueBytes = 1 << 30
 	// minTunnelMTU leaves room for a test inside: that of RFC 791 for a whole
 	// packet that need not be put together from fragments.
 	minTunnelMTU = 576
@@ -221,10 +223,14 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			ReorderFraction:          l.share(&f.Reorder),
 			RateBitsPerSecond:        l.rate(&f.Rate),
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
+			QueueBytes:               l.size(&f.Queue, 1, maxQueueBytes),
 		},
 		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
 		Silent: f.Silent, OneWay: f.OneWay, MeasureKernelCPU: f.MeasureKernelCPU,
 		Parameters: l.parameters(f),
+	}
+	if l.written(&f.Queue) && !l.written(&f.Rate) {
+		l.wrong(&f.Queue, "add the rate that the queue waits for, as in rate: 100Mbit, or leave queue out", "%s has a queue and no rate", what)
 	}
 	row := hopRowOf(f.Type)
 	if row.load != nil {

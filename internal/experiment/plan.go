@@ -78,6 +78,7 @@ func (e *Experiment) Scaled() *Experiment {
 		for j := range c.Paths[i].Hops {
 			c.Paths[i].Hops[j].RateBitsPerSecond /= c.Scale
 			c.Paths[i].Hops[j].PerFlowRateBitsPerSecond /= c.Scale
+			c.Paths[i].Hops[j].QueueBytes = scaledBytes(c.Paths[i].Hops[j].QueueBytes, c.Scale)
 			c.Paths[i].Hops[j].InspectRateBitsPerSecond /= c.Scale
 		}
 	}
@@ -87,6 +88,14 @@ func (e *Experiment) Scaled() *Experiment {
 		scaleSpec(&c.Tests[i].Quick, c.Scale)
 	}
 	return c
+}
+
+// scaledBytes keeps a queue that is there.
+func scaledBytes(n int, scale float64) int {
+	if n == 0 {
+		return 0
+	}
+	return max(1, int(float64(n)/scale))
 }
 
 func scaleSpec(s *measurement.Spec, scale float64) {

@@ -180,6 +180,26 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.ShareThreads },
 	},
 	{
+		Name: "sender_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "what the sending program waits after each 64 KiB, as a slow one does",
+		field: func(s *measurement.Spec) any { return &s.SenderPause },
+	},
+	{
+		Name: "sender_burn", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "CPU time that the sending program takes for each 64 KiB",
+		field: func(s *measurement.Spec) any { return &s.SenderBurn },
+	},
+	{
+		Name: "receiver_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "what the receiving program waits after each 64 KiB",
+		field: func(s *measurement.Spec) any { return &s.ReceiverPause },
+	},
+	{
+		Name: "receiver_burn", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "CPU time that the receiving program takes for each 64 KiB",
+		field: func(s *measurement.Spec) any { return &s.ReceiverBurn },
+	},
+	{
 		Name: "mptcp", InFile: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,
 		Doc:   "Multipath TCP (RFC 8684) where both kernels have it",
 		field: func(s *measurement.Spec) any { return &s.MPTCP },

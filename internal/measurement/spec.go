@@ -131,6 +131,13 @@ type Spec struct {
 	// however few they are, as very many do by themselves: where many tests run
 	// on one host at the same time.
 	ShareThreads bool `json:"share_threads,omitempty"`
+	// SenderPause and ReceiverPause are for how long the program of that end of a
+	// tcp test waits after each 64 KiB, SenderBurn and ReceiverBurn for how long it
+	// keeps a CPU busy: models of slow programs.
+	SenderPause   Seconds `json:"sender_pause_seconds,omitempty"`
+	ReceiverPause Seconds `json:"receiver_pause_seconds,omitempty"`
+	SenderBurn    Seconds `json:"sender_burn_seconds,omitempty"`
+	ReceiverBurn  Seconds `json:"receiver_burn_seconds,omitempty"`
 	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
 	MPTCP bool `json:"mptcp,omitempty"`
 

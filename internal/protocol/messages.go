@@ -123,6 +123,8 @@ const CookieBytes = 16
 // START on, by its own clock.
 type Received struct {
 	Bins measurement.Bins `json:"bins"`
+	// Info is the series of the receiving socket of a flow of a tcp test.
+	Info []measurement.ReceiverInfo `json:"info,omitempty"`
 	// Packets is what was counted besides bytes in a test over UDP.
 	Packets   *Packets          `json:"packets,omitempty"`
 	Host      *HostSeries       `json:"host,omitempty"`

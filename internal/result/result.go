@@ -210,18 +210,35 @@ const (
 	CauseReceiveWindow         Cause = "receive_window"          // the window that the receiver advertised
 	CauseCongestionWindowLoss  Cause = "congestion_window_loss"  // the congestion window, and segments were lost
 	CauseCongestionWindowDelay Cause = "congestion_window_delay" // the congestion window, and nothing was lost
-	CausePacing                Cause = "pacing"                  // the sender's own pacing rate
-	CauseSourceCPU             Cause = "source_cpu"
-	CauseDestinationCPU        Cause = "destination_cpu"
-	CauseSourceCap             Cause = "source_cap" // the metered egress of the endpoint
-	CauseDestinationCap        Cause = "destination_cap"
-	CauseUnknown               Cause = "unknown" // cannot be told from what was seen
+	// CauseCongestionWindowGrowth is the congestion window while it still grew, for
+	// the test was short: slow start, or what comes after it.
+	CauseCongestionWindowGrowth Cause = "congestion_window_growth"
+	CauseReordering             Cause = "reordering"           // packets that overtook others were taken for lost ones
+	CauseReceiverApplication    Cause = "receiver_application" // the program did not take what had arrived
+	CausePacing                 Cause = "pacing"               // the sender's own pacing rate
+	CauseSourceCPU              Cause = "source_cpu"
+	CauseDestinationCPU         Cause = "destination_cpu"
+	CauseSourceThread           Cause = "source_thread"      // one thread, with CPUs to spare
+	CauseDestinationThread      Cause = "destination_thread" // likewise
+	CauseLocalDrops             Cause = "local_drops"        // an end dropped packets itself
+	CauseSourceCap              Cause = "source_cap"         // the metered egress of the endpoint
+	CauseDestinationCap         Cause = "destination_cap"
+	CauseHopRate                Cause = "hop_rate"      // a hop sends no faster, all flows together
+	CauseHopFlowRate            Cause = "hop_flow_rate" // a hop sends no faster for each flow
+	CauseHopPolicer             Cause = "hop_policer"   // a hop drops what is faster, without a queue
+	CauseHopCPU                 Cause = "hop_cpu"
+	// CauseGenerator is the machine of both ends and of all that is between them:
+	// nothing is known of the path beyond what it can generate.
+	CauseGenerator Cause = "generator"
+	CauseUnknown   Cause = "unknown" // cannot be told from what was seen
 )
 
 // Causes lists the causes from the source along the path to the destination.
 func Causes() []Cause {
-	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay, CausePacing,
-		CauseSourceCPU, CauseDestinationCPU, CauseSourceCap, CauseDestinationCap, CauseUnknown}
+	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay,
+		CauseCongestionWindowGrowth, CauseReordering, CausePacing, CauseSourceThread, CauseSourceCPU, CauseSourceCap, CauseLocalDrops,
+		CauseHopRate, CauseHopFlowRate, CauseHopPolicer, CauseHopCPU, CauseDestinationCap, CauseDestinationCPU, CauseDestinationThread,
+		CauseReceiverApplication, CauseGenerator, CauseUnknown}
 }
 
 // Attribution divides the measured time of one throughput test on one path
@@ -232,6 +249,12 @@ type Attribution struct {
 	N    int    `json:"n"` // trials
 	// Shares add to 1; a cause without a share is absent.
 	Shares map[Cause]float64 `json:"shares"`
+	// Hop is the hop of a cause that is a hop's, or where losses or reordering
+	// happened; empty where it is not known which.
+	Hop string `json:"hop,omitempty"`
+	// RateBitsPerSecond of a hop, on the wire: of all flows together, or of each if the
+	// cause is its rate per flow; 0 where the cause is another.
+	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 	// The medians over flows of what was in flight, of the smoothed round-trip
 	// time and of the smallest; 0 where the kernel did not tell.
 	InFlightBytes float64             `json:"in_flight_bytes,omitempty"`
