@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,16 +50,22 @@ type kept struct {
 type planter func(ctx context.Context, b *bed, t experiment.PlannedTrial) (undo func() error, err error)
 
 // run does what is not there yet of one run of a design. Plant may be nil.
-func (c *campaign) run(ctx context.Context, d design, number int, plant planter) (k kept, err error) {
+func (c *campaign) run(ctx context.Context, d design, number int, plant planter) (kept, error) {
+	return c.only(ctx, d.name, d.text(), number, plant, func(experiment.PlannedTrial) bool { return true })
+}
+
+// only does those trials of one run of an experiment that are wanted.
+func (c *campaign) only(ctx context.Context, name, text string, number int, plant planter, wanted func(experiment.PlannedTrial) bool) (k kept, err error) {
 	c.begun++
 	seed := c.seed*1000 + uint64(number)
-	head := store.Head{Experiment: d.text(), File: d.name + ".yaml", Argument: d.name + ".yaml", Name: d.name, Seed: seed, Started: time.Now().Round(time.Millisecond)}
+	head := store.Head{Experiment: text, File: name + ".yaml", Argument: name + ".yaml", Name: name, Seed: seed, Started: time.Now().Round(time.Millisecond)}
 	e, plan, err := runner.Prepare(head)
 	if err != nil {
 		return kept{}, err
 	}
+	plan.Trials = slices.DeleteFunc(plan.Trials, func(t experiment.PlannedTrial) bool { return !wanted(t) })
 	head.Planned = len(plan.Trials)
-	dir := filepath.Join(c.dir, fmt.Sprintf("%s-%02d", d.name, number))
+	dir := filepath.Join(c.dir, fmt.Sprintf("%s-%02d", name, number))
 	st, err := openRun(dir, &head)
 	if err != nil {
 		return kept{}, err

@@ -66,7 +66,8 @@ func parts() []part {
 	return []part{
 		{"aa", aa},
 		{"never", never},
-		{"planted", planted},
+		{"planted", intervals},
+		{"causes", causes},
 		{"gates", gates},
 		{"instruments", instruments},
 	}

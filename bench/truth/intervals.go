@@ -53,7 +53,7 @@ type estimates struct {
 	verdicts map[result.Verdict]int
 }
 
-func planted(ctx context.Context, o options, c *campaign) (report, error) {
+func intervals(ctx context.Context, o options, c *campaign) (report, error) {
 	const designs = 2
 	c.planned = designs * o.pick(2, 12)
 	found := map[string]*estimates{}
