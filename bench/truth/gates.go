@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -60,23 +61,30 @@ func allFaults() []faults {
 	rules := func(label, path, test string, want caught, rules ...string) fault {
 		return fault{label: label, path: path, test: test, want: want, plant: on(path, always, rules...)}
 	}
-	named := func(d design, names ...string) design {
+	with := func(d design, hops string, names ...string) design {
 		for _, name := range append([]string{sham}, names...) {
-			d.paths = append(d.paths, path{name, "{type: link, delay: 200us}, {type: router, name: hop, rate: 50Mbit}"})
+			d.paths = append(d.paths, path{name, hops})
 		}
 		return d
+	}
+	named := func(d design, names ...string) design {
+		return with(d, "{type: link, delay: 200us}, {type: router, name: hop, rate: 50Mbit}", names...)
 	}
 	return []faults{
 		{
 			design: named(design{name: "gates-tcp", tests: []test{{"tcp", "kind: tcp, flows: 4, duration: 300ms, max_warmup: 50ms"}}},
-				"resets", "resets-one", "starves-one", "goes-dark", "large-lost", "other-hops", "other-ttl"),
+				"resets", "resets-one", "starves-one", "goes-dark", "large-lost", "other-hops", "silent-hops", "other-ttl"),
 			faults: []fault{
 				rules("every connection is reset after 500 kB", "resets", "tcp", asBroken, resetAfter(500_000)),
 				rules("one connection in four is reset after 50 kB", "resets-one", "tcp", asBroken, perConnection, "ct mark 1 quota over 50000 bytes reject with tcp reset"),
 				rules("one connection in four gets no more than 30 kB", "starves-one", "tcp", asBroken, perConnection, "ct mark 1 quota over 30000 bytes drop"),
 				rules("nothing passes any more after 500 kB", "goes-dark", "tcp", asBroken, "quota over 500000 bytes drop"),
 				rules("packets above 1000 bytes are lost", "large-lost", "tcp", asBroken, "meta length > 1000 drop"),
-				{label: "packets take another router", path: "other-hops", test: "tcp", want: asMissing, plant: detour("other-hops", sham)},
+				{label: "packets take another router", path: "other-hops", test: "tcp", want: asMissing, plant: detour("other-hops", sham, true)},
+				{
+					label: "packets take another router, which does not answer", path: "silent-hops", test: "tcp", want: asWarned,
+					plant: detour("silent-hops", sham, false), codes: []measurement.FindingCode{"silent_hops"},
+				},
 				rules("packets cross more routers than planned", "other-ttl", "tcp", asMissing, "ip ttl > 40 ip ttl set 40"),
 			},
 		},
@@ -95,10 +103,10 @@ func allFaults() []faults {
 			},
 		},
 		{
-			design: named(design{name: "gates-host", tests: []test{
+			design: with(design{name: "gates-host", tests: []test{
 				{"tcp", "kind: tcp, duration: 300ms, max_warmup: 50ms"},
-				{"small-buffer", "kind: udp, packet: 64B, duration: 200ms, max_warmup: 20ms, receive_buffer: 4kB"},
-			}}, "burns"),
+				{"small-buffer", "kind: udp, rate: 200Mbit, gso: on, gro: off, duration: 200ms, max_warmup: 20ms, receive_buffer: 4kB"},
+			}}, "{type: router, name: hop}", "burns"),
 			faults: []fault{
 				{
 					label: "every CPU is busy with something else", path: "burns", test: "tcp", want: asWarned,
@@ -113,8 +121,9 @@ func allFaults() []faults {
 	}
 }
 
-// detour sends what is for the destination of a path through the router of another.
-func detour(path, other string) planter {
+// detour sends what is for the destination of a path through the router of another,
+// which answers a trace if it knows the way back.
+func detour(path, other string, answers bool) planter {
 	return func(ctx context.Context, b *bed, t experiment.PlannedTrial) (func() error, error) {
 		if t.Path != path {
 			return nil, nil
@@ -126,28 +135,30 @@ func detour(path, other string) planter {
 		if err != nil {
 			return nil, err
 		}
-		to := own.Destination.String()
-		for _, step := range [][]string{
+		from, to := own.Source.String(), own.Destination.String()
+		steps := [][]string{
 			{router, "ip", "route", "add", to, "via", through.Destination.String()},
+			// With the congestion control of the lab's own routes.
+			{own.SourceNode, "ip", "route", "add", to, "via", through.Hops[0].String(), "table", "77", "congctl", "cubic"},
 			{own.SourceNode, "ip", "rule", "add", "pref", "1", "to", to, "lookup", "77"},
-			{own.SourceNode, "ip", "route", "add", to, "via", through.Hops[0].String(), "table", "77"},
-		} {
+		}
+		if answers {
+			steps = append(steps, []string{router, "ip", "route", "add", from, "via", through.Source.String()})
+		}
+		for _, step := range steps {
 			if _, err := b.exec(ctx, step[0], step[1:]...); err != nil {
 				return nil, err
 			}
 		}
-		return func() error {
+		return func() (err error) {
 			ctx := context.WithoutCancel(ctx)
-			for _, step := range [][]string{
-				{own.SourceNode, "ip", "rule", "del", "pref", "1"},
-				{own.SourceNode, "ip", "route", "flush", "table", "77"},
-				{router, "ip", "route", "del", to},
-			} {
-				if _, err := b.exec(ctx, step[0], step[1:]...); err != nil {
-					return err
-				}
+			for _, step := range slices.Backward(steps) {
+				undo := slices.Clone(step)
+				undo[slices.Index(undo, "add")] = "del"
+				_, failed := b.exec(ctx, undo[0], undo[1:]...)
+				err = errors.Join(err, failed)
 			}
-			return nil
+			return err
 		}, nil
 	}
 }
