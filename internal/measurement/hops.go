@@ -125,6 +125,8 @@ type Pair struct {
 	Metrics     Metrics `json:"metrics"`
 	// Error is why the pair brought nothing back, empty when it did.
 	Error string `json:"error,omitempty"`
+	// Failure is the reason of Error, as that of a Finding.
+	Failure string `json:"failure,omitempty"`
 	// Throughput is the receiver's count from the pair's own start, in bins
 	// that may be wider than those of Outcome.Throughput.
 	Throughput *Bins `json:"throughput,omitempty"`

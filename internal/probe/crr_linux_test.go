@@ -68,7 +68,7 @@ func beyondThePorts(t *testing.T) {
 		defer c.Close()
 	}
 	_, err = Run(testContext(t), Request{Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.1, MaxWarmup: 0.01}, Target: target}, nil)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Unreachable || !strings.Contains(e.Error(), "ip_local_port_range") {
+	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Local || !strings.Contains(e.Error(), "ip_local_port_range") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -346,7 +346,7 @@ func TestReasons(t *testing.T) {
 		{"wrong token", nil, Request{Target: limited, Token: "another", Spec: ok}, Unauthorized},
 		{"no token", nil, Request{Target: limited, Spec: ok}, Unauthorized},
 		{"nobody listens", nil, Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: ok}, Refused},
-		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Unreachable},
+		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Local},
 		{"too many flows", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 3 })}, Limit},
 		{"too long", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Duration = 2 })}, Limit},
 		{"too many connections", nil, Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, Limit},

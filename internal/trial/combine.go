@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/probe/tcp"
 )
 
@@ -32,7 +33,7 @@ func combine(spec measurement.Spec, all []brought) measurement.Outcome {
 	for k, b := range all {
 		pair := measurement.Pair{Source: b.source, Destination: b.destination}
 		if b.err != nil {
-			pair.Error = gate.Reason(b.err)
+			pair.Error, pair.Failure = gate.Reason(b.err), string(session.ReasonOf(b.err))
 		} else {
 			c.good, c.index = append(c.good, b.outcome), append(c.index, k)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -132,20 +133,25 @@ func TestPairGates(t *testing.T) {
 	three := []brought{steadyPair(1e6, 0), steadyPair(1e6, 0), steadyPair(1e6, 0)}
 	for name, test := range map[string]struct {
 		change func([]brought)
-		want   string // "" passes
+		want   string
+		gate   measurement.Gate // but for its findings
 	}{
-		"all":         {func([]brought) {}, ""},
-		"one failed":  {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("reset")} }, "2 of 3 pairs brought back a result; c2 to s2: reset"},
-		"one empty":   {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome }, "no byte was confirmed in the measured time from c3 to s"},
-		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs"},
+		"all": {func([]brought) {}, "", measurement.Gate{Passed: true}},
+		"one failed": {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("burnt")} },
+			"2 of 3 pairs brought back a result; c2 to s2: burnt", measurement.Gate{}},
+		"one was reset":                       {func(b []brought) { b[1].err = syscall.ECONNRESET }, "2 of 3 pairs", measurement.Gate{Broken: true}},
+		"two failed, one of them by the path": {func(b []brought) { b[1].err, b[2].err = syscall.ECONNRESET, errors.New("burnt") }, "1 of 3 pairs", measurement.Gate{}},
+		"one empty": {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome },
+			"no byte was confirmed in the measured time from c3 to s", measurement.Gate{Broken: true}},
+		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs", measurement.Gate{Passed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := append([]brought(nil), three...)
 			test.change(all)
 			o, _, err := together(combineSpec, all)
 			gate := gate.Judge(combineSpec, o, measurement.Fingerprint{Matches: true}, gate.Limits{Pairs: 3, Limits: testbed.Limits{SourceEgressBitsPerSecond: 1e9}, BusyWarns: true}, err)
-			if all := words.Findings(gate, false); gate.Passed != (test.want == "") || !strings.Contains(all, test.want) {
-				t.Errorf("passed: %v\n%s", gate.Passed, all)
+			if all := words.Findings(gate, false); gate.Passed != test.gate.Passed || gate.Broken != test.gate.Broken || !strings.Contains(all, test.want) {
+				t.Errorf("passed %v, broken %v\n%s", gate.Passed, gate.Broken, all)
 			}
 		})
 	}

@@ -47,8 +47,12 @@ type Done struct {
 // up: connecting, tracing and collecting on a slow or lossy path.
 const grace = 10 * time.Second
 
-// Do does a trial. The error is that of ctx, which ended it: half a trial is no
-// trial. Progress may be nil.
+// ErrInterrupted is why a trial is to be done again: a hop died that is none of its
+// path, and the testbed broke with it. It says nothing of the path.
+var ErrInterrupted = errors.New("interrupted by the death of another path's hop")
+
+// Do does a trial. The error is that of ctx, which ended it, or ErrInterrupted: half a
+// trial is no trial. Progress may be nil.
 func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (Done, error) {
 	var d Done
 	switched, err := switchTo(ctx, bed, w.Path)
@@ -71,7 +75,16 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		return d, ctx.Err()
 	}
 	if broken := bed.Err(); broken != nil {
-		err = broken
+		fault, known := errors.AsType[*testbed.Fault](broken)
+		if !known {
+			fault = &testbed.Fault{Err: broken}
+		}
+		switch {
+		case fault.Of(w.Path), err != nil && len(fault.Paths) == 0:
+			err = fault
+		case err != nil:
+			return d, fmt.Errorf("%w: %w", ErrInterrupted, fault)
+		}
 	}
 	// What is no number can be neither judged nor stored.
 	d.Outcome.KeepFinite()
@@ -88,7 +101,7 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 func limits(bed testbed.Testbed, w Wanted) gate.Limits {
 	paths := bed.Paths()
 	alone := len(paths) == 1
-	l := gate.Limits{BusyWarns: alone || bed.Info().Relative, FewWarn: alone, Instrument: w.Instrument}
+	l := gate.Limits{Path: w.Path, BusyWarns: alone || bed.Info().Relative, FewWarn: alone, Instrument: w.Instrument}
 	if path, err := pathOf(bed, w.Path); err == nil {
 		l.Limits, l.Pairs = path.Limits, len(path.Pairs)
 	}
