@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
@@ -48,6 +49,8 @@ type fault struct {
 type faults struct {
 	design design
 	faults []fault
+	// most is how many blocks a run can have, 0 for any number.
+	most int
 }
 
 // sham is the path in each design that nothing is planted in.
@@ -118,6 +121,23 @@ func allFaults() []faults {
 				},
 			},
 		},
+		{
+			design: with(design{name: "gates-deaths", tests: []test{{"rr", "kind: rr, duration: 800ms, max_warmup: 20ms"}}}, "{type: router, name: hop, rate: 50Mbit}", "mortal"),
+			faults: []fault{{label: "the process of a hop dies", path: "mortal", test: "rr", want: asBroken, plant: death("mortal")}},
+			most:   3, // a run builds its lab again so often
+		},
+	}
+}
+
+// death kills what carries the frames of a path's hop, in the middle of its trials.
+func death(path string) planter {
+	return func(_ context.Context, _ *bed, t experiment.PlannedTrial) (func() error, error) {
+		if t.Path != path {
+			return nil, nil
+		}
+		killed := make(chan error, 1)
+		time.AfterFunc(400*time.Millisecond, func() { killed <- kill("^hopbench-lab-cable .*" + path + "/hop") })
+		return func() error { return <-killed }, nil
 	}
 }
 
@@ -196,15 +216,30 @@ type sighting struct {
 }
 
 func gates(ctx context.Context, o options, c *campaign) (report, error) {
-	all := allFaults()
+	blocks := o.pick(2, 10)
+	type turn struct {
+		of     faults
+		number int
+	}
+	var all []turn
+	for _, f := range allFaults() {
+		f.design.blocks = blocks
+		runs := 1
+		if f.most > 0 {
+			f.design.blocks = min(blocks, f.most)
+			runs = (blocks + f.most - 1) / f.most
+		}
+		for number := range runs {
+			all = append(all, turn{f, number})
+		}
+	}
 	c.planned = len(all)
 	found := map[string]*sighting{}
 	var shams proportion
 	reasons := map[string]int{}
 	_, err := c.repeat(ctx, func(number int) error {
-		f := all[number]
-		f.design.blocks = o.pick(2, 10)
-		k, err := c.run(ctx, f.design, 0, f.plant)
+		f, number := all[number].of, all[number].number
+		k, err := c.run(ctx, f.design, number, f.plant)
 		if err != nil {
 			return err
 		}
@@ -228,7 +263,7 @@ func gates(ctx context.Context, o options, c *campaign) (report, error) {
 	})
 	out := table{head: []string{"planted", "caught", "wanted", "as wanted", "found"}}
 	every := true
-	for _, f := range all {
+	for _, f := range allFaults() {
 		for _, one := range f.faults {
 			if s := found[one.label]; s != nil {
 				out.add(one.label, fmt.Sprintf("%d of %d", s.caught.k, s.caught.n), string(one.want), fmt.Sprintf("%d of %d", s.asWanted.k, s.asWanted.n), counts(s.codes))
@@ -237,7 +272,7 @@ func gates(ctx context.Context, o options, c *campaign) (report, error) {
 		}
 	}
 	text := []string{
-		"Faults are planted in every trial of a path: with nftables and routes in its router, with programs that burn every CPU, and with a socket that has no room. *Broken* is an outcome of the path, *missing* a fault of the instrument, *warned* a trial that counts with a finding.",
+		"Faults are planted in every trial of a path: with nftables and routes in its router, with programs that burn every CPU, with a socket that has no room, and by killing what carries its frames. *Broken* is an outcome of the path, *missing* a fault of the instrument, *warned* a trial that counts with a finding.",
 		fmt.Sprintf("Every planted fault must be caught as what it is: %s. Trials beside them without a fault that were excluded: %s: %s.", reached(every), shams, reached(shams.k == 0)),
 	}
 	if shams.k > 0 {
@@ -262,7 +297,7 @@ func (s *sighting) add(t measurement.Trial, planted fault) {
 	s.asWanted.count(planted.want.of(t, planted.codes))
 	var codes []string
 	for _, f := range t.Gate.Findings {
-		if f.Fatal || planted.want == asWarned {
+		if f.Fatal || slices.Contains(planted.codes, f.Code) {
 			codes = append(codes, string(f.Code))
 		}
 	}
