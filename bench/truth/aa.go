@@ -19,7 +19,7 @@ func aaDesign() design {
 		{"tcp", "kind: tcp, duration: 150ms, max_warmup: 50ms"},
 	}}
 	for i := range 8 {
-		d.paths = append(d.paths, path{fmt.Sprintf("p%d", i+1), "{type: link, delay: 200us}, {type: router, name: hop, rate: 200Mbit}"})
+		d.paths = append(d.paths, path{fmt.Sprintf("p%d", i+1), "{type: link, delay: 200us}, {type: router, name: hop, rate: 50Mbit}"})
 	}
 	return d
 }

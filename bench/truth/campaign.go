@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,10 @@ type campaign struct {
 	// how many of these were not there before, within spent.
 	planned, begun, measured int
 	spent                    time.Duration
+	// trials are those of all runs, which took so long, traffic of each version.
+	trials   int
+	took     measurement.Seconds
+	versions map[string]bool
 }
 
 // kept is what a run left behind.
@@ -45,16 +50,22 @@ type kept struct {
 type planter func(ctx context.Context, b *bed, t experiment.PlannedTrial) (undo func() error, err error)
 
 // run does what is not there yet of one run of a design. Plant may be nil.
-func (c *campaign) run(ctx context.Context, d design, number int, plant planter) (k kept, err error) {
+func (c *campaign) run(ctx context.Context, d design, number int, plant planter) (kept, error) {
+	return c.only(ctx, d.name, d.text(), number, plant, func(experiment.PlannedTrial) bool { return true })
+}
+
+// only does those trials of one run of an experiment that are wanted.
+func (c *campaign) only(ctx context.Context, name, text string, number int, plant planter, wanted func(experiment.PlannedTrial) bool) (k kept, err error) {
 	c.begun++
 	seed := c.seed*1000 + uint64(number)
-	head := store.Head{Experiment: d.text(), File: d.name + ".yaml", Argument: d.name + ".yaml", Name: d.name, Seed: seed, Started: time.Now().Round(time.Millisecond)}
+	head := store.Head{Experiment: text, File: name + ".yaml", Argument: name + ".yaml", Name: name, Seed: seed, Started: time.Now().Round(time.Millisecond)}
 	e, plan, err := runner.Prepare(head)
 	if err != nil {
 		return kept{}, err
 	}
+	plan.Trials = slices.DeleteFunc(plan.Trials, func(t experiment.PlannedTrial) bool { return !wanted(t) })
 	head.Planned = len(plan.Trials)
-	dir := filepath.Join(c.dir, fmt.Sprintf("%s-%02d", d.name, number))
+	dir := filepath.Join(c.dir, fmt.Sprintf("%s-%02d", name, number))
 	st, err := openRun(dir, &head)
 	if err != nil {
 		return kept{}, err
@@ -71,8 +82,16 @@ func (c *campaign) run(ctx context.Context, d design, number int, plant planter)
 		c.spent += time.Since(begin)
 	}
 	trials, err := st.Trials(ctx)
+	c.trials += len(trials)
+	for _, t := range trials {
+		c.took += t.Elapsed
+	}
+	c.versions[head.Environment[commitKey]] = true
 	return kept{head, trials}, err
 }
+
+// commitKey is where the environment of a run has the version that measured it.
+const commitKey = "commit"
 
 // openRun opens the run in a folder, or begins it there. Head becomes the one
 // that is kept.
@@ -103,6 +122,7 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 	}
 	head.Testbed, head.Environment = first.Info(), hostinfo.Machine()
 	maps.Copy(head.Environment, first.Environment())
+	head.Environment[commitKey] = commit()
 	if err := st.SetHead(*head); err != nil {
 		return errors.Join(err, first.Close())
 	}
@@ -153,9 +173,10 @@ func (c *campaign) progress(name string, event runner.Event) {
 
 // bed is the lab of a run, with a way to run programs in its nodes.
 type bed struct {
-	lab   *testbedlab.Lab
-	name  string
-	built int
+	lab    *testbedlab.Lab
+	name   string
+	built  int
+	server string // name of the lab in which iperf3 listens
 }
 
 func (b *bed) build(ctx context.Context, e *experiment.Experiment) (*testbedlab.Lab, error) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -65,7 +66,10 @@ func parts() []part {
 	return []part{
 		{"aa", aa},
 		{"never", never},
-		{"planted", planted},
+		{"planted", intervals},
+		{"causes", causes},
+		{"gates", gates},
+		{"instruments", instruments},
 	}
 }
 
@@ -106,14 +110,14 @@ func run(ctx context.Context, o options) error {
 // measure measures a part and prints what it found, also of a part whose time was
 // over.
 func (o options) measure(ctx context.Context, p part) error {
-	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	dir := filepath.Join(o.out, p.name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("make the folder of the raw trials: %w", err)
 	}
-	found, err := p.measure(limited, o, &campaign{dir: dir, seed: o.seed, log: os.Stderr})
+	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, versions: map[string]bool{}}
+	found, err := p.measure(limited, o, c)
 	fmt.Fprintln(os.Stderr)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		found.text = append(found.text, fmt.Sprintf("The part's time of %v was over before all was measured.", o.limit))
@@ -124,7 +128,7 @@ func (o options) measure(ctx context.Context, p part) error {
 	}
 	var text strings.Builder
 	found.write(&text)
-	fmt.Fprintf(&text, "%s\n", o.provenance(p, time.Since(begin)))
+	fmt.Fprintf(&text, "%s\n", o.provenance(p, c))
 	fmt.Printf("%s\n\n%s", p.name, text.String())
 	if o.update != "" {
 		return update(o.update, p.name, text.String())
@@ -133,20 +137,22 @@ func (o options) measure(ctx context.Context, p part) error {
 }
 
 // provenance says where and how a table came about.
-func (o options) provenance(p part, took time.Duration) string {
+func (o options) provenance(p part, c *campaign) string {
 	machine := hostinfo.Machine()
-	again := "go run ./bench/truth -part " + p.name + fmt.Sprintf(" -seed %d", o.seed)
+	again := fmt.Sprintf("go run ./bench/truth -part %s -seed %d", p.name, o.seed)
 	if o.short {
 		again += " -short"
 	}
-	return fmt.Sprintf("%s in %v on %s, with seed %d: `%s`.", time.Now().UTC().Format("2006-01-02"), took.Round(time.Second), describe(machine), o.seed, again)
+	return fmt.Sprintf("%s: %d trials, measured in %v by %s, analysed by %s, on %s CPUs (%s), Linux %s, seed %d: `%s`.",
+		time.Now().UTC().Format("2006-01-02"), c.trials, c.took.Duration().Round(time.Second),
+		strings.Join(slices.Sorted(maps.Keys(c.versions)), " and "), commit(), machine["cpus"], machine["cpu_model"], machine["kernel"], o.seed, again)
 }
 
-// describe names the machine and the version.
-func describe(machine map[string]string) string {
-	commit := "an unknown commit"
-	if out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
-		commit = "commit " + strings.TrimSpace(string(out))
+// commit names the version that is checked out here.
+func commit() string {
+	out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "an unknown version"
 	}
-	return fmt.Sprintf("%s CPUs (%s), Linux %s, %s", machine["cpus"], machine["cpu_model"], machine["kernel"], commit)
+	return "commit " + strings.TrimSpace(string(out))
 }

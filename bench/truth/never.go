@@ -24,12 +24,12 @@ type harms struct {
 }
 
 func allHarms() []harms {
-	const router = "{type: link, delay: 500us}, {type: router, name: hop, rate: 100Mbit"
+	const router = "{type: link, delay: 500us}, {type: router, name: hop, rate: 50Mbit"
 	return []harms{
 		{
 			design: design{name: "loss", blocks: 10,
 				paths: []path{{"clean", router + "}"}, {"loses-3", router + ", loss: 3%}"}, {"loses-half", router + ", loss: 0.5%}"}},
-				tests: []test{{"udp", "kind: udp, rate: 40Mbit, duration: 200ms, max_warmup: 20ms"}},
+				tests: []test{{"udp", "kind: udp, rate: 30Mbit, duration: 300ms, max_warmup: 20ms"}},
 			},
 			harm: []harmful{{"loses 3 %", "clean", "loses-3", "loss_fraction"}, {"loses 0.5 %", "clean", "loses-half", "loss_fraction"}},
 		},
@@ -47,7 +47,7 @@ func allHarms() []harms {
 			},
 			harm: []harmful{{"resets connections in a fifth of its trials", "sound", "breaks", "goodput_bits_per_second"}},
 			plant: func(run *rand.Rand) planter {
-				return on("breaks", chosen(run.Perm(10)[:2]), resetAfter(2e6))
+				return on("breaks", chosen(run.Perm(10)[:2]), resetAfter(1e6))
 			},
 		},
 		{
@@ -57,7 +57,7 @@ func allHarms() []harms {
 			},
 			harm: []harmful{{"collapses in one of twelve trials", "sound", "collapses", "goodput_bits_per_second"}},
 			plant: func(run *rand.Rand) planter {
-				return on("collapses", chosen([]int{run.IntN(12)}), slowedTo(500_000))
+				return on("collapses", chosen([]int{run.IntN(12)}), slowedTo(300_000))
 			},
 		},
 	}

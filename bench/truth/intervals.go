@@ -18,12 +18,12 @@ type effect struct {
 	ratio, difference float64
 }
 
-// plantedRates is a baseline of 200 Mbit/s and paths whose hop carries less.
+// plantedRates is a baseline of 50 Mbit/s and paths whose hop carries less.
 func plantedRates() (d design, effects []effect) {
 	d = design{name: "rates", blocks: 8, tests: []test{{"tcp", "kind: tcp, duration: 300ms, max_warmup: 200ms"}}}
 	for _, less := range []int{0, 1, 2, 5, 10, 20, 30} {
 		name := fmt.Sprintf("less-%d", less)
-		d.paths = append(d.paths, path{name, fmt.Sprintf("{type: link, delay: 500us}, {type: router, name: hop, rate: %dMbit}", 2*(100-less))})
+		d.paths = append(d.paths, path{name, fmt.Sprintf("{type: link, delay: 500us}, {type: router, name: hop, rate: %dkbit}", 500*(100-less))})
 		if less > 0 {
 			effects = append(effects, effect{fmt.Sprintf("rate −%d %%", less), name, "goodput_bits_per_second", 1 - float64(less)/100, 0})
 		}
@@ -53,7 +53,7 @@ type estimates struct {
 	verdicts map[result.Verdict]int
 }
 
-func planted(ctx context.Context, o options, c *campaign) (report, error) {
+func intervals(ctx context.Context, o options, c *campaign) (report, error) {
 	const designs = 2
 	c.planned = designs * o.pick(2, 12)
 	found := map[string]*estimates{}
@@ -103,7 +103,7 @@ func planted(ctx context.Context, o options, c *campaign) (report, error) {
 	out.add("all", covers.String(), "", "", "")
 	return report{
 		text: []string{
-			fmt.Sprintf("%d runs of 8 blocks: six hops that carry less than the 200 Mbit/s of the baseline, and six wires on which a round trip is longer than the 2 ms of the baseline. What was planted is the setting of the link emulator.", runs),
+			fmt.Sprintf("%d runs of 8 blocks: six hops that carry less than the 50 Mbit/s of the baseline, and six wires on which a round trip is longer than the 2 ms of the baseline. What was planted is the setting of the link emulator.", runs),
 			fmt.Sprintf("At least 93 %% of the intervals must cover: %s.", reached(float64(covers.k) >= 0.93*float64(covers.n))),
 		},
 		tables: []table{out},
