@@ -86,7 +86,7 @@ func Catalogue() []Metric {
 		{Name: "reordered_fraction", Doc: "RFC 4737: of packets received, those that came after a later one", Label: "reordered", Unit: Fraction, Kinds: []Kind{UDP, PPS}},
 		{Name: "duplicated_fraction", Doc: "of packets received, those that had come before", Label: "duplicated", Unit: Fraction, Kinds: []Kind{UDP, PPS}},
 		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
-		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
+		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
 
 		{Name: "transactions_per_second", Doc: "requests that were answered", Label: "transactions/s", Unit: Count, HigherIsBetter: true, Kinds: []Kind{RR}},
 
