@@ -69,17 +69,17 @@ func Catalogue() []Metric {
 		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{CRR}},
 		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path; requests as for `rtt_p50_seconds`", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{Load}},
 		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Primary: true, Kinds: []Kind{MTU}, Pairs: Least},
-		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "path MTU back", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
+		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "reverse path MTU", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
 
-		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "goodput there", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
-		{Name: "reverse_goodput_bits_per_second", Doc: "with direction `both`: to the source", Label: "goodput back", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
+		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "forward goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
+		{Name: "reverse_goodput_bits_per_second", Doc: "with direction `both`: to the source", Label: "reverse goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
 		{Name: "retransmitted_segments", Doc: "segments that all flows sent again", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP, FTP}},
 		{Name: "tcp_rtt_mean_seconds", Doc: "mean round trip that the sender's TCP saw under load", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP, FTP}},
 		{Name: "congestion_window_bytes", Doc: "mean congestion window of a flow", Label: "cwnd", Unit: Bytes, Kinds: []Kind{TCP, FTP}},
 		{Name: "receive_window_limited_fraction", Doc: "of the busy time, the part in which the receive window held the sender back", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 		{Name: "send_buffer_limited_fraction", Doc: "of the busy time, the part in which the send buffer held the sender back", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
-		{Name: "tcp_efficiency_fraction", Doc: "RFC 6349: bytes sent that were not retransmissions, of all bytes sent", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Compared: true, Margin: share, Kinds: []Kind{TCP, FTP}},
-		{Name: "buffer_delay_fraction", Doc: "RFC 6349: by how much the mean round trip under load exceeds the smallest, of the smallest", Label: "buffer delay", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "tcp_efficiency_fraction", Doc: "RFC 6349: bytes sent that were not retransmissions, of all bytes sent", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Kinds: []Kind{TCP, FTP}},
+		{Name: "buffer_delay_fraction", Doc: "RFC 6349: by how much the mean round trip under load exceeds the smallest, of the smallest", Label: "buffer delay over the smallest RTT", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 
 		{Name: "transfer_seconds", Doc: "from the first command of a transfer to the last byte", Label: "transfer time", Unit: SecondsUnit, Kinds: []Kind{FTP}},
 		{Name: "file_bytes", Doc: "size of the file", Label: "file", Unit: Bytes, Kinds: []Kind{FTP}},
@@ -99,8 +99,8 @@ func Catalogue() []Metric {
 		{Name: "loss_fraction", Doc: "udp, pps: of packets sent in the measured time, those whose sequence number was never seen; others: of requests sent, those without an answer in time", Label: "loss", Unit: Fraction, Compared: true, Margin: share, Beside: []Kind{UDP, PPS}, Kinds: []Kind{UDP, PPS, RR, Ping, Load}},
 		{Name: "reordered_fraction", Doc: "RFC 4737: of packets received, those that came after a later one", Label: "reordered", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{UDP, PPS}},
 		{Name: "duplicated_fraction", Doc: "of packets received, those that had come before", Label: "duplicated", Unit: Fraction, Kinds: []Kind{UDP, PPS}},
-		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{UDP, PPS}},
-		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
+		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
+		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
 
 		{Name: "transactions_per_second", Doc: "requests that were answered", Label: "transactions/s", Unit: Count, HigherIsBetter: true, Kinds: []Kind{RR}},
 

@@ -44,7 +44,7 @@ var kinds = map[measurement.Kind]kind{
 		f.percentile("idle_rtt_p50_seconds", "idle ", f.IdleLatency, 50)
 		f.add("responsiveness_per_minute", "", " round trips/min", count)
 		f.value("load_bits_per_second", "under ", " of "+quantity.Count(f.spec.Flows, "flow"))
-		f.value("loss_fraction", "loss ", "")
+		f.loss()
 	}},
 	measurement.FTP: {flows: "segment", trial: func(f *figures) {
 		f.value("goodput_bits_per_second", "", " received")
@@ -78,7 +78,7 @@ func Title(spec measurement.Spec) string {
 	case spec.Kind == measurement.FTP:
 		return "file in " + title
 	case spec.Direction == measurement.Receive:
-		return title + ", back"
+		return title + ", reverse"
 	case spec.Direction == measurement.Both:
 		return title + ", both"
 	}
@@ -153,9 +153,22 @@ func (f *figures) tcp() {
 	f.value("tcp_rtt_mean_seconds", "RTT under load ", "")
 }
 
+// loss adds the share that was lost with its 95 % interval.
+func (f *figures) loss() {
+	loss, ok := f.Metrics["loss_fraction"]
+	if !ok {
+		return
+	}
+	text := "loss " + Value(loss, measurement.Fraction)
+	if low, high, ok := f.LossInterval(f.spec); ok {
+		text = "loss " + joined(Estimate(loss, &low, &high, measurement.Fraction, false))
+	}
+	f.parts = append(f.parts, text)
+}
+
 // datagrams is what became of them on the way.
 func (f *figures) datagrams() {
-	f.value("loss_fraction", "loss ", "")
+	f.loss()
 	f.value("reordered_fraction", "reordered ", "")
 	f.value("jitter_seconds", "jitter ", "")
 }
@@ -175,7 +188,7 @@ func (f *figures) latency() {
 	}
 	f.value("rtt_max_seconds", "max ", "")
 	if f.Metrics["loss_fraction"] > 0 {
-		f.value("loss_fraction", "loss ", "")
+		f.loss()
 	}
 	if f.Latency != nil {
 		over := strings.ToUpper(string(f.spec.Protocol))

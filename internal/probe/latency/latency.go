@@ -133,11 +133,11 @@ func (r *Recorder) FillMetrics(m measurement.Metrics, kind measurement.Kind) {
 	}
 }
 
-// Merge is the distribution of the samples of several, which have all of them
+// Merge is a recorder of the samples of several distributions, which have all of them
 // their histogram. Moments are combined by the pairwise update of Chan, Golub
 // and LeVeque ("Updating formulae and a pairwise algorithm for computing sample
 // variances", 1979).
-func Merge(parts []measurement.Distribution) (measurement.Distribution, error) {
+func Merge(parts []measurement.Distribution) (*Recorder, error) {
 	all := New()
 	for i, d := range parts {
 		all.unanswered += max(d.Unanswered, 0)
@@ -146,10 +146,10 @@ func Merge(parts []measurement.Distribution) (measurement.Distribution, error) {
 		}
 		h, err := Decode(d.HDR)
 		if err != nil {
-			return measurement.Distribution{}, fmt.Errorf("histogram %d of %d: %w", i+1, len(parts), err)
+			return nil, fmt.Errorf("histogram %d of %d: %w", i+1, len(parts), err)
 		}
 		if dropped := all.hist.Merge(h); dropped > 0 {
-			return measurement.Distribution{}, fmt.Errorf("histogram %d of %d has %d samples out of range", i+1, len(parts), dropped)
+			return nil, fmt.Errorf("histogram %d of %d has %d samples out of range", i+1, len(parts), dropped)
 		}
 		least, most := int64(math.Round(float64(d.Min)*1e9)), int64(math.Round(float64(d.Max)*1e9))
 		if all.n == 0 || least < all.min {
@@ -163,7 +163,7 @@ func Merge(parts []measurement.Distribution) (measurement.Distribution, error) {
 		all.mean += delta * more / float64(all.n)
 		all.m2 += more*spread*spread + delta*delta*before*more/float64(all.n)
 	}
-	return all.Distribution(), nil
+	return all, nil
 }
 
 // sorted returns the exact samples in order when they are all of them.

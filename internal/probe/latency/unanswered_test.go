@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // A request that was never answered is an infinite round trip: the percentiles are
@@ -78,9 +79,11 @@ func TestMergeKeepsTheUnanswered(t *testing.T) {
 		one.Record(time.Millisecond)
 	}
 	two.Lose(3000)
-	d, err := Merge([]measurement.Distribution{one.Distribution(), two.Distribution()})
-	if err != nil || d.Samples != 1000 || d.Unanswered != 3000 {
-		t.Fatalf("%+v, %v", d, err)
+	merged, err := Merge([]measurement.Distribution{one.Distribution(), two.Distribution()})
+	testutil.OK(t, err)
+	d := merged.Distribution()
+	if d.Samples != 1000 || d.Unanswered != 3000 {
+		t.Fatalf("%+v", d)
 	}
 	if _, ok := d.At(50); ok || d.Lacks(50) != measurement.LacksAnswer || d.Lacks(20) != measurement.LacksNothing {
 		t.Errorf("three quarters are lost: p50 %v, p20 %q", ok, d.Lacks(20))

@@ -58,7 +58,7 @@ func (t *test) probeSpec(warmup, length measurement.Seconds) measurement.Spec {
 		Protocol: s.Protocol, RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes,
 		RequestsPerSecond: s.RequestsPerSecond, InFlight: 1, Spin: s.Spin,
 		Timeout: cmp.Or(s.Timeout, measurement.SecondsOf(loadedTimeout)),
-		DSCP:    s.DSCP, Device: s.Device,
+		DSCP:    s.DSCP, Device: s.Device, MSSBytes: s.MSSBytes,
 	}
 }
 

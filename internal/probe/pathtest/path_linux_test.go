@@ -179,7 +179,25 @@ func TestPathMTU(t *testing.T) {
 		expect(t, v6, 1387, 1387, fmt.Sprintf("the router %v said that its next link carries 1387 bytes", p.Hop(1, v6)))
 	})
 	p.filter(t, "output", "meta l4proto icmp drop; add rule inet t c icmpv6 type packet-too-big drop")
-	families(t, func(t *testing.T, v6 bool) { expect(t, v6, 1387, 1387, "black hole: packets of more than 1387 bytes") })
+	families(t, func(t *testing.T, v6 bool) {
+		expect(t, v6, 1387, 1387, "black hole: packets of more than 1387 bytes")
+		// Segments and packets that fit pass, with all that the two ends say of them.
+		mss := 1387 - 40
+		if v6 {
+			mss -= 20
+		}
+		for _, spec := range []measurement.Spec{
+			{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.1},
+			{Kind: measurement.RR, Protocol: measurement.OverTCP, RequestBytes: 5000, ResponseBytes: 5000, Duration: 0.1},
+			{Kind: measurement.TCP, Direction: measurement.Both, Duration: 0.3, MaxWarmup: 0.1},
+			{Kind: measurement.UDP, RateBitsPerSecond: 1e6, PacketBytes: mss + 12, Duration: 0.3},
+		} {
+			spec.MSSBytes = mss
+			if a := p.run(t, spec, v6); a.Error != "" || a.Metrics["loss_fraction"] > 0.5 {
+				t.Errorf("%s in a black hole, with what fits: %s %v", spec.Kind, a.Error, a.Metrics)
+			}
+		}
+	})
 }
 
 // The router drops every tenth large packet: the count says so exactly, and
