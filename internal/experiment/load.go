@@ -308,6 +308,9 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 		what := fmt.Sprintf("figure %d", i+1)
 		l.refers(&figure.Path, "path of "+what, "path", paths)
 		l.refers(&figure.Test, "test of "+what, "test", tests)
+		if figure.Kind == "" && l.stored {
+			figure.Kind = string(result.FigurePlanted) // nobody said; it is no prediction
+		}
 		p.Figures = append(p.Figures, result.Figure{
 			ID: string(figure.ID), Path: string(figure.Path), Test: string(figure.Test), Metric: figure.Metric,
 			Kind: result.FigureKind(figure.Kind), Value: l.figureValue(figure, e), Tolerance: l.tolerance(figure, what),
