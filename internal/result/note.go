@@ -39,13 +39,14 @@ const (
 	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
 	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
+	NoteTunnelMeetsRules NoteCode = "tunnel_meets_rules"  // every packet of a tunnel meets all rules of a firewall
 )
 
 // NoteCodes lists the codes.
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteTunnelMeetsRules}
 }
 
 // Note is something that a reader must know: a code and its parameters.

@@ -123,11 +123,28 @@ type Figure struct {
 	Test   string  `json:"test"`
 	Metric string  `json:"metric"`
 	Value  float64 `json:"value"` // in the metric's unit, unscaled
+	// Kind is what the figure is to the model.
+	Kind FigureKind `json:"kind"`
 	// Tolerance is by what share of it the measured value may be off, either
-	// way; of a lab, the ratio of the path to the baseline. Nil judges nothing.
-	Tolerance *float64 `json:"tolerance_fraction,omitempty"`
-	Note      string   `json:"note,omitempty"`
+	// way, ToleranceFactor by what factor; of a lab, the ratio of the path to the
+	// baseline. Without either nothing is judged.
+	Tolerance       *float64 `json:"tolerance_fraction,omitempty"`
+	ToleranceFactor float64  `json:"tolerance_factor,omitempty"`
+	// Flows and Duration are those it was published with, 0 where not said.
+	Flows    int                 `json:"flows,omitempty"`
+	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
+	Note     string              `json:"note,omitempty"`
 }
+
+// FigureKind is what a published figure is to a model.
+type FigureKind string
+
+// The kinds.
+const (
+	FigurePlanted   FigureKind = "planted"   // a parameter of the model was derived from it
+	FigurePredicted FigureKind = "predicted" // it follows from parameters derived from other figures
+	FigureOpen      FigureKind = "open"      // the model leaves out what it comes from; it is shown and never judged
+)
 
 // Testbed is where the paths existed.
 type Testbed struct {

@@ -103,6 +103,10 @@ var notes = map[result.NoteCode]note{
 	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
 	result.NoteRejudged: {say: func(_ Names, x result.Note) string { return rejudged(x) }},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
+	result.NoteTunnelMeetsRules: {say: func(n Names, x result.Note) string {
+		return fmt.Sprintf("%s: every packet of the VXLAN tunnel meets all %s of firewall %s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
+			n.Path(x.Path), quantity.Count(x.Count, "rule"), x.Name)
+	}},
 }
 
 // ofOneRun are the codes that speak of what is wrong in a run, not of how it
