@@ -31,6 +31,8 @@ type Experiment struct {
 	Pairs    int
 	Baseline string // name of the path that the others are compared with
 	Blocks   int
+	// Rest is the pause before each trial.
+	Rest time.Duration
 	// Matters are the smallest effects that matter, by the full names of metrics.
 	Matters map[string]measurement.Margin
 	// Contrasts are the comparisons that the file asks for; see Comparisons.
@@ -143,6 +145,8 @@ type PlannedTrial struct {
 	Path  string
 	Test  string
 	Spec  measurement.Spec
+	// Rest is the pause before it.
+	Rest time.Duration
 }
 
 // Overrides are what a command line may change of an experiment.

@@ -43,6 +43,9 @@ type File struct {
 	// How many times every path gets every test; hopbench experiments check says
 	// how many it takes to claim anything. 10 when left out.
 	Blocks int `json:"blocks,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	// Pause before each trial, in which nothing is measured: for token buckets and
+	// caches to become what they were. None when left out.
+	Rest TimeText `json:"rest,omitempty"`
 	// The smallest effects that matter, by metric, as in {rtt_p50: 50us, goodput: 3%}:
 	// a share for what is judged by its ratio, an amount for what is judged by its
 	// difference. For other metrics, the catalogue's.

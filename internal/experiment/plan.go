@@ -130,7 +130,7 @@ func (e *Experiment) Plan(seed uint64) Plan {
 				path := e.Paths[p].Name
 				plan.Trials = append(plan.Trials, PlannedTrial{
 					ID:    fmt.Sprintf("b%02d-%s", block, cellName(path, test.Name)),
-					Block: block, Order: len(plan.Trials) + 1, Path: path, Test: test.Name, Spec: spec,
+					Block: block, Order: len(plan.Trials) + 1, Path: path, Test: test.Name, Spec: spec, Rest: e.Rest,
 				})
 			}
 			orders[t] = orders[t][1:]
@@ -174,7 +174,7 @@ func (e *Experiment) endpoint(name string) Endpoint {
 func (p Plan) ExpectedDuration() time.Duration {
 	var total time.Duration
 	for _, t := range p.Trials {
-		total += t.Spec.ExpectedDuration().Duration()
+		total += t.Spec.ExpectedDuration().Duration() + t.Rest
 	}
 	return total
 }
