@@ -83,7 +83,7 @@ type Analysis struct {
 func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo, opts Options) Analysis {
 	opts = opts.Defaults()
 	set, notes := gather(trials, tests, paths)
-	out := Analysis{Notes: notes}
+	out := Analysis{Notes: append(cpuNotes(trials), notes...)}
 	out.Cells = cells(set, 1-opts.Alpha)
 	comparisons, compareNotes := compareAll(set, opts)
 	for _, c := range comparisons {

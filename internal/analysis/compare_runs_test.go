@@ -309,7 +309,7 @@ func TestFewest(t *testing.T) {
 		}
 	}
 	tests := []result.TestInfo{flows1, latency, {Name: "t", Spec: measurement.Spec{Kind: measurement.Trace}}, {Name: "m", Spec: measurement.Spec{Kind: measurement.MTU}}}
-	if got := PrimaryComparisons(3, tests); got != 4 {
+	if got := PrimaryComparisons(2, tests); got != 4 {
 		t.Errorf("%d primary comparisons", got)
 	}
 	// 2/C(2n, n) first falls below 5 % at n = 4, below 5 %/4 at n = 5.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,10 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		if i == 0 {
 			continue
 		}
-		changes, notes := analysis.CompareRuns(first, run, analysis.DefaultOptions())
+		options := analysis.DefaultOptions()
+		options.Matters = first.Result.Experiment.Matters
+		options.Lab = first.Result.Testbed.Kind == "lab" && r.Testbed.Kind == "lab"
+		changes, notes := analysis.CompareRuns(first, run, options)
 		if len(changes) == 0 {
 			return usageError{fmt.Errorf("%s and %s have no test on any path in common", args[0], arg)}
 		}
@@ -233,11 +237,11 @@ func readResult(path string) (*result.Result, error) {
 
 func storedResult(ctx context.Context, st *store.Store) (_ *result.Result, err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
-	return analyse(ctx, st)
+	return analyse(ctx, st, nil)
 }
 
 // analyse makes the result of a stored run.
-func analyse(ctx context.Context, st *store.Store) (*result.Result, error) {
+func analyse(ctx context.Context, st *store.Store, over matters) (*result.Result, error) {
 	head, err := st.Head()
 	if err != nil {
 		return nil, err
@@ -246,7 +250,28 @@ func analyse(ctx context.Context, st *store.Store) (*result.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(over) > 0 {
+		return rejudge(head, trials, over)
+	}
 	return resultOf(st, head, trials)
+}
+
+// rejudge is the result of a run by other margins than it was made with, and says so.
+func rejudge(head store.Head, trials []measurement.Trial, over matters) (*result.Result, error) {
+	given := map[string]measurement.Margin{}
+	maps.Copy(given, head.Matters)
+	maps.Copy(given, over)
+	head.Matters = given
+	r, err := runner.Result(head, trials)
+	if err != nil {
+		return nil, fmt.Errorf("judge the run again: %w", err)
+	}
+	for _, m := range measurement.Catalogue() {
+		if margin, ok := over[m.Name]; ok {
+			r.Notes = append(r.Notes, result.Note{Code: result.NoteRejudged, Metric: m.Name, Margin: &margin})
+		}
+	}
+	return r, nil
 }
 
 // resultOf is the result of what is stored of a run. An old one whose experiment

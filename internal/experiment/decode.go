@@ -181,6 +181,10 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, clip(node.Tag)), "leave the tag out")
 		return
 	}
+	if matters, ok := v.Addr().Interface().(*FileMatters); ok {
+		d.margins(node, matters, what)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -294,6 +298,8 @@ func (d *decoder) itemName(item *yaml.Node, list string, index int) string {
 	switch kind, owner, _ := strings.Cut(list, " of "); kind {
 	case "hops":
 		return fmt.Sprintf("hop %d of %s", index+1, owner)
+	case "contrasts":
+		return fmt.Sprintf("contrast %d", index+1)
 	case "figures":
 		if strings.HasPrefix(owner, "setting ") {
 			return fmt.Sprintf("figure %d of %s", index+1, owner)

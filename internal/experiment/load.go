@@ -28,7 +28,7 @@ const (
 	// maxDelay and maxImpairment hold for the hops of a path together.
 	maxDelay      = 10 * time.Second
 	maxImpairment = 0.5 // of all frames; beyond it no transport gets through
-	// maxSettle bounds what is waited after switching a path.
+	// maxSettle bounds what is waited after switching a path, and before a trial.
 	maxSettle     = 10 * time.Minute
 	defaultSettle = 200 * time.Millisecond
 	// maxTestDuration bounds what happens within a trial.
@@ -121,9 +121,12 @@ func (l *loader) experiment() *Experiment {
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
+	e.Rest = l.between(&f.Rest, 0, maxSettle).Duration()
+	e.Matters = l.matters(f.Matters, e.Tests)
 	l.combinations(e)
 	l.names()
 	l.bothWays(e)
+	e.Contrasts = l.contrasts(f.Contrasts)
 	if f.Published != nil {
 		e.Published = l.published(f.Published, e)
 	}

@@ -52,6 +52,8 @@ const (
 	// cpuRoom is the share of a host's CPUs above which the host itself
 	// may be what was measured.
 	cpuRoom = 0.95
+	// stealWarns is the share of CPU time taken by a hypervisor that is spoken of.
+	stealWarns = 0.05
 	// minimumBytesPerFlow is how much each flow must carry for its rate to mean
 	// anything: with less, a count of filled socket buffers looks like a rate.
 	// Of more than manyFlows, only as much as that many must carry is asked of
@@ -89,8 +91,6 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 	}
 	j.fingerprint(f, testErr)
 	j.pairs()
-	j.clock()
-	j.company()
 	if testErr == nil {
 		if judge, ok := judges()[spec.Kind]; ok {
 			judge(j)
@@ -105,6 +105,8 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 			j.processors("destination", o.Destination)
 		}
 	}
+	j.clock()
+	j.company()
 	return Of(j.findings)
 }
 
@@ -228,6 +230,9 @@ func (j *judge) company() {
 // CPUs says whether the host itself may be what was measured. An end that
 // spins was asked to fill its CPUs.
 func (j *judge) processors(end string, e measurement.End) {
+	if e.Steal > stealWarns {
+		j.warn("cpu", measurement.Finding{Code: measurement.FoundStolenCPU, End: end, CPUStolen: e.Steal})
+	}
 	f := measurement.Finding{Code: measurement.FoundBusyCPUs, End: end, CPUBusy: e.CPUBusy}
 	switch {
 	case e.CPUBusy > cpuRoom && !j.limits.BusyWarns && !j.spec.Spin:

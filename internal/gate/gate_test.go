@@ -373,6 +373,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "one processor, two ends on one host", spec: udp, change: func(o *measurement.Outcome) {
 			o.Source.Host, o.Source.BusiestCPU, o.Destination.BusiestCPU = "b", 0.99, 0.99
 		}, warn: "cpu", says: "one of the host's"},
+		{name: "a hypervisor takes CPU time", spec: load, change: func(o *measurement.Outcome) { o.Source.Steal = 0.12 }, warn: "cpu", says: "took 12 % of the CPU time of the source"},
 		{name: "all processors are full", spec: load, change: func(o *measurement.Outcome) { o.Source.CPUBusy, o.Source.BusiestCPU = 0.99, 1 }, fatal: "cpu", says: "99 % busy"},
 		{name: "spinning fills a processor", spec: spinning, change: func(o *measurement.Outcome) {
 			o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-5, Max: 1e-4}

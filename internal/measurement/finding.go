@@ -70,6 +70,7 @@ const (
 	FoundOtherInstrument   FindingCode = "other_instrument"
 	FoundBusyCPUs          FindingCode = "busy_cpus"
 	FoundBusyCPU           FindingCode = "busy_cpu" // a single one
+	FoundStolenCPU         FindingCode = "stolen_cpu"
 
 	// Of the path that a trial took.
 	FoundPathFailed       FindingCode = "path_failed"  // before it could be seen
@@ -89,7 +90,7 @@ func GateCodes() []FindingCode {
 	return []FindingCode{FoundText, FoundTestFailed, FoundHopDied, FoundHopDiedBefore, FoundBedBroke, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundNoMTU, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
 		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundMoreThanSent, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
 		FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
-		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU}
+		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU, FoundStolenCPU}
 }
 
 // PathCodes lists the codes of the path that a trial took.
@@ -149,6 +150,8 @@ type Finding struct {
 	Dropped float64   `json:"dropped_packets,omitempty"`
 	Lost    float64   `json:"lost_packets,omitempty"`
 	CPUBusy float64   `json:"cpu_busy,omitempty"` // share of all CPUs
+	// CPUStolen is the share of all CPU time in which a hypervisor ran something else.
+	CPUStolen float64 `json:"cpu_stolen,omitempty"`
 	// Setting is what differs between two trials, Was and Is its values.
 	Setting string `json:"setting,omitempty"`
 	Was     string `json:"was,omitempty"`

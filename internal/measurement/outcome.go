@@ -188,6 +188,9 @@ type End struct {
 	CPUs    int     `json:"cpus,omitempty"`
 	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
 	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
+	// Steal is the part of CPUBusy in which a hypervisor ran something else (/proc/stat,
+	// proc(5)).
+	Steal float64 `json:"cpu_steal_fraction,omitempty"`
 	// BusiestCPU is the share that the busiest single CPU was busy over
 	// the measured time: one full CPU of many hides in CPUBusy.
 	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`

@@ -230,8 +230,13 @@ func (c *checks) host(h *HostSeries) {
 			c.between("CPU time in seconds", v, -maxCount, maxCount)
 		}
 	}
-	if k := len(h.Switches); k != 0 && k != n {
-		c.fail("a series of %d samples of a host and one of %d", k, n)
+	for _, series := range [][]float64{h.Steal, h.Switches} {
+		if k := len(series); k != 0 && k != n {
+			c.fail("a series of %d samples of a host and one of %d", k, n)
+		}
+	}
+	for _, v := range h.Steal {
+		c.between("CPU time in seconds", v, -maxCount, maxCount)
 	}
 	c.rising("time of a sample in seconds", h.At, maxSeconds)
 	c.rising("CPU time in seconds", h.Total, maxCount)

@@ -210,7 +210,7 @@ type Transfer struct {
 
 // HostSeries is what a host spent since START: At[i] seconds after it, the
 // CPUs together had spent Busy[i] seconds of Total[i] not idle, of which
-// SoftIRQ[i] in soft interrupts, and had switched tasks Switches[i] times.
+// SoftIRQ[i] in soft interrupts and Steal[i] stolen by a hypervisor, and had switched tasks Switches[i] times.
 type HostSeries struct {
 	Host string `json:"host,omitempty"`
 	// HostID and NetworkID are those of measurement.End.
@@ -222,6 +222,7 @@ type HostSeries struct {
 	At          []float64         `json:"at_seconds"`
 	Busy        []float64         `json:"busy_seconds"`
 	SoftIRQ     []float64         `json:"softirq_seconds"`
+	Steal       []float64         `json:"steal_seconds,omitempty"`
 	Total       []float64         `json:"total_seconds"`
 	// Busiest are series like Busy, of the few single CPUs that spent the
 	// most over the whole test.

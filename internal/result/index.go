@@ -21,7 +21,9 @@ type Index struct {
 	Full     bool                `json:"full,omitempty"`
 	Blocks   int                 `json:"blocks,omitempty"`
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
-	Entries  []IndexEntry        `json:"experiments"`
+	// Matters are the command line's margins, by metric.
+	Matters map[string]measurement.Margin `json:"matters,omitempty"`
+	Entries []IndexEntry                  `json:"experiments"`
 }
 
 // EntryState is how far an experiment of an Index came.

@@ -56,6 +56,9 @@ type Options struct {
 	Testbed testbed.Testbed
 	Build   func(context.Context) (testbed.Testbed, error)
 	Keeper  Keeper
+	// Others is how many other runs have measured on this machine since it was asked
+	// last; nil where that is not known.
+	Others func() int
 	// Unlimited lets trials take as long as their tests do.
 	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
@@ -165,8 +168,11 @@ type run struct {
 // trial does one trial and keeps it.
 func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error {
 	r.emit(Event{Trial: planned})
+	if err := r.rest(ctx, planned.Rest); err != nil {
+		return err
+	}
 	start := time.Now()
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Unlimited: r.Unlimited}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})
@@ -204,6 +210,19 @@ func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, t measu
 	r.note(t, testErr)
 	r.emit(Event{Trial: planned, Finished: &t})
 	return nil
+}
+
+// rest waits before a trial, unless it is the first; ctx's error when it is over.
+func (r *run) rest(ctx context.Context, pause time.Duration) error {
+	if r.measured == 0 || pause == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
 }
 
 // sayOnce drops the environment of an end that is the same as before.
@@ -276,7 +295,7 @@ func (r *run) emit(e Event) {
 	}
 	left := r.Planner.Left()
 	for _, p := range left {
-		e.Left += p.Spec.ExpectedDuration().Duration() + perTrial
+		e.Left += p.Spec.ExpectedDuration().Duration() + p.Rest + perTrial
 	}
 	e.Done, e.Planned = r.done, r.done+len(left)
 	r.OnEvent(e)

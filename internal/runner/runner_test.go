@@ -429,3 +429,29 @@ func TestResumedTrialsAreMeasuredAlike(t *testing.T) {
 		t.Error("no trial was refused")
 	}
 }
+
+// A block that is neither whole nor missing is torn; a failure of the path in it stays.
+func TestTornBlocks(t *testing.T) {
+	plan := twoPathPlan(3)
+	trial := func(i int, g measurement.Gate) measurement.Trial {
+		p := plan.Trials[i]
+		return measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Gate: g}
+	}
+	good, missing, broken := measurement.Gate{Passed: true}, measurement.Gate{}, measurement.Gate{Broken: true}
+	for name, c := range map[string]struct {
+		stored []measurement.Trial
+		again  string // IDs
+	}{
+		"nothing":               {},
+		"whole blocks":          {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, good), trial(3, missing)}},
+		"all":                   {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, good), trial(3, good), trial(4, good), trial(5, good)}},
+		"half a block":          {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, good)}, again: "b02-direct-flows"},
+		"half a block, missing": {stored: []measurement.Trial{trial(0, missing)}, again: "b01-direct-flows"},
+		"half a block, broken":  {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, broken)}},
+	} {
+		ids, repeated := runner.Torn(plan, c.stored)
+		if got := strings.Join(ids, " "); got != c.again || len(repeated) != len(ids) {
+			t.Errorf("%s: %s, blocks %+v", name, got, repeated)
+		}
+	}
+}

@@ -311,6 +311,7 @@ func hostsOf(ends []measurement.End) measurement.End {
 		out.ContextSwitches += host.ContextSwitches
 		out.SoftnetSqueezes += host.SoftnetSqueezes
 		out.Drops = append(out.Drops, host.Drops...)
+		out.Steal = max(out.Steal, host.Steal)
 		out.CPUBusy, out.SoftIRQ, out.BusiestCPU = max(out.CPUBusy, host.CPUBusy), max(out.SoftIRQ, host.SoftIRQ), max(out.BusiestCPU, host.BusiestCPU)
 	}
 	return out
@@ -326,6 +327,7 @@ func oneHost(ends []measurement.End) measurement.End {
 		out.ContextSwitches += e.ContextSwitches / n
 		out.CPUBusy += e.CPUBusy / n
 		out.SoftIRQ += e.SoftIRQ / n
+		out.Steal += e.Steal / n
 		out.BusiestCPU = max(out.BusiestCPU, e.BusiestCPU)
 		out.SoftnetSqueezes = max(out.SoftnetSqueezes, e.SoftnetSqueezes)
 		for _, d := range e.Drops {

@@ -29,6 +29,9 @@ type Wanted struct {
 	// Instrument is how the first trial of the test that passed was measured, nil
 	// before that.
 	Instrument map[string]string
+	// Others is how many other runs have measured on this machine since it was asked
+	// last; nil where that is not known.
+	Others func() int
 	// Unlimited lets the trial take as long as the test itself does: nothing is
 	// known of the path from which it would follow how long that may be.
 	Unlimited bool
@@ -54,7 +57,13 @@ var ErrInterrupted = errors.New("interrupted by the death of another path's hop"
 // Do does a trial. The error is that of ctx, which ended it, or ErrInterrupted: half a
 // trial is no trial. Progress may be nil.
 func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (Done, error) {
+	return do(ctx, bed, w, progress, clockOffset)
+}
+
+func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress), offset func(since time.Time) time.Duration) (Done, error) {
 	var d Done
+	began := time.Now()
+	before := offset(began)
 	switched, err := switchTo(ctx, bed, w.Path)
 	if err == nil {
 		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
@@ -89,10 +98,29 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	// What is no number can be neither judged nor stored.
 	d.Outcome.KeepFinite()
 	d.Fingerprint, _ = measurement.OnlyFinite(d.Fingerprint)
-	d.Gate, _ = measurement.OnlyFinite(gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w), err))
+	l := limits(bed, w)
+	l.ClockStep = offset(began) - before
+	if w.Others != nil {
+		l.OtherRuns = w.Others()
+	}
+	d.Gate, _ = measurement.OnlyFinite(gate.Judge(w.Spec, d.Outcome, d.Fingerprint, l, err))
 	d.Err = err
 	d.Outcome.Thin()
 	return d, nil
+}
+
+// clockOffset is by how much more this machine's real-time clock has gone forward since a
+// time than its monotonic clock (clock_gettime(2)): it grows when the clock is set, while
+// slewing (adjtime(3)) moves both alike. The two are read one after the other; the median
+// of some readings has none in it between whose halves this process had to wait for a CPU.
+func clockOffset(since time.Time) time.Duration {
+	var offsets [5]time.Duration
+	for i := range offsets {
+		now := time.Now()
+		offsets[i] = now.Round(0).Sub(since.Round(0)) - now.Sub(since) // Round strips the monotonic reading
+	}
+	slices.Sort(offsets[:])
+	return offsets[len(offsets)/2]
 }
 
 // limits are those of the gates. A reader can judge what is compared with

@@ -110,6 +110,10 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return quantity.Count(f.Count, "other run") + " of hopbench measured on this machine meanwhile"
 	},
 
+	measurement.FoundStolenCPU: func(f finding) string {
+		return fmt.Sprintf("a hypervisor took %.0f %% of the CPU time of the %s", f.CPUStolen*100, f.End)
+	},
+
 	measurement.FoundPathFailed:  func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundNotSwitched: func(finding) string { return "it was not switched to" },
 	measurement.FoundTraceFailed: func(f finding) string {

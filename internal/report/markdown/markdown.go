@@ -27,6 +27,9 @@ func Text(s string) string { return markdownEscaper.Replace(typeset.Line(s)) }
 func render(m *report.Model) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", Text(m.Title))
+	for _, s := range m.Above {
+		fmt.Fprintf(&b, "**%s**\n\n", Text(s))
+	}
 	if len(m.Verdicts) == 0 {
 		fmt.Fprintf(&b, "**%s**\n\n", Text(m.Headline))
 	}

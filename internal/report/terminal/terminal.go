@@ -90,6 +90,9 @@ func (t *terminal) write(m *report.Model) {
 		fmt.Fprintln(&t.b, t.style(styleDim, l))
 	}
 	fmt.Fprintln(&t.b)
+	for _, s := range m.Above {
+		t.paragraph("! ", styleYellow, s)
+	}
 	if len(m.Verdicts) == 0 {
 		t.paragraph("", "", m.Headline)
 	}
