@@ -15,20 +15,13 @@ type Options struct {
 	// Alpha is the chance of a false claim among the primary costs of a
 	// report; default 0.05. Intervals are at 1 − Alpha.
 	Alpha float64
-	// SmallestRateEffect is the smallest effect of interest on a rate (and on
-	// anything that is not a time), as a fraction; default 0.05.
-	SmallestRateEffect float64
-	// SmallestTimeEffect is the same for times, default 0.05, but never less
-	// than SmallestTime, default 20 µs, is of the baseline's median.
-	SmallestTimeEffect float64
-	SmallestTime       measurement.Seconds
 	// Matters are the user's margins, by the metric's name; the others are the
 	// catalogue's.
 	Matters map[string]measurement.Margin
 	// Lab says that the trials are a lab's, where microseconds matter.
 	Lab bool
 	// Contrasts are the comparisons of the report; none compares each path with
-	// the baseline.
+	// the path flagged as the baseline.
 	Contrasts []result.Contrast
 	// PlannedBlocks is how many blocks the run was to have, 0 where not known.
 	PlannedBlocks int
@@ -50,19 +43,24 @@ func (o Options) Defaults() Options {
 	if !(o.Alpha > 0 && o.Alpha < 0.5) {
 		o.Alpha = 0.05
 	}
-	if !(o.SmallestRateEffect > 0 && o.SmallestRateEffect < 1) {
-		o.SmallestRateEffect = 0.05
-	}
-	if !(o.SmallestTimeEffect > 0) || math.IsInf(o.SmallestTimeEffect, 0) {
-		o.SmallestTimeEffect = 0.05
-	}
-	if !(o.SmallestTime > 0) || math.IsInf(float64(o.SmallestTime), 0) {
-		o.SmallestTime = 20e-6
-	}
 	if o.MinBlocks < minBlocks {
 		o.MinBlocks = minBlocks
 	}
 	return o
+}
+
+// margin is the smallest effect on a metric that matters. A margin of the user's
+// that is not on the metric's scale counts as none.
+func (o Options) margin(m measurement.Metric) measurement.Margin {
+	margin := o.Matters[m.Name]
+	set := margin.Amount
+	if m.ByRatio() {
+		set = margin.Fraction
+	}
+	if !(set > 0) || math.IsInf(set, 0) || (m.ByRatio() && set >= 1) {
+		return m.MarginIn(o.Lab)
+	}
+	return margin
 }
 
 // minBlocks is the smallest n whose extreme signed-rank p, 2^(1−n), is below
@@ -77,9 +75,10 @@ type Analysis struct {
 	Notes        []result.Note // of the whole run
 }
 
-// Analyse compares every path with the one flagged as the baseline. Trials
-// whose gate failed do not count; the notes say how many and why. The order of
-// trials does not matter.
+// Analyse compares the paths as the contrasts ask, each with the one flagged as the
+// baseline where they ask nothing. Trials that their path broke are the worst of
+// all; others whose gate failed do not count. The notes say how many and why. The
+// order of trials does not matter.
 func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo, opts Options) Analysis {
 	opts = opts.Defaults()
 	set, notes := gather(trials, tests, paths)
@@ -91,6 +90,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 	}
 	out.Notes = append(out.Notes, compareNotes...)
 	out.Attributions = attributeAll(set, opts)
+	holdEffects(set, out.Costs, out.Attributions, opts)
 	return out
 }
 
@@ -98,7 +98,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 func Fill(r *result.Result, opts Options) {
 	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
-	r.Notes = append(r.Notes, a.Notes...)
+	r.Notes = append(append(r.Notes, a.Notes...), tunnelNotes(r.Paths)...)
 	r.Published = ComparePublished(r, r.Experiment.Published)
 }
 
@@ -127,6 +127,8 @@ type dataset struct {
 	tests []result.TestInfo
 	paths []result.PathInfo
 	cells map[cellKey][]measurement.Trial
+	// broken are the blocks in which the path broke the trial of a cell.
+	broken map[cellKey]map[int]bool
 	// blocks is how many blocks had any trial at all.
 	blocks int
 }
@@ -138,7 +140,7 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 		return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Order, b.Order),
 			cmp.Compare(a.ID, b.ID), a.Start.Compare(b.Start))
 	})
-	set := &dataset{tests: tests, paths: paths, cells: map[cellKey][]measurement.Trial{}}
+	set := &dataset{tests: tests, paths: paths, cells: map[cellKey][]measurement.Trial{}, broken: map[cellKey]map[int]bool{}}
 	known := map[cellKey]bool{}
 	for _, p := range paths {
 		for _, t := range tests {
@@ -151,7 +153,7 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 	}
 	blocks := map[int]bool{}
 	taken := map[place]bool{}
-	var excluded []measurement.Trial
+	var excluded, broken []measurement.Trial
 	repeated, foreign := 0, 0
 	for _, t := range ordered {
 		key := cellKey{t.Path, t.Test}
@@ -159,17 +161,24 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 		switch {
 		case !known[key]:
 			foreign++
-		case !t.Gate.Passed:
+		case !t.Gate.Passed && !t.Gate.Broken:
 			excluded = append(excluded, t)
 		case taken[place{key, t.Block}]:
 			repeated++
+		case t.Gate.Broken:
+			taken[place{key, t.Block}] = true
+			broken = append(broken, t)
+			if set.broken[key] == nil {
+				set.broken[key] = map[int]bool{}
+			}
+			set.broken[key][t.Block] = true
 		default:
 			taken[place{key, t.Block}] = true
 			set.cells[key] = append(set.cells[key], t)
 		}
 	}
 	set.blocks = len(blocks)
-	notes := exclusionNotes(excluded, len(trials))
+	notes := slices.Concat(exclusionNotes(result.NoteExcludedTrials, excluded, len(trials)), exclusionNotes(result.NoteBrokenTrials, broken, len(trials)))
 	if repeated > 0 {
 		notes = append(notes, result.Note{Code: result.NoteRepeatedTrials, Count: repeated})
 	}
@@ -179,15 +188,27 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 	return set, notes
 }
 
-// values are the finite values of a metric by block.
-func (s *dataset) values(path, test, metric string) map[int]float64 {
+// outcomes are the finite values of a metric by block, and the worst of all
+// values where the path broke the trial.
+func (s *dataset) outcomes(path, test string, m measurement.Metric) map[int]float64 {
 	out := map[int]float64{}
 	for _, t := range s.cells[cellKey{path, test}] {
-		if v, ok := t.Metrics[metric]; ok && finite(v) {
+		if v, ok := t.Metrics[m.Name]; ok && finite(v) {
 			out[t.Block] = v
 		}
 	}
+	for block := range s.broken[cellKey{path, test}] {
+		out[block] = worst(m)
+	}
 	return out
+}
+
+// worst is beyond any value that a trial can bring back.
+func worst(m measurement.Metric) float64 {
+	if m.HigherIsBetter {
+		return math.Inf(-1)
+	}
+	return math.Inf(1)
 }
 
 // finite says that v can be computed with: sums, differences and ratios of such

@@ -6,10 +6,10 @@ import (
 )
 
 // FewestBlocks is the smallest number of blocks at which an effect can be
-// beyond chance in a report with so many primary comparisons, and at least six.
-func FewestBlocks(comparisons int) int {
+// beyond chance in a report, however many comparisons it makes.
+func FewestBlocks() int {
 	o := DefaultOptions()
-	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks, familySize: comparisons}).fewestBlocks()
+	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks}).fewestBlocks()
 }
 
 // PrimaryComparisons is how many primary costs a report of so many contrasts and
@@ -18,7 +18,7 @@ func PrimaryComparisons(contrasts int, tests []result.TestInfo) int {
 	n := 0
 	for _, t := range tests {
 		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-			if m.Primary && m.Compared {
+			if m.Compared && m.PrimaryIn(t.Spec.Kind) {
 				n += contrasts
 			}
 		}

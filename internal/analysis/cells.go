@@ -25,7 +25,7 @@ func cells(set *dataset, confidence float64) []result.Cell {
 			trials := set.cells[cellKey{p.Name, t.Name}]
 			for _, metric := range metricsSeen(trials) {
 				if c, ok := cell(trials, metric, confidence); ok {
-					c.Path, c.Test = p.Name, t.Name
+					c.Path, c.Test, c.Broken = p.Name, t.Name, len(set.broken[cellKey{p.Name, t.Name}])
 					out = append(out, c)
 				}
 			}

@@ -24,19 +24,23 @@ type costEstimate struct {
 	result.Effect
 	metric measurement.Metric
 	blocks []int
-	// base and other are the values of the pairs, by blocks; of an unpaired
-	// estimate, those of either sample.
+	// base and other are the values of the pairs, by blocks, infinite where the
+	// path broke the trial; of an unpaired estimate, those of either sample.
 	base, other []float64
 	unpaired    bool
 	// n is the number of pairs, or the size of the smaller sample.
 	n int
-	// effects are the within-block effects on a scale where zero is no
-	// effect: log-ratios, or differences when a value is not positive.
+	// effects are the within-block effects on the metric's scale, logarithms of
+	// ratios or differences. Zero is no effect; beside a broken trial it is
+	// infinite.
 	effects     []float64
 	logarithmic bool
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
+	// againstEqual forbids to call the paths equal, missing also to call the path
+	// better.
+	againstEqual, missing []result.Withheld
 
 	estimate   float64
 	interval   *interval // 1 − alpha, of the effects
@@ -47,6 +51,53 @@ type costEstimate struct {
 
 // compareAll works out every cost of the report, verdicts included.
 func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
+	contrasts, notes := contrastsOf(set, opts)
+	if len(contrasts) == 0 {
+		return nil, notes
+	}
+	var all []*costEstimate
+	for _, contrast := range contrasts {
+		for _, t := range set.tests {
+			for _, m := range measurement.MetricsOf(t.Spec.Kind) {
+				if !m.Compared {
+					continue
+				}
+				c := pairedEstimate(set, contrast, t, m, opts)
+				// A secondary metric may rightly be missing, such as a
+				// percentile with too few samples. A primary one leaves a hole
+				// that the report has to show.
+				if c.n > 0 || m.Primary {
+					all = append(all, c)
+				}
+			}
+			if contrast.Against == nil {
+				if c := brokenEstimate(set, contrast, t.Name, opts); c != nil {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	correct(all)
+	notes = append(notes, pairNotes(set, all)...)
+	notes = append(notes, powerNotes(all, result.NoteTooFewBlocks)...)
+	for _, c := range all {
+		c.decide()
+	}
+	notes = append(notes, driftNotes(all)...)
+	return all, notes
+}
+
+// contrastsOf are the comparisons that the options ask for, of paths that there
+// are; else that of each path with the baseline.
+func contrastsOf(set *dataset, opts Options) ([]result.Contrast, []result.Note) {
+	if len(opts.Contrasts) > 0 {
+		known := func(name string) bool {
+			return slices.ContainsFunc(set.paths, func(p result.PathInfo) bool { return p.Name == name })
+		}
+		return slices.DeleteFunc(slices.Clone(opts.Contrasts), func(c result.Contrast) bool {
+			return !known(c.Path) || !known(c.Baseline) || c.Against != nil && (!known(c.Against.Path) || !known(c.Against.Baseline))
+		}), nil
+	}
 	var baseline *result.PathInfo
 	for i := range set.paths {
 		if !set.paths[i].Baseline {
@@ -60,128 +111,100 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 	if baseline == nil {
 		return nil, []result.Note{{Code: result.NoteNoBaseline}}
 	}
-	var all []*costEstimate
+	var out []result.Contrast
 	for _, p := range set.paths {
-		if p.Baseline {
-			continue
-		}
-		for _, t := range set.tests {
-			for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-				if !m.Compared {
-					continue
-				}
-				c := pairedEstimate(set, baseline.Name, p.Name, t.Name, m, opts)
-				// A secondary metric may rightly be missing, such as a
-				// percentile with too few samples. A primary one leaves a hole
-				// that the report has to show.
-				if c.n > 0 || m.Primary {
-					all = append(all, c)
-				}
-			}
+		if !p.Baseline {
+			out = append(out, result.Contrast{Path: p.Name, Baseline: baseline.Name})
 		}
 	}
-	correct(all)
-	notes := pairNotes(set, all)
-	notes = append(notes, powerNotes(all, result.NoteTooFewBlocks)...)
-	for _, c := range all {
-		c.decide()
-	}
-	notes = append(notes, driftNotes(all)...)
-	return all, notes
+	return out, nil
 }
 
 // pairedEstimate pairs the trials within their blocks and estimates the effect.
-func pairedEstimate(set *dataset, baseline, path, test string, m measurement.Metric, opts Options) *costEstimate {
-	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
-	c.Effect = result.Effect{Path: path, Baseline: baseline, Test: test, Metric: m.Name, Primary: m.Primary}
-	base, other := set.values(baseline, test, m.Name), set.values(path, test, m.Name)
-	for _, block := range slices.Sorted(maps.Keys(base)) {
-		if v, ok := other[block]; ok {
-			c.blocks = append(c.blocks, block)
-			c.base = append(c.base, base[block])
-			c.other = append(c.other, v)
+func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) *costEstimate {
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, logarithmic: m.ByRatio()}
+	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
+		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
+	c.lower, c.upper = limits(m, c.Margin)
+	base, other := set.outcomes(contrast.Baseline, test.Name, m), set.outcomes(contrast.Path, test.Name, m)
+	// What is subtracted from the effect of a block: that of another contrast.
+	subtracted := func(int, func(a, b float64) float64) (float64, bool) { return 0, true }
+	if contrast.Against != nil {
+		against, from := set.outcomes(contrast.Against.Path, test.Name, m), set.outcomes(contrast.Against.Baseline, test.Name, m)
+		subtracted = func(block int, effect func(a, b float64) float64) (float64, bool) {
+			a, has := against[block]
+			b, both := from[block]
+			return effect(a, b), has && both
 		}
 	}
-	c.n, c.N = len(c.blocks), len(c.blocks)
+	var logs, differences []float64
+	ratios := true
+	takePairs(c, set.blocks, base, other, func(block int) bool {
+		a, b := base[block], other[block]
+		if m.ByRatio() && a <= 0 && b <= 0 && a == b && !math.IsInf(a, 0) {
+			return false // nothing to nothing has no ratio
+		}
+		difference, ok := subtracted(block, minus)
+		if !ok {
+			return false
+		}
+		logarithm, _ := subtracted(block, logRatio)
+		c.base, c.other = append(c.base, a), append(c.other, b)
+		differences = append(differences, minus(minus(b, a), difference))
+		logs = append(logs, minus(logRatio(b, a), logarithm))
+		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
+		if a == worst(m) {
+			c.ReferenceBroken++
+		}
+		if b == worst(m) {
+			c.Broken++
+		}
+		return true
+	})
 	if c.n == 0 {
 		return c
 	}
-	c.ReferenceMedian, c.Median = Median(c.base), Median(c.other)
-	differences := make([]float64, c.n)
-	logs := make([]float64, c.n)
-	c.logarithmic = true
-	for i := range c.base {
-		differences[i] = c.other[i] - c.base[i]
-		if c.base[i] > 0 && c.other[i] > 0 {
-			logs[i] = math.Log(c.other[i] / c.base[i])
-		} else {
-			c.logarithmic = false
-		}
-	}
+	c.ReferenceMedian, c.Median = Median(bounded(c.base)), Median(bounded(c.other))
 	c.effects = differences
 	if c.logarithmic {
 		c.effects = logs
 	}
-	c.setSmallest(opts)
-	c.estimateEffect(differences)
-	c.testDrift()
+	var walshLogs []float64
+	if c.logarithmic || ratios {
+		walshLogs = walshAverages(logs)
+	}
+	c.fill(walshLogs, walshAverages(differences), func(walsh []float64) (interval, bool) {
+		if c.n < c.minBlocks {
+			return interval{}, false
+		}
+		return signedRankInterval(walsh, c.n, 1-c.alpha)
+	})
+	if c.n >= c.minBlocks {
+		p := signedRankP(c.effects)
+		c.P = &p
+	}
+	if m.Unit == measurement.Fraction && contrast.Against == nil {
+		c.ofZeroCounts(fewestLookedAt(set.cells[cellKey{contrast.Baseline, test.Name}], test.Spec, m.Name),
+			fewestLookedAt(set.cells[cellKey{contrast.Path, test.Name}], test.Spec, m.Name))
+	}
+	if len(bounded(c.effects)) == c.n {
+		c.testDrift()
+	}
 	return c
 }
 
-// setSmallest fixes the smallest effect of interest and with it the limits
-// between which a path counts as equal to the baseline. For what is better
-// when higher they are a loss of the fraction and the gain that undoes it, for
-// what is better when lower the other way about: symmetric in the logarithm.
-func (c *costEstimate) setSmallest(opts Options) {
-	c.SmallestEffect = opts.SmallestRateEffect
-	if c.metric.Unit == measurement.SecondsUnit {
-		c.SmallestEffect = opts.SmallestTimeEffect
-		if c.ReferenceMedian > 0 {
-			c.SmallestEffect = math.Max(c.SmallestEffect, float64(opts.SmallestTime)/c.ReferenceMedian)
+// takePairs takes the blocks that have an outcome on both sides, unless take
+// refuses, and counts those that lack one.
+func takePairs[V any](c *costEstimate, blocks int, base, other map[int]V, take func(block int) bool) {
+	onlyBase := 0
+	for _, block := range slices.Sorted(maps.Keys(base)) {
+		if _, ok := other[block]; !ok {
+			onlyBase++
+		} else if take(block) {
+			c.blocks = append(c.blocks, block)
 		}
 	}
-	switch {
-	case c.logarithmic && c.metric.HigherIsBetter:
-		c.lower = math.Log1p(-c.SmallestEffect)
-		c.upper = -c.lower
-	case c.logarithmic:
-		c.upper = math.Log1p(c.SmallestEffect)
-		c.lower = -c.upper
-	case c.ReferenceMedian > 0:
-		c.upper = c.SmallestEffect * c.ReferenceMedian
-		c.lower = -c.upper
-	}
-}
-
-// estimateEffect fills in estimates, intervals and p.
-func (c *costEstimate) estimateEffect(differences []float64) {
-	n := c.n
-	walsh := walshAverages(c.effects)
-	walshDifferences := walsh
-	if c.logarithmic {
-		walshDifferences = walshAverages(differences)
-	}
-	c.estimate = hodgesLehmann(walsh)
-	c.Difference = hodgesLehmann(walshDifferences)
-	if c.logarithmic {
-		c.Ratio = math.Exp(c.estimate)
-	}
-	if n < c.minBlocks {
-		return
-	}
-	p := signedRankP(c.effects)
-	c.P = &p
-	i, ok := signedRankInterval(walsh, n, 1-c.alpha)
-	if !ok {
-		return
-	}
-	c.interval = &i
-	c.Coverage = i.Coverage
-	if c.logarithmic {
-		low, high := math.Exp(i.Low), math.Exp(i.High)
-		c.Low, c.High = &low, &high
-	}
-	if d, ok := signedRankInterval(walshDifferences, n, 1-c.alpha); ok {
-		c.DifferenceLow, c.DifferenceHigh = &d.Low, &d.High
-	}
+	c.n, c.N, c.Blocks = len(c.blocks), len(c.blocks), blocks
+	c.Missing, c.ReferenceMissing = blocks-len(other), blocks-len(base)
+	c.withhold(onlyBase, len(other)-len(base)+onlyBase)
 }

@@ -47,6 +47,9 @@ func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Effect, []r
 				c := shiftEstimate(before, after, m, opts)
 				switch {
 				case c != nil:
+					if m.Unit == measurement.Fraction {
+						c.ofZeroCounts(fewestLookedAt(a.cells[cellKey{p.Name, t.Name}], t.Spec, m.Name), fewestLookedAt(b.cells[cellKey{p.Name, t.Name}], t.Spec, m.Name))
+					}
 					c.Run, c.ReferenceRun, c.Path, c.Test = run.Label, reference.Label, p.Name, t.Name
 					all = append(all, c)
 				case m.Primary:
@@ -100,15 +103,14 @@ func shiftEstimate(before, after []float64, m measurement.Metric, opts Options) 
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
-	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after}
-	c.Effect = result.Effect{Metric: m.Name, Primary: m.Primary, N: len(after), ReferenceN: len(before), ReferenceMedian: Median(before), Median: Median(after)}
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after, logarithmic: m.ByRatio()}
+	c.Effect = result.Effect{Metric: m.Name, Primary: m.Primary, Margin: opts.margin(m), N: len(after), ReferenceN: len(before), ReferenceMedian: Median(before), Median: Median(after)}
 	c.n = min(len(before), len(after))
-	c.logarithmic = slices.Min(before) > 0 && slices.Min(after) > 0
+	c.lower, c.upper = limits(m, c.Margin)
 	x, y := before, after
 	if c.logarithmic {
 		x, y = logarithms(before), logarithms(after)
 	}
-	c.setSmallest(opts)
 	c.effects = slices.Concat(around0(x), around0(y))
 	c.estimateShift(x, y)
 	return c
@@ -117,7 +119,7 @@ func shiftEstimate(before, after []float64, m measurement.Metric, opts Options) 
 func logarithms(values []float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
-		out[i] = math.Log(v)
+		out[i] = logOf(v)
 	}
 	return out
 }
@@ -127,7 +129,7 @@ func around0(values []float64) []float64 {
 	centre := Median(values)
 	out := make([]float64, len(values))
 	for i, v := range values {
-		out[i] = v - centre
+		out[i] = minus(v, centre)
 	}
 	return out
 }
@@ -136,27 +138,14 @@ func around0(values []float64) []float64 {
 // of effects.
 func (c *costEstimate) estimateShift(x, y []float64) {
 	n, m := len(x), len(y)
-	effects := shifts(x, y)
-	differences := shifts(c.base, c.other)
-	c.estimate = medianOfSorted(effects)
-	c.Difference = medianOfSorted(differences)
-	if c.logarithmic {
-		c.Ratio = math.Exp(c.estimate)
+	var logs []float64
+	if c.logarithmic || slices.Min(c.base) > 0 && slices.Min(c.other) > 0 {
+		logs = shifts(logarithms(c.base), logarithms(c.other))
 	}
-	i, ok := rankSumInterval(effects, n, m, 1-c.alpha)
-	if !ok {
-		return
-	}
-	p := rankSumP(x, y)
-	c.P = &p
-	c.interval = &i
-	c.Coverage = i.Coverage
-	if c.logarithmic {
-		low, high := math.Exp(i.Low), math.Exp(i.High)
-		c.Low, c.High = &low, &high
-	}
-	if d, ok := rankSumInterval(differences, n, m, 1-c.alpha); ok {
-		c.DifferenceLow, c.DifferenceHigh = &d.Low, &d.High
+	c.fill(logs, shifts(c.base, c.other), func(s []float64) (interval, bool) { return rankSumInterval(s, n, m, 1-c.alpha) })
+	if c.interval != nil {
+		p := rankSumP(x, y)
+		c.P = &p
 	}
 }
 

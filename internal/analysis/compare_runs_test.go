@@ -166,10 +166,10 @@ func TestSmallChangeIsNotWorse(t *testing.T) {
 			t.Errorf("3 %% within a noise of 8 %% is worse: %+v", c)
 		}
 	}
-	if (result.Effect{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, SmallestEffect: 0.05}).Worse() {
+	if (result.Effect{Verdict: result.Costs, Metric: goodput, Ratio: 0.97, Margin: measurement.Margin{Fraction: 0.05}}).Worse() {
 		t.Error("3 % is worse where 5 % matters")
 	}
-	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, SmallestEffect: 0.05}).Worse() {
+	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Ratio: 1.06, Difference: 2e-4, Margin: measurement.Margin{Amount: 1e-4}}).Worse() {
 		t.Error("6 % more time is not worse where 5 % matters")
 	}
 	if !(result.Effect{Verdict: result.Costs, Metric: rttP50, Difference: 1}).Worse() {
@@ -303,10 +303,11 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 }
 
 func TestFewest(t *testing.T) {
-	for comparisons, want := range map[int]int{0: 6, 1: 6, 4: 8, 8: 9, 25: 10} {
-		if got := FewestBlocks(comparisons); got != want {
-			t.Errorf("%d comparisons need %d blocks, want %d", comparisons, got, want)
-		}
+	if got := FewestBlocks(); got != 6 {
+		t.Errorf("%d blocks are needed, want 6", got)
+	}
+	if got := (&costEstimate{alpha: 0.01, minBlocks: 6}).fewestBlocks(); got != 8 { // 2^−7 < 1 %
+		t.Errorf("%d blocks are needed at 1 %%, want 8", got)
 	}
 	tests := []result.TestInfo{flows1, latency, {Name: "t", Spec: measurement.Spec{Kind: measurement.Trace}}, {Name: "m", Spec: measurement.Spec{Kind: measurement.MTU}}}
 	if got := PrimaryComparisons(2, tests); got != 4 {

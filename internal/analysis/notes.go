@@ -10,12 +10,13 @@ import (
 // maxFindings bounds how many excluded trials a note has with their reasons.
 const maxFindings = 5
 
-// exclusionNotes counts the trials that gates excluded, by gate.
-func exclusionNotes(excluded []measurement.Trial, all int) []result.Note {
+// exclusionNotes counts the trials that gates excluded, or that their paths
+// broke, by gate.
+func exclusionNotes(code result.NoteCode, excluded []measurement.Trial, all int) []result.Note {
 	if len(excluded) == 0 {
 		return nil
 	}
-	n := result.Note{Code: result.NoteExcludedTrials, Count: len(excluded), Of: all, ByGate: map[string]int{}}
+	n := result.Note{Code: code, Count: len(excluded), Of: all, ByGate: map[string]int{}}
 	for _, t := range excluded {
 		f, gate := result.Exclusion{Trial: t.ID}, ""
 		if i := slices.IndexFunc(t.Gate.Findings, func(f measurement.Finding) bool { return f.Fatal }); i >= 0 {

@@ -4,14 +4,15 @@ import (
 	"math"
 )
 
-// fewestBlocks is the smallest n at which the signed-rank test can be
-// significant at all in a family of this size: 2^(1−n) < alpha/size.
+// fewestBlocks is the smallest n at which an effect can be beyond chance at all,
+// whatever the size of the family: 2^(1−n), the share of flips that are as extreme
+// as n blocks which agree, must be below alpha.
 func (c *costEstimate) fewestBlocks() int {
 	if c.unpaired {
 		return c.fewestTrials()
 	}
 	n := c.minBlocks
-	for math.Ldexp(1, 1-n)*float64(max(1, c.familySize)) >= c.alpha {
+	for math.Ldexp(1, 1-n) >= c.alpha {
 		n++
 	}
 	return n

@@ -222,7 +222,8 @@ func TestExchangingThePathsInvertsTheRatio(t *testing.T) {
 			result.Costs: result.Gains, result.Gains: result.Costs,
 			result.NoCost: result.NoCost, result.NotResolved: result.NotResolved,
 		}
-		if opposite[a.Verdict] != b.Verdict {
+		// What missing trials withhold, they withhold on the side of a gain.
+		if opposite[a.Verdict] != b.Verdict && len(a.Withheld)+len(b.Withheld) == 0 {
 			t.Fatalf("verdicts %q and %q", a.Verdict, b.Verdict)
 		}
 	})
@@ -267,15 +268,20 @@ func TestAnythingGoes(t *testing.T) {
 			t.Fatalf("%d costs", len(a.Costs))
 		}
 		for _, c := range a.Costs {
-			if strings.Contains(said(c), "NaN") || (c.Verdict == result.NotResolved) != (c.RepetitionsNeeded > 0) || c.RepetitionsNeeded > maxRepetitionsNeeded ||
-				(c.Verdict == result.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) || (c.P == nil) != (c.PHolm == nil) {
+			if strings.Contains(said(c), "NaN") || c.Verdict != result.NotResolved && c.RepetitionsNeeded > 0 || c.RepetitionsNeeded > maxRepetitionsNeeded ||
+				(c.Verdict == result.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) && !c.LowUnbounded && !c.HighUnbounded || (c.P == nil) != (c.PHolm == nil) {
 				t.Fatalf("%+v", c)
 			}
-			if c.Low != nil && (*c.Low > c.Ratio || c.Ratio > *c.High) || c.DifferenceLow != nil && (*c.DifferenceLow > c.Difference || c.Difference > *c.DifferenceHigh) {
+			if outside(c.Low, c.Ratio, c.High) || outside(c.DifferenceLow, c.Difference, c.DifferenceHigh) {
 				t.Fatalf("estimate outside of its interval: %+v", c)
 			}
 		}
 	})
+}
+
+// outside says that an estimate is not between the limits that there are.
+func outside(low *float64, v float64, high *float64) bool {
+	return low != nil && *low > v || high != nil && v > *high
 }
 
 func sameCost(t *rapid.T, got, want result.Effect, tolerance float64) {

@@ -61,10 +61,14 @@ func Median(values []float64) float64 {
 	return medianOfSorted(sorted(values))
 }
 
-// midpoint avoids the overflow of (a+b)/2, and is exact for a == b.
+// midpoint avoids the overflow of (a+b)/2, and is exact for a == b. Opposite
+// values, infinite ones too, cancel.
 func midpoint(a, b float64) float64 {
-	if a == b {
+	switch {
+	case a == b:
 		return a
+	case a == -b:
+		return 0
 	}
 	return a/2 + b/2
 }

@@ -12,7 +12,7 @@ func shifts(a, b []float64) []float64 {
 	out := make([]float64, 0, len(a)*len(b))
 	for _, x := range a {
 		for _, y := range b {
-			out = append(out, y-x)
+			out = append(out, minus(y, x))
 		}
 	}
 	slices.Sort(out)

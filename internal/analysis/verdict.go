@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -10,46 +12,66 @@ import (
 // smaller than what matters is no cost, also when it is surely not zero, and
 // so a comparison of a path with itself hardly ever claims a cost.
 func (c *costEstimate) decide() {
-	c.BeyondChance = c.PHolm != nil && *c.PHolm < c.alpha && c.interval.excludesZero()
-	if c.LeadsWithDifference() {
-		// People read the difference, so its interval must agree.
-		c.BeyondChance = c.BeyondChance && c.DifferenceLow != nil && (*c.DifferenceLow > 0 || *c.DifferenceHigh < 0)
-	}
+	ofBreaking := c.metric.Name == measurement.BrokenTrials
+	c.BeyondChance = c.PAdjusted != nil && *c.PAdjusted < c.alpha && (ofBreaking || c.interval.excludesZero())
 	worse := c.estimate < 0
 	if !c.metric.HigherIsBetter {
 		worse = c.estimate > 0
 	}
+	equal := c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper
+	better := c.BeyondChance && !worse
 	switch {
-	case c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper:
+	case equal && len(c.againstEqual)+len(c.missing) == 0:
 		c.Verdict = result.NoCost
 		c.Bound = c.bound()
+	case c.BeyondChance && worse && ofBreaking:
+		c.Verdict = result.Breaks
 	case c.BeyondChance && worse:
 		c.Verdict = result.Costs
-	case c.BeyondChance:
+	case better && len(c.missing) == 0:
 		c.Verdict = result.Gains
 	default:
 		c.Verdict = result.NotResolved
-		c.RepetitionsNeeded = c.blocksNeeded()
+		switch {
+		case better:
+			c.Withheld = c.missing
+		case equal:
+			c.Withheld = slices.Concat(c.againstEqual, c.missing)
+		default:
+			c.RepetitionsNeeded = c.repetitionsNeeded()
+		}
 	}
+}
+
+// repetitionsNeeded is blocksNeeded where more blocks can help: not against
+// trials that break.
+func (c *costEstimate) repetitionsNeeded() int {
+	switch {
+	case len(bounded(c.effects)) < len(c.effects):
+		return max(0, c.fewestBlocks()-c.n)
+	case c.LookedAt > 0:
+		return int(math.Min(maxRepetitionsNeeded, math.Max(math.Ceil(zeroBlocks(c.upper, c.LookedAt, c.alpha)), float64(c.n+1))))
+	}
+	return c.blocksNeeded()
 }
 
 func (i *interval) excludesZero() bool { return i != nil && (i.Low > 0 || i.High < 0) }
 
-// bound is the smallest size of effect, either way, that the interval
-// excludes, as a fraction of the baseline: rounded up to two digits
-// and at least 0.1 %, but never above the smallest effect of interest.
+// bound is the smallest size of effect, either way, that the interval excludes,
+// on the scale of the margin: rounded up to two digits and at least a fiftieth of
+// the margin, but never above it.
 func (c *costEstimate) bound() float64 {
-	low, high := c.interval.Low, c.interval.High
-	size := math.Max(math.Abs(low), math.Abs(high))
-	switch {
-	case !c.logarithmic:
-		size /= c.ReferenceMedian
-	case c.metric.HigherIsBetter:
-		size = -math.Expm1(-size)
-	default:
-		size = math.Expm1(size)
+	size := math.Max(math.Abs(c.interval.Low), math.Abs(c.interval.High))
+	margin := c.Margin.Amount
+	if c.logarithmic {
+		margin = c.Margin.Fraction
+		if c.metric.HigherIsBetter {
+			size = -math.Expm1(-size)
+		} else {
+			size = math.Expm1(size)
+		}
 	}
-	return math.Min(c.SmallestEffect, roundUp(math.Max(size, 0.001)))
+	return math.Min(margin, roundUp(math.Max(size, margin/50)))
 }
 
 // roundUp keeps two significant digits.

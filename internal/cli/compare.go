@@ -183,7 +183,7 @@ func (f compareFlags) verdict(s streams, c *result.Comparison) error {
 	if slices.Contains(f.failOn, failOnPublished) {
 		for _, run := range c.Runs {
 			for _, p := range run.Published {
-				if p.Judgement == result.Outside {
+				if p.Judgement == result.Outside && p.SameConditions() {
 					found = append(found, run.Label+": "+names.Published(p))
 				}
 			}

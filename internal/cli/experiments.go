@@ -77,7 +77,7 @@ func experimentsCommand(s streams) *cobra.Command {
 // and how many primary comparisons it makes.
 func fewestBlocks(e *experiment.Experiment) (blocks, comparisons int) {
 	comparisons = analysis.PrimaryComparisons(len(e.Comparisons()), e.TestInfos())
-	return analysis.FewestBlocks(comparisons), comparisons
+	return analysis.FewestBlocks(), comparisons
 }
 
 func listExperiments(s streams) error {

@@ -203,6 +203,9 @@ func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []strin
 	if reason := survey.FillReason(done); reason != "" {
 		notes = append(notes, "The path is filled by "+reason+".")
 	}
+	if reason := survey.FitReason(done); reason != "" {
+		notes = append(notes, reason)
+	}
 	if value[string](f.options, "device") != "" {
 		notes = append(notes, "The hops were traced without the interface that was asked for, which trace does not take.")
 	}

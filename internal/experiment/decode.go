@@ -36,7 +36,7 @@ type decoder struct {
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
 	// stored says that the file is in the folder of a run, and may be of an earlier
-	// version: old names are read.
+	// version: old names are read, and figures without a kind.
 	stored bool
 }
 
@@ -262,7 +262,8 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		d.value(value, v.Field(index), field, name)
 	}
 	for i, key := range keys {
-		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
+		unkind := d.stored && key == "kind" && v.Type() == reflect.TypeFor[FileFigure]()
+		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) && !unkind {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+exampleOf(key, v.Type().Field(i)))
 		}
 	}

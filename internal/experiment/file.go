@@ -192,9 +192,21 @@ type FileFigure struct {
 	// The value at published scale, in the metric's unit: 12.0Gbit, 2.783ms,
 	// 64kB, 1% or, for counts, a plain number.
 	Value ValueText `json:"value"`
+	// What it is to the model: planted (a parameter was derived from it),
+	// predicted (it follows from parameters that were derived from others) or
+	// open (the model leaves out what it comes from, so nothing is judged).
+	Kind string `json:"kind" jsonschema:"enum=planted,enum=predicted,enum=open"`
 	// By what share of it the measured value may be off, either way; in a lab,
-	// the ratio of the path to the baseline. Nothing is judged when left out.
+	// the ratio of the path to the baseline. A prediction needs one, or a
+	// tolerance_factor; a planted figure without either is not judged.
 	Tolerance FractionText `json:"tolerance,omitempty"`
+	// By what factor instead it may be off, either way: for what is rare, such
+	// as retransmits.
+	ToleranceFactor int `json:"tolerance_factor,omitempty" jsonschema:"minimum=2,maximum=1000"`
+	// How many flows were published; a run with another number is not counted.
+	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
+	// How long was measured; a run of another length is not counted.
+	Duration TimeText `json:"duration,omitempty"`
 	// A remark for the report.
 	Note LineText `json:"note,omitempty"`
 }

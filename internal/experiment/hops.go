@@ -243,7 +243,8 @@ type Impairment struct {
 	LossFraction      float64
 	DuplicateFraction float64
 	ReorderFraction   float64
-	RateBitsPerSecond float64 // 0 unlimited
+	ReorderBy         time.Duration // 0 for the time until the next frame
+	RateBitsPerSecond float64       // 0 unlimited
 	// PerFlowRateBitsPerSecond is that of each flow (addresses, protocol and
 	// ports), 0 unlimited.
 	PerFlowRateBitsPerSecond float64
@@ -270,6 +271,8 @@ type FileHop struct {
 	Duplicate FractionText `json:"duplicate,omitempty"`
 	// Share of frames that overtake, up to 50%.
 	Reorder FractionText `json:"reorder,omitempty"`
+	// By how much these are later, up to 1s; until the next frame when left out.
+	ReorderBy TimeText `json:"reorder_by,omitempty"`
 	// Rate in each direction, of a firewall that of each instance; unlimited
 	// when left out.
 	Rate RateText `json:"rate,omitempty"`

@@ -221,6 +221,7 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			LossFraction:             l.share(&f.Loss),
 			DuplicateFraction:        l.share(&f.Duplicate),
 			ReorderFraction:          l.share(&f.Reorder),
+			ReorderBy:                parsed(quantity.ParseDuration, f.ReorderBy),
 			RateBitsPerSecond:        l.rate(&f.Rate),
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 			QueueBytes:               l.size(&f.Queue, 1, maxQueueBytes),
@@ -231,6 +232,12 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 	}
 	if l.written(&f.Queue) && !l.written(&f.Rate) {
 		l.wrong(&f.Queue, "add the rate that the queue waits for, as in rate: 100Mbit, or leave queue out", "%s has a queue and no rate", what)
+	}
+	if l.written(&f.ReorderBy) && !l.written(&f.Reorder) {
+		l.wrong(&f.ReorderBy, "add the share of frames, as in reorder: 1%, or leave reorder_by out", "%s has frames that are late and no share of them", what)
+	}
+	if h.ReorderBy > time.Second {
+		l.wrong(&f.ReorderBy, "write at most 1s", "reorder_by %q is too long", f.ReorderBy)
 	}
 	row := hopRowOf(f.Type)
 	if row.load != nil {

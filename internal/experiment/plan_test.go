@@ -348,10 +348,10 @@ func TestWith(t *testing.T) {
 func TestInfo(t *testing.T) {
 	e := bundled(t, "routing-appliance")
 	info := e.Scaled().Info()
-	if info.Scale != 10 || info.Name != "routing-appliance" || len(info.Published) != 11 || len(info.Open) != 3 || info.Text != e.Text || info.Source == "" {
+	if info.Scale != 10 || info.Name != "routing-appliance" || len(info.Published) != 16 || len(info.Open) != 3 || info.Text != e.Text || info.Source == "" {
 		t.Errorf("info is %+v", info)
 	}
-	first := result.Figure{ID: "E5.1", Path: "direct", Test: "ping", Metric: "rtt_mean_seconds", Value: 0.002783, Note: "mdev 3.557 ms"}
+	first := result.Figure{ID: "E5.1", Path: "direct", Test: "ping", Metric: "rtt_mean_seconds", Value: 0.002783, Kind: result.FigureOpen, Note: "mdev 3.557 ms"}
 	if info.Published[0] != first {
 		t.Errorf("the first figure is %+v", info.Published[0])
 	}

@@ -74,7 +74,8 @@ type Flow struct {
 	Reverse     bool   `json:"reverse,omitempty"`
 	Source      string `json:"source"`      // address:port at the source
 	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
-	// ReceivedBytes counts inside the measured window, at the receiver;
+	// ReceivedBytes counts inside the measured window, at the receiver; of packets,
+	// those sent in it.
 	// SentBytes is the sender's count, shown but never used for a metric.
 	ReceivedBytes int64 `json:"received_bytes"`
 	SentBytes     int64 `json:"sent_bytes"`
@@ -113,6 +114,9 @@ type TCPInfo struct {
 	// program has written that was never sent (tcpi_notsent_bytes).
 	ApplicationLimited bool  `json:"application_limited,omitempty"`
 	NotSent            int64 `json:"not_sent_bytes,omitempty"`
+	// SendBufferFull says that the socket's buffer has no room for what the program
+	// would write.
+	SendBufferFull bool `json:"send_buffer_full,omitempty"`
 	// SlowStartThreshold is absent while the flow never left slow start.
 	SlowStartThreshold int64 `json:"slow_start_threshold_bytes,omitempty"`
 	// Totals since the flow started: segments that were delivered, how often
@@ -140,27 +144,6 @@ type ReceiverInfo struct {
 	// Thread is for how long the thread that reads ran, or waited for a CPU, since
 	// its first reading; absent where the flow has no thread of its own.
 	Thread Seconds `json:"thread_seconds,omitempty"`
-}
-
-// Distribution is a latency distribution: exact extremes and moments with a
-// percentile curve. A percentile is present only where enough samples support
-// it (at least ten beyond it).
-type Distribution struct {
-	Samples     int64        `json:"samples"`
-	Min         Seconds      `json:"min_seconds"`
-	Mean        Seconds      `json:"mean_seconds"`
-	StdDev      Seconds      `json:"standard_deviation_seconds"`
-	Max         Seconds      `json:"max_seconds"`
-	Percentiles []Percentile `json:"percentiles"`
-	// HDR is the histogram in HdrHistogram's V2 compressed encoding
-	// (nanoseconds), so that histograms of trials can be merged exactly.
-	HDR []byte `json:"hdr_v2,omitempty"`
-}
-
-// Percentile is one point of a distribution's curve.
-type Percentile struct {
-	Percent float64 `json:"percent"`
-	Value   Seconds `json:"value_seconds"`
 }
 
 // TraceHop is one step of a trace. A silent hop has no Address.

@@ -117,7 +117,8 @@ type Spec struct {
 	// tests; 0 leaves autotuning alone (for UDP, the largest buffer allowed).
 	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty"`
 	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty"`
-	// MSSBytes bounds the segments of both ends (TCP_MAXSEG); 0 leaves them.
+	// MSSBytes bounds the TCP segments of both ends (TCP_MAXSEG), those of the connection
+	// that controls a test over UDP as well; 0 leaves them.
 	MSSBytes int `json:"mss_bytes,omitempty"`
 	// PacingBitsPerSecond bounds each TCP flow (SO_MAX_PACING_RATE); 0 does not.
 	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty"`

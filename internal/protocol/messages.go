@@ -143,6 +143,10 @@ type Packets struct {
 	Received   int64 `json:"received"`
 	Duplicated int64 `json:"duplicated"`
 	Reordered  int64 `json:"reordered"`
+	// ReceivedBytes is the payload of the packets of Received, ArrivalTime how long
+	// they took to arrive, from the first to the last.
+	ReceivedBytes int64               `json:"received_bytes"`
+	ArrivalTime   measurement.Seconds `json:"arrival_seconds"`
 	// Jitter is that of RFC 3550 at the end, DelayVariation the 99th
 	// percentile of the packet delay variation of RFC 5481; absent without packets,
 	// and where ClockStepped.

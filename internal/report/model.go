@@ -212,14 +212,18 @@ func (m *Model) cell(k Key) *result.Cell {
 	return nil
 }
 
-// Cost finds a path's cost on a metric of a test.
+// Cost finds a path's cost on a metric of a test, against the baseline.
 func (m *Model) Cost(k Key) *result.Effect {
 	for i := range m.Run.Costs {
-		if c := &m.Run.Costs[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric {
+		if c := &m.Run.Costs[i]; c.Path == k.Path && c.Test == k.Test && c.Metric == k.Metric && c.Against == nil && m.isBaseline(c.Baseline) {
 			return c
 		}
 	}
 	return nil
+}
+
+func (m *Model) isBaseline(name string) bool {
+	return slices.ContainsFunc(m.Paths, func(p Path) bool { return p.Baseline && p.Name == name })
 }
 
 // scaleTests gives each test one display unit for its primary metric, chosen

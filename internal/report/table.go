@@ -22,7 +22,7 @@ func (c Cell) VerdictClass() string { return verdictClass(c.VerdictKind) }
 
 func verdictClass(k result.Verdict) string {
 	switch k {
-	case result.Costs:
+	case result.Costs, result.Breaks:
 		return "v-costs"
 	case result.Gains, result.NoCost:
 		return "v-fine"
@@ -55,7 +55,7 @@ type Cell struct {
 	Value    string // median without its unit, "—" when there is none
 	Unit     string
 	Interval string // "" when there are too few blocks for one
-	// Blocks is "7 of 10 blocks" where trials are missing, else "".
+	// Blocks is "7 of 10 blocks, 2 broken" where trials do not count, else "".
 	Blocks string
 
 	Cost         string // difference from the baseline, "" on the baseline
@@ -114,9 +114,9 @@ func (p Path) without() string {
 func (m *Model) tableCell(p Path, t Test) Cell {
 	k := Key{p.Name, t.Name, t.Primary.Name}
 	out := Cell{Value: "—", Published: m.publishedIn(p, t)}
-	n := 0
+	n, broken := 0, 0
 	if c := m.cell(k); c != nil && c.N > 0 {
-		n = c.N
+		n, broken = c.N, c.Broken
 		var write func(float64) string
 		out.Value, out.Unit, write = t.Column.Split(c.Median)
 		out.Outliers = len(c.Outliers)
@@ -129,6 +129,9 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 	}
 	if blocks := m.Run.Experiment.Blocks; n < blocks {
 		out.Blocks = fmt.Sprintf("%d of %s", n, quantity.Count(blocks, "block"))
+		if broken > 0 {
+			out.Blocks += fmt.Sprintf(", %d broken", broken)
+		}
 	}
 	if c := m.Cost(k); c != nil && !p.Baseline {
 		out.Cost, out.CostInterval = words.Size(*c)

@@ -1,6 +1,10 @@
 package result
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
 
 // Effect is the difference that a path makes on one metric of one test: from
 // the baseline in the same blocks (a cost of a Result), or from itself in
@@ -14,17 +18,29 @@ type Effect struct {
 	Baseline     string `json:"baseline,omitempty"`
 	Test         string `json:"test"`
 	Metric       string `json:"metric"`
+	// Against is the contrast whose own effect is subtracted from this one: a
+	// difference of differences, or a ratio of ratios.
+	Against *Contrast `json:"against,omitempty"`
 	// N is the number of pairs of trials, one per block; of two runs, the trials
-	// of Run, and ReferenceN those of ReferenceRun.
+	// of Run, and ReferenceN those of ReferenceRun. Broken trials count.
 	N          int `json:"n"`
 	ReferenceN int `json:"reference_n,omitempty"`
+	// Blocks is how many blocks the run has. Broken and ReferenceBroken are the
+	// pairs in which the path broke the trial of either side; Missing and
+	// ReferenceMissing are the blocks without an outcome of that side.
+	Blocks           int `json:"blocks,omitempty"`
+	Broken           int `json:"broken,omitempty"`
+	ReferenceBroken  int `json:"reference_broken,omitempty"`
+	Missing          int `json:"missing,omitempty"`
+	ReferenceMissing int `json:"reference_missing,omitempty"`
 	// Median and ReferenceMedian are those of the values that were compared, in
-	// the metric's unit.
+	// the metric's unit; broken trials have none.
 	Median          float64 `json:"median"`
 	ReferenceMedian float64 `json:"reference_median"`
 	// Ratio is that of the path to the reference (Hodges–Lehmann estimate on
 	// logarithms), Low and High its 95 % interval. Ratio is 0 when there is
-	// none: nothing to compare, or values that are not all positive.
+	// none: nothing to compare, or values that are not all positive. A metric
+	// that is judged by its difference has it for information.
 	Ratio float64  `json:"ratio"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
@@ -35,20 +51,36 @@ type Effect struct {
 	Difference     float64  `json:"difference"`
 	DifferenceLow  *float64 `json:"difference_low,omitempty"`
 	DifferenceHigh *float64 `json:"difference_high,omitempty"`
+	// LowUnbounded, HighUnbounded and EstimateUnbounded say which of the numbers on
+	// the scale that is judged are beyond any value, because broken trials are; they
+	// are absent then, an estimate is 0. An unbounded estimate is on the side on
+	// which the interval is.
+	LowUnbounded      bool `json:"low_unbounded,omitempty"`
+	HighUnbounded     bool `json:"high_unbounded,omitempty"`
+	EstimateUnbounded bool `json:"estimate_unbounded,omitempty"`
+	// LookedAt is set where a share was zero in every trial of both sides: the
+	// fewest packets, requests, segments or connections that a trial looked at.
+	// The interval follows from it.
+	LookedAt float64 `json:"looked_at_count,omitempty"`
 	// P is the exact two-sided p (signed ranks of pairs, rank sum of two runs),
-	// PHolm after Holm's correction: over the primary effects for a primary one,
-	// over all for the others.
-	P       *float64 `json:"p,omitempty"`
-	PHolm   *float64 `json:"p_holm,omitempty"`
-	Verdict Verdict  `json:"verdict"`
+	// PAdjusted is adjusted for the number of comparisons: over the primary
+	// effects for a primary one, over all for the others; never below P. PHolm is
+	// the same by Holm's method, for comparison; it decides nothing of pairs.
+	P         *float64 `json:"p,omitempty"`
+	PAdjusted *float64 `json:"p_adjusted,omitempty"`
+	PHolm     *float64 `json:"p_holm,omitempty"`
+	Verdict   Verdict  `json:"verdict"`
 	// BeyondChance says that the effect is not zero; with no-cost it is too
 	// small to matter.
 	BeyondChance bool `json:"beyond_chance,omitempty"`
-	// Bound is the size of effect that no-cost excludes, as a fraction.
-	Bound float64 `json:"bound,omitempty"`
-	// SmallestEffect is the smallest effect that matters, as a fraction of the
-	// reference: what the verdict was tested against, 0 when not recorded.
-	SmallestEffect float64 `json:"smallest_effect,omitempty"`
+	// Margin is the smallest effect that matters, on the scale on which the metric
+	// is judged. Bound is the size of effect that no-cost excludes, a share of the
+	// reference or an amount in the metric's unit as Margin is.
+	Margin measurement.Margin `json:"margin,omitzero"`
+	Bound  float64            `json:"bound,omitempty"`
+	// Withheld are the reasons why no-cost or gains is not given although the
+	// interval would.
+	Withheld []Withheld `json:"withheld,omitempty"`
 	// RepetitionsNeeded is about how many blocks, or trials in each of two runs,
 	// would resolve it, at most MaxRepetitionsNeeded; 0 if resolved.
 	RepetitionsNeeded int    `json:"repetitions_needed,omitempty"`
@@ -77,25 +109,46 @@ type Held struct {
 // not more repetitions.
 const MaxRepetitionsNeeded = 1000
 
-// LeadsWithDifference says that people read this effect as an amount in the
-// metric's unit, not as a share of the reference.
-func (e Effect) LeadsWithDifference() bool {
-	return !measurement.MetricOf(e.Metric).HigherIsBetter || e.Ratio <= 0
+// Withheld is a reason why a verdict is not given.
+type Withheld string
+
+// The reasons.
+const (
+	WithheldBroken        Withheld = "broken"         // the path broke trials that the reference did not
+	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
+	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
+)
+
+// WithheldReasons lists the reasons.
+func WithheldReasons() []Withheld {
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany}
+}
+
+// LeadsWithDifference says that this effect is judged, and read, as an amount in
+// the metric's unit, not as a share of the reference.
+func (e Effect) LeadsWithDifference() bool { return !measurement.MetricOf(e.Metric).ByRatio() }
+
+// Judged is the estimate on the scale that is judged, with its interval: the
+// difference in the metric's unit, or the ratio less one.
+func (e Effect) Judged() (estimate float64, low, high *float64) {
+	if e.LeadsWithDifference() {
+		return e.Difference, e.DifferenceLow, e.DifferenceHigh
+	}
+	less1 := func(v *float64) *float64 {
+		if v == nil {
+			return nil
+		}
+		x := *v - 1
+		return &x
+	}
+	return e.Ratio - 1, less1(e.Low), less1(e.High)
 }
 
 // Worse says that the path is worse than the reference beyond chance, and by at
-// least the smallest effect that matters.
+// least the smallest effect that matters; or that it breaks more trials.
 func (e Effect) Worse() bool {
-	if e.Verdict != Costs {
-		return false
-	}
-	switch {
-	case e.Ratio > 0 && measurement.MetricOf(e.Metric).HigherIsBetter:
-		return e.Ratio <= 1-e.SmallestEffect
-	case e.Ratio > 0:
-		return e.Ratio >= 1+e.SmallestEffect
-	}
-	return true // no ratio: the difference alone was judged
+	size, _, _ := e.Judged()
+	return e.Verdict == Breaks || e.Verdict == Costs && (e.EstimateUnbounded || math.Abs(size) >= max(e.Margin.Fraction, e.Margin.Amount))
 }
 
 // Drift is how an effect changed with the block's index.

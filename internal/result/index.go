@@ -69,18 +69,3 @@ func (x *Index) Count(state EntryState) int {
 	}
 	return n
 }
-
-// Judged counts the published figures that have a tolerance, and those of them
-// that the measurement is within.
-func Judged(all []PublishedComparison) (within, judged int) {
-	for _, p := range all {
-		switch p.Judgement {
-		case Within:
-			within++
-			judged++
-		case Outside:
-			judged++
-		}
-	}
-	return within, judged
-}

@@ -16,6 +16,7 @@ const (
 	NoteText             NoteCode = "text"                // a person's or another layer's own words
 	NoteNotFinite        NoteCode = "not_finite"          // values that were NaN or infinite are left out
 	NoteExcludedTrials   NoteCode = "excluded_trials"     // by gates
+	NoteBrokenTrials     NoteCode = "broken_trials"       // by their paths
 	NoteRepeatedTrials   NoteCode = "repeated_trials"     // of a cell in one block
 	NoteForeignTrials    NoteCode = "foreign_trials"      // of no path or test of the experiment
 	NoteNoBaseline       NoteCode = "no_baseline"         // so no costs
@@ -38,13 +39,14 @@ const (
 	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
 	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
+	NoteTunnelMeetsRules NoteCode = "tunnel_meets_rules"  // every packet of a tunnel meets all rules of a firewall
 )
 
 // NoteCodes lists the codes.
 func NoteCodes() []NoteCode {
-	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
+	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteTunnelMeetsRules}
 }
 
 // Note is something that a reader must know: a code and its parameters.

@@ -123,11 +123,28 @@ type Figure struct {
 	Test   string  `json:"test"`
 	Metric string  `json:"metric"`
 	Value  float64 `json:"value"` // in the metric's unit, unscaled
+	// Kind is what the figure is to the model.
+	Kind FigureKind `json:"kind"`
 	// Tolerance is by what share of it the measured value may be off, either
-	// way; of a lab, the ratio of the path to the baseline. Nil judges nothing.
-	Tolerance *float64 `json:"tolerance_fraction,omitempty"`
-	Note      string   `json:"note,omitempty"`
+	// way, ToleranceFactor by what factor; of a lab, the ratio of the path to the
+	// baseline. Without either nothing is judged.
+	Tolerance       *float64 `json:"tolerance_fraction,omitempty"`
+	ToleranceFactor float64  `json:"tolerance_factor,omitempty"`
+	// Flows and Duration are those it was published with, 0 where not said.
+	Flows    int                 `json:"flows,omitempty"`
+	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
+	Note     string              `json:"note,omitempty"`
 }
+
+// FigureKind is what a published figure is to a model.
+type FigureKind string
+
+// The kinds.
+const (
+	FigurePlanted   FigureKind = "planted"   // a parameter of the model was derived from it
+	FigurePredicted FigureKind = "predicted" // it follows from parameters derived from other figures
+	FigureOpen      FigureKind = "open"      // the model leaves out what it comes from; it is shown and never judged
+)
 
 // Testbed is where the paths existed.
 type Testbed struct {
@@ -172,10 +189,12 @@ type TestInfo struct {
 
 // Cell is one metric of one test on one path over all its trials.
 type Cell struct {
-	Path   string  `json:"path"`
-	Test   string  `json:"test"`
-	Metric string  `json:"metric"`
-	N      int     `json:"n"`
+	Path   string `json:"path"`
+	Test   string `json:"test"`
+	Metric string `json:"metric"`
+	N      int    `json:"n"`
+	// Broken is how many trials the path broke; they have no value.
+	Broken int     `json:"broken,omitempty"`
 	Median float64 `json:"median"`
 	// Low and High are the 95 % interval of the median (order statistics);
 	// both absent when n < 6 allows none.
@@ -196,6 +215,7 @@ type Verdict string
 const (
 	Costs       Verdict = "costs"        // worse than the reference, beyond chance
 	Gains       Verdict = "gains"        // better than the reference, beyond chance
+	Breaks      Verdict = "breaks"       // breaks more trials than the reference, beyond chance
 	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
 	NotResolved Verdict = "not-resolved" // needs more repetitions
 )
@@ -260,6 +280,9 @@ type Attribution struct {
 	InFlightBytes float64             `json:"in_flight_bytes,omitempty"`
 	RTT           measurement.Seconds `json:"rtt_seconds,omitempty"`
 	MinRTT        measurement.Seconds `json:"min_rtt_seconds,omitempty"`
+	// MoreFlowsGain is the goodput of tests with more flows on the path, over that of
+	// this one, the largest of them; 0 where none was done.
+	MoreFlowsGain float64 `json:"more_flows_gain,omitempty"`
 	// Queued says that most of that round-trip time is waiting in a queue.
 	Queued bool `json:"queued,omitempty"`
 	// The metered rates on the wire of what the endpoints send, 0 for none.

@@ -132,6 +132,7 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 		CongestionMarks:      int64(k.Delivered_ce),
 		RetransmissionTimers: int64(k.Total_rto),
 	}
+	info.SendBufferFull = c.sendBufferFull()
 	if k.Snd_ssthresh < slowStart {
 		info.SlowStartThreshold = int64(k.Snd_ssthresh) * mss
 	}
@@ -156,6 +157,24 @@ func (c *Conn) tcpInfo() (k unix.TCPInfo, err error) {
 		return nil
 	})
 	return k, err
+}
+
+// sendBufferFull says that a writer has to wait for room: the kernel wakes it when a
+// third of the buffer is free (sk_stream_is_writeable, net/sock.h). The memory in
+// use is in SO_MEMINFO (sk_get_meminfo, net/core/sock.c).
+func (c *Conn) sendBufferFull() bool {
+	var memory [9]uint32 // SK_MEMINFO_VARS of them
+	const sendBuffer, queued = 3, 5
+	size := uint32(unsafe.Sizeof(memory))
+	err := c.ask(func() error {
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&memory)), uintptr(unsafe.Pointer(&size)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	return err == nil && memory[sendBuffer] > 0 && uint64(memory[queued])*3 >= 2*uint64(memory[sendBuffer])
 }
 
 // applicationLimitedByte is where struct tcp_info (linux/tcp.h) has the bit field

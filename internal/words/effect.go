@@ -9,26 +9,48 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// Size writes an effect the way its metric is spoken of: rates as a share of
-// the reference, all else as a difference in the unit; with its interval.
-// factor −1 turns a loss into a positive number.
-func size(e result.Effect, factor float64, signed bool) (estimate, between string) {
-	v, low, high, u := e.Difference, e.DifferenceLow, e.DifferenceHigh, measurement.MetricOf(e.Metric).Unit
-	if !e.LeadsWithDifference() {
-		v, low, high, u = e.Ratio-1, minusOne(e.Low), minusOne(e.High), measurement.Fraction
+// points is what differences of shares are written in: not per cent, which would
+// read as a part of the share.
+func points(short bool) quantity.Scale {
+	name := "percentage points"
+	if short {
+		name = "pp"
 	}
-	if factor < 0 {
-		low, high = negative(high), negative(low)
-	}
-	return Estimate(factor*v, low, high, u, signed)
+	return quantity.Scale{Factor: 0.01, Name: name}
 }
 
-func minusOne(v *float64) *float64 {
-	if v == nil {
-		return nil
+// size writes an effect on the scale on which it is judged, a share of the
+// reference or a difference in the metric's unit, with its interval. factor −1
+// turns a loss into a positive number.
+func size(e result.Effect, factor float64, signed, short bool) (estimate, between string) {
+	v, low, high := e.Judged()
+	if e.EstimateUnbounded {
+		return "unbounded", ""
 	}
-	x := *v - 1
-	return &x
+	if e.LowUnbounded || e.HighUnbounded {
+		low, high = end(low, e.LowUnbounded, -1), end(high, e.HighUnbounded, 1)
+	}
+	if factor < 0 {
+		v = -v
+		low, high = negative(high), negative(low)
+	}
+	u := measurement.MetricOf(e.Metric).Unit
+	switch {
+	case !e.LeadsWithDifference():
+		return Estimate(v, low, high, measurement.Fraction, signed)
+	case u == measurement.Fraction:
+		return estimateIn(points(short), v, low, high, 1, signed)
+	}
+	return Estimate(v, low, high, u, signed)
+}
+
+// end is an end of an interval, infinite where it is unbounded.
+func end(v *float64, unbounded bool, sign int) *float64 {
+	if unbounded {
+		x := math.Inf(sign)
+		return &x
+	}
+	return v
 }
 
 func negative(v *float64) *float64 {
@@ -45,7 +67,7 @@ func Size(e result.Effect) (estimate, between string) {
 	if e.N == 0 {
 		return None, ""
 	}
-	return size(e, 1, true)
+	return size(e, 1, true, true)
 }
 
 // verdict is what a verdict is called: of a path against the baseline, and of a
@@ -58,6 +80,7 @@ type verdict struct {
 var verdicts = map[result.Verdict]verdict{
 	result.Costs:       {path: "costs", run: "worse"},
 	result.Gains:       {path: "gains", run: "better"},
+	result.Breaks:      {path: "breaks", run: "breaks"},
 	result.NoCost:      {path: "no cost", run: "no change", bound: " > "},
 	result.NotResolved: {path: "not resolved", run: "not resolved"},
 }
@@ -73,7 +96,7 @@ func Verdict(e result.Effect) string {
 		text = v.run
 	}
 	if v.bound != "" && e.Bound > 0 {
-		text += v.bound + Percent(e.Bound)
+		text += v.bound + amount(e, e.Bound, true)
 	}
 	return text
 }
@@ -95,23 +118,61 @@ func repetitions(e result.Effect, n int) string {
 	return quantity.Count(n, "block")
 }
 
+// withheld says why a verdict is not given.
+var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
+	result.WithheldBroken: Names.broke,
+	result.WithheldMissingDiffer: func(n Names, e result.Effect) string {
+		return "one of the two paths lacks more trials than the other (" + n.lacking(e) + "), and the missing ones may be the bad ones"
+	},
+	result.WithheldMissingMany: func(n Names, e result.Effect) string {
+		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
+	},
+}
+
+// lacking says how many trials of each side are missing.
+func (n Names) lacking(e result.Effect) string {
+	return fmt.Sprintf("%s lacks %d, %s %d", n.Path(e.Path), e.Missing, n.Path(e.Baseline), e.ReferenceMissing)
+}
+
+// broke says how many trials each side broke.
+func (n Names) broke(e result.Effect) string {
+	return fmt.Sprintf("it broke %s of %s, %s %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Path(e.Baseline), none(e.ReferenceBroken))
+}
+
+func none(n int) string {
+	if n == 0 {
+		return "none"
+	}
+	return fmt.Sprint(n)
+}
+
+// subject is what an effect is of: a path, named with what it is compared with
+// where that is not the run's baseline.
+func (n Names) subject(e result.Effect) string {
+	over := func(path, baseline string) string { return n.Path(path) + " over " + n.Path(baseline) }
+	switch {
+	case e.Against != nil:
+		return over(e.Path, e.Baseline) + ", compared with " + over(e.Against.Path, e.Against.Baseline)
+	case e.Baseline != "" && n.baseline != "" && e.Baseline != n.baseline:
+		return over(e.Path, e.Baseline)
+	}
+	return n.Path(e.Path)
+}
+
 // Effect is the readable verdict.
 func (n Names) Effect(e result.Effect) string {
-	path, what := n.Path(e.Path), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
-	switch e.Verdict {
-	case result.Costs, result.Gains:
-		return claim(e, path, what)
-	case result.NoCost:
-		text := fmt.Sprintf("%s: no cost larger than %s on %s", path, fraction(e, e.Bound), what)
-		if e.BeyondChance {
-			text += fmt.Sprintf("; the difference of %s is beyond chance but smaller than the %s that matters", joined(size(e, 1, true)), fraction(e, e.SmallestEffect))
-		}
-		return text
+	subject, what := n.subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
+	switch {
+	case e.N == 0:
+		return fmt.Sprintf("%s: not resolved on %s: no block has a trial that counts of both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
+	case e.Metric == measurement.BrokenTrials:
+		return n.breaking(e, subject)
+	case e.Verdict == result.Costs || e.Verdict == result.Gains:
+		return n.claim(e, subject, what) + n.unbounded(e)
+	case e.Verdict == result.NoCost:
+		return n.noCost(e, subject, what)
 	}
-	if e.N == 0 {
-		return fmt.Sprintf("%s: not resolved on %s: no block has a trial that counts of both %s and %s", path, what, path, n.Path(e.Baseline))
-	}
-	text := fmt.Sprintf("%s: not resolved on %s: %s", path, what, joined(size(e, 1, true)))
+	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, 1, true, false)))
 	if e.Coverage == 0 {
 		text += " from "
 		if e.Run != "" {
@@ -119,70 +180,142 @@ func (n Names) Effect(e result.Effect) string {
 		} else {
 			text += quantity.Count(e.N, "block")
 		}
+	} else if matters := Margin(measurement.MetricOf(e.Metric), e.Margin); matters != "" {
+		text += ", where " + matters + " matters"
 	}
+	if len(e.Withheld) > 0 {
+		var why []string
+		for _, w := range e.Withheld {
+			if say := withheld[w]; say != nil {
+				why = append(why, say(n, e))
+			}
+		}
+		return text + ". That would be a verdict, but " + List(why)
+	}
+	return text + n.unbounded(e) + needs(e)
+}
+
+func needs(e result.Effect) string {
 	switch {
 	case e.RepetitionsNeeded >= result.MaxRepetitionsNeeded:
-		text += "; needs more than " + repetitions(e, result.MaxRepetitionsNeeded)
+		return "; needs more than " + repetitions(e, result.MaxRepetitionsNeeded)
 	case e.RepetitionsNeeded > 0:
-		text += "; needs about " + repetitions(e, e.RepetitionsNeeded)
+		return "; needs about " + repetitions(e, e.RepetitionsNeeded)
+	}
+	return ""
+}
+
+// breaking is the sentence of how often a path breaks trials.
+func (n Names) breaking(e result.Effect, subject string) string {
+	trials := fmt.Sprintf("%s of %s of %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Test(e.Test))
+	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken)
+	if e.Verdict == result.NotResolved {
+		return fmt.Sprintf("%s: broke %s, %s: not resolved%s", subject, trials, reference, needs(e))
+	}
+	return fmt.Sprintf("%s: breaks %s, %s", subject, trials, reference)
+}
+
+// unbounded says why an interval has no end.
+func (n Names) unbounded(e result.Effect) string {
+	switch {
+	case !e.LowUnbounded && !e.HighUnbounded:
+		return ""
+	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
+		return "; unbounded, since " + n.broke(e)
+	}
+	return "; unbounded, since some trials are beyond any ratio"
+}
+
+// noCost is the sentence of a path that costs nothing that matters.
+func (n Names) noCost(e result.Effect, subject, what string) string {
+	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
+	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
+	if e.HeldBy != nil {
+		text += " below " + held(*e.HeldBy) + ", which held both"
+	}
+	switch {
+	case e.BeyondChance:
+		text += fmt.Sprintf("; the difference of %s is beyond chance but smaller than the %s that matters", joined(size(e, 1, true, false)), matters)
+	case matters != "":
+		text += ", where " + matters + " matters"
+	}
+	if e.LookedAt > 0 {
+		text += fmt.Sprintf("; none was seen on either path in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
+	}
+	return text
+}
+
+// held is what limited both sides.
+func held(h result.Held) string {
+	text := "the " + Cause(h.Cause)
+	if h.RateBitsPerSecond > 0 {
+		text += " of " + Rate(h.RateBitsPerSecond)
 	}
 	return text
 }
 
 // claim is the sentence of a cost or a gain.
-func claim(e result.Effect, path, what string) string {
-	u := measurement.MetricOf(e.Metric).Unit
-	change := Value(e.ReferenceMedian, u) + " → " + Value(e.Median, u)
-	if e.LeadsWithDifference() {
-		if r := Ratio(e.Ratio); r != "" {
-			change += ", " + r
-		}
-		if e.Difference > 0 {
-			return fmt.Sprintf("%s: adds %s to %s (%s)", path, joined(size(e, 1, false)), what, change)
-		}
-		return fmt.Sprintf("%s: takes %s off %s (%s)", path, joined(size(e, -1, false)), what, change)
+func (n Names) claim(e result.Effect, subject, what string) string {
+	metric := measurement.MetricOf(e.Metric)
+	change := Value(e.ReferenceMedian, metric.Unit) + " → " + Value(e.Median, metric.Unit)
+	if e.EstimateUnbounded {
+		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
 	}
+	if r := Ratio(e.Ratio); r != "" && !metric.HigherIsBetter {
+		change += ", " + r
+	}
+	if e.Against != nil {
+		change = ""
+	} else {
+		change = " (" + change + ")"
+	}
+	v, _, _ := e.Judged()
 	factor := 1.0
-	if e.Ratio < 1 {
+	if v < 0 {
 		factor = -1
 	}
-	return fmt.Sprintf("%s: %s %s of %s (%s)", path, e.Verdict, joined(size(e, factor, false)), what, change)
+	much := joined(size(e, factor, false, false))
+	switch {
+	case metric.HigherIsBetter && metric.ByRatio():
+		return fmt.Sprintf("%s: %s %s of %s%s", subject, e.Verdict, much, what, change)
+	case v > 0:
+		return fmt.Sprintf("%s: adds %s to %s%s", subject, much, what, change)
+	}
+	return fmt.Sprintf("%s: takes %s off %s%s", subject, much, what, change)
 }
 
-// fraction writes a fraction of the reference, for times as a time too.
-func fraction(e result.Effect, f float64) string {
-	if !e.LeadsWithDifference() || e.ReferenceMedian <= 0 {
-		return Percent(f)
+// amount writes a size that somebody stated, a bound or a margin, on the scale on
+// which an effect is judged.
+func amount(e result.Effect, v float64, short bool) string {
+	m := measurement.MetricOf(e.Metric)
+	switch {
+	case m.ByRatio():
+		return Percent(v)
+	case m.Unit == measurement.Fraction:
+		return stated(v, points(short))
 	}
-	// Rounded up, as the fraction is: a bound must not shrink on paper.
-	s := quantity.ScaleFor(measurement.MetricOf(e.Metric).Unit, f*e.ReferenceMedian)
-	x := f * e.ReferenceMedian / s.Factor
-	steps := math.Pow(10, 1-math.Floor(math.Log10(x)))
-	x = math.Ceil(x*steps-1e-6) / steps
-	return Unit(quantity.Number(x, quantity.Decimals(x, 2)), s.Name) + " (" + Percent(f) + ")"
+	return stated(v, quantity.ScaleFor(m.Unit, v))
+}
+
+// Margin writes what matters on a metric, nothing where nothing is known of it.
+func Margin(m measurement.Metric, x measurement.Margin) string {
+	v := x.Amount
+	if m.ByRatio() {
+		v = x.Fraction
+	}
+	if v <= 0 {
+		return ""
+	}
+	return amount(result.Effect{Metric: m.Name}, v, false)
 }
 
 // Headline is the sentence of the primary cost that a reader must know first:
-// the largest that is beyond chance, of throughput before latency. Of paths
-// whose costs are about as large, it is the first. When nothing costs, it says
-// so.
+// trials that break, then the largest cost beyond chance, of throughput before
+// loss before latency. Of paths whose costs are about as large, it is the first.
+// When nothing costs, it says so, with the largest effect that is not resolved.
 func (n Names) Headline(costs []result.Effect, paths, trials int) string {
-	best, largest, unresolved := -1, 0.0, 0
-	for i, c := range costs {
-		if c.Verdict == result.NotResolved {
-			unresolved++
-		}
-		if c.Verdict != result.Costs || c.Ratio <= 0 {
-			continue
-		}
-		s := math.Abs(math.Log(c.Ratio))
-		if measurement.MetricOf(c.Metric).ScalesWithRate {
-			s += 1000 // more than any logarithm of a ratio of two floats
-		}
-		if s > largest+0.1*math.Mod(largest, 1000) {
-			best, largest = i, s
-		}
-	}
+	best, open := largest(costs, func(v result.Verdict) bool { return v == result.Costs || v == result.Breaks }),
+		largest(costs, unresolved)
 	switch {
 	case best >= 0:
 		return n.Effect(costs[best])
@@ -194,8 +327,70 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 		return "One path was measured; there is nothing to compare it with."
 	case len(costs) == 0:
 		return "There is nothing to compare with the baseline."
-	case unresolved > 0:
-		return fmt.Sprintf("No cost was found beyond chance; %d of %d comparisons are not resolved.", unresolved, len(costs))
+	case open >= 0:
+		count := 0
+		for _, c := range costs {
+			if unresolved(c.Verdict) {
+				count++
+			}
+		}
+		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), isAre(count), n.Effect(costs[open]))
 	}
 	return "No path costs more than the stated bounds."
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// unresolved says that a verdict leaves open whether there is a cost.
+func unresolved(v result.Verdict) bool {
+	return v != result.Costs && v != result.Breaks && v != result.Gains && v != result.NoCost
+}
+
+// largest is the index of the largest of the effects with such a verdict, −1
+// without any. An effect has to be a tenth larger than one before it.
+func largest(costs []result.Effect, of func(result.Verdict) bool) int {
+	best, most, first := -1, 0.0, 0
+	for i, c := range costs {
+		if !of(c.Verdict) || c.N == 0 && best >= 0 {
+			continue
+		}
+		class, s := importance(c), magnitude(c)
+		if best < 0 || class > first || class == first && s > 1.1*most {
+			best, most, first = i, s, class
+		}
+	}
+	return best
+}
+
+// importance orders metrics by what a reader must know first.
+func importance(e result.Effect) int {
+	m := measurement.MetricOf(e.Metric)
+	switch {
+	case e.N == 0:
+		return 0
+	case m.Name == measurement.BrokenTrials:
+		return 4
+	case m.ByRatio():
+		return 3
+	case m.Unit == measurement.Fraction:
+		return 2
+	}
+	return 1
+}
+
+// magnitude is how large an effect is among those of its importance: of a ratio,
+// or a time that has one, its logarithm.
+func magnitude(e result.Effect) float64 {
+	if e.EstimateUnbounded {
+		return math.Inf(1)
+	}
+	if m := measurement.MetricOf(e.Metric); m.Unit != measurement.Fraction && e.Ratio > 0 {
+		return math.Abs(math.Log(e.Ratio))
+	}
+	return math.Abs(e.Difference)
 }

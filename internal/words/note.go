@@ -30,7 +30,12 @@ var notes = map[result.NoteCode]note{
 	result.NoteNotFinite: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("%d values of this run were not finite numbers and are left out.", x.Count)
 	}},
-	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string { return excluded(x) }},
+	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string {
+		return excluded(x, "excluded by a gate and counted nowhere")
+	}},
+	result.NoteBrokenTrials: {say: func(_ Names, x result.Note) string {
+		return excluded(x, "broken by their paths; each counts as worse than any value")
+	}},
 	result.NoteRepeatedTrials: {say: func(_ Names, x result.Note) string {
 		return quantity.Count(x.Count, "trial") + " repeated a test on the same path in the same block; only the first of each counts."
 	}},
@@ -98,6 +103,10 @@ var notes = map[result.NoteCode]note{
 	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
 	result.NoteRejudged: {say: func(_ Names, x result.Note) string { return rejudged(x) }},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
+	result.NoteTunnelMeetsRules: {say: func(n Names, x result.Note) string {
+		return fmt.Sprintf("%s: every packet of the VXLAN tunnel meets all %s of firewall %s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
+			n.Path(x.Path), quantity.Count(x.Count, "rule"), x.Name)
+	}},
 }
 
 // ofOneRun are the codes that speak of what is wrong in a run, not of how it
@@ -161,8 +170,8 @@ func comparisonsHave(n int) string {
 	return fmt.Sprintf("%d primary comparisons have", n)
 }
 
-// excluded says how many trials gates excluded, and why.
-func excluded(x result.Note) string {
+// excluded says of how many trials that is so, and why.
+func excluded(x result.Note, what string) string {
 	names := slices.Collect(maps.Keys(x.ByGate))
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(x.ByGate[b], x.ByGate[a]), cmp.Compare(a, b))
@@ -181,7 +190,7 @@ func excluded(x result.Note) string {
 	if more := x.Count - len(x.Findings); more > 0 {
 		reasons = append(reasons, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%d of %s excluded by a gate and counted nowhere (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), strings.Join(names, ", "), strings.Join(reasons, "; "))
+	return fmt.Sprintf("%d of %s %s (%s). %s.", x.Count, quantity.Count(x.Of, "trial"), what, strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
 func (n Names) drift(x result.Note) string {

@@ -35,12 +35,7 @@ func Time(s measurement.Seconds) string { return Value(float64(s), measurement.S
 // Percent writes a fraction that somebody stated, such as a bound or a
 // tolerance, without trailing zeros: "2 %", "12.5 %".
 func Percent(fraction float64) string {
-	x := fraction * 100
-	text := quantity.Number(x, quantity.Decimals(x, 3))
-	if strings.Contains(text, ".") {
-		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-	}
-	return Unit(text, "%")
+	return stated(fraction, quantity.Scale{Factor: 0.01, Name: "%"})
 }
 
 // Share writes a part of a whole, to the nearest per cent.
@@ -86,33 +81,66 @@ func Estimate(v float64, low, high *float64, u measurement.Unit, signed bool) (e
 		low, high = nil, nil
 	}
 	largest := math.Abs(v)
-	if low != nil {
-		largest = max(largest, math.Abs(*low), math.Abs(*high))
+	for _, limit := range []*float64{low, high} {
+		if limit != nil && !math.IsInf(*limit, 0) {
+			largest = max(largest, math.Abs(*limit))
+		}
 	}
 	s := quantity.ScaleFor(u, largest)
-	write := quantity.Number
-	if signed {
-		write = quantity.Signed
-	}
-	v /= s.Factor
 	// One decimal at least keeps a small estimate readable with a wide
 	// interval: "+2.3 ms [−75.6, +2.4]".
 	least := 0
 	if u == measurement.Fraction || (largest < 99.95*s.Factor && s.Factor != 1e-9) {
 		least = 1
 	}
-	if low == nil {
+	return estimateIn(s, v, low, high, least, signed)
+}
+
+// estimateIn writes an estimate and its limits in a unit, with so many decimals at
+// least. A limit may be infinite.
+func estimateIn(s quantity.Scale, v float64, low, high *float64, least int, signed bool) (estimate, between string) {
+	write := quantity.Number
+	if signed {
+		write = quantity.Signed
+	}
+	v /= s.Factor
+	if low == nil || high == nil {
 		return Unit(write(v, max(least, min(3, quantity.Decimals(v, 2)))), s.Name), ""
 	}
+	l, h := *low/s.Factor, *high/s.Factor
+	width := h - l
+	if math.IsInf(width, 0) { // then that of the bounded half
+		width = 2 * min(h-v, v-l)
+	}
 	decimals := quantity.Decimals(v, 3)
-	if width := (*high - *low) / s.Factor; width > 0 {
+	if width > 0 && !math.IsInf(width, 0) {
 		decimals = int(math.Ceil(-math.Log10(width / 2)))
 	}
 	decimals = min(4, max(least, decimals))
 	if math.Abs(v) < 0.5*math.Pow(10, -float64(decimals)) && decimals < 4 && v != 0 {
 		decimals++
 	}
-	return Unit(write(v, decimals), s.Name), Interval(*low/s.Factor, *high/s.Factor, func(x float64) string { return write(x, decimals) })
+	return Unit(write(v, decimals), s.Name), Interval(l, h, func(x float64) string {
+		switch {
+		case math.IsInf(x, -1):
+			return "−∞"
+		case math.IsInf(x, 1) && signed:
+			return "+∞"
+		case math.IsInf(x, 1):
+			return "∞"
+		}
+		return write(x, decimals)
+	})
+}
+
+// stated writes a value that somebody stated, without trailing zeros.
+func stated(v float64, s quantity.Scale) string {
+	x := v / s.Factor
+	text := quantity.Number(x, quantity.Decimals(x, 3))
+	if strings.Contains(text, ".") {
+		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	}
+	return Unit(text, s.Name)
 }
 
 // joined puts an interval after what it belongs to.

@@ -23,7 +23,10 @@ import (
 
 // Names are what people call the paths and tests of a run, by their names in
 // the experiment. What is not known is called by its name.
-type Names struct{ paths, tests map[string]string }
+type Names struct {
+	paths, tests map[string]string
+	baseline     string // the run's, where it is known
+}
 
 // NamesOf takes the names from titles.
 func NamesOf(paths, tests []result.Title) Names {
@@ -39,7 +42,9 @@ func NamesOf(paths, tests []result.Title) Names {
 
 // NamesIn are those of a run.
 func NamesIn(r *result.Result) Names {
-	return NamesOf(result.PathTitles(r.Paths), result.TestTitles(r.Tests))
+	n := NamesOf(result.PathTitles(r.Paths), result.TestTitles(r.Tests))
+	n.baseline = r.Experiment.Baseline
+	return n
 }
 
 // Path is what a path is called.

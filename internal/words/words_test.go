@@ -117,7 +117,7 @@ func TestTablesAreWhole(t *testing.T) {
 	if len(titles) != len(measurement.Kinds()) {
 		t.Errorf("two kinds of test have one title: %v", titles)
 	}
-	for _, v := range []result.Verdict{result.Costs, result.Gains, result.NoCost, result.NotResolved} {
+	for _, v := range []result.Verdict{result.Costs, result.Gains, result.Breaks, result.NoCost, result.NotResolved} {
 		if verdicts[v].path == "" || verdicts[v].run == "" {
 			t.Errorf("no words for the verdict %s", v)
 		}
@@ -127,7 +127,7 @@ func TestTablesAreWhole(t *testing.T) {
 			t.Errorf("no words for a figure that is missing: %s", m)
 		}
 	}
-	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 4 || len(missing) != 3 {
+	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 5 || len(withheld) != len(result.WithheldReasons()) || len(missing) != 3 {
 		t.Error("a table has a row of nothing")
 	}
 }
@@ -148,11 +148,11 @@ func TestUnknownCodes(t *testing.T) {
 	}
 }
 
-// Without a ratio, because values are not all positive, the difference stands
-// alone; without any pair of trials there is nothing to say.
-func TestSizeWithoutRatio(t *testing.T) {
-	if size, _ := Size(result.Effect{N: 7, Metric: "goodput_bits_per_second", Difference: -5e6}); plain(size) != "−5.0 Mbit/s" {
-		t.Errorf("without a ratio: %q", size)
+// Beside broken trials an effect may have no bound; without any pair of trials
+// there is nothing to say.
+func TestSizeWithoutBound(t *testing.T) {
+	if size, _ := Size(result.Effect{N: 7, Metric: "goodput_bits_per_second", EstimateUnbounded: true}); plain(size) != "unbounded" {
+		t.Errorf("without a bound: %q", size)
 	}
 	if size, _ := Size(result.Effect{}); size != None {
 		t.Errorf("without pairs: %q", size)
@@ -167,6 +167,50 @@ func TestManyNotes(t *testing.T) {
 	}
 	got := Names{}.Notes(append(list, result.TextNote("last")))
 	if len(got) != maxNotes+2 || got[maxNotes] != "4 more comparisons lost blocks in the same way." || got[maxNotes+1] != "last" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The headline is what a reader must know first; it never hides an open question
+// behind what was found.
+func TestHeadline(t *testing.T) {
+	goodput := func(path string, v result.Verdict, ratio float64) result.Effect {
+		return result.Effect{Path: path, Baseline: "direct", Test: "t", Metric: "goodput_bits_per_second", N: 8, Blocks: 8, Ratio: ratio, Verdict: v}
+	}
+	loss := result.Effect{Path: "lossy", Baseline: "direct", Test: "t", Metric: "loss_fraction", N: 8, Difference: 0.03, Median: 0.03, Verdict: result.Costs}
+	late := result.Effect{Path: "late", Baseline: "direct", Test: "t", Metric: "rtt_p50_seconds", N: 8, Difference: 1e-3, Ratio: 1.5, ReferenceMedian: 2e-3, Median: 3e-3, Verdict: result.Costs}
+	breaks := result.Effect{Path: "flaky", Baseline: "direct", Test: "t", Metric: measurement.BrokenTrials, N: 20, Broken: 13, Difference: 0.65, Verdict: result.Breaks}
+	fine, open := goodput("fine", result.NoCost, 1), goodput("open", result.NotResolved, 0.01)
+	for _, c := range []struct {
+		costs []result.Effect
+		want  string
+	}{
+		{[]result.Effect{fine, fine}, "No path costs more than the stated bounds."},
+		{[]result.Effect{fine, goodput("ajar", result.NotResolved, 0.97), open}, "None of 3 comparisons shows a cost, but 2 of them are not resolved. The largest of these: open: not resolved on goodput, t: −99.0 % from 8 blocks."},
+		{[]result.Effect{fine, open}, "None of 2 comparisons shows a cost, but 1 of them is not resolved. The largest of these: open: not resolved on goodput, t: −99.0 % from 8 blocks."},
+		{[]result.Effect{fine, late, open}, "late: adds 1.0 ms to RTT p50, t (2.00 ms → 3.00 ms, 1.50×)"},
+		{[]result.Effect{late, loss, fine}, "lossy: adds 3.0 percentage points to loss, t (0 % → 3.00 %)"},
+		{[]result.Effect{late, loss, goodput("slow", result.Costs, 0.5)}, "slow: costs 50.0 % of goodput, t (0 bit/s → 0 bit/s)"},
+		{[]result.Effect{late, goodput("slow", result.Costs, 0.5), breaks}, "flaky: breaks 13 of 20 trials of t, direct none"},
+		{[]result.Effect{goodput("slow", result.Costs, 0.5), goodput("as slow", result.Costs, 0.49), goodput("slower", result.Costs, 0.2)}, "slower: costs 80.0 % of goodput, t (0 bit/s → 0 bit/s)"},
+	} {
+		if got := plain((Names{}).Headline(c.costs, 3, 24)); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// What held both paths is said, and what an effect is compared with where that is
+// not the baseline.
+func TestWhatAnEffectIsOf(t *testing.T) {
+	e := result.Effect{Path: "hop", Baseline: "direct", Test: "t", Metric: "goodput_bits_per_second", N: 8, Ratio: 1, Verdict: result.NoCost, Bound: 0.005,
+		Margin: measurement.Margin{Fraction: 0.02}, HeldBy: &result.Held{Cause: result.CauseSourceCap, RateBitsPerSecond: 12.5e9}}
+	names := Names{baseline: "direct"}
+	if got := plain(names.Effect(e)); got != "hop: no cost larger than 0.5 % on goodput, t below the source's egress cap of 12.5 Gbit/s, which held both, where 2 % matters" {
+		t.Errorf("%q", got)
+	}
+	names.baseline = "other"
+	if got := plain(names.Effect(e)); !strings.HasPrefix(got, "hop over direct: ") {
 		t.Errorf("%q", got)
 	}
 }

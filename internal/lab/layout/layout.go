@@ -357,6 +357,7 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		kept *= 1 - m.LossFraction
 		single *= 1 - m.DuplicateFraction
 		ordered *= 1 - m.ReorderFraction
+		d.ReorderBy = max(d.ReorderBy, m.ReorderBy)
 		if m.RateBitsPerSecond > 0 && slower(d.RateBitsPerSecond, m.RateBitsPerSecond) == m.RateBitsPerSecond {
 			d.QueueBytes = m.QueueBytes
 		}

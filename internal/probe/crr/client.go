@@ -177,8 +177,9 @@ func (t *test) outcome(localTTL int) (measurement.Outcome, error) {
 	out := measurement.Outcome{
 		Started: t.start, Warmup: spec.MaxWarmup, Latency: &whole,
 		Metrics: measurement.Metrics{
-			"connections_per_second":   float64(n) / float64(spec.Duration),
-			"failed_connections_count": float64(y.failed),
+			"connections_per_second":      float64(n) / float64(spec.Duration),
+			"failed_connections_count":    float64(y.failed),
+			"failed_connections_fraction": float64(y.failed) / float64(int64(y.failed)+int64(n)),
 		},
 		Effective: map[string]string{"first_to_close": "destination", "flow_scheduling": session.Scheduling(t.threads), "placement": t.ends.Name, "source_wait": t.wait()},
 		Facts:     slices.Concat(t.ends.Facts(spec), server.report.Facts, t.backends()),
@@ -339,6 +340,12 @@ func (c *caller) count(began, closed time.Duration, err error) {
 		}
 		if began >= c.warmup {
 			y.failed++
+		}
+		if began >= c.warmup && !isScarce(err) {
+			y.transaction.Lose(1)
+			if c.connected < began {
+				y.connect.Lose(1)
+			}
 		}
 		return
 	}

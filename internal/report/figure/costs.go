@@ -45,11 +45,16 @@ func costRows(m *report.Model) []costRow {
 }
 
 // smallestEffect is the smallest effect that matters on the test of rows, as
-// a fraction of the baseline; 0 when the costs do not record it.
+// a fraction of the baseline; 0 when the costs do not record it, or it is as
+// large as the baseline's value.
 func smallestEffect(rows []costRow, test int) float64 {
 	e := 0.0
 	for _, r := range rows {
-		if x := r.cost.SmallestEffect; r.test == test && x > 0 && x < 1 {
+		x := r.cost.Margin.Fraction
+		if r.cost.LeadsWithDifference() && r.cost.ReferenceMedian > 0 {
+			x = r.cost.Margin.Amount / r.cost.ReferenceMedian
+		}
+		if r.test == test && x > 0 && x < 1 {
 			e = max(e, x)
 		}
 	}
@@ -246,7 +251,7 @@ func drawCostBand(s *svg, a axis, effect, top, bottom float64) {
 	if effect <= 0 {
 		return
 	}
-	s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters: ±"+words.Percent(effect))
+	s.rect(a.at(1-effect), top, a.at(1+effect)-a.at(1-effect), bottom-top, "band", "smallest effect that matters")
 	s.line(a.at(1), top, a.at(1), bottom, "one")
 }
 
@@ -267,8 +272,8 @@ func costHead(m *report.Model, s *svg, r costRow, l costLayout, effect, y float6
 	if t.Primary.HigherIsBetter {
 		worse = "left of 1 is worse"
 	}
-	if effect > 0 {
-		worse += ", beyond ±" + words.Percent(effect) + " it matters"
+	if margin := words.Margin(t.Primary, r.cost.Margin); effect > 0 && margin != "" {
+		worse += ", beyond ±" + margin + " it matters"
 	}
 	if l.stacked {
 		worse = strings.Replace(worse, " it matters", "", 1)

@@ -192,6 +192,9 @@ func published(b *strings.Builder, m *report.Model) {
 	for _, c := range m.Published {
 		b.WriteString(tableRow(c.PublishedCells()))
 	}
+	for _, text := range words.Tally(m.Run.Published) {
+		fmt.Fprintf(b, "\n%s\n", Text(text))
+	}
 	if m.Source != "" {
 		fmt.Fprintf(b, "\nSource of the published figures: %s.\n", Text(strings.TrimSuffix(m.Source, ".")))
 	}

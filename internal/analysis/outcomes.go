@@ -1,0 +1,176 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+const (
+	// missingAlpha is the level at which missing trials count as more frequent on
+	// one of two paths. It is wide, since what it protects from is a false verdict.
+	missingAlpha = 0.1
+	// mostMissing is the share of the blocks that may lack a partner.
+	mostMissing = 0.2
+)
+
+// brokenEstimate compares how often two paths break a trial: the exact test of
+// McNemar (1947) on the blocks in which one of the two did, which is the
+// signed-rank test of effects of one size. nil where no trial broke.
+func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Options) *costEstimate {
+	m := measurement.MetricOf(measurement.BrokenTrials)
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks}
+	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Test: test, Metric: m.Name, Primary: true}
+	base, other := cellKey{contrast.Baseline, test}, cellKey{contrast.Path, test}
+	if len(set.broken[base])+len(set.broken[other]) == 0 {
+		return nil
+	}
+	broke := func(k cellKey, block int) float64 {
+		if set.broken[k][block] {
+			return 1
+		}
+		return 0
+	}
+	takePairs(c, set.blocks, set.judged(base), set.judged(other), func(block int) bool {
+		c.base, c.other = append(c.base, broke(base, block)), append(c.other, broke(other, block))
+		c.effects = append(c.effects, broke(other, block)-broke(base, block))
+		c.ReferenceBroken += int(broke(base, block))
+		c.Broken += int(broke(other, block))
+		return true
+	})
+	if c.n == 0 {
+		return c
+	}
+	c.ReferenceMedian, c.Median = float64(c.ReferenceBroken)/float64(c.n), float64(c.Broken)/float64(c.n)
+	c.Difference = c.Median - c.ReferenceMedian
+	c.estimate = c.Difference
+	if c.n >= c.minBlocks {
+		p := signedRankP(c.effects)
+		c.P = &p
+	}
+	return c
+}
+
+// judged are the blocks in which a cell has an outcome.
+func (s *dataset) judged(k cellKey) map[int]bool {
+	out := map[int]bool{}
+	for _, t := range s.cells[k] {
+		out[t.Block] = true
+	}
+	for block := range s.broken[k] {
+		out[block] = true
+	}
+	return out
+}
+
+// withhold finds what forbids to call two paths equal, or the path better, on the
+// trials that there are.
+func (c *costEstimate) withhold(onlyBase, onlyOther int) {
+	if c.Broken > c.ReferenceBroken {
+		c.againstEqual = append(c.againstEqual, result.WithheldBroken)
+	}
+	if mcNemarP(onlyBase, onlyOther) < missingAlpha {
+		c.missing = append(c.missing, result.WithheldMissingDiffer)
+	}
+	if float64(c.Blocks-c.n) > mostMissing*float64(c.Blocks) {
+		c.missing = append(c.missing, result.WithheldMissingMany)
+	}
+}
+
+// mcNemarP is the exact two-sided p of a against b pairs that differ one way and
+// the other: both throws of a fair coin (McNemar 1947).
+func mcNemarP(a, b int) float64 {
+	effects := make([]float64, a+b)
+	for i := range effects {
+		effects[i] = 1
+		if i < a {
+			effects[i] = -1
+		}
+	}
+	return signedRankP(effects)
+}
+
+// zeroBound is the share that the median trial can have at most, at confidence
+// 1 − alpha/2, when none of n trials saw anything among looked packets or more.
+//
+// Half of all trials have at least the median's share p, and such a trial sees
+// nothing with a chance of at most exp(−p·looked), so none of n does with one of
+// at most ((1 + exp(−p·looked))/2)ⁿ. The trials are the unit, not their packets,
+// which are lost in clusters. It is infinite where n or looked are too small.
+func zeroBound(n int, looked, alpha float64) float64 {
+	if looked <= 0 {
+		return math.Inf(1)
+	}
+	seenNothing := 2*math.Pow(alpha/2, 1/float64(n)) - 1
+	if seenNothing <= 0 {
+		return math.Inf(1)
+	}
+	return -math.Log(seenNothing) / looked
+}
+
+// zeroBlocks is how many blocks make zeroBound as small as a limit.
+func zeroBlocks(limit, looked, alpha float64) float64 {
+	return math.Log(alpha/2) / math.Log((1+math.Exp(-limit*looked))/2)
+}
+
+// ofZeroCounts gives a share that was zero in all trials of both paths the
+// interval that such a count has. Where nobody knows how much was looked at,
+// it has none.
+func (c *costEstimate) ofZeroCounts(base, other float64) {
+	none := 0.0 // what a share is where nothing was seen
+	if c.metric.HigherIsBetter {
+		none = 1
+	}
+	seen := func(v float64) bool { return v != none }
+	if c.interval == nil || slices.ContainsFunc(c.base, seen) || slices.ContainsFunc(c.other, seen) {
+		return
+	}
+	low, high := -zeroBound(c.n, base, c.alpha), zeroBound(c.n, other, c.alpha)
+	if c.metric.HigherIsBetter {
+		low, high = -high, -low
+	}
+	if math.IsInf(low, 0) || math.IsInf(high, 0) {
+		c.interval, c.Coverage, c.DifferenceLow, c.DifferenceHigh = nil, 0, nil, nil
+		return
+	}
+	c.LookedAt = min(base, other)
+	c.interval.Low, c.interval.High, c.interval.Coverage = low, high, 1-c.alpha
+	c.DifferenceLow, c.DifferenceHigh, c.Coverage = &low, &high, 1-c.alpha
+}
+
+// fewestLookedAt is the fewest packets, requests, segments or connections that a
+// share of the trials was taken of; 0 where a trial does not tell.
+func fewestLookedAt(trials []measurement.Trial, spec measurement.Spec, metric string) float64 {
+	fewest := math.Inf(1)
+	for _, t := range trials {
+		fewest = math.Min(fewest, lookedAt(t, spec, metric))
+	}
+	if math.IsInf(fewest, 0) {
+		return 0
+	}
+	return fewest
+}
+
+// typicalMSS is the payload of a segment over Ethernet, RFC 9293, 3.7.1, less the
+// time stamps.
+const typicalMSS = 1448
+
+func lookedAt(t measurement.Trial, spec measurement.Spec, metric string) float64 {
+	seconds := float64(spec.Duration)
+	switch spec.Kind {
+	case measurement.UDP:
+		return t.Metrics["received_packets_per_second"] * seconds
+	case measurement.PPS:
+		return t.Metrics["packets_per_second"] * seconds
+	case measurement.CRR:
+		return t.Metrics["connections_per_second"] * seconds
+	case measurement.TCP, measurement.FTP:
+		return t.Metrics["goodput_bits_per_second"] * seconds / 8 / typicalMSS
+	}
+	if t.Latency == nil {
+		return 0
+	}
+	return float64(t.Latency.Samples)
+}

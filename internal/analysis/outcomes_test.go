@@ -1,0 +1,288 @@
+package analysis
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// broken marks the first of the trials as broken by their path.
+func broken(trials []measurement.Trial, n int) []measurement.Trial {
+	for i := range trials[:n] {
+		trials[i].Metrics = nil
+		trials[i].Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "test", Code: measurement.FoundText, Text: "reset", Fatal: true, PathFailure: true}}}
+	}
+	return trials
+}
+
+// missing takes the gate from the first of the trials.
+func missing(trials []measurement.Trial, n int) []measurement.Trial {
+	for i := range trials[:n] {
+		trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
+	}
+	return trials
+}
+
+// What a path does to its trials is an outcome: no path that breaks some, or of
+// which more are missing, is without a cost.
+func TestOutcomes(t *testing.T) {
+	quiet := func(path string, n, shift int) []measurement.Trial {
+		return trialsOf(path, flows1.Name, goodput, around(1e9, 0.002, n, shift)...)
+	}
+	for _, c := range []struct {
+		name        string
+		base, other []measurement.Trial
+		verdict     result.Verdict
+		withheld    []result.Withheld
+		breaks      result.Verdict // "" for no comparison
+		sentences   []string
+	}{
+		{"quiet", quiet("direct", 20, 0), quiet("hop", 20, 4), result.NoCost, nil, "", nil},
+		{"13 of 20 broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 13), result.Costs, nil, result.Breaks, []string{
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 1.00 Gbit/s); unbounded, since it broke 13 of 20 trials, direct none",
+			"hop: breaks 13 of 20 trials of flows-1, direct none"}},
+		{"a fifth broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 2), result.NotResolved, nil, result.NotResolved, []string{
+			"hop: not resolved on goodput, flows-1: −0.1 % [−∞, +0.1], where 5 % matters; unbounded, since it broke 2 of 10 trials, direct none",
+			"hop: broke 2 of 10 trials of flows-1, direct none: not resolved; needs about "}},
+		{"one of twenty broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 1), result.NotResolved, []result.Withheld{result.WithheldBroken}, result.NotResolved, []string{
+			"where 5 % matters. That would be a verdict, but it broke 1 of 20 trials, direct none"}},
+		{"the baseline broken", broken(quiet("direct", 20, 0), 13), quiet("hop", 20, 4), result.Gains, nil, result.Gains, []string{
+			"hop: gains goodput, flows-1 beyond any bound (1.00 Gbit/s → 1.00 Gbit/s); unbounded, since it broke none of 20 trials, direct 13",
+			"hop: breaks none of 20 trials of flows-1, direct 13"}},
+		{"both broken alike", broken(quiet("direct", 10, 0), 1), broken(quiet("hop", 10, 4), 1), result.NoCost, nil, result.NotResolved, nil},
+		{"missing on one side", quiet("direct", 40, 0), missing(quiet("hop", 40, 4), 6), result.NotResolved, []result.Withheld{result.WithheldMissingDiffer}, "", []string{
+			"but one of the two paths lacks more trials than the other (hop lacks 6, direct 0)"}},
+		{"missing on both sides", missing(quiet("direct", 10, 0), 3), missing(quiet("hop", 10, 4), 3), result.NotResolved, []result.Withheld{result.WithheldMissingMany}, "", []string{
+			"but only 7 of 10 blocks have a trial of both (hop lacks 3, direct 3)"}},
+		{"few missing", missing(quiet("direct", 10, 0), 1), missing(quiet("hop", 10, 4), 2), result.NoCost, nil, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := Analyse(concat(c.base, c.other), []result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{})
+			if text, err := json.Marshal(a); err != nil || strings.Contains(string(text), "Inf") {
+				t.Errorf("%s %v", text, err)
+			}
+			got := costOf(t, a, goodput)
+			if got.Verdict != c.verdict || len(got.Withheld) != len(c.withheld) || (len(c.withheld) > 0 && got.Withheld[0] != c.withheld[0]) {
+				t.Errorf("%s, withheld %v: %s", got.Verdict, got.Withheld, said(got))
+			}
+			said0 := said(got)
+			if c.breaks == "" {
+				if len(a.Costs) != 1 {
+					t.Errorf("%d comparisons", len(a.Costs))
+				}
+			} else if b := costOf(t, a, measurement.BrokenTrials); b.Verdict != c.breaks || !b.Primary {
+				t.Errorf("%s: %s", b.Verdict, said(b))
+			} else {
+				said0 += "\n" + said(b)
+			}
+			for _, want := range c.sentences {
+				if !strings.Contains(said0, want) {
+					t.Errorf("%q lacks %q", said0, want)
+				}
+			}
+		})
+	}
+	notes := Analyse(broken(quiet("direct", 10, 0), 2), []result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{}).Notes
+	if text := notesText(notes); !strings.HasPrefix(text, "2 of 10 trials broken by their paths; each counts as worse than any value (test 2). b01-direct-flows-1: reset; ") {
+		t.Errorf("notes %q", text)
+	}
+}
+
+// However few trials break, and whatever the noise, the path has a cost or is not
+// resolved, and its share of broken trials is counted.
+func TestBrokenTrialsAreNeverNoCost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(6, 40).Draw(t, "blocks")
+		k := rapid.IntRange(1, n).Draw(t, "broken")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))
+		metric, test := goodput, flows1
+		if rapid.Bool().Draw(t, "time") {
+			metric, test = rttP50, latency
+		}
+		values := func() []float64 {
+			out := make([]float64, n)
+			for i := range out {
+				out[i] = 1e-3 * math.Exp(0.001*r.NormFloat64())
+			}
+			return out
+		}
+		a := Analyse(concat(trialsOf("direct", test.Name, metric, values()...), broken(trialsOf("hop", test.Name, metric, values()...), k)),
+			[]result.TestInfo{test}, pathsNamed("direct", "hop"), Options{})
+		for _, c := range a.Costs {
+			if c.Broken != k || c.N != n || c.Verdict == result.NoCost || c.Verdict == result.Gains {
+				t.Fatalf("%d of %d broken: %+v", k, n, c)
+			}
+		}
+	})
+}
+
+// The margins of the catalogue and of the user.
+func TestMargins(t *testing.T) {
+	of := func(metric, amount string) map[string]measurement.Margin {
+		return map[string]map[string]measurement.Margin{"": nil,
+			"2ms": {metric: {Amount: 2e-3}}, "1%": {metric: {Fraction: 0.01}}}[amount]
+	}
+	for _, c := range []struct {
+		name        string
+		test        result.TestInfo
+		metric      string
+		base, other float64
+		noise       float64
+		lab         bool
+		matters     string
+		want        result.Verdict
+	}{
+		{"1 ms on 30 ms", latency, rttP50, 30e-3, 31e-3, 0.001, false, "", result.Costs},
+		{"4 ms on 100 ms", latency, rttP50, 100e-3, 104e-3, 0.001, false, "", result.Costs},
+		{"1 ms where 2 ms matter", latency, rttP50, 30e-3, 31e-3, 0.001, false, "2ms", result.NoCost},
+		{"six routers in a lab", latency, rttP50, 12e-6, 19e-6, 0.03, true, "", result.Costs},
+		{"a veth in a lab", latency, rttP50, 12e-6, 13e-6, 0.03, true, "", result.NoCost},
+		{"6 µs between hosts", latency, rttP50, 200e-6, 206e-6, 0.003, false, "", result.NoCost},
+		{"3 % of a rate", flows1, goodput, 1e9, 0.97e9, 0.001, false, "", result.NoCost},
+		{"3 % of a rate where 1 % matters", flows1, goodput, 1e9, 0.97e9, 0.001, false, "1%", result.Costs},
+		{"a margin of the wrong scale", flows1, goodput, 1e9, 0.97e9, 0.001, false, "2ms", result.NoCost},
+	} {
+		a := Analyse(concat(trialsOf("direct", c.test.Name, c.metric, around(c.base, c.noise, 10, 0)...), trialsOf("hop", c.test.Name, c.metric, around(c.other, c.noise, 10, 4)...)),
+			[]result.TestInfo{c.test}, pathsNamed("direct", "hop"), Options{Lab: c.lab, Matters: of(c.metric, c.matters)})
+		if got := only(t, a); got.Verdict != c.want {
+			t.Errorf("%s: %s", c.name, said(got))
+		}
+	}
+}
+
+// A verdict, the number that its sentence leads with and the interval say one
+// thing.
+func TestVerdictAgreesWithItsNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))
+		n := rapid.IntRange(6, 30).Draw(t, "blocks")
+		spread := rapid.SampledFrom([]float64{0.0001, 0.01, 0.3}).Draw(t, "spread")
+		shift := rapid.SampledFrom([]float64{0, 0.01, 0.06, -0.01, -0.06, 1}).Draw(t, "shift")
+		test, metric, level := flows1, goodput, 1e9
+		switch rapid.IntRange(0, 2).Draw(t, "metric") {
+		case 1:
+			test, metric, level = latency, rttP50, 2e-3
+		case 2:
+			test, metric, level = result.TestInfo{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP}}, "loss_fraction", 0.02
+		}
+		values := func(shift float64) []float64 {
+			out := make([]float64, n)
+			for i := range out {
+				out[i] = level * (1 + shift) * math.Exp(spread*r.NormFloat64())
+				if rapid.IntRange(0, 9).Draw(t, "regime") == 0 {
+					out[i] *= 40
+				}
+			}
+			return out
+		}
+		c := costOf(t, Analyse(concat(trialsOf("direct", test.Name, metric, values(0)...), trialsOf("hop", test.Name, metric, values(shift)...)),
+			[]result.TestInfo{test}, pathsNamed("direct", "hop"), Options{}), metric)
+		v, low, high := c.Judged()
+		m := measurement.MetricOf(metric)
+		worse, text := (v < 0) == m.HigherIsBetter, said(c)
+		switch c.Verdict {
+		case result.Costs, result.Gains:
+			if worse != (c.Verdict == result.Costs) || *low <= 0 && *high >= 0 {
+				t.Fatalf("%s of %v [%v, %v]", c.Verdict, v, *low, *high)
+			}
+			for word, is := range map[string]bool{": costs ": m.ByRatio() && worse, ": gains ": m.ByRatio() && !worse, ": adds ": !m.ByRatio() && v > 0, ": takes ": !m.ByRatio() && v < 0} {
+				if strings.Contains(text, word) != is {
+					t.Fatalf("%s of %v: %s", c.Verdict, v, text)
+				}
+			}
+		case result.NoCost:
+			margin := c.Margin.Amount + c.Margin.Fraction
+			// A gain of a rate is bounded in the logarithm.
+			if -*low > c.Bound*(1+1e-9) || *high > c.Bound/(1-c.Bound)*(1+1e-9) || c.Bound > margin {
+				t.Fatalf("no cost larger than %v of [%v, %v], where %v matters", c.Bound, *low, *high, margin)
+			}
+			if !strings.Contains(text, " matters") {
+				t.Fatalf("the margin is not in %q", text)
+			}
+		}
+	})
+}
+
+// A loss has a verdict of its own beside goodput, of zero counts too.
+func TestLoss(t *testing.T) {
+	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
+	trials := func(path string, loss, packets float64, shift int) []measurement.Trial {
+		out := trialsOf(path, "udp", "loss_fraction", around(loss, 0.3, 8, shift)...)
+		for i := range out {
+			out[i].Metrics[goodput] = 50e6 * (1 - out[i].Metrics["loss_fraction"])
+			out[i].Metrics["received_packets_per_second"] = packets
+		}
+		return out
+	}
+	for _, c := range []struct {
+		loss, packets float64
+		want          result.Verdict
+		sentence      string
+	}{
+		{0.005, 4000, result.Costs, "hop: adds 0.5"},
+		{0.03, 4000, result.Costs, "hop: adds 3."},
+		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 percentage points matters; none was seen on either path in 8 blocks, among at least 40000 each"},
+		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.0 percentage points [−0.3, +0.3], where 0.1 percentage points matters; needs about 17 blocks"},
+	} {
+		a := Analyse(concat(trials("direct", 0, c.packets, 0), trials("hop", c.loss, c.packets, 4)), udp, pathsNamed("direct", "hop"), Options{})
+		got := costOf(t, a, "loss_fraction")
+		if got.Verdict != c.want || !got.Primary || !strings.HasPrefix(said(got), c.sentence) {
+			t.Errorf("%v of %v packets: %s: %s", c.loss, c.packets, got.Verdict, said(got))
+		}
+		if rate := costOf(t, a, goodput); rate.Verdict != result.NoCost {
+			t.Errorf("goodput: %s", said(rate))
+		}
+	}
+}
+
+// The bound of a zero count is where so many trials would all see nothing with a
+// chance of alpha/2, if half of them had that share and half had none.
+func TestZeroBound(t *testing.T) {
+	for _, n := range []int{6, 10, 30} {
+		p := zeroBound(n, 2000, 0.05)
+		if chance := math.Pow((1+math.Exp(-p*2000))/2, float64(n)); !near(chance, 0.025, 1e-9) {
+			t.Errorf("%d trials: all see nothing at %v with a chance of %v", n, p, chance)
+		}
+		if got := zeroBlocks(p, 2000, 0.05); !near(got, float64(n), 1e-6) {
+			t.Errorf("%v blocks for a bound of %v, want %d", got, p, n)
+		}
+	}
+	if !math.IsInf(zeroBound(5, 1e9, 0.05), 1) || !math.IsInf(zeroBound(10, 0, 0.05), 1) {
+		t.Error("a bound from too little")
+	}
+}
+
+// What a hop costs inside a tunnel less what it costs outside.
+func TestDifferenceOfDifferences(t *testing.T) {
+	trials := func(inside float64) []measurement.Trial {
+		return concat(trialsOf("direct", flows1.Name, goodput, around(10e9, 0.01, 10, 0)...), trialsOf("fw", flows1.Name, goodput, around(8e9, 0.01, 10, 3)...),
+			trialsOf("tunnel", flows1.Name, goodput, around(5e9, 0.01, 10, 5)...), trialsOf("both", flows1.Name, goodput, around(inside, 0.01, 10, 7)...))
+	}
+	contrast := result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "fw", Baseline: "direct"}}
+	for _, c := range []struct {
+		inside float64
+		want   result.Verdict
+		says   string
+	}{
+		{4e9, result.NoCost, "both over tunnel, compared with fw over direct: no cost larger than "},
+		{2e9, result.Costs, "both over tunnel, compared with fw over direct: costs 50."},
+		{5e9, result.Gains, "both over tunnel, compared with fw over direct: gains 24.9 % ["},
+	} {
+		a := Analyse(trials(c.inside), []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast, {Path: "fw", Baseline: "gone"}}})
+		got := only(t, a)
+		if got.Verdict != c.want || got.Against == nil || !strings.HasPrefix(said(got), c.says) {
+			t.Errorf("%s: %s", got.Verdict, said(got))
+		}
+	}
+	holed := missing(trials(2e9), 2) // of direct
+	if got := only(t, Analyse(holed, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}})); got.N != 8 || got.Blocks != 10 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,108 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// logOf is a value's place on the scale of ratios. Nothing at all is the end of
+// that scale, and what a broken trial stands for is beyond either end.
+func logOf(v float64) float64 {
+	switch {
+	case math.IsInf(v, 0):
+		return v
+	case v <= 0:
+		return math.Inf(-1)
+	}
+	return math.Log(v)
+}
+
+// minus is a − b; equal values, two broken trials among them, differ by nothing.
+func minus(a, b float64) float64 {
+	if a == b {
+		return 0
+	}
+	return a - b
+}
+
+// logRatio is the logarithm of a/b. Nothing is infinitely less than something.
+func logRatio(a, b float64) float64 {
+	if a > 0 && b > 0 && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
+		return math.Log(a / b)
+	}
+	return minus(logOf(a), logOf(b))
+}
+
+// bounded are the values of trials that did not break.
+func bounded(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsInf(v, 0) })
+}
+
+// limits are the effects, on the scale of effects, between which a path counts as
+// equal to the reference. For a rate they are a loss of the margin and the gain that undoes
+// it, for other ratios the other way about: symmetric in the logarithm.
+func limits(m measurement.Metric, margin measurement.Margin) (lower, upper float64) {
+	switch {
+	case !m.ByRatio():
+		upper = margin.Amount
+	case m.HigherIsBetter:
+		upper = -math.Log1p(-margin.Fraction)
+	default:
+		upper = math.Log1p(margin.Fraction)
+	}
+	return -upper, upper
+}
+
+// fill takes the estimates and their intervals from all candidates for them in
+// ascending order, Walsh averages or shifts of two samples: of the logarithms, nil
+// where there is no ratio, and of the differences. invert finds the limits.
+func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) (interval, bool)) {
+	judged := differences
+	if c.logarithmic {
+		judged = logs
+	}
+	c.estimate = medianOfSorted(judged)
+	c.EstimateUnbounded = math.IsInf(c.estimate, 0)
+	c.LowUnbounded, c.HighUnbounded = math.IsInf(c.estimate, -1), math.IsInf(c.estimate, 1)
+	if d := medianOfSorted(differences); !math.IsInf(d, 0) {
+		c.Difference = d
+	}
+	if logs != nil {
+		if r := math.Exp(medianOfSorted(logs)); !math.IsInf(r, 0) {
+			c.Ratio = r
+		}
+	}
+	i, ok := invert(judged)
+	if !ok {
+		return
+	}
+	c.interval = &i
+	c.Coverage = i.Coverage
+	c.LowUnbounded = c.LowUnbounded || math.IsInf(i.Low, -1)
+	c.HighUnbounded = c.HighUnbounded || math.IsInf(i.High, 1)
+	c.writeInterval(logs, differences, invert)
+}
+
+// writeInterval writes the limits of both scales, those that are bounded.
+func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]float64) (interval, bool)) {
+	write := func(to **float64, v float64, scale func(float64) float64) {
+		if !math.IsInf(v, 0) {
+			v = scale(v)
+			*to = &v
+		}
+	}
+	if i, ok := invert(differences); ok {
+		same := func(v float64) float64 { return v }
+		write(&c.DifferenceLow, i.Low, same)
+		write(&c.DifferenceHigh, i.High, same)
+	}
+	if logs == nil {
+		return
+	}
+	if i, ok := invert(logs); ok {
+		write(&c.Low, i.Low, math.Exp)
+		write(&c.High, i.High, math.Exp)
+	}
+}
