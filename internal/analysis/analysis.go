@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -189,18 +190,34 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 }
 
 // outcomes are the finite values of a metric by block, and the worst of all
-// values where the path broke the trial.
+// values where the path broke the trial, or lost the request that a percentile
+// falls on.
 func (s *dataset) outcomes(path, test string, m measurement.Metric) map[int]float64 {
 	out := map[int]float64{}
 	for _, t := range s.cells[cellKey{path, test}] {
 		if v, ok := t.Metrics[m.Name]; ok && finite(v) {
 			out[t.Block] = v
+		} else if !ok && percentileLost(t, m.Name) {
+			out[t.Block] = worst(m)
 		}
 	}
 	for block := range s.broken[cellKey{path, test}] {
 		out[block] = worst(m)
 	}
 	return out
+}
+
+// percentileLost says that a percentile of a trial falls on a request that was
+// never answered, which is infinitely late (RFC 2681, 2.4; RFC 7679, 3.4).
+func percentileLost(t measurement.Trial, metric string) bool {
+	loss := t.Metrics["loss_fraction"]
+	switch {
+	case strings.Contains(metric, "_p50_"):
+		return loss > 0.5
+	case strings.Contains(metric, "_p99_"):
+		return loss > 0.01
+	}
+	return false
 }
 
 // worst is beyond any value that a trial can bring back.

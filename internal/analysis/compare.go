@@ -153,10 +153,10 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		differences = append(differences, minus(minus(b, a), difference))
 		logs = append(logs, minus(logRatio(b, a), logarithm))
 		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
-		if a == worst(m) {
+		if set.broken[cellKey{contrast.Baseline, test.Name}][block] {
 			c.ReferenceBroken++
 		}
-		if b == worst(m) {
+		if set.broken[cellKey{contrast.Path, test.Name}][block] {
 			c.Broken++
 		}
 		return true
@@ -182,6 +182,9 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	if c.n >= c.minBlocks {
 		p := signedRankP(c.effects)
 		c.P = &p
+	}
+	if m.Unit == measurement.Fraction {
+		c.withholdMean()
 	}
 	if m.Unit == measurement.Fraction && contrast.Against == nil {
 		c.ofZeroCounts(fewestLookedAt(set.cells[cellKey{contrast.Baseline, test.Name}], test.Spec, m.Name),

@@ -40,11 +40,7 @@ func (c *costEstimate) blocksNeeded() int {
 		z := normalQuantile(1-c.alpha/2) + normalQuantile(power)
 		need = math.Min(need, math.Max(float64(c.minBlocks), square(z*spread/(limit-effect))))
 	}
-	need = math.Min(maxRepetitionsNeeded, math.Max(math.Ceil(need), float64(n+1)))
-	if need > 100 {
-		need = math.Round(roundUp(need))
-	}
-	return int(need)
+	return wholeBlocks(math.Max(need, float64(n+1)))
 }
 
 // spread is the standard error of the estimate times √n: from the interval's

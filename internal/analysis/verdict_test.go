@@ -34,9 +34,9 @@ func TestVerdicts(t *testing.T) {
 		{"no cost", flows1, goodput, around(1e9, 0.004, 10, 0), around(1e9, 0.004, 10, 4), result.NoCost,
 			"hop: no cost larger than 0.24 % on goodput, flows-1, where 5 % matters"},
 		{"below what matters", flows1, goodput, around(1e9, 0.001, 10, 0), around(0.98e9, 0.001, 10, 4), result.NoCost,
-			"hop: no cost larger than 2.1 % on goodput, flows-1; the difference of −2.00 % [−2.03, −1.94] is beyond chance but smaller than the 5 % that matters"},
+			"hop: no cost larger than 2.1 % on goodput, flows-1, where 5 % matters; the difference of −2.00 % [−2.03, −1.94] is beyond chance, but too small to matter"},
 		{"short times", latency, rttP50, around(150e-6, 0.003, 10, 0), around(162e-6, 0.003, 10, 4), result.NoCost,
-			"hop: no cost larger than 13 µs on RTT p50, latency; the difference of +12.0 µs [+11.9, +12.3] is beyond chance but smaller than the 100 µs that matters"},
+			"hop: no cost larger than 13 µs on RTT p50, latency, where 100 µs matters; the difference of +12.0 µs [+11.9, +12.3] is beyond chance, but too small to matter"},
 		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), result.NotResolved,
 			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9], where 5 % matters; needs about 110 blocks"},
 		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), result.NotResolved,
@@ -54,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
 			[]float64{3e-3, 3.2e-3, 3.5e-3, 9, 2.8e-3, 2.5e-3, 3.1e-3, 9.1, 4e-3, 2e-3}, result.NotResolved, ""},
 		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), result.Costs,
-			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since some trials are beyond any ratio"},
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since the values of some trials are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			paths := pathsNamed("direct", "hop")

@@ -117,11 +117,12 @@ const (
 	WithheldBroken        Withheld = "broken"         // the path broke trials that the reference did not
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
+	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
 )
 
 // WithheldReasons lists the reasons.
 func WithheldReasons() []Withheld {
-	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany}
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean}
 }
 
 // LeadsWithDifference says that this effect is judged, and read, as an amount in

@@ -3,6 +3,7 @@ package words
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -124,6 +125,9 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	result.WithheldMissingDiffer: func(n Names, e result.Effect) string {
 		return "one of the two paths lacks more trials than the other (" + n.lacking(e) + "), and the missing ones may be the bad ones"
 	},
+	result.WithheldMean: func(Names, result.Effect) string {
+		return "the mean of all trials is beyond what matters: few trials have most of it"
+	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
 		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
@@ -132,6 +136,23 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 // lacking says how many trials of each side are missing.
 func (n Names) lacking(e result.Effect) string {
 	return fmt.Sprintf("%s lacks %d, %s %d", n.Path(e.Path), e.Missing, n.Path(e.Baseline), e.ReferenceMissing)
+}
+
+// incomplete says so where blocks do not count.
+func (n Names) incomplete(e result.Effect) string {
+	var lack []string
+	for _, side := range []struct {
+		path    string
+		missing int
+	}{{e.Path, e.Missing}, {e.Baseline, e.ReferenceMissing}} {
+		if side.missing > 0 {
+			lack = append(lack, fmt.Sprintf("%s lacks %d", n.Path(side.path), side.missing))
+		}
+	}
+	if len(lack) == 0 || e.Against != nil {
+		return ""
+	}
+	return "; of " + quantity.Count(e.Blocks, "block") + " " + List(lack)
 }
 
 // broke says how many trials each side broke.
@@ -168,7 +189,7 @@ func (n Names) Effect(e result.Effect) string {
 	case e.Metric == measurement.BrokenTrials:
 		return n.breaking(e, subject)
 	case e.Verdict == result.Costs || e.Verdict == result.Gains:
-		return n.claim(e, subject, what) + n.unbounded(e)
+		return n.claim(e, subject, what) + n.unbounded(e) + n.incomplete(e)
 	case e.Verdict == result.NoCost:
 		return n.noCost(e, subject, what)
 	}
@@ -180,8 +201,8 @@ func (n Names) Effect(e result.Effect) string {
 		} else {
 			text += quantity.Count(e.N, "block")
 		}
-	} else if matters := Margin(measurement.MetricOf(e.Metric), e.Margin); matters != "" {
-		text += ", where " + matters + " matters"
+	} else {
+		text += where(e)
 	}
 	if len(e.Withheld) > 0 {
 		var why []string
@@ -192,7 +213,16 @@ func (n Names) Effect(e result.Effect) string {
 		}
 		return text + ". That would be a verdict, but " + List(why)
 	}
-	return text + n.unbounded(e) + needs(e)
+	return text + n.unbounded(e) + n.incomplete(e) + needs(e)
+}
+
+// where says what matters; of points, whose name goes before, the number alone.
+func where(e result.Effect) string {
+	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
+	if matters == "" {
+		return ""
+	}
+	return ", where " + strings.TrimSuffix(matters, NBSP+points(false).Name) + " matters"
 }
 
 func needs(e result.Effect) string {
@@ -223,26 +253,23 @@ func (n Names) unbounded(e result.Effect) string {
 	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
 		return "; unbounded, since " + n.broke(e)
 	}
-	return "; unbounded, since some trials are beyond any ratio"
+	return "; unbounded, since the values of some trials are"
 }
 
 // noCost is the sentence of a path that costs nothing that matters.
 func (n Names) noCost(e result.Effect, subject, what string) string {
-	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
 	if e.HeldBy != nil {
 		text += " below " + held(*e.HeldBy) + ", which held both"
 	}
-	switch {
-	case e.BeyondChance:
-		text += fmt.Sprintf("; the difference of %s is beyond chance but smaller than the %s that matters", joined(size(e, 1, true, false)), matters)
-	case matters != "":
-		text += ", where " + matters + " matters"
+	text += where(e)
+	if e.BeyondChance {
+		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
 	}
 	if e.LookedAt > 0 {
 		text += fmt.Sprintf("; none was seen on either path in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
 	}
-	return text
+	return text + n.incomplete(e)
 }
 
 // held is what limited both sides.
@@ -257,7 +284,13 @@ func held(h result.Held) string {
 // claim is the sentence of a cost or a gain.
 func (n Names) claim(e result.Effect, subject, what string) string {
 	metric := measurement.MetricOf(e.Metric)
-	change := Value(e.ReferenceMedian, metric.Unit) + " → " + Value(e.Median, metric.Unit)
+	median := func(v float64, broken int) string {
+		if broken >= e.N {
+			return "nothing"
+		}
+		return Value(v, metric.Unit)
+	}
+	change := median(e.ReferenceMedian, e.ReferenceBroken) + " → " + median(e.Median, e.Broken)
 	if e.EstimateUnbounded {
 		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
 	}
