@@ -112,7 +112,7 @@ func Upgrade(r *result.Result) {
 		shares[cellKey{a.Path, a.Test}] = a.Shares
 	}
 	Fill(r, DefaultOptions())
-	r.Format, r.Notes = result.Format, notes
+	r.Format, r.OldFormat, r.Notes = result.Format, true, notes
 	for i := range r.Attributions {
 		if a := &r.Attributions[i]; shares[cellKey{a.Path, a.Test}] != nil {
 			a.Shares = shares[cellKey{a.Path, a.Test}]

@@ -6,9 +6,9 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// fewestRuns is how many runs a side must have for their level to be told from
+// FewestRuns is how many runs a side must have for their level to be told from
 // an effect.
-const fewestRuns = 3
+const FewestRuns = 3
 
 // runEstimate is what one run says of an effect, and how uncertain it is by the
 // trials within the run.
@@ -30,7 +30,7 @@ type groupDifference struct {
 // never taken below that of the model (Röver, Knapp & Friede 2015), so that runs
 // that agree by luck do not make it narrow. ok is false with too few runs.
 func compareGroups(reference, runs []runEstimate, confidence float64) (groupDifference, bool) {
-	if len(reference) < fewestRuns || len(runs) < fewestRuns {
+	if len(reference) < FewestRuns || len(runs) < FewestRuns {
 		return groupDifference{}, false
 	}
 	df := float64(len(reference) + len(runs) - 2)
