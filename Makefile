@@ -81,7 +81,7 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-lab bench-link bench-idps bench-peers
+.PHONY: bench bench-aa bench-lab bench-link bench-idps bench-peers bench-truth
 bench: bench-lab bench-link bench-idps bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
@@ -99,6 +99,12 @@ bench-idps:
 # PEERS="-old PROGRAM" compares this version with an older one instead.
 bench-peers: build
 	$(GO) run ./bench/peers $(PEERS)
+
+# Whether verdicts, intervals, causes and gates are right of what is planted, in 40
+# minutes on an idle machine: TRUTH="-short", "-part aa" and the like narrow it, -out
+# FOLDER keeps the raw trials elsewhere. Nothing else should run meanwhile.
+bench-truth:
+	$(GO) run ./bench/truth -update docs/accuracy.md $(TRUTH)
 
 # One server, with few processes, descriptors and little memory, against honest
 # and bad clients for a long while. As root it has all its limits. SOAKFLAGS="-seed

@@ -223,7 +223,7 @@ func TestCoordinatorVanishes(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if e, ok := errors.AsType[*probe.Error](<-result); !ok || e.Reason != probe.Vanished {
+	if e, ok := errors.AsType[*probe.Error](<-result); !ok || e.Reason != probe.Local {
 		t.Errorf("got %v", e)
 	}
 	select {

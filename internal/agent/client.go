@@ -88,7 +88,7 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 	c.mu.Lock()
 	if c.failed != nil {
 		c.mu.Unlock()
-		return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: c.failed}
+		return reply{}, &probe.Error{Op: op, Reason: probe.Local, Err: c.failed}
 	}
 	c.next++
 	r.ID = c.next
@@ -97,7 +97,7 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 
 	if err := c.write(protocol.TypeAgentRequest, r); err != nil {
 		c.forget(r.ID)
-		return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: err}
+		return reply{}, &probe.Error{Op: op, Reason: probe.Local, Err: err}
 	}
 	waiting, stop := context.WithCancel(ctx)
 	var preparing sync.WaitGroup
@@ -117,7 +117,7 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 			}
 		case answer, ok := <-this.reply:
 			if !ok {
-				return reply{}, &probe.Error{Op: op, Reason: probe.Vanished, Err: c.failure()}
+				return reply{}, &probe.Error{Op: op, Reason: probe.Local, Err: c.failure()}
 			}
 			if e := answer.Error; e != nil {
 				return reply{}, &probe.Error{Op: e.Op, Reason: e.Reason, Err: errors.New(e.Message)}

@@ -83,7 +83,7 @@ type Analysis struct {
 func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo, opts Options) Analysis {
 	opts = opts.Defaults()
 	set, notes := gather(trials, tests, paths)
-	out := Analysis{Notes: notes}
+	out := Analysis{Notes: append(cpuNotes(trials), notes...)}
 	out.Cells = cells(set, 1-opts.Alpha)
 	comparisons, compareNotes := compareAll(set, opts)
 	for _, c := range comparisons {
@@ -91,6 +91,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 	}
 	out.Notes = append(out.Notes, compareNotes...)
 	out.Attributions = attributeAll(set, opts)
+	holdEffects(set, out.Costs, out.Attributions, opts)
 	return out
 }
 
@@ -98,7 +99,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 func Fill(r *result.Result, opts Options) {
 	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
-	r.Notes = append(r.Notes, a.Notes...)
+	r.Notes = append(append(r.Notes, a.Notes...), tunnelNotes(r.Paths)...)
 	r.Published = ComparePublished(r, r.Experiment.Published)
 }
 
@@ -111,7 +112,7 @@ func Upgrade(r *result.Result) {
 		shares[cellKey{a.Path, a.Test}] = a.Shares
 	}
 	Fill(r, DefaultOptions())
-	r.Format, r.Notes = result.Format, notes
+	r.Format, r.OldFormat, r.Notes = result.Format, true, notes
 	for i := range r.Attributions {
 		if a := &r.Attributions[i]; shares[cellKey{a.Path, a.Test}] != nil {
 			a.Shares = shares[cellKey{a.Path, a.Test}]

@@ -1,36 +1,12 @@
 package analysis
 
 import (
-	"math"
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
-)
-
-const (
-	// cpuSaturated is the busy share of an end's CPUs from which on the
-	// end is held responsible for what nothing else explains.
-	cpuSaturated = 0.9
-	// capReached is the share of an egress cap that counts as reaching it: a
-	// token bucket is a little slower than its rate while congestion control
-	// fills it again after a loss.
-	capReached = 0.95
-	// windowFilled is the share of the congestion window in flight that counts
-	// as full; a whole offloaded segment may not fit into the rest.
-	windowFilled = 0.85
-	// paced is how far a pacing rate may exceed what was carried and still be
-	// the limit. Linux lets loss-based congestion control pace at 1.2 times
-	// the rate of the window or more (tcp_pacing_ca_ratio), so that is not.
-	paced = 1.05
-	// windowExplains is how much faster window/smallest RTT may be than what
-	// was carried for the window alone to explain the rate. Beyond it segments
-	// wait in a queue.
-	windowExplains = 1.5
-	// frameOverhead is what Ethernet, IPv4 and TCP with timestamps add to a
-	// segment's payload: 14 + 20 + 32 bytes.
-	frameOverhead = 66
-	usualMSS      = 1448
 )
 
 // shares divides time among causes; they add to 1.
@@ -49,6 +25,7 @@ func (s shares) move(to result.Cause, fraction float64, from ...result.Cause) {
 func attributeAll(set *dataset, opts Options) []result.Attribution {
 	var out []result.Attribution
 	for _, p := range set.paths {
+		from := len(out)
 		for _, t := range set.tests {
 			trials := set.cells[cellKey{p.Name, t.Name}]
 			if (t.Spec.Kind != measurement.TCP && t.Spec.Kind != measurement.Load) || len(trials) == 0 {
@@ -58,6 +35,7 @@ func attributeAll(set *dataset, opts Options) []result.Attribution {
 			a.Path, a.Test = p.Name, t.Name
 			out = append(out, a)
 		}
+		compareFlows(set, out[from:])
 	}
 	return out
 }
@@ -66,11 +44,15 @@ func attributeAll(set *dataset, opts Options) []result.Attribution {
 func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) result.Attribution {
 	sum := shares{}
 	var observed []flowFacts
+	places := map[result.Cause][]place{}
 	for _, t := range trials {
-		s, facts := trialShares(t, spec, opts)
-		observed = append(observed, facts...)
-		for cause, share := range s {
+		d := divide(t, spec, opts)
+		observed = append(observed, d.flows...)
+		for cause, share := range d.shares {
 			sum[cause] += share / float64(len(trials))
+		}
+		for cause, at := range d.places {
+			places[cause] = append(places[cause], at)
 		}
 	}
 	a := result.Attribution{N: len(trials), Shares: map[result.Cause]float64{}}
@@ -81,12 +63,50 @@ func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) 
 		}
 	}
 	normalise(a.Shares)
+	if cause, ok := Dominant(a.Shares); ok {
+		a.Hop, a.RateBitsPerSecond = together(places[cause])
+	}
 	a.InFlightBytes = medianOver(observed, func(f flowFacts) float64 { return f.inFlight })
 	a.RTT = measurement.Seconds(medianOver(observed, func(f flowFacts) float64 { return f.rtt }))
 	a.MinRTT = measurement.Seconds(medianOver(observed, func(f flowFacts) float64 { return f.minRTT }))
 	a.Queued = queued(observed)
 	a.SourceEgressBitsPerSecond, a.DestinationEgressBitsPerSecond = opts.SourceEgressBitsPerSecond, opts.DestinationEgressBitsPerSecond
 	return a
+}
+
+// Dominant is the cause with at least half of the time, and more than any other; ok is
+// false where there is none.
+func Dominant(s map[result.Cause]float64) (cause result.Cause, ok bool) {
+	for _, c := range result.Causes() {
+		if s[c] >= 0.5 && s[c] > s[cause] {
+			cause, ok = c, true
+		}
+	}
+	return cause, ok
+}
+
+// together is the hop that most trials name, and the median of its rates.
+func together(places []place) (hop string, rate float64) {
+	trials := map[string]int{}
+	var rates []float64
+	for _, p := range places {
+		trials[p.hop]++
+	}
+	// Of those that are named equally often, the first by name.
+	names := slices.Sorted(maps.Keys(trials))
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(trials[b], trials[a]) })
+	if len(names) > 0 {
+		hop = names[0]
+	}
+	for _, p := range places {
+		if p.hop == hop && p.rate > 0 {
+			rates = append(rates, p.rate)
+		}
+	}
+	if len(rates) > 0 {
+		rate = Median(rates)
+	}
+	return hop, rate
 }
 
 func normalise(s shares) {
@@ -99,23 +119,91 @@ func normalise(s shares) {
 	}
 }
 
-// oneWay is the flows of a trial that go one way, and their rate together.
+// division is the time of some flows of a trial, divided among causes.
+type division struct {
+	shares shares
+	flows  []flowFacts
+	places map[result.Cause]place
+}
+
+// place is where on the path a cause was found: the name of a hop, empty for one that
+// does not say who it is, and its rate on the wire in bit/s.
+type place struct {
+	hop  string
+	rate float64
+}
+
+// divide divides the measured time of one trial. In a test of both
+// directions each direction counts by its number of flows.
+func divide(t measurement.Trial, spec measurement.Spec, opts Options) division {
+	out := division{shares: shares{}, places: map[result.Cause]place{}}
+	if len(t.Flows) == 0 {
+		out.shares[result.CauseUnknown] = 1
+		return out
+	}
+	for _, w := range directionsOf(t, spec, opts) {
+		if len(w.flows) == 0 {
+			continue
+		}
+		d := w.divide()
+		for cause, share := range d.shares {
+			out.shares[cause] += share * float64(len(w.flows)) / float64(len(t.Flows))
+		}
+		maps.Copy(out.places, d.places)
+		out.flows = append(out.flows, d.flows...)
+	}
+	return out
+}
+
+// oneWay is the flows of a trial that go one way, and what is known of both ends and
+// of the hops between them.
 type oneWay struct {
-	flows   []measurement.Flow
-	goodput float64 // bit/s
-	reverse bool    // the destination sends
+	trial             measurement.Trial
+	spec              measurement.Spec
+	flows             []measurement.Flow
+	goodput           float64 // bit/s, of all flows together
+	sender, receiver  measurement.End
+	senderCPU         result.Cause
+	senderThread      result.Cause
+	receiverCPU       result.Cause
+	receiverThread    result.Cause
+	egress            result.Cause
+	egressCap         float64 // bit/s on the wire, 0 for none
+	hops              []hopFacts
+	lab               bool // all hops that limit say so
+	congestionControl string
 }
 
 // directionsOf divides a trial's flows by the end that sends.
-func directionsOf(t measurement.Trial, spec measurement.Spec) []oneWay {
+func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []oneWay {
 	goodput := t.Metrics["goodput_bits_per_second"]
 	if spec.Kind == measurement.Load {
 		goodput = t.Metrics["load_bits_per_second"]
 	}
-	if spec.Direction != measurement.Both {
-		return []oneWay{{t.Flows, goodput, spec.Direction == measurement.Receive}}
+	forward := oneWay{
+		trial: t, spec: spec, sender: t.Source, receiver: t.Destination,
+		senderCPU: result.CauseSourceCPU, senderThread: result.CauseSourceThread,
+		receiverCPU: result.CauseDestinationCPU, receiverThread: result.CauseDestinationThread,
+		egress: result.CauseSourceCap, egressCap: opts.SourceEgressBitsPerSecond,
+		congestionControl: t.Effective["congestion_control"], lab: opts.Lab,
 	}
-	forward, reverse := oneWay{}, oneWay{reverse: true}
+	reverse := oneWay{
+		trial: t, spec: spec, sender: t.Destination, receiver: t.Source,
+		senderCPU: result.CauseDestinationCPU, senderThread: result.CauseDestinationThread,
+		receiverCPU: result.CauseSourceCPU, receiverThread: result.CauseSourceThread,
+		egress: result.CauseDestinationCap, egressCap: opts.DestinationEgressBitsPerSecond,
+		congestionControl: t.Effective["congestion_control"], lab: opts.Lab,
+	}
+	forward.hops, reverse.hops = hopsOf(t, spec, false), hopsOf(t, spec, true)
+	switch spec.Direction {
+	case measurement.Both:
+	case measurement.Receive:
+		reverse.flows, reverse.goodput = t.Flows, goodput
+		return []oneWay{reverse}
+	default:
+		forward.flows, forward.goodput = t.Flows, goodput
+		return []oneWay{forward}
+	}
 	var bytes, reverseBytes float64
 	for _, f := range t.Flows {
 		bytes += float64(f.ReceivedBytes)
@@ -133,237 +221,49 @@ func directionsOf(t measurement.Trial, spec measurement.Spec) []oneWay {
 	return []oneWay{forward, reverse}
 }
 
-// trialShares divides the measured time of one trial. In a test of both
-// directions in each direction counts by its number of flows.
-func trialShares(t measurement.Trial, spec measurement.Spec, opts Options) (shares, []flowFacts) {
-	out := shares{}
-	var observed []flowFacts
-	if len(t.Flows) == 0 {
-		out[result.CauseUnknown] = 1
-		return out, nil
+// compareFlows uses what tests with other numbers of flows on the same path showed: a
+// rate of the path that grows with the flows is one of each flow, and more flows are no
+// remedy where they were tried and gave the same.
+func compareFlows(set *dataset, of []result.Attribution) {
+	type cell struct {
+		flows   int
+		goodput float64
+		spec    measurement.Spec
 	}
-	for _, w := range directionsOf(t, spec) {
-		if len(w.flows) == 0 {
-			continue
+	cells := make([]cell, len(of))
+	for i, a := range of {
+		test := set.tests[slices.IndexFunc(set.tests, func(t result.TestInfo) bool { return t.Name == a.Test })]
+		var rates []float64
+		for _, t := range set.cells[cellKey{a.Path, a.Test}] {
+			rates = append(rates, t.Metrics["goodput_bits_per_second"])
 		}
-		s, facts := w.shares(t, opts)
-		for cause, share := range s {
-			out[cause] += share * float64(len(w.flows)) / float64(len(t.Flows))
+		cells[i] = cell{max(test.Spec.Flows, 1), Median(rates), test.Spec}
+	}
+	alike := func(a, b cell) bool {
+		x, y := a.spec, b.spec
+		x.Flows, y.Flows, x.Duration, y.Duration, x.MaxWarmup, y.MaxWarmup = 0, 0, 0, 0, 0, 0
+		return x == y && x.Kind == measurement.TCP && a.goodput > 0 && b.goodput > 0
+	}
+	for i := range of {
+		a, own := &of[i], cells[i]
+		for _, other := range cells {
+			if !alike(own, other) || other.flows == own.flows {
+				continue
+			}
+			gain := other.goodput / own.goodput
+			if other.flows > own.flows {
+				a.MoreFlowsGain = max(a.MoreFlowsGain, gain)
+			}
+			times := float64(other.flows) / float64(own.flows)
+			if a.Hop == "" && a.Shares[result.CauseHopRate] > 0 && gain > times*(1-flowRateTolerance) && gain < times*(1+flowRateTolerance) {
+				shares(a.Shares).move(result.CauseHopFlowRate, 1, result.CauseHopRate)
+				delete(a.Shares, result.CauseHopRate)
+				a.RateBitsPerSecond /= float64(own.flows)
+			}
 		}
-		observed = append(observed, facts...)
-	}
-	return out, observed
-}
-
-// shares divides the time of the flows of one way: first by the kernel's own
-// account of each flow, then by what is known of the ends.
-func (w oneWay) shares(t measurement.Trial, opts Options) (shares, []flowFacts) {
-	out := shares{}
-	var observed []flowFacts
-	mss := int64(usualMSS)
-	for _, f := range w.flows {
-		facts := flowFactsOf(f, t.Warmup, w.goodput/float64(len(w.flows)))
-		for cause, share := range facts.shares {
-			out[cause] += share / float64(len(w.flows))
-		}
-		if facts.mss > 0 {
-			mss = facts.mss
-		}
-		observed = append(observed, facts)
-	}
-	sender, receiver := t.Source, t.Destination
-	senderCPU, receiverCPU := result.CauseSourceCPU, result.CauseDestinationCPU
-	egress, egressCap := result.CauseSourceCap, opts.SourceEgressBitsPerSecond
-	if w.reverse {
-		sender, receiver = receiver, sender
-		senderCPU, receiverCPU = receiverCPU, senderCPU
-		egress, egressCap = result.CauseDestinationCap, opts.DestinationEgressBitsPerSecond
-	}
-	wire := w.goodput * float64(mss+frameOverhead) / float64(mss)
-	if egressCap > 0 && wire >= capReached*egressCap {
-		// At its cap the endpoint queues what it may not send yet. Whatever
-		// window fills first only bounds that queue: raising it would not
-		// raise the rate, so it is not the cause.
-		out.move(egress, 1, result.CauseSendBuffer, result.CauseReceiveWindow, result.CauseCongestionWindowLoss,
-			result.CauseCongestionWindowDelay, result.CausePacing, result.CauseUnknown)
-	}
-	blameCPUs(out, observed, busy(sender), busy(receiver), senderCPU, receiverCPU)
-	return out, observed
-}
-
-func busy(e measurement.End) bool { return e.CPUBusy >= cpuSaturated }
-
-// blameCPUs gives an end without CPU time to spare what nothing
-// else explains: an idle sender to the sending end, a full window that does
-// not explain the rate to the receiving end, the unknown to either.
-func blameCPUs(s shares, observed []flowFacts, sender, receiver bool, senderCPU, receiverCPU result.Cause) {
-	if sender {
-		s.move(senderCPU, 1, result.CauseSenderApplication)
-	}
-	if receiver && queued(observed) {
-		s.move(receiverCPU, 1, result.CauseReceiveWindow)
-	}
-	switch {
-	case sender && receiver:
-		s.move(senderCPU, 0.5, result.CauseUnknown)
-		s.move(receiverCPU, 1, result.CauseUnknown)
-	case sender:
-		s.move(senderCPU, 1, result.CauseUnknown)
-	case receiver:
-		s.move(receiverCPU, 1, result.CauseUnknown)
 	}
 }
 
-// flowFacts is what the sender's TCP_INFO says of one flow in the measured
-// window.
-type flowFacts struct {
-	shares shares
-	// inFlight is the median of what was in flight, in bytes, or the window
-	// the peer advertised where that is all there is; 0 when neither is known.
-	inFlight float64
-	rtt      float64 // median of the smoothed round-trip time, seconds
-	minRTT   float64 // seconds
-	rate     float64 // goodput of the flow, bit/s
-	mss      int64
-}
-
-// flowFactsOf divides a flow's time. The kernel splits the time since the
-// connection began into idle, busy, receive-window limited and send-buffer
-// limited (linux/tcp.h, tcpi_busy_time, tcpi_rwnd_limited,
-// tcpi_sndbuf_limited; the last two are part of the first). What of the busy
-// time remains is divided by the samples taken in the window.
-func flowFactsOf(f measurement.Flow, warmup measurement.Seconds, rate float64) flowFacts {
-	samples := slices.Clone(f.Info)
-	slices.SortStableFunc(samples, func(a, b measurement.TCPInfo) int {
-		switch {
-		case a.At < b.At:
-			return -1
-		case a.At > b.At:
-			return 1
-		}
-		return 0
-	})
-	// The sample nearest to the end of the warm-up opens the window; at the
-	// very start of the flow every counter is zero.
-	var start, end measurement.TCPInfo
-	var inside []measurement.TCPInfo
-	for i, s := range samples {
-		if math.Abs(float64(s.At-warmup)) <= math.Abs(float64(start.At-warmup)) {
-			start, inside = s, samples[i+1:]
-		} else if i == 0 {
-			inside = samples
-		}
-		end = s
-	}
-	if f.Final != nil {
-		end = *f.Final
-	}
-	facts := flowFacts{shares: shares{}, rate: rate, mss: end.MSS, minRTT: float64(end.MinRTT)}
-	facts.observe(inside)
-	elapsed := float64(end.At - start.At)
-	if !(elapsed > 0) || end.Busy <= 0 {
-		facts.shares[result.CauseUnknown] = 1
-		return facts
-	}
-	part := func(from, to measurement.Seconds) float64 {
-		return math.Max(0, math.Min(1, float64(to-from)/elapsed))
-	}
-	active := part(start.Busy, end.Busy)
-	window := part(start.ReceiveWindowTime, end.ReceiveWindowTime)
-	buffer := part(start.SendBufferTime, end.SendBufferTime)
-	// The counters are read one after the other while they run.
-	if window+buffer > active {
-		scale := active / (window + buffer)
-		window, buffer = window*scale, buffer*scale
-	}
-	facts.shares[result.CauseSenderApplication] = 1 - active
-	facts.shares[result.CauseReceiveWindow] = window
-	facts.shares[result.CauseSendBuffer] = buffer
-	lossCause := result.CauseCongestionWindowDelay
-	if end.Retransmits > start.Retransmits {
-		lossCause = result.CauseCongestionWindowLoss
-	}
-	facts.divideRest(active-window-buffer, inside, lossCause)
-	return facts
-}
-
-// divideRest divides the share of the time that the kernel counts as busy and
-// limited by neither receive window nor send buffer, in proportion to samples
-// with a full congestion window, samples at the pacing rate, and others.
-func (f *flowFacts) divideRest(rest float64, inside []measurement.TCPInfo, windowCause result.Cause) {
-	if len(inside) == 0 {
-		f.shares[result.CauseUnknown] += rest
-		return
-	}
-	for _, s := range inside {
-		cause := result.CauseUnknown
-		switch {
-		case windowFull(s, f.rate):
-			cause = windowCause
-		case s.PacingRate > 0 && f.rate > 0 && s.PacingRate <= paced*f.rate:
-			cause = result.CausePacing
-		}
-		f.shares[cause] += rest / float64(len(inside))
-	}
-}
-
-// windowFull says whether the congestion window was used up. Without a count
-// of bytes in flight Little's law gives it: rate times round-trip time.
-func windowFull(s measurement.TCPInfo, rate float64) bool {
-	inFlight := float64(s.InFlight)
-	if inFlight == 0 {
-		inFlight = rate / 8 * float64(s.RTT)
-	}
-	return s.CongestionWindow > 0 && inFlight >= windowFilled*float64(s.CongestionWindow)
-}
-
-// observe fills in the medians over the samples.
-func (f *flowFacts) observe(inside []measurement.TCPInfo) {
-	var inFlight, window, rtt []float64
-	for _, s := range inside {
-		if s.InFlight > 0 {
-			inFlight = append(inFlight, float64(s.InFlight))
-		}
-		if s.SendWindow > 0 {
-			window = append(window, float64(s.SendWindow))
-		}
-		if s.RTT > 0 {
-			rtt = append(rtt, float64(s.RTT))
-		}
-		if f.minRTT == 0 || (s.MinRTT > 0 && float64(s.MinRTT) < f.minRTT) {
-			f.minRTT = float64(s.MinRTT)
-		}
-	}
-	if len(inFlight) == 0 {
-		inFlight = window
-	}
-	if len(inFlight) > 0 {
-		f.inFlight = Median(inFlight)
-	}
-	if len(rtt) > 0 {
-		f.rtt = Median(rtt)
-	}
-}
-
-// medianOver is the median of a fact over the flows that know it, 0 if none.
-func medianOver(observed []flowFacts, fact func(flowFacts) float64) float64 {
-	var values []float64
-	for _, f := range observed {
-		if v := fact(f); v > 0 && finite(v) {
-			values = append(values, v)
-		}
-	}
-	return Median(values)
-}
-
-// queued says that what is in flight would allow a much higher rate at the
-// smallest round-trip time: most of the round trip is waiting.
-func queued(observed []flowFacts) bool {
-	ratio := medianOver(observed, func(f flowFacts) float64 {
-		if f.minRTT == 0 || f.rate == 0 {
-			return 0
-		}
-		return f.inFlight * 8 / f.minRTT / f.rate
-	})
-	return ratio > windowExplains
-}
+// flowRateTolerance is how far the rates of n flows may be from n times that of one
+// and still show a rate of each flow.
+const flowRateTolerance = 0.15

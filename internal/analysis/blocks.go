@@ -12,14 +12,14 @@ func FewestBlocks() int {
 	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks}).fewestBlocks()
 }
 
-// PrimaryComparisons is how many primary costs a report of such paths and
-// tests has.
-func PrimaryComparisons(paths int, tests []result.TestInfo) int {
+// PrimaryComparisons is how many primary costs a report of so many contrasts and
+// such tests has.
+func PrimaryComparisons(contrasts int, tests []result.TestInfo) int {
 	n := 0
 	for _, t := range tests {
 		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
 			if m.Compared && m.PrimaryIn(t.Spec.Kind) {
-				n += paths - 1
+				n += contrasts
 			}
 		}
 	}

@@ -78,7 +78,9 @@ func (s *dataset) carryOver(test string, metric measurement.Metric) *result.Viol
 		return nil
 	}
 	if positive {
-		values = logarithms(values)
+		for i, v := range values {
+			values[i] = math.Log(v)
+		}
 	}
 	residuals := lessMeans(values, n, k)
 	extreme, drawn := permuteOrders(residuals, before, n, k)

@@ -35,6 +35,9 @@ type costEstimate struct {
 	// infinite.
 	effects     []float64
 	logarithmic bool
+	// logs and differences are the effects on either scale, logs nil where there is
+	// no ratio.
+	logs, differences []float64
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
@@ -174,7 +177,9 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		c.effects = logs
 	}
 	var walshLogs []float64
+	c.differences = differences
 	if c.logarithmic || ratios {
+		c.logs = logs
 		walshLogs = walshAverages(logs)
 	}
 	c.fill(walshLogs, walshAverages(differences), func(walsh []float64) (interval, bool) {

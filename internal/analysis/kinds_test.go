@@ -160,8 +160,8 @@ func TestAttributionByKind(t *testing.T) {
 
 // Each way of a test of both directions has its own sender, cap and rate.
 func TestAttributionBothWays(t *testing.T) {
-	lossLimited := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 40}
-	there, back := lossLimited.build(), lossLimited.build()
+	limited := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}
+	there, back := limited.build(), limited.build()
 	there.ReceivedBytes, back.ReceivedBytes, back.Reverse = 150e6, 10e6, true
 	trial := throughputTrial(1.28e9, there, back) // 1.2 Gbit/s there, 80 Mbit/s back
 	spec := measurement.Spec{Kind: measurement.TCP, Direction: measurement.Both}
@@ -175,10 +175,10 @@ func TestAttributionBothWays(t *testing.T) {
 		want map[result.Cause]float64
 	}{
 		{"the source's cap binds one way", Options{SourceEgressBitsPerSecond: 1.25e9, DestinationEgressBitsPerSecond: 1.25e9},
-			map[result.Cause]float64{result.CauseSourceCap: 0.5, result.CauseCongestionWindowLoss: 0.5}},
+			map[result.Cause]float64{result.CauseSourceCap: 0.5, result.CauseCongestionWindowDelay: 0.5}},
 		{"the destination's cap binds the other", Options{SourceEgressBitsPerSecond: 9e9, DestinationEgressBitsPerSecond: 80e6},
-			map[result.Cause]float64{result.CauseDestinationCap: 0.5, result.CauseCongestionWindowLoss: 0.5}},
-		{"no cap binds", Options{}, map[result.Cause]float64{result.CauseCongestionWindowLoss: 1}},
+			map[result.Cause]float64{result.CauseDestinationCap: 0.5, result.CauseCongestionWindowDelay: 0.5}},
+		{"no cap binds", Options{}, map[result.Cause]float64{result.CauseCongestionWindowDelay: 1}},
 	} {
 		a := analyse(c.opts)
 		for _, cause := range result.Causes() {
@@ -202,8 +202,7 @@ func TestThinnedSeriesGiveTheSameShares(t *testing.T) {
 	if len(thin.Flows[0].Info) >= len(whole.Flows[0].Info) {
 		t.Fatalf("%d samples of %d are left", len(thin.Flows[0].Info), len(whole.Flows[0].Info))
 	}
-	want, _ := trialShares(whole, flows1.Spec, Options{})
-	got, _ := trialShares(thin, flows1.Spec, Options{})
+	want, got := divide(whole, flows1.Spec, Options{}).shares, divide(thin, flows1.Spec, Options{}).shares
 	for _, cause := range result.Causes() {
 		if math.Abs(got[cause]-want[cause]) > 1e-9 {
 			t.Errorf("%s has %v thinned, %v whole", cause, got[cause], want[cause])

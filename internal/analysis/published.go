@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -15,8 +14,9 @@ import (
 // by value.
 func ComparePublished(r *result.Result, figures []result.Figure) []result.PublishedComparison {
 	out := make([]result.PublishedComparison, 0, len(figures))
+	trials, _ := gather(r.Trials, r.Tests, r.Paths)
 	for _, f := range figures {
-		h := figureEstimate{result: r, figures: figures, metric: measurement.MetricOf(f.Metric),
+		h := figureEstimate{result: r, trials: trials, figures: figures, metric: measurement.MetricOf(f.Metric),
 			PublishedComparison: result.PublishedComparison{Figure: f, Basis: result.BasisValue, Factor: 1}}
 		h.compare()
 		out = append(out, h.PublishedComparison)
@@ -28,11 +28,13 @@ func ComparePublished(r *result.Result, figures []result.Figure) []result.Publis
 type figureEstimate struct {
 	result.PublishedComparison
 	result  *result.Result
+	trials  *dataset // of the result, those that count
 	figures []result.Figure
 	metric  measurement.Metric
 }
 
 func (h *figureEstimate) compare() {
+	h.findOtherConditions()
 	h.measure()
 	if h.N == 0 {
 		h.Judgement = result.NotMeasured
@@ -53,7 +55,25 @@ func (h *figureEstimate) compare() {
 		off := measured/published - 1
 		h.Off = &off
 	}
-	h.judge(measured, published)
+	h.judge(low, high, published)
+}
+
+// findOtherConditions notes where the test has other flows or another duration
+// than the figure was published with. A rate over a second is not that over
+// thirty: slow start, queues that fill and retransmissions weigh otherwise.
+func (h *figureEstimate) findOtherConditions() {
+	for i := range h.result.Tests {
+		t := &h.result.Tests[i]
+		if t.Name != h.Test {
+			continue
+		}
+		if flows := max(t.Spec.Flows, 1); h.Flows > 0 && flows != h.Flows {
+			h.OtherFlows = flows
+		}
+		if h.Duration > 0 && t.Spec.Duration != h.Duration {
+			h.OtherDuration = t.Spec.Duration
+		}
+	}
 }
 
 // measure fills in the run's own value, at the scale of the published one.
@@ -90,13 +110,27 @@ func (h *figureEstimate) takeRatio() bool {
 	h.Basis = result.BasisRatio
 	h.PublishedRatio = h.Value / published
 	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
-	for i := range h.result.Costs {
-		// The cost's ratio is estimated within blocks and has an interval.
-		if c := &h.result.Costs[i]; c.Path == h.Path && c.Test == h.Test && c.Metric == h.Metric && c.Baseline == baseline && c.Against == nil && ratioable(c.Ratio) {
-			h.MeasuredRatio, h.RatioLow, h.RatioHigh = c.Ratio, c.Low, c.High
+	if ratios := h.blockRatios(baseline); len(ratios) > 0 {
+		h.MeasuredRatio = medianOfSorted(ratios)
+		if i, ok := medianInterval(ratios, 1-DefaultOptions().Alpha); ok && len(ratios) >= minBlocks {
+			h.RatioLow, h.RatioHigh = &i.Low, &i.High
 		}
 	}
 	return true
+}
+
+// blockRatios are the ratios of the path to the baseline within blocks, in
+// order of size.
+func (h *figureEstimate) blockRatios(baseline string) []float64 {
+	var out []float64
+	metric := measurement.MetricOf(h.Metric)
+	reference := h.trials.outcomes(baseline, h.Test, metric)
+	for block, v := range h.trials.outcomes(h.Path, h.Test, metric) {
+		if w := reference[block]; ratioable(v) && ratioable(w) {
+			out = append(out, v/w)
+		}
+	}
+	return sorted(out)
 }
 
 // publishedBaseline is the published value of the same test and metric on the
@@ -128,14 +162,30 @@ func dependsOnMachine(m measurement.Metric) bool {
 	return true
 }
 
-func (h *figureEstimate) judge(measured, published float64) {
+// judge holds the whole interval of what was measured against the tolerance: a
+// point alone may be on the right side by chance.
+func (h *figureEstimate) judge(low, high *float64, published float64) {
+	least, most := 0.0, 0.0
 	switch {
-	case h.Tolerance == nil:
-		h.Judgement = result.NotJudged
-	case h.Off != nil && math.Abs(*h.Off) <= *h.Tolerance*(1+1e-9), published == 0 && measured == 0:
-		h.Judgement = result.Within
+	case h.ToleranceFactor > 0:
+		least, most = published/h.ToleranceFactor, published*h.ToleranceFactor
+	case h.Tolerance != nil:
+		least, most = published*(1-*h.Tolerance), published*(1+*h.Tolerance)
 	default:
+		h.Judgement = result.NotJudged
+		return
+	}
+	const rounding = 1e-9
+	least, most = least*(1-rounding), most*(1+rounding)
+	switch {
+	case low == nil || high == nil:
+		h.Judgement = result.Undecided
+	case *low >= least && *high <= most:
+		h.Judgement = result.Inside
+	case *high < least || *low > most:
 		h.Judgement = result.Outside
+	default:
+		h.Judgement = result.Undecided
 	}
 }
 

@@ -18,7 +18,8 @@ func publishedRun(relative bool) *result.Result {
 	trials := concat(
 		trialsOf("direct", "flows-1", goodput, around(1.2e9, 0.01, 8, 0)...), trialsOf("hop", "flows-1", goodput, around(0.36e9, 0.01, 8, 2)...),
 		trialsOf("direct", "ping", low, around(0.8e-3, 0.01, 8, 0)...), trialsOf("hop", "ping", low, around(3e-3, 0.01, 8, 2)...),
-		trialsOf("direct", "trace", hops, 1, 1, 1), trialsOf("hop", "trace", hops, 8, 8, 8))
+		trialsOf("direct", "trace", hops, 1, 1, 1, 1, 1, 1), trialsOf("hop", "trace", hops, 8, 8, 8, 8, 8, 8),
+		trialsOf("hop", "few", goodput, 1e8, 1e8, 1e8), trialsOf("hop", "again", "retransmitted_segments", 300, 310, 320, 330, 340, 350, 360, 370))
 	trials = append(trials, trialsOf("hop", "ping", loss, 0, 0, 0, 0, 0, 0, 0, 0)...)
 	for i := range trials {
 		if _, ok := trials[i].Metrics[loss]; ok {
@@ -28,7 +29,7 @@ func publishedRun(relative bool) *result.Result {
 	lossTest := result.TestInfo{Name: "loss", Spec: measurement.Spec{Kind: measurement.Ping}}
 	r := &result.Result{
 		Experiment: result.ExperimentInfo{Scale: 10, Baseline: "direct"}, Testbed: result.Testbed{Relative: relative},
-		Paths: pathsNamed("direct", "hop"), Tests: []result.TestInfo{flows1, ping, trace, lossTest}, Trials: trials,
+		Paths: pathsNamed("direct", "hop"), Tests: []result.TestInfo{flows1, ping, trace, lossTest, {Name: "few", Spec: measurement.Spec{Kind: measurement.TCP}}, {Name: "again", Spec: measurement.Spec{Kind: measurement.TCP}}}, Trials: trials,
 	}
 	a := Analyse(trials, r.Tests, r.Paths, DefaultOptions())
 	r.Cells, r.Costs = a.Cells, a.Costs
@@ -47,6 +48,10 @@ func TestComparePublished(t *testing.T) {
 		{ID: "7", Path: "hop", Test: "loss", Metric: "loss_fraction", Value: 0, Tolerance: within(0)},
 		{ID: "8", Path: "nowhere", Test: "flows-1", Metric: goodput, Value: 1e9, Tolerance: within(0.1)},
 		{ID: "9", Path: "direct", Test: "trace", Metric: "hops_count", Value: 2, Tolerance: within(0.1)},
+		{ID: "10", Path: "hop", Test: "again", Metric: "retransmitted_segments", Value: 350, Tolerance: within(0.01)},
+		{ID: "11", Path: "hop", Test: "few", Metric: goodput, Value: 1e9, Tolerance: within(0.5)},
+		{ID: "12", Path: "hop", Test: "again", Metric: "retransmitted_segments", Value: 385, ToleranceFactor: 10},
+		{ID: "13", Path: "hop", Test: "again", Metric: "retransmitted_segments", Value: 6, ToleranceFactor: 10},
 	}
 	type want struct {
 		basis     result.Basis
@@ -57,27 +62,35 @@ func TestComparePublished(t *testing.T) {
 	nan := math.NaN()
 	for relative, wants := range map[bool][]want{
 		true: {
-			{result.BasisValue, result.Within, 0, "12.0 Gbit/s, published 12.0 Gbit/s"},
-			{result.BasisRatio, result.Within, 0.0112, "0.300× the baseline's, published 0.297×"},
-			{result.BasisRatio, result.Outside, -0.0757, "not within 5 %"},
+			{result.BasisValue, result.Inside, 0, "12.0 Gbit/s, published 12.0 Gbit/s"},
+			{result.BasisRatio, result.Inside, 0.0112, "0.301× the baseline's, published 0.297×"},
+			{result.BasisRatio, result.Outside, -0.0757, "outside 5 %"},
 			{result.BasisValue, result.NotJudged, 0.084, "800 µs, published 738 µs"},
-			{result.BasisValue, result.Within, 0, "hops is 8, published 8"},
+			{result.BasisValue, result.Inside, 0, "hops is 8, published 8"},
 			{result.BasisValue, result.NotMeasured, nan, "was not measured"},
-			{result.BasisValue, result.Within, nan, "loss is 0 %, published 0 %"},
+			{result.BasisValue, result.Inside, nan, "loss is 0 %, published 0 %"},
 			{result.BasisValue, result.NotMeasured, nan, "was not measured"},
-			{result.BasisValue, result.Outside, -0.5, "not within 10 %"},
+			{result.BasisValue, result.Outside, -0.5, "outside 10 %"},
+			{result.BasisValue, result.Undecided, -0.043, "undecided at 1 %"},
+			{result.BasisValue, result.Undecided, 0, "undecided at 50 %"},
+			{result.BasisValue, result.Inside, -0.13, "inside a factor of 10"},
+			{result.BasisValue, result.Outside, 54.8, "outside a factor of 10"},
 		},
 		// Where absolutes count, the rate and the time are compared themselves.
 		false: {
-			{result.BasisValue, result.Within, 0, ""},
-			{result.BasisValue, result.Within, 0.0112, "3.60 Gbit/s, published 3.56 Gbit/s"},
-			{result.BasisValue, result.Within, 0.002, "3.00 ms, published 2.99 ms"},
+			{result.BasisValue, result.Inside, 0, ""},
+			{result.BasisValue, result.Inside, 0.0112, "3.60 Gbit/s, published 3.56 Gbit/s"},
+			{result.BasisValue, result.Inside, 0.002, "3.00 ms, published 2.99 ms"},
 			{result.BasisValue, result.NotJudged, 0.084, ""},
-			{result.BasisValue, result.Within, 0, ""},
+			{result.BasisValue, result.Inside, 0, ""},
 			{result.BasisValue, result.NotMeasured, nan, ""},
-			{result.BasisValue, result.Within, nan, ""},
+			{result.BasisValue, result.Inside, nan, ""},
 			{result.BasisValue, result.NotMeasured, nan, ""},
 			{result.BasisValue, result.Outside, -0.5, ""},
+			{result.BasisValue, result.Undecided, -0.043, ""},
+			{result.BasisValue, result.Undecided, 0, ""},
+			{result.BasisValue, result.Inside, -0.13, ""},
+			{result.BasisValue, result.Outside, 54.8, ""},
 		},
 	} {
 		for i, h := range ComparePublished(publishedRun(relative), figures) {
@@ -86,15 +99,16 @@ func TestComparePublished(t *testing.T) {
 			if h.Off != nil {
 				off = *h.Off
 			}
-			sameOff := math.IsNaN(off) && math.IsNaN(w.off) || math.Abs(off-w.off) < 0.01
+			sameOff := math.IsNaN(off) && math.IsNaN(w.off) || math.Abs(off-w.off) < 0.01*(1+math.Abs(w.off))
 			if h.Basis != w.basis || h.Judgement != w.judgement || !sameOff || !strings.Contains(plain(words.Names{}.Published(h)), w.says) {
 				t.Errorf("relative %v, figure %s: %s, %s, off %v: %s\nwant %+v", relative, h.ID, h.Basis, h.Judgement, off, words.Names{}.Published(h), w)
 			}
 		}
 	}
 	figured := ComparePublished(publishedRun(true), figures)
-	for i, why := range []string{"−0.050 % off", "0.300× the baseline [", "3.75× the baseline, published 4.06×", "no tolerance is stated", "0.0 % off",
-		"no trial of it that counts brought this metric back", "as published", "no trial of it was done", "50.0 % off"} {
+	for i, why := range []string{"−0.050 % off", "0.301× the baseline [", "3.76× the baseline [3.72, 3.78], published 4.06×", "no tolerance is stated", "0.0 % off",
+		"no trial of it that counts brought this metric back", "as published", "no trial of it was done", "50.0 % off",
+		"the interval is on both sides of the tolerance", "too few trials for an interval"} {
 		if !strings.Contains(plain(words.JudgementReason(figured[i])), why) {
 			t.Errorf("figure %s: because %q, want %q", figured[i].ID, words.JudgementReason(figured[i]), why)
 		}
@@ -102,8 +116,8 @@ func TestComparePublished(t *testing.T) {
 	if h := figured[1]; h.InInterval == nil || h.RatioLow == nil || h.Factor != 10 || h.N != 8 || math.Abs(h.Measured-3.6e9) > 0.05e9 {
 		t.Errorf("of a rate on a relative testbed: %+v", h)
 	}
-	if h := figured[2]; h.RatioLow != nil || h.InInterval != nil {
-		t.Errorf("a metric that no cost is worked out for has an interval: %+v", h)
+	if h := figured[2]; h.RatioLow == nil || h.InInterval == nil {
+		t.Errorf("a metric that no cost is worked out for has no interval of its ratio: %+v", h)
 	}
 	// The baseline's value is found among the experiment's own figures when only
 	// some are chosen.
@@ -139,6 +153,49 @@ func TestComparePublishedStaysFinite(t *testing.T) {
 					t.Errorf("median %v, published %v: off by %v", v, w, *h.Off)
 				}
 			}
+		}
+	}
+}
+
+// A figure is bound to the flows and the duration that it was published with,
+// and only predictions are counted.
+func TestPublishedCounts(t *testing.T) {
+	r := publishedRun(false)
+	for i := range r.Tests {
+		r.Tests[i].Spec.Duration = 1
+	}
+	share, far := 0.05, 0.2
+	figure := func(kind result.FigureKind, value float64, tolerance *float64, flows int, duration measurement.Seconds) result.Figure {
+		return result.Figure{ID: "E", Path: "direct", Test: "flows-1", Metric: goodput, Value: value, Kind: kind, Tolerance: tolerance, Flows: flows, Duration: duration}
+	}
+	compared := ComparePublished(r, []result.Figure{
+		figure(result.FigurePredicted, 12e9, &share, 1, 1),
+		figure(result.FigurePredicted, 15e9, &share, 0, 0),
+		figure(result.FigurePredicted, 15e9, &far, 1, 1),
+		figure(result.FigurePredicted, 12e9, &share, 64, 1),
+		figure(result.FigurePredicted, 12e9, &share, 1, 30),
+		figure(result.FigurePlanted, 12e9, &share, 1, 1),
+		figure(result.FigureOpen, 12e9, nil, 1, 30),
+	})
+	want := result.PublishedCount{Inside: 1, Outside: 1, Undecided: 1, Uncounted: 2, Planted: 1, Open: 1}
+	if got := result.CountPublished(compared); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	for i, says := range map[int]string{
+		0: "inside 5 %",
+		3: "inside 5 %; measured with 1 flow, published with 64: not counted",
+		4: "inside 5 %; measured over 1.00 s, published over 30.0 s: not counted",
+		5: "E (planted), direct",
+		6: "0.050 % off; measured over 1.00 s, published over 30.0 s",
+	} {
+		if got := plain(words.Names{}.Published(compared[i])); !strings.Contains(got, says) {
+			t.Errorf("figure %d: %q lacks %q", i, got, says)
+		}
+	}
+	got := plain(strings.Join(words.Tally(compared), " "))
+	for _, says := range []string{"1 of 3 predictions inside, 1 undecided; 2 predictions not counted; 1 figure is planted.", "Not counted is", "Planted is"} {
+		if !strings.Contains(got, says) {
+			t.Errorf("%q lacks %q", got, says)
 		}
 	}
 }

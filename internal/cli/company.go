@@ -12,6 +12,7 @@ type company struct {
 	run      *session
 	presence *neighbour.Presence // nil where nobody can be found, and after leave
 	show     *progress
+	known    int // who had come when since was asked last
 }
 
 func joinCompany(r *session, show *progress) *company {
@@ -41,6 +42,17 @@ func (c *company) look() (news bool) {
 		news = c.note(fmt.Sprintf("Another run was under way on this machine at the same time (%s): each took CPU time from the other.", name)) || news
 	}
 	return news
+}
+
+// since is how many other runs have been under way since it was asked last: those that
+// are, or else those that have come and gone.
+func (c *company) since() int {
+	if c.presence == nil {
+		return 0
+	}
+	before := c.known
+	c.known = len(c.presence.Others())
+	return max(c.presence.Alive(), c.known-before)
 }
 
 // note keeps and tells a sentence that is new.

@@ -31,8 +31,8 @@ func writeRun(t *testing.T, rate float64) string {
 	r := &result.Result{
 		Format: result.Format,
 		Experiment: result.ExperimentInfo{Name: "routing-appliance", Scale: 10, Baseline: "direct", Published: []result.Figure{
-			{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9},
-			{ID: "E5.2", Path: "one-appliance", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: &tolerance},
+			{ID: "E5.1", Path: "direct", Test: "flows-1", Metric: goodput, Value: 12e9, Kind: result.FigurePlanted},
+			{ID: "E5.2", Path: "one-appliance", Test: "flows-1", Metric: goodput, Value: 3.56e9, Tolerance: &tolerance, Kind: result.FigurePredicted},
 		}},
 		Testbed: result.Testbed{Kind: "lab", Relative: true},
 		Paths:   []result.PathInfo{{Name: "direct", Baseline: true}, {Name: "one-appliance"}},
@@ -77,10 +77,10 @@ func TestCompareStatus(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{[]string{good}, 0, "within 10", ""},
+		{[]string{good}, 0, "inside 10", ""},
 		{[]string{filepath.Join(good, "result.json")}, 0, "E5.2", ""},
-		{[]string{good, "--fail-on", "published"}, 0, "1 of 1 judged figure within", ""},
-		{[]string{slow, "--fail-on", "published"}, 3, "not within", "A: E5.2, one-appliance, flows-1: goodput is 0.167× the baseline's, published 0.297×"},
+		{[]string{good, "--fail-on", "published"}, 0, "1 of 1 prediction inside", ""},
+		{[]string{slow, "--fail-on", "published"}, 3, "outside 10", "A: E5.2 (predicted), one-appliance, flows-1: goodput is 0.167× the baseline's, published 0.297×"},
 		{[]string{good, good, "--fail-on", "cost"}, 0, "no cost larger than 0.3 % on goodput", ""},
 		{[]string{good, slow}, 0, "worse", ""},
 		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B compared with A: one-appliance: costs 43"},
@@ -131,7 +131,7 @@ func TestCompareJSON(t *testing.T) {
 	if len(c.Changes) != 2 || c.Changes[1].Verdict != result.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
 		t.Errorf("changes: %+v", c.Changes)
 	}
-	if h := c.Runs[0].Published; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Within || math.Abs(*h[0].Off) > 0.01 {
+	if h := c.Runs[0].Published; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Inside || math.Abs(*h[0].Off) > 0.01 {
 		t.Errorf("held: %+v", h)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func completeTest(c *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
 		"only": completeKinds, "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
-		"congestion": completeCongestion, "device": completeDevices,
+		"congestion": completeCongestion, "device": completeDevices, mattersFlag: completeMatters,
 	}
 	for _, flag := range kind.Flags() {
 		switch {

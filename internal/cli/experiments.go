@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 func experimentsCommand(s streams) *cobra.Command {
@@ -59,6 +61,9 @@ func experimentsCommand(s streams) *cobra.Command {
 			plan := e.Plan(1)
 			fmt.Fprintf(s.out, "%s: %s, %s, %s: %s, about %s\n", file,
 				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), about(plan.ExpectedDuration()))
+			if fewest, comparisons := fewestBlocks(e); comparisons > 0 {
+				fmt.Fprintln(s.out, words.BlocksToClaim(e.Blocks, fewest, comparisons))
+			}
 			for _, set := range rules.Sets {
 				fmt.Fprintln(s.out, set)
 			}
@@ -66,6 +71,13 @@ func experimentsCommand(s streams) *cobra.Command {
 		},
 	}, publishedCommand(s))
 	return c
+}
+
+// fewestBlocks is the least number of blocks with which a run of e can claim anything,
+// and how many primary comparisons it makes.
+func fewestBlocks(e *experiment.Experiment) (blocks, comparisons int) {
+	comparisons = analysis.PrimaryComparisons(len(e.Comparisons()), e.TestInfos())
+	return analysis.FewestBlocks(), comparisons
 }
 
 func listExperiments(s streams) error {

@@ -72,7 +72,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	_, isProfile := todo.(survey.Options)
 	r := &hostRun{streams: s, flags: f, to: to, keeper: &runner.Memory{}, live: newLiveLine(s.err, f.quiet)}
 	r.head = store.Head{
-		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: hostinfo.Machine(),
+		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Matters: f.matters, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: hostinfo.Machine(),
 		Test: &store.Test{
 			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
 			Path: result.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []result.HopInfo{}},
@@ -156,7 +156,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	if r.store == nil {
 		result, err = runner.Result(r.head, trials)
 	} else if err = r.store.SetHead(r.head); err == nil {
-		result, err = render(ctx, r.store)
+		result, err = render(ctx, r.store, nil)
 	}
 	if err != nil {
 		return errors.Join(runErr, err)
@@ -202,6 +202,9 @@ func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []strin
 	}
 	if reason := survey.FillReason(done); reason != "" {
 		notes = append(notes, "The path is filled by "+reason+".")
+	}
+	if reason := survey.FitReason(done); reason != "" {
+		notes = append(notes, reason)
 	}
 	if value[string](f.options, "device") != "" {
 		notes = append(notes, "The hops were traced without the interface that was asked for, which trace does not take.")

@@ -78,7 +78,7 @@ func measured(t *testing.T, ctx context.Context, line string, run host.RunFunc) 
 func TestProfileInText(t *testing.T) {
 	out, progress, err := measured(t, t.Context(), "", fakePath)
 	testutil.OK(t, err)
-	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, back ", "\nRTT under load ", "\nUDP ",
+	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, reverse ", "\nRTT under load ", "\nUDP ",
 		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what limited it"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -116,7 +116,7 @@ func TestProfileInJSON(t *testing.T) {
 
 func TestProfileInMarkdown(t *testing.T) {
 	out, _, err := measured(t, t.Context(), "--markdown", fakePath)
-	if err != nil || !strings.Contains(out, "| 4 flows, back |") || !strings.Contains(out, "|---|---:|---:|---:|") {
+	if err != nil || !strings.Contains(out, "| 4 flows, reverse |") || !strings.Contains(out, "|---|---:|---:|---:|") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
@@ -191,7 +191,7 @@ func TestInterruptedProfileShowsWhatItHas(t *testing.T) {
 
 func TestSingleTestsAreNotRated(t *testing.T) {
 	out, _, err := measured(t, t.Context(), "--only tcp,rr -P 2 -R", fakePath)
-	if err != nil || strings.Contains(out, "RFC 6349") || !strings.Contains(out, "\n2 flows, back ") || !strings.Contains(out, "\nlatency ") {
+	if err != nil || strings.Contains(out, "RFC 6349") || !strings.Contains(out, "\n2 flows, reverse ") || !strings.Contains(out, "\nlatency ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -35,8 +35,8 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	if p.quiet {
 		return
 	}
-	for _, warning := range e.Warnings() {
-		fmt.Fprintln(p.w, warning)
+	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
+		fmt.Fprintf(p.w, "warning: %s\n", words.BlocksToClaim(e.Blocks, fewest, comparisons))
 	}
 	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s, into %s\n",
 		e.Name, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), dir)
@@ -59,7 +59,7 @@ func (p *progress) Event(e runner.Event) {
 		p.lasting("the lab broke and was built again: %s", shown(e.Rebuilt.Error()))
 	case e.Finished != nil:
 		if !e.Finished.Gate.Passed {
-			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Finding(e.Finished.Gate.Findings[0])))
+			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Findings(e.Finished.Gate, true)))
 		}
 		if !p.live.shown && (e.Done == e.Planned || e.Finished.Block != p.block) {
 			p.block = e.Finished.Block

@@ -211,7 +211,7 @@ func ownFigures(r *result.Result, row string) ([]result.Figure, error) {
 
 // mappedFigures makes the numbers of a row figures of a path and a test of the
 // run: those whose metric the test brings back, the receiver's count where
-// there are both. Readings are no figures.
+// there are both. They are open: nobody derived the run's paths from them.
 func mappedFigures(r *result.Result, data *result.PublishedData, row, place string) ([]result.Figure, error) {
 	path, name, _ := strings.Cut(place, "/")
 	i := slices.IndexFunc(r.Tests, func(t result.TestInfo) bool { return t.Name == name })
@@ -230,7 +230,7 @@ func mappedFigures(r *result.Result, data *result.PublishedData, row, place stri
 	var out []result.Figure
 	for _, study := range selected.Studies {
 		for _, s := range study.Settings {
-			for _, f := range s.Figures {
+			for _, f := range append(s.Figures, meansOfReadings(s)...) {
 				if !brings[f.Metric] || f.Second > 0 || f.End == result.PublishedSender && hasReceiver(s, f) {
 					continue
 				}
@@ -238,7 +238,8 @@ func mappedFigures(r *result.Result, data *result.PublishedData, row, place stri
 				if of := ofText(f); of != "" {
 					note += ", " + of
 				}
-				out = append(out, result.Figure{ID: s.ID, Path: path, Test: name, Metric: f.Metric, Value: f.Value, Note: note})
+				out = append(out, result.Figure{ID: s.ID, Path: path, Test: name, Metric: f.Metric, Value: f.Value,
+					Kind: result.FigureOpen, Flows: s.Flows, Duration: s.Duration, Note: note})
 			}
 		}
 	}
@@ -246,6 +247,26 @@ func mappedFigures(r *result.Result, data *result.PublishedData, row, place stri
 		return nil, fmt.Errorf("row %s has no figure that test %q brings back; hopbench experiments published %s lists it", row, name, row)
 	}
 	return out, nil
+}
+
+// meansOfReadings are the figures of a setting of which nothing but readings was
+// printed: the mean of its readings, one a second, is the rate of its run.
+func meansOfReadings(s result.PublishedSetting) []result.PublishedNumber {
+	var out []result.PublishedNumber
+	for _, f := range s.Figures {
+		whole := slices.ContainsFunc(s.Figures, func(g result.PublishedNumber) bool { return g.Metric == f.Metric && g.Second == 0 })
+		if f.Second != 1 || whole {
+			continue
+		}
+		values := s.Readings(f.Metric)
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		f.Second, f.Value, f.Note = 0, sum/float64(len(values)), fmt.Sprintf("mean of %d readings", len(values))
+		out = append(out, f)
+	}
+	return out
 }
 
 // hasReceiver says that the setting has the receiver's count as well as f.

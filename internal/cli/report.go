@@ -22,10 +22,16 @@ import (
 func reportCommand(s streams) *cobra.Command {
 	var json bool
 	var picture string
+	var over matters
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Make a run's report again from its stored trials, without measuring",
+		Long: `report makes a run's report again from its stored trials, without measuring.
+
+--matters judges the run again by other smallest effects that matter. The report says
+so; the run keeps its own.`,
 		Example: `  hopbench report hopbench-runs/2026-11-21T09-30-00-routing-appliance
+  hopbench report DIR --matters rtt=50us      judge again, where 50 µs matter
   hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,
 		Args: exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -37,7 +43,7 @@ func reportCommand(s streams) *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, st.Close()) }()
-			result, err := render(c.Context(), st)
+			result, err := render(c.Context(), st, over)
 			if err != nil {
 				return err
 			}
@@ -51,12 +57,17 @@ func reportCommand(s streams) *cobra.Command {
 	}
 	c.Flags().StringVar(&picture, "picture", "", "also draw the costs as an SVG picture into this file")
 	c.Flags().BoolVarP(&json, "json", "J", false, "print result.json on standard output and nothing else there")
+	c.Flags().Var(&over, mattersFlag, "judge again by these margins: "+mattersUsage)
+	if err := c.RegisterFlagCompletionFunc(mattersFlag, completeMatters); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
 	return c
 }
 
-// render analyses a stored run and writes its report files.
-func render(ctx context.Context, st *store.Store) (*result.Result, error) {
-	r, err := analyse(ctx, st)
+// render analyses a stored run and writes its report files. It judges by the margins
+// of the run, and by those that are given over them.
+func render(ctx context.Context, st *store.Store, over matters) (*result.Result, error) {
+	r, err := analyse(ctx, st, over)
 	if err != nil {
 		return nil, err
 	}

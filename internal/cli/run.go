@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -41,6 +43,7 @@ type runFlags struct {
 	quick    bool
 	only     []string
 	onFault  string
+	matters  matters
 }
 
 // What a run does when a process of the lab dies.
@@ -66,6 +69,10 @@ trials.csv, and every raw trial in run.sqlite.
 trials of 500 ms or what the experiment's file says of each test. --full takes the
 published durations.
 
+--matters sets the smallest effects that matter, by metric, over those of the
+experiment's file: a share for rates, an amount for times and for losses. An effect
+that is surely smaller is no cost.
+
 "all" runs the bundled experiments one after the other into one folder with
 index.html, index.md and index.json. One that fails does not stop the others.
 
@@ -79,6 +86,7 @@ was measured.`,
   hopbench run ./my.yaml --json > result.json
   hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench run fastpath --quick
+  hopbench run ./my.yaml --matters rtt=50us,goodput=3%
   hopbench run all --quick`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			names, directive := completeExperiments(c, args, typed)
@@ -106,6 +114,9 @@ was measured.`,
 				}
 				return resumeRun(c.Context(), s, f)
 			}
+			if c.Flags().Changed("blocks") && f.blocks < 1 {
+				return usageError{fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks)}
+			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
 			}
@@ -119,7 +130,7 @@ was measured.`,
 		},
 	}
 	flags := c.Flags()
-	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's; at least 6 to claim anything)")
+	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's); hopbench experiments check says how many it takes to claim anything")
 	flags.DurationVarP(&f.duration, "duration", "t", 0, "measured time of each throughput trial (default: the experiment's)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
 	flags.BoolVar(&f.full, "full", false, "use the published durations")
@@ -130,7 +141,8 @@ was measured.`,
 	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
-	for flag, complete := range map[string]cobra.CompletionFunc{"only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
+	flags.Var(&f.matters, mattersFlag, mattersUsage)
+	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag: a mistake above
 		}
@@ -141,6 +153,7 @@ was measured.`,
 	c.MarkFlagsMutuallyExclusive("resume", "seed")
 	c.MarkFlagsMutuallyExclusive("resume", "full")
 	c.MarkFlagsMutuallyExclusive("resume", "out")
+	c.MarkFlagsMutuallyExclusive("resume", mattersFlag)
 	return c
 }
 
@@ -181,7 +194,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	}
 	r := &session{streams: s, flags: f, head: store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
-		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick,
+		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters,
 		Started: time.Now().Round(time.Millisecond),
 	}}
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
@@ -192,7 +205,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks = analysis.FewestBlocks()
+		r.head.Blocks, _ = fewestBlocks(r.e)
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, usageError{err}
 		}
@@ -246,16 +259,22 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	show.Begin(r.e, r.plan, r.store.Dir())
 	others := joinCompany(r, show)
 	defer others.leave()
+	if warning := loadWarning(); warning != "" && r.note(warning) {
+		show.Facts([]string{warning})
+	}
 	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))
 	}
-	if err := r.enter(ctx, bed, show); err != nil {
+	if err = r.repeatTorn(ctx, show); err == nil {
+		err = r.enter(ctx, bed, show)
+	}
+	if err != nil {
 		return nil, errors.Join(err, bed.Close())
 	}
 	runErr := runner.Run(ctx, runner.Options{
 		Planner: runner.Fixed(r.plan), Testbed: bed, Build: r.build, Keeper: r.store,
-		StopOnFault: r.flags.onFault == onFaultStop,
+		Others: others.since, StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
 				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
@@ -278,11 +297,43 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
-	result, err := render(ctx, r.store)
+	result, err := render(ctx, r.store, nil)
 	if runErr != nil {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
 	return result, err
+}
+
+// repeatTorn has the blocks that an interruption tore done again.
+func (r *session) repeatTorn(ctx context.Context, show *progress) error {
+	stored, err := r.store.Trials(ctx)
+	if err != nil {
+		return err
+	}
+	ids, repeated := runner.Torn(r.plan, stored)
+	if len(ids) == 0 {
+		return nil
+	}
+	r.head.Repeated = append(r.head.Repeated, repeated...)
+	for _, b := range repeated {
+		show.Facts([]string{fmt.Sprintf("block %d was interrupted and is done again as a whole: %s of it are set aside.", b.Block, quantity.Count(b.Trials, "trial"))})
+	}
+	return r.store.SetAside(ctx, ids, r.head)
+}
+
+// loadWarning says that others use this machine, empty where they do not or it is not
+// known.
+func loadWarning() string {
+	before, cpuErr := hostinfo.ReadCPU()
+	runnable, err := hostinfo.ReadRunnable()
+	if err != nil {
+		return ""
+	}
+	stolen := 0.0
+	if now, err := hostinfo.ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
+		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
+	}
+	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
 }
 
 // enter keeps and tells where the run is measured, as far as that is known

@@ -137,25 +137,26 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 		return usageError{err}
 	}
 	keepBelow(hostinfo.MaxMemoryBytes())
-	var config net.ListenConfig
-	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(f.port))))
-	if err != nil {
-		return fmt.Errorf("%w; another server may be on port %d, choose one with --port", err, f.port)
-	}
 	files, who, err := newFTPServer(ctx, f, log, options.Log, server.AdmitFTP)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	group, groupCtx := errgroup.WithContext(serving)
 	metricsAt := ""
 	if f.metrics != "" {
 		at, err := metrics.Listen(groupCtx, f.metrics)
 		if err != nil {
-			return errors.Join(usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}, listener.Close())
+			return usageError{fmt.Errorf("--metrics: %w; write an address and a port, such as 127.0.0.1:9150", err)}
 		}
 		metricsAt = fmt.Sprintf("  metrics:  http://%v/metrics\n", at.Addr())
 		group.Go(func() error { return metrics.Serve(groupCtx, at, server.Stats) })
+	}
+	listener, err := listen(ctx, server, bind, f.port)
+	if err != nil {
+		if files != nil {
+			files.Close()
+		}
+		return err
 	}
 	fmt.Fprintf(s.err, "serving on %v, end with Ctrl-C\n%s%s%s%s", listener.Addr(), whoIsServed(token != "", f), who, metricsAt, whatIsAllowed(f, server.Stats().Limits))
 	if files != nil {
@@ -164,7 +165,7 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 	}
 	group.Go(func() error {
 		defer stop() // whatever ends it, ends the others
-		return server.Serve(groupCtx, listener)
+		return listener.Serve(groupCtx)
 	})
 	defer endWith(ctx, stop, func() <-chan struct{} {
 		fmt.Fprintf(lines, "ending: no new tests; %s in progress (a second signal ends at once)\n", quantity.Count(int(server.Stats().Used[admission.Tests]), "test"))
@@ -174,6 +175,28 @@ func serve(ctx context.Context, s streams, f serveFlags) error {
 		return err
 	}
 	return nil
+}
+
+// listen binds a port with TCP and UDP: port, or with 0 one that is free with both.
+func listen(ctx context.Context, server *probe.Server, bind string, port uint16) (*probe.Listener, error) {
+	var config net.ListenConfig
+	config.SetMultipathTCP(true) // clients that want it get it; the others get plain TCP
+	tries := 1
+	if port == 0 {
+		tries = 20
+	}
+	var listener *probe.Listener
+	var err error
+	for range tries {
+		var tcp net.Listener
+		if tcp, err = config.Listen(ctx, "tcp", net.JoinHostPort(bind, strconv.Itoa(int(port)))); err != nil {
+			break
+		}
+		if listener, err = server.Bind(tcp); err == nil {
+			return listener, nil
+		}
+	}
+	return nil, fmt.Errorf("%w; another program may have port %d, choose one with --port", err, port)
 }
 
 // endWith ends a server when ctx does: at once, or after SIGTERM when drain has

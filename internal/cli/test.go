@@ -34,8 +34,9 @@ type testFlags struct {
 	udp  bool
 	options
 
-	blocks int
-	out    string
+	blocks  int
+	out     string
+	matters matters
 	// command repeats the test.
 	command []string
 
@@ -138,6 +139,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	f.options.define(c)
 
 	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones")
+	flags.Var(&f.matters, mattersFlag, "keep with the run "+mattersUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
 	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+result.Format+") and nothing else")

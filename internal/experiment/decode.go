@@ -36,7 +36,7 @@ type decoder struct {
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
 	// stored says that the file is in the folder of a run, and may be of an earlier
-	// version: old names are read.
+	// version: old names are read, and figures without a kind.
 	stored bool
 }
 
@@ -181,6 +181,10 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, clip(node.Tag)), "leave the tag out")
 		return
 	}
+	if matters, ok := v.Addr().Interface().(*FileMatters); ok {
+		d.margins(node, matters, what)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -258,7 +262,8 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		d.value(value, v.Field(index), field, name)
 	}
 	for i, key := range keys {
-		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) {
+		unkind := d.stored && key == "kind" && v.Type() == reflect.TypeFor[FileFigure]()
+		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) && !unkind {
 			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+exampleOf(key, v.Type().Field(i)))
 		}
 	}
@@ -294,6 +299,8 @@ func (d *decoder) itemName(item *yaml.Node, list string, index int) string {
 	switch kind, owner, _ := strings.Cut(list, " of "); kind {
 	case "hops":
 		return fmt.Sprintf("hop %d of %s", index+1, owner)
+	case "contrasts":
+		return fmt.Sprintf("contrast %d", index+1)
 	case "figures":
 		if strings.HasPrefix(owner, "setting ") {
 			return fmt.Sprintf("figure %d of %s", index+1, owner)

@@ -28,9 +28,15 @@ type Experiment struct {
 	Source      string // name of the endpoint that paths start at
 	Destination string
 	// Pairs of a source and a destination that do every test at the same time.
-	Pairs     int
-	Baseline  string // name of the path that the others are compared with
-	Blocks    int
+	Pairs    int
+	Baseline string // name of the path that the others are compared with
+	Blocks   int
+	// Rest is the pause before each trial.
+	Rest time.Duration
+	// Matters are the smallest effects that matter, by the full names of metrics.
+	Matters map[string]measurement.Margin
+	// Contrasts are the comparisons that the file asks for; see Comparisons.
+	Contrasts []result.Contrast
 	Paths     []Path
 	Tests     []Test
 	Published *Published
@@ -139,6 +145,8 @@ type PlannedTrial struct {
 	Path  string
 	Test  string
 	Spec  measurement.Spec
+	// Rest is the pause before it.
+	Rest time.Duration
 }
 
 // Overrides are what a command line may change of an experiment.
@@ -147,4 +155,6 @@ type Overrides struct {
 	Duration time.Duration // measured time of each tcp, udp, pps and load test, 0 leaves the file's
 	Full     bool          // published durations
 	Quick    bool          // the shortest durations
+	// Matters are margins that go before those of the file.
+	Matters map[string]measurement.Margin
 }

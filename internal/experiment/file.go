@@ -40,9 +40,19 @@ type File struct {
 	Pairs int `json:"pairs,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// Name of the path that all others are compared with.
 	Baseline NameText `json:"baseline" jsonschema:"example=direct"`
-	// How many times every path gets every test. At least 6 are needed to
-	// claim anything; 10 when left out.
+	// How many times every path gets every test; hopbench experiments check says
+	// how many it takes to claim anything. 10 when left out.
 	Blocks int `json:"blocks,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	// Pause before each trial, in which nothing is measured: for token buckets and
+	// caches to become what they were. None when left out.
+	Rest TimeText `json:"rest,omitempty"`
+	// The smallest effects that matter, by metric, as in {rtt_p50: 50us, goodput: 3%}:
+	// a share for what is judged by its ratio, an amount for what is judged by its
+	// difference. For other metrics, the catalogue's.
+	Matters FileMatters `json:"matters,omitempty"`
+	// Which path is compared with which; every other with the baseline when left
+	// out.
+	Contrasts []FileContrast `json:"contrasts,omitempty" jsonschema:"minItems=1,maxItems=240"`
 	// The paths to compare.
 	Paths []FilePath `json:"paths" jsonschema:"minItems=2,maxItems=16"`
 	// What is measured on every path.
@@ -107,6 +117,35 @@ type FileTunnel struct {
 	MTU SizeText `json:"mtu,omitempty"`
 }
 
+// FileMatters are metrics and their margins, which a file writes as keys with values.
+type FileMatters []FileMargin
+
+// FileMargin is the smallest effect on a metric that matters.
+type FileMargin struct {
+	Metric string
+	Margin ValueText
+}
+
+// FileContrast is a comparison of one path with another.
+type FileContrast struct {
+	// Name of the path whose cost is asked for.
+	Path NameText `json:"path" jsonschema:"example=one-appliance"`
+	// Name of the path that it is compared with; the experiment's baseline when
+	// left out.
+	Baseline NameText `json:"baseline,omitempty"`
+	// Another comparison: how much the two differ is asked for then.
+	Against *FilePair `json:"against,omitempty"`
+}
+
+// FilePair is a path and what it is compared with.
+type FilePair struct {
+	// Name of the path.
+	Path NameText `json:"path" jsonschema:"example=one-appliance"`
+	// Name of the path that it is compared with; the experiment's baseline when
+	// left out.
+	Baseline NameText `json:"baseline,omitempty"`
+}
+
 // FileTest is a measurement that every path gets in every block.
 type FileTest struct {
 	// Name of the test.
@@ -153,9 +192,21 @@ type FileFigure struct {
 	// The value at published scale, in the metric's unit: 12.0Gbit, 2.783ms,
 	// 64kB, 1% or, for counts, a plain number.
 	Value ValueText `json:"value"`
+	// What it is to the model: planted (a parameter was derived from it),
+	// predicted (it follows from parameters that were derived from others) or
+	// open (the model leaves out what it comes from, so nothing is judged).
+	Kind string `json:"kind" jsonschema:"enum=planted,enum=predicted,enum=open"`
 	// By what share of it the measured value may be off, either way; in a lab,
-	// the ratio of the path to the baseline. Nothing is judged when left out.
+	// the ratio of the path to the baseline. A prediction needs one, or a
+	// tolerance_factor; a planted figure without either is not judged.
 	Tolerance FractionText `json:"tolerance,omitempty"`
+	// By what factor instead it may be off, either way: for what is rare, such
+	// as retransmits.
+	ToleranceFactor int `json:"tolerance_factor,omitempty" jsonschema:"minimum=2,maximum=1000"`
+	// How many flows were published; a run with another number is not counted.
+	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
+	// How long was measured; a run of another length is not counted.
+	Duration TimeText `json:"duration,omitempty"`
 	// A remark for the report.
 	Note LineText `json:"note,omitempty"`
 }

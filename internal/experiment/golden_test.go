@@ -35,7 +35,7 @@ func TestBadFiles(t *testing.T) {
 			checkProblems(t, problems, text)
 			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
 			// What a kind can have is the table's to say.
-			got := regexp.MustCompile("it can have [a-z_, ]+").ReplaceAllString(err.Error(), "it can have …") + "\n"
+			got := regexp.MustCompile("it can have [a-z0-9_, ]+").ReplaceAllString(err.Error(), "it can have …") + "\n"
 			if *update {
 				testutil.WriteFile(t, golden, []byte(got))
 			} else if want := string(wanted[golden]); got != want {

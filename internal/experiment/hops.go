@@ -243,10 +243,13 @@ type Impairment struct {
 	LossFraction      float64
 	DuplicateFraction float64
 	ReorderFraction   float64
-	RateBitsPerSecond float64 // 0 unlimited
+	ReorderBy         time.Duration // 0 for the time until the next frame
+	RateBitsPerSecond float64       // 0 unlimited
 	// PerFlowRateBitsPerSecond is that of each flow (addresses, protocol and
 	// ports), 0 unlimited.
 	PerFlowRateBitsPerSecond float64
+	// QueueBytes bounds what waits for RateBitsPerSecond, 0 for 50 ms of it.
+	QueueBytes int
 }
 
 // FileHop is one element of a path. What it does to frames, it does in each
@@ -268,12 +271,17 @@ type FileHop struct {
 	Duplicate FractionText `json:"duplicate,omitempty"`
 	// Share of frames that overtake, up to 50%.
 	Reorder FractionText `json:"reorder,omitempty"`
+	// By how much these are later, up to 1s; until the next frame when left out.
+	ReorderBy TimeText `json:"reorder_by,omitempty"`
 	// Rate in each direction, of a firewall that of each instance; unlimited
 	// when left out.
 	Rate RateText `json:"rate,omitempty"`
 	// Rate of each flow (addresses, protocol and ports) in each direction;
 	// unlimited when left out.
 	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
+	// Queue of the rate; what does not fit is dropped, as a policer does with
+	// next to none. 50 ms at the rate, at least 128KiB, when left out.
+	Queue SizeText `json:"queue,omitempty"`
 	// MTU of the link; 1500B when left out.
 	MTU SizeText `json:"mtu,omitempty"`
 	// Whether the kernel's work in the hop is timed, which slows each packet by

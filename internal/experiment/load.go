@@ -28,7 +28,7 @@ const (
 	// maxDelay and maxImpairment hold for the hops of a path together.
 	maxDelay      = 10 * time.Second
 	maxImpairment = 0.5 // of all frames; beyond it no transport gets through
-	// maxSettle bounds what is waited after switching a path.
+	// maxSettle bounds what is waited after switching a path, and before a trial.
 	maxSettle     = 10 * time.Minute
 	defaultSettle = 200 * time.Millisecond
 	// maxTestDuration bounds what happens within a trial.
@@ -121,9 +121,12 @@ func (l *loader) experiment() *Experiment {
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
+	e.Rest = l.between(&f.Rest, 0, maxSettle).Duration()
+	e.Matters = l.matters(f.Matters, e.Tests)
 	l.combinations(e)
 	l.names()
 	l.bothWays(e)
+	e.Contrasts = l.contrasts(f.Contrasts)
 	if f.Published != nil {
 		e.Published = l.published(f.Published, e)
 	}
@@ -308,16 +311,33 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 		what := fmt.Sprintf("figure %d", i+1)
 		l.refers(&figure.Path, "path of "+what, "path", paths)
 		l.refers(&figure.Test, "test of "+what, "test", tests)
+		if figure.Kind == "" && l.stored {
+			figure.Kind = string(result.FigurePlanted) // nobody said; it is no prediction
+		}
 		p.Figures = append(p.Figures, result.Figure{
 			ID: string(figure.ID), Path: string(figure.Path), Test: string(figure.Test), Metric: figure.Metric,
-			Value: l.figureValue(figure, e), Tolerance: l.tolerance(figure), Note: string(figure.Note),
+			Kind: result.FigureKind(figure.Kind), Value: l.figureValue(figure, e), Tolerance: l.tolerance(figure, what),
+			ToleranceFactor: float64(figure.ToleranceFactor), Flows: figure.Flows,
+			Duration: measurement.SecondsOf(parsed(quantity.ParseDuration, figure.Duration)), Note: string(figure.Note),
 		})
 	}
 	return p
 }
 
-// tolerance is how far the measurement may be from a figure, nil for no limit.
-func (l *loader) tolerance(f *FileFigure) *float64 {
+// tolerance is how far the measurement may be from a figure, nil for no limit
+// or where that is a factor.
+func (l *loader) tolerance(f *FileFigure, what string) *float64 {
+	kind, factor, share := result.FigureKind(f.Kind), l.written(&f.ToleranceFactor), l.written(&f.Tolerance)
+	switch {
+	case share && factor:
+		l.wrong(&f.ToleranceFactor, "write one of them", "%s has both a tolerance and a tolerance_factor", what)
+	case kind == result.FigureOpen && share:
+		l.wrong(&f.Tolerance, "leave it out, or say what the model makes of it: kind: predicted", "%s is open, so nothing can judge it", what)
+	case kind == result.FigureOpen && factor:
+		l.wrong(&f.ToleranceFactor, "leave it out, or say what the model makes of it: kind: predicted", "%s is open, so nothing can judge it", what)
+	case kind == result.FigurePredicted && !share && !factor:
+		l.wrong(&f.Kind, "add tolerance: 0.05, or write kind: open", "%s is predicted, and nothing says how closely", what)
+	}
 	if f.Tolerance == "" {
 		return nil
 	}

@@ -17,6 +17,8 @@ const (
 	minLinkMTU     = 68
 	maxLinkMTU     = 65_521
 	defaultLinkMTU = 1500
+	// maxQueueBytes is what a link emulator can hold.
+	maxQueueBytes = 1 << 30
 	// minTunnelMTU leaves room for a test inside: that of RFC 791 for a whole
 	// packet that need not be put together from fragments.
 	minTunnelMTU = 576
@@ -219,12 +221,23 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 			LossFraction:             l.share(&f.Loss),
 			DuplicateFraction:        l.share(&f.Duplicate),
 			ReorderFraction:          l.share(&f.Reorder),
+			ReorderBy:                parsed(quantity.ParseDuration, f.ReorderBy),
 			RateBitsPerSecond:        l.rate(&f.Rate),
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
+			QueueBytes:               l.size(&f.Queue, 1, maxQueueBytes),
 		},
 		MTU:    l.size(&f.MTU, minLinkMTU, maxLinkMTU),
 		Silent: f.Silent, OneWay: f.OneWay, MeasureKernelCPU: f.MeasureKernelCPU,
 		Parameters: l.parameters(f),
+	}
+	if l.written(&f.Queue) && !l.written(&f.Rate) {
+		l.wrong(&f.Queue, "add the rate that the queue waits for, as in rate: 100Mbit, or leave queue out", "%s has a queue and no rate", what)
+	}
+	if l.written(&f.ReorderBy) && !l.written(&f.Reorder) {
+		l.wrong(&f.ReorderBy, "add the share of frames, as in reorder: 1%, or leave reorder_by out", "%s has frames that are late and no share of them", what)
+	}
+	if h.ReorderBy > time.Second {
+		l.wrong(&f.ReorderBy, "write at most 1s", "reorder_by %q is too long", f.ReorderBy)
 	}
 	row := hopRowOf(f.Type)
 	if row.load != nil {

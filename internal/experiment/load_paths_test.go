@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -79,6 +80,9 @@ func TestStoredFilesHaveOldNames(t *testing.T) {
 	}
 	if peer := e.Tests[1].Spec; peer.Tool != measurement.IPerf3 {
 		t.Errorf("test %+v", peer)
+	}
+	if f := e.Published.Figures[0]; f.Kind != result.FigurePlanted {
+		t.Errorf("figure %+v", f)
 	}
 	if fast.VariantOf != "direct" || !slices.Equal(fast.Bypass, []string{"edge"}) {
 		t.Errorf("path %+v", fast)

@@ -9,39 +9,15 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
-
-// BlocksToClaim is the least number of blocks from which anything can be
-// claimed: with n pairs the exact two-sided Wilcoxon signed-rank test cannot
-// give a p below 2/2^n, which first falls under 0.05 at n = 6.
-const BlocksToClaim = 6
-
-// Warning is something that is allowed but probably not what was wanted.
-type Warning struct {
-	Message string
-	Remedy  string
-}
-
-func (w Warning) String() string { return w.Message + "; " + w.Remedy }
-
-// Warnings lists what a person should know before running e.
-func (e *Experiment) Warnings() []Warning {
-	var out []Warning
-	if e.Blocks < BlocksToClaim {
-		out = append(out, Warning{
-			Message: fmt.Sprintf("%s cannot show that any difference is real", quantity.Count(e.Blocks, "block")),
-			Remedy:  fmt.Sprintf("have at least %d to claim anything", BlocksToClaim),
-		})
-	}
-	return out
-}
 
 // clone copies e so that changes to the copy's endpoints, hops and tests do
 // not reach e.
 func (e *Experiment) clone() *Experiment {
 	c := *e
+	c.Matters = maps.Clone(e.Matters)
+	c.Contrasts = slices.Clone(e.Contrasts)
 	c.Endpoints = slices.Clone(e.Endpoints)
 	c.Tests = slices.Clone(e.Tests)
 	c.Paths = slices.Clone(e.Paths)
@@ -78,6 +54,7 @@ func (e *Experiment) Scaled() *Experiment {
 		for j := range c.Paths[i].Hops {
 			c.Paths[i].Hops[j].RateBitsPerSecond /= c.Scale
 			c.Paths[i].Hops[j].PerFlowRateBitsPerSecond /= c.Scale
+			c.Paths[i].Hops[j].QueueBytes = scaledBytes(c.Paths[i].Hops[j].QueueBytes, c.Scale)
 			c.Paths[i].Hops[j].InspectRateBitsPerSecond /= c.Scale
 		}
 	}
@@ -87,6 +64,14 @@ func (e *Experiment) Scaled() *Experiment {
 		scaleSpec(&c.Tests[i].Quick, c.Scale)
 	}
 	return c
+}
+
+// scaledBytes keeps a queue that is there.
+func scaledBytes(n int, scale float64) int {
+	if n == 0 {
+		return 0
+	}
+	return max(1, int(float64(n)/scale))
 }
 
 func scaleSpec(s *measurement.Spec, scale float64) {
@@ -101,6 +86,7 @@ func scaleSpec(s *measurement.Spec, scale float64) {
 // file could not say either.
 func (e *Experiment) With(o Overrides) (*Experiment, error) {
 	c := e.clone()
+	c.Matters = mergeMatters(e.Matters, o.Matters)
 	if o.Blocks < 0 || o.Blocks > maxBlocks {
 		return nil, fmt.Errorf("%d blocks cannot be run; ask for 1 to %d", o.Blocks, maxBlocks)
 	}
@@ -129,35 +115,35 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 	return c, nil
 }
 
-// planStream is the second half of the generator's state; it keeps the order
-// of trials apart from whatever else may be drawn from the same seed.
-const planStream = 0x686f7062656e6368 // "hopbench"
-
-// Plan is a randomised complete block design: in each block every path × test
-// cell once, in a random order. The same seed gives the same plan everywhere,
-// for ever: the order is drawn with Fisher and Yates's shuffle from PCG-DXSM,
-// whose output math/rand/v2 fixes, and not with that package's own Shuffle,
-// which may change.
+// Plan is a randomised complete block design: in each block every test once, in a
+// random order, and inside each test every path once, so that the trials that are
+// compared stand next to each other. The orders of the paths balance over the
+// blocks which one comes after which. The same seed gives the same plan everywhere,
+// for ever, and more blocks only add to it: the order is drawn with Fisher and Yates's
+// shuffle from PCG-DXSM, whose output math/rand/v2 fixes, and not with that package's
+// own Shuffle, which may change.
 //
 // Every trial's Spec is complete. Windows are those of e, so plan the Scaled
 // experiment for a scaled testbed.
 func (e *Experiment) Plan(seed uint64) Plan {
 	plan := Plan{Seed: seed, Trials: make([]PlannedTrial, 0, e.Blocks*len(e.Paths)*len(e.Tests))}
 	random := rand.NewPCG(seed, planStream)
+	orders := make([][][]int, len(e.Tests)) // of the paths, for the next blocks of each test
 	for block := 1; block <= e.Blocks; block++ {
-		start := len(plan.Trials)
-		for _, path := range e.Paths {
-			for _, test := range e.Tests {
+		for _, t := range permutation(random, len(e.Tests)) {
+			if len(orders[t]) == 0 {
+				orders[t] = balanced(random, len(e.Paths))
+			}
+			test, spec := e.Tests[t], e.spec(e.Tests[t])
+			for _, p := range orders[t][0] {
+				path := e.Paths[p].Name
 				plan.Trials = append(plan.Trials, PlannedTrial{
-					ID:    fmt.Sprintf("b%02d-%s", block, cellName(path.Name, test.Name)),
-					Block: block, Path: path.Name, Test: test.Name, Spec: e.spec(test),
+					ID:    fmt.Sprintf("b%02d-%s", block, cellName(path, test.Name)),
+					Block: block, Order: len(plan.Trials) + 1, Path: path, Test: test.Name, Spec: spec, Rest: e.Rest,
 				})
 			}
+			orders[t] = orders[t][1:]
 		}
-		shuffle(random, plan.Trials[start:])
-	}
-	for i := range plan.Trials {
-		plan.Trials[i].Order = i + 1
 	}
 	return plan
 }
@@ -165,24 +151,6 @@ func (e *Experiment) Plan(seed uint64) Plan {
 // cellName is a trial's id without its block. Loading refuses experiments in
 // which two cells have the same.
 func cellName(path, test string) string { return path + "-" + test }
-
-func shuffle(random *rand.PCG, trials []PlannedTrial) {
-	for i := len(trials) - 1; i > 0; i-- {
-		j := below(random, uint64(i+1))
-		trials[i], trials[j] = trials[j], trials[i]
-	}
-}
-
-// below draws evenly from 0 to n-1; draws from the incomplete last multiple
-// of n are rejected.
-func below(random *rand.PCG, n uint64) int {
-	limit := -n % n // 2^64 mod n
-	for {
-		if draw := random.Uint64(); draw >= limit {
-			return int(draw % n)
-		}
-	}
-}
 
 // spec completes a test with what the endpoints say: the window of the end
 // that receives, the congestion control of the end that sends. Of a test that
@@ -215,7 +183,7 @@ func (e *Experiment) endpoint(name string) Endpoint {
 func (p Plan) ExpectedDuration() time.Duration {
 	var total time.Duration
 	for _, t := range p.Trials {
-		total += t.Spec.ExpectedDuration().Duration()
+		total += t.Spec.ExpectedDuration().Duration() + t.Rest
 	}
 	return total
 }
@@ -224,7 +192,8 @@ func (p Plan) ExpectedDuration() time.Duration {
 func (e *Experiment) Info() result.ExperimentInfo {
 	info := result.ExperimentInfo{
 		Name: e.Name, Title: e.Title, Description: e.Description,
-		Scale: e.Scale, Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
+		Scale: e.Scale, Matters: maps.Clone(e.Matters), Contrasts: slices.Clone(e.Contrasts),
+		Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
 	}
 	if e.Published != nil {
 		info.Source = e.Published.Source

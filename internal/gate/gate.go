@@ -6,14 +6,18 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // Limits are what a trial on a path cannot exceed if its numbers are true.
 type Limits struct {
 	testbed.Limits
+	// Path is the name of the path, to which a fault of the testbed may belong.
+	Path string
 	// Pairs of endpoints that do the test at the same time, 0 or 1 for a single
 	// one. The egress caps are those of each.
 	Pairs int
@@ -27,17 +31,29 @@ type Limits struct {
 	// FewWarn has few round trips warned of instead of refusing the trial,
 	// where nothing is compared.
 	FewWarn bool
+	// ClockStep is by how much the real-time clock of this machine was set during the
+	// trial, beside its monotonic one.
+	ClockStep time.Duration
+	// OtherRuns is how many other runs measured on this machine meanwhile.
+	OtherRuns int
 }
 
 // Thresholds of the gates.
 const (
-	// rateTolerance is how far above a known cap a goodput may lie: goodput is
-	// below the wire rate by 3 to 5 % of headers, and a token bucket lets its
-	// burst through on top of its rate.
+	// rateTolerance is how far above a known cap a goodput may lie before it is spoken
+	// of: goodput is below the wire rate by 3 to 5 % of headers, and a token bucket
+	// lets its burst through on top of its rate. It is no more than a warning, as
+	// clouds let far more through for a while: to exclude the fastest trials of the
+	// faster path would be a bias.
 	rateTolerance = 1.02
+	// clockTolerance is the step of a clock that matters: the readings of two clocks
+	// one after the other differ by less.
+	clockTolerance = time.Millisecond
 	// cpuRoom is the share of a host's CPUs above which the host itself
 	// may be what was measured.
 	cpuRoom = 0.95
+	// stealWarns is the share of CPU time taken by a hypervisor that is spoken of.
+	stealWarns = 0.05
 	// minimumBytesPerFlow is how much each flow must carry for its rate to mean
 	// anything: with less, a count of filled socket buffers looks like a rate.
 	// Of more than manyFlows, only as much as that many must carry is asked of
@@ -71,25 +87,15 @@ const (
 func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerprint, l Limits, testErr error) measurement.Gate {
 	j := &judge{spec: spec, outcome: o, limits: l}
 	if testErr != nil {
-		j.fail("test", measurement.Finding{Code: measurement.FoundText, Text: Reason(testErr)})
+		j.failed(testErr)
 	}
-	if !f.Matches {
-		why := measurement.Finding{Code: measurement.FoundPathFailed}
-		if f.Why != nil {
-			why = *f.Why
-		}
-		if f.Learned {
-			j.warn("fingerprint", why)
-		} else {
-			j.fail("fingerprint", why)
-		}
-	}
+	j.fingerprint(f, testErr)
 	j.pairs()
 	if testErr == nil {
 		if judge, ok := judges()[spec.Kind]; ok {
 			judge(j)
 		} else {
-			j.fail("test", measurement.Finding{Code: measurement.FoundUnknownKind, Kind: spec.Kind})
+			j.missing("test", measurement.Finding{Code: measurement.FoundUnknownKind, Kind: spec.Kind})
 		}
 		j.instrument()
 		if o.Source.SameHost(o.Destination) {
@@ -99,13 +105,22 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 			j.processors("destination", o.Destination)
 		}
 	}
-	gate := measurement.Gate{Passed: true, Findings: j.findings}
-	for _, c := range j.findings {
-		if c.Fatal {
-			gate.Passed = false
+	j.clock()
+	j.company()
+	return Of(j.findings)
+}
+
+// Of is the judgement that follows from findings. An instrument that failed says
+// nothing of the path, so a trial with fatal findings of both sorts is missing.
+func Of(findings []measurement.Finding) measurement.Gate {
+	g := measurement.Gate{Passed: true, Findings: findings}
+	for _, f := range findings {
+		if f.Fatal {
+			g.Broken = f.PathFailure && (g.Passed || g.Broken)
+			g.Passed = false
 		}
 	}
-	return gate
+	return g
 }
 
 type judge struct {
@@ -115,9 +130,31 @@ type judge struct {
 	findings []measurement.Finding
 }
 
-func (j *judge) fail(name string, f measurement.Finding) {
+// missing is for what the instrument did, or what is not known to be the path's.
+func (j *judge) missing(name string, f measurement.Finding) {
 	f.Fatal = true
 	j.warn(name, f)
+}
+
+// broken is for what the path did: the trial is an outcome, the worst of all.
+func (j *judge) broken(name string, f measurement.Finding) {
+	f.PathFailure = true
+	j.missing(name, f)
+}
+
+// either is broken where the path is the reason.
+func (j *judge) either(path bool, name string, f measurement.Finding) {
+	if path {
+		j.broken(name, f)
+	} else {
+		j.missing(name, f)
+	}
+}
+
+// spare says that both ends had CPU time to spare, so that too little came for another
+// reason.
+func (j *judge) spare() bool {
+	return max(j.outcome.Source.CPUBusy, j.outcome.Destination.CPUBusy) <= cpuRoom || j.spec.Spin
 }
 
 func (j *judge) warn(name string, f measurement.Finding) {
@@ -125,13 +162,87 @@ func (j *judge) warn(name string, f measurement.Finding) {
 	j.findings = append(j.findings, f)
 }
 
+// failed judges a test that gave no outcome by its cause.
+func (j *judge) failed(err error) {
+	f := measurement.Finding{Code: measurement.FoundTestFailed, Text: Reason(err)}
+	path := j.ofPath(err)
+	switch _, broke := errors.AsType[*testbed.Fault](err); {
+	case broke && path:
+		f.Code = measurement.FoundHopDied
+	case broke:
+		f.Code = measurement.FoundBedBroke
+	default:
+		f.Failure = string(session.ReasonOf(err))
+	}
+	j.either(path, "test", f)
+}
+
+// ofPath says that the path is why a test failed. Errors of the ends say so by their
+// reason, a testbed that broke by the paths that the dead part was on.
+func (j *judge) ofPath(err error) bool {
+	if fault, broke := errors.AsType[*testbed.Fault](err); broke {
+		return fault.Of(j.limits.Path)
+	}
+	return err != nil && session.ReasonOf(err).OfPath()
+}
+
+// fingerprint judges the path that was taken. Hops that do not answer are those of a
+// path that fails if the test over it failed, too; where it did not, the time to live
+// of what arrived still proves how many there were.
+func (j *judge) fingerprint(f measurement.Fingerprint, testErr error) {
+	if fault, broke := errors.AsType[*testbed.Fault](testErr); f.Matches || broke && fault.Of(j.limits.Path) {
+		return // who died is known, and no trace sees more
+	}
+	why := measurement.Finding{Code: measurement.FoundPathFailed}
+	if f.Why != nil {
+		why = *f.Why
+	}
+	switch why.Code {
+	case measurement.FoundTTLChanged, measurement.FoundMTUChanged:
+		j.warn("fingerprint", why)
+	case measurement.FoundSilentHops:
+		if testErr == nil && why.TTL > 0 {
+			j.warn("fingerprint", why)
+			return
+		}
+		j.either(j.ofPath(testErr), "fingerprint", why)
+	case measurement.FoundTraceFailed, measurement.FoundPathFailed:
+		j.either(j.ofPath(testErr), "fingerprint", why)
+	default:
+		j.missing("fingerprint", why)
+	}
+}
+
+// clock refuses a trial during which the real-time clock was set: kernels stamp packets
+// with it (SO_TIMESTAMPING).
+func (j *judge) clock() {
+	if step := j.limits.ClockStep; step.Abs() > clockTolerance {
+		j.missing("clock", measurement.Finding{Code: measurement.FoundClockStepped, Step: measurement.SecondsOf(step)})
+	}
+}
+
+// company refuses a trial during which other runs measured on this machine, on the same
+// terms as its full CPUs.
+func (j *judge) company() {
+	if n := j.limits.OtherRuns; n > 0 {
+		say := j.missing
+		if j.limits.BusyWarns {
+			say = j.warn
+		}
+		say("other-run", measurement.Finding{Code: measurement.FoundOtherRun, Count: n})
+	}
+}
+
 // CPUs says whether the host itself may be what was measured. An end that
 // spins was asked to fill its CPUs.
 func (j *judge) processors(end string, e measurement.End) {
+	if e.Steal > stealWarns {
+		j.warn("cpu", measurement.Finding{Code: measurement.FoundStolenCPU, End: end, CPUStolen: e.Steal})
+	}
 	f := measurement.Finding{Code: measurement.FoundBusyCPUs, End: end, CPUBusy: e.CPUBusy}
 	switch {
 	case e.CPUBusy > cpuRoom && !j.limits.BusyWarns && !j.spec.Spin:
-		j.fail("cpu", f)
+		j.missing("cpu", f)
 	case e.CPUBusy > cpuRoom:
 		j.warn("cpu", f)
 	case e.BusiestCPU > cpuRoom && !j.spec.Spin:

@@ -8,7 +8,7 @@ func (j *judge) instrument() {
 	for _, key := range measurement.Instrument() {
 		first, known := j.limits.Instrument[key]
 		if now, ok := j.outcome.Effective[key]; known && ok && now != first {
-			j.fail("instrument", measurement.Finding{Code: measurement.FoundOtherInstrument, Setting: key, Was: first, Is: now})
+			j.missing("instrument", measurement.Finding{Code: measurement.FoundOtherInstrument, Setting: key, Was: first, Is: now})
 		}
 	}
 }

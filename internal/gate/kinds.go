@@ -35,7 +35,7 @@ func (j *judge) streams(metric string) {
 	pairs := float64(j.limits.pairs())
 	goodput := j.outcome.Metrics[metric]
 	if goodput <= 0 {
-		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
+		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
 		return
 	}
 	want := j.spec.Flows * j.limits.pairs()
@@ -43,9 +43,11 @@ func (j *judge) streams(metric string) {
 		want *= 2
 	}
 	if got := len(j.outcome.Flows); got != want {
-		j.fail("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
+		j.broken("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
 	}
 	j.enoughFlow()
+	j.conserved()
+	j.localDropsOfStreams()
 	j.duration(goodput)
 	switch j.spec.Direction {
 	case measurement.Both:
@@ -79,15 +81,45 @@ func (j *judge) enoughFlow() {
 			total += flow.ReceivedBytes
 		}
 		if total < manyFlows*minimumBytesPerFlow {
-			j.fail("enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
+			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
 		}
 		return
 	}
 	for i, flow := range flows {
 		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.fail("enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
+			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
 			return
 		}
+	}
+}
+
+// conserved refuses flows that brought more than was sent into them. The window is
+// part of what was sent, so that this cannot be, however packets are held up. An iperf3
+// peer counts both in windows of its own.
+func (j *judge) conserved() {
+	if j.spec.Tool != measurement.Native {
+		return
+	}
+	for i, flow := range j.outcome.Flows {
+		if flow.SentBytes > 0 && flow.ReceivedBytes > flow.SentBytes {
+			j.missing("conserved", measurement.Finding{Code: measurement.FoundMoreThanSent, Flow: i + 1, Bytes: flow.ReceivedBytes, SentBytes: flow.SentBytes})
+			return
+		}
+	}
+}
+
+// localDropsOfStreams warns of packets that the hosts lost themselves, where they are
+// a notable share of the segments that TCP sent again.
+func (j *judge) localDropsOfStreams() {
+	var again float64
+	for _, flow := range j.outcome.Flows {
+		if flow.Final != nil {
+			again += float64(flow.Final.Retransmits)
+		}
+	}
+	if f := j.dropped(); f.Dropped > 0 && again > 0 && f.Dropped >= localDropsMatter*again {
+		f.Code, f.Lost = measurement.FoundDrops, again
+		j.warn("local-drops", f)
 	}
 }
 
@@ -109,11 +141,11 @@ func (j *judge) duration(goodput float64) {
 		}
 		covered = measurement.Seconds(float64(received) * 8 / goodput)
 	default:
-		j.fail("duration", measurement.Finding{Code: measurement.FoundNoSeries})
+		j.missing("duration", measurement.Finding{Code: measurement.FoundNoSeries})
 		return
 	}
 	if covered < durationTolerance*j.spec.Duration {
-		j.fail("duration", measurement.Finding{Code: measurement.FoundCutShort, Measured: covered, Planned: j.spec.Duration})
+		j.missing("duration", measurement.Finding{Code: measurement.FoundCutShort, Measured: covered, Planned: j.spec.Duration})
 	}
 }
 
@@ -137,10 +169,10 @@ func (j *judge) eachWay(goodput float64) (there, back float64) {
 	return goodput * (1 - reverse/all), goodput * reverse / all
 }
 
-// possible compares a rate with what is possible at most, to pairs together.
+// possible compares a rate with what was declared to be the most, to pairs together.
 func (j *judge) possible(received, most float64, whose measurement.Limit, pairs int) {
 	if most > 0 && received > most*rateTolerance {
-		j.fail("possible", measurement.Finding{Code: measurement.FoundAboveLimit, Received: received, AtMost: most, Limit: whose, LimitPairs: pairs})
+		j.warn("possible", measurement.Finding{Code: measurement.FoundAboveLimit, Received: received, AtMost: most, Limit: whose, LimitPairs: pairs})
 	}
 }
 
@@ -155,9 +187,9 @@ func (j *judge) packets() {
 	loss := m["loss_fraction"]
 	switch {
 	case loss >= 1:
-		j.fail("loss", measurement.Finding{Code: measurement.FoundAllLost})
+		j.broken("loss", measurement.Finding{Code: measurement.FoundAllLost})
 	case goodput <= 0:
-		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
+		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
 	}
 	received := perSecond * float64(j.spec.Duration)
 	j.localDrops(loss, received)
@@ -165,11 +197,12 @@ func (j *judge) packets() {
 		return
 	}
 	if got, want := len(j.outcome.Flows), j.spec.Flows*j.limits.pairs(); got > 0 && got != want {
-		j.fail("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
+		j.broken("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
 	}
 	// iperf3 counts bytes at the receiver and need not say how many packets.
 	if perSecond > 0 && received < minimumPackets {
-		j.fail("enough-packets", measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets})
+		// The rate may be too low for the time, or the path lost the others.
+		j.either(received/(1-loss) >= minimumPackets, "enough-packets", measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets})
 	}
 	if j.spec.LossBound > 0 {
 		j.search()
@@ -187,7 +220,7 @@ func (j *judge) search() {
 			return
 		}
 	}
-	j.fail("loss-bound", measurement.Finding{Code: measurement.FoundAboveLossBound, Count: len(j.outcome.LossSearch), LossBound: j.spec.LossBound})
+	j.broken("loss-bound", measurement.Finding{Code: measurement.FoundAboveLossBound, Count: len(j.outcome.LossSearch), LossBound: j.spec.LossBound})
 }
 
 // localDrops warns of packets that the hosts lost themselves, where they are a
@@ -241,19 +274,27 @@ func (j *judge) dropped() (f measurement.Finding) {
 // latency judges the round trips of a part of the test, if it has parts.
 func (j *judge) latency(part string, d *measurement.Distribution) {
 	if d == nil || d.Samples == 0 {
-		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoAnswers, Part: part})
+		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoAnswers, Part: part})
 		return
 	}
 	if d.Samples < minimumRoundTrips {
-		say := j.fail
+		f := measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips}
 		if j.limits.FewWarn {
-			say = j.warn
+			j.warn("enough-samples", f)
+		} else {
+			j.either(j.spare() && j.tookTime(d), "enough-samples", f)
 		}
-		say("enough-samples", measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips})
 	}
 	if d.Min <= 0 || d.Min > d.Max {
-		j.fail("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
+		j.missing("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
 	}
+}
+
+// tookTime says that the round trips of an rr test took the time they had: an end that
+// comes late takes a single one.
+func (j *judge) tookTime(d *measurement.Distribution) bool {
+	rate := measurement.Seconds(j.outcome.Metrics["transactions_per_second"])
+	return rate <= 0 || measurement.Seconds(d.Samples)/rate >= durationTolerance*j.spec.Duration
 }
 
 // connections judges a test of new connections.
@@ -266,7 +307,7 @@ func (j *judge) connections() {
 	f := measurement.Finding{Code: measurement.FoundFailedConnections, Count: int(math.Round(failed)), Of: int(math.Round(done + failed))}
 	switch share := failed / max(done+failed, 1); {
 	case share > failuresFail:
-		j.fail("connections", f)
+		j.broken("connections", f)
 	case share > failuresWarn:
 		j.warn("connections", f)
 	}
@@ -284,6 +325,6 @@ func (j *judge) transfer() {
 // mtu judges a search for the largest packet, which either way back may lack.
 func (j *judge) mtu() {
 	if j.outcome.Metrics["path_mtu_bytes"] <= 0 {
-		j.fail("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoMTU})
+		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoMTU})
 	}
 }

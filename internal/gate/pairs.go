@@ -1,6 +1,9 @@
 package gate
 
-import "github.com/hopbench/hopbench/internal/measurement"
+import (
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
+)
 
 // pairs is how many pairs did the test, at least 1.
 func (l Limits) pairs() int { return max(l.Pairs, 1) }
@@ -13,10 +16,12 @@ func (j *judge) pairs() {
 	}
 	good := 0
 	var failed, empty, short, unsampled []string
+	ofPath := true // why any failed
 	for _, p := range j.outcome.Pairs {
 		name := p.Source + " to " + p.Destination
 		if p.Error != "" {
 			failed = append(failed, name+": "+p.Error)
+			ofPath = ofPath && session.Reason(p.Failure).OfPath()
 			continue
 		}
 		good++
@@ -34,13 +39,13 @@ func (j *judge) pairs() {
 		}
 	}
 	if good < want {
-		j.fail("pairs", measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: failed})
+		j.either(ofPath && len(failed) > 0, "pairs", measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: failed})
 	}
 	if len(empty) > 0 {
-		j.fail("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
+		j.broken("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
 	}
 	if len(short) > 0 && j.spec.Tool == measurement.Native {
-		j.fail("pairs", measurement.Finding{Code: measurement.FoundPairsCutShort, Pairs: short})
+		j.missing("pairs", measurement.Finding{Code: measurement.FoundPairsCutShort, Pairs: short})
 	}
 	if len(unsampled) > 0 && j.spec.Tool == measurement.Native {
 		j.warn("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutRTT, Pairs: unsampled})

@@ -95,14 +95,14 @@ func parseStat(text []byte, after time.Duration) (CPUTimes, error) {
 		return CPUTimes{}, errors.New("read CPU time: /proc/stat keeps no accounts")
 	}
 	t.Total = after * time.Duration(t.CPUs)
-	t.Busy, t.SoftIRQ = t.Total-all.idle, all.softIRQ
+	t.Busy, t.SoftIRQ, t.Steal = t.Total-all.idle, all.softIRQ, all.steal
 	return t, nil
 }
 
 // statLine is a line of /proc/stat.
 type statLine struct {
-	kept          bool // something is not zero
-	idle, softIRQ time.Duration
+	kept                 bool // something is not zero
+	idle, softIRQ, steal time.Duration
 }
 
 func parseTicks(text []byte) (statLine, error) {
@@ -125,6 +125,8 @@ func parseTicks(text []byte) (statLine, error) {
 			l.idle += d
 		case 6:
 			l.softIRQ = d
+		case 7:
+			l.steal = d
 		}
 		i++
 	}

@@ -15,7 +15,7 @@ func TestParseStat(t *testing.T) {
 	text := "cpu  100 20 30 400 50 6 7 8 9 10\ncpu0 1 2 3 300 20 1 1\ncpu1 1 2 3 100 30\nintr 5 0 0\nctxt 991\nbtime 5\n"
 	got, err := parseStat([]byte(text), ticks(500))
 	testutil.OK(t, err)
-	if got.CPUs != 2 || got.Total != ticks(1000) || got.Busy != ticks(550) || got.SoftIRQ != ticks(7) || got.Switches != 991 {
+	if got.CPUs != 2 || got.Total != ticks(1000) || got.Busy != ticks(550) || got.SoftIRQ != ticks(7) || got.Steal != ticks(8) || got.Switches != 991 {
 		t.Errorf("%+v", got)
 	}
 	if want := []time.Duration{ticks(180), ticks(370)}; !slices.Equal(got.Each, want) {

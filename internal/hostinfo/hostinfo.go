@@ -22,6 +22,8 @@ type CPUTimes struct {
 	// not idle, time stolen by a hypervisor included; SoftIRQ the part that the
 	// system says went to soft interrupts.
 	Total, Busy, SoftIRQ time.Duration
+	// Steal is the part of Busy in which a hypervisor ran something else.
+	Steal time.Duration
 	// Each is the busy time of each CPU by itself, nil if unknown.
 	Each []time.Duration
 	// Switches counts context switches, 0 if unknown.

@@ -155,8 +155,8 @@ var options = []Option{
 	},
 	{
 		// TCP_MIN_MSS and MAX_TCP_WINDOW of Linux (net/tcp.h)
-		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: streams, Type: Size, Limits: Limits{Least: 88, Most: 32_767},
-		Unset: "what the path gives", Doc: "largest TCP segment of both ends (TCP_MAXSEG)",
+		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: of(tcp, load, rr, udp, pps), Type: Size, Limits: Limits{Least: 88, Most: 32_767},
+		Unset: "what the path gives", Doc: "largest TCP segment of both ends (TCP_MAXSEG), also of the connection that controls a test over UDP",
 		field: func(s *measurement.Spec) any { return &s.MSSBytes },
 	},
 	{
@@ -178,6 +178,26 @@ var options = []Option{
 		Name: "share_threads", Kinds: streams, Type: Truth,
 		Doc:   "the flows share the threads of each end, however few they are; set where many endpoints share a host",
 		field: func(s *measurement.Spec) any { return &s.ShareThreads },
+	},
+	{
+		Name: "sender_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "what the sending program waits after each 64 KiB, as a slow one does",
+		field: func(s *measurement.Spec) any { return &s.SenderPause },
+	},
+	{
+		Name: "sender_burn", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "CPU time that the sending program takes for each 64 KiB",
+		field: func(s *measurement.Spec) any { return &s.SenderBurn },
+	},
+	{
+		Name: "receiver_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "what the receiving program waits after each 64 KiB",
+		field: func(s *measurement.Spec) any { return &s.ReceiverPause },
+	},
+	{
+		Name: "receiver_burn", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Doc:   "CPU time that the receiving program takes for each 64 KiB",
+		field: func(s *measurement.Spec) any { return &s.ReceiverBurn },
 	},
 	{
 		Name: "mptcp", InFile: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,

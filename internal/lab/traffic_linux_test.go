@@ -38,6 +38,10 @@ func traffic(arguments []string) int {
 		err = protocolTraffic(rest[0], rest[1], rest[2])
 	case "trace":
 		err = traceTraffic(rest[0], rest[1])
+	case "hold":
+		err = holdTraffic(rest[0])
+	case "fill":
+		err = fillTraffic(rest[0], rest[1], rest[2])
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}

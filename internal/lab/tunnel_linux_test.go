@@ -101,6 +101,44 @@ func TestVXLAN(t *testing.T) {
 	}
 }
 
+// A firewall sees VXLAN's two directions as two flows that nobody answers: each
+// has a source port of its own. So every packet of the tunnel meets all rules, and
+// only the first of a flow without one.
+func TestFirewallUnderVXLAN(t *testing.T) {
+	t.Parallel() // it waits for most of its time
+	needProgram(t, "nft", "ping", "cat")
+	hops := []experiment.Hop{{Type: experiment.Firewall, Name: "fw", Rules: 5}}
+	e := labtest.Attached()
+	e.Paths = []experiment.Path{
+		{Name: "native", Hops: hops},
+		{Name: "inside", Hops: hops, Tunnel: &experiment.Tunnel{Type: experiment.VXLAN, ID: 7, Port: 4789, MTU: 1450}},
+	}
+	built, paths, err := FromExperiment(e)
+	testutil.OK(t, err)
+	l := startLab(t, built)
+	const n = 10
+	meet := map[string]int{}
+	for _, p := range paths {
+		node := p.Name + "/fw"
+		must(t, l, node, "nft", "insert", "rule", "ip", "hopbench", "rules-1", "counter")
+		must(t, l, "vm1", "ping", "-n", "-c", fmt.Sprint(n), "-i", "0.02", "-W", "10", "-I", p.Source.String(), p.Destination.String())
+		text := must(t, l, node, "nft", "list", "chain", "ip", "hopbench", "rules-1")
+		var packets int
+		_, after, _ := strings.Cut(text, "counter packets ")
+		if _, err := fmt.Sscan(after, &packets); err != nil {
+			t.Fatalf("no counter in\n%s", text)
+		}
+		meet[p.Name] = packets
+	}
+	// ARP is inside the tunnel, too.
+	if meet["native"] != 1 || meet["inside"] < 2*n {
+		t.Errorf("of %d echo requests and as many replies %d met the rules natively, want 1, and %d in the tunnel, want all", n, meet["native"], meet["inside"])
+	}
+	if table, code := output(t, l, "inside/fw", "cat", "/proc/net/nf_conntrack"); code == 0 && strings.Count(table, "[UNREPLIED]") < 2 {
+		t.Errorf("the tunnel's two directions are not two flows without an answer:\n%s", table)
+	}
+}
+
 // WireGuard runs where the kernel has it, and is missed in words where not.
 func TestWireGuard(t *testing.T) {
 	needProgram(t, "ping")

@@ -52,6 +52,9 @@ type Direction struct {
 	// the frame behind them: the ratio of RFC 4737 section 4.1 in dense
 	// traffic. See [ReorderHold] for sparse traffic.
 	ReorderFraction float64 `json:"reorder_fraction,omitempty"`
+	// ReorderBy has these frames be later by so much instead, whoever overtakes
+	// them meanwhile; 0 is by the frame behind.
+	ReorderBy time.Duration `json:"reorder_by_nanoseconds,omitempty"`
 	// RateBitsPerSecond is the speed of the wire; 0 is unlimited.
 	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 	// QueueBytes bounds what waits for a wire with a rate, counted as
@@ -106,6 +109,9 @@ func (d Direction) validate(name string) error {
 	}
 	if d.Jitter < 0 || d.Jitter > maxDelay {
 		refuse("jitter", d.Jitter, "0 to "+maxDelay.String())
+	}
+	if d.ReorderBy < 0 || d.ReorderBy > maxDelay {
+		refuse("time of reordering", d.ReorderBy, "0 to "+maxDelay.String())
 	}
 	fraction := func(field string, f, top float64) {
 		if !(f >= 0 && f <= top) {

@@ -20,8 +20,18 @@ type DirectionCounters struct {
 	// QueueDroppedFrames did not fit the queue of the rate or of their flow's
 	// rate, or the memory of the cable.
 	QueueDroppedFrames uint64 `json:"queue_dropped_frames"`
-	DuplicatedFrames   uint64 `json:"duplicated_frames"` // extra copies made
-	ReorderedFrames    uint64 `json:"reordered_frames"`  // overtaken by the next
+	// FlowDroppedFrames are those of QueueDroppedFrames that did not fit the
+	// queue of their flow's rate.
+	FlowDroppedFrames uint64 `json:"flow_dropped_frames,omitempty"`
+	// Busy is how long the wire takes to send, at its rate, all that was admitted
+	// to it; FlowBusy is the same of the flows' own wires, added up.
+	Busy     time.Duration `json:"busy_nanoseconds,omitempty"`
+	FlowBusy time.Duration `json:"flow_busy_nanoseconds,omitempty"`
+	// Thread is how long the direction's thread ran or waited for a CPU, 0 where
+	// the system does not tell.
+	Thread           time.Duration `json:"thread_nanoseconds,omitempty"`
+	DuplicatedFrames uint64        `json:"duplicated_frames"` // extra copies made
+	ReorderedFrames  uint64        `json:"reordered_frames"`  // overtaken by the next
 	// RefusedFrames were not accepted by the far device: it was down, or the
 	// frame was malformed or larger than it takes.
 	RefusedFrames uint64 `json:"refused_frames"`
@@ -49,8 +59,8 @@ type Counters struct {
 // tally is written by one thread, but for what an inspector sends back, and
 // read by any.
 type tally struct {
-	received, frames, bytes, lost, dropped, duplicated, reordered, refused, denied, added, handOver atomic.Uint64
-	_                                                                                               [64]byte // the other direction's thread writes elsewhere
+	received, frames, bytes, lost, dropped, duplicated, reordered, refused, denied, added, handOver, flowDropped, busy, flowBusy atomic.Uint64
+	_                                                                                                                            [64]byte // the other direction's thread writes elsewhere
 }
 
 func (t *tally) read() DirectionCounters {
@@ -66,5 +76,8 @@ func (t *tally) read() DirectionCounters {
 		DeniedFrames:       t.denied.Load(),
 		AddedFrames:        t.added.Load(),
 		HandOverCPU:        time.Duration(t.handOver.Load()),
+		FlowDroppedFrames:  t.flowDropped.Load(),
+		Busy:               time.Duration(t.busy.Load()),
+		FlowBusy:           time.Duration(t.flowBusy.Load()),
 	}
 }

@@ -3,6 +3,7 @@ package linkem
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -33,6 +34,10 @@ type line struct {
 	overtaken    bool  // the frame behind it has gone
 	reorderUntil int64 // and this is when it stops waiting
 	pending      bool  // the last of entries is marked to be overtaken
+	// reorderBy is for how long those are held that are to be overtaken by many, and
+	// held are these, the oldest first; 0 is none.
+	reorderBy int64
+	held      []entry
 }
 
 // entry is a frame on the wire.
@@ -78,12 +83,10 @@ const (
 func newLine(d Direction, seed uint64, index, frames int) *line {
 	stream := uint64(index) * streamsPerDirection
 	l := &line{
-		loss:      newDraw(d.LossFraction, seed, stream+streamLoss),
-		duplicate: newDraw(d.DuplicateFraction, seed, stream+streamDuplicate),
-		// While a frame waits to be overtaken the next one is not picked, so
-		// of n frames n·q/(1+q) are: pick with the q that makes this the
-		// fraction asked for.
-		reorder:      newDraw(d.ReorderFraction/(1-d.ReorderFraction), seed, stream+streamReorder),
+		loss:         newDraw(d.LossFraction, seed, stream+streamLoss),
+		duplicate:    newDraw(d.DuplicateFraction, seed, stream+streamDuplicate),
+		reorder:      newDraw(pickedFraction(d), seed, stream+streamReorder),
+		reorderBy:    int64(d.ReorderBy),
 		queue:        d.queueBytes(),
 		delay:        float64(d.Delay),
 		jitter:       float64(d.Jitter),
@@ -97,8 +100,24 @@ func newLine(d Direction, seed uint64, index, frames int) *line {
 		capacity *= 2
 	}
 	l.entries = make([]entry, capacity)
+	if l.reorderBy > 0 {
+		l.held = make([]entry, 0, mostHeld)
+	}
 	return l
 }
+
+// pickedFraction is the probability that makes ReorderFraction of the frames reordered.
+// While a frame waits for the one behind it, that one is not picked, so that of n frames
+// n·q/(1+q) are.
+func pickedFraction(d Direction) float64 {
+	if d.ReorderBy > 0 {
+		return d.ReorderFraction
+	}
+	return d.ReorderFraction / (1 - d.ReorderFraction)
+}
+
+// mostHeld is how many frames of a line are held at a time; more go on in their place.
+const mostHeld = 4096
 
 // pace sets the speed of the wire. What was admitted before keeps its place, and
 // the queue its size in bytes: a device does not lose memory by being slow.
@@ -146,7 +165,7 @@ func (l *line) offer(now int64, handle uint32, wireBytes int) bool {
 		l.pending = false
 	} else {
 		reorder = l.reorder.hit()
-		l.pending = reorder
+		l.pending = reorder && l.reorderBy == 0
 	}
 	l.entries[l.tail&uint32(len(l.entries)-1)] = entry{due: due, handle: handle, reorder: reorder}
 	l.tail++
@@ -164,6 +183,9 @@ func (l *line) next() (at int64, ok bool) {
 	if l.isReordering && (!ok || l.reorderUntil < at) {
 		at, ok = l.reorderUntil, true
 	}
+	if len(l.held) > 0 && (!ok || l.held[0].due < at) {
+		at, ok = l.held[0].due, true
+	}
 	return at, ok
 }
 
@@ -175,6 +197,11 @@ func (l *line) release(now int64) (handle uint32, reordered, ok bool) {
 			l.isReordering = false
 			return l.reordering.handle, l.overtaken, true
 		}
+		if len(l.held) > 0 && l.held[0].due <= now && !l.dueBy(min(now, l.held[0].due)) {
+			e := l.held[0]
+			l.held = slices.Delete(l.held, 0, 1)
+			return e.handle, true, true
+		}
 		if !l.dueBy(now) {
 			return 0, false, false
 		}
@@ -183,6 +210,14 @@ func (l *line) release(now int64) (handle uint32, reordered, ok bool) {
 		if !e.reorder {
 			l.overtaken = true // of no meaning unless a frame is reordering
 			return e.handle, false, true
+		}
+		if l.reorderBy > 0 {
+			if len(l.held) == cap(l.held) {
+				return e.handle, false, true
+			}
+			e.due += l.reorderBy
+			l.held = append(l.held, e)
+			continue
 		}
 		l.reordering, l.isReordering, l.overtaken = e, true, false
 		l.reorderUntil = e.due + int64(ReorderHold)

@@ -3,6 +3,7 @@ package linkem
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -328,6 +329,46 @@ func TestLineJitterDistribution(t *testing.T) {
 	}
 	if limit := 6 * float64(ms) / math.Sqrt(2*n); math.Abs(deviation-float64(ms)) > limit {
 		t.Errorf("standard deviation is %v ns, not within %v of 1 ms", deviation, limit)
+	}
+}
+
+// A frame that is later by some time is overtaken by all that leave meanwhile, and none
+// is lost however many are held.
+func TestReorderBy(t *testing.T) {
+	const n, by = 20_000, 5 * time.Millisecond
+	l := newLine(Direction{ReorderFraction: 0.25, ReorderBy: by, Delay: time.Millisecond}, 1, 0, 1024)
+	seen := make([]bool, n)
+	var reordered int
+	release := func(now time.Duration) {
+		for {
+			handle, late, ok := l.release(int64(now))
+			if !ok {
+				return
+			}
+			arrived := time.Duration(handle) * 50 * time.Microsecond
+			want := arrived + time.Millisecond
+			if late {
+				reordered++
+				want += by
+			}
+			if seen[handle] || now < want || now >= want+50*time.Microsecond {
+				t.Fatalf("frame %d left at %v, want %v; twice: %v", handle, now, want, seen[handle])
+			}
+			seen[handle] = true
+		}
+	}
+	for i := range n {
+		now := time.Duration(i) * 50 * time.Microsecond
+		release(now)
+		if !l.offer(int64(now), uint32(i), 1500) {
+			t.Fatalf("frame %d was refused", i)
+		}
+	}
+	for i := range 200 {
+		release(time.Duration(n+i) * 50 * time.Microsecond)
+	}
+	if _, waits := l.next(); waits || slices.Contains(seen, false) || reordered < n/5 || reordered > n*3/10 {
+		t.Errorf("%d of %d reordered; all left: %v", reordered, n, !slices.Contains(seen, false))
 	}
 }
 

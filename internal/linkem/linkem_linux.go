@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Link emulator joins two ports.
@@ -144,10 +146,12 @@ type direction struct {
 	polled [2]unix.PollFd
 	spin   spin
 	meter  meter
+	thread atomic.Pointer[sockets.Thread] // nil before it runs
 }
 
 func (d *direction) counters() DirectionCounters {
 	counters := d.tally.read()
+	counters.Thread = d.thread.Load().Wanted()
 	counters.OverrunFrames = d.from.overruns()
 	return counters
 }
@@ -188,6 +192,7 @@ func (d *direction) run() error {
 	if err := askForShortSlice(); err != nil {
 		return err
 	}
+	d.thread.Store(sockets.CurrentThread())
 	if d.config.direct() {
 		return d.runDirect()
 	}
@@ -408,9 +413,15 @@ func (d *direction) admit(n int) {
 		if !d.enter(now, flow, frame, wire) {
 			d.tally.dropped.Add(1)
 			d.slab.drop(frame)
+			if d.shaper != nil {
+				d.tally.flowDropped.Add(1)
+			}
 			if i == 0 && copies == 2 {
 				// The second copy finds the same full queue.
 				d.tally.dropped.Add(1)
+				if d.shaper != nil {
+					d.tally.flowDropped.Add(1)
+				}
 				return
 			}
 		}
@@ -419,10 +430,27 @@ func (d *direction) admit(n int) {
 
 // enter puts one copy of a frame on its flow's wire, or at once on the line.
 func (d *direction) enter(now int64, flow flowKey, frame uint32, wire int) bool {
-	if d.shaper != nil {
-		return d.shaper.offer(now, flow, frame, wire)
+	if d.shaper == nil {
+		return d.offer(now, frame, wire)
 	}
-	return d.line.offer(now, frame, wire)
+	if !d.shaper.offer(now, flow, frame, wire) {
+		return false
+	}
+	if flow != 0 {
+		d.tally.flowBusy.Add(uint64(float64(wire) / d.shaper.rate))
+	}
+	return true
+}
+
+// offer puts a copy of a frame on the line.
+func (d *direction) offer(at int64, frame uint32, wire int) bool {
+	if !d.line.offer(at, frame, wire) {
+		return false
+	}
+	if d.line.rate > 0 {
+		d.tally.busy.Add(uint64(float64(wire) / d.line.rate))
+	}
+	return true
 }
 
 // advance puts the frames on the line that their flows' wires have sent, each at
@@ -433,7 +461,7 @@ func (d *direction) advance(now int64) {
 		if !ok {
 			return
 		}
-		if !d.line.offer(f.due, f.handle, int(f.wire)) {
+		if !d.offer(f.due, f.handle, int(f.wire)) {
 			d.tally.dropped.Add(1)
 			d.slab.drop(f.handle)
 		}

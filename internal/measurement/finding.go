@@ -34,7 +34,11 @@ type FindingCode string
 // The codes. Their parameters are the fields of Finding that
 // docs/data-format.md lists for each.
 const (
-	FoundText              FindingCode = "text" // another layer's own words
+	FoundText              FindingCode = "text"        // a sentence of format 1
+	FoundTestFailed        FindingCode = "test_failed" // Failure says in which way
+	FoundHopDied           FindingCode = "hop_died"    // and with it this path
+	FoundHopDiedBefore     FindingCode = "hop_died_before"
+	FoundBedBroke          FindingCode = "bed_broke" // what measures did, whatever the path
 	FoundUnknownKind       FindingCode = "unknown_kind"
 	FoundNoBytes           FindingCode = "no_bytes" // confirmed by the receiver
 	FoundNoPackets         FindingCode = "no_packets"
@@ -45,7 +49,8 @@ const (
 	FoundShortFlows        FindingCode = "short_flows" // likewise, all together
 	FoundNoSeries          FindingCode = "no_series"
 	FoundCutShort          FindingCode = "cut_short"
-	FoundAboveLimit        FindingCode = "above_limit" // more than could be received
+	FoundAboveLimit        FindingCode = "above_limit" // more than the rate that was declared
+	FoundMoreThanSent      FindingCode = "more_than_sent"
 	FoundAllLost           FindingCode = "all_lost"
 	FoundDrops             FindingCode = "drops" // by the hosts themselves
 	FoundDropsOfSearch     FindingCode = "drops_of_search"
@@ -56,6 +61,8 @@ const (
 	FoundImpossibleTimes   FindingCode = "impossible_times"
 	FoundFailedConnections FindingCode = "failed_connections"
 	FoundShortTransfer     FindingCode = "short_transfer"
+	FoundClockStepped      FindingCode = "clock_stepped"
+	FoundOtherRun          FindingCode = "other_run" // of hopbench, on the same machine
 	FoundPairsMissing      FindingCode = "pairs_missing"
 	FoundPairsWithoutBytes FindingCode = "pairs_without_bytes"
 	FoundPairsCutShort     FindingCode = "pairs_cut_short"
@@ -63,11 +70,13 @@ const (
 	FoundOtherInstrument   FindingCode = "other_instrument"
 	FoundBusyCPUs          FindingCode = "busy_cpus"
 	FoundBusyCPU           FindingCode = "busy_cpu" // a single one
+	FoundStolenCPU         FindingCode = "stolen_cpu"
 
 	// Of the path that a trial took.
 	FoundPathFailed       FindingCode = "path_failed"  // before it could be seen
 	FoundNotSwitched      FindingCode = "not_switched" // to the path
 	FoundTraceFailed      FindingCode = "trace_failed"
+	FoundSilentHops       FindingCode = "silent_hops" // that answer otherwise; nothing speaks for another path
 	FoundOtherHops        FindingCode = "other_hops"
 	FoundOtherTTL         FindingCode = "other_ttl"
 	FoundOtherReturnedTTL FindingCode = "other_returned_ttl"
@@ -78,15 +87,15 @@ const (
 
 // GateCodes lists the codes of what a trial brought back.
 func GateCodes() []FindingCode {
-	return []FindingCode{FoundText, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundNoMTU, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
-		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
-		FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
-		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU}
+	return []FindingCode{FoundText, FoundTestFailed, FoundHopDied, FoundHopDiedBefore, FoundBedBroke, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundNoMTU, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
+		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundMoreThanSent, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
+		FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
+		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU, FoundStolenCPU}
 }
 
 // PathCodes lists the codes of the path that a trial took.
 func PathCodes() []FindingCode {
-	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundTraceFailed, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
+	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
 		FoundTTLChanged, FoundMTUChanged}
 }
 
@@ -103,6 +112,10 @@ type Finding struct {
 	// instrument.
 	PathFailure bool   `json:"path_failure,omitempty"`
 	Text        string `json:"text,omitempty"` // of FoundText, or an error's
+	// Failure is why a test gave no outcome: refused, unreachable, vanished, timeout,
+	// protocol, unauthorized, limit, unsupported, local, cancelled, or failed where
+	// it is not known.
+	Failure string `json:"failure,omitempty"`
 	// What it speaks of.
 	Kind  Kind   `json:"kind,omitempty"`
 	End   string `json:"end,omitempty"`   // source, destination or, if both are one, host
@@ -116,12 +129,15 @@ type Finding struct {
 	Needed      int      `json:"needed,omitempty"`
 	Bytes       int64    `json:"bytes,omitempty"`
 	NeededBytes int64    `json:"needed_bytes,omitempty"`
+	SentBytes   int64    `json:"sent_bytes,omitempty"`
 	Pairs       []string `json:"pairs,omitempty"` // with the error of each that has one
 	// Measured is how long a rate was measured or a transfer took.
 	Measured Seconds `json:"measured_seconds,omitempty"`
 	Planned  Seconds `json:"planned_seconds,omitempty"`
-	Min      Seconds `json:"min_seconds,omitempty"` // round trips
-	Max      Seconds `json:"max_seconds,omitempty"`
+	// Step is by how much the real-time clock was set forward meanwhile.
+	Step Seconds `json:"step_seconds,omitempty"`
+	Min  Seconds `json:"min_seconds,omitempty"` // round trips
+	Max  Seconds `json:"max_seconds,omitempty"`
 	// Limit is whose rate limits what can be received, for LimitPairs at once.
 	Received   float64 `json:"received_bits_per_second,omitempty"`
 	AtMost     float64 `json:"at_most_bits_per_second,omitempty"`
@@ -134,6 +150,8 @@ type Finding struct {
 	Dropped float64   `json:"dropped_packets,omitempty"`
 	Lost    float64   `json:"lost_packets,omitempty"`
 	CPUBusy float64   `json:"cpu_busy,omitempty"` // share of all CPUs
+	// CPUStolen is the share of all CPU time in which a hypervisor ran something else.
+	CPUStolen float64 `json:"cpu_stolen,omitempty"`
 	// Setting is what differs between two trials, Was and Is its values.
 	Setting string `json:"setting,omitempty"`
 	Was     string `json:"was,omitempty"`

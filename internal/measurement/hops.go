@@ -23,6 +23,25 @@ type HopSample struct {
 	BackwardBytes   float64 `json:"backward_bytes"`
 	BackwardPackets float64 `json:"backward_packets"`
 	DroppedPackets  float64 `json:"dropped_packets,omitempty"`
+	// Of the dropped packets: those that did not fit the queue of the hop's
+	// rate, or that of their flow's rate, and those that were lost on its wire.
+	// A packet may be a large one that offloading has not cut yet.
+	QueueDroppedPackets     float64 `json:"queue_dropped_packets,omitempty"`
+	FlowQueueDroppedPackets float64 `json:"flow_queue_dropped_packets,omitempty"`
+	LostPackets             float64 `json:"lost_packets,omitempty"`
+	// ReorderedPackets were overtaken by a later one in the hop.
+	ReorderedPackets float64 `json:"reordered_packets,omitempty"`
+	// ForwardBusy is how long the hop was sending towards the destination at its
+	// rate: all of the time means that the rate is used up. ForwardFlowBusy is the
+	// same of the rate that each flow has, added up over the flows.
+	ForwardBusy      Seconds `json:"forward_busy_seconds,omitempty"`
+	BackwardBusy     Seconds `json:"backward_busy_seconds,omitempty"`
+	ForwardFlowBusy  Seconds `json:"forward_flow_busy_seconds,omitempty"`
+	BackwardFlowBusy Seconds `json:"backward_flow_busy_seconds,omitempty"`
+	// ForwardThread is how long the thread of the hop's process that carries this
+	// direction ran or waited for a CPU.
+	ForwardThread  Seconds `json:"forward_thread_seconds,omitempty"`
+	BackwardThread Seconds `json:"backward_thread_seconds,omitempty"`
 	// CPU is the CPU time of the hop's own process, less what the kernel
 	// did meanwhile with the frames that it handed to the nodes at its ends;
 	// absent for hops without a process.
@@ -60,6 +79,16 @@ func HopCounters() []HopCounter {
 		{Title: "to the source", Unit: Bytes, Always: true, Of: func(s *HopSample) *float64 { return &s.BackwardBytes }},
 		{Title: "packets", Unit: Count, Always: true, Of: func(s *HopSample) *float64 { return &s.BackwardPackets }},
 		{Title: "dropped", Unit: Count, Always: true, Of: func(s *HopSample) *float64 { return &s.DroppedPackets }},
+		{Title: "of them: queue full", Unit: Count, Of: func(s *HopSample) *float64 { return &s.QueueDroppedPackets }},
+		{Title: "of them: flow's queue full", Unit: Count, Of: func(s *HopSample) *float64 { return &s.FlowQueueDroppedPackets }},
+		{Title: "of them: lost on the wire", Unit: Count, Of: func(s *HopSample) *float64 { return &s.LostPackets }},
+		{Title: "reordered", Unit: Count, Of: func(s *HopSample) *float64 { return &s.ReorderedPackets }},
+		{Title: "sending at its rate, to the destination", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.ForwardBusy) }},
+		{Title: "to the source", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.BackwardBusy) }},
+		{Title: "sending at its flows' rates, to the destination", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.ForwardFlowBusy) }},
+		{Title: "to the source", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.BackwardFlowBusy) }},
+		{Title: "its thread, to the destination", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.ForwardThread) }},
+		{Title: "to the source", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.BackwardThread) }},
 		{Title: "connections at most", Unit: Count, Size: true, Of: func(s *HopSample) *float64 { return s.Connections }},
 		{Title: "alerts", Unit: Count, Of: func(s *HopSample) *float64 { return &s.Alerts }},
 		{Title: "flows denied", Unit: Count, Of: func(s *HopSample) *float64 { return &s.Denied }},
@@ -96,6 +125,8 @@ type Pair struct {
 	Metrics     Metrics `json:"metrics"`
 	// Error is why the pair brought nothing back, empty when it did.
 	Error string `json:"error,omitempty"`
+	// Failure is the reason of Error, as that of a Finding.
+	Failure string `json:"failure,omitempty"`
 	// Throughput is the receiver's count from the pair's own start, in bins
 	// that may be wider than those of Outcome.Throughput.
 	Throughput *Bins `json:"throughput,omitempty"`

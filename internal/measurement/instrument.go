@@ -60,6 +60,13 @@ const (
 	SharedPoller  = "shared_poller"
 )
 
+// Values of path_mtu_limit: what bounds path_mtu_bytes.
+const (
+	MTUSearch    = "search"     // the interface, or the largest size that was tried
+	MTURouter    = "router"     // one that said so
+	MTUBlackHole = "black_hole" // something that drops larger packets and says nothing
+)
+
 // Values of gso_off_reason: why a buffer of the UDP sender holds one packet.
 const (
 	OffAsked       = "asked"

@@ -64,43 +64,43 @@ func Catalogue() []Metric {
 	rate, share := Margin{Fraction: 0.05}, Margin{Amount: 0.001}
 	delay, labDelay := Margin{Amount: 100e-6}, Margin{Amount: 5e-6}
 	return []Metric{
-		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both ways together", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
-		{Name: "packets_per_second", Doc: "packets that the receiver confirmed", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{PPS}},
+		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both ways together; of udp, what arrived of that sent in the measured time", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
+		{Name: "packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{PPS}},
 		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{CRR}},
-		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{Load}},
+		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path; requests as for `rtt_p50_seconds`", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{Load}},
 		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Primary: true, Kinds: []Kind{MTU}, Pairs: Least},
-		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "path MTU back", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
+		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "reverse path MTU", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
 
-		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "goodput there", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
-		{Name: "reverse_goodput_bits_per_second", Doc: "with direction `both`: to the source", Label: "goodput back", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
+		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "forward goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
+		{Name: "reverse_goodput_bits_per_second", Doc: "with direction `both`: to the source", Label: "reverse goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
 		{Name: "retransmitted_segments", Doc: "segments that all flows sent again", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP, FTP}},
 		{Name: "tcp_rtt_mean_seconds", Doc: "mean round trip that the sender's TCP saw under load", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP, FTP}},
 		{Name: "congestion_window_bytes", Doc: "mean congestion window of a flow", Label: "cwnd", Unit: Bytes, Kinds: []Kind{TCP, FTP}},
 		{Name: "receive_window_limited_fraction", Doc: "of the busy time, the part in which the receive window held the sender back", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 		{Name: "send_buffer_limited_fraction", Doc: "of the busy time, the part in which the send buffer held the sender back", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
-		{Name: "tcp_efficiency_fraction", Doc: "RFC 6349: bytes sent that were not retransmissions, of all bytes sent", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Compared: true, Margin: share, Kinds: []Kind{TCP, FTP}},
-		{Name: "buffer_delay_fraction", Doc: "RFC 6349: by how much the mean round trip under load exceeds the smallest, of the smallest", Label: "buffer delay", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "tcp_efficiency_fraction", Doc: "RFC 6349: bytes sent that were not retransmissions, of all bytes sent", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Kinds: []Kind{TCP, FTP}},
+		{Name: "buffer_delay_fraction", Doc: "RFC 6349: by how much the mean round trip under load exceeds the smallest, of the smallest", Label: "buffer delay over the smallest RTT", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 
 		{Name: "transfer_seconds", Doc: "from the first command of a transfer to the last byte", Label: "transfer time", Unit: SecondsUnit, Kinds: []Kind{FTP}},
 		{Name: "file_bytes", Doc: "size of the file", Label: "file", Unit: Bytes, Kinds: []Kind{FTP}},
 
-		{Name: "received_packets_per_second", Doc: "packets that the receiver confirmed", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
+		{Name: "received_packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
 		{Name: "sent_bits_per_second", Doc: "payload that the sender handed to its kernel; shown, never used", Label: "sent", Unit: BitsPerSecond, ScalesWithRate: true, Kinds: []Kind{UDP, PPS}},
 
-		{Name: "rtt_p50_seconds", Doc: "median round trip", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{RR, Ping}},
-		{Name: "rtt_mean_seconds", Doc: "mean round trip", Label: "RTT mean", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
-		{Name: "rtt_min_seconds", Doc: "shortest round trip", Label: "RTT min", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Least},
-		{Name: "rtt_p99_seconds", Doc: "99th percentile of the round trips, with enough samples", Label: "RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{RR}},
-		{Name: "rtt_max_seconds", Doc: "longest round trip", Label: "RTT max", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Greatest},
+		{Name: "rtt_p50_seconds", Doc: "median round trip of the requests that were due; absent where it falls on one without an answer", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{RR, Ping}},
+		{Name: "rtt_mean_seconds", Doc: "mean round trip of the answered requests", Label: "RTT mean", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
+		{Name: "rtt_min_seconds", Doc: "shortest round trip of the answered requests", Label: "RTT min", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Least},
+		{Name: "rtt_p99_seconds", Doc: "99th percentile of the round trips of the requests that were due, with enough of them, where it falls on one with an answer", Label: "RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{RR}},
+		{Name: "rtt_max_seconds", Doc: "longest round trip of the answered requests", Label: "RTT max", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Greatest},
 		{Name: "rtt_standard_deviation_seconds", Doc: "what ping prints as mdev", Label: "RTT mdev", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
 		{Name: "path_rtt_p50_seconds", Doc: "median between the kernels' time stamps, without the wake-up of the programs", Label: "RTT p50 without wake-up", Unit: SecondsUnit, Kinds: []Kind{RR}},
 		{Name: "wakeup_p50_seconds", Doc: "median of what the wake-up adds", Label: "wake-up p50", Unit: SecondsUnit, Kinds: []Kind{RR}},
 
-		{Name: "loss_fraction", Doc: "udp, pps: of packets, those whose sequence number was never seen; others: of requests, those without an answer in time", Label: "loss", Unit: Fraction, Compared: true, Margin: share, Beside: []Kind{UDP, PPS}, Kinds: []Kind{UDP, PPS, RR, Ping, Load}},
+		{Name: "loss_fraction", Doc: "udp, pps: of packets sent in the measured time, those whose sequence number was never seen; others: of requests sent, those without an answer in time", Label: "loss", Unit: Fraction, Compared: true, Margin: share, Beside: []Kind{UDP, PPS}, Kinds: []Kind{UDP, PPS, RR, Ping, Load}},
 		{Name: "reordered_fraction", Doc: "RFC 4737: of packets received, those that came after a later one", Label: "reordered", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{UDP, PPS}},
 		{Name: "duplicated_fraction", Doc: "of packets received, those that had come before", Label: "duplicated", Unit: Fraction, Kinds: []Kind{UDP, PPS}},
-		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{UDP, PPS}},
-		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
+		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
+		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
 
 		{Name: "transactions_per_second", Doc: "requests that were answered", Label: "transactions/s", Unit: Count, HigherIsBetter: true, Kinds: []Kind{RR}},
 
@@ -112,10 +112,10 @@ func Catalogue() []Metric {
 		{Name: "failed_connections_count", Doc: "connections that came to nothing", Label: "failed connections", Unit: Count, Kinds: []Kind{CRR}},
 		{Name: "failed_connections_fraction", Doc: "of the connections tried, those that came to nothing", Label: "failed connections", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{CRR}},
 
-		{Name: "loaded_rtt_p99_seconds", Doc: "99th percentile of the round trips while the flows fill the path, with enough samples", Label: "loaded RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{Load}},
+		{Name: "loaded_rtt_p99_seconds", Doc: "99th percentile while the flows fill the path; requests as for `rtt_p99_seconds`", Label: "loaded RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{Load}},
 		{Name: "idle_rtt_p50_seconds", Doc: "median round trip before the load", Label: "idle RTT p50", Unit: SecondsUnit, Kinds: []Kind{Load}},
 		{Name: "rtt_increase_seconds", Doc: "what the load adds to the median round trip", Label: "RTT increase", Unit: SecondsUnit, Kinds: []Kind{Load}},
-		{Name: "responsiveness_per_minute", Doc: "round trips per minute under load", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}, Pairs: Mean},
+		{Name: "responsiveness_per_minute", Doc: "round trips per minute under load; absent where more than 5 % of the requests had no answer", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}, Pairs: Mean},
 		{Name: "load_bits_per_second", Doc: "payload of the load that the receiver confirmed", Label: "load", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{Load}},
 
 		{Name: "cpu_seconds_per_byte", Doc: "busy time of both hosts, everything that ran there included, per received byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Margin: rate, Kinds: []Kind{TCP, UDP, FTP}},

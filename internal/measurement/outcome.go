@@ -74,7 +74,8 @@ type Flow struct {
 	Reverse     bool   `json:"reverse,omitempty"`
 	Source      string `json:"source"`      // address:port at the source
 	Destination string `json:"destination"` // address:port at the destination, after NAT if there is any
-	// ReceivedBytes counts inside the measured window, at the receiver;
+	// ReceivedBytes counts inside the measured window, at the receiver; of packets,
+	// those sent in it.
 	// SentBytes is the sender's count, shown but never used for a metric.
 	ReceivedBytes int64 `json:"received_bytes"`
 	SentBytes     int64 `json:"sent_bytes"`
@@ -82,6 +83,8 @@ type Flow struct {
 	// Final is the sender's TCP_INFO at the end, Info its series.
 	Final *TCPInfo  `json:"final,omitempty"`
 	Info  []TCPInfo `json:"info,omitempty"`
+	// Receiver is the series of the receiving end.
+	Receiver []ReceiverInfo `json:"receiver,omitempty"`
 }
 
 // TCPInfo is a sample of the kernel's struct tcp_info (linux/tcp.h) of one
@@ -106,27 +109,41 @@ type TCPInfo struct {
 	Busy               Seconds `json:"busy_seconds,omitempty"`
 	ReceiveWindowTime  Seconds `json:"receive_window_limited_seconds,omitempty"`
 	SendBufferTime     Seconds `json:"send_buffer_limited_seconds,omitempty"`
+	// ApplicationLimited says that what was measured last was bounded by what the
+	// program had written (tcpi_delivery_rate_app_limited); NotSent is what the
+	// program has written that was never sent (tcpi_notsent_bytes).
+	ApplicationLimited bool  `json:"application_limited,omitempty"`
+	NotSent            int64 `json:"not_sent_bytes,omitempty"`
+	// SendBufferFull says that the socket's buffer has no room for what the program
+	// would write.
+	SendBufferFull bool `json:"send_buffer_full,omitempty"`
+	// SlowStartThreshold is absent while the flow never left slow start.
+	SlowStartThreshold int64 `json:"slow_start_threshold_bytes,omitempty"`
+	// Totals since the flow started: segments that were delivered, how often
+	// reordering was seen, segments that were sent again without need
+	// (RFC 2883), segments that carried a mark of congestion (RFC 3168),
+	// retransmission timeouts.
+	Delivered            int64 `json:"delivered_segments,omitempty"`
+	ReorderingSeen       int64 `json:"reordering_seen_count,omitempty"`
+	DuplicateSegments    int64 `json:"duplicate_segments,omitempty"`
+	CongestionMarks      int64 `json:"congestion_marked_segments,omitempty"`
+	RetransmissionTimers int64 `json:"retransmission_timeouts,omitempty"`
+	// Thread is for how long the thread that writes ran, or waited for a CPU, since
+	// its first reading; absent where the flow has no thread of its own.
+	Thread Seconds `json:"thread_seconds,omitempty"`
 }
 
-// Distribution is a latency distribution: exact extremes and moments with a
-// percentile curve. A percentile is present only where enough samples support
-// it (at least ten beyond it).
-type Distribution struct {
-	Samples     int64        `json:"samples"`
-	Min         Seconds      `json:"min_seconds"`
-	Mean        Seconds      `json:"mean_seconds"`
-	StdDev      Seconds      `json:"standard_deviation_seconds"`
-	Max         Seconds      `json:"max_seconds"`
-	Percentiles []Percentile `json:"percentiles"`
-	// HDR is the histogram in HdrHistogram's V2 compressed encoding
-	// (nanoseconds), so that histograms of trials can be merged exactly.
-	HDR []byte `json:"hdr_v2,omitempty"`
-}
-
-// Percentile is one point of a distribution's curve.
-type Percentile struct {
-	Percent float64 `json:"percent"`
-	Value   Seconds `json:"value_seconds"`
+// ReceiverInfo is a sample of a receiving socket and of the thread that reads it.
+type ReceiverInfo struct {
+	At Seconds `json:"at_seconds"` // since the flow started
+	// Unread is what has arrived and the program has not taken.
+	Unread int64 `json:"unread_bytes,omitempty"`
+	// OutOfOrder is how many segments came before one that was sent earlier
+	// (tcpi_rcv_ooopack), in all.
+	OutOfOrder int64 `json:"out_of_order_segments,omitempty"`
+	// Thread is for how long the thread that reads ran, or waited for a CPU, since
+	// its first reading; absent where the flow has no thread of its own.
+	Thread Seconds `json:"thread_seconds,omitempty"`
 }
 
 // TraceHop is one step of a trace. A silent hop has no Address.
@@ -154,6 +171,9 @@ type End struct {
 	CPUs    int     `json:"cpus,omitempty"`
 	CPUBusy float64 `json:"cpu_busy_fraction,omitempty"`
 	SoftIRQ float64 `json:"cpu_softirq_fraction,omitempty"`
+	// Steal is the part of CPUBusy in which a hypervisor ran something else (/proc/stat,
+	// proc(5)).
+	Steal float64 `json:"cpu_steal_fraction,omitempty"`
 	// BusiestCPU is the share that the busiest single CPU was busy over
 	// the measured time: one full CPU of many hides in CPUBusy.
 	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`

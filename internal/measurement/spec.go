@@ -117,7 +117,8 @@ type Spec struct {
 	// tests; 0 leaves autotuning alone (for UDP, the largest buffer allowed).
 	SendBufferBytes    int64 `json:"send_buffer_bytes,omitempty"`
 	ReceiveBufferBytes int64 `json:"receive_buffer_bytes,omitempty"`
-	// MSSBytes bounds the segments of both ends (TCP_MAXSEG); 0 leaves them.
+	// MSSBytes bounds the TCP segments of both ends (TCP_MAXSEG), those of the connection
+	// that controls a test over UDP as well; 0 leaves them.
 	MSSBytes int `json:"mss_bytes,omitempty"`
 	// PacingBitsPerSecond bounds each TCP flow (SO_MAX_PACING_RATE); 0 does not.
 	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty"`
@@ -131,6 +132,13 @@ type Spec struct {
 	// however few they are, as very many do by themselves: where many tests run
 	// on one host at the same time.
 	ShareThreads bool `json:"share_threads,omitempty"`
+	// SenderPause and ReceiverPause are for how long the program of that end of a
+	// tcp test waits after each 64 KiB, SenderBurn and ReceiverBurn for how long it
+	// keeps a CPU busy: models of slow programs.
+	SenderPause   Seconds `json:"sender_pause_seconds,omitempty"`
+	ReceiverPause Seconds `json:"receiver_pause_seconds,omitempty"`
+	SenderBurn    Seconds `json:"sender_burn_seconds,omitempty"`
+	ReceiverBurn  Seconds `json:"receiver_burn_seconds,omitempty"`
 	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
 	MPTCP bool `json:"mptcp,omitempty"`
 

@@ -40,6 +40,7 @@ func (o *Outcome) ThinAmong(outcomes int) {
 	keep := min(samplesPerFlow, samplesInAll/flows)
 	for i := range o.Flows {
 		o.Flows[i].Info = thinned(o.Flows[i].Info, keep, o.Warmup, func(s TCPInfo) Seconds { return s.At })
+		o.Flows[i].Receiver = thinned(o.Flows[i].Receiver, keep, o.Warmup, func(s ReceiverInfo) Seconds { return s.At })
 	}
 }
 

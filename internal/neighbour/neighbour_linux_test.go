@@ -150,6 +150,9 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 	if got, want := names(second.Others()), `"first" 2026-11-21 09:30:00`; got != want {
 		t.Errorf("the second saw %s, want %s", got, want)
 	}
+	if got := second.Alive(); got != 1 {
+		t.Errorf("%d others are there, want the first", got)
+	}
 	testutil.OK(t, second.Leave())
 	eventually(t, `"second" 2026-11-21 09:30:00`, first.seen) // although it has ended
 
@@ -158,6 +161,9 @@ func TestRunsKnowOfEachOther(t *testing.T) {
 	third := join(t, "third")
 	if got := names(third.Others()); got != "" {
 		t.Errorf("after the others have ended: saw %s", got)
+	}
+	if got := third.Alive(); got != 0 {
+		t.Errorf("after the others have ended, %d are there", got)
 	}
 	testutil.OK(t, third.Leave())
 

@@ -19,15 +19,6 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// freePort is a port of loopback that is free now.
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.OK(t, err)
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().(*net.TCPAddr).Port
-}
-
 // stockFTPServer runs a program of Debian's that serves folder to anonymous clients
 // at a port, in the foreground, until the test ends.
 func stockFTPServer(t *testing.T, port int, name string, args ...string) netip.AddrPort {
@@ -100,7 +91,7 @@ func writeConfig(t *testing.T, text string) string {
 func TestFTPFromStockServer(t *testing.T) {
 	const size = 20_000_003
 	folder, crc := published(t, size)
-	port := freePort(t)
+	port := freePorts(t, 1)
 	// Run by who runs the test, it changes neither user nor root folder: paths
 	// are relative to anon_root.
 	at := stockFTPServer(t, port, program(t, "vsftpd", "vsftpd"), writeConfig(t, fmt.Sprintf(`listen=YES

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -35,11 +34,11 @@ func BenchmarkRRWhileCollecting(b *testing.B) {
 				stop()
 				testutil.OK(b, err)
 				for _, p := range []float64{50, 99, 99.9} {
-					v, ok := latency.Percentile(*out.Latency, p)
+					v, ok := out.Latency.At(p)
 					if !ok {
 						b.Fatalf("%d round trips are too few for p%v", out.Latency.Samples, p)
 					}
-					sum[p] += v
+					sum[p] += float64(v)
 				}
 			}
 			b.ReportMetric(0, "ns/op") // it is the length of the test, and says nothing

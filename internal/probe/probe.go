@@ -23,6 +23,7 @@ type (
 const (
 	Refused      = session.Refused
 	Unreachable  = session.Unreachable
+	Local        = session.Local
 	Vanished     = session.Vanished
 	TimedOut     = session.TimedOut
 	Protocol     = session.Protocol

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"runtime"
@@ -33,43 +32,19 @@ func TestMain(m *testing.M) {
 
 const testToken = "a shared secret"
 
-// freePorts is the first of n local ports that were free a moment ago. They lie
-// below what systems give to who asks for none, so that no other test gets them.
-func freePorts(t *testing.T, n int) int {
+// freePorts is the first of n local ports that were free a moment ago.
+func freePorts(t testing.TB, n int) int {
 	t.Helper()
-	for range 100 {
-		first := 20_000 + rand.IntN(10_000)
-		free := true
-		for port := first; port < first+n && free; port++ {
-			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if free = err == nil; free {
-				_ = ln.Close()
-			}
-		}
-		if free {
-			return first
-		}
-	}
-	t.Fatal("no free ports")
-	return 0
+	first, err := testutil.FreePorts(n)
+	testutil.OK(t, err)
+	return int(first)
 }
 
 // serve runs a server on a free port of loopback for the length of the test.
 func serve(t testing.TB, o ServerOptions) netip.AddrPort {
 	t.Helper()
-	var ln net.Listener
-	var err error
-	// A TCP port that is free may be taken for UDP: ask for both.
-	for range 100 {
-		ln, err = net.Listen("tcp", "127.0.0.1:0")
-		testutil.OK(t, err)
-		u, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: ln.Addr().(*net.TCPAddr).Port})
-		if err == nil {
-			_ = u.Close()
-			break
-		}
-		_ = ln.Close()
-	}
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)))
+	testutil.OK(t, err)
 	return serveListener(t, o, ln)
 }
 
@@ -346,7 +321,7 @@ func TestReasons(t *testing.T) {
 		{"wrong token", nil, Request{Target: limited, Token: "another", Spec: ok}, Unauthorized},
 		{"no token", nil, Request{Target: limited, Spec: ok}, Unauthorized},
 		{"nobody listens", nil, Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: ok}, Refused},
-		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Unreachable},
+		{"not our address", nil, Request{Target: limited, Source: netip.MustParseAddr("192.0.2.1"), Spec: ok}, Local},
 		{"too many flows", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 3 })}, Limit},
 		{"too long", nil, Request{Target: limited, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Duration = 2 })}, Limit},
 		{"too many connections", nil, Request{Target: free, Token: testToken, Spec: with(func(s *measurement.Spec) { s.Flows = 2 })}, Limit},

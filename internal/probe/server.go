@@ -189,6 +189,9 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	return &Listener{s: s, tcp: detached, udp: packets}, nil
 }
 
+// Addr is where clients find the server.
+func (l *Listener) Addr() net.Addr { return l.tcp.Addr() }
+
 // Serve binds ln and serves it until ctx ends. It closes ln in any case.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	l, err := s.Bind(ln)

@@ -163,6 +163,8 @@ func (c *checks) packets(p *Packets, bins int) {
 	c.count("count of packets sent", p.Sent)
 	c.between("count of packets received", float64(p.Received), 0, float64(p.Sent))
 	c.between("count of packets out of order", float64(p.Reordered), 0, float64(p.Received))
+	c.count("count of bytes received", p.ReceivedBytes)
+	c.between("time of arrival in seconds", float64(p.ArrivalTime), 0, maxSeconds)
 	c.count("count of packets duplicated", p.Duplicated)
 	c.count("count of packets dropped by a full buffer", p.BufferDrops)
 	c.between("jitter in seconds", float64(p.Jitter), 0, maxSeconds)
@@ -230,8 +232,13 @@ func (c *checks) host(h *HostSeries) {
 			c.between("CPU time in seconds", v, -maxCount, maxCount)
 		}
 	}
-	if k := len(h.Switches); k != 0 && k != n {
-		c.fail("a series of %d samples of a host and one of %d", k, n)
+	for _, series := range [][]float64{h.Steal, h.Switches} {
+		if k := len(series); k != 0 && k != n {
+			c.fail("a series of %d samples of a host and one of %d", k, n)
+		}
+	}
+	for _, v := range h.Steal {
+		c.between("CPU time in seconds", v, -maxCount, maxCount)
 	}
 	c.rising("time of a sample in seconds", h.At, maxSeconds)
 	c.rising("CPU time in seconds", h.Total, maxCount)

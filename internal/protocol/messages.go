@@ -123,6 +123,8 @@ const CookieBytes = 16
 // START on, by its own clock.
 type Received struct {
 	Bins measurement.Bins `json:"bins"`
+	// Info is the series of the receiving socket of a flow of a tcp test.
+	Info []measurement.ReceiverInfo `json:"info,omitempty"`
 	// Packets is what was counted besides bytes in a test over UDP.
 	Packets   *Packets          `json:"packets,omitempty"`
 	Host      *HostSeries       `json:"host,omitempty"`
@@ -141,6 +143,10 @@ type Packets struct {
 	Received   int64 `json:"received"`
 	Duplicated int64 `json:"duplicated"`
 	Reordered  int64 `json:"reordered"`
+	// ReceivedBytes is the payload of the packets of Received, ArrivalTime how long
+	// they took to arrive, from the first to the last.
+	ReceivedBytes int64               `json:"received_bytes"`
+	ArrivalTime   measurement.Seconds `json:"arrival_seconds"`
 	// Jitter is that of RFC 3550 at the end, DelayVariation the 99th
 	// percentile of the packet delay variation of RFC 5481; absent without packets,
 	// and where ClockStepped.
@@ -208,7 +214,7 @@ type Transfer struct {
 
 // HostSeries is what a host spent since START: At[i] seconds after it, the
 // CPUs together had spent Busy[i] seconds of Total[i] not idle, of which
-// SoftIRQ[i] in soft interrupts, and had switched tasks Switches[i] times.
+// SoftIRQ[i] in soft interrupts and Steal[i] stolen by a hypervisor, and had switched tasks Switches[i] times.
 type HostSeries struct {
 	Host string `json:"host,omitempty"`
 	// HostID and NetworkID are those of measurement.End.
@@ -220,6 +226,7 @@ type HostSeries struct {
 	At          []float64         `json:"at_seconds"`
 	Busy        []float64         `json:"busy_seconds"`
 	SoftIRQ     []float64         `json:"softirq_seconds"`
+	Steal       []float64         `json:"steal_seconds,omitempty"`
 	Total       []float64         `json:"total_seconds"`
 	// Busiest are series like Busy, of the few single CPUs that spent the
 	// most over the whole test.

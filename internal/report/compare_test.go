@@ -61,7 +61,7 @@ func comparisonFixture(t testing.TB) *result.Comparison {
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
 	c.Runs[0].Published = analysis.ComparePublished(a, a.Experiment.Published)
-	changes, notes := analysis.CompareRuns(runs[0], runs[1], analysis.DefaultOptions())
+	changes, notes := analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{a}}, []analysis.Side{{Label: "B", Runs: []*result.Result{b}}}, analysis.DefaultOptions())
 	c.Changes, c.Notes = changes, append(analysis.Differences(runs[0], runs[1]), notes...)
 	return c
 }
@@ -172,7 +172,7 @@ func TestIndexPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		`href="routing-appliance/report.html"`, `href="half/report.html"`, "1 of 4 experiments done", "1 failed", "stopped early",
-		"which this kernel lacks", "2 of 3 published figures within tolerance", "36 of 120 trials", "default-src &#39;none&#39;",
+		"which this kernel lacks", "2 of 2 predictions inside; 1 prediction not counted; 5 figures are planted", "36 of 120 trials", "default-src &#39;none&#39;",
 	} {
 		if !strings.Contains(string(page), want) && !strings.Contains(string(page), strings.ReplaceAll(want, "&#39;", "'")) {
 			t.Errorf("the page does not say %q", want)

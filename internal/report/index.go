@@ -39,7 +39,7 @@ type card struct {
 	Reason      string
 	Headline    string
 	Status      string // trials and time
-	Tally       string // of judged figures
+	Tally       string // of predictions
 	TallyClass  string
 	Verdicts    []verdict
 	Published   []FigureRow
@@ -69,6 +69,13 @@ func indexStatus(x *result.Index) string {
 	}
 	if x.Count(result.EntryStopped)+x.Count(result.EntryNotRun) > 0 {
 		parts = append(parts, "stopped early")
+	}
+	var published []result.PublishedComparison
+	for _, e := range x.Entries {
+		published = append(published, e.Published...)
+	}
+	if text := words.Predictions(result.CountPublished(published)); text != "" {
+		parts = append(parts, text)
 	}
 	if x.Quick {
 		parts = append(parts, "quick: few blocks, short trials")
@@ -107,11 +114,14 @@ func newCard(e *result.IndexEntry) card {
 		c.Status += words.Elapsed(e.Elapsed.Duration())
 	}
 	c.Status = strings.TrimSuffix(c.Status, ", ")
-	if within, judged := result.Judged(e.Published); judged > 0 {
-		c.Tally, c.TallyClass = fmt.Sprintf("%d of %s within tolerance", within, quantity.Count(judged, "published figure")), "v-fine"
-		if within < judged {
-			c.TallyClass = "v-costs"
-		}
+	count := result.CountPublished(e.Published)
+	switch c.Tally = words.Predictions(count); {
+	case count.Predictions() == 0 || count.Undecided > 0 && count.Outside == 0:
+		c.TallyClass = "v-open"
+	case count.Outside > 0:
+		c.TallyClass = "v-costs"
+	default:
+		c.TallyClass = "v-fine"
 	}
 	for _, cost := range e.Costs {
 		c.Verdicts = append(c.Verdicts, verdict{Kind: cost.Verdict, Text: typeset.Sentence(names.Effect(cost)), cost: cost})

@@ -39,6 +39,8 @@ type Model struct {
 	Paths []Path
 	Tests []Test
 
+	// Above is what a reader must know before the verdicts.
+	Above    []string
 	Headline string
 	Verdicts []verdict // of the primary costs
 	Others   []verdict // of all other costs
@@ -109,7 +111,8 @@ func New(r *result.Result) *Model {
 	m.ModelText = typeset.Sentence(r.Experiment.Model)
 	m.Source = typeset.Line(r.Experiment.Source)
 	m.names = words.NamesIn(r)
-	m.Notes = typeset.Lines(m.names.Notes(r.Notes))
+	above, others := words.BeforeVerdicts(r.Notes)
+	m.Above, m.Notes = typeset.Lines(m.names.Notes(above)), typeset.Lines(m.names.Notes(others))
 	m.Open = typeset.Lines(r.Experiment.Open)
 	m.scaleTests()
 	m.verdicts()

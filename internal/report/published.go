@@ -11,11 +11,12 @@ import (
 // table that reports, comparisons and indexes show.
 type FigureRow struct {
 	ID, Path, Test, Metric string
+	Kind                   string // planted, predicted or open
 	Published              string
 	Measured               string // × scale where it scales
 	Interval               string
 	Ratio                  string // measured / published
-	Verdict                string // whether within the tolerance
+	Verdict                string // whether inside the tolerance
 	VerdictClass           string
 	Reason                 string // what the verdict rests on
 	Note                   string
@@ -52,12 +53,13 @@ func columnOf(p result.PublishedComparison) words.Column {
 func newFigureRow(p result.PublishedComparison, column words.Column) FigureRow {
 	s := column.ScaleOf(p.Value)
 	row := FigureRow{ID: typeset.Line(p.ID), Path: typeset.Line(p.Path), Test: typeset.Line(p.Test), Metric: typeset.Line(measurement.MetricOf(p.Metric).Label),
-		Published: words.Printed(p.Value, s), Measured: words.None, Verdict: words.Judgement(p), VerdictClass: "v-open",
+		Kind: typeset.Line(string(p.Kind)), Published: words.Printed(p.Value, s), Measured: words.None, Verdict: words.Judgement(p), VerdictClass: "v-open",
 		Reason: typeset.UpperFirst(typeset.Sentence(words.JudgementReason(p))), Note: typeset.Sentence(p.Note)}
-	switch p.Judgement {
-	case result.Within:
+	switch {
+	case !p.SameConditions():
+	case p.Judgement == result.Inside:
 		row.VerdictClass = "v-fine"
-	case result.Outside:
+	case p.Judgement == result.Outside:
 		row.VerdictClass = "v-costs"
 	}
 	if p.N == 0 {
@@ -71,12 +73,12 @@ func newFigureRow(p result.PublishedComparison, column words.Column) FigureRow {
 // PublishedColumns are the heads of the table of published figures; measured is
 // that of the measured values.
 func PublishedColumns(measured string) []string {
-	return []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio", "verdict", "reason", "note"}
+	return []string{"row", "path", "test", "metric", "published", measured, "95 % interval", "ratio", "verdict", "kind", "reason", "note"}
 }
 
 // PublishedCells are the cells of a comparison below publishedColumns.
 func (c FigureRow) PublishedCells() []string {
-	return []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Verdict, c.Reason, c.Note}
+	return []string{c.ID, c.Path, c.Test, c.Metric, c.Published, c.Measured, c.Interval, c.Ratio, c.Verdict, c.Kind, c.Reason, c.Note}
 }
 
 // PublishedTable is that table for a page.

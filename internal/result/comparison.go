@@ -2,6 +2,8 @@ package result
 
 import (
 	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // ComparisonFormat is the version of what `hopbench compare --json` prints.
@@ -80,8 +82,9 @@ type Judgement string
 
 // The judgements.
 const (
-	Within      Judgement = "within"       // no further off than the tolerance
-	Outside     Judgement = "outside"      // further off
+	Inside      Judgement = "inside"       // the whole interval is within the tolerance
+	Outside     Judgement = "outside"      // the whole interval is beyond it
+	Undecided   Judgement = "undecided"    // the interval is on both sides, or there is none
 	NotJudged   Judgement = "not-judged"   // the figure has no tolerance
 	NotMeasured Judgement = "not-measured" // no trial of it counts
 )
@@ -126,8 +129,50 @@ type PublishedComparison struct {
 	// what was measured; absent where there is no interval.
 	InInterval *bool     `json:"in_interval,omitempty"`
 	Judgement  Judgement `json:"judgement"`
+	// OtherFlows and OtherDuration are what the test had where the figure was
+	// published with others; the judgement is then not counted.
+	OtherFlows    int                 `json:"other_flows,omitempty"`
+	OtherDuration measurement.Seconds `json:"other_duration_seconds,omitempty"`
 	// Missing is why there is no measurement, where there is none, and
 	// ExcludedTrials how many trials of it gates excluded then.
 	Missing        Missing `json:"missing,omitempty"`
 	ExcludedTrials int     `json:"excluded_trials,omitempty"`
+}
+
+// SameConditions says that the test had the flows and the duration that the
+// figure was published with, or that none were.
+func (p PublishedComparison) SameConditions() bool { return p.OtherFlows == 0 && p.OtherDuration == 0 }
+
+// PublishedCount counts comparisons with published figures.
+type PublishedCount struct {
+	// Inside, Outside and Undecided are of predictions that count, Uncounted
+	// predictions of other flows or another duration.
+	Inside, Outside, Undecided, Uncounted int
+	Planted, Open                         int // figures
+}
+
+// Predictions are those that count.
+func (c PublishedCount) Predictions() int { return c.Inside + c.Outside + c.Undecided }
+
+// CountPublished counts.
+func CountPublished(all []PublishedComparison) PublishedCount {
+	var c PublishedCount
+	for _, p := range all {
+		switch {
+		case p.Kind == FigurePlanted:
+			c.Planted++
+		case p.Kind == FigureOpen:
+			c.Open++
+		case p.Judgement == NotMeasured || p.Judgement == NotJudged:
+		case !p.SameConditions():
+			c.Uncounted++
+		case p.Judgement == Inside:
+			c.Inside++
+		case p.Judgement == Outside:
+			c.Outside++
+		default:
+			c.Undecided++
+		}
+	}
+	return c
 }

@@ -10,8 +10,9 @@ import (
 // the baseline in the same blocks (a cost of a Result), or from itself in
 // another run (a change of a Comparison).
 type Effect struct {
-	// Run and ReferenceRun are the labels of two runs, Baseline is the path that
-	// Path is compared with. One or the other is empty.
+	// Run and ReferenceRun are the labels of two runs, or of two groups of runs, in a
+	// change. Baseline is the path that Path is compared with: in a change with a
+	// baseline it is the cost that changed, in one without it the path's level.
 	Run          string `json:"run,omitempty"`
 	ReferenceRun string `json:"reference_run,omitempty"`
 	Path         string `json:"path"`
@@ -25,6 +26,10 @@ type Effect struct {
 	// of Run, and ReferenceN those of ReferenceRun. Broken trials count.
 	N          int `json:"n"`
 	ReferenceN int `json:"reference_n,omitempty"`
+	// Runs and ReferenceRuns are how many runs each side has, where they, not their
+	// trials, are the unit.
+	Runs          int `json:"runs,omitempty"`
+	ReferenceRuns int `json:"reference_runs,omitempty"`
 	// Blocks is how many blocks the run has. Broken and ReferenceBroken are the
 	// pairs in which the path broke the trial of either side; Missing and
 	// ReferenceMissing are the blocks without an outcome of that side.
@@ -186,6 +191,7 @@ type Withheld string
 const (
 	WithheldBroken        Withheld = "broken"         // the path broke trials that the reference did not
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
+	WithheldRunLevel      Withheld = "run_level"      // levels of single runs: how much runs differ by themselves is not known
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
 	WithheldCollapsed     Withheld = "collapsed"      // some trials of the path fell far below the others
 	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
@@ -193,7 +199,7 @@ const (
 
 // WithheldReasons lists the reasons.
 func WithheldReasons() []Withheld {
-	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldCollapsed}
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldRunLevel, WithheldCollapsed}
 }
 
 // LeadsWithDifference says that this effect is judged, and read, as an amount in

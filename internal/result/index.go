@@ -21,7 +21,9 @@ type Index struct {
 	Full     bool                `json:"full,omitempty"`
 	Blocks   int                 `json:"blocks,omitempty"`
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
-	Entries  []IndexEntry        `json:"experiments"`
+	// Matters are the command line's margins, by metric.
+	Matters map[string]measurement.Margin `json:"matters,omitempty"`
+	Entries []IndexEntry                  `json:"experiments"`
 }
 
 // EntryState is how far an experiment of an Index came.
@@ -66,19 +68,4 @@ func (x *Index) Count(state EntryState) int {
 		}
 	}
 	return n
-}
-
-// Judged counts the published figures that have a tolerance, and those of them
-// that the measurement is within.
-func Judged(all []PublishedComparison) (within, judged int) {
-	for _, p := range all {
-		switch p.Judgement {
-		case Within:
-			within++
-			judged++
-		case Outside:
-			judged++
-		}
-	}
-	return within, judged
 }

@@ -34,14 +34,20 @@ const (
 	NoteRelativeMachines NoteCode = "relative_machines"   // two machines, and figures that depend on them
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
 	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
+	NoteOldFormat        NoteCode = "old_format"          // a test of a run of format 1 cannot be compared
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
+	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption
+	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
+	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
+	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
+	NoteTunnelMeetsRules NoteCode = "tunnel_meets_rules"  // every packet of a tunnel meets all rules of a firewall
 )
 
 // NoteCodes lists the codes.
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteTunnelMeetsRules}
 }
 
 // Note is something that a reader must know: a code and its parameters.
@@ -64,9 +70,13 @@ type Note struct {
 	ByGate   map[string]int `json:"by_gate,omitempty"`
 	Findings []Exclusion    `json:"findings,omitempty"`
 	// Level is what a p or an autocorrelation was compared with.
-	Level           float64  `json:"level,omitempty"`
-	Drift           *Drift   `json:"drift,omitempty"`
-	Autocorrelation *float64 `json:"autocorrelation,omitempty"` // at lag 1
+	Level           float64             `json:"level,omitempty"`
+	Drift           *Drift              `json:"drift,omitempty"`
+	Autocorrelation *float64            `json:"autocorrelation,omitempty"` // at lag 1
+	Margin          *measurement.Margin `json:"margin,omitempty"`
+	Block           int                 `json:"block,omitempty"` // counted from 1
+	// Stolen is the largest share of an end's CPU time that a hypervisor took.
+	Stolen float64 `json:"stolen_fraction,omitempty"`
 	// Name is what differs, Was and Is its values, empty where not known.
 	Name           string    `json:"name,omitempty"`
 	Was            string    `json:"was,omitempty"`

@@ -51,7 +51,9 @@ func Decode(text []byte) (r *Result, old bool, err error) {
 
 // Result is one run as result.json and --json carry it.
 type Result struct {
-	Format     string         `json:"format"`
+	Format string `json:"format"`
+	// OldFormat says that the trials were judged by the rules of format 1.
+	OldFormat  bool           `json:"-"`
 	Experiment ExperimentInfo `json:"experiment"`
 	Seed       uint64         `json:"seed"`
 	// Command is the command line that repeats the run, word by word.
@@ -123,11 +125,28 @@ type Figure struct {
 	Test   string  `json:"test"`
 	Metric string  `json:"metric"`
 	Value  float64 `json:"value"` // in the metric's unit, unscaled
+	// Kind is what the figure is to the model.
+	Kind FigureKind `json:"kind"`
 	// Tolerance is by what share of it the measured value may be off, either
-	// way; of a lab, the ratio of the path to the baseline. Nil judges nothing.
-	Tolerance *float64 `json:"tolerance_fraction,omitempty"`
-	Note      string   `json:"note,omitempty"`
+	// way, ToleranceFactor by what factor; of a lab, the ratio of the path to the
+	// baseline. Without either nothing is judged.
+	Tolerance       *float64 `json:"tolerance_fraction,omitempty"`
+	ToleranceFactor float64  `json:"tolerance_factor,omitempty"`
+	// Flows and Duration are those it was published with, 0 where not said.
+	Flows    int                 `json:"flows,omitempty"`
+	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
+	Note     string              `json:"note,omitempty"`
 }
+
+// FigureKind is what a published figure is to a model.
+type FigureKind string
+
+// The kinds.
+const (
+	FigurePlanted   FigureKind = "planted"   // a parameter of the model was derived from it
+	FigurePredicted FigureKind = "predicted" // it follows from parameters derived from other figures
+	FigureOpen      FigureKind = "open"      // the model leaves out what it comes from; it is shown and never judged
+)
 
 // Testbed is where the paths existed.
 type Testbed struct {
@@ -217,18 +236,35 @@ const (
 	CauseReceiveWindow         Cause = "receive_window"          // the window that the receiver advertised
 	CauseCongestionWindowLoss  Cause = "congestion_window_loss"  // the congestion window, and segments were lost
 	CauseCongestionWindowDelay Cause = "congestion_window_delay" // the congestion window, and nothing was lost
-	CausePacing                Cause = "pacing"                  // the sender's own pacing rate
-	CauseSourceCPU             Cause = "source_cpu"
-	CauseDestinationCPU        Cause = "destination_cpu"
-	CauseSourceCap             Cause = "source_cap" // the metered egress of the endpoint
-	CauseDestinationCap        Cause = "destination_cap"
-	CauseUnknown               Cause = "unknown" // cannot be told from what was seen
+	// CauseCongestionWindowGrowth is the congestion window while it still grew, for
+	// the test was short: slow start, or what comes after it.
+	CauseCongestionWindowGrowth Cause = "congestion_window_growth"
+	CauseReordering             Cause = "reordering"           // packets that overtook others were taken for lost ones
+	CauseReceiverApplication    Cause = "receiver_application" // the program did not take what had arrived
+	CausePacing                 Cause = "pacing"               // the sender's own pacing rate
+	CauseSourceCPU              Cause = "source_cpu"
+	CauseDestinationCPU         Cause = "destination_cpu"
+	CauseSourceThread           Cause = "source_thread"      // one thread, with CPUs to spare
+	CauseDestinationThread      Cause = "destination_thread" // likewise
+	CauseLocalDrops             Cause = "local_drops"        // an end dropped packets itself
+	CauseSourceCap              Cause = "source_cap"         // the metered egress of the endpoint
+	CauseDestinationCap         Cause = "destination_cap"
+	CauseHopRate                Cause = "hop_rate"      // a hop sends no faster, all flows together
+	CauseHopFlowRate            Cause = "hop_flow_rate" // a hop sends no faster for each flow
+	CauseHopPolicer             Cause = "hop_policer"   // a hop drops what is faster, without a queue
+	CauseHopCPU                 Cause = "hop_cpu"
+	// CauseGenerator is the machine of both ends and of all that is between them:
+	// nothing is known of the path beyond what it can generate.
+	CauseGenerator Cause = "generator"
+	CauseUnknown   Cause = "unknown" // cannot be told from what was seen
 )
 
 // Causes lists the causes from the source along the path to the destination.
 func Causes() []Cause {
-	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay, CausePacing,
-		CauseSourceCPU, CauseDestinationCPU, CauseSourceCap, CauseDestinationCap, CauseUnknown}
+	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay,
+		CauseCongestionWindowGrowth, CauseReordering, CausePacing, CauseSourceThread, CauseSourceCPU, CauseSourceCap, CauseLocalDrops,
+		CauseHopRate, CauseHopFlowRate, CauseHopPolicer, CauseHopCPU, CauseDestinationCap, CauseDestinationCPU, CauseDestinationThread,
+		CauseReceiverApplication, CauseGenerator, CauseUnknown}
 }
 
 // Attribution divides the measured time of one throughput test on one path
@@ -239,11 +275,20 @@ type Attribution struct {
 	N    int    `json:"n"` // trials
 	// Shares add to 1; a cause without a share is absent.
 	Shares map[Cause]float64 `json:"shares"`
+	// Hop is the hop of a cause that is a hop's, or where losses or reordering
+	// happened; empty where it is not known which.
+	Hop string `json:"hop,omitempty"`
+	// RateBitsPerSecond of a hop, on the wire: of all flows together, or of each if the
+	// cause is its rate per flow; 0 where the cause is another.
+	RateBitsPerSecond float64 `json:"rate_bits_per_second,omitempty"`
 	// The medians over flows of what was in flight, of the smoothed round-trip
 	// time and of the smallest; 0 where the kernel did not tell.
 	InFlightBytes float64             `json:"in_flight_bytes,omitempty"`
 	RTT           measurement.Seconds `json:"rtt_seconds,omitempty"`
 	MinRTT        measurement.Seconds `json:"min_rtt_seconds,omitempty"`
+	// MoreFlowsGain is the goodput of tests with more flows on the path, over that of
+	// this one, the largest of them; 0 where none was done.
+	MoreFlowsGain float64 `json:"more_flows_gain,omitempty"`
 	// Queued says that most of that round-trip time is waiting in a queue.
 	Queued bool `json:"queued,omitempty"`
 	// The metered rates on the wire of what the endpoints send, 0 for none.

@@ -38,7 +38,9 @@ func newLoopback(t *testing.T, paths ...string) *loopback {
 			}
 		})
 	}
-	at := freePort(t)
+	port, err := testutil.FreePort()
+	testutil.OK(t, err)
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
 	testutil.OK(t, bed.agents["destination"].Listen(t.Context(), at, agent.Serving{Token: "secret"}))
 	for _, name := range paths {
 		bed.paths = append(bed.paths, testbed.Path{Name: name, Pairs: []testbed.Pair{{
@@ -47,15 +49,6 @@ func newLoopback(t *testing.T, paths ...string) *loopback {
 		}}})
 	}
 	return bed
-}
-
-// freePort is one of loopback that nobody has at the moment.
-func freePort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	testutil.OK(t, err)
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
 func (b *loopback) Info() result.Testbed {

@@ -31,7 +31,7 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
-	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick})
+	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick, Matters: head.Matters})
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
@@ -50,9 +50,11 @@ type subject struct {
 
 func subjectOf(head store.Head) (subject, error) {
 	if t := head.Test; t != nil {
+		options := analysis.DefaultOptions()
+		options.Matters, options.PlannedBlocks = head.Matters, head.Blocks
 		return subject{
-			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Baseline: t.Path.Name, Blocks: head.Blocks},
-			command: t.Command, planned: head.Planned, paths: []result.PathInfo{t.Path}, tests: t.Tests, options: analysis.DefaultOptions(),
+			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Matters: head.Matters, Baseline: t.Path.Name, Blocks: head.Blocks},
+			command: t.Command, planned: head.Planned, paths: []result.PathInfo{t.Path}, tests: t.Tests, options: options,
 		}, nil
 	}
 	e, plan, err := prepare(head, experiment.LoadStored)
@@ -61,7 +63,7 @@ func subjectOf(head store.Head) (subject, error) {
 	}
 	return subject{
 		info: e.Info(), command: command(head, e), planned: len(plan.Trials),
-		paths: e.PathInfos(), tests: e.Scaled().TestInfos(), options: analysisOptions(e),
+		paths: e.PathInfos(), tests: e.Scaled().TestInfos(), options: analysisOptions(e, head.Testbed),
 	}, nil
 }
 
@@ -89,6 +91,9 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 		Trials:      trials,
 		Notes:       analysis.SessionDifferences(head.Environment, head.Resumed...),
 	}
+	for _, b := range head.Repeated {
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteRepeatedBlock, Count: b.Trials, Block: b.Block})
+	}
 	for _, text := range head.Notes {
 		r.Notes = append(r.Notes, result.TextNote(text))
 	}
@@ -97,11 +102,25 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 			r.Ended = end
 		}
 	}
+	if done := wholeBlocks(trials, len(s.paths)*len(s.tests)); !r.Complete && len(s.paths) > 1 {
+		r.Notes = append(r.Notes, result.Note{Code: result.NoteInterim, Count: done, Of: s.info.Blocks})
+	}
 	analysis.Fill(r, s.options)
 	if t := head.Test; t != nil && t.Profile {
 		r.RFC6349 = survey.Ratings(t.BottleneckBitsPerSecond, steps(r))
 	}
 	return r, nil
+}
+
+// wholeBlocks counts the blocks that have so many trials.
+func wholeBlocks(trials []measurement.Trial, cells int) (n int) {
+	inBlock := map[int]int{}
+	for _, t := range trials {
+		if inBlock[t.Block]++; inBlock[t.Block] == cells {
+			n++
+		}
+	}
+	return n
 }
 
 // steps are the tests of a profile with the trials of its first block.
@@ -115,8 +134,9 @@ func steps(r *result.Result) (out []survey.Step) {
 	return out
 }
 
-func analysisOptions(e *experiment.Experiment) analysis.Options {
+func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Options {
 	o := analysis.DefaultOptions()
+	o.Matters, o.Contrasts, o.PlannedBlocks, o.Lab = e.Matters, e.Contrasts, e.Blocks, bed.Kind == "lab"
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {
@@ -143,6 +163,31 @@ func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 	return nil
 }
 
+// Torn are the stored trials of blocks that an interruption tore: their partners were
+// never measured, and would be in another moment of the world. What the path broke stays,
+// since a failure needs no partner of the same moment, and is not to be forgotten by an
+// interruption.
+func Torn(plan experiment.Plan, stored []measurement.Trial) (ids []string, repeated []store.RepeatedBlock) {
+	missing := map[int]int{} // by block
+	for _, p := range plan.Trials {
+		missing[p.Block]++
+	}
+	for _, t := range stored {
+		missing[t.Block]--
+	}
+	for _, t := range stored {
+		if missing[t.Block] == 0 || t.Gate.Broken {
+			continue
+		}
+		ids = append(ids, t.ID)
+		if n := len(repeated); n == 0 || repeated[n-1].Block != t.Block {
+			repeated = append(repeated, store.RepeatedBlock{Block: t.Block})
+		}
+		repeated[len(repeated)-1].Trials++
+	}
+	return ids, repeated
+}
+
 // command is the command line that repeats a run.
 func command(head store.Head, e *experiment.Experiment) []string {
 	words := []string{"hopbench", "run", head.Argument, "--seed", strconv.FormatUint(head.Seed, 10), "--blocks", strconv.Itoa(e.Blocks)}
@@ -154,6 +199,9 @@ func command(head store.Head, e *experiment.Experiment) []string {
 	}
 	if head.Quick {
 		words = append(words, "--quick")
+	}
+	if len(head.Matters) > 0 {
+		words = append(words, "--matters", experiment.FormatMatters(head.Matters))
 	}
 	return words
 }

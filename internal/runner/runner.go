@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/trial"
@@ -55,6 +56,9 @@ type Options struct {
 	Testbed testbed.Testbed
 	Build   func(context.Context) (testbed.Testbed, error)
 	Keeper  Keeper
+	// Others is how many other runs have measured on this machine since it was asked
+	// last; nil where that is not known.
+	Others func() int
 	// Unlimited lets trials take as long as their tests do.
 	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
@@ -79,8 +83,9 @@ type Event struct {
 	Left          time.Duration
 }
 
-// maxRebuilds bounds how often a run builds a broken testbed again; a testbed
-// that breaks more often than that will not give a result worth having.
+// maxRebuilds bounds how often a run builds a broken testbed again without a trial
+// that counts in between; a testbed that breaks more often than that will not give a
+// result worth having.
 const maxRebuilds = 3
 
 // ErrFault says that a run was stopped because its testbed broke.
@@ -103,6 +108,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		r.note(t, nil)
 	}
 	for {
+		if err := r.restore(ctx); err != nil {
+			return err
+		}
 		planned, ok := r.Planner.Next()
 		if !ok {
 			return r.fault()
@@ -140,8 +148,11 @@ func (r *run) fault() error {
 
 type run struct {
 	Options
-	done     int
+	done int
+	// rebuilds since the last trial that counts.
 	rebuilds int
+	// booked says that the fault of the testbed is that of a trial already.
+	booked bool
 	// first is what the first trials of each path learned of it.
 	first map[string]measurement.Fingerprint
 	// said is the environment of each end as it was kept last.
@@ -156,17 +167,23 @@ type run struct {
 
 // trial does one trial and keeps it.
 func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error {
-	if err := r.ensureTestbed(ctx); err != nil {
+	r.emit(Event{Trial: planned})
+	if err := r.rest(ctx, planned.Rest); err != nil {
 		return err
 	}
-	r.emit(Event{Trial: planned})
 	start := time.Now()
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Unlimited: r.Unlimited}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})
+	if errors.Is(err, trial.ErrInterrupted) {
+		return nil // it is still the next of the plan
+	}
 	if err != nil {
 		return err
+	}
+	if fault, ok := errors.AsType[*testbed.Fault](done.Err); ok {
+		r.booked = fault.Of(planned.Path)
 	}
 	elapsed := time.Since(start)
 	finished := measurement.Trial{
@@ -177,14 +194,35 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	}
 	r.sayOnce(planned.Path+" source", &finished.Source)
 	r.sayOnce(planned.Path+" destination", &finished.Destination)
-	if err := r.Keeper.Put(ctx, finished); err != nil {
-		return err
-	}
-	r.note(finished, done.Err)
 	r.measured++
 	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
-	r.emit(Event{Trial: planned, Finished: &finished})
+	return r.keep(ctx, planned, finished, done.Err)
+}
+
+// keep stores a trial and tells of it.
+func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, t measurement.Trial, testErr error) error {
+	if err := r.Keeper.Put(ctx, t); err != nil {
+		return err
+	}
+	if t.Gate.Passed {
+		r.rebuilds = 0
+	}
+	r.note(t, testErr)
+	r.emit(Event{Trial: planned, Finished: &t})
 	return nil
+}
+
+// rest waits before a trial, unless it is the first; ctx's error when it is over.
+func (r *run) rest(ctx context.Context, pause time.Duration) error {
+	if r.measured == 0 || pause == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
 }
 
 // sayOnce drops the environment of an end that is the same as before.
@@ -196,17 +234,23 @@ func (r *run) sayOnce(whose string, end *measurement.End) {
 	}
 }
 
-// ensureTestbed builds the testbed again if it broke.
-func (r *run) ensureTestbed(ctx context.Context) error {
+// restore builds a testbed that broke again, if anything is left to do on it.
+func (r *run) restore(ctx context.Context) error {
 	broken := r.Testbed.Err()
 	if broken == nil {
 		return nil
 	}
+	if err := r.book(ctx, broken); err != nil {
+		return err
+	}
 	if err := r.fault(); err != nil {
 		return err
 	}
+	if len(r.Planner.Left()) == 0 {
+		return nil
+	}
 	if r.rebuilds == maxRebuilds {
-		return fmt.Errorf("the testbed broke %d times, last because %w", maxRebuilds+1, broken)
+		return fmt.Errorf("the testbed broke %d times without a trial that counts, last because %w", maxRebuilds+1, broken)
 	}
 	// What a broken testbed says when it is closed adds nothing to broken.
 	r.Testbed.Close()
@@ -215,8 +259,31 @@ func (r *run) ensureTestbed(ctx context.Context) error {
 		return fmt.Errorf("build the testbed again (it broke: %w): %w", broken, err)
 	}
 	r.rebuilds++
+	r.booked = false
 	r.Testbed = next
 	r.emit(Event{Rebuilt: broken})
+	return nil
+}
+
+// book makes the death of a hop the failure of the next trial on its path, unless it
+// was that of the trial under way: that is when a hop that nobody builds again would
+// have failed. So it is never lost, and never that of another path.
+func (r *run) book(ctx context.Context, broken error) error {
+	fault, ok := errors.AsType[*testbed.Fault](broken)
+	if !ok || r.booked {
+		return nil
+	}
+	r.booked = true
+	for _, p := range r.Planner.Left() {
+		if !fault.Of(p.Path) {
+			continue
+		}
+		died := measurement.Finding{Name: "test", Code: measurement.FoundHopDiedBefore, Text: fault.Error(), Fatal: true, PathFailure: true}
+		return r.keep(ctx, p, measurement.Trial{
+			ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Start: time.Now(),
+			Gate: gate.Of([]measurement.Finding{died}), Outcome: measurement.Outcome{Metrics: measurement.Metrics{}},
+		}, fault)
+	}
 	return nil
 }
 
@@ -228,7 +295,7 @@ func (r *run) emit(e Event) {
 	}
 	left := r.Planner.Left()
 	for _, p := range left {
-		e.Left += p.Spec.ExpectedDuration().Duration() + perTrial
+		e.Left += p.Spec.ExpectedDuration().Duration() + p.Rest + perTrial
 	}
 	e.Done, e.Planned = r.done, r.done+len(left)
 	r.OnEvent(e)

@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // bench is a testbed whose trials do as the test says; it measures nothing.
@@ -268,6 +269,80 @@ func TestBrokenTestbed(t *testing.T) {
 	}
 }
 
+// The death of a hop is a failure of its path, whoever had his turn: the trial that it
+// interrupts is done again, and no other path pays for it.
+func TestTheDeathOfAHopIsItsPaths(t *testing.T) {
+	for name, killed := range map[string]struct {
+		during  string // path whose trial is under way, the second of it
+		between bool   // at its end
+	}{
+		"during its own trial":     {during: "hopped"},
+		"during another path's":    {during: "direct"},
+		"after another path's":     {during: "direct", between: true},
+		"after a trial of its own": {during: "hopped", between: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := twoPathPlan(4)
+			died := &testbed.Fault{Paths: []string{"hopped"}, Err: errors.New("hop fw of path hopped died")}
+			var struck string
+			var did []string
+			seen, begun := 0, false
+			build := func(context.Context) (testbed.Testbed, error) {
+				b := &bench{plan: plan}
+				b.measure = func(p experiment.PlannedTrial) error {
+					did = append(did, p.ID)
+					if p.Path == killed.during {
+						seen++
+					}
+					if seen == 2 && !begun {
+						begun, struck = true, p.ID
+						if b.broken = died; !killed.between {
+							return errors.New("connection lost")
+						}
+					}
+					return nil
+				}
+				return b, nil
+			}
+			first, _ := build(t.Context())
+			keeper := &runner.Memory{}
+			testutil.OK(t, runner.Run(t.Context(), runner.Options{Planner: runner.Fixed(plan), Testbed: first, Build: build, Keeper: keeper}))
+			broken := 0
+			for _, trial := range keeper.Kept {
+				switch {
+				case trial.Gate.Broken:
+					broken++
+					if trial.Path != "hopped" || !strings.Contains(words.Findings(trial.Gate, true), "hop fw of path hopped died") {
+						t.Errorf("trial %s: %+v", trial.ID, trial.Gate)
+					}
+				case !trial.Gate.Passed:
+					t.Errorf("trial %s is missing: %+v", trial.ID, trial.Gate)
+				}
+			}
+			if broken != 1 || len(keeper.Kept) != len(plan.Trials) {
+				t.Errorf("%d of %d trials are broken, planned were %d", broken, len(keeper.Kept), len(plan.Trials))
+			}
+			again := slices.Index(did, struck) != len(did)-1 && slices.Contains(did[slices.Index(did, struck)+1:], struck)
+			if want := killed.during == "direct" && !killed.between; again != want {
+				t.Errorf("trial %s was done again: %v, want %v", struck, again, want)
+			}
+		})
+	}
+}
+
+// twoPathPlan has a trial on each of two paths in every block.
+func twoPathPlan(blocks int) (plan experiment.Plan) {
+	spec := measurement.Spec{Kind: measurement.TCP, Flows: 2, Duration: 1, MaxWarmup: 0.3}.Defaults()
+	for block := range blocks {
+		for _, path := range []string{"direct", "hopped"} {
+			plan.Trials = append(plan.Trials, experiment.PlannedTrial{
+				ID: fmt.Sprintf("b%02d-%s-flows", block+1, path), Block: block + 1, Order: len(plan.Trials) + 1, Path: path, Test: "flows", Spec: spec,
+			})
+		}
+	}
+	return plan
+}
+
 // By choice a run stops at the first break, with what was measured until then
 // and the trial in which it broke, also when that was the last one.
 func TestStopOnFault(t *testing.T) {
@@ -352,5 +427,31 @@ func TestResumedTrialsAreMeasuredAlike(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("no trial was refused")
+	}
+}
+
+// A block that is neither whole nor missing is torn; a failure of the path in it stays.
+func TestTornBlocks(t *testing.T) {
+	plan := twoPathPlan(3)
+	trial := func(i int, g measurement.Gate) measurement.Trial {
+		p := plan.Trials[i]
+		return measurement.Trial{ID: p.ID, Block: p.Block, Order: p.Order, Path: p.Path, Test: p.Test, Gate: g}
+	}
+	good, missing, broken := measurement.Gate{Passed: true}, measurement.Gate{}, measurement.Gate{Broken: true}
+	for name, c := range map[string]struct {
+		stored []measurement.Trial
+		again  string // IDs
+	}{
+		"nothing":               {},
+		"whole blocks":          {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, good), trial(3, missing)}},
+		"all":                   {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, good), trial(3, good), trial(4, good), trial(5, good)}},
+		"half a block":          {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, good)}, again: "b02-direct-flows"},
+		"half a block, missing": {stored: []measurement.Trial{trial(0, missing)}, again: "b01-direct-flows"},
+		"half a block, broken":  {stored: []measurement.Trial{trial(0, good), trial(1, good), trial(2, broken)}},
+	} {
+		ids, repeated := runner.Torn(plan, c.stored)
+		if got := strings.Join(ids, " "); got != c.again || len(repeated) != len(ids) {
+			t.Errorf("%s: %s, blocks %+v", name, got, repeated)
+		}
 	}
 }

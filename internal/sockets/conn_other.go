@@ -285,3 +285,9 @@ func AllowedCPUs() []int { return nil }
 
 // Pin is not supported here.
 func Pin([]int) (unpin func(), err error) { return nil, ErrUnsupported }
+
+// Unread is unknown here.
+func (c *Conn) Unread() int64 { return 0 }
+
+// OutOfOrder is unknown here.
+func (c *Conn) OutOfOrder() int64 { return 0 }

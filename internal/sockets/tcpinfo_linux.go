@@ -100,16 +100,7 @@ func mapped(a [16]byte) bool {
 // linux/tcp.h; windows that the kernel keeps in segments are multiplied by the
 // sending MSS.
 func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
-	var k unix.TCPInfo
-	size := uint32(unsafe.Sizeof(k))
-	err := c.ask(func() error {
-		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.IPPROTO_TCP, unix.TCP_INFO,
-			uintptr(unsafe.Pointer(&k)), uintptr(unsafe.Pointer(&size)), 0)
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	})
+	k, err := c.tcpInfo()
 	if err != nil {
 		return measurement.TCPInfo{}, fmt.Errorf("read TCP_INFO: %w", err)
 	}
@@ -132,6 +123,18 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 		Busy:               microseconds(k.Busy_time),
 		ReceiveWindowTime:  microseconds(k.Rwnd_limited),
 		SendBufferTime:     microseconds(k.Sndbuf_limited),
+
+		ApplicationLimited:   *(*uint8)(unsafe.Add(unsafe.Pointer(&k), applicationLimitedByte))&1 != 0,
+		NotSent:              int64(k.Notsent_bytes),
+		Delivered:            int64(k.Delivered),
+		ReorderingSeen:       int64(k.Reord_seen),
+		DuplicateSegments:    int64(k.Dsack_dups),
+		CongestionMarks:      int64(k.Delivered_ce),
+		RetransmissionTimers: int64(k.Total_rto),
+	}
+	info.SendBufferFull = c.sendBufferFull()
+	if k.Snd_ssthresh < slowStart {
+		info.SlowStartThreshold = int64(k.Snd_ssthresh) * mss
 	}
 	// The kernel says "unlimited" and "no sample yet" with all bits set.
 	if k.Pacing_rate != ^uint64(0) {
@@ -141,6 +144,67 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 		info.MinRTT = microseconds(uint64(k.Min_rtt))
 	}
 	return info, nil
+}
+
+func (c *Conn) tcpInfo() (k unix.TCPInfo, err error) {
+	size := uint32(unsafe.Sizeof(k))
+	err = c.ask(func() error {
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+			uintptr(unsafe.Pointer(&k)), uintptr(unsafe.Pointer(&size)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	return k, err
+}
+
+// sendBufferFull says that a writer has to wait for room: the kernel wakes it when a
+// third of the buffer is free (sk_stream_is_writeable, net/sock.h). The memory in
+// use is in SO_MEMINFO (sk_get_meminfo, net/core/sock.c).
+func (c *Conn) sendBufferFull() bool {
+	var memory [9]uint32 // SK_MEMINFO_VARS of them
+	const sendBuffer, queued = 3, 5
+	size := uint32(unsafe.Sizeof(memory))
+	err := c.ask(func() error {
+		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&memory)), uintptr(unsafe.Pointer(&size)), 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	return err == nil && memory[sendBuffer] > 0 && uint64(memory[queued])*3 >= 2*uint64(memory[sendBuffer])
+}
+
+// applicationLimitedByte is where struct tcp_info (linux/tcp.h) has the bit field
+// tcpi_delivery_rate_app_limited, its lowest bit.
+const applicationLimitedByte = 7
+
+// slowStart is the threshold of a flow that never left slow start
+// (TCP_INFINITE_SSTHRESH, net/tcp.h).
+const slowStart = 0x7fffffff
+
+// Unread is how many bytes have arrived that were not read (SIOCINQ, tcp(7)).
+func (c *Conn) Unread() int64 {
+	unread := 0
+	err := c.ask(func() (err error) {
+		unread, err = unix.IoctlGetInt(c.fd, unix.SIOCINQ)
+		return err
+	})
+	if err != nil {
+		return 0 // the connection has ended
+	}
+	return int64(unread)
+}
+
+// OutOfOrder is how many segments came before one that was sent earlier, 0 if unknown.
+func (c *Conn) OutOfOrder() int64 {
+	k, err := c.tcpInfo()
+	if err != nil {
+		return 0
+	}
+	return int64(k.Rcv_ooopack)
 }
 
 func microseconds(us uint64) measurement.Seconds { return measurement.Seconds(float64(us) / 1e6) }

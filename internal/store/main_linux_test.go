@@ -68,7 +68,7 @@ func needMounts(t *testing.T) {
 
 const written = 3
 
-// writeRun is a whole run, and a session more.
+// writeRun is a whole run, and a session more that does a trial again.
 func writeRun(dir string) error {
 	s, err := store.Create(dir, head())
 	if err != nil {
@@ -85,7 +85,8 @@ func writeRun(dir string) error {
 	if s, err = store.Resume(dir); err != nil {
 		return err
 	}
-	return errors.Join(s.Put(background, trial(written)), s.SetHead(head()), s.Close())
+	again := trial(written - 1)
+	return errors.Join(s.SetAside(background, []string{again.ID}, head()), s.Put(background, again), s.Put(background, trial(written)), s.SetHead(head()), s.Close())
 }
 
 // TestKilledAtAnyStep kills a writer at each system call that changes what is on

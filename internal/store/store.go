@@ -43,6 +43,8 @@ type Head struct {
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
 	Full     bool                `json:"full,omitempty"`
 	Quick    bool                `json:"quick,omitempty"`
+	// Matters are the command line's margins, by metric.
+	Matters map[string]measurement.Margin `json:"matters,omitempty"`
 
 	// Test is what a run of hopbench test has in the place of an experiment file,
 	// nil of others.
@@ -58,9 +60,17 @@ type Head struct {
 	Environment map[string]string `json:"environment"`
 	Resumed     []result.Session  `json:"resumed,omitempty"`
 	Started     time.Time         `json:"started"`
+	// Repeated are the blocks that an interruption tore and that were done again.
+	Repeated []RepeatedBlock `json:"repeated_blocks,omitempty"`
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// RepeatedBlock is a block some of whose trials were set aside.
+type RepeatedBlock struct {
+	Block  int `json:"block"`
+	Trials int `json:"trials"` // that were set aside
 }
 
 // Test is a run of hopbench test.
@@ -163,7 +173,31 @@ func (s *Store) Put(ctx context.Context, t measurement.Trial) error {
 	return nil
 }
 
-// Trials reads every trial in the order they were planned.
+// SetAside takes trials out of those that count, so that they can be done again, and
+// keeps the head that says so. All of it happens or nothing.
+func (s *Store) SetAside(ctx context.Context, ids []string, head Head) error {
+	err := s.inTransaction(func(tx *sql.Tx) error {
+		// Few runs need it; what is in it has no key, as a trial can be set aside twice.
+		if _, err := tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS set_aside (id TEXT NOT NULL, start_utc TEXT NOT NULL, json TEXT NOT NULL) STRICT"); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO set_aside (id, start_utc, json) SELECT id, start_utc, json FROM trial WHERE id = ?", id); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "DELETE FROM trial WHERE id = ?", id); err != nil {
+				return err
+			}
+		}
+		return setHead(tx, head)
+	})
+	if err != nil {
+		return fmt.Errorf("set trials of %s aside: %w; is the disk full?", s.dir, err)
+	}
+	return nil
+}
+
+// Trials reads every trial that was not set aside, in the order they were planned.
 func (s *Store) Trials(ctx context.Context) (trials []measurement.Trial, err error) {
 	rows, err := s.db.QueryContext(ctx, "SELECT json FROM trial ORDER BY order_index")
 	if err != nil {

@@ -225,3 +225,39 @@ func TestDiscardLeavesNothing(t *testing.T) {
 		t.Errorf("the folder is still there (%v)", err)
 	}
 }
+
+// What is set aside does not count, is kept, and can be done again, and again.
+func TestSetAside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	s, err := store.Create(dir, head())
+	testutil.OK(t, err)
+	defer s.Close()
+	for order := 1; order <= 3; order++ {
+		testutil.OK(t, s.Put(t.Context(), trial(order)))
+	}
+	torn := head()
+	torn.Repeated = []store.RepeatedBlock{{Block: 1, Trials: 2}}
+	for range 2 {
+		testutil.OK(t, s.SetAside(t.Context(), []string{trial(2).ID, trial(3).ID, "none"}, torn))
+		trials, err := s.Trials(t.Context())
+		testutil.OK(t, err)
+		if len(trials) != 1 || trials[0].ID != trial(1).ID {
+			t.Errorf("%+v count", trials)
+		}
+		if n, _, err := s.Count(t.Context()); err != nil || n != 1 {
+			t.Errorf("%d trials, %v", n, err)
+		}
+		testutil.OK(t, s.Put(t.Context(), trial(2)))
+		testutil.OK(t, s.Put(t.Context(), trial(3)))
+	}
+	if now, err := s.Head(); err != nil || len(now.Repeated) != 1 || now.Repeated[0].Trials != 2 {
+		t.Errorf("head %+v, %v", now, err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	testutil.OK(t, err)
+	defer db.Close()
+	kept := 0
+	if err := db.QueryRow("SELECT count(*) FROM set_aside").Scan(&kept); err != nil || kept != 4 {
+		t.Errorf("%d are kept, %v", kept, err)
+	}
+}

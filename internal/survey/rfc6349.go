@@ -128,21 +128,24 @@ func efficiency(o measurement.Outcome) *float64 {
 	return finite(TCPEfficiency(sent+again, again))
 }
 
+// bufferDelay is over the round trip of the idle path. Without one, it is over the smallest
+// of the transfer itself, which is too short where both ends are on one host.
 func bufferDelay(o measurement.Outcome, idle measurement.Seconds) *float64 {
+	if mean, ok := o.Metrics["tcp_rtt_mean_seconds"]; ok && idle > 0 {
+		return finite(max(BufferDelay(measurement.Seconds(mean), idle), 0))
+	}
 	if v, ok := o.Metrics["buffer_delay_fraction"]; ok {
 		return finite(v)
 	}
-	mean, ok := o.Metrics["tcp_rtt_mean_seconds"]
-	if !ok || idle <= 0 {
-		return nil
-	}
-	return finite(BufferDelay(measurement.Seconds(mean), idle))
+	return nil
 }
 
-// idleRTT is the median of the first latency test that counts, 0 if none does.
+// idleRTT is the median of the first latency test that counts, 0 if none does. Ends that
+// share a CPU answer sooner than any path lets them.
 func idleRTT(done []Step) measurement.Seconds {
 	i := slices.IndexFunc(done, func(s Step) bool {
-		return s.counts() && (s.Test.Spec.Kind == measurement.RR || s.Test.Spec.Kind == measurement.Ping)
+		return s.counts() && (s.Test.Spec.Kind == measurement.RR || s.Test.Spec.Kind == measurement.Ping) &&
+			s.Trial.Effective["placement"] != measurement.PlacementSame && s.Trial.Metrics["rtt_p50_seconds"] > 0
 	})
 	if i < 0 {
 		return 0

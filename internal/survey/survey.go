@@ -47,12 +47,18 @@ func ladder() []int { return []int{1, 4, 16, 64} }
 // depends on nothing but its arguments.
 func (o Options) Next(done []Step) (result.TestInfo, bool) {
 	stages := []func([]Step) []result.TestInfo{o.path, o.mtu, o.latency, o.search, o.back, o.load, o.udp}
+	fits := fitOf(done)
 	for _, stage := range stages {
 		for _, test := range stage(done) {
 			if _, ok := find(done, test.Name); !ok {
 				test.Spec.DSCP, test.Spec.Device = o.Base.DSCP, o.Base.Device
 				if needsNoServer(test.Spec.Kind) {
 					test.Spec.DSCP, test.Spec.Device = 0, "" // they take neither
+				} else if test.Spec.Kind != measurement.MTU {
+					test.Spec.MSSBytes = fits.segment
+				}
+				if test.Spec.Kind == measurement.UDP {
+					test.Spec.PacketBytes = fits.datagram
 				}
 				test.Spec = test.Spec.Defaults()
 				return test, true
@@ -227,7 +233,7 @@ func streams(flows int, direction measurement.Direction, duration, warmup measur
 	}
 	if direction == measurement.Receive {
 		test.Name += "-receive"
-		test.Title += ", back"
+		test.Title += ", reverse"
 	}
 	return test
 }

@@ -25,6 +25,7 @@ type Sampler struct {
 	every  int
 	seen   int
 	rtts   *RTTMeter // may be nil
+	thread threadMeter
 
 	// interval and next are for one without a goroutine, see Due.
 	interval, next time.Duration
@@ -54,6 +55,13 @@ func New(conn *sockets.Conn, start time.Time, limit int, interval time.Duration,
 		interval = min(interval, rtts.width)
 	}
 	return &Sampler{conn: conn, Start: start, limit: limit, every: 1, rtts: rtts, interval: interval}
+}
+
+// WrittenBy tells which thread writes to the socket. It may be called on nil.
+func (s *Sampler) WrittenBy(t *sockets.Thread) {
+	if s != nil {
+		s.thread.of.Store(t)
+	}
 }
 
 // Due takes a sample if one is due and no goroutine does. It may be called on nil.
@@ -90,6 +98,7 @@ func (s *Sampler) sample() {
 	if info.MSS == 0 {
 		return // the socket is closed
 	}
+	info.Thread = s.thread.wanted()
 	s.Final = &info
 	s.rtts.add(info)
 	s.seen++

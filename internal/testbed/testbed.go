@@ -7,6 +7,7 @@ package testbed
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -27,11 +28,27 @@ type Testbed interface {
 	// Agent is what acts at the source of a path.
 	Agent(source string) (Agent, error)
 	// Done is closed once the testbed cannot measure any more; Err is not nil
-	// from then on and says why. A testbed that cannot break has a nil channel.
+	// from then on and says why, with a *Fault in it where a hop died. A testbed
+	// that cannot break has a nil channel.
 	Done() <-chan struct{}
 	Err() error
 	Close() error
 }
+
+// Fault is why a testbed broke.
+type Fault struct {
+	// Paths are those whose hop died; none where what died is no hop.
+	Paths []string
+	Err   error
+}
+
+func (f *Fault) Error() string { return f.Err.Error() }
+
+// Unwrap gives the cause.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Of says whether it is the fault of a path.
+func (f *Fault) Of(path string) bool { return slices.Contains(f.Paths, path) }
 
 // Agent does what the source of a path is asked to do; agent.Client is one.
 type Agent interface {

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/host"
 	"github.com/hopbench/hopbench/internal/probe/latency"
+	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/probe/tcp"
 )
 
@@ -24,15 +26,15 @@ type combination struct {
 	delays []time.Duration
 }
 
-// combine makes one outcome of all: counts and rates are sums, times and shares
-// means over the pairs; the goodput of a tcp test is the sum over one measured
-// window that is common to all.
+// combine makes one outcome of all: counts and rates are sums, shares means weighted by
+// what they are shares of, and round trips those of one distribution; the goodput of a
+// tcp test is the sum over one measured window that is common to all.
 func combine(spec measurement.Spec, all []brought) measurement.Outcome {
 	c := &combination{spec: spec.Defaults(), out: measurement.Outcome{Metrics: measurement.Metrics{}}}
 	for k, b := range all {
 		pair := measurement.Pair{Source: b.source, Destination: b.destination}
 		if b.err != nil {
-			pair.Error = gate.Reason(b.err)
+			pair.Error, pair.Failure = gate.Reason(b.err), string(session.ReasonOf(b.err))
 		} else {
 			c.good, c.index = append(c.good, b.outcome), append(c.index, k)
 		}
@@ -111,26 +113,44 @@ func coarse(b measurement.Bins) *measurement.Bins {
 
 // metrics combines every metric that a pair brought.
 func (c *combination) metrics() {
-	values := map[string][]float64{}
+	values, weights := map[string][]float64{}, map[string][]float64{}
 	for _, o := range c.good {
 		for name, v := range o.Metrics {
 			values[name] = append(values[name], v)
+			weights[name] = append(weights[name], weight(name, o))
 		}
 	}
 	for name, v := range values {
 		if !slices.Contains(ofHost, name) {
-			c.out.Metrics[name] = combined(name, v)
+			c.out.Metrics[name] = combined(name, v, weights[name])
 		}
 	}
 }
 
-// combined is a metric of all pairs together.
-func combined(name string, values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
+// weight is of how much a pair's metric is the mean.
+func weight(name string, o measurement.Outcome) float64 {
+	switch name {
+	case "loss_fraction":
+		if o.Latency != nil {
+			return float64(o.Latency.Due())
+		}
+		return o.Metrics["sent_bits_per_second"] // packets of one size
+	case "reordered_fraction", "duplicated_fraction", "jitter_seconds":
+		return o.Metrics["received_packets_per_second"] + o.Metrics["packets_per_second"] // of udp or of pps
+	case "tcp_efficiency_fraction":
+		return o.Metrics["goodput_bits_per_second"]
 	}
-	mean := sum / float64(len(values))
+	return 1
+}
+
+// combined is a metric of all pairs together.
+func combined(name string, values, weights []float64) float64 {
+	sum, weighted, weight := 0.0, 0.0, 0.0
+	for i, v := range values {
+		sum += v
+		weighted += v * weights[i]
+		weight += weights[i]
+	}
 	metric, _ := measurement.MetricNamed(name)
 	switch {
 	case metric.Pairs == measurement.Least:
@@ -139,8 +159,10 @@ func combined(name string, values []float64) float64 {
 		return slices.Max(values)
 	case metric.Pairs == measurement.ByUnit && (metric.Unit == measurement.BitsPerSecond || metric.Unit == measurement.Count):
 		return sum
+	case weight > 0:
+		return weighted / weight
 	}
-	return mean
+	return sum / float64(len(values))
 }
 
 // flows lists the flows of all pairs.
@@ -214,27 +236,67 @@ func shift(count []float64, by float64, n int) []float64 {
 	return out
 }
 
-// latency merges the distributions.
+// latency merges the distributions, and takes from them every metric that is of one:
+// percentiles have no mean.
 func (c *combination) latency() {
-	merge := func(of func(measurement.Outcome) *measurement.Distribution) *measurement.Distribution {
-		var parts []measurement.Distribution
-		for _, o := range c.good {
-			if d := of(o); d != nil {
-				parts = append(parts, *d)
+	all := c.merged(func(o measurement.Outcome) *measurement.Distribution { return o.Latency })
+	idle := c.merged(func(o measurement.Outcome) *measurement.Distribution { return o.IdleLatency })
+	of := func(r *latency.Recorder) (*measurement.Distribution, measurement.Metrics) {
+		m := measurement.Metrics{}
+		if r == nil {
+			return nil, m
+		}
+		r.FillMetrics(m, measurement.RR)
+		d := r.Distribution()
+		return &d, m
+	}
+	var round, before measurement.Metrics
+	c.out.Latency, round = of(all)
+	c.out.IdleLatency, before = of(idle)
+	from := func(metric string, m measurement.Metrics, name string) {
+		delete(c.out.Metrics, metric)
+		if v, ok := m[name]; ok {
+			c.out.Metrics[metric] = v
+		}
+	}
+	switch c.spec.Kind {
+	case measurement.RR, measurement.Ping:
+		for _, metric := range measurement.MetricsOf(c.spec.Kind) {
+			if strings.HasPrefix(metric.Name, "rtt_") {
+				from(metric.Name, round, metric.Name)
 			}
 		}
-		if len(parts) == 0 {
-			return nil
+	case measurement.CRR:
+		from("transaction_p50_seconds", round, "rtt_p50_seconds")
+		from("transaction_p99_seconds", round, "rtt_p99_seconds")
+	case measurement.Load:
+		from("loaded_rtt_p50_seconds", round, "rtt_p50_seconds")
+		from("loaded_rtt_p99_seconds", round, "rtt_p99_seconds")
+		from("idle_rtt_p50_seconds", before, "rtt_p50_seconds")
+		delete(c.out.Metrics, "rtt_increase_seconds")
+		if loaded, idle := round["rtt_p50_seconds"], before["rtt_p50_seconds"]; loaded > 0 && idle > 0 {
+			c.out.Metrics["rtt_increase_seconds"] = loaded - idle
 		}
-		d, err := latency.Merge(parts)
-		if err != nil {
-			c.out.Facts = append(c.out.Facts, fmt.Sprintf("the pairs' latencies could not be put together: %v", err))
-			return nil
-		}
-		return &d
 	}
-	c.out.Latency = merge(func(o measurement.Outcome) *measurement.Distribution { return o.Latency })
-	c.out.IdleLatency = merge(func(o measurement.Outcome) *measurement.Distribution { return o.IdleLatency })
+}
+
+// merged is the distribution that each pair has one of, of all together; nil without.
+func (c *combination) merged(of func(measurement.Outcome) *measurement.Distribution) *latency.Recorder {
+	var parts []measurement.Distribution
+	for _, o := range c.good {
+		if d := of(o); d != nil {
+			parts = append(parts, *d)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	r, err := latency.Merge(parts)
+	if err != nil {
+		c.out.Facts = append(c.out.Facts, fmt.Sprintf("the pairs' latencies could not be put together, so that no percentile is told: %v", err))
+		return nil
+	}
+	return r
 }
 
 // maxPairFacts bounds how many facts are passed on.
@@ -310,6 +372,7 @@ func hostsOf(ends []measurement.End) measurement.End {
 		out.ContextSwitches += host.ContextSwitches
 		out.SoftnetSqueezes += host.SoftnetSqueezes
 		out.Drops = append(out.Drops, host.Drops...)
+		out.Steal = max(out.Steal, host.Steal)
 		out.CPUBusy, out.SoftIRQ, out.BusiestCPU = max(out.CPUBusy, host.CPUBusy), max(out.SoftIRQ, host.SoftIRQ), max(out.BusiestCPU, host.BusiestCPU)
 	}
 	return out
@@ -325,6 +388,7 @@ func oneHost(ends []measurement.End) measurement.End {
 		out.ContextSwitches += e.ContextSwitches / n
 		out.CPUBusy += e.CPUBusy / n
 		out.SoftIRQ += e.SoftIRQ / n
+		out.Steal += e.Steal / n
 		out.BusiestCPU = max(out.BusiestCPU, e.BusiestCPU)
 		out.SoftnetSqueezes = max(out.SoftnetSqueezes, e.SoftnetSqueezes)
 		for _, d := range e.Drops {

@@ -5,11 +5,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/gate"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -132,20 +134,25 @@ func TestPairGates(t *testing.T) {
 	three := []brought{steadyPair(1e6, 0), steadyPair(1e6, 0), steadyPair(1e6, 0)}
 	for name, test := range map[string]struct {
 		change func([]brought)
-		want   string // "" passes
+		want   string
+		gate   measurement.Gate // but for its findings
 	}{
-		"all":         {func([]brought) {}, ""},
-		"one failed":  {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("reset")} }, "2 of 3 pairs brought back a result; c2 to s2: reset"},
-		"one empty":   {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome }, "no byte was confirmed in the measured time from c3 to s"},
-		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs"},
+		"all": {func([]brought) {}, "", measurement.Gate{Passed: true}},
+		"one failed": {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("burnt")} },
+			"2 of 3 pairs brought back a result; c2 to s2: burnt", measurement.Gate{}},
+		"one was reset":                       {func(b []brought) { b[1].err = syscall.ECONNRESET }, "2 of 3 pairs", measurement.Gate{Broken: true}},
+		"two failed, one of them by the path": {func(b []brought) { b[1].err, b[2].err = syscall.ECONNRESET, errors.New("burnt") }, "1 of 3 pairs", measurement.Gate{}},
+		"one empty": {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome },
+			"no byte was confirmed in the measured time from c3 to s", measurement.Gate{Broken: true}},
+		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs", measurement.Gate{Passed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := append([]brought(nil), three...)
 			test.change(all)
 			o, _, err := together(combineSpec, all)
 			gate := gate.Judge(combineSpec, o, measurement.Fingerprint{Matches: true}, gate.Limits{Pairs: 3, Limits: testbed.Limits{SourceEgressBitsPerSecond: 1e9}, BusyWarns: true}, err)
-			if all := words.Findings(gate, false); gate.Passed != (test.want == "") || !strings.Contains(all, test.want) {
-				t.Errorf("passed: %v\n%s", gate.Passed, all)
+			if all := words.Findings(gate, false); gate.Passed != test.gate.Passed || gate.Broken != test.gate.Broken || !strings.Contains(all, test.want) {
+				t.Errorf("passed %v, broken %v\n%s", gate.Passed, gate.Broken, all)
 			}
 		})
 	}
@@ -155,11 +162,74 @@ func TestPairGates(t *testing.T) {
 func TestCombined(t *testing.T) {
 	for name, want := range map[string]float64{
 		"rtt_min_seconds": 1, "path_mtu_bytes": 1, "reverse_path_mtu_bytes": 1, "rtt_max_seconds": 5,
-		"responsiveness_per_minute": 3, "hops_count": 3, "silent_hops_count": 3, "rtt_p50_seconds": 3, "loss_fraction": 3,
+		"responsiveness_per_minute": 3, "hops_count": 3, "silent_hops_count": 3, "loss_fraction": 3, "delay_variation_p99_seconds": 5,
 		"transactions_per_second": 6, "goodput_bits_per_second": 6, "of_a_newer_version": 3,
 	} {
-		if got := combined(name, []float64{1, 5}); got != want {
+		if got := combined(name, []float64{1, 5}, []float64{1, 1}); got != want {
 			t.Errorf("%s of 1 and 5 is %v, want %v", name, got, want)
 		}
+	}
+}
+
+// answering is a pair that was answered after so long, times round trips, and lost others.
+func answering(times, lost int, rtt time.Duration) brought {
+	r := latency.New()
+	for range times {
+		r.Record(rtt)
+	}
+	r.Lose(int64(lost))
+	d := r.Distribution()
+	o := measurement.Outcome{Latency: &d, IdleLatency: &d, Metrics: measurement.Metrics{"loss_fraction": float64(lost) / float64(times+lost)}}
+	r.FillMetrics(o.Metrics, measurement.RR)
+	return brought{source: "c", destination: "s", outcome: o}
+}
+
+// The round trips of several pairs are those of all requests together: the mean of the
+// pairs' percentiles is no percentile of anything.
+func TestPercentilesOfPairs(t *testing.T) {
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-3*want {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	pairs := []brought{answering(9000, 0, time.Millisecond), answering(950, 50, 9*time.Millisecond)}
+	m := combine(measurement.Spec{Kind: measurement.RR}, pairs).Metrics
+	near("the median", m["rtt_p50_seconds"], 1e-3)
+	near("p99", m["rtt_p99_seconds"], 9e-3)
+	near("the mean", m["rtt_mean_seconds"], (9000*1e-3+950*9e-3)/9950)
+	near("the longest", m["rtt_max_seconds"], 9e-3)
+	near("the loss", m["loss_fraction"], 50.0/10_000)
+
+	loaded := combine(measurement.Spec{Kind: measurement.Load}, pairs).Metrics
+	near("the loaded median", loaded["loaded_rtt_p50_seconds"], 1e-3)
+	near("the idle median", loaded["idle_rtt_p50_seconds"], 1e-3)
+	near("loaded p99", loaded["loaded_rtt_p99_seconds"], 9e-3)
+	if v, ok := loaded["rtt_increase_seconds"]; !ok || v != 0 {
+		t.Errorf("the increase is %v, %v", v, ok)
+	}
+
+	// The slower pair lost most of what it asked: so did both together.
+	pairs[1] = answering(10, 20_000, 9*time.Millisecond)
+	m = combine(measurement.Spec{Kind: measurement.RR}, pairs).Metrics
+	if v, ok := m["rtt_p50_seconds"]; ok {
+		t.Errorf("the median of requests of which two thirds are lost is %v", v)
+	}
+	near("the loss", m["loss_fraction"], 20_000.0/29_010)
+}
+
+// Shares of packets are weighted by how many there were.
+func TestSharesOfPairs(t *testing.T) {
+	packets := func(sent, loss float64) brought {
+		return brought{outcome: measurement.Outcome{Metrics: measurement.Metrics{
+			"sent_bits_per_second": sent, "loss_fraction": loss, "received_packets_per_second": sent * (1 - loss), "reordered_fraction": loss,
+		}}}
+	}
+	m := combine(measurement.Spec{Kind: measurement.UDP}, []brought{packets(9e6, 0), packets(1e6, 0.5)}).Metrics
+	if got := m["loss_fraction"]; math.Abs(got-0.05) > 1e-9 {
+		t.Errorf("loss %v, want 0.05", got)
+	}
+	if got, want := m["reordered_fraction"], 0.5*0.5/9.5; math.Abs(got-want) > 1e-9 {
+		t.Errorf("reordered %v, want %v", got, want)
 	}
 }

@@ -87,14 +87,25 @@ func (t *trial) eachPair(ctx context.Context, do func(context.Context, int, test
 }
 
 // lacksAnswers says that a hop of the path that answers did not, and that nothing
-// else speaks against the path.
+// else speaks against the path. A router that answers again in the place of one behind
+// it says that packets get no further (ICMP destination unreachable, RFC 792).
 func lacksAnswers(want testbed.Expectation, seen []measurement.TraceHop) bool {
+	last := want.Hops[len(want.Hops)-1]
+	for _, further := range seen[min(len(want.Hops), len(seen)):] {
+		// A destination that missed its turn answers at a later one.
+		if further.Address != "" && !answers(last, further) {
+			return false
+		}
+	}
 	lacks := false
-	for i, answers := range want.Hops {
+	for i, own := range want.Hops {
 		switch {
 		case i >= len(seen) || seen[i].Address == "":
-			lacks = lacks || len(answers) > 0
-		case !slices.ContainsFunc(answers, func(a netip.Addr) bool { return a.String() == seen[i].Address }):
+			lacks = lacks || len(own) > 0
+		case answers(own, seen[i]):
+		case slices.ContainsFunc(want.Hops[:i], func(before []netip.Addr) bool { return answers(before, seen[i]) }):
+			lacks = true
+		default:
 			return false
 		}
 	}
@@ -137,12 +148,17 @@ func fingerprint(want testbed.Expectation, hops []measurement.TraceHop, o measur
 		}
 	}
 	switch {
-	case len(want.Hops) > 0 && !took(want.Hops, hops):
+	case len(want.Hops) > 0 && !took(want.Hops, hops) && !lacksAnswers(want, hops):
 		f.Why = &measurement.Finding{Code: measurement.FoundOtherHops, Hops: shownHops(hops), ExpectedHops: shownPath(want.Hops)}
 	case differ(f.ReceivedTTL, want.ReceivedTTL):
 		f.Why = &measurement.Finding{Code: measurement.FoundOtherTTL, TTL: f.ReceivedTTL, ExpectedTTL: want.ReceivedTTL}
 	case differ(o.Source.ReceivedTTL, want.ReturnedTTL):
 		f.Why = &measurement.Finding{Code: measurement.FoundOtherReturnedTTL, TTL: o.Source.ReceivedTTL, ExpectedTTL: want.ReturnedTTL}
+	case len(want.Hops) > 0 && !took(want.Hops, hops):
+		f.Why = &measurement.Finding{Code: measurement.FoundSilentHops, Hops: shownHops(hops), ExpectedHops: shownPath(want.Hops)}
+		if f.ReceivedTTL != 0 && want.ReceivedTTL != 0 {
+			f.Why.TTL = f.ReceivedTTL // as it must be
+		}
 	default:
 		f.Matches = true
 	}
@@ -171,7 +187,7 @@ func withTunnel(outer testbed.Outer, seen []measurement.TraceHop, f measurement.
 	f.OuterHops = seen
 	below := fingerprint(outer.Expect, seen, measurement.Outcome{})
 	switch {
-	case !f.Matches:
+	case !f.Matches && f.Why.Code != measurement.FoundSilentHops:
 	case !below.Matches:
 		f.Matches, f.Why = false, below.Why
 		f.Why.Outer = true
@@ -185,12 +201,14 @@ func withTunnel(outer testbed.Outer, seen []measurement.TraceHop, f measurement.
 const silent = "*"
 
 func took(want [][]netip.Addr, seen []measurement.TraceHop) bool {
-	return slices.EqualFunc(want, seen, func(answers []netip.Addr, hop measurement.TraceHop) bool {
-		if len(answers) == 0 {
-			return hop.Address == ""
-		}
-		return slices.ContainsFunc(answers, func(a netip.Addr) bool { return a.String() == hop.Address })
+	return slices.EqualFunc(want, seen, func(own []netip.Addr, hop measurement.TraceHop) bool {
+		return answers(own, hop) || len(own) == 0 && hop.Address == ""
 	})
+}
+
+// answers says that a hop answered with one of its own addresses.
+func answers(own []netip.Addr, hop measurement.TraceHop) bool {
+	return slices.ContainsFunc(own, func(a netip.Addr) bool { return a.String() == hop.Address })
 }
 
 func shownHops(seen []measurement.TraceHop) []string {

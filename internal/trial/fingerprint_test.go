@@ -61,6 +61,7 @@ func TestLacksAnswers(t *testing.T) {
 		{"the last came late", []string{"10.0.0.6", "", "", "", "10.0.2.2"}, true},
 		{"nothing answered", nil, true},
 		{"the silent hop answered, and the last is missing", []string{"10.0.0.2", "10.0.1.2", ""}, false},
+		{"the first says that the last cannot be reached", []string{"10.0.0.2", "", "10.0.0.2"}, true},
 		{"the silent hop was passed by", []string{"10.0.0.2", "10.0.2.2"}, false},
 		{"another path, and one is missing", []string{"10.9.9.9", "", ""}, false},
 	} {

@@ -29,6 +29,9 @@ type Wanted struct {
 	// Instrument is how the first trial of the test that passed was measured, nil
 	// before that.
 	Instrument map[string]string
+	// Others is how many other runs have measured on this machine since it was asked
+	// last; nil where that is not known.
+	Others func() int
 	// Unlimited lets the trial take as long as the test itself does: nothing is
 	// known of the path from which it would follow how long that may be.
 	Unlimited bool
@@ -47,10 +50,20 @@ type Done struct {
 // up: connecting, tracing and collecting on a slow or lossy path.
 const grace = 10 * time.Second
 
-// Do does a trial. The error is that of ctx, which ended it: half a trial is no
-// trial. Progress may be nil.
+// ErrInterrupted is why a trial is to be done again: a hop died that is none of its
+// path, and the testbed broke with it. It says nothing of the path.
+var ErrInterrupted = errors.New("interrupted by the death of another path's hop")
+
+// Do does a trial. The error is that of ctx, which ended it, or ErrInterrupted: half a
+// trial is no trial. Progress may be nil.
 func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (Done, error) {
+	return do(ctx, bed, w, progress, clockOffset)
+}
+
+func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress), offset func(since time.Time) time.Duration) (Done, error) {
 	var d Done
+	began := time.Now()
+	before := offset(began)
 	switched, err := switchTo(ctx, bed, w.Path)
 	if err == nil {
 		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
@@ -71,15 +84,43 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		return d, ctx.Err()
 	}
 	if broken := bed.Err(); broken != nil {
-		err = broken
+		fault, known := errors.AsType[*testbed.Fault](broken)
+		if !known {
+			fault = &testbed.Fault{Err: broken}
+		}
+		switch {
+		case fault.Of(w.Path), err != nil && len(fault.Paths) == 0:
+			err = fault
+		case err != nil:
+			return d, fmt.Errorf("%w: %w", ErrInterrupted, fault)
+		}
 	}
 	// What is no number can be neither judged nor stored.
 	d.Outcome.KeepFinite()
 	d.Fingerprint, _ = measurement.OnlyFinite(d.Fingerprint)
-	d.Gate, _ = measurement.OnlyFinite(gate.Judge(w.Spec, d.Outcome, d.Fingerprint, limits(bed, w), err))
+	l := limits(bed, w)
+	l.ClockStep = offset(began) - before
+	if w.Others != nil {
+		l.OtherRuns = w.Others()
+	}
+	d.Gate, _ = measurement.OnlyFinite(gate.Judge(w.Spec, d.Outcome, d.Fingerprint, l, err))
 	d.Err = err
 	d.Outcome.Thin()
 	return d, nil
+}
+
+// clockOffset is by how much more this machine's real-time clock has gone forward since a
+// time than its monotonic clock (clock_gettime(2)): it grows when the clock is set, while
+// slewing (adjtime(3)) moves both alike. The two are read one after the other; the median
+// of some readings has none in it between whose halves this process had to wait for a CPU.
+func clockOffset(since time.Time) time.Duration {
+	var offsets [5]time.Duration
+	for i := range offsets {
+		now := time.Now()
+		offsets[i] = now.Round(0).Sub(since.Round(0)) - now.Sub(since) // Round strips the monotonic reading
+	}
+	slices.Sort(offsets[:])
+	return offsets[len(offsets)/2]
 }
 
 // limits are those of the gates. A reader can judge what is compared with
@@ -88,7 +129,7 @@ func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 func limits(bed testbed.Testbed, w Wanted) gate.Limits {
 	paths := bed.Paths()
 	alone := len(paths) == 1
-	l := gate.Limits{BusyWarns: alone || bed.Info().Relative, FewWarn: alone, Instrument: w.Instrument}
+	l := gate.Limits{Path: w.Path, BusyWarns: alone || bed.Info().Relative, FewWarn: alone, Instrument: w.Instrument}
 	if path, err := pathOf(bed, w.Path); err == nil {
 		l.Limits, l.Pairs = path.Limits, len(path.Pairs)
 	}

@@ -99,6 +99,39 @@ func TestTrialOnATestbedThatBreaks(t *testing.T) {
 	})
 }
 
+// A clock that is set during a trial makes it missing; that it was wrong before does not.
+func TestClockThatIsSet(t *testing.T) {
+	for _, step := range []time.Duration{0, time.Hour, -2 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			offset := 5 * time.Second
+			read := func(time.Time) time.Duration {
+				defer func() { offset += step }()
+				return offset
+			}
+			d, err := do(t.Context(), &slow{takes: time.Second}, traceOfP, nil, read)
+			if err != nil || d.Gate.Passed != (step == 0) || d.Gate.Broken {
+				t.Errorf("set by %v: %v, gate %+v", step, err, d.Gate)
+			}
+		})
+	}
+	// No clock is set here; Add moves both.
+	if offset := clockOffset(time.Now().Add(-time.Hour)); offset.Abs() > time.Minute {
+		t.Errorf("in an hour the clocks went apart by %v", offset)
+	}
+}
+
+// Other runs are those of the trial's time.
+func TestOtherRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := traceOfP
+		w.Others = func() int { return 2 }
+		d, err := Do(t.Context(), &slow{takes: time.Second}, w, nil)
+		if err != nil || len(d.Gate.Findings) != 1 || d.Gate.Findings[0].Code != measurement.FoundOtherRun || d.Gate.Findings[0].Count != 2 {
+			t.Errorf("%v, gate %+v", err, d.Gate)
+		}
+	})
+}
+
 // A trial that is stopped is none.
 func TestTrialThatIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

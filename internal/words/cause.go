@@ -31,7 +31,7 @@ var causes = map[result.Cause]cause{
 		return a.window("limited by the receive window "+a.part(), "a larger receive window")
 	}},
 	result.CauseCongestionWindowLoss: {"congestion window (loss)", func(a attribution) string {
-		return a.window("limited by the congestion window "+a.part()+", with losses", "fewer losses")
+		return a.window("limited by the congestion window "+a.part()+", with losses"+a.at(), "fewer losses")
 	}},
 	result.CauseCongestionWindowDelay: {"congestion window (delay)", func(a attribution) string {
 		return a.window("limited by the congestion window "+a.part()+", without losses", "a longer test or another congestion control")
@@ -41,6 +41,42 @@ var causes = map[result.Cause]cause{
 	result.CauseDestinationCPU: {"destination's CPU", func(a attribution) string { return a.cpu("destination") }},
 	result.CauseSourceCap:      {"source's egress cap", func(a attribution) string { return capText("source", a.SourceEgressBitsPerSecond) }},
 	result.CauseDestinationCap: {"destination's egress cap", func(a attribution) string { return capText("destination", a.DestinationEgressBitsPerSecond) }},
+	result.CauseCongestionWindowGrowth: {"congestion window (growing)", func(a attribution) string {
+		return "the congestion window was still growing " + a.part() + "; a longer test would show more"
+	}},
+	result.CauseReordering: {"reordering", func(a attribution) string {
+		return "limited " + a.part() + " by packets that were overtaken" + a.at() + ", taken for lost and sent again"
+	}},
+	result.CauseReceiverApplication: {"receiving program", func(a attribution) string {
+		if a.direction == measurement.Both {
+			return "the receiving programs did not take what had arrived " + a.part()
+		}
+		return fmt.Sprintf("the receiving program on the %s did not take what had arrived %s", a.receiver(), a.part())
+	}},
+	result.CauseSourceThread:      {"source's thread", func(a attribution) string { return a.thread("source") }},
+	result.CauseDestinationThread: {"destination's thread", func(a attribution) string { return a.thread("destination") }},
+	result.CauseLocalDrops: {"drops at an end", func(a attribution) string {
+		return "limited " + a.part() + " by losses of packets that an end dropped itself"
+	}},
+	result.CauseHopRate: {"hop's rate", func(a attribution) string {
+		text := "at the rate of " + a.hop() + a.rate()
+		if a.Queued {
+			text += fmt.Sprintf(": most of the round trip of %s is waiting in its queue (the smallest is %s)", Time(a.RTT), Time(a.MinRTT))
+		}
+		return text
+	}},
+	result.CauseHopFlowRate: {"hop's rate per flow", func(a attribution) string {
+		return "at the rate that " + a.hop() + " has for each flow" + a.rate()
+	}},
+	result.CauseHopPolicer: {"hop's policer", func(a attribution) string {
+		return "limited " + a.part() + " by losses: " + a.hop() + " has a rate" + a.rate() + " and next to no queue, and drops what is faster for a moment"
+	}},
+	result.CauseHopCPU: {"hop's CPU", func(a attribution) string {
+		return "at what " + a.hop() + " can process: its thread ran, or waited for a CPU, nearly all of the time"
+	}},
+	result.CauseGenerator: {"this machine's CPUs", func(a attribution) string {
+		return fmt.Sprintf("not tested beyond this machine, which is both ends and all between them: its CPUs were full, and nothing else explains %s", a.part())
+	}},
 	result.CauseUnknown: {"unknown", func(a attribution) string {
 		return fmt.Sprintf("what limited it for %s cannot be told from the senders' counters", a.part())
 	}},
@@ -113,6 +149,40 @@ func (a attribution) sender() string {
 	return "source"
 }
 
+func (a attribution) receiver() string {
+	if a.direction == measurement.Receive {
+		return "source"
+	}
+	return "destination"
+}
+
+// at says at which hop something happened, where that is known.
+func (a attribution) at() string {
+	if a.Hop == "" {
+		return ""
+	}
+	return " at " + a.Hop
+}
+
+// hop names the hop of a cause, which may not say who it is.
+func (a attribution) hop() string {
+	if a.Hop == "" {
+		return "a hop of the path"
+	}
+	return a.Hop
+}
+
+func (a attribution) rate() string {
+	if a.RateBitsPerSecond == 0 {
+		return ""
+	}
+	return " of " + Rate(a.RateBitsPerSecond)
+}
+
+func (a attribution) thread(end string) string {
+	return fmt.Sprintf("one thread of the %s ran, or waited for a CPU, nearly all of the time, and limited %s", end, a.part())
+}
+
 func (a attribution) cpu(end string) string {
 	role := "sending"
 	switch {
@@ -132,6 +202,9 @@ func capText(end string, rate float64) string {
 	return text
 }
 
+// moreFlowsHelp is the gain of more flows from which on they are a remedy.
+const moreFlowsHelp = 1.1
+
 // window adds the arithmetic of bytes in flight per round trip.
 func (a attribution) window(what, remedy string) string {
 	if a.InFlightBytes == 0 || a.RTT == 0 {
@@ -140,6 +213,9 @@ func (a attribution) window(what, remedy string) string {
 	text := fmt.Sprintf("%s: %s in flight at %s per flow allow %s", what, Value(a.InFlightBytes, measurement.Bytes), Time(a.RTT), Rate(a.InFlightBytes*8/float64(a.RTT)))
 	if a.Queued {
 		return text + fmt.Sprintf("; most of that round trip is waiting in a queue (the smallest is %s), so what drains the queue sets the rate", Time(a.MinRTT))
+	}
+	if a.MoreFlowsGain > 0 && a.MoreFlowsGain < moreFlowsHelp {
+		return text + fmt.Sprintf("; %s would raise it, more flows do not", remedy)
 	}
 	return text + fmt.Sprintf("; more flows or %s would raise it", remedy)
 }

@@ -117,8 +117,12 @@ func Needed(e result.Effect) string {
 // repetitions counts what an effect is estimated from.
 func repetitions(e result.Effect, n int) string {
 	switch {
-	case e.Run != "":
+	case e.Runs > 0:
+		return quantity.Count(n, "run") + " a side"
+	case e.Run != "" && e.Baseline == "":
 		return quantity.Count(n, "trial") + " in each run"
+	case e.Run != "":
+		return quantity.Count(n, "block") + " in each run"
 	case n >= result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
 	case e.NeededHigh >= result.MaxRepetitionsNeeded:
 		return quantity.Count(e.NeededLow, "block") + " or more"
@@ -138,9 +142,23 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	result.WithheldMean: func(Names, result.Effect) string {
 		return "the mean of all trials is beyond what matters: few trials have most of it"
 	},
+	result.WithheldRunLevel: func(Names, result.Effect) string {
+		return "each run has a level of its own, and one run a side does not show how much: compare three or more with --reference, or runs with a baseline"
+	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
 		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
+}
+
+// withheld says why a verdict is not given.
+func (n Names) withheld(e result.Effect) string {
+	var why []string
+	for _, w := range e.Withheld {
+		if say := withheld[w]; say != nil {
+			why = append(why, say(n, e))
+		}
+	}
+	return List(why)
 }
 
 // lacking says how many trials of each side are missing.
@@ -194,6 +212,8 @@ func (n Names) subject(e result.Effect) string {
 func (n Names) judged(e result.Effect) string {
 	subject, what := n.subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
 	switch {
+	case e.Run != "":
+		return n.change(e)
 	case e.N == 0:
 		return fmt.Sprintf("%s: not resolved on %s: no block has a trial that counts of both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
 	case e.Metric == measurement.BrokenTrials:
@@ -205,23 +225,12 @@ func (n Names) judged(e result.Effect) string {
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, 1, true, false)))
 	if e.Coverage == 0 {
-		text += " from "
-		if e.Run != "" {
-			text += fmt.Sprintf("%d and %s", e.ReferenceN, quantity.Count(e.N, "trial"))
-		} else {
-			text += quantity.Count(e.N, "block")
-		}
+		text += " from " + quantity.Count(e.N, "block")
 	} else {
 		text += where(e)
 	}
 	if len(e.Withheld) > 0 {
-		var why []string
-		for _, w := range e.Withheld {
-			if say := withheld[w]; say != nil {
-				why = append(why, say(n, e))
-			}
-		}
-		return text + ". That would be a verdict, but " + List(why)
+		return text + ". That would be a verdict, but " + n.withheld(e)
 	}
 	return text + n.unbounded(e) + n.incomplete(e) + needs(e)
 }

@@ -22,7 +22,13 @@ type finding = measurement.Finding
 
 // findings has the sentence of each code; those of the path say what differs.
 var findings = map[measurement.FindingCode]func(f finding) string{
-	measurement.FoundText: func(f finding) string { return strings.TrimSpace(f.Text) },
+	measurement.FoundText:       func(f finding) string { return strings.TrimSpace(f.Text) },
+	measurement.FoundTestFailed: testFailed,
+	measurement.FoundHopDied:    func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundHopDiedBefore: func(f finding) string {
+		return cmp.Or(f.Text, noReason) + ", before this trial could begin"
+	},
+	measurement.FoundBedBroke: func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundUnknownKind: func(f finding) string {
 		return fmt.Sprintf("nothing is known by which to judge a %s test", f.Kind)
 	},
@@ -94,6 +100,20 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("one of the %s's CPUs was full, all together %.0f %% busy; a single thread may be what was measured", f.End, f.CPUBusy*100)
 	},
 
+	measurement.FoundMoreThanSent: func(f finding) string {
+		return fmt.Sprintf("flow %d brought %d bytes of %d that were sent, which cannot be: the counts are wrong", f.Flow, f.Bytes, f.SentBytes)
+	},
+	measurement.FoundClockStepped: func(f finding) string {
+		return fmt.Sprintf("this machine's clock was set by %+.3g s meanwhile, and the times of packets with it; do not set it during a run (slewing does no harm)", float64(f.Step))
+	},
+	measurement.FoundOtherRun: func(f finding) string {
+		return quantity.Count(f.Count, "other run") + " of hopbench measured on this machine meanwhile"
+	},
+
+	measurement.FoundStolenCPU: func(f finding) string {
+		return fmt.Sprintf("a hypervisor took %.0f %% of the CPU time of the %s", f.CPUStolen*100, f.End)
+	},
+
 	measurement.FoundPathFailed:  func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundNotSwitched: func(finding) string { return "it was not switched to" },
 	measurement.FoundTraceFailed: func(f finding) string {
@@ -101,6 +121,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 			return "the trace below the tunnel failed: " + f.Text
 		}
 		return "the trace failed: " + f.Text
+	},
+	measurement.FoundSilentHops: func(f finding) string {
+		return below(f) + fmt.Sprintf("hops did not answer: the trace saw %v of the path %v", f.Hops, f.ExpectedHops)
 	},
 	measurement.FoundOtherHops: func(f finding) string {
 		return below(f) + fmt.Sprintf("the trace saw %v where the path is %v", f.Hops, f.ExpectedHops)
@@ -139,8 +162,12 @@ func Findings(g measurement.Gate, fatal bool) string {
 // Finding writes what a gate found as a sentence.
 func Finding(f measurement.Finding) string {
 	switch {
-	case !slices.Contains(measurement.PathCodes(), f.Code):
+	case !slices.Contains(measurement.PathCodes(), f.Code), f.PathFailure:
 		return difference(f)
+	case f.Code == measurement.FoundSilentHops && f.Fatal:
+		return "nothing proves that the trial took its path: " + difference(f)
+	case f.Code == measurement.FoundSilentHops:
+		return difference(f) + fmt.Sprintf("; that packets arrived with the right time to live, %d, proves how many there are", f.TTL)
 	case f.Fatal:
 		return "the trial did not take its path: " + difference(f)
 	}
@@ -163,6 +190,15 @@ func difference(f finding) string {
 
 func brought(f finding, what string) string {
 	return fmt.Sprintf("%d of %d %s brought back a result", f.Count, f.Of, what)
+}
+
+// testFailed says why a test gave no outcome, and whether that is known.
+func testFailed(f finding) string {
+	text := cmp.Or(f.Text, noReason)
+	if f.Failure == "failed" {
+		text += " (whether the path or the instrument failed is not known)"
+	}
+	return text
 }
 
 // part says of which part of a load test a finding is.

@@ -21,6 +21,8 @@ type note struct {
 	say func(n Names, x result.Note) string
 	// more stands for those beyond maxNotes; without it all are written.
 	more func(count int) string
+	// above says that a reader must know it before the verdicts.
+	above bool
 }
 
 var notes = map[result.NoteCode]note{
@@ -76,7 +78,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%s and %s differ in their %s: %s against %s.", x.ReferenceRun, x.Run, x.Name, cmp.Or(x.Was, "unknown"), cmp.Or(x.Is, "unknown"))
 	}},
 	result.NoteScalesDiffer: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("%s is at 1:%s and %s at 1:%s: rates are compared multiplied by their scales.", x.ReferenceRun, Scale(x.ReferenceScale), x.Run, Scale(x.Scale))
+		return fmt.Sprintf("%s is at 1:%s and %s at 1:%s: costs are compared as they are, levels multiplied by their scales.", x.ReferenceRun, Scale(x.ReferenceScale), x.Run, Scale(x.Scale))
 	}},
 	result.NoteTestsDiffer: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("Test %s was not done in the same way in %s and %s.", x.Test, x.ReferenceRun, x.Run)
@@ -91,7 +93,27 @@ var notes = map[result.NoteCode]note{
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
 	}},
+	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
+		why := "the goodput of UDP was counted otherwise then"
+		if x.Count > 0 {
+			why = quantity.Count(x.Count, "trial") + " did not count, and that format does not say which of them the path broke"
+		}
+		return fmt.Sprintf("%s, %s: not compared between %s and %s. One of them is of format 1: %s.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run, why)
+	}},
+	result.NoteInterim: {above: true, say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("Interim: the run was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",
+			x.Count, quantity.Count(x.Of, "block"))
+	}},
+	result.NoteRepeatedBlock: {say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("The run was interrupted in block %d, which was done again as a whole: %s of it from before do not count, and are kept.", x.Block, quantity.Count(x.Count, "trial"))
+	}},
+	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
+	result.NoteRejudged: {say: func(_ Names, x result.Note) string { return rejudged(x) }},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
+	result.NoteTunnelMeetsRules: {say: func(n Names, x result.Note) string {
+		return fmt.Sprintf("%s: every packet of the VXLAN tunnel meets all %s of firewall %s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
+			n.Path(x.Path), quantity.Count(x.Count, "rule"), x.Name)
+	}},
 }
 
 // ofOneRun are the codes that speak of what is wrong in a run, not of how it
@@ -131,6 +153,18 @@ func (n Names) Notes(list []result.Note) []string {
 		}
 	}
 	return out
+}
+
+// BeforeVerdicts are the notes that belong above the verdicts, and the others.
+func BeforeVerdicts(list []result.Note) (above, others []result.Note) {
+	for _, x := range list {
+		if notes[x.Code].above {
+			above = append(above, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	return above, others
 }
 
 // Moment writes when something was.
@@ -189,6 +223,35 @@ func (n Names) drift(x result.Note) string {
 	}
 	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). One figure for the whole run hides that.",
 		n.Path(x.Path), metric.Label, n.Test(x.Test), write(d.FirstRatio, d.FirstDifference), write(d.SecondRatio, d.SecondDifference), strings.Join(why, "; "))
+}
+
+// fullCPUs says what full CPUs mean for the figures.
+func fullCPUs(x result.Note) string {
+	text := fmt.Sprintf("The CPUs of an end were full in %d of %s", x.Count, quantity.Count(x.Of, "trial"))
+	switch stolen := fmt.Sprintf("a hypervisor took up to %s of their time", Percent(x.Stolen)); {
+	case x.Count == 0:
+		text = "In some trials " + stolen
+	case x.Stolen > 0:
+		text += ", and " + stolen
+	}
+	return text + ": what was measured is the machine as much as the path, and a cost below that does not show. Use lower rates, fewer flows or more CPUs."
+}
+
+// rejudged says by which margin a metric was judged that the run was not made with.
+func rejudged(x result.Note) string {
+	metric, margin := measurement.MetricOf(x.Metric), measurement.Margin{}
+	if x.Margin != nil {
+		margin = *x.Margin
+	}
+	text := Percent(margin.Fraction)
+	switch {
+	case margin.Fraction > 0:
+	case metric.Unit == measurement.Fraction:
+		text = Unit(quantity.Number(margin.Amount*100, quantity.Decimals(margin.Amount*100, 2)), "percentage points")
+	default:
+		text = quantity.Format(margin.Amount, metric.Unit)
+	}
+	return fmt.Sprintf("%s was judged again: %s is what matters, which was given to the report and not to the run.", metric.Label, text)
 }
 
 // readings says why the readings inside one run are no repetitions.

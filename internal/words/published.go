@@ -37,18 +37,45 @@ var missing = map[result.Missing]func(p result.PublishedComparison) string{
 	},
 }
 
-// Judgement is a judgement in two words: "within 5 %".
+// Judgement is a judgement in two words: "inside 5 %".
 func Judgement(p result.PublishedComparison) string {
-	switch {
-	case p.Judgement == result.NotMeasured:
+	switch p.Judgement {
+	case result.NotMeasured:
 		return "not measured"
-	case p.Tolerance == nil:
-	case p.Judgement == result.Within:
-		return "within" + NBSP + Percent(*p.Tolerance)
-	case p.Judgement == result.Outside:
-		return "not within" + NBSP + Percent(*p.Tolerance)
+	case result.Inside, result.Outside:
+		return string(p.Judgement) + NBSP + tolerance(p)
+	case result.Undecided:
+		return "undecided at" + NBSP + tolerance(p)
 	}
 	return "not judged"
+}
+
+// tolerance is what a figure is judged by.
+func tolerance(p result.PublishedComparison) string {
+	if p.Tolerance != nil {
+		return Percent(*p.Tolerance)
+	}
+	return "a factor of" + NBSP + Scale(p.ToleranceFactor)
+}
+
+// conditions says with what else than the test the figure was published, empty
+// where with the same.
+func conditions(p result.PublishedComparison) string {
+	var parts []string
+	if p.OtherDuration > 0 {
+		parts = append(parts, fmt.Sprintf("over %s, published over %s", Time(p.OtherDuration), Time(p.Duration)))
+	}
+	if p.OtherFlows > 0 {
+		parts = append(parts, fmt.Sprintf("with %s, published with %d", quantity.Count(p.OtherFlows, "flow"), p.Flows))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := "measured " + strings.Join(parts, " and ")
+	if p.Kind == result.FigurePredicted && p.Judgement != result.NotJudged {
+		text += ": not counted"
+	}
+	return text
 }
 
 // JudgementReason says what a judgement compares and how far apart the two are,
@@ -73,8 +100,22 @@ func JudgementReason(p result.PublishedComparison) string {
 	default:
 		parts = append(parts, "no share of what was published can be given")
 	}
-	if p.Tolerance == nil {
+	low, high := p.Low, p.High
+	if p.Basis == result.BasisRatio {
+		low, high = p.RatioLow, p.RatioHigh
+	}
+	switch {
+	case p.Judgement == result.NotJudged && p.Kind == result.FigureOpen:
+		parts = append(parts, "the model leaves it out")
+	case p.Judgement == result.NotJudged:
 		parts = append(parts, "no tolerance is stated")
+	case p.Judgement == result.Undecided && (low == nil || high == nil):
+		parts = append(parts, "too few trials for an interval")
+	case p.Judgement == result.Undecided:
+		parts = append(parts, "the interval is on both sides of the tolerance")
+	}
+	if text := conditions(p); text != "" {
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -91,7 +132,7 @@ func off(p result.PublishedComparison) string {
 // Published is a published figure and what was measured in a sentence.
 func (n Names) Published(p result.PublishedComparison) string {
 	metric := measurement.MetricOf(p.Metric)
-	what := fmt.Sprintf("%s, %s, %s: %s", p.ID, n.Path(p.Path), n.Test(p.Test), metric.Label)
+	what := fmt.Sprintf("%s (%s), %s, %s: %s", p.ID, p.Kind, n.Path(p.Path), n.Test(p.Test), metric.Label)
 	if p.Judgement == result.NotMeasured {
 		return what + " was not measured: " + JudgementReason(p)
 	}
@@ -105,14 +146,44 @@ func (n Names) Published(p result.PublishedComparison) string {
 	if p.Judgement != result.NotJudged {
 		text += ", " + Judgement(p)
 	}
+	if other := conditions(p); other != "" {
+		text += "; " + other
+	}
 	return text
 }
 
-// Tally counts judged figures and published values within intervals.
+// Predictions counts the predictions of a model that came true, and beside them
+// what was planted; empty where there is neither.
+func Predictions(c result.PublishedCount) string {
+	var parts []string
+	if n := c.Predictions(); n > 0 {
+		text := fmt.Sprintf("%d of %s inside", c.Inside, quantity.Count(n, "prediction"))
+		if c.Undecided > 0 {
+			text += fmt.Sprintf(", %d undecided", c.Undecided)
+		}
+		parts = append(parts, text)
+	}
+	if c.Uncounted > 0 {
+		parts = append(parts, quantity.Count(c.Uncounted, "prediction")+" not counted")
+	}
+	if c.Planted > 0 {
+		parts = append(parts, quantity.Count(c.Planted, "figure")+" "+isAre(c.Planted)+" planted")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Tally counts predictions by their judgement, the figures that are none, and
+// published values within intervals.
 func Tally(all []result.PublishedComparison) (out []string) {
-	within, judged := result.Judged(all)
-	if judged > 0 {
-		out = append(out, fmt.Sprintf("%d of %s within their tolerance.", within, quantity.Count(judged, "judged figure")))
+	c := result.CountPublished(all)
+	if text := Predictions(c); text != "" {
+		out = append(out, text+".")
+	}
+	if c.Uncounted > 0 {
+		out = append(out, "Not counted is what was measured over another duration or with other flows than was published.")
+	}
+	if c.Planted > 0 {
+		out = append(out, "Planted is what a parameter of the model was derived from: that it comes back shows that the testbed does what it is told, and no more.")
 	}
 	inside, intervals := 0, 0
 	for _, p := range all {

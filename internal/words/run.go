@@ -39,6 +39,41 @@ func TrialsOf(r *result.Result) string {
 	return Trials(len(r.Trials), r.Planned, excluded, !r.Complete)
 }
 
+// BlocksToClaim says whether so many blocks can claim anything of the primary
+// comparisons of an experiment, for which it takes the fewest.
+func BlocksToClaim(blocks, fewest, comparisons int) string {
+	of := quantity.Count(comparisons, "comparison")
+	if blocks < fewest {
+		return fmt.Sprintf("%s too few: with %s no effect, however large, can be shown to be beyond chance before there are %d; have at least %d",
+			are(blocks, "block"), of, fewest, fewest)
+	}
+	return fmt.Sprintf("%s, of which an effect can be beyond chance from %s on", of, quantity.Count(fewest, "block"))
+}
+
+func are(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " is"
+	}
+	return quantity.Count(n, noun) + " are"
+}
+
+// LoadedMachine warns of a machine on which so many tasks run beside hopbench, and of
+// whose CPU time a hypervisor takes a share; empty where both are little.
+func LoadedMachine(runnable, cpus int, stolen float64) string {
+	const much, muchStolen = 0.25, 0.05 // of the CPUs
+	var why []string
+	if float64(runnable) > much*float64(cpus) {
+		why = append(why, fmt.Sprintf("%s beside hopbench on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
+	}
+	if stolen > muchStolen {
+		why = append(why, fmt.Sprintf("a hypervisor takes %s of its CPU time", Percent(stolen)))
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	return "This machine was busy when the run began: " + strings.Join(why, ", and ") + ". What they take is missing from what is measured, and adds noise; stop what else runs here."
+}
+
 // Span writes when something began and how long it took; nothing without a
 // beginning.
 func Span(from, to time.Time) string {

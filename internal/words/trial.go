@@ -34,17 +34,17 @@ var kinds = map[measurement.Kind]kind{
 	measurement.CRR: {flows: "connection", title: "connections", several: " at a time", latency: "transaction time", trial: func(f *figures) {
 		f.add("connections_per_second", "", " connections/s", perSecond)
 		f.value("connect_p50_seconds", "connect p50 ", "")
-		f.value("transaction_p50_seconds", "transaction p50 ", "")
-		f.value("transaction_p99_seconds", "p99 ", "")
+		f.percentile("transaction_p50_seconds", "transaction ", f.Latency, 50)
+		f.percentile("transaction_p99_seconds", "", f.Latency, 99)
 		f.add("failed_connections_count", "", " failed", count)
 	}},
 	measurement.Load: {flows: "flow", title: "RTT under load", latency: "RTT", trial: func(f *figures) {
-		f.value("loaded_rtt_p50_seconds", "p50 ", "")
-		f.value("loaded_rtt_p99_seconds", "p99 ", "")
-		f.value("idle_rtt_p50_seconds", "idle p50 ", "")
+		f.percentile("loaded_rtt_p50_seconds", "", f.Latency, 50)
+		f.percentile("loaded_rtt_p99_seconds", "", f.Latency, 99)
+		f.percentile("idle_rtt_p50_seconds", "idle ", f.IdleLatency, 50)
 		f.add("responsiveness_per_minute", "", " round trips/min", count)
 		f.value("load_bits_per_second", "under ", " of "+quantity.Count(f.spec.Flows, "flow"))
-		f.value("loss_fraction", "loss ", "")
+		f.loss()
 	}},
 	measurement.FTP: {flows: "segment", trial: func(f *figures) {
 		f.value("goodput_bits_per_second", "", " received")
@@ -78,7 +78,7 @@ func Title(spec measurement.Spec) string {
 	case spec.Kind == measurement.FTP:
 		return "file in " + title
 	case spec.Direction == measurement.Receive:
-		return title + ", back"
+		return title + ", reverse"
 	case spec.Direction == measurement.Both:
 		return title + ", both"
 	}
@@ -120,6 +120,27 @@ func (f *figures) value(metric, before, after string) {
 	f.add(metric, before, after, func(v float64) string { return Value(v, measurement.MetricOf(metric).Unit) })
 }
 
+// percentile adds a metric that is a percentile of a distribution, or what it lacks.
+func (f *figures) percentile(metric, of string, d *measurement.Distribution, percent float64) {
+	name := fmt.Sprintf("%sp%g", of, percent)
+	if v, ok := f.Metrics[metric]; ok {
+		f.parts = append(f.parts, name+" "+Time(measurement.Seconds(v)))
+	} else if d != nil {
+		f.parts = append(f.parts, Lacking(name, *d, percent)...)
+	}
+}
+
+// Lacking says why a percentile has no value, if it has none.
+func Lacking(name string, d measurement.Distribution, percent float64) []string {
+	switch d.Lacks(percent) {
+	case measurement.LacksAnswer:
+		return []string{name + ": lost"}
+	case measurement.LacksSamples:
+		return []string{fmt.Sprintf("%s: lacks samples (%d of %d)", name, d.Due(), measurement.NeededFor(percent))}
+	}
+	return nil
+}
+
 func (f *figures) tcp() {
 	f.value("goodput_bits_per_second", "", " received")
 	if f.spec.Direction == measurement.Both {
@@ -132,27 +153,42 @@ func (f *figures) tcp() {
 	f.value("tcp_rtt_mean_seconds", "RTT under load ", "")
 }
 
+// loss adds the share that was lost with its 95 % interval.
+func (f *figures) loss() {
+	loss, ok := f.Metrics["loss_fraction"]
+	if !ok {
+		return
+	}
+	text := "loss " + Value(loss, measurement.Fraction)
+	if low, high, ok := f.LossInterval(f.spec); ok {
+		text = "loss " + joined(Estimate(loss, &low, &high, measurement.Fraction, false))
+	}
+	f.parts = append(f.parts, text)
+}
+
 // datagrams is what became of them on the way.
 func (f *figures) datagrams() {
-	f.value("loss_fraction", "loss ", "")
+	f.loss()
 	f.value("reordered_fraction", "reordered ", "")
 	f.value("jitter_seconds", "jitter ", "")
 }
 
 func (f *figures) latency() {
-	f.value("rtt_p50_seconds", "p50 ", "")
+	f.percentile("rtt_p50_seconds", "", f.Latency, 50)
 	f.value("rtt_min_seconds", "min ", "")
 	f.value("rtt_mean_seconds", "mean ", "")
 	if f.Latency != nil {
-		for _, p := range f.Latency.Percentiles {
-			if p.Percent == 99 || p.Percent == 99.9 {
-				f.parts = append(f.parts, fmt.Sprintf("p%g %s", p.Percent, Time(p.Value)))
+		for _, p := range []float64{99, 99.9} {
+			if v, ok := f.Latency.At(p); ok {
+				f.parts = append(f.parts, fmt.Sprintf("p%g %s", p, Time(v)))
+			} else if p == 99 && f.spec.Kind == measurement.RR {
+				f.parts = append(f.parts, Lacking("p99", *f.Latency, p)...)
 			}
 		}
 	}
 	f.value("rtt_max_seconds", "max ", "")
 	if f.Metrics["loss_fraction"] > 0 {
-		f.value("loss_fraction", "loss ", "")
+		f.loss()
 	}
 	if f.Latency != nil {
 		over := strings.ToUpper(string(f.spec.Protocol))

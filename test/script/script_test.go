@@ -46,8 +46,8 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
-			port, err := freePort()
-			env.Setenv("PORT", strconv.Itoa(port))
+			port, err := testutil.FreePort()
+			env.Setenv("PORT", strconv.Itoa(int(port)))
 			return err
 		},
 		Condition: have,
@@ -77,15 +77,6 @@ func build(t *testing.T) string {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return binary
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // have is the condition of `[!lab] skip` and `[!ip] skip`: whether a lab can be

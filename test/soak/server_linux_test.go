@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -63,7 +62,8 @@ func startServer(t *testing.T, program string) *server {
 	if s.group, err = newGroup(t); err != nil {
 		t.Logf("memory is not limited: %v", err)
 	}
-	s.ftp = freePort(t)
+	s.ftp, err = testutil.FreePort()
+	testutil.OK(t, err)
 	arguments := []string{s.program, "serve", "--open", "--port", "0", "--ftp", strconv.Itoa(int(s.ftp))}
 	if !inside() {
 		arguments = append(arguments, "--bind", "127.0.0.1")
@@ -100,15 +100,6 @@ func startServer(t *testing.T, program string) *server {
 	}
 	s.pid, s.started = c.Process.Pid, time.Now()
 	return s
-}
-
-// freePort is one that nobody listens at, for a server that has to be told one.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	ln, err := net.Listen("tcp4", "127.0.0.1:0")
-	testutil.OK(t, err)
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).AddrPort().Port()
 }
 
 // sample is what the server holds at a moment.

@@ -75,6 +75,9 @@ func generate(base, directory string) ([]byte, error) {
 
 // textSchema maps the kinds of text in an experiment file to their patterns.
 func textSchema(t reflect.Type) *jsonschema.Schema {
+	if t == reflect.TypeFor[experiment.FileMatters]() {
+		return mattersSchema()
+	}
 	rule, ok := experiment.TextRules()[t]
 	if !ok {
 		return nil
@@ -98,6 +101,17 @@ func textSchema(t reflect.Type) *jsonschema.Schema {
 		AnyOf:    []*jsonschema.Schema{text, {Type: "number", Minimum: "0"}},
 		Examples: []any{rule.Example},
 	}
+}
+
+// mattersSchema maps metrics, by any of their names, to their margins.
+func mattersSchema() *jsonschema.Schema {
+	names := &jsonschema.Schema{Type: "string"}
+	for _, name := range experiment.MatterNames() {
+		names.Enum = append(names.Enum, name)
+	}
+	margin := textSchema(reflect.TypeFor[experiment.ValueText]())
+	margin.Examples = nil
+	return &jsonschema.Schema{Type: "object", PropertyNames: names, AdditionalProperties: margin}
 }
 
 // addOptions adds the options of package kind's table to the schema of a test, or of

@@ -340,6 +340,9 @@ func interfaceFor(path string, i int, taken map[string]bool) string {
 	return name
 }
 
+// superPackets is the size of a queue, in bytes, that has room for two super-packets.
+const superPackets = 128 << 10
+
 // emulationOf combines the impairments that follow one another on a link: delays
 // add, independent normal variations add in square, a frame is lost or
 // duplicated when any of them does it, and the slowest rate rules, of all flows
@@ -354,6 +357,10 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		kept *= 1 - m.LossFraction
 		single *= 1 - m.DuplicateFraction
 		ordered *= 1 - m.ReorderFraction
+		d.ReorderBy = max(d.ReorderBy, m.ReorderBy)
+		if m.RateBitsPerSecond > 0 && slower(d.RateBitsPerSecond, m.RateBitsPerSecond) == m.RateBitsPerSecond {
+			d.QueueBytes = m.QueueBytes
+		}
 		d.RateBitsPerSecond = slower(d.RateBitsPerSecond, m.RateBitsPerSecond)
 		d.PerFlowRateBitsPerSecond = slower(d.PerFlowRateBitsPerSecond, m.PerFlowRateBitsPerSecond)
 	}
@@ -371,7 +378,7 @@ func emulationOf(impairments []experiment.Impairment, path string, link int) *li
 		// A link emulator carries super-packets of up to 44 segments and would lose
 		// all of them together, where a network loses single segments. TCP
 		// tells the difference, so such a link emulator is slower but honest.
-		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0,
+		NoOffload: d.LossFraction > 0 || d.DuplicateFraction > 0 || d.ReorderFraction > 0 || 0 < d.QueueBytes && d.QueueBytes < superPackets,
 	}
 }
 

@@ -50,7 +50,7 @@ func TestFilesThatLoadCanBeBuilt(t *testing.T) {
 
 // hopKeys are keys of hops with values that are good by themselves.
 var hopKeys = map[string]string{
-	"delay": "1ms", "loss": "1%", "rate": "1Mbit", "per_flow_rate": "1Mbit", "mtu": "1400B", "measure_kernel_cpu": "true",
+	"delay": "1ms", "loss": "1%", "reorder": "1%, reorder_by: 1ms", "rate": "1Mbit, queue: 10kB", "per_flow_rate": "1Mbit", "mtu": "1400B", "measure_kernel_cpu": "true",
 	"silent": "true", "one_way": "true", "rules": "3", "instances": "3", "scale_out": "{at: 1s, instances: 5}", "mode": "deny",
 	"inspect_rate": "1Mbit", "translate": "both", "silent_hops": "2", "backends": "3", "flow_limit": "1000",
 }

@@ -38,6 +38,9 @@ func directionText(d linkem.Direction) string {
 	fraction("loss", d.LossFraction)
 	fraction("duplicate", d.DuplicateFraction)
 	fraction("reorder", d.ReorderFraction)
+	if d.ReorderBy != 0 {
+		fmt.Fprintf(&b, " by %s", d.ReorderBy)
+	}
 	if d.RateBitsPerSecond != 0 {
 		fmt.Fprintf(&b, " rate %sbit", strconv.FormatFloat(d.RateBitsPerSecond, 'f', -1, 64))
 	}

@@ -341,6 +341,12 @@ func (c *caller) count(began, closed time.Duration, err error) {
 		if began >= c.warmup {
 			y.failed++
 		}
+		if began >= c.warmup && !isScarce(err) {
+			y.transaction.Lose(1)
+			if c.connected < began {
+				y.connect.Lose(1)
+			}
+		}
 		return
 	}
 	y.last = c.responded - began

@@ -94,6 +94,7 @@ func (h *Sampler) Result() *protocol.HostSeries {
 		out.At = append(out.At, s.at.Seconds())
 		out.Busy = append(out.Busy, (s.cpu.Busy - h.first.Busy).Seconds())
 		out.SoftIRQ = append(out.SoftIRQ, (s.cpu.SoftIRQ - h.first.SoftIRQ).Seconds())
+		out.Steal = append(out.Steal, (s.cpu.Steal - h.first.Steal).Seconds())
 		out.Total = append(out.Total, (s.cpu.Total - h.first.Total).Seconds())
 		if h.first.Switches > 0 {
 			out.Switches = append(out.Switches, increase(h.first.Switches, s.cpu.Switches))
@@ -198,6 +199,7 @@ func EndOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 	busy := sampling.Clamp(over(h.Busy), total)
 	end.CPUTime, end.CPUBusy = measurement.Seconds(busy), busy/total
 	end.SoftIRQ = sampling.ClampFraction(over(h.SoftIRQ) / total)
+	end.Steal = sampling.ClampFraction(over(h.Steal) / total)
 	end.ContextSwitches = sampling.Clamp(over(h.Switches), math.MaxInt64)
 	for _, one := range h.Busiest {
 		share := over(one) / total * float64(h.CPUs) // Total is of all of them

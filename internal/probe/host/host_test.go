@@ -21,13 +21,13 @@ func TestEndOf(t *testing.T) {
 	// the first two seconds only.
 	series := &protocol.HostSeries{
 		Host: "vm", HostID: "h", NetworkID: "n", CPUs: 2,
-		At: []float64{0, 1, 2, 3, 4}, Busy: []float64{0, 2, 4, 5, 6}, SoftIRQ: []float64{0, 0, 0, .5, 1},
+		At: []float64{0, 1, 2, 3, 4}, Busy: []float64{0, 2, 4, 5, 6}, SoftIRQ: []float64{0, 0, 0, .5, 1}, Steal: []float64{0, 0, 0, 1, 1},
 		Total: []float64{0, 2, 4, 6, 8}, Busiest: [][]float64{{0, 1, 2, 3, 4}, {0, 1, 2, 2, 2}},
 		Switches: []float64{0, 100, 200, 250, 300}, DropsCounted: true, Squeezes: 3,
 		Drops: []measurement.Drop{{Place: "a", Packets: 1}, {Place: "b", Packets: 7, HostWide: true}, {Place: "none"}},
 	}
 	want := measurement.End{
-		Host: "vm", HostID: "h", NetworkID: "n", CPUs: 2, CPUBusy: .5, SoftIRQ: .25, BusiestCPU: 1,
+		Host: "vm", HostID: "h", NetworkID: "n", CPUs: 2, CPUBusy: .5, SoftIRQ: .25, Steal: .25, BusiestCPU: 1,
 		CPUTime: 2, ContextSwitches: 100, DropsCounted: true, SoftnetSqueezes: 3, ReceivedTTL: 63,
 		Drops: []measurement.Drop{{Place: "b", Packets: 7, HostWide: true}, {Place: "a", Packets: 1}},
 	}
@@ -54,7 +54,7 @@ func FuzzEndOf(f *testing.F) {
 		if _, err := json.Marshal(end); err != nil {
 			t.Errorf("%+v: %v", end, err)
 		}
-		for _, fraction := range []float64{end.CPUBusy, end.SoftIRQ, end.BusiestCPU} {
+		for _, fraction := range []float64{end.CPUBusy, end.SoftIRQ, end.Steal, end.BusiestCPU} {
 			if fraction < 0 || fraction > 1 {
 				t.Errorf("a fraction of %v in %+v", fraction, end)
 			}

@@ -302,6 +302,7 @@ func (s *session) outcome() measurement.Outcome {
 		o.Metrics["loss_fraction"] = float64(s.sent-s.received()) / float64(s.sent)
 	}
 	if s.received() > 0 {
+		s.rtts.Lose(int64(s.sent-s.received()) - s.rtts.Unanswered())
 		s.rtts.FillMetrics(o.Metrics, measurement.Ping)
 		distribution := s.rtts.Distribution()
 		o.Latency = &distribution

@@ -1,7 +1,8 @@
 // Package latency turns round-trip times into a measurement.Distribution. A
 // Recorder keeps exact extremes and moments with an HdrHistogram of
-// nanoseconds (three significant digits), records without allocating, and
-// reports a percentile only where enough samples support it.
+// nanoseconds (three significant digits), records without allocating, counts
+// what was never answered as infinitely late, and reports a percentile only where
+// enough requests support it.
 package latency
 
 import (
@@ -25,8 +26,6 @@ const (
 	// exactSamples is how many first samples are also kept as they are, so
 	// that the median of a short test (20 pings) is exact, not a bucket's edge.
 	exactSamples = 1024
-	// minBeyond is how many samples must lie beyond a percentile.
-	minBeyond = 10
 )
 
 // curve is the percentiles that a Distribution may hold.
@@ -35,10 +34,11 @@ var curve = [...]float64{1, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95, 9
 // Recorder collects the round-trip times of one test. It belongs to one
 // goroutine at a time.
 type Recorder struct {
-	hist     *hdrhistogram.Histogram
-	exact    []int64
-	n        int64
-	min, max int64
+	hist       *hdrhistogram.Histogram
+	exact      []int64
+	n          int64
+	unanswered int64
+	min, max   int64
 	// mean and m2 are Welford's running mean and sum of squared deviations
 	// (Technometrics 4(3), 1962): no cancellation over millions of samples.
 	mean, m2 float64
@@ -74,13 +74,20 @@ func (r *Recorder) Record(d time.Duration) {
 	_ = r.hist.RecordValue(min(v, int64(Highest)))
 }
 
+// Lose counts requests that were due and have no round-trip time: in every
+// percentile they come last.
+func (r *Recorder) Lose(requests int64) { r.unanswered += requests }
+
 // Samples is the number of recorded times.
 func (r *Recorder) Samples() int64 { return r.n }
 
+// Unanswered is the number of requests that have none.
+func (r *Recorder) Unanswered() int64 { return r.unanswered }
+
 // Distribution summarises the samples. StdDev is the population's (divided by
-// n), the same as the mdev of ping(8). With no sample all of it is zero.
+// n), the same as the mdev of ping(8). With no sample all of these are zero.
 func (r *Recorder) Distribution() measurement.Distribution {
-	d := measurement.Distribution{Samples: r.n}
+	d := measurement.Distribution{Samples: r.n, Unanswered: r.unanswered}
 	if r.n == 0 {
 		return d
 	}
@@ -90,7 +97,7 @@ func (r *Recorder) Distribution() measurement.Distribution {
 	d.StdDev = nanoseconds(math.Sqrt(r.m2 / float64(r.n)))
 	sorted := r.sorted()
 	for _, p := range curve {
-		if supported(p, r.n) {
+		if d.Lacks(p) == measurement.LacksNothing {
 			d.Percentiles = append(d.Percentiles, measurement.Percentile{Percent: p, Value: nanoseconds(r.at(p, sorted))})
 		}
 	}
@@ -98,22 +105,25 @@ func (r *Recorder) Distribution() measurement.Distribution {
 	return d
 }
 
-// FillMetrics sets the round-trip metrics that the Catalogue lists for kind.
-// The median is always set; the 99th percentile only with samples enough.
+// FillMetrics sets the round-trip metrics that the Catalogue lists for kind. The
+// extremes and moments are of the answered; the percentiles are absent where they
+// fall on a request without an answer, the 99th also without requests enough.
 // Without any sample nothing is set.
 func (r *Recorder) FillMetrics(m measurement.Metrics, kind measurement.Kind) {
 	if r.n == 0 {
 		return
 	}
-	sorted := r.sorted()
+	sorted, d := r.sorted(), measurement.Distribution{Samples: r.n, Unanswered: r.unanswered}
 	values := map[string]float64{
-		"rtt_p50_seconds":                r.at(50, sorted) / 1e9,
 		"rtt_mean_seconds":               r.mean / 1e9,
 		"rtt_min_seconds":                float64(r.min) / 1e9,
 		"rtt_max_seconds":                float64(r.max) / 1e9,
 		"rtt_standard_deviation_seconds": math.Sqrt(r.m2/float64(r.n)) / 1e9,
 	}
-	if supported(99, r.n) {
+	if d.Lacks(50) != measurement.LacksAnswer {
+		values["rtt_p50_seconds"] = r.at(50, sorted) / 1e9
+	}
+	if d.Lacks(99) == measurement.LacksNothing {
 		values["rtt_p99_seconds"] = r.at(99, sorted) / 1e9
 	}
 	for _, metric := range measurement.MetricsOf(kind) {
@@ -123,22 +133,23 @@ func (r *Recorder) FillMetrics(m measurement.Metrics, kind measurement.Kind) {
 	}
 }
 
-// Merge is the distribution of the samples of several, which have all of them
+// Merge is a recorder of the samples of several distributions, which have all of them
 // their histogram. Moments are combined by the pairwise update of Chan, Golub
 // and LeVeque ("Updating formulae and a pairwise algorithm for computing sample
 // variances", 1979).
-func Merge(parts []measurement.Distribution) (measurement.Distribution, error) {
+func Merge(parts []measurement.Distribution) (*Recorder, error) {
 	all := New()
 	for i, d := range parts {
+		all.unanswered += max(d.Unanswered, 0)
 		if d.Samples <= 0 {
 			continue
 		}
 		h, err := Decode(d.HDR)
 		if err != nil {
-			return measurement.Distribution{}, fmt.Errorf("histogram %d of %d: %w", i+1, len(parts), err)
+			return nil, fmt.Errorf("histogram %d of %d: %w", i+1, len(parts), err)
 		}
 		if dropped := all.hist.Merge(h); dropped > 0 {
-			return measurement.Distribution{}, fmt.Errorf("histogram %d of %d has %d samples out of range", i+1, len(parts), dropped)
+			return nil, fmt.Errorf("histogram %d of %d has %d samples out of range", i+1, len(parts), dropped)
 		}
 		least, most := int64(math.Round(float64(d.Min)*1e9)), int64(math.Round(float64(d.Max)*1e9))
 		if all.n == 0 || least < all.min {
@@ -152,7 +163,7 @@ func Merge(parts []measurement.Distribution) (measurement.Distribution, error) {
 		all.mean += delta * more / float64(all.n)
 		all.m2 += more*spread*spread + delta*delta*before*more/float64(all.n)
 	}
-	return all.Distribution(), nil
+	return all, nil
 }
 
 // sorted returns the exact samples in order when they are all of them.
@@ -165,30 +176,24 @@ func (r *Recorder) sorted() []int64 {
 	return s
 }
 
-// at is the p-th percentile in nanoseconds: interpolated between the two
-// nearest ranks of the sorted samples (Hyndman and Fan's type 7) when all are
-// kept, else the histogram's, held within the exact extremes that a bucket's
-// edge may overstep.
+// at is the p-th percentile of the requests that were due, in nanoseconds, which
+// must be one that was answered: interpolated between the two nearest ranks (Hyndman
+// and Fan's type 7) when all samples are kept, else the histogram's, held within the
+// exact extremes that a bucket's edge may overstep.
 func (r *Recorder) at(p float64, sorted []int64) float64 {
+	due := float64(r.n + r.unanswered)
 	if sorted == nil {
-		v := r.hist.ValueAtPercentile(p)
+		// The histogram holds the answered alone: the same rank is another percentile.
+		v := r.hist.ValueAtPercentile(min(p*due/float64(r.n), 100))
 		return float64(min(max(v, r.min), r.max))
 	}
-	pos := p / 100 * float64(len(sorted)-1)
+	pos := p / 100 * (due - 1)
 	low := int(pos)
 	if low+1 >= len(sorted) {
 		return float64(sorted[len(sorted)-1])
 	}
 	frac := pos - float64(low)
 	return float64(sorted[low])*(1-frac) + float64(sorted[low+1])*frac
-}
-
-// supported says whether at least minBeyond of n samples lie beyond the p-th
-// percentile, on its outer side. The rounding error of p/100 must not hide a
-// sample: 1000 samples do support the 99th.
-func supported(p float64, n int64) bool {
-	outer := min(p, 100-p) / 100 * float64(n)
-	return outer >= minBeyond-1e-6
 }
 
 func (r *Recorder) encode() []byte {

@@ -24,8 +24,9 @@ func TestMerge(t *testing.T) {
 		}
 		parts = append(parts, one.Distribution())
 	}
-	got, err := Merge(parts)
+	merged, err := Merge(parts)
 	testutil.OK(t, err)
+	got := merged.Distribution()
 	want := all.Distribution()
 	if got.Samples != want.Samples || got.Min != want.Min || got.Max != want.Max {
 		t.Errorf("got %d samples from %v to %v, want %d from %v to %v", got.Samples, got.Min, got.Max, want.Samples, want.Min, want.Max)
@@ -50,7 +51,7 @@ func TestMergeRefusesNonsense(t *testing.T) {
 	if _, err := Merge([]measurement.Distribution{{Samples: 3, HDR: []byte("nonsense")}}); err == nil {
 		t.Error("nonsense was merged")
 	}
-	if d, err := Merge(nil); err != nil || d.Samples != 0 {
-		t.Errorf("nothing merged is %+v, %v", d, err)
+	if r, err := Merge(nil); err != nil || r.Samples() != 0 {
+		t.Errorf("nothing merged is %+v, %v", r, err)
 	}
 }

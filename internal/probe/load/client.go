@@ -58,7 +58,7 @@ func (t *test) probeSpec(warmup, length measurement.Seconds) measurement.Spec {
 		Protocol: s.Protocol, RequestBytes: s.RequestBytes, ResponseBytes: s.ResponseBytes,
 		RequestsPerSecond: s.RequestsPerSecond, InFlight: 1, Spin: s.Spin,
 		Timeout: cmp.Or(s.Timeout, measurement.SecondsOf(loadedTimeout)),
-		DSCP:    s.DSCP, Device: s.Device,
+		DSCP:    s.DSCP, Device: s.Device, MSSBytes: s.MSSBytes,
 	}
 }
 
@@ -153,9 +153,9 @@ func (t *test) loadStarted(start time.Time) {
 func (t *test) outcome() (measurement.Outcome, error) {
 	out := t.load
 	from := t.loadStart.Sub(t.probeStart) + out.Warmup.Duration()
-	rtts, lost := session.Within(t.kept, from, from+t.req.Spec.Duration.Duration())
+	rtts, lost, unsent := session.Within(t.kept, from, from+t.req.Spec.Duration.Duration())
 	if len(rtts) == 0 {
-		err := fmt.Errorf("none of %d requests during the load was answered", lost)
+		err := fmt.Errorf("none of %d requests during the load was answered", lost+unsent)
 		if t.req.Spec.Protocol == measurement.OverUDP {
 			err = fmt.Errorf("%w: the load may crowd out or a firewall may drop UDP; take the latency over TCP (protocol tcp)", err)
 		}
@@ -165,16 +165,26 @@ func (t *test) outcome() (measurement.Outcome, error) {
 	for _, rtt := range rtts {
 		recorder.Record(rtt)
 	}
+	recorder.Lose(int64(lost + unsent))
 	loaded := recorder.Distribution()
-	recorder.FillMetrics(t.probe.Metrics, measurement.RR)
-	median, idle := t.probe.Metrics["rtt_p50_seconds"], t.idle.Metrics["rtt_p50_seconds"]
 	out.Metrics = measurement.Metrics{
-		"loaded_rtt_p50_seconds":    median,
-		"idle_rtt_p50_seconds":      idle,
-		"rtt_increase_seconds":      median - idle,
-		"responsiveness_per_minute": responsiveness(rtts),
-		"load_bits_per_second":      t.load.Metrics["goodput_bits_per_second"],
-		"loss_fraction":             float64(lost) / float64(lost+len(rtts)),
+		"load_bits_per_second": t.load.Metrics["goodput_bits_per_second"],
+		"loss_fraction":        float64(lost) / float64(lost+len(rtts)),
+	}
+	measured := measurement.Metrics{}
+	recorder.FillMetrics(measured, measurement.RR)
+	median, hasMedian := measured["rtt_p50_seconds"]
+	if hasMedian {
+		out.Metrics["loaded_rtt_p50_seconds"] = median
+	}
+	if idle, ok := t.idle.Metrics["rtt_p50_seconds"]; ok {
+		out.Metrics["idle_rtt_p50_seconds"] = idle
+		if hasMedian {
+			out.Metrics["rtt_increase_seconds"] = median - idle
+		}
+	}
+	if perMinute, ok := responsiveness(rtts, lost+unsent); ok {
+		out.Metrics["responsiveness_per_minute"] = perMinute
 	}
 	latency.AddPercentiles(out.Metrics, "loaded_rtt", loaded, 99)
 	out.Latency, out.IdleLatency = &loaded, t.idle.Latency

@@ -22,18 +22,23 @@ func TestResponsiveness(t *testing.T) {
 		slow[i*20] = 5000 // the slowest twentieth does not count
 	}
 	for _, c := range []struct {
-		rtts []time.Duration
-		want float64
+		rtts       []time.Duration
+		unanswered int
+		want       float64
 	}{
-		{nil, 0},
-		{ms(20), 3000},
-		{ms(0), 0},
-		{ms(hundred...), 6000},
-		{ms(slow...), 6000},
-		{ms(30, 10), 6000}, // the slower of two is beyond the 95th percentile
+		{nil, 0, 0},
+		{nil, 5, 0},
+		{ms(20), 0, 3000},
+		{ms(0), 0, 0},
+		{ms(hundred...), 0, 6000},
+		{ms(hundred...), 5, 6000},
+		{ms(hundred...), 7, 0}, // the 95th percentile falls on one of them
+		{ms(slow...), 0, 6000},
+		{ms(30, 10), 0, 6000}, // the slower of two is beyond the 95th percentile
 	} {
-		if got := responsiveness(c.rtts); math.Abs(got-c.want) > 1e-6*c.want {
-			t.Errorf("%d round trips: %v per minute, want %v", len(c.rtts), got, c.want)
+		got, ok := responsiveness(c.rtts, c.unanswered)
+		if math.Abs(got-c.want) > 1e-6*c.want || ok != (c.want > 0) {
+			t.Errorf("%d round trips, %d unanswered: %v per minute, %v, want %v", len(c.rtts), c.unanswered, got, ok, c.want)
 		}
 	}
 }

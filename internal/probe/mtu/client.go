@@ -105,6 +105,7 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	if err := t.conn.SetReadTick(readTick); err != nil {
 		return out, session.Wrap("prepare the socket", err)
 	}
+	out.Effective["ip_header_bytes"] = fmt.Sprint(t.conn.IPHeaderBytes())
 	least, most := leastMTU4, jumboMTU
 	if t.conn.IPHeaderBytes() > 20 {
 		least = leastMTU6
@@ -125,7 +126,9 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 		return out, &session.Error{Op: "probe the MTU", Reason: session.TimedOut, Err: fmt.Errorf(
 			"not even packets of %d bytes are answered, although a first one was seen from %s: a firewall may drop UDP", least, reached.Client)}
 	}
-	facts := t.facts(forward, most, name, device > 0)
+	limit, fact := t.limit(forward, most, name, device)
+	out.Effective["path_mtu_limit"] = limit
+	facts := []string{fact}
 	back, err := t.search(ctx, datagram.Mirror, least, forward)
 	if err != nil {
 		return out, err
@@ -144,24 +147,27 @@ func (t *test) run(ctx context.Context, reached protocol.Reached) (measurement.O
 	return out, nil
 }
 
-// facts says what bounded the forward direction.
-func (t *test) facts(forward, most int, device string, known bool) []string {
+// limit is what bounded the forward direction, and how that is said. A device whose MTU
+// in bytes is not known has 0.
+func (t *test) limit(forward, most int, device string, deviceMTU int) (limit, fact string) {
 	switch {
-	case forward == most && known:
-		return []string{fmt.Sprintf("the interface %s bounds the search: the path carries at least its MTU, %d bytes", device, most)}
+	case forward == most && deviceMTU > largestMTU:
+		return measurement.MTUSearch, fmt.Sprintf("the path carries %d bytes, the largest there is of an IP packet", most)
+	case forward == most && deviceMTU > 0:
+		return measurement.MTUSearch, fmt.Sprintf("the interface %s bounds the search: the path carries at least its MTU, %d bytes", device, most)
 	case forward == most:
-		return []string{fmt.Sprintf("the path carries at least %d bytes, the largest size that was tried", most)}
+		return measurement.MTUSearch, fmt.Sprintf("the path carries at least %d bytes, the largest size that was tried", most)
 	}
 	for _, e := range t.tooBig {
 		if e.MTU == forward {
-			return []string{fmt.Sprintf("the router %s said that its next link carries %d bytes", e.From, e.MTU)}
+			return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes", e.From, e.MTU)
 		}
 	}
 	if len(t.tooBig) > 0 {
 		e := t.tooBig[len(t.tooBig)-1]
-		return []string{fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)}
+		return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)
 	}
-	return []string{fmt.Sprintf("black hole: packets of more than %d bytes vanish, and no ICMP message says so; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)}
+	return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish, and no ICMP message says so; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)
 }
 
 // search finds the largest IP packet, in bytes, of which an answer comes; less

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -178,7 +179,25 @@ func TestPathMTU(t *testing.T) {
 		expect(t, v6, 1387, 1387, fmt.Sprintf("the router %v said that its next link carries 1387 bytes", p.Hop(1, v6)))
 	})
 	p.filter(t, "output", "meta l4proto icmp drop; add rule inet t c icmpv6 type packet-too-big drop")
-	families(t, func(t *testing.T, v6 bool) { expect(t, v6, 1387, 1387, "black hole: packets of more than 1387 bytes") })
+	families(t, func(t *testing.T, v6 bool) {
+		expect(t, v6, 1387, 1387, "black hole: packets of more than 1387 bytes")
+		// Segments and packets that fit pass, with all that the two ends say of them.
+		mss := 1387 - 40
+		if v6 {
+			mss -= 20
+		}
+		for _, spec := range []measurement.Spec{
+			{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.1},
+			{Kind: measurement.RR, Protocol: measurement.OverTCP, RequestBytes: 5000, ResponseBytes: 5000, Duration: 0.1},
+			{Kind: measurement.TCP, Direction: measurement.Both, Duration: 0.3, MaxWarmup: 0.1},
+			{Kind: measurement.UDP, RateBitsPerSecond: 1e6, PacketBytes: mss + 12, Duration: 0.3},
+		} {
+			spec.MSSBytes = mss
+			if a := p.run(t, spec, v6); a.Error != "" || a.Metrics["loss_fraction"] > 0.5 {
+				t.Errorf("%s in a black hole, with what fits: %s %v", spec.Kind, a.Error, a.Metrics)
+			}
+		}
+	})
 }
 
 // The router drops every tenth large packet: the count says so exactly, and
@@ -195,6 +214,10 @@ func TestLossOnThePath(t *testing.T) {
 			lost := a.Metrics["loss_fraction"] * sent
 			if a.Error != "" || lost < sent/10-1 || lost > sent/10+1 {
 				t.Errorf("lost %v of %v packets, the router drops every tenth: %s %q", lost, sent, a.Error, a.Facts)
+			}
+			// Of the very packets that were sent in the second, nine of ten arrived.
+			if got, want := a.Metrics["goodput_bits_per_second"]/8/1000, sent-lost; math.Abs(got-want) > 1e-6*want {
+				t.Errorf("goodput of %v packets a second, want %v", got, want)
 			}
 			if a.Metrics["reordered_fraction"] != 0 || a.Metrics["duplicated_fraction"] != 0 {
 				t.Errorf("%v", a.Metrics)

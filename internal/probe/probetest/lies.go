@@ -38,7 +38,7 @@ func Possible(t testing.TB, what string, out measurement.Outcome) {
 		}
 	}
 	for _, e := range []measurement.End{out.Source, out.Destination} {
-		for _, f := range []float64{e.CPUBusy, e.SoftIRQ, e.BusiestCPU} {
+		for _, f := range []float64{e.CPUBusy, e.SoftIRQ, e.Steal, e.BusiestCPU} {
 			if !(f >= 0 && f <= 1) {
 				t.Errorf("%s: a CPU busy to %v", what, f)
 			}
@@ -151,7 +151,7 @@ func HonestLink() *session.Link {
 // HonestHost is what the other end's host may have spent.
 func HonestHost() *protocol.HostSeries {
 	return &protocol.HostSeries{
-		Host: "far", CPUs: 2, At: []float64{0, 1}, Busy: []float64{0, 1}, SoftIRQ: []float64{0, 0.1}, Total: []float64{0, 2},
+		Host: "far", CPUs: 2, At: []float64{0, 1}, Busy: []float64{0, 1}, SoftIRQ: []float64{0, 0.1}, Steal: []float64{0, 0.1}, Total: []float64{0, 2},
 		Busiest: [][]float64{{0, 0.9}}, Switches: []float64{0, 100}, DropsCounted: true, Drops: []measurement.Drop{{Place: "eth0", Packets: 2}},
 	}
 }

@@ -162,7 +162,7 @@ type loop struct {
 	warmup, length time.Duration
 	// stop ends the loop early, as if its time were over.
 	stop atomic.Bool
-	// lastRTT is for progress, lost and measured for the metrics.
+	// lastRTT is for progress; lost are requests that were sent and never answered.
 	lastRTT  atomic.Int64
 	lost     int64
 	measured time.Duration
@@ -195,7 +195,7 @@ func (l *loop) run(start time.Time) error {
 			}
 		case err != nil:
 			measured = true
-			l.lost++
+			l.lose()
 		default:
 			measured = true
 			l.recorder.Record(back - sent)
@@ -206,6 +206,12 @@ func (l *loop) run(start time.Time) error {
 		return err
 	}
 	return unlessLost(l.exchange(true))
+}
+
+// lose counts a request that was sent and has no answer.
+func (l *loop) lose() {
+	l.lost++
+	l.recorder.Lose(1)
 }
 
 func unlessLost(err error) error {

@@ -115,7 +115,7 @@ func TestOpenLoopHidesNoStall(t *testing.T) {
 		stall = time.Duration(factor * float64(300*time.Millisecond))
 		loop, p := pastStall(t, stall, time.Duration(factor*float64(time.Second)), due/factor)
 		n := loop.recorder.Samples()
-		if n+p.unsent != due {
+		if n+p.unsent != due || loop.recorder.Unanswered() != p.unsent {
 			t.Fatalf("%d round trips of %d requests, %d unsent", n, due, p.unsent)
 		}
 		d = loop.recorder.Distribution()
@@ -126,7 +126,7 @@ func TestOpenLoopHidesNoStall(t *testing.T) {
 	})
 	// Of the requests, 300 were due in the stall, and the median of those waited
 	// for at least half of it: 15 % of all were slower than that.
-	if v, ok := latency.Percentile(d, 90); !ok || v < (stall/2).Seconds() {
+	if v, ok := d.At(90); !ok || v < measurement.SecondsOf(stall/2) {
 		t.Errorf("p90 is %v s after a stall of %v: %+v", v, stall, d.Percentiles)
 	}
 	if d.Max < measurement.SecondsOf(stall)*9/10 {
@@ -162,6 +162,63 @@ func pastStall(t *testing.T, stall, length time.Duration, rate float64) (*loop, 
 	near.Interrupt()
 	<-done
 	return loop, p
+}
+
+// A far end over TCP that falls silent for good leaves what was under way, or could not
+// be sent for it, without an answer; what was measured before stays. With nothing
+// measured, there is an error.
+func TestSilenceAtTheEndIsLoss(t *testing.T) {
+	for _, answers := range []int64{0, 5} {
+		testutil.Longer(t, func(factor float64) string {
+			length := time.Duration(factor * float64(200*time.Millisecond))
+			loop, p, err := intoSilence(t, answers, length, 20/length.Seconds(), length/4)
+			d := loop.recorder.Distribution()
+			if sent := 20 - p.unsent; sent <= answers || d.Samples < answers {
+				return fmt.Sprintf("%d of 20 requests left in time, %d answers came", sent, d.Samples)
+			}
+			switch {
+			case answers == 0 && !errors.Is(err, session.ErrSilent):
+				t.Errorf("nothing was answered: %v", err)
+			case answers > 0 && (err != nil || !p.silent || len(p.facts()) == 0):
+				t.Errorf("after %d answers: %v, silent %v", answers, err, p.silent)
+			case d.Due() != 20 || loop.lost+p.unsent != d.Unanswered:
+				t.Errorf("%d answers, %d lost, %d unsent: %d and %d of 20", answers, loop.lost, p.unsent, d.Samples, d.Unanswered)
+			case d.Lacks(50) != measurement.LacksAnswer:
+				t.Errorf("with %d of 20 answered, the median lacks %q", answers, d.Lacks(50))
+			}
+			return ""
+		})
+	}
+}
+
+// intoSilence runs an open loop towards a far end that answers some requests and then
+// none.
+func intoSilence(t *testing.T, answers int64, length time.Duration, rate float64, drain time.Duration) (*loop, *pipeline, error) {
+	t.Helper()
+	near, far := probetest.Conns(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 1)
+		for i := int64(0); ; i++ {
+			if _, err := far.Read(b); err != nil {
+				return
+			}
+			if i >= answers {
+				continue
+			}
+			if _, err := far.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	loop := &loop{recorder: latency.New(), length: length}
+	p := newPipeline(&tcpCarrier{Conn: near.Conn, request: make([]byte, 1), response: 1, in: make([]byte, 64)}, loop, rate, 1, 0)
+	p.drain = drain
+	_, err := session.OnThread(false, "", nil, func(bool) error { return p.run(time.Now()) })
+	near.Interrupt()
+	<-done
+	return loop, p, err
 }
 
 // A request that is lost costs itself and no other; responses that come late,
@@ -221,8 +278,11 @@ func TestPipelineOverBadUDP(t *testing.T) {
 		if n := loop.recorder.Samples(); int(loop.lost) != lost || int(n) != sent-lost {
 			t.Errorf("%d answered, %d lost of %d requests, of which every tenth is lost", n, loop.lost, sent)
 		}
-		if rtts, gone := session.Within(p.samples, 0, length); len(rtts) != sent-lost || int(gone) != lost {
-			t.Errorf("kept %d and %d of %d", len(rtts), gone, sent)
+		if rtts, gone, unsent := session.Within(p.samples, 0, length); len(rtts) != sent-lost || gone != lost || unsent != 500-sent {
+			t.Errorf("kept %d, %d and %d of %d", len(rtts), gone, unsent, sent)
+		}
+		if n := loop.recorder.Unanswered(); int(n) != lost+500-sent {
+			t.Errorf("%d are infinitely late, of %d lost and %d unsent", n, lost, 500-sent)
 		}
 		if sent < 20 {
 			return fmt.Sprintf("of 500 requests only %d were sent", sent)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"runtime"
 	"time"
@@ -61,22 +62,27 @@ type pipeline struct {
 	limit int
 	// period is the time between two requests in nanoseconds, 0 in a closed loop.
 	period float64
-	// timeout after which a request is lost; 0 where the transport loses none.
-	timeout time.Duration
+	// timeout after which a request is lost; 0 where the transport loses none. drain
+	// is how long the last responses may take.
+	timeout, drain time.Duration
 
 	next, oldest uint32 // sequence numbers: to be sent, and perhaps in flight
 	inFlight     int
 	scheduled    int64 // requests of the open loop that were due and sent
 	end          time.Duration
 
+	// unsent requests were due in the measured time and never left.
 	late, unsent int64
 	latest       time.Duration
+	// silent says that the path or the other end had fallen silent at the end, so
+	// that nothing more can be asked of this connection.
+	silent bool
 	// samples, where capacity was given, keeps every request after the warm-up.
 	samples []session.Sample
 }
 
 func newPipeline(c carrier, l *loop, requestsPerSecond float64, limit int, timeout time.Duration) *pipeline {
-	p := &pipeline{carrier: c, loop: l, limit: limit, timeout: timeout}
+	p := &pipeline{carrier: c, loop: l, limit: limit, timeout: timeout, drain: max(drainTime, timeout)}
 	slots := limit
 	if requestsPerSecond > 0 {
 		p.period = 1e9 / requestsPerSecond
@@ -99,7 +105,7 @@ func (p *pipeline) run(start time.Time) error {
 		now := time.Since(start)
 		p.expire(now)
 		if !ending && (now >= p.end || p.stop.Load()) {
-			ending, p.end, drained = true, min(p.end, now), now+max(drainTime, p.timeout)
+			ending, p.end, drained = true, min(p.end, now), now+p.drain
 			p.countUnsent()
 		}
 		if ending && p.inFlight == 0 && !p.rest() {
@@ -107,7 +113,7 @@ func (p *pipeline) run(start time.Time) error {
 			return nil
 		}
 		if ending && now >= drained {
-			return session.ErrSilent
+			return p.giveUp()
 		}
 		wait, err := p.sendDue(start, now, ending)
 		if err != nil {
@@ -123,6 +129,21 @@ func (p *pipeline) run(start time.Time) error {
 			return err
 		}
 	}
+}
+
+// giveUp counts as lost what was not answered in the end over a transport that
+// itself loses nothing. Where nothing at all was measured, that is an error.
+func (p *pipeline) giveUp() error {
+	for ; p.oldest != p.next; p.oldest++ {
+		if s := &p.slots[p.oldest&uint32(len(p.slots)-1)]; s.pending {
+			p.loseSlot(s)
+		}
+	}
+	p.silent, p.measured = true, p.end-p.warmup
+	if p.recorder.Samples() == 0 {
+		return session.ErrSilent
+	}
+	return nil
 }
 
 // sendDue sends what is due and returns how long to wait for responses then.
@@ -221,22 +242,35 @@ func (p *pipeline) expire(now time.Duration) {
 			if p.timeout == 0 || now-s.sent < p.timeout {
 				return
 			}
-			s.pending = false
-			p.inFlight--
-			if p.counts(s.intended) {
-				p.lost++
-				p.keep(session.Sample{Intended: s.intended, RTT: -1})
-			}
+			p.loseSlot(s)
 		}
 		p.oldest++
 	}
 }
 
-// countUnsent counts the requests that were due by the end and could not be sent.
-func (p *pipeline) countUnsent() {
-	if p.period > 0 {
-		p.unsent = max(int64(float64(p.end)/p.period)-p.scheduled, 0)
+func (p *pipeline) loseSlot(s *slot) {
+	s.pending = false
+	p.inFlight--
+	if p.counts(s.intended) {
+		p.lose()
+		p.keep(session.Sample{Intended: s.intended, Fate: session.Lost})
 	}
+}
+
+// countUnsent counts the requests of the measured time that were due by the end and
+// could not be sent. They are as late as those that were lost.
+func (p *pipeline) countUnsent() {
+	if p.period == 0 {
+		return
+	}
+	// A request that is due at the very end, but for rounding, is not due before it.
+	first := func(at time.Duration) int64 { return int64(math.Ceil(float64(at)/p.period - 1e-6)) }
+	from, to := max(p.scheduled, first(p.warmup)), first(p.end)
+	for n := from; n < to && len(p.samples) < cap(p.samples); n++ {
+		p.keep(session.Sample{Intended: p.intended(n), Fate: session.Unsent})
+	}
+	p.unsent = max(to-from, 0)
+	p.recorder.Lose(p.unsent)
 }
 
 // facts tells what a reader of the percentiles must know.
@@ -247,8 +281,10 @@ func (p *pipeline) facts() []string {
 			p.late, lateAfter, p.latest.Round(time.Microsecond)))
 	}
 	if p.unsent > 0 {
-		facts = append(facts, fmt.Sprintf("overload: %d requests that were due could not be sent, because %d were unanswered or this end was too slow; their latency is missing from the percentiles, which are too low",
-			p.unsent, p.inFlight))
+		facts = append(facts, fmt.Sprintf("overload: %d requests that were due could not be sent, because too many were unanswered or this end was too slow; in the percentiles they count as never answered", p.unsent))
+	}
+	if p.silent {
+		facts = append(facts, fmt.Sprintf("for %v after the last request nothing was answered any more: what was under way counts as lost", p.drain))
 	}
 	return facts
 }

@@ -18,13 +18,14 @@ type Reason string
 // The reasons.
 const (
 	Refused      Reason = "refused"      // nothing listens there, or a firewall answered
-	Unreachable  Reason = "unreachable"  // no route, or no address to send from
+	Unreachable  Reason = "unreachable"  // no route, or a router forbids it
 	Vanished     Reason = "vanished"     // the other end closed or reset the connection
 	TimedOut     Reason = "timeout"      // the other end did not answer in time
 	Protocol     Reason = "protocol"     // the other end does not speak this protocol
 	Unauthorized Reason = "unauthorized" // the tokens differ
 	Limit        Reason = "limit"        // the server's own limits forbid it
 	Unsupported  Reason = "unsupported"  // this host or the other one cannot do it
+	Local        Reason = "local"        // this host lacks an address, a port, a descriptor or memory, or its agent ended
 	Cancelled    Reason = "cancelled"    // the caller ended it
 	Failed       Reason = "failed"       // anything else; Err says what
 )
@@ -40,6 +41,17 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// OfPath says that the path between the two ends, or what is on it, is why a test
+// gave no outcome, as far as the ends can tell; else it was one of the ends, or it is
+// not known.
+func (r Reason) OfPath() bool {
+	switch r {
+	case Refused, Unreachable, Vanished, TimedOut:
+		return true
+	}
+	return false
+}
 
 // ErrSilent is the cause of a timeout that no system call reported.
 var ErrSilent = errors.New("the other end stopped answering")
@@ -74,7 +86,7 @@ func ReasonOf(err error) Reason {
 		return known.Reason
 	case errors.As(err, &remote):
 		switch r := Reason(remote.Reason); r {
-		case Unauthorized, Limit, Protocol, TimedOut, Unsupported:
+		case Unauthorized, Limit, Protocol, TimedOut, Unsupported, Unreachable, Vanished, Local:
 			return r
 		}
 		return Failed
@@ -86,7 +98,9 @@ func ReasonOf(err error) Reason {
 		return Cancelled
 	case is(syscall.ECONNREFUSED):
 		return Refused
-	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
+	case is(syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM):
+		return Local
+	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EHOSTDOWN, syscall.EACCES): // EACCES is ICMPv6's "administratively prohibited"
 		return Unreachable
 	case is(context.DeadlineExceeded, os.ErrDeadlineExceeded, syscall.ETIMEDOUT, ErrSilent):
 		return TimedOut

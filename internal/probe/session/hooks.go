@@ -17,23 +17,38 @@ type Hooks struct {
 	Samples  func(start time.Time, kept []Sample)
 }
 
+// Fate is what became of a request.
+type Fate uint8
+
+// The fates.
+const (
+	Answered Fate = iota
+	Lost
+	Unsent // though it was due
+)
+
 // Sample is what became of one request.
 type Sample struct {
 	Intended time.Duration // since the loop's start
-	RTT      time.Duration // below 0: lost
+	RTT      time.Duration // of one that was answered
+	Fate     Fate
 }
 
 // Within returns the round trips of the requests that were due in a window,
-// and how many of those were lost.
-func Within(kept []Sample, from, to time.Duration) (rtts []time.Duration, lost int) {
+// and how many of those were lost or not sent.
+func Within(kept []Sample, from, to time.Duration) (rtts []time.Duration, lost, unsent int) {
 	for _, s := range kept {
-		switch {
-		case s.Intended < from || s.Intended >= to:
-		case s.RTT < 0:
+		if s.Intended < from || s.Intended >= to {
+			continue
+		}
+		switch s.Fate {
+		case Lost:
 			lost++
+		case Unsent:
+			unsent++
 		default:
 			rtts = append(rtts, s.RTT)
 		}
 	}
-	return rtts, lost
+	return rtts, lost, unsent
 }

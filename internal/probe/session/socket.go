@@ -49,15 +49,14 @@ func ConnectTime(spec measurement.Spec) time.Duration {
 // Grace is how long after its planned end a test may still deliver results.
 const Grace = 5 * time.Second
 
-// OptionsOf is what a spec asks of one socket. Only DSCP and, at the client,
+// OptionsOf is what a spec asks of one socket. Only DSCP, MSS and, at the client,
 // device and source port are for the connections of every kind of test.
 func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
-	o := sockets.Options{DSCP: spec.DSCP}
+	o := sockets.Options{DSCP: spec.DSCP, MSS: spec.MSSBytes}
 	if spec.Kind != measurement.TCP {
 		return o
 	}
 	o.SendBuffer, o.ReceiveBuffer = int(spec.SendBufferBytes), int(spec.ReceiveBufferBytes)
-	o.MSS = spec.MSSBytes
 	if sends {
 		o.CongestionControl = spec.CongestionControl
 		if SharesPoller(spec) {

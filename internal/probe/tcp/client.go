@@ -221,7 +221,7 @@ func (f *flow) transfer(spec measurement.Spec) error {
 	stopClamp := keepClamp(f.Conn, spec)
 	sent, err := f.receive.run()
 	stopClamp()
-	f.received = protocol.Received{Effective: receiverEffective(f.receive, spec)}
+	f.received = protocol.Received{Info: f.receive.info, Effective: receiverEffective(f.receive, spec)}
 	f.facts = receiverFacts(f.receive, spec)
 	if err == nil && sent == nil && f.receive.stalled() {
 		err = session.ErrSilent
@@ -342,6 +342,7 @@ func (t *test) addFlow(out *measurement.Outcome, f *flow, w window) {
 		Source: f.Local, Destination: f.Ready.Server,
 		Reverse:   t.req.Spec.Direction == measurement.Both && !t.sends(f),
 		SentBytes: f.sent.Bytes, Final: f.sent.Final, Info: f.sent.Info,
+		Receiver: f.received.Info,
 	}
 	for _, n := range f.received.Bins.Bytes[w.first:w.last] {
 		result.ReceivedBytes += int64(n)

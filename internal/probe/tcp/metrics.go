@@ -37,6 +37,6 @@ func thinFlows(flows []measurement.Flow, tests int) {
 		return
 	}
 	for i := range flows {
-		flows[i].Info = nil
+		flows[i].Info, flows[i].Receiver = nil, nil
 	}
 }

@@ -40,7 +40,7 @@ func (b *bulk) close() error {
 // newSender makes the sending side of flow number flow on a socket that is
 // prepared, for how the payload is sent may depend on its congestion control.
 func (b *bulk) newSender(w session.ControlConn, spec measurement.Spec, flow int) (*sender, error) {
-	s := &sender{ControlConn: w, payload: b.payload}
+	s := &sender{ControlConn: w, payload: b.payload, slow: slowness{spec.SenderPause.Duration(), spec.SenderBurn.Duration()}}
 	if !sendsPiped(spec, w.CongestionControl()) {
 		return s, nil
 	}

@@ -64,7 +64,7 @@ func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start
 		counted = open.Test.Meter.Add(false, r.count.Load)
 		r.finished = func() error {
 			return protocol.WriteFrame(&r.ControlConn, protocol.TypeReceived, protocol.Received{
-				Bins: r.counted(), Host: host(), Effective: receiverEffective(r, spec), Facts: receiverFacts(r, spec),
+				Bins: r.counted(), Info: r.info, Host: host(), Effective: receiverEffective(r, spec), Facts: receiverFacts(r, spec),
 			})
 		}
 		return nil

@@ -55,6 +55,7 @@ type sender struct {
 	most int
 	// info is asked for samples where no goroutine of its own takes them.
 	info   *tcpinfo.Sampler
+	slow   slowness
 	sent   atomic.Int64
 	header [protocol.HeaderBytes]byte
 }
@@ -62,6 +63,9 @@ type sender struct {
 // run sends data frames until the receiver's RECEIVED frame arrives, and
 // returns it.
 func (s *sender) run() (protocol.Received, error) {
+	if !s.Conn.Attached() {
+		s.info.WrittenBy(sockets.CurrentThread())
+	}
 	frame, checked := minFrame, time.Now()
 	for {
 		began := time.Now()
@@ -111,12 +115,13 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 	}
 	stop := false
 	for left := length; left > 0; {
-		n, err := s.SendPayload(s.payload, left)
+		n, err := s.SendPayload(s.payload, s.slow.piece(left))
 		if err != nil && !errors.Is(err, sockets.ErrTick) {
 			return stop, err
 		}
 		left -= n
 		s.sent.Add(int64(n))
+		s.slow.rest()
 		now := time.Now()
 		if now.Sub(*checked) < session.StopCheck {
 			continue
@@ -131,6 +136,30 @@ func (s *sender) sendFrame(length int, checked *time.Time) (bool, error) {
 		}
 	}
 	return stop, nil
+}
+
+// slowness is what a program does after each slowBytes, if it is to be slow: it waits,
+// or works.
+type slowness struct{ pause, burn time.Duration }
+
+const slowBytes = 64 << 10
+
+// piece is how many of left bytes one call may move.
+func (s slowness) piece(left int) int {
+	if s == (slowness{}) {
+		return left
+	}
+	return min(left, slowBytes)
+}
+
+func (s slowness) rest() {
+	if s.burn > 0 {
+		for until := time.Now().Add(s.burn); time.Now().Before(until); {
+		}
+	}
+	if s.pause > 0 {
+		time.Sleep(s.pause)
+	}
 }
 
 // receiver is one flow's receiving side.
@@ -150,6 +179,10 @@ type receiver struct {
 	most int
 	// finished is called once, when the last bin has passed.
 	finished func() error
+	slow     slowness
+	flows    int
+	// info is what became of the socket over time, once finished.
+	info []measurement.ReceiverInfo
 }
 
 // newReceiver receives into buf.
@@ -162,6 +195,8 @@ func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte) *r
 		copied:      spec.CopyPayload || !conn.DiscardsInKernel(),
 		buf:         buf,
 		grace:       grace(spec),
+		slow:        slowness{spec.ReceiverPause.Duration(), spec.ReceiverBurn.Duration()},
+		flows:       spec.Flows,
 	}
 	if session.SharesPoller(spec) {
 		r.clamp = int(spec.WindowBytes)
@@ -200,6 +235,15 @@ func (r *receiver) run() (*protocol.Sent, error) {
 	end := time.Duration(len(r.bins)) * r.width
 	have, left, done, last := 0, 0, false, 0
 	alive := false // something arrived after the last bin
+	watch := func() {}
+	if !r.Conn.Attached() {
+		s := tcpinfo.StartReceiver(r.Conn, sockets.CurrentThread(), r.start, r.flows)
+		watch = func() {
+			s.End()
+			r.info = s.Series
+		}
+		defer s.End()
+	}
 	for {
 		var n int
 		var err error
@@ -208,13 +252,14 @@ func (r *receiver) run() (*protocol.Sent, error) {
 			n, err = r.Conn.Read(header[have:])
 			have += n
 		case r.copied:
-			n, err = r.Conn.Read(r.buf[:min(left, len(r.buf))])
+			n, err = r.Conn.Read(r.buf[:r.slow.piece(min(left, len(r.buf)))])
 		default:
-			n, err = r.Discard(r.buf[:min(left, len(r.buf))])
+			n, err = r.Discard(r.buf[:r.slow.piece(min(left, len(r.buf)))])
 		}
 		at := time.Since(r.start)
 		if !done && at >= end {
 			done = true
+			watch()
 			if err := session.OnFreshStack(r.finished); err != nil {
 				return nil, err
 			}
@@ -236,6 +281,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 				r.bins[bin] += int64(n)
 			}
 			r.count.Add(int64(n))
+			r.slow.rest()
 		}
 		if err := r.Guard.Halted(); err != nil {
 			return nil, err

@@ -24,6 +24,9 @@ func checkFlow(f *flow, bins int, width time.Duration) error {
 	if err := session.CheckAtMost("bytes", session.Sum(f.received.Bins.Bytes), f.sent.Bytes); err != nil {
 		return err
 	}
+	if err := session.CheckAtMost("bytes of the measured time", float64(p.ReceivedBytes), p.Received*int64(f.sent.PacketBytes)); err != nil {
+		return err
+	}
 	if p.Sent != f.sent.MeasuredPackets {
 		return fmt.Errorf("%w: %d packets of the %d that were sent in the measured time", protocol.ErrMalformed, p.Sent, f.sent.MeasuredPackets)
 	}

@@ -241,8 +241,8 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 		for i, n := range f.received.Bins.Bytes {
 			out.Throughput.Bytes[i] += n
 		}
-		sum.add(f, first, last)
-		t.addFlow(&out, f, first, last)
+		sum.add(f)
+		t.addFlow(&out, f)
 	}
 	t.facts = session.AppendNew(t.facts, datagram.Destinations(t.flows[0].Remote, servers)...)
 	if err := sum.possible(t.req); err != nil {
@@ -255,20 +255,18 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 	}
 	out.Source = host.EndOf(local, from, to, localTTL)
 	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
-	sum.fill(&out, spec, to-from)
-	t.facts = session.AppendNew(t.facts, sum.facts()...)
-	if ready := t.flows[0].Ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
+	sum.fill(&out, spec)
+	ready := t.flows[0].Ready
+	t.facts = session.AppendNew(t.facts, sum.facts(paced(spec, ready.MaxRateBitsPerSecond))...)
+	if paced(spec, ready.MaxRateBitsPerSecond) != spec {
 		t.facts = session.AppendNew(t.facts, session.PacedBy(ready))
 	}
 	out.Facts = t.facts
 	return out, nil
 }
 
-func (t *test) addFlow(out *measurement.Outcome, f *flow, first, last int) {
-	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.Ready.Server, SentBytes: f.sent.Bytes}
-	for _, n := range f.received.Bins.Bytes[first:last] {
-		result.ReceivedBytes += int64(n)
-	}
+func (t *test) addFlow(out *measurement.Outcome, f *flow) {
+	result := measurement.Flow{Source: f.udp.LocalAddr(), Destination: f.Ready.Server, SentBytes: f.sent.Bytes, ReceivedBytes: f.received.Packets.ReceivedBytes}
 	out.Flows = append(out.Flows, result)
 	session.AddEffective(out, f.sent.Effective, f.received.Effective)
 	if f.reached.Client != result.Source {
@@ -278,27 +276,27 @@ func (t *test) addFlow(out *measurement.Outcome, f *flow, first, last int) {
 	t.facts = session.AppendNew(t.facts, f.sent.Facts...)
 }
 
-// packetSum is what all flows of a test counted together.
+// packetSum is what all flows of a test counted together, of the packets that were
+// sent in the measured time.
 type packetSum struct {
-	bytes, packets                                         float64 // in the window of the receivers' clocks
 	sent, received, duplicated, reordered, drops, sentBits float64
-	jitter                                                 float64 // weighted by packets
+	bytes                                                  float64             // received
+	arrival                                                measurement.Seconds // from first to last, of the flow that took longest
+	jitter                                                 float64             // weighted by packets
 	variation                                              measurement.Seconds
 	stepped                                                bool // some receiver's clock was: no delays
-	// everything is packets at any time, warm-up included.
+	// everything is packets sent at any time, warm-up included, that came by its end.
 	everything float64
 	size       int
 }
 
-func (s *packetSum) add(f *flow, first, last int) {
+func (s *packetSum) add(f *flow) {
 	p := f.received.Packets
-	for i, n := range p.Bins {
+	for _, n := range p.Bins {
 		s.everything += n
-		if i >= first && i < last {
-			s.packets += n
-			s.bytes += f.received.Bins.Bytes[i]
-		}
 	}
+	s.bytes += float64(p.ReceivedBytes)
+	s.arrival = max(s.arrival, p.ArrivalTime)
 	s.sent += float64(p.Sent)
 	s.sentBits += float64(p.Sent) * float64(f.sent.PacketBytes) * 8
 	s.received += float64(p.Received)
@@ -327,14 +325,28 @@ func (s *packetSum) possible(req session.Request) error {
 	return nil
 }
 
-// fill sets every metric of the Catalogue for udp and pps.
-func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, seconds float64) {
-	m := out.Metrics
+// longerArrival is how much longer than they were sent packets may take to arrive; beyond,
+// a queue grew on the way, and they came no faster than it let them through.
+const longerArrival = 1.02
+
+// queued says that they took longer.
+func (s *packetSum) queued(spec measurement.Spec) bool {
+	return s.arrival > longerArrival*spec.Duration
+}
+
+// fill sets every metric of the Catalogue for udp and pps. The rates are of the packets
+// that were sent in the measured time, over that time, so that they are the sent ones
+// less the loss; over the time of their arrival where that was longer.
+func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec) {
+	m, seconds := out.Metrics, float64(spec.Duration)
+	if s.queued(spec) {
+		seconds = float64(s.arrival)
+	}
 	if spec.Kind == measurement.PPS {
-		m["packets_per_second"] = s.packets / seconds
+		m["packets_per_second"] = s.received / seconds
 	} else {
 		m["goodput_bits_per_second"] = s.bytes * 8 / seconds
-		m["received_packets_per_second"] = s.packets / seconds
+		m["received_packets_per_second"] = s.received / seconds
 	}
 	m["sent_bits_per_second"] = s.sentBits / float64(spec.Duration)
 	m["loss_fraction"] = sampling.ClampFraction((s.sent - s.received) / s.sent)
@@ -350,12 +362,23 @@ func (s *packetSum) fill(out *measurement.Outcome, spec measurement.Spec, second
 	if spec.Kind == measurement.PPS {
 		bytes = 0 // its catalogue has no cost per byte
 	}
-	host.AddCost(out, seconds, bytes, s.packets)
+	host.AddCost(out, float64(spec.Duration), bytes, s.received)
 }
 
-func (s *packetSum) facts() []string {
-	if s.drops == 0 {
-		return nil
+// rateReached is the part of the rate that was asked for from which on a sender is not
+// said to have missed it.
+const rateReached = 0.99
+
+// facts are what a reader of the metrics must know; spec has the rate that was sent at.
+func (s *packetSum) facts(spec measurement.Spec) (facts []string) {
+	if s.drops > 0 {
+		facts = append(facts, fmt.Sprintf("the receiving socket's buffer was full %.0f times: those packets were lost in the receiving host, not on the path", s.drops))
 	}
-	return []string{fmt.Sprintf("the receiving socket's buffer was full %.0f times: those packets were lost in the receiving host, not on the path", s.drops)}
+	if sent := s.sentBits / float64(spec.Duration); sent < rateReached*spec.RateBitsPerSecond {
+		facts = append(facts, fmt.Sprintf("the sending host was too busy for the rate: it sent %s of %s", session.BitRate(sent), session.BitRate(spec.RateBitsPerSecond)))
+	}
+	if s.queued(spec) {
+		facts = append(facts, fmt.Sprintf("a queue on the path grew: the packets that were sent in %.3g s took %.3g s to arrive, which is what the rate is over", float64(spec.Duration), float64(s.arrival)))
+	}
+	return facts
 }

@@ -43,10 +43,14 @@ type receiver struct {
 	// runDelay and runLength are packets of one delay that are not yet in delays.
 	runDelay, runLength int64
 	last                time.Duration // when the latest packet came
-	arrived             atomic.Int64  // bytes, for progress
-	drops               int64
-	effective           map[string]string
-	facts               []string
+	// measuredBytes is of distinct packets of the measured time, which came from
+	// firstMeasured to lastMeasured.
+	measuredBytes               int64
+	firstMeasured, lastMeasured time.Duration
+	arrived                     atomic.Int64 // bytes, for progress
+	drops                       int64
+	effective                   map[string]string
+	facts                       []string
 }
 
 // newReceiver prepares the socket as the spec asks.
@@ -188,8 +192,9 @@ func (r *receiver) readSent(sent *protocol.Sent) error {
 	return err
 }
 
-// arrivals are distinct packets that came.
-type arrivals struct{ bytes, packets int64 }
+// arrivals are distinct packets that came; measured is the bytes of those that were
+// sent in the measured time.
+type arrivals struct{ bytes, packets, measured int64 }
 
 // take counts the messages of one Receive.
 func (r *receiver) take(n int, at time.Duration) {
@@ -295,6 +300,9 @@ func (r *receiver) arrive(sum *arrivals, phase byte, sequence uint64, length int
 		return false
 	}
 	sum.bytes, sum.packets = sum.bytes+int64(length), sum.packets+1
+	if phase == phaseMeasured {
+		sum.measured += int64(length)
+	}
 	return true
 }
 
@@ -303,6 +311,12 @@ func (r *receiver) add(sum arrivals, at time.Duration) {
 		return
 	}
 	r.last = at
+	if sum.measured > 0 {
+		if r.measuredBytes == 0 {
+			r.firstMeasured = at
+		}
+		r.measuredBytes, r.lastMeasured = r.measuredBytes+sum.measured, at
+	}
 	if bin := int(at / r.width); bin < len(r.bytes) {
 		r.bytes[bin] += sum.bytes
 		r.packets[bin] += sum.packets
@@ -353,6 +367,7 @@ func (r *receiver) received(sent protocol.Sent, step time.Duration) protocol.Rec
 		Packets: &protocol.Packets{
 			Bins: measurement.BinsOf(r.width, r.packets).Bytes, Sent: sent.MeasuredPackets,
 			Received: r.count.received, Duplicated: r.count.duplicated, Reordered: r.count.reordered,
+			ReceivedBytes: r.measuredBytes, ArrivalTime: measurement.SecondsOf(r.lastMeasured - r.firstMeasured),
 			BufferDrops: r.conn.ReceiveDrops() - r.drops,
 		},
 		Effective: r.effective, Facts: r.facts,

@@ -19,10 +19,11 @@ const (
 	stopGrace = time.Second
 	// burstTime is how much of a given rate is sent at once; maxBurstTime how
 	// much at most to make up for a late wake-up; what is later than
-	// forgiveTime is not made up for.
+	// forgiveTime is made up for gradually, at catchUp of the rate in addition.
 	burstTime    = 250 * time.Microsecond
 	maxBurstTime = time.Millisecond
 	forgiveTime  = 10 * time.Millisecond
+	catchUp      = 0.1
 	// queueWait is how long a sender waits for a full queue of its host.
 	queueWait = 100 * time.Microsecond
 )
@@ -259,6 +260,9 @@ type pacer struct {
 	burst     float64 // packets that are waited for
 	most      float64 // packets at once
 	sent      float64 // packets, and those that were forgiven
+	// forgiven packets are sent little by little; asked is when due was last called.
+	forgiven float64
+	asked    time.Duration
 }
 
 func newPacer(spec measurement.Spec, size, most int) pacer {
@@ -276,9 +280,12 @@ func (p *pacer) due(now time.Duration) (int, time.Duration) {
 	if p.perSecond == 0 {
 		return int(p.most), 0
 	}
+	again := min(p.forgiven, catchUp*p.perSecond*(now-p.asked).Seconds())
+	p.forgiven, p.sent, p.asked = p.forgiven-again, p.sent-again, now
 	owed := p.perSecond*now.Seconds() - p.sent + 1
 	if tooMuch := owed - p.perSecond*forgiveTime.Seconds() - p.burst; tooMuch > 0 {
 		p.sent += tooMuch
+		p.forgiven += tooMuch
 		owed -= tooMuch
 	}
 	if owed < p.burst {

@@ -45,6 +45,24 @@ func TestPacer(t *testing.T) {
 		if n > 44 || p.perSecond*(now+time.Second).Seconds()-p.sent > p.perSecond*forgiveTime.Seconds()+p.burst+1 {
 			t.Errorf("%v packets/s: %d after a stall, %v sent", c.rate, n, p.sent)
 		}
+		// It makes up for the rest without haste.
+		now += time.Second
+		began, second := now, 0
+		for now < began+15*time.Second {
+			n, wait := p.due(now)
+			sent += n
+			p.sent += float64(n)
+			if at := now - began; at > time.Second && at <= 2*time.Second {
+				second += n
+			}
+			now += wait + 1
+		}
+		if want := c.rate * now.Seconds(); math.Abs(float64(sent)-want) > c.burst+1 {
+			t.Errorf("%v packets/s: %d in %v with a stall, want %.0f", c.rate, sent, now, want)
+		}
+		if most := (1+catchUp)*c.rate + c.burst + 1; float64(second) > most {
+			t.Errorf("%v packets/s: made up for at %d a second, want %v at most", c.rate, second, most)
+		}
 	}
 }
 

@@ -80,9 +80,9 @@ func checkHistogramHeader(encoded []byte) error {
 // merged is the latency of all trials of a test on a path together.
 type merged struct {
 	path   int
-	idle   bool // taken before the load of a load test
-	total  int64
-	values []hdrhistogram.Bar // ascending
+	idle   bool               // taken before the load of a load test
+	total  int64              // requests that were due
+	values []hdrhistogram.Bar // ascending, of those that were answered
 }
 
 // mergeLatency adds the histograms of the trials that count, those without load
@@ -106,6 +106,9 @@ func mergeLatency(m *report.Model, t report.Test, path int, idle bool) (merged, 
 			errs = append(errs, fmt.Errorf("trial %s: %w", trial.ID, err))
 			continue
 		}
+		if d.Unanswered > 0 && out.total <= math.MaxInt64-d.Unanswered {
+			out.total += d.Unanswered
+		}
 		for _, bar := range h.Distribution() {
 			if bar.Count > 0 && out.total <= math.MaxInt64-bar.Count {
 				counts[bar.From/2+bar.To/2] += bar.Count
@@ -124,8 +127,16 @@ func mergeLatency(m *report.Model, t report.Test, path int, idle bool) (merged, 
 // the same room: 0 for the minimum, 1 for p90, 2 for p99.
 func tail(q float64) float64 { return -math.Log10(max(1-q, 1e-12)) }
 
+// answered is how many of the requests have a time.
+func (l merged) answered() (n int64) {
+	for _, b := range l.values {
+		n += b.Count
+	}
+	return n
+}
+
 // curve is the quantiles as points (tail position, seconds), up to the last
-// that at least ten samples lie beyond.
+// that at least ten requests lie beyond. It ends where those without an answer begin.
 func (l merged) curve() []point {
 	if l.total < 20 {
 		return nil
@@ -153,14 +164,15 @@ func LatencyFigures(m *report.Model) []Figure {
 	for i, t := range m.Tests {
 		var all []series
 		var problems []error
-		samples := int64(0)
+		samples, unanswered := int64(0), int64(0)
 		for p := range m.Paths {
 			for _, idle := range t.Distributions() {
 				l, errs := mergeLatency(m, t, p, idle)
 				problems = append(problems, errs...)
 				if points := l.curve(); len(points) > 1 {
 					all = append(all, series{path: p, idle: idle, points: points})
-					samples += l.total
+					samples += l.answered()
+					unanswered += l.total - l.answered()
 				}
 			}
 		}
@@ -170,7 +182,7 @@ func LatencyFigures(m *report.Model) []Figure {
 		}
 		switch {
 		case len(all) > 0:
-			f := latencyFigure(m, fmt.Sprintf("latency-%d", i), t, all, samples)
+			f := latencyFigure(m, fmt.Sprintf("latency-%d", i), t, all, samples, unanswered)
 			f.Caption = caption
 			out = append(out, f)
 		case caption != "":
@@ -181,13 +193,17 @@ func LatencyFigures(m *report.Model) []Figure {
 }
 
 // latencyFigure draws the curves of one test.
-func latencyFigure(m *report.Model, id string, t report.Test, all []series, samples int64) Figure {
+func latencyFigure(m *report.Model, id string, t report.Test, all []series, samples, unanswered int64) Figure {
 	axisLabel, curves := words.Latency(t.Kind), "Percentile curve per path"
+	of := fmt.Sprintf("%d samples", samples)
+	if unanswered > 0 {
+		of += fmt.Sprintf(" and %d requests without an answer, which come last", unanswered)
+	}
 	if len(t.Distributions()) > 1 {
 		curves += ", dashed without load"
 	}
 	p := newPanel(id, "Distribution of "+axisLabel+", "+t.Label,
-		fmt.Sprintf("%s, all trials together, %d samples.", curves, samples), m.Paths, panelHeight)
+		fmt.Sprintf("%s, all trials together, %s.", curves, of), m.Paths, panelHeight)
 	var xs, ys []float64
 	for _, s := range all {
 		for _, q := range s.points {

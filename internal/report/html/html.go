@@ -88,6 +88,9 @@ func (d pageData) PublishedTable() report.PublishedTable {
 	return report.PublishedTable{ScaleName: d.ScaleName, Rows: d.Published}
 }
 
+// PublishedTally counts the figures of that table.
+func (d pageData) PublishedTally() []string { return words.Tally(d.Run.Published) }
+
 // facts is the environment, with the seed and the format first.
 func facts(m *report.Model) []report.Pair {
 	r := m.Run

@@ -27,6 +27,9 @@ func Text(s string) string { return markdownEscaper.Replace(typeset.Line(s)) }
 func render(m *report.Model) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", Text(m.Title))
+	for _, s := range m.Above {
+		fmt.Fprintf(&b, "**%s**\n\n", Text(s))
+	}
 	if len(m.Verdicts) == 0 {
 		fmt.Fprintf(&b, "**%s**\n\n", Text(m.Headline))
 	}
@@ -189,6 +192,9 @@ func published(b *strings.Builder, m *report.Model) {
 	fmt.Fprintf(b, "\n## %s\n\n%s", words.PublishedTitle, tableHead(columns))
 	for _, c := range m.Published {
 		b.WriteString(tableRow(c.PublishedCells()))
+	}
+	for _, text := range words.Tally(m.Run.Published) {
+		fmt.Fprintf(b, "\n%s\n", Text(text))
 	}
 	if m.Source != "" {
 		fmt.Fprintf(b, "\nSource of the published figures: %s.\n", Text(strings.TrimSuffix(m.Source, ".")))

@@ -76,6 +76,7 @@ func Run(t testing.TB, blocks int) *result.Result {
 
 func experiment(blocks int) result.ExperimentInfo {
 	const ping, flow1, flow10, mean, low, rate = "ping", "flows-1", "flows-10", "rtt_mean_seconds", "rtt_min_seconds", "goodput_bits_per_second"
+	share := 0.15
 	return result.ExperimentInfo{
 		Name: "routing-appliance", Title: "What a routing appliance between two peered networks costs",
 		Scale: 10, Baseline: "direct", Blocks: blocks,
@@ -84,17 +85,17 @@ func experiment(blocks int) result.ExperimentInfo {
 		Open: []string{"No run of ten flows on the direct path was published, so the cost of an appliance to ten flows cannot be known from the published figures; here it is measured.",
 			"Every published cell is a single run, so no interval can be given for it."},
 		Published: []result.Figure{
-			{ID: "E5.1", Path: "direct", Test: ping, Metric: mean, Value: 2.783e-3, Note: "mdev 3.557 ms"},
-			{ID: "E5.1", Path: "direct", Test: ping, Metric: low, Value: 0.738e-3},
-			{ID: "E5.1", Path: "direct", Test: flow1, Metric: rate, Value: 12e9, Note: "2694 retransmits"},
-			{ID: "E5.2", Path: "one-appliance", Test: ping, Metric: mean, Value: 4.516e-3, Note: "mdev 3.104 ms"},
-			{ID: "E5.2", Path: "one-appliance", Test: ping, Metric: low, Value: 2.994e-3},
-			{ID: "E5.2", Path: "one-appliance", Test: flow1, Metric: rate, Value: 3.56e9},
-			{ID: "E5.2", Path: "one-appliance", Test: flow10, Metric: rate, Value: 11.5e9},
-			{ID: "E5.3", Path: "two-appliances", Test: ping, Metric: mean, Value: 4.218e-3},
-			{ID: "E5.3", Path: "two-appliances", Test: ping, Metric: low, Value: 3.057e-3},
-			{ID: "E5.3", Path: "two-appliances", Test: flow1, Metric: rate, Value: 3.63e9},
-			{ID: "E5.3", Path: "two-appliances", Test: flow10, Metric: rate, Value: 11.3e9},
+			{ID: "E5.1", Path: "direct", Test: ping, Metric: mean, Value: 2.783e-3, Kind: result.FigureOpen, Note: "mdev 3.557 ms"},
+			{ID: "E5.1", Path: "direct", Test: ping, Metric: low, Value: 0.738e-3, Kind: result.FigurePlanted},
+			{ID: "E5.1", Path: "direct", Test: flow1, Metric: rate, Value: 12e9, Kind: result.FigurePlanted, Tolerance: &share, Note: "2694 retransmits"},
+			{ID: "E5.2", Path: "one-appliance", Test: ping, Metric: mean, Value: 4.516e-3, Kind: result.FigureOpen, Note: "mdev 3.104 ms"},
+			{ID: "E5.2", Path: "one-appliance", Test: ping, Metric: low, Value: 2.994e-3, Kind: result.FigurePlanted},
+			{ID: "E5.2", Path: "one-appliance", Test: flow1, Metric: rate, Value: 3.56e9, Kind: result.FigurePlanted, Tolerance: &share},
+			{ID: "E5.2", Path: "one-appliance", Test: flow10, Metric: rate, Value: 11.5e9, Kind: result.FigurePredicted, Tolerance: &share, Flows: 10},
+			{ID: "E5.3", Path: "two-appliances", Test: ping, Metric: mean, Value: 4.218e-3, Kind: result.FigureOpen},
+			{ID: "E5.3", Path: "two-appliances", Test: ping, Metric: low, Value: 3.057e-3, Kind: result.FigurePlanted},
+			{ID: "E5.3", Path: "two-appliances", Test: flow1, Metric: rate, Value: 3.63e9, Kind: result.FigurePredicted, Tolerance: &share, Flows: 1, Duration: 10},
+			{ID: "E5.3", Path: "two-appliances", Test: flow10, Metric: rate, Value: 11.3e9, Kind: result.FigurePredicted, Tolerance: &share, Flows: 10},
 		},
 		Text: "format: hopbench.experiment/1\nname: routing-appliance\nscale: 1:10\n# … <the whole file>\n",
 	}

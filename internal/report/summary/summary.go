@@ -33,7 +33,7 @@ type Options struct {
 const summaryWidth = 98
 
 // labelColumns is the width of the first column.
-const labelColumns = 16
+const labelColumns = 18
 
 // Summary shows the tests of one path as they come in, each with a line or a
 // few, in a form that can be pasted into a ticket. It keeps the first error of
@@ -45,7 +45,10 @@ type Summary struct {
 	// effective is the last short line of what was effective: it is told again
 	// when it changes.
 	effective string
-	err       error
+	// idle says that the round trip of the idle path was told, loss that a share of loss
+	// was, with its interval.
+	idle, loss bool
+	err        error
 }
 
 // New begins a summary with a title.
@@ -70,6 +73,9 @@ func (s *Summary) print(format string, args ...any) {
 func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 	text, below := "does not count", []string(nil)
 	if t.Gate.Passed {
+		t = s.oneIdle(test.Spec.Kind, t)
+		_, _, interval := t.LossInterval(test.Spec)
+		s.loss = s.loss || interval
 		text, below = words.Trial(test.Spec, t), trialLines(test.Spec, t, s.o)
 		if e := shortEffective(t.Effective); !s.o.Verbose && e != "" && e != s.effective {
 			s.effective = e
@@ -87,6 +93,20 @@ func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 		s.note(test.Title + ": " + fact)
 	}
 	s.Row(test.Title, text, below...)
+}
+
+// oneIdle leaves out of a load test the round trip of the idle path, where a test of its
+// own told it: two figures of one thing help nobody.
+func (s *Summary) oneIdle(kind measurement.Kind, t measurement.Trial) measurement.Trial {
+	switch {
+	case kind == measurement.RR || kind == measurement.Ping:
+		s.idle = true
+	case kind == measurement.Load && s.idle:
+		t.Metrics = maps.Clone(t.Metrics)
+		delete(t.Metrics, "idle_rtt_p50_seconds")
+		t.IdleLatency = nil
+	}
+	return t
 }
 
 // Row adds a line of one's own, with lines below it.
@@ -143,6 +163,9 @@ func (s *Summary) End(r *result.Result) error {
 	}
 	for _, n := range names.Notes(r.Notes) {
 		s.notes = append(s.notes, typeset.Line(n))
+	}
+	if s.loss {
+		s.notes = append(s.notes, "Intervals beside a loss are 95 % ones and take packets as independent; losses come in clusters, so the truth may lie further off.")
 	}
 	if len(s.notes) > 0 {
 		s.print("\n")

@@ -52,7 +52,7 @@ func summaryFixture() *result.Result {
 		Effective: map[string]string{"congestion_control": "cubic", "send_method": "sendfile"},
 		Facts:     []string{"the send buffer is clamped to 4 MiB"},
 	})
-	add("flows-4-receive", "4 flows, back", measurement.Spec{Kind: measurement.TCP, Flows: 4, Direction: measurement.Receive}, measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 9.2e9}})
+	add("flows-4-receive", "4 flows, reverse", measurement.Spec{Kind: measurement.TCP, Flows: 4, Direction: measurement.Receive}, measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 9.2e9}})
 	add("load", "RTT under load", measurement.Spec{Kind: measurement.Load, Flows: 4}, measurement.Outcome{Metrics: measurement.Metrics{
 		"loaded_rtt_p50_seconds": 1.9e-3, "loaded_rtt_p99_seconds": 4e-3, "idle_rtt_p50_seconds": 400e-6, "responsiveness_per_minute": 31578.9, "load_bits_per_second": 9.3e9, "loss_fraction": 0.0001}})
 	add("udp", "UDP", measurement.Spec{Kind: measurement.UDP, LossBound: 0.01}, measurement.Outcome{

@@ -90,6 +90,9 @@ func (t *terminal) write(m *report.Model) {
 		fmt.Fprintln(&t.b, t.style(styleDim, l))
 	}
 	fmt.Fprintln(&t.b)
+	for _, s := range m.Above {
+		t.paragraph("! ", styleYellow, s)
+	}
 	if len(m.Verdicts) == 0 {
 		t.paragraph("", "", m.Headline)
 	}
@@ -397,20 +400,23 @@ func (t *terminal) published(m *report.Model) {
 	}
 	t.heading(title)
 	t.publishedGrid(m.Published)
+	for _, text := range words.Tally(m.Run.Published) {
+		t.paragraph("", "", text)
+	}
 	if m.Source != "" {
 		t.paragraph("", "", "Source of the published figures: "+m.Source+".")
 	}
 }
 
-// publishedGrid writes comparisons, each with its reason and note on a line of
-// their own below its row: a terminal has no room for these columns.
+// publishedGrid writes comparisons, each with its kind, reason and note on a line
+// of their own below its row: a terminal has no room for these columns.
 func (t *terminal) publishedGrid(all []report.FigureRow) {
 	columns := report.PublishedColumns("measured")
-	shown := len(columns) - 2
+	shown := len(columns) - 3
 	rows, below := [][]string{columns[:shown]}, []string{""}
 	for _, c := range all {
 		rows = append(rows, c.PublishedCells()[:shown])
-		below = append(below, strings.Trim(c.Reason+". "+c.Note, ". "))
+		below = append(below, strings.Trim(typeset.UpperFirst(c.Kind)+". "+strings.Trim(c.Reason+". "+c.Note, ". "), ". "))
 	}
 	t.grid(rows, below, func(r []string) string {
 		text := fmt.Sprintf("%s %s, %s, %s: published %s, measured %s", r[0], r[1], r[2], r[3], r[4], r[5])

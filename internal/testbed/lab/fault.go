@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // deathGrace is how long after a failed test is waited for the news that a
@@ -25,15 +27,65 @@ func (l *Lab) awaitDeath(ctx context.Context) {
 	}
 }
 
-// blame says of a lab that broke which hop or endpoint died.
-func (l *Lab) blame(err error) error {
+// blame says of a lab that broke which hop or endpoint died, and whose fault it is.
+func (l *Lab) blame(err error) *testbed.Fault {
 	var death *lab.Death
-	if errors.As(err, &death) {
-		if who := l.victim(death); who != "" {
-			return fmt.Errorf("%s died: %w", who, err)
+	if !errors.As(err, &death) {
+		return &testbed.Fault{Err: fmt.Errorf("the lab broke: %w", err)}
+	}
+	fault := &testbed.Fault{Paths: l.struck(death), Err: fmt.Errorf("the lab broke: %w", err)}
+	if who := l.victim(death); who != "" {
+		fault.Err = fmt.Errorf("%s died: %w", who, err)
+	}
+	return fault
+}
+
+// struck are the paths that a process was part of as a hop or a link. The ends of a
+// path are instruments: none is struck by their death.
+func (l *Lab) struck(d *lab.Death) (paths []string) {
+	var sharing []string
+	for _, p := range l.order {
+		base, _ := l.laid(nodesOf(p))
+		if crosses(base, p, d) {
+			paths = append(paths, p.Name)
+		}
+		if d.Interface != "" && slices.ContainsFunc(base.HopNodes, func(h lab.HopNode) bool { return h.Node == d.Node }) {
+			sharing = append(sharing, p.Name)
 		}
 	}
-	return fmt.Errorf("the lab broke: %w", err)
+	if len(paths) == 0 {
+		return sharing // a link of one direction, say
+	}
+	return paths
+}
+
+// crosses says whether packets of p, which has the nodes of base and bypasses some,
+// cross the link or the node of which a process died.
+func crosses(base, p lab.Path, d *lab.Death) bool {
+	passes := func(node string) bool {
+		return slices.ContainsFunc(p.HopNodes, func(h lab.HopNode) bool { return h.Node == node })
+	}
+	if d.Interface == "" {
+		return passes(d.Node)
+	}
+	first := len(base.HopNodes) == 0 || passes(base.HopNodes[0].Node) // is not bypassed
+	for k := range max(len(base.Pairs), 1) {
+		if at := base.Of(k); d.Address == at.Source || at.Outer != nil && d.Address == at.Outer.Source {
+			return first
+		}
+	}
+	if h := base.Leading; h != nil && h.Node == d.Node && slices.Contains(h.Bypasses, d.Interface) {
+		return !first
+	}
+	for i, h := range base.HopNodes {
+		if h.Node != d.Node || !h.Leads(d.Interface) || !passes(h.Node) {
+			continue
+		}
+		next := slices.IndexFunc(base.HopNodes[i:], func(n lab.HopNode) bool { return n.Hop != h.Hop })
+		straight := next < 0 || passes(base.HopNodes[i+next].Node)
+		return straight == (h.Interface == d.Interface)
+	}
+	return false
 }
 
 // victim is what the experiment calls the place where a process died, empty

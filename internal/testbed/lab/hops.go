@@ -208,7 +208,17 @@ func addLink(s *measurement.HopSample, c lab.LinkCounters) {
 	s.CPU += measurement.SecondsOf(c.CPU - c.Forward.HandOverCPU - c.Backward.HandOverCPU)
 	for _, d := range []linkem.DirectionCounters{c.Forward, c.Backward} {
 		s.DroppedPackets += float64(d.LostFrames + d.QueueDroppedFrames + d.RefusedFrames)
+		s.QueueDroppedPackets += float64(d.QueueDroppedFrames - d.FlowDroppedFrames)
+		s.FlowQueueDroppedPackets += float64(d.FlowDroppedFrames)
+		s.LostPackets += float64(d.LostFrames)
+		s.ReorderedPackets += float64(d.ReorderedFrames)
 	}
+	s.ForwardBusy += measurement.SecondsOf(c.Forward.Busy)
+	s.BackwardBusy += measurement.SecondsOf(c.Backward.Busy)
+	s.ForwardFlowBusy += measurement.SecondsOf(c.Forward.FlowBusy)
+	s.BackwardFlowBusy += measurement.SecondsOf(c.Backward.FlowBusy)
+	s.ForwardThread += measurement.SecondsOf(c.Forward.Thread)
+	s.BackwardThread += measurement.SecondsOf(c.Backward.Thread)
 	if c.IDPS != nil {
 		s.Alerts += float64(c.IDPS.AlertedFlows)
 		s.Denied += float64(c.IDPS.DeniedFlows)

@@ -80,9 +80,9 @@ func TestWatchHops(t *testing.T) {
 		}
 		want := []measurement.HopSample{
 			{At: -0.03},
-			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 8, CPU: 1},
-			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 16, CPU: 2},
-			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 24, CPU: 3},
+			{At: 0.07, ForwardBytes: 1000, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 8, QueueDroppedPackets: 1, LostPackets: 1, CPU: 1},
+			{At: 0.17, ForwardBytes: 2000, ForwardPackets: 2, BackwardBytes: 200, BackwardPackets: 4, DroppedPackets: 16, QueueDroppedPackets: 2, LostPackets: 2, CPU: 2},
+			{At: 0.25, ForwardBytes: 3000, ForwardPackets: 3, BackwardBytes: 300, BackwardPackets: 6, DroppedPackets: 24, QueueDroppedPackets: 3, LostPackets: 3, CPU: 3},
 		}
 		for i, got := range o.HopSeries[2].Samples {
 			if *got.Connections != float64(12+i) { // of the table now, not since the trial began
@@ -132,7 +132,7 @@ func TestWatchLeadingCable(t *testing.T) {
 		if len(o.HopSeries) != 1 || o.HopSeries[0].Name != "peering" || len(o.HopSeries[0].Samples) != 2 {
 			t.Fatalf("%+v", o.HopSeries)
 		}
-		want := measurement.HopSample{At: 0.05, ForwardBytes: 1010, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 4, CPU: 1}
+		want := measurement.HopSample{At: 0.05, ForwardBytes: 1010, ForwardPackets: 1, BackwardBytes: 100, BackwardPackets: 2, DroppedPackets: 4, QueueDroppedPackets: 1, CPU: 1}
 		if got := o.HopSeries[0].Samples[1]; got != want {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}

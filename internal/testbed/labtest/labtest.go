@@ -1,4 +1,4 @@
-// Package labtest lets tests build labs.
+// Package labtest lets tests and programs that measure this project build labs.
 package labtest
 
 import (
@@ -13,16 +13,24 @@ import (
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 )
 
-// Main lets a test binary be what a lab re-executes: its own roles, and the
-// agents. Its place is TestMain.
+// Main lets a test binary be what a lab re-executes. Its place is TestMain.
 func Main(m *testing.M) {
-	if code, handled := lab.Main(os.Args); handled {
+	if code, handled := Role(os.Args); handled {
 		os.Exit(code)
 	}
-	if len(os.Args) > 1 && os.Args[1] == testbedlab.AgentCommand[0] {
-		os.Exit(serveAgent())
-	}
 	os.Exit(m.Run())
+}
+
+// Role runs what a lab re-executes its program for, if args, the program's
+// os.Args, ask for it: a role of the lab's own, or an agent.
+func Role(args []string) (code int, handled bool) {
+	if code, handled := lab.Main(args); handled {
+		return code, true
+	}
+	if len(args) > 1 && args[1] == testbedlab.AgentCommand[0] {
+		return serveAgent(), true
+	}
+	return 0, false
 }
 
 func serveAgent() int {

@@ -1,0 +1,158 @@
+// Command truth measures whether hopbench's verdicts, causes and gates are right:
+// it plants what is known into labs on this machine, measures real traffic, and
+// counts. docs/accuracy.md keeps its tables. Raw trials stay in a folder; a run
+// that was stopped goes on where it was.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/testbed/labtest"
+)
+
+func main() {
+	if code, handled := labtest.Role(os.Args); handled {
+		os.Exit(code)
+	}
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		err = run(ctx, o)
+		stop()
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "truth:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	parts  []part
+	out    string
+	update string
+	seed   uint64
+	short  bool
+	limit  time.Duration
+}
+
+// pick is how much a short or a whole run does of something.
+func (o options) pick(short, whole int) int {
+	if o.short {
+		return short
+	}
+	return whole
+}
+
+// part is one of the things that are measured.
+type part struct {
+	name    string
+	measure func(context.Context, options, *campaign) (report, error)
+}
+
+func parts() []part {
+	return []part{
+		{"aa", aa},
+		{"never", never},
+		{"planted", intervals},
+		{"causes", causes},
+		{"gates", gates},
+		{"instruments", instruments},
+	}
+}
+
+func parse(arguments []string) (o options, err error) {
+	var names []string
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	flags := flag.NewFlagSet("truth", flag.ContinueOnError)
+	wanted := flags.String("part", strings.Join(names, ","), "parts to measure, separated by commas")
+	flags.StringVar(&o.out, "out", "hopbench-runs/truth", "folder of the raw trials; what is there is not measured again")
+	flags.StringVar(&o.update, "update", "", "write the tables into this file, docs/accuracy.md")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of every order and fault")
+	flags.BoolVar(&o.short, "short", false, "fewer runs of everything: about 8 minutes instead of 40")
+	flags.DurationVar(&o.limit, "limit", 15*time.Minute, "longest time of one part, which then reports the runs that are complete")
+	if err := flags.Parse(arguments); err != nil {
+		return o, err
+	}
+	for name := range strings.SplitSeq(*wanted, ",") {
+		i := slices.Index(names, name)
+		if i < 0 {
+			return o, fmt.Errorf("-part %q: there are %s", name, strings.Join(names, ", "))
+		}
+		o.parts = append(o.parts, parts()[i])
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, o options) error {
+	for _, p := range o.parts {
+		if err := o.measure(ctx, p); err != nil {
+			return fmt.Errorf("part %s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// measure measures a part and prints what it found, also of a part whose time was
+// over.
+func (o options) measure(ctx context.Context, p part) error {
+	limited, cancel := context.WithTimeout(ctx, o.limit)
+	defer cancel()
+	dir := filepath.Join(o.out, p.name)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("make the folder of the raw trials: %w", err)
+	}
+	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, versions: map[string]bool{}}
+	found, err := p.measure(limited, o, c)
+	fmt.Fprintln(os.Stderr)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		found.text = append(found.text, fmt.Sprintf("The part's time of %v was over before all was measured.", o.limit))
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	found.write(&text)
+	fmt.Fprintf(&text, "%s\n", o.provenance(p, c))
+	fmt.Printf("%s\n\n%s", p.name, text.String())
+	if o.update != "" {
+		return update(o.update, p.name, text.String())
+	}
+	return nil
+}
+
+// provenance says where and how a table came about.
+func (o options) provenance(p part, c *campaign) string {
+	machine := hostinfo.Machine()
+	again := fmt.Sprintf("go run ./bench/truth -part %s -seed %d", p.name, o.seed)
+	if o.short {
+		again += " -short"
+	}
+	return fmt.Sprintf("%s: %d trials, measured in %v by %s, analysed by %s, on %s CPUs (%s), Linux %s, seed %d: `%s`.",
+		time.Now().UTC().Format("2006-01-02"), c.trials, c.took.Duration().Round(time.Second),
+		strings.Join(slices.Sorted(maps.Keys(c.versions)), " and "), commit(), machine["cpus"], machine["cpu_model"], machine["kernel"], o.seed, again)
+}
+
+// commit names the version that is checked out here.
+func commit() string {
+	out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
+	if err != nil {
+		return "an unknown version"
+	}
+	return "commit " + strings.TrimSpace(string(out))
+}

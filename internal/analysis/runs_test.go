@@ -1,0 +1,74 @@
+package analysis
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestStudent(t *testing.T) {
+	// Quantiles as printed in tables of Student's t.
+	for _, test := range []struct{ q, df, want float64 }{
+		{0.975, 1, 12.7062}, {0.975, 4, 2.77645}, {0.975, 10, 2.22814}, {0.995, 4, 4.60409}, {0.975, 1000, 1.96234},
+	} {
+		if got := studentQuantile(test.q, test.df); math.Abs(got-test.want) > 5e-5*test.want {
+			t.Errorf("the %g quantile with %g degrees of freedom is %g, want %g", test.q, test.df, got, test.want)
+		}
+		if p := studentP(test.want, test.df); math.Abs(p-2*(1-test.q)) > 1e-5 {
+			t.Errorf("p of %g with %g degrees of freedom is %g", test.want, test.df, p)
+		}
+	}
+}
+
+func TestCompareGroups(t *testing.T) {
+	same := func(values ...float64) (out []runEstimate) {
+		for _, v := range values {
+			out = append(out, runEstimate{v, 1e-20})
+		}
+		return out
+	}
+	// Without an uncertainty within runs it is Student's test with one variance:
+	// 1 2 3 and 4 6 8 have means 2 and 6, variances 1 and 4.
+	d, ok := compareGroups(same(1, 2, 3), same(4, 6, 8), 0.95)
+	spread := math.Sqrt(2.5 * 2 / 3)
+	if reach := 2.77645 * spread; !ok || math.Abs(d.estimate-4) > 1e-9 || math.Abs(d.interval.Low-(4-reach)) > 1e-3 || math.Abs(d.interval.High-(4+reach)) > 1e-3 ||
+		math.Abs(d.p-studentP(4/spread, 4)) > 1e-6 || math.Abs(d.tau-math.Sqrt(2.5)) > 1e-6 {
+		t.Errorf("%+v, %v", d, ok)
+	}
+	if _, ok := compareGroups(same(1, 2), same(1, 2, 3), 0.95); ok {
+		t.Error("two runs are compared")
+	}
+	if d, ok := compareGroups(same(1, 1, 1), same(1, 1, 1), 0.95); !ok || d.estimate != 0 || !(d.interval.Low <= 0 && d.interval.High >= 0) {
+		t.Errorf("equal runs: %+v", d)
+	}
+}
+
+// Runs that have levels of their own differ by chance no more often than the
+// level says, however large the differences between runs are beside those of trials.
+func TestCompareGroupsHoldsItsLevel(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	n := repetitions(20_000)
+	for _, tau := range []float64{0, 0.3, 1, 3} {
+		for _, k := range []int{3, 5} {
+			claims, covered := 0, 0
+			for range n {
+				side := func(shift float64) (out []runEstimate) {
+					for range k {
+						variance := 0.05 + 0.1*r.Float64()
+						out = append(out, runEstimate{shift + tau*r.NormFloat64() + math.Sqrt(variance)*r.NormFloat64(), variance})
+					}
+					return out
+				}
+				if d, _ := compareGroups(side(0), side(0), 0.95); d.p < 0.05 {
+					claims++
+				}
+				if d, _ := compareGroups(side(0), side(1), 0.95); d.interval.Low <= 1 && 1 <= d.interval.High {
+					covered++
+				}
+			}
+			if !atMost(claims, n, 0.05) || !atMost(n-covered, n, 0.05) {
+				t.Errorf("τ = %g, %d runs a side: %d false claims, %d intervals without the truth, of %d", tau, k, claims, n-covered, n)
+			}
+		}
+	}
+}

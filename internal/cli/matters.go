@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
+)
+
+// mattersFlag is the smallest effects that matter, by metric.
+const (
+	mattersFlag  = "matters"
+	mattersUsage = "the smallest effects that matter, as in rtt=50us,goodput=3%"
+)
+
+// matters is the value of mattersFlag, by the full names of metrics.
+type matters map[string]measurement.Margin
+
+// Set reads margins and adds them to those that were given before.
+func (m *matters) Set(text string) error {
+	if before := m.String(); before != "" {
+		text = before + "," + text
+	}
+	all, err := experiment.ParseMatters(text)
+	*m = all
+	return err
+}
+
+func (m *matters) String() string { return experiment.FormatMatters(*m) }
+
+// Type is what the help text calls the value.
+func (m *matters) Type() string { return "METRIC=MARGIN,..." }
+
+// completeMatters completes the metric of the last of a list of margins, with those
+// that are not in it yet.
+func completeMatters(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	before := typed[:strings.LastIndexByte(typed, ',')+1]
+	var out []string
+	for _, name := range experiment.ShortMatterNames() {
+		if !slices.ContainsFunc(strings.Split(before, ","), func(given string) bool { return strings.HasPrefix(given, name+"=") }) {
+			out = append(out, before+name+"=")
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}

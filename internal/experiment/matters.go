@@ -1,0 +1,269 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// This file reads the smallest effects that matter, from a file and from a
+// command line: metrics and their margins.
+
+// maxMatters bounds how many metrics a file may list.
+const maxMatters = 100
+
+// shortName is a metric's name without its unit.
+func shortName(m measurement.Metric) string {
+	for _, unit := range []string{"_bits_per_second", "_seconds_per_byte", "_seconds_per_packet", "_per_second", "_per_minute", "_seconds", "_bytes", "_fraction", "_count"} {
+		if short, ok := strings.CutSuffix(m.Name, unit); ok {
+			return short
+		}
+	}
+	return m.Name
+}
+
+// judged are the metrics that verdicts are given on.
+func judged() []measurement.Metric {
+	return slices.DeleteFunc(measurement.Catalogue(), func(m measurement.Metric) bool { return !m.Compared })
+}
+
+// MatterNames lists all names of the metrics that can have a margin: with their
+// units, without, and the beginnings that several share.
+func MatterNames() (names []string) {
+	for _, m := range judged() {
+		short := shortName(m)
+		for i, r := range short + "_" {
+			if r == '_' && !slices.Contains(names, short[:i]) {
+				names = append(names, short[:i])
+			}
+		}
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// ShortMatterNames lists the same metrics without their units.
+func ShortMatterNames() (names []string) {
+	for _, m := range judged() {
+		names = append(names, shortName(m))
+	}
+	return names
+}
+
+// metricsCalled finds the metrics that a name stands for: the one that has it, with
+// or without its unit, or else all that begin with it (rtt: rtt_p50 and rtt_p99). Exact
+// says which.
+func metricsCalled(name string) (found []measurement.Metric, exact bool) {
+	for _, m := range judged() {
+		if name == m.Name || name == shortName(m) {
+			return []measurement.Metric{m}, true
+		}
+		if strings.HasPrefix(shortName(m), name+"_") {
+			found = append(found, m)
+		}
+	}
+	return found, false
+}
+
+// byRatio says that a metric is judged by its ratio to the reference.
+func byRatio(m measurement.Metric) bool {
+	switch m.Unit {
+	case measurement.BitsPerSecond, measurement.SecondsPerByte, measurement.SecondsPerPacket:
+		return true
+	}
+	return strings.HasSuffix(m.Name, "_per_second")
+}
+
+// readMargin reads the margin of a metric: a share where it is judged by its
+// ratio, an amount in its unit where it is judged by its difference.
+func readMargin(m measurement.Metric, text string) (margin measurement.Margin, problem *quantity.UnitError) {
+	scale, example := "difference", map[measurement.Unit]string{
+		measurement.SecondsUnit: "a time, as in 50us", measurement.Fraction: "a share, as in 0.1%", measurement.Bytes: "a size, as in 64kB",
+	}[m.Unit]
+	value := &margin.Amount
+	var err error
+	if byRatio(m) {
+		scale, example, value = "ratio", "a share, as in 3%", &margin.Fraction
+		*value, err = quantity.ParseFraction(text)
+	} else {
+		*value, err = quantity.ParseValue(m.Unit, text)
+	}
+	switch {
+	case err != nil:
+		return margin, unitError(fmt.Sprintf("%q is no margin of %s, which is judged by its %s", clip(text), m.Label, scale),
+			"write "+cmp.Or(example, "a plain number, as in 10"))
+	case *value == 0:
+		return margin, unitError(fmt.Sprintf("a margin of zero for %s could never be shown to hold", m.Label), "write the smallest effect that matters")
+	case scale == "ratio" && *value >= 1:
+		return margin, unitError(fmt.Sprintf("a margin of %s for %s lets everything pass", clip(text), m.Label), "write less than 100%")
+	}
+	return margin, nil
+}
+
+// matter is one entry as it was read, with the name of its metrics.
+type matter struct{ name, text string }
+
+// mattersOf finds the margins of entries by the full names of metrics. What is
+// wrong is told with the index of its entry, and whether its margin is the reason.
+func mattersOf(entries []matter, wrong func(entry int, margin bool, message, remedy string)) map[string]measurement.Margin {
+	type source struct {
+		entry int
+		exact bool
+	}
+	out, from := map[string]measurement.Margin{}, map[string]source{}
+	for i, e := range entries {
+		metrics, exact := metricsCalled(e.name)
+		if len(metrics) == 0 {
+			message := fmt.Sprintf("there is no metric %q", clip(e.name))
+			if m, known := measurement.MetricNamed(e.name); known {
+				message = fmt.Sprintf("no verdict is given on %s", m.Name)
+			}
+			remedy := "leave it out; it can have " + oneOf(ShortMatterNames())
+			if right := nearest(e.name, ShortMatterNames()); right != "" {
+				remedy = fmt.Sprintf("did you mean %q?", right)
+			}
+			wrong(i, false, message, remedy)
+			continue
+		}
+		var problem *quantity.UnitError
+		for _, m := range metrics {
+			var margin measurement.Margin
+			if margin, problem = readMargin(m, e.text); problem != nil {
+				wrong(i, true, problem.Problem, problem.Remedy)
+				break
+			}
+			first, taken := from[m.Name]
+			switch {
+			case taken && first.exact == exact:
+				wrong(i, false, fmt.Sprintf("%q and %q both set the margin of %s", entries[first.entry].name, e.name, m.Name), "leave one of them out")
+			case !taken || exact:
+				out[m.Name], from[m.Name] = margin, source{i, exact}
+			}
+		}
+	}
+	return out
+}
+
+// ParseMatters reads margins as a command line gives them, "rtt=50us,loss=0.1%", by
+// the full names of their metrics.
+func ParseMatters(text string) (map[string]measurement.Margin, error) {
+	var entries []matter
+	var problems []error
+	for _, entry := range strings.Split(text, ",") {
+		name, margin, found := strings.Cut(strings.TrimSpace(entry), "=")
+		if !found {
+			problems = append(problems, fmt.Errorf("%q is no metric with its margin; write it as in rtt=50us,goodput=3%%", clip(entry)))
+		}
+		entries = append(entries, matter{strings.TrimSpace(name), strings.TrimSpace(margin)})
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	out := mattersOf(entries, func(_ int, _ bool, message, remedy string) {
+		problems = append(problems, fmt.Errorf("%s; %s", message, remedy))
+	})
+	return out, errors.Join(problems...)
+}
+
+// FormatMatters writes margins so that ParseMatters reads the very same.
+func FormatMatters(matters map[string]measurement.Margin) string {
+	var entries []string
+	for _, m := range judged() {
+		if margin, ok := matters[m.Name]; ok {
+			entries = append(entries, shortName(m)+"="+formatMargin(m.Unit, margin))
+		}
+	}
+	return strings.Join(entries, ",")
+}
+
+func formatMargin(unit measurement.Unit, margin measurement.Margin) string {
+	switch {
+	case margin.Fraction > 0:
+		return quantity.FormatFraction(margin.Fraction)
+	case unit == measurement.SecondsUnit:
+		return quantity.FormatDuration(time.Duration(math.Round(margin.Amount * float64(time.Second))))
+	case unit == measurement.Bytes:
+		return quantity.FormatBytes(int64(margin.Amount))
+	case unit == measurement.Fraction:
+		return quantity.FormatFraction(margin.Amount)
+	}
+	return strconv.FormatFloat(margin.Amount, 'f', -1, 64)
+}
+
+// margins decodes a mapping of metrics to their margins.
+func (d *decoder) margins(node *yaml.Node, to *FileMatters, what string) {
+	if node.Kind != yaml.MappingNode {
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not metrics with their margins", what, kindOf(node)), "write it as in {rtt_p50: 50us, goodput: 3%}")
+		return
+	}
+	if n := len(node.Content) / 2; n > maxMatters {
+		d.add(node.Line, node.Column, fmt.Sprintf("%s has %s", what, quantity.Count(n, "metric")), fmt.Sprintf("list at most %d", maxMatters))
+		return
+	}
+	// Made once at its full length: the addresses of its items are the keys of d.at.
+	*to = make(FileMatters, len(node.Content)/2)
+	for i := range *to {
+		key, value, f := node.Content[2*i], node.Content[2*i+1], &(*to)[i]
+		d.value(key, reflect.ValueOf(&f.Metric).Elem(), reflect.StructField{}, "a metric of "+what)
+		d.value(value, reflect.ValueOf(&f.Margin).Elem(), reflect.StructField{}, fmt.Sprintf("%s of %s", clip(key.Value), what))
+	}
+}
+
+// matters reads the margins of a file. Each has to be of a metric that one of its
+// tests brings.
+func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Margin {
+	var entries []matter
+	var fields []*FileMargin
+	for i := range f {
+		if f[i].Metric != "" && f[i].Margin != "" {
+			entries, fields = append(entries, matter{f[i].Metric, string(f[i].Margin)}), append(fields, &f[i])
+		}
+	}
+	brought := map[string]bool{}
+	for _, t := range tests {
+		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
+			brought[m.Name] = true
+		}
+	}
+	for i, e := range entries {
+		metrics, _ := metricsCalled(e.name)
+		if len(metrics) > 0 && len(brought) > 0 && !slices.ContainsFunc(metrics, func(m measurement.Metric) bool { return brought[m.Name] }) {
+			l.wrong(&fields[i].Metric, "leave it out, or have a test that brings it", "no test of the experiment brings %q", e.name)
+		}
+	}
+	matters := mattersOf(entries, func(entry int, margin bool, message, remedy string) {
+		if margin {
+			l.wrong(&fields[entry].Margin, remedy, "%s", message)
+		} else {
+			l.wrong(&fields[entry].Metric, remedy, "%s", message)
+		}
+	})
+	if len(matters) == 0 {
+		return nil
+	}
+	return matters
+}
+
+// mergeMatters are the margins of an experiment with those of a command line over
+// them.
+func mergeMatters(matters, over map[string]measurement.Margin) map[string]measurement.Margin {
+	if len(over) == 0 {
+		return maps.Clone(matters)
+	}
+	merged := map[string]measurement.Margin{}
+	maps.Copy(merged, matters)
+	maps.Copy(merged, over)
+	return merged
+}

@@ -1,0 +1,41 @@
+package hostinfo
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// ReadRunnable is how many tasks of the whole machine run or wait for a CPU at this
+// moment (/proc/loadavg, proc(5)), the caller's thread not among them: the median of a
+// few readings over 40 ms.
+func ReadRunnable() (int, error) {
+	var readings [5]int
+	for i := range readings {
+		if i > 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		text, err := readProc("/proc/loadavg")
+		if err == nil {
+			readings[i], err = parseRunnable(text)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read how many tasks run: %w", err)
+		}
+	}
+	slices.Sort(readings[:])
+	return max(readings[len(readings)/2]-1, 0), nil
+}
+
+// parseRunnable reads /proc/loadavg: three averages, runnable and existing tasks as
+// "1/234", and the latest process.
+func parseRunnable(text []byte) (int, error) {
+	fields := bytes.Fields(text)
+	if len(fields) < 4 {
+		return 0, fmt.Errorf("/proc/loadavg has %d fields, want 5", len(fields))
+	}
+	runnable, _, _ := bytes.Cut(fields[3], []byte("/"))
+	return strconv.Atoi(string(runnable))
+}

@@ -1,0 +1,50 @@
+package measurement
+
+import "math"
+
+// normal95 is the two-sided 95 % quantile of the standard normal.
+const normal95 = 1.959963984540054
+
+// ShareInterval is the 95 % interval of the share that part has of whole, both counts:
+// Wilson's score interval (J. Amer. Stat. Assoc. 22, 1927), which is sound for a part of
+// 0 as well. It takes each of the whole as independent; losses come in clusters, so that
+// the truth may lie further off.
+func ShareInterval(part, whole float64) (low, high float64) {
+	if !(whole > 0) {
+		return 0, 1
+	}
+	p, z2 := part/whole, normal95*normal95
+	middle := p + z2/(2*whole)
+	half := normal95 * math.Sqrt(p*(1-p)/whole+z2/(4*whole*whole))
+	low, high = (middle-half)/(1+z2/whole), (middle+half)/(1+z2/whole)
+	if part == 0 {
+		low = 0 // but for rounding
+	}
+	return max(low, 0), min(high, 1)
+}
+
+// LossInterval is the 95 % interval of the loss_fraction of a test; false where what it
+// is a share of is not known.
+func (o Outcome) LossInterval(spec Spec) (low, high float64, ok bool) {
+	loss, ok := o.Metrics["loss_fraction"]
+	if !ok || !(loss >= 0 && loss < 1) {
+		return 0, 0, false
+	}
+	var arrived float64
+	switch spec.Kind {
+	case UDP, PPS:
+		perSecond := o.Metrics["received_packets_per_second"] + o.Metrics["packets_per_second"]
+		arrived = perSecond * float64(spec.Duration)
+	default:
+		if o.Latency == nil {
+			return 0, 0, false
+		}
+		arrived = float64(o.Latency.Samples)
+	}
+	whole := arrived / (1 - loss)
+	if !(whole >= 1) {
+		return 0, 0, false
+	}
+	low, high = ShareInterval(loss*whole, whole)
+	return low, high, true
+}

@@ -1,0 +1,59 @@
+package measurement
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestShareInterval(t *testing.T) {
+	// Brown, Cai and DasGupta, "Interval estimation for a binomial proportion", and R's
+	// prop.test(correct = FALSE).
+	for _, c := range []struct{ part, whole, low, high float64 }{
+		{2, 55, 0.01003, 0.12314}, {0, 100, 0, 0.03699}, {10, 10, 0.72247, 1}, {3, 1000, 0.00102, 0.00878}, {0, 0, 0, 1},
+	} {
+		low, high := ShareInterval(c.part, c.whole)
+		if math.Abs(low-c.low) > 1e-4 || math.Abs(high-c.high) > 1e-4 {
+			t.Errorf("%v of %v: [%.5f, %.5f], want [%.5f, %.5f]", c.part, c.whole, low, high, c.low, c.high)
+		}
+	}
+}
+
+// Of independent losses, the interval has the truth in about 95 of 100 cases.
+func TestShareIntervalCovers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, truth := range []float64{0.001, 0.03, 0.4} {
+		covered := 0
+		for range 2000 {
+			part := 0.0
+			for range 400 {
+				if rng.Float64() < truth {
+					part++
+				}
+			}
+			if low, high := ShareInterval(part, 400); low <= truth && truth <= high {
+				covered++
+			}
+		}
+		if share := float64(covered) / 2000; share < 0.925 {
+			t.Errorf("a loss of %v is in %.3f of the intervals", truth, share)
+		}
+	}
+}
+
+func TestLossInterval(t *testing.T) {
+	udp := Outcome{Metrics: Metrics{"loss_fraction": 0.03, "received_packets_per_second": 485}}
+	low, high, ok := udp.LossInterval(Spec{Kind: UDP, Duration: 2})
+	if wantLow, wantHigh := ShareInterval(30, 1000); !ok || math.Abs(low-wantLow) > 1e-9 || math.Abs(high-wantHigh) > 1e-9 {
+		t.Errorf("of packets: [%v, %v], %v", low, high, ok)
+	}
+	rr := Outcome{Metrics: Metrics{"loss_fraction": 0}, Latency: &Distribution{Samples: 100, Unanswered: 7}}
+	if low, high, ok := rr.LossInterval(Spec{Kind: RR}); !ok || low != 0 || math.Abs(high-0.037) > 1e-3 {
+		t.Errorf("of requests: [%v, %v], %v", low, high, ok)
+	}
+	for _, o := range []Outcome{{}, {Metrics: Metrics{"loss_fraction": 1}}, {Metrics: Metrics{"loss_fraction": 0}}} {
+		if _, _, ok := o.LossInterval(Spec{Kind: UDP, Duration: 1}); ok {
+			t.Errorf("an interval of %v", o.Metrics)
+		}
+	}
+}

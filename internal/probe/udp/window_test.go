@@ -1,0 +1,69 @@
+package udp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/probetest"
+	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sockets"
+)
+
+// The rate is of the packets that were sent in the measured time, whenever they arrive:
+// a path of any delay that loses one of ten has nine tenths of what was sent. Where a
+// queue stretched them, it is over the time that they took.
+func TestGoodputIsOfWhatWasSentInTheWindow(t *testing.T) {
+	const size, spacing = 500, time.Millisecond
+	for name, c := range map[string]struct {
+		delay   time.Duration
+		stretch float64 // of the spacing at the receiver
+		want    float64 // packets a second
+	}{
+		"no delay":   {0, 1, 900},
+		"long delay": {150 * time.Millisecond, 1, 900},
+		"a queue":    {0, 1.5, 600},
+	} {
+		spec := measurement.Spec{Kind: measurement.UDP, PacketBytes: size, MaxWarmup: 0.1, Duration: 0.5, CopyPayload: true}.Defaults()
+		bins, width := session.BinsOf(spec)
+		cookie := make([]byte, protocol.CookieBytes)
+		r := &receiver{cookie: cookie, width: width, bytes: make([]int64, bins), packets: make([]int64, bins), conn: &sockets.Conn{}}
+		s := &sender{warmup: spec.MaxWarmup.Duration(), end: session.Planned(spec)}
+		packet := make([]byte, size)
+		var sent protocol.Sent
+		for i := range 800 {
+			at := time.Duration(i) * spacing
+			phase := s.phase(at)
+			sent.Bytes += size
+			if phase == phaseMeasured {
+				sent.MeasuredPackets++
+			}
+			if i%10 == 3 {
+				continue
+			}
+			arrival := time.Duration(float64(at)*c.stretch) + c.delay
+			putData(packet, phase, uint64(i), int64(at))
+			var sum arrivals
+			r.packet(&sum, packet, size, int64(arrival))
+			r.add(sum, arrival)
+		}
+		sent.PacketBytes = size
+		f := &flow{Link: probetest.HonestLink(), udp: &sockets.Conn{}, sent: sent, received: r.received(sent, 0)}
+		req := session.Request{Spec: spec}
+		out, err := (&test{req: req, flows: []*flow{f}}).outcome(nil, 0)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		m := out.Metrics
+		if got := m["goodput_bits_per_second"] / 8 / size; got < c.want*0.995 || got > c.want*1.005 || m["received_packets_per_second"] != got {
+			t.Errorf("%s: %v packets a second, want %v: %v", name, got, c.want, m)
+		}
+		if m["loss_fraction"] != 0.1 || m["sent_bits_per_second"] != 1000*size*8 {
+			t.Errorf("%s: loss %v of %v bit/s", name, m["loss_fraction"], m["sent_bits_per_second"])
+		}
+		if queue := c.stretch > 1; queue != (len(out.Facts) > 0) {
+			t.Errorf("%s: facts %q", name, out.Facts)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package report_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// That a run was stopped before its end stands once, above the verdicts, and so do full
+// CPUs.
+func TestWhatStandsAboveTheVerdicts(t *testing.T) {
+	for says, note := range map[string]result.Note{
+		"Interim: the run was stopped":                   {Code: result.NoteInterim, Count: 4, Of: 10},
+		"The CPUs of an end were full in 7 of 40 trials": {Code: result.NoteFullCPUs, Count: 7, Of: 40},
+		"In some trials a hypervisor took up to":         {Code: result.NoteFullCPUs, Of: 40, Stolen: 0.2},
+	} {
+		standsAbove(t, says, note)
+	}
+}
+
+func standsAbove(t *testing.T, says string, note result.Note) {
+	t.Helper()
+	r := reporttest.Run(t, 10)
+	r.Notes = append(r.Notes, note)
+	var page, text bytes.Buffer
+	testutil.OK(t, html.Write(&page, r))
+	testutil.OK(t, markdown.Write(&text, r))
+	for what, shown := range map[string]string{
+		"html": page.String(), "markdown": text.String(), "terminal": string(terminalText(t, r, terminal.Options{Width: 400})),
+	} {
+		at, verdict := strings.Index(shown, says), strings.Index(shown, "2.243")
+		if at < 0 || verdict < at || strings.Count(shown, says) != 1 {
+			t.Errorf("%s has it at %d, the first verdict at %d:\n%s", what, at, verdict, shown[:min(len(shown), 3000)])
+		}
+	}
+}
