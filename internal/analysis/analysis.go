@@ -128,6 +128,8 @@ type dataset struct {
 	tests []result.TestInfo
 	paths []result.PathInfo
 	cells map[cellKey][]measurement.Trial
+	// before is the path of the trial before each.
+	before map[trialPlace]string
 	// broken are the blocks in which the path broke the trial of a cell.
 	broken map[cellKey]map[int]bool
 	// blocks is how many blocks had any trial at all.
@@ -148,12 +150,8 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 			known[cellKey{p.Name, t.Name}] = true
 		}
 	}
-	type place struct {
-		cellKey
-		block int
-	}
 	blocks := map[int]bool{}
-	taken := map[place]bool{}
+	taken := map[trialPlace]bool{}
 	var excluded, broken []measurement.Trial
 	repeated, foreign := 0, 0
 	for _, t := range ordered {
@@ -164,21 +162,21 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 			foreign++
 		case !t.Gate.Passed && !t.Gate.Broken:
 			excluded = append(excluded, t)
-		case taken[place{key, t.Block}]:
+		case taken[trialPlace{key, t.Block}]:
 			repeated++
 		case t.Gate.Broken:
-			taken[place{key, t.Block}] = true
+			taken[trialPlace{key, t.Block}] = true
 			broken = append(broken, t)
 			if set.broken[key] == nil {
 				set.broken[key] = map[int]bool{}
 			}
 			set.broken[key][t.Block] = true
 		default:
-			taken[place{key, t.Block}] = true
+			taken[trialPlace{key, t.Block}] = true
 			set.cells[key] = append(set.cells[key], t)
 		}
 	}
-	set.blocks = len(blocks)
+	set.blocks, set.before = len(blocks), predecessors(ordered)
 	notes := slices.Concat(exclusionNotes(result.NoteExcludedTrials, excluded, len(trials)), exclusionNotes(result.NoteBrokenTrials, broken, len(trials)))
 	if repeated > 0 {
 		notes = append(notes, result.Note{Code: result.NoteRepeatedTrials, Count: repeated})

@@ -83,9 +83,13 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 	correct(all)
 	notes = append(notes, pairNotes(set, all)...)
 	notes = append(notes, powerNotes(all, result.NoteTooFewBlocks)...)
+	indicate(all)
 	for _, c := range all {
+		c.findCollapse()
 		c.decide()
 	}
+	assessPower(all)
+	checkAssumptions(set, all)
 	notes = append(notes, driftNotes(all)...)
 	return all, notes
 }

@@ -76,7 +76,7 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	one := concat(trialsOf("public", "flows-1", goodput, mean(readings["public"])), trialsOf("peered", "flows-1", goodput, mean(readings["peered"])))
 	a := Analyse(one, []result.TestInfo{flows1}, paths, DefaultOptions())
 	cost := only(t, a)
-	if cost.N != 1 || cost.Verdict != result.NotResolved || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {
+	if cost.N != 1 || cost.Verdict != result.TooFewBlocks || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {
 		t.Errorf("from one run per path: %+v", cost)
 	}
 	for _, c := range a.Cells {

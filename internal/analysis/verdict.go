@@ -31,7 +31,7 @@ func (c *costEstimate) decide() {
 	case better && len(c.missing) == 0:
 		c.Verdict = result.Gains
 	default:
-		c.Verdict = result.NotResolved
+		c.Verdict = c.open()
 		switch {
 		case better:
 			c.Withheld = c.missing

@@ -220,6 +220,10 @@ const (
 	Breaks      Verdict = "breaks"       // breaks more trials than the reference, beyond chance
 	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
 	NotResolved Verdict = "not-resolved" // needs more repetitions
+	// TooFewBlocks: whatever the effect, it could not be beyond chance. Indicated:
+	// nor could it, but Student's t of the few blocks points to it.
+	TooFewBlocks Verdict = "too-few-blocks"
+	Indicated    Verdict = "indicated"
 )
 
 // Cause is what a sender's time was spent waiting for.

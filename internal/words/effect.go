@@ -84,6 +84,9 @@ var verdicts = map[result.Verdict]verdict{
 	result.Breaks:      {path: "breaks", run: "breaks"},
 	result.NoCost:      {path: "no cost", run: "no change", bound: " > "},
 	result.NotResolved: {path: "not resolved", run: "not resolved"},
+
+	result.TooFewBlocks: {path: "too few blocks", run: "too few trials"},
+	result.Indicated:    {path: "indicated", run: "indicated"},
 }
 
 // Verdict is the verdict in a few words: "no cost > 2 %".
@@ -99,7 +102,7 @@ func Verdict(e result.Effect) string {
 	if v.bound != "" && e.Bound > 0 {
 		text += v.bound + amount(e, e.Bound, true)
 	}
-	return text
+	return text + tooFew(e)
 }
 
 // Needed is what an effect that is not resolved needs: "needs ≈ 12 blocks", or
@@ -120,6 +123,11 @@ func repetitions(e result.Effect, n int) string {
 		return quantity.Count(n, "trial") + " in each run"
 	case e.Run != "":
 		return quantity.Count(n, "block") + " in each run"
+	case n >= result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
+	case e.NeededHigh >= result.MaxRepetitionsNeeded:
+		return quantity.Count(e.NeededLow, "block") + " or more"
+	default:
+		return fmt.Sprintf("%d to %s", e.NeededLow, quantity.Count(e.NeededHigh, "block"))
 	}
 	return quantity.Count(n, "block")
 }
@@ -130,6 +138,7 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	result.WithheldMissingDiffer: func(n Names, e result.Effect) string {
 		return "one of the two paths lacks more trials than the other (" + n.lacking(e) + "), and the missing ones may be the bad ones"
 	},
+	result.WithheldCollapsed: Names.collapse,
 	result.WithheldMean: func(Names, result.Effect) string {
 		return "the mean of all trials is beyond what matters: few trials have most of it"
 	},
@@ -199,8 +208,8 @@ func (n Names) subject(e result.Effect) string {
 	return n.Path(e.Path)
 }
 
-// Effect is the readable verdict.
-func (n Names) Effect(e result.Effect) string {
+// judged is the sentence of a verdict.
+func (n Names) judged(e result.Effect) string {
 	subject, what := n.subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
 	switch {
 	case e.Run != "":
@@ -249,7 +258,7 @@ func needs(e result.Effect) string {
 func (n Names) breaking(e result.Effect, subject string) string {
 	trials := fmt.Sprintf("%s of %s of %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Test(e.Test))
 	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken)
-	if e.Verdict == result.NotResolved {
+	if unresolved(e.Verdict) {
 		return fmt.Sprintf("%s: broke %s, %s: not resolved%s", subject, trials, reference, needs(e))
 	}
 	return fmt.Sprintf("%s: breaks %s, %s", subject, trials, reference)
@@ -359,6 +368,12 @@ func Margin(m measurement.Metric, x measurement.Margin) string {
 func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	best, open := largest(costs, func(v result.Verdict) bool { return v == result.Costs || v == result.Breaks }),
 		largest(costs, unresolved)
+	few := 0
+	for _, c := range costs {
+		if c.FewestBlocks > 0 {
+			few++
+		}
+	}
 	switch {
 	case best >= 0:
 		return n.Effect(costs[best])
@@ -370,6 +385,8 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 		return "One path was measured; there is nothing to compare it with."
 	case len(costs) == 0:
 		return "There is nothing to compare with the baseline."
+	case few > 0:
+		return fmt.Sprintf("Too few blocks to claim anything in %d of %s. The largest effect of these: %s.", few, quantity.Count(len(costs), "comparison"), n.Effect(costs[open]))
 	case open >= 0:
 		count := 0
 		for _, c := range costs {
