@@ -30,7 +30,7 @@ func Given(t *testing.T, codes []measurement.FindingCode, found []measurement.Fi
 			fields := reflect.TypeFor[measurement.Finding]()
 			for i := range fields.NumField() {
 				name, changed := fields.Field(i).Name, f
-				if slices.Contains([]string{"Name", "Code", "Fatal"}, name) {
+				if slices.Contains([]string{"Name", "Code", "Fatal", "PathFailure"}, name) {
 					continue
 				}
 				v := reflect.ValueOf(&changed).Elem().Field(i)
