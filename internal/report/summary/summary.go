@@ -74,9 +74,9 @@ func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 	text, below := "does not count", []string(nil)
 	if t.Gate.Passed {
 		t = s.oneIdle(test.Spec.Kind, t)
-		_, interval := t.LossOf(test.Spec)
-		s.loss = s.loss || interval
 		text, below = words.Trial(test.Spec, t), trialLines(test.Spec, t, s.o)
+		_, interval := t.LossOf(test.Spec)
+		s.loss = s.loss || interval && strings.Contains(text, "loss ")
 		if e := shortEffective(t.Effective); !s.o.Verbose && e != "" && e != s.effective {
 			s.effective = e
 			below = append(below, e)
