@@ -136,7 +136,7 @@ func (w oneWay) blameHop(d *division) bool {
 	case slowFlow != nil && slowFlow.flowBusy/flows >= rateUsed:
 		d.blame(result.CauseHopFlowRate, place{slowFlow.name, d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
 			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))
-	case full != nil && full.thread >= threadFull:
+	case full != nil && full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
 		d.blame(result.CauseHopCPU, place{hop: full.name}, queued(d.flows))
 	default:
 		return false
