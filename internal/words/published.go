@@ -167,7 +167,7 @@ func Predictions(c result.PublishedCount) string {
 		parts = append(parts, quantity.Count(c.Uncounted, "prediction")+" not counted")
 	}
 	if c.Planted > 0 {
-		parts = append(parts, isAre(c.Planted, "figure")+" planted")
+		parts = append(parts, countAre(c.Planted, "figure")+" planted")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -200,8 +200,8 @@ func Tally(all []result.PublishedComparison) (out []string) {
 	return out
 }
 
-// isAre counts things that are something.
-func isAre(n int, noun string) string {
+// countAre counts things that are something.
+func countAre(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " is"
 	}
