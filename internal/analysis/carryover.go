@@ -78,9 +78,7 @@ func (s *dataset) carryOver(test string, metric measurement.Metric) *result.Viol
 		return nil
 	}
 	if positive {
-		for i, v := range values {
-			values[i] = math.Log(v)
-		}
+		values = logarithms(values)
 	}
 	residuals := lessMeans(values, n, k)
 	extreme, drawn := permuteOrders(residuals, before, n, k)

@@ -195,9 +195,7 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 			}
 			s.differences, s.effects = s.levels, s.levels
 			if len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio() {
-				for _, v := range s.levels {
-					s.logs = append(s.logs, logOf(v))
-				}
+				s.logs = logarithms(s.levels)
 			}
 			if m.ByRatio() {
 				s.effects = s.logs
@@ -293,6 +291,14 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 		c.Difference, c.DifferenceLow, c.DifferenceHigh = d.estimate, &low, &high
 	}
 	return c
+}
+
+func logarithms(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = logOf(v)
+	}
+	return out
 }
 
 // around0 is each value's distance from their median.

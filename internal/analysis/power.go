@@ -94,7 +94,7 @@ func (c *costEstimate) detectable() float64 {
 	if c.interval != nil { // ranks come in steps
 		level = math.Min(level, 1-c.interval.Coverage)
 	}
-	size := (studentQuantile(1-level/2, n-1) + studentQuantile(power, n-1)) * spread / math.Sqrt(n)
+	size := (studentQuantile(1-level/2, c.n-1) + studentQuantile(power, c.n-1)) * spread / math.Sqrt(n)
 	// The fewest blocks show nothing unless all of them agree in sign.
 	if c.n == c.fewestBlocks() {
 		size = math.Max(size, normalQuantile(math.Pow(power, 1/n))*spread)
@@ -127,7 +127,7 @@ func (c *costEstimate) spread() float64 {
 	}
 	n := float64(c.n)
 	if c.interval != nil {
-		t := studentQuantile((1+c.interval.Coverage)/2, n-1)
+		t := studentQuantile((1+c.interval.Coverage)/2, c.n-1)
 		return (c.interval.High - c.interval.Low) / (2 * t) * math.Sqrt(n)
 	}
 	return math.Sqrt(variance(c.effects) * math.Pi / 3)

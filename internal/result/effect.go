@@ -199,7 +199,7 @@ const (
 
 // WithheldReasons lists the reasons.
 func WithheldReasons() []Withheld {
-	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldRunLevel, WithheldCollapsed}
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldCollapsed, WithheldRunLevel}
 }
 
 // LeadsWithDifference says that this effect is judged, and read, as an amount in

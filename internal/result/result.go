@@ -187,6 +187,9 @@ type TestInfo struct {
 	Name  string           `json:"name"`
 	Title string           `json:"title,omitempty"`
 	Spec  measurement.Spec `json:"spec"`
+	// Explains is the test of which this one is a variation, done because it could not
+	// be told what limited that one.
+	Explains string `json:"explains,omitempty"`
 }
 
 // Cell is one metric of one test on one path over all its trials.
