@@ -304,10 +304,24 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "udp search without a find", spec: search, change: func(o *measurement.Outcome) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}}
 		}, fatal: "loss-bound!", says: "none of 1 rate lost at most 1.00 %"},
+		{name: "udp search whose last rate failed", spec: search, change: func(o *measurement.Outcome) {
+			o.Metrics = measurement.Metrics{"loss_fraction": 0.02}
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 98e6, Loss: 0.02}}
+		}, fatal: "loss-bound!"},
 		{name: "udp search that a host ended", spec: search, change: func(o *measurement.Outcome) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
 			drops(5)(o)
 		}, warn: "local-drops"},
+		{name: "rr whose requests are mostly lost", spec: measurement.Spec{Kind: measurement.RR}, change: func(o *measurement.Outcome) {
+			o.Metrics["loss_fraction"] = 0.6
+			o.Latency = &measurement.Distribution{Samples: 40, Unanswered: 60, Min: 1, Max: 2}
+		}, fatal: "answered!", says: "60 of 100 requests had no answer"},
+		{name: "load, mostly lost when idle", spec: load, change: func(o *measurement.Outcome) {
+			o.IdleLatency = &measurement.Distribution{Samples: 40, Unanswered: 60, Min: 1, Max: 2}
+		}, fatal: "answered", says: "without load: 60 of 100"},
+		{name: "rr that loses some", spec: measurement.Spec{Kind: measurement.RR}, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 60, Unanswered: 40, Min: 1, Max: 2}
+		}},
 		{name: "pps", spec: pps},
 		{name: "pps without a packet", spec: pps, change: metric("packets_per_second", 0), fatal: "receiver-confirmed!"},
 		{name: "pps faster than the way", spec: pps, limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 60e6}}, warn: "possible"},

@@ -185,10 +185,13 @@ func (j *judge) packets() {
 		goodput = perSecond * float64(j.spec.PacketBytes) * 8
 	}
 	loss := m["loss_fraction"]
+	if j.spec.LossBound > 0 {
+		j.search()
+	}
 	switch {
 	case loss >= 1:
 		j.broken("loss", measurement.Finding{Code: measurement.FoundAllLost})
-	case goodput <= 0:
+	case goodput <= 0 && j.spec.LossBound == 0:
 		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
 	}
 	received := perSecond * float64(j.spec.Duration)
@@ -204,19 +207,17 @@ func (j *judge) packets() {
 		// The rate may be too low for the time, or the path lost the others.
 		j.either(received/(1-loss) >= minimumPackets, "enough-packets", measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets})
 	}
-	if j.spec.LossBound > 0 {
-		j.search()
-	} else {
+	if j.spec.LossBound == 0 {
 		j.duration(goodput)
 	}
 	j.oneWay(goodput + perSecond*headersBytes*8)
 }
 
-// search judges a search for the highest rate: some step must have kept to the
-// bound.
+// search judges a search for the highest rate: the step that confirmed it, the last,
+// must have kept to the bound. That one before it did says nothing of the rate reported.
 func (j *judge) search() {
-	for _, step := range j.outcome.LossSearch {
-		if step.ReceivedBitsPerSecond > 0 && step.Loss <= j.spec.LossBound {
+	if n := len(j.outcome.LossSearch); n > 0 {
+		if last := j.outcome.LossSearch[n-1]; last.ReceivedBitsPerSecond > 0 && last.Loss <= j.spec.LossBound {
 			return
 		}
 	}
@@ -285,6 +286,9 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 			j.either(j.spare() && j.tookTime(d), "enough-samples", f)
 		}
 	}
+	if j.spec.Kind != measurement.CRR { // its failed connections have a gate of their own
+		j.unanswered(part, d)
+	}
 	if d.Min <= 0 || d.Min > d.Max {
 		j.missing("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
 	}
@@ -295,6 +299,20 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 func (j *judge) tookTime(d *measurement.Distribution) bool {
 	rate := measurement.Seconds(j.outcome.Metrics["transactions_per_second"])
 	return rate <= 0 || measurement.Seconds(d.Samples)/rate >= durationTolerance*j.spec.Duration
+}
+
+// mostLost is the share of the requests sent that a path has to lose for the lack of a
+// median to be its doing, and not that of a sender that never sent them.
+const mostLost = 0.4
+
+// unanswered refuses round trips whose median falls on a request without an answer.
+func (j *judge) unanswered(part string, d *measurement.Distribution) {
+	if d.Lacks(50) != measurement.LacksAnswer {
+		return
+	}
+	f := measurement.Finding{Code: measurement.FoundUnanswered, Part: part, Count: int(d.Unanswered), Of: int(d.Due()), Fatal: !j.limits.FewWarn}
+	f.PathFailure = f.Fatal && j.outcome.Metrics["loss_fraction"] > mostLost
+	j.warn("answered", f)
 }
 
 // connections judges a test of new connections.
