@@ -100,8 +100,8 @@ bench-idps:
 bench-peers: build
 	$(GO) run ./bench/peers $(PEERS)
 
-# Whether verdicts, intervals, causes and gates are right of what is planted, in 40
-# minutes on an idle machine: TRUTH="-short", "-part aa" and the like narrow it, -out
+# Whether verdicts, intervals, causes and gates are right of what is planted, in about
+# an hour on an idle machine: TRUTH="-short", "-part aa" and the like narrow it, -out
 # FOLDER keeps the raw trials elsewhere. Nothing else should run meanwhile.
 bench-truth:
 	$(GO) run ./bench/truth -update docs/accuracy.md $(TRUTH)
