@@ -123,8 +123,9 @@ func (h *figureEstimate) takeRatio() bool {
 // order of size.
 func (h *figureEstimate) blockRatios(baseline string) []float64 {
 	var out []float64
-	reference := h.trials.values(baseline, h.Test, h.Metric)
-	for block, v := range h.trials.values(h.Path, h.Test, h.Metric) {
+	metric := measurement.MetricOf(h.Metric)
+	reference := h.trials.outcomes(baseline, h.Test, metric)
+	for block, v := range h.trials.outcomes(h.Path, h.Test, metric) {
 		if w := reference[block]; ratioable(v) && ratioable(w) {
 			out = append(out, v/w)
 		}

@@ -167,7 +167,7 @@ func Predictions(c result.PublishedCount) string {
 		parts = append(parts, quantity.Count(c.Uncounted, "prediction")+" not counted")
 	}
 	if c.Planted > 0 {
-		parts = append(parts, isAre(c.Planted, "figure")+" planted")
+		parts = append(parts, quantity.Count(c.Planted, "figure")+" "+isAre(c.Planted)+" planted")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -198,12 +198,4 @@ func Tally(all []result.PublishedComparison) (out []string) {
 		out = append(out, fmt.Sprintf("%d of %s lie within the measured 95"+NBSP+"%% interval. A published value has an error of its own, which one run cannot tell: lying outside is no proof that either is wrong.", inside, quantity.Count(intervals, "published value")))
 	}
 	return out
-}
-
-// isAre counts things that are something.
-func isAre(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun + " is"
-	}
-	return quantity.Count(n, noun) + " are"
 }
