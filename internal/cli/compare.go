@@ -127,7 +127,10 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		if i == 0 {
 			continue
 		}
-		changes, notes := analysis.CompareRuns(first, run, analysis.DefaultOptions())
+		options := analysis.DefaultOptions()
+		options.Matters = first.Result.Experiment.Matters
+		options.Lab = first.Result.Testbed.Kind == "lab" && r.Testbed.Kind == "lab"
+		changes, notes := analysis.CompareRuns(first, run, options)
 		if len(changes) == 0 {
 			return usageError{fmt.Errorf("%s and %s have no test on any path in common", args[0], arg)}
 		}

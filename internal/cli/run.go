@@ -69,6 +69,10 @@ trials.csv, and every raw trial in run.sqlite.
 trials of 500 ms or what the experiment's file says of each test. --full takes the
 published durations.
 
+--matters sets the smallest effects that matter, by metric, over those of the
+experiment's file: a share for rates, an amount for times and for losses. An effect
+that is surely smaller is no cost.
+
 "all" runs the bundled experiments one after the other into one folder with
 index.html, index.md and index.json. One that fails does not stop the others.
 
@@ -82,6 +86,7 @@ was measured.`,
   hopbench run ./my.yaml --json > result.json
   hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench run fastpath --quick
+  hopbench run ./my.yaml --matters rtt=50us,goodput=3%
   hopbench run all --quick`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			names, directive := completeExperiments(c, args, typed)
