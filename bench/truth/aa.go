@@ -39,7 +39,8 @@ func aa(ctx context.Context, o options, c *campaign) (report, error) {
 	c.planned = o.pick(4, 38)
 	by := map[string]*identical{}
 	var metrics []string
-	var excluded proportion
+	var excluded, broken proportion
+	breaks := 0
 	reasons := map[string]int{}
 	uniform := rand.New(rand.NewPCG(o.seed, 1))
 	runs, err := c.repeat(ctx, func(number int) error {
@@ -53,6 +54,7 @@ func aa(ctx context.Context, o options, c *campaign) (report, error) {
 		}
 		for _, t := range k.trials {
 			excluded.count(!t.Gate.Passed)
+			broken.count(t.Gate.Broken)
 			if !t.Gate.Passed {
 				reasons[fatal(t)]++
 			}
@@ -64,7 +66,10 @@ func aa(ctx context.Context, o options, c *campaign) (report, error) {
 				return err
 			}
 			for _, e := range r.Costs {
-				if !e.Primary || e.P == nil {
+				if e.Verdict == result.Breaks {
+					breaks++
+				}
+				if !e.Primary || e.P == nil || e.Metric == measurement.BrokenTrials {
 					continue
 				}
 				if by[e.Metric] == nil {
@@ -77,7 +82,7 @@ func aa(ctx context.Context, o options, c *campaign) (report, error) {
 		return nil
 	})
 	slices.Sort(metrics)
-	return aaReport(runs, by, metrics, excluded, reasons), err
+	return aaReport(runs, by, metrics, excluded, broken, breaks, reasons), err
 }
 
 func (a *identical) add(e result.Effect, r *result.Result, sign, uniform float64) {
@@ -126,7 +131,7 @@ func fatal(t measurement.Trial) string {
 	return "nothing that is said"
 }
 
-func aaReport(runs int, by map[string]*identical, metrics []string, excluded proportion, reasons map[string]int) report {
+func aaReport(runs int, by map[string]*identical, metrics []string, excluded, broken proportion, breaks int, reasons map[string]int) report {
 	blocks := aaDesign().blocks
 	level := levelOf(blocks, 0.05)
 	out := table{head: []string{"", "comparisons", "p < 0.05", "verdicts", "p uniform (n·ω² ≤ 0.46)", "lag-1 of the effects", "effect of the path built first"}}
@@ -161,7 +166,7 @@ func aaReport(runs int, by map[string]*identical, metrics []string, excluded pro
 		fmt.Sprintf("Eight identical paths are four pairs that share nothing but the machine. %d runs of %d blocks, each in a lab of its own; in every other one the paths are built in the opposite order.", runs, blocks),
 		fmt.Sprintf("With %d pairs the test's level is %.2f %%, so %d to %d of %d are expected below 0.05 (95 %%): %s. Independent effects have a lag-1 autocorrelation of about %.2f.",
 			blocks, 100*level, low, high, all.claimed.n, reached(all.claimed.k >= low && all.claimed.k <= high), -1/float64(blocks)),
-		fmt.Sprintf("Sound trials that a gate excluded: %s: %s.", excluded, reached(excluded.k == 0)),
+		fmt.Sprintf("Sound trials that a gate excluded: %s: %s. Of these, booked on the path as broken: %d; comparisons that say that a path breaks trials: %d.", excluded, reached(excluded.k == 0), broken.k, breaks),
 	}
 	if excluded.k > 0 {
 		text = append(text, "They were excluded for: "+counts(reasons)+".")

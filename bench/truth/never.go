@@ -157,4 +157,4 @@ func (f *outcome) add(r *result.Result, h harmful) {
 }
 
 // says says whether an effect tells that the path is worse than its baseline.
-func says(e result.Effect) bool { return e.Verdict == result.Costs }
+func says(e result.Effect) bool { return e.Verdict == result.Costs || e.Verdict == result.Breaks }

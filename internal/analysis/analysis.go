@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -111,7 +112,7 @@ func Upgrade(r *result.Result) {
 		shares[cellKey{a.Path, a.Test}] = a.Shares
 	}
 	Fill(r, DefaultOptions())
-	r.Format, r.Notes = result.Format, notes
+	r.Format, r.OldFormat, r.Notes = result.Format, true, notes
 	for i := range r.Attributions {
 		if a := &r.Attributions[i]; shares[cellKey{a.Path, a.Test}] != nil {
 			a.Shares = shares[cellKey{a.Path, a.Test}]
@@ -127,6 +128,8 @@ type dataset struct {
 	tests []result.TestInfo
 	paths []result.PathInfo
 	cells map[cellKey][]measurement.Trial
+	// before is the path of the trial before each.
+	before map[trialPlace]string
 	// broken are the blocks in which the path broke the trial of a cell.
 	broken map[cellKey]map[int]bool
 	// blocks is how many blocks had any trial at all.
@@ -147,12 +150,8 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 			known[cellKey{p.Name, t.Name}] = true
 		}
 	}
-	type place struct {
-		cellKey
-		block int
-	}
 	blocks := map[int]bool{}
-	taken := map[place]bool{}
+	taken := map[trialPlace]bool{}
 	var excluded, broken []measurement.Trial
 	repeated, foreign := 0, 0
 	for _, t := range ordered {
@@ -163,21 +162,21 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 			foreign++
 		case !t.Gate.Passed && !t.Gate.Broken:
 			excluded = append(excluded, t)
-		case taken[place{key, t.Block}]:
+		case taken[trialPlace{key, t.Block}]:
 			repeated++
 		case t.Gate.Broken:
-			taken[place{key, t.Block}] = true
+			taken[trialPlace{key, t.Block}] = true
 			broken = append(broken, t)
 			if set.broken[key] == nil {
 				set.broken[key] = map[int]bool{}
 			}
 			set.broken[key][t.Block] = true
 		default:
-			taken[place{key, t.Block}] = true
+			taken[trialPlace{key, t.Block}] = true
 			set.cells[key] = append(set.cells[key], t)
 		}
 	}
-	set.blocks = len(blocks)
+	set.blocks, set.before = len(blocks), predecessors(ordered)
 	notes := slices.Concat(exclusionNotes(result.NoteExcludedTrials, excluded, len(trials)), exclusionNotes(result.NoteBrokenTrials, broken, len(trials)))
 	if repeated > 0 {
 		notes = append(notes, result.Note{Code: result.NoteRepeatedTrials, Count: repeated})
@@ -189,18 +188,34 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 }
 
 // outcomes are the finite values of a metric by block, and the worst of all
-// values where the path broke the trial.
+// values where the path broke the trial, or lost the request that a percentile
+// falls on.
 func (s *dataset) outcomes(path, test string, m measurement.Metric) map[int]float64 {
 	out := map[int]float64{}
 	for _, t := range s.cells[cellKey{path, test}] {
 		if v, ok := t.Metrics[m.Name]; ok && finite(v) {
 			out[t.Block] = v
+		} else if !ok && percentileLost(t, m.Name) {
+			out[t.Block] = worst(m)
 		}
 	}
 	for block := range s.broken[cellKey{path, test}] {
 		out[block] = worst(m)
 	}
 	return out
+}
+
+// percentileLost says that a percentile of a trial falls on a request that was
+// never answered, which is infinitely late (RFC 2681, 2.4; RFC 7679, 3.4).
+func percentileLost(t measurement.Trial, metric string) bool {
+	loss := t.Metrics["loss_fraction"]
+	switch {
+	case strings.Contains(metric, "_p50_"):
+		return loss > 0.5
+	case strings.Contains(metric, "_p99_"):
+		return loss > 0.01
+	}
+	return false
 }
 
 // worst is beyond any value that a trial can bring back.

@@ -36,6 +36,7 @@ func attributeAll(set *dataset, opts Options) []result.Attribution {
 			out = append(out, a)
 		}
 		compareFlows(set, out[from:])
+		explain(set, p.Name, out[from:], opts)
 	}
 	return out
 }
@@ -260,6 +261,34 @@ func compareFlows(set *dataset, of []result.Attribution) {
 				delete(a.Shares, result.CauseHopRate)
 				a.RateBitsPerSecond /= float64(own.flows)
 			}
+		}
+	}
+	// What cannot be told of some flows, others may have told: as much with more or
+	// fewer of them is the same rate of the same hop.
+	for i := range of {
+		if cause, ok := Dominant(of[i].Shares); ok && cause != result.CauseUnknown {
+			continue
+		}
+		for j, other := range cells {
+			cause, ok := Dominant(of[j].Shares)
+			gain := other.goodput / cells[i].goodput
+			if !ok || cause != result.CauseHopRate || !alike(cells[i], other) || gain > noGain || gain < 1/noGain {
+				continue
+			}
+			giveTo(of[i].Shares, cause)
+			of[i].Hop, of[i].RateBitsPerSecond = of[j].Hop, of[j].RateBitsPerSecond
+			break
+		}
+	}
+}
+
+// giveTo gives what a sender fills while something further on is slower, and what is
+// unknown, to a cause.
+func giveTo(s map[result.Cause]float64, cause result.Cause) {
+	shares(s).move(cause, 1, result.CauseUnknown, result.CauseCongestionWindowLoss, result.CauseCongestionWindowDelay)
+	for c, share := range s {
+		if share == 0 {
+			delete(s, c)
 		}
 	}
 }

@@ -9,6 +9,8 @@ const (
 	// rateUsed is the share of the time in which a hop sends at its rate from which
 	// on the rate is used up: congestion control leaves it a little after a loss.
 	rateUsed = 0.9
+	// mostlyUsed is the same for a rate whose queue was seen to drop.
+	mostlyUsed = 0.7
 	// surelyUsed is the same where a window that a flow filled might explain the rate
 	// as well.
 	surelyUsed = 0.97
@@ -128,20 +130,24 @@ func (w oneWay) blameHop(d *division) bool {
 	switch {
 	case slow != nil && slow.busy >= rateUsed && (slowFlow == nil || slow.busy >= slowFlow.flowBusy/flows):
 		cause := result.CauseHopRate
-		waiting := medianOver(d.flows, func(f flowFacts) float64 { return f.rtt - f.minRTT }) * w.goodput / 8
-		if slow.queueDropped > 0 && waiting < shortQueueBytes {
+		if slow.queueDropped > 0 && w.shortQueue(d) {
 			cause = result.CauseHopPolicer
 		}
 		d.blame(cause, place{slow.name, d.wire(w.goodput) / min(slow.busy, 1)}, slow.busy >= surelyUsed || queued(d.flows))
 	case slowFlow != nil && slowFlow.flowBusy/flows >= rateUsed:
 		d.blame(result.CauseHopFlowRate, place{slowFlow.name, d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
 			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))
-	case full != nil && full.thread >= threadFull:
+	case full != nil && full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
 		d.blame(result.CauseHopCPU, place{hop: full.name}, queued(d.flows))
 	default:
 		return false
 	}
 	return true
+}
+
+// shortQueue says that next to nothing waits at the measured round trips.
+func (w oneWay) shortQueue(d *division) bool {
+	return medianOver(d.flows, func(f flowFacts) float64 { return f.rtt - f.minRTT })*w.goodput/8 < shortQueueBytes
 }
 
 // blame moves what the sender's windows were waiting for to a cause. Windows also says

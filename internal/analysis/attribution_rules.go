@@ -151,13 +151,24 @@ func (w oneWay) explainLosses(d *division) {
 		}
 	case duplicates >= spurious*retransmits:
 		to(result.CauseUnknown)
-	case policed != nil && enough(queueDropped):
+	case policed != nil && enough(queueDropped) && w.shortQueue(d):
 		to(result.CauseHopPolicer)
 		// Below its rate on average: what comes faster for a moment is dropped.
 		d.places[result.CauseHopPolicer] = place{policed.name, d.wire(w.goodput) / policed.busy}
+	case policed != nil && enough(queueDropped):
+		cause := result.CauseUnknown // flows that all come and go together
+		if policed.busy >= mostlyUsed {
+			cause = result.CauseHopRate
+			d.places[cause] = place{policed.name, d.wire(w.goodput) / policed.busy}
+		}
+		to(cause)
 	case flowLimited != nil && enough(flowDropped):
-		to(result.CauseHopFlowRate)
-		d.places[result.CauseHopFlowRate] = place{flowLimited.name, d.wire(w.goodput) / flowLimited.flowBusy}
+		cause, flows := result.CauseUnknown, float64(len(w.flows))
+		if flowLimited.flowBusy/flows >= mostlyUsed {
+			cause = result.CauseHopFlowRate
+			d.places[cause] = place{flowLimited.name, d.wire(w.goodput) / flowLimited.flowBusy}
+		}
+		to(cause)
 	case explained < retransmittedFlows/2:
 		to(result.CauseUnknown)
 	case enough(local):

@@ -75,6 +75,10 @@ func TestAttributionRules(t *testing.T) {
 			want: result.CauseHopPolicer, hop: "box", rate: 160e6},
 		{name: "policer, its rate used up", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
 			want: result.CauseHopPolicer, hop: "box", rate: 80e6},
+		{name: "a long queue that drops while the machine is slow", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
+			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.4, QueueDroppedPackets: 4})}, want: result.CauseUnknown},
+		{name: "hop's rate, mostly used", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
+			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.8, QueueDroppedPackets: 4})}, want: result.CauseHopRate, hop: "box", rate: 100e6},
 		{name: "hop's CPU", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardThread: 0.95})}, want: result.CauseHopCPU, hop: "box"},
 		{name: "random loss", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{LostPackets: 4})},
 			want: result.CauseCongestionWindowLoss, hop: "box"},
@@ -140,6 +144,22 @@ func TestAttributionAcrossFlows(t *testing.T) {
 		!near(a[1].RateBitsPerSecond, 20.6e6, 1e6) || !near(a[0].MoreFlowsGain, 7.9, 0.01) {
 		t.Errorf("8 times as much with 8 flows: %+v", a)
 	}
+	unsteady := func(rate float64) measurement.Trial {
+		t := throughputTrial(rate, queueing, queueing)
+		for i := range t.Throughput.Bytes {
+			t.Throughput.Bytes[i] *= float64(i % 50)
+		}
+		t.Test = "flows-8"
+		return t
+	}
+	steady := throughputTrial(150e6, queueing)
+	steady.Test = "flows-1"
+	for rate, want := range map[float64]result.Cause{158e6: result.CauseHopRate, 250e6: result.CauseUnknown} {
+		a := Analyse([]measurement.Trial{steady, unsteady(rate)}, tests, pathsNamed("hop"), Options{}).Attributions
+		if a[0].Shares[result.CauseHopRate] != 1 || a[1].Shares[want] != 1 {
+			t.Errorf("%v bit/s with 8 flows, which are not steady: %+v, want %s", rate, a, want)
+		}
+	}
 	if a := analyse(158e6, 158e6); a[0].Shares[result.CauseHopRate] != 1 || a[0].MoreFlowsGain != 1 {
 		t.Errorf("as much with 8 flows: %+v", a)
 	}
@@ -172,5 +192,30 @@ func TestHeldBy(t *testing.T) {
 	}
 	if h := held(Options{}, trial("direct", 1.19e9), trial("hop", 1.19e9)); h != nil {
 		t.Errorf("both at a window: %+v", h)
+	}
+}
+
+// A test that was done again a little slower tells a rate that something sets from losses
+// that come at any rate.
+func TestAttributionExplains(t *testing.T) {
+	tests := []result.TestInfo{
+		{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1}},
+		{Name: "slower", Explains: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, PacingBitsPerSecond: 72e6}},
+	}
+	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 100}
+	calm := flow{busy: 1, inFlight: 50e3, cwnd: 400e3, rtt: 9.5e-3, minRTT: 9e-3, pacing: 72e6}
+	analyse := func(rate float64, again flow) result.Attribution {
+		first, second := throughputTrial(80e6, lossy.build()), throughputTrial(rate, again.build())
+		first.Test, second.Test = "flows-1", "slower"
+		return Analyse([]measurement.Trial{first, second}, tests, pathsNamed("hop"), Options{}).Attributions[0]
+	}
+	if a := analyse(71e6, calm); a.Shares[result.CauseHopRate] != 1 || !near(a.RateBitsPerSecond, 83.6e6, 1e5) {
+		t.Errorf("kept to without losses: %+v", a)
+	}
+	if a := analyse(60e6, lossy); a.Shares[result.CauseCongestionWindowLoss] != 1 {
+		t.Errorf("as many losses: %+v", a)
+	}
+	if a := analyse(71e6, lossy); a.Shares[result.CauseUnknown] != 1 {
+		t.Errorf("kept to, with as many losses: %+v", a)
 	}
 }

@@ -84,7 +84,7 @@ func TestAttribution(t *testing.T) {
 		// themselves, it is not guessed.
 		{"queue", 80e6, flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}, "", 0.1, 0.1, Options{},
 			map[result.Cause]float64{result.CauseHopRate: 1},
-			"at the rate of a hop of the path of 83.6 Mbit/s: most of the round trip of 10.0 ms is waiting in its queue (the smallest is 1.00 ms)"},
+			"at the rate of a hop of the path, 83.6 Mbit/s: most of the round trip of 10.0 ms is waiting in its queue (the smallest is 1.00 ms)"},
 		{"queue in a lab", 80e6, flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3}, "", 0.1, 0.1, Options{Lab: true},
 			map[result.Cause]float64{result.CauseUnknown: 1}, ""},
 		{"queue before a busy receiver", 80e6, flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3}, "", 0.1, 0.95, Options{},

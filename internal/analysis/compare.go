@@ -35,6 +35,9 @@ type costEstimate struct {
 	// infinite.
 	effects     []float64
 	logarithmic bool
+	// logs and differences are the effects on either scale, logs nil where there is
+	// no ratio.
+	logs, differences []float64
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
@@ -80,9 +83,13 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 	correct(all)
 	notes = append(notes, pairNotes(set, all)...)
 	notes = append(notes, powerNotes(all, result.NoteTooFewBlocks)...)
+	indicate(all)
 	for _, c := range all {
+		c.findCollapse()
 		c.decide()
 	}
+	assessPower(all)
+	checkAssumptions(set, all)
 	notes = append(notes, driftNotes(all)...)
 	return all, notes
 }
@@ -153,10 +160,10 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		differences = append(differences, minus(minus(b, a), difference))
 		logs = append(logs, minus(logRatio(b, a), logarithm))
 		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
-		if a == worst(m) {
+		if set.broken[cellKey{contrast.Baseline, test.Name}][block] {
 			c.ReferenceBroken++
 		}
-		if b == worst(m) {
+		if set.broken[cellKey{contrast.Path, test.Name}][block] {
 			c.Broken++
 		}
 		return true
@@ -170,7 +177,9 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		c.effects = logs
 	}
 	var walshLogs []float64
+	c.differences = differences
 	if c.logarithmic || ratios {
+		c.logs = logs
 		walshLogs = walshAverages(logs)
 	}
 	c.fill(walshLogs, walshAverages(differences), func(walsh []float64) (interval, bool) {
@@ -182,6 +191,9 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	if c.n >= c.minBlocks {
 		p := signedRankP(c.effects)
 		c.P = &p
+	}
+	if m.Unit == measurement.Fraction {
+		c.withholdMean()
 	}
 	if m.Unit == measurement.Fraction && contrast.Against == nil {
 		c.ofZeroCounts(fewestLookedAt(set.cells[cellKey{contrast.Baseline, test.Name}], test.Spec, m.Name),

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -15,46 +16,55 @@ type LabelledRun struct {
 	Result *result.Result
 }
 
-// CompareRuns compares every metric that reports compare, of every test on
-// every path that both runs have. The trials of the two runs are not paired:
-// nothing ties a block of one to a block of the other. The notes say what a
-// reader must know of it.
-func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Effect, []result.Note) {
+// Side is one run, or several of the same setting, with the name that a comparison
+// gives them together.
+type Side struct {
+	Label string
+	Runs  []*result.Result
+}
+
+// CompareRuns compares each side with the reference, all in one family: by how much
+// what a path costs has changed, on every test and metric that both have. A cost is
+// taken within blocks, so that what a run as a whole met (the hour, the load, the
+// machine) is in both of its paths and cancels. Only where the runs have a single
+// path its level is compared, and then it has a verdict only with three or more runs
+// a side, which show how much runs differ by themselves. The notes say what a reader
+// must know of it.
+func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, []result.Note) {
 	opts = opts.Defaults()
-	a, notesA := gather(reference.Result.Trials, reference.Result.Tests, reference.Result.Paths)
-	b, notesB := gather(run.Result.Trials, run.Result.Tests, run.Result.Paths)
-	notes := slices.Concat(labelled(reference.Label, notesA), labelled(run.Label, notesB))
-	scaleA, scaleB := scaleOf(reference.Result), scaleOf(run.Result)
+	before, notes := runsOf(reference)
 	var all []*costEstimate
-	for _, p := range a.paths {
-		if !slices.ContainsFunc(b.paths, func(q result.PathInfo) bool { return q.Name == p.Name }) {
-			notes = append(notes, result.Note{Code: result.NoteNoPath, Run: run.Label, Path: p.Name})
-			continue
+	for _, side := range sides {
+		after, more := runsOf(side)
+		notes = append(notes, more...)
+		name := func(e result.Effect) result.Effect {
+			e.Run, e.ReferenceRun = side.Label, reference.Label
+			return e
 		}
-		for _, t := range a.tests {
-			i := slices.IndexFunc(b.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
-			if i < 0 {
-				continue
-			}
-			for _, m := range measurement.MetricsOf(t.Spec.Kind) {
-				if !m.Compared {
+		contrasts, lacking := commonContrasts(before, after)
+		for _, path := range lacking {
+			notes = append(notes, result.Note{Code: result.NoteNoPath, Run: side.Label, Path: path})
+		}
+		for _, contrast := range contrasts {
+			for _, t := range commonTests(before, after) {
+				if why := oldFormat(contrast, t, before, after); why != nil {
+					why.Run, why.ReferenceRun = side.Label, reference.Label
+					notes = append(notes, *why)
 					continue
 				}
-				before, after := a.list(p.Name, t.Name, m.Name), b.list(p.Name, t.Name, m.Name)
-				if m.ScalesWithRate && scaleA != scaleB {
-					before, after = multiplied(before, scaleA), multiplied(after, scaleB)
-				}
-				c := shiftEstimate(before, after, m, opts)
-				switch {
-				case c != nil:
-					if m.Unit == measurement.Fraction {
-						c.ofZeroCounts(fewestLookedAt(a.cells[cellKey{p.Name, t.Name}], t.Spec, m.Name), fewestLookedAt(b.cells[cellKey{p.Name, t.Name}], t.Spec, m.Name))
+				for _, m := range measurement.MetricsOf(t.Spec.Kind) {
+					if !m.Compared {
+						continue
 					}
-					c.Run, c.ReferenceRun, c.Path, c.Test = run.Label, reference.Label, p.Name, t.Name
-					all = append(all, c)
-				case m.Primary:
-					// A secondary metric may rightly be missing.
-					notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: run.Label, ReferenceRun: reference.Label, Path: p.Name, Test: t.Name})
+					c := changeEstimate(samplesOf(before, contrast, t, m, opts), samplesOf(after, contrast, t, m, opts), contrast, t, m, opts)
+					switch {
+					case c != nil:
+						c.Effect = name(c.Effect)
+						all = append(all, c)
+					case m.Primary:
+						// A secondary metric may rightly be missing.
+						notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name})
+					}
 				}
 			}
 		}
@@ -64,64 +74,225 @@ func CompareRuns(reference, run LabelledRun, opts Options) ([]result.Effect, []r
 	out := make([]result.Effect, len(all))
 	for i, c := range all {
 		c.decide()
+		if c.Baseline == "" && c.Runs == 0 && c.Verdict != result.NotResolved {
+			c.Verdict, c.Bound, c.Withheld = result.NotResolved, 0, []result.Withheld{result.WithheldRunLevel}
+		}
 		out[i] = c.Effect
 	}
 	return out, notes
 }
 
-func labelled(label string, notes []result.Note) []result.Note {
-	for i := range notes {
-		notes[i].Run = label
-	}
-	return notes
+// sideRun is one run of a side.
+type sideRun struct {
+	*dataset
+	contrasts []result.Contrast
+	scale     float64
+	old       bool
+	// excluded counts the trials of a cell that do not count, for whatever reason.
+	excluded map[cellKey]int
 }
 
-func scaleOf(r *result.Result) float64 { return cmp.Or(r.Experiment.Scale, 1) }
+func runsOf(side Side) (out []sideRun, notes []result.Note) {
+	for _, r := range side.Runs {
+		set, more := gather(r.Trials, r.Tests, r.Paths)
+		for i := range more {
+			more[i].Run = side.Label
+		}
+		notes = append(notes, more...)
+		run := sideRun{dataset: set, scale: cmp.Or(r.Experiment.Scale, 1), old: r.OldFormat, excluded: map[cellKey]int{}}
+		run.contrasts, _ = contrastsOf(set, Options{Contrasts: r.Experiment.Contrasts})
+		for _, t := range r.Trials {
+			if !t.Gate.Passed {
+				run.excluded[cellKey{t.Path, t.Test}]++
+			}
+		}
+		out = append(out, run)
+	}
+	return out, notes
+}
 
-// list is the finite values of a metric in the order of the trials.
-func (s *dataset) list(path, test, metric string) []float64 {
-	var out []float64
-	for _, t := range s.cells[cellKey{path, test}] {
-		if v, ok := t.Metrics[metric]; ok && finite(v) {
-			out = append(out, v)
+// commonContrasts are the comparisons that all runs make, and the paths of the
+// others. Runs that compare nothing have their paths compared: contrasts without a
+// baseline.
+func commonContrasts(before, after []sideRun) (common []result.Contrast, lacking []string) {
+	runs := slices.Concat(before, after)
+	all := func(has func(sideRun) bool) bool {
+		return !slices.ContainsFunc(runs, func(r sideRun) bool { return !has(r) })
+	}
+	for _, c := range runs[0].contrasts {
+		if all(func(r sideRun) bool {
+			return slices.ContainsFunc(r.contrasts, func(d result.Contrast) bool { return reflect.DeepEqual(c, d) })
+		}) {
+			common = append(common, c)
+		} else if !slices.Contains(lacking, c.Path) {
+			lacking = append(lacking, c.Path)
 		}
 	}
-	return out
+	if len(runs[0].contrasts) > 0 {
+		return common, lacking
+	}
+	for _, p := range runs[0].paths {
+		if all(func(r sideRun) bool {
+			return slices.ContainsFunc(r.paths, func(q result.PathInfo) bool { return q.Name == p.Name })
+		}) {
+			common = append(common, result.Contrast{Path: p.Name})
+		} else {
+			lacking = append(lacking, p.Name)
+		}
+	}
+	return common, lacking
 }
 
-func multiplied(values []float64, factor float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = v * factor
+// commonTests are the tests of the first run that all have.
+func commonTests(before, after []sideRun) []result.TestInfo {
+	return slices.DeleteFunc(slices.Clone(before[0].tests), func(t result.TestInfo) bool {
+		return slices.ContainsFunc(slices.Concat(before, after), func(r sideRun) bool {
+			return !slices.ContainsFunc(r.tests, func(u result.TestInfo) bool { return u.Name == t.Name && u.Spec.Kind == t.Spec.Kind })
+		})
+	})
+}
+
+// oldFormat says why a test of a run of format 1 cannot be compared, nil where it
+// can. Format 1 took trials that their path broke for missing, and the goodput of
+// packets over UDP from another window than what was sent.
+func oldFormat(c result.Contrast, t result.TestInfo, before, after []sideRun) *result.Note {
+	runs := slices.Concat(before, after)
+	if !slices.ContainsFunc(runs, func(r sideRun) bool { return r.old }) {
+		return nil
+	}
+	n := &result.Note{Code: result.NoteOldFormat, Path: c.Path, Test: t.Name}
+	for _, r := range runs {
+		if r.old {
+			n.Count += r.excluded[cellKey{c.Path, t.Name}] + r.excluded[cellKey{c.Baseline, t.Name}]
+		}
+	}
+	if n.Count == 0 && t.Spec.Kind != measurement.UDP && t.Spec.Kind != measurement.PPS {
+		return nil
+	}
+	return n
+}
+
+// sample is what one run says of a cost, or of a level: a value for each block or
+// trial on the scale of the metric, the same as logarithms where there are ratios
+// and as differences, and the values of the path.
+type sample struct{ effects, logs, differences, levels []float64 }
+
+// samplesOf are those of the runs of a side; nil where one of them has none.
+func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) (out []sample) {
+	for _, r := range runs {
+		var s sample
+		if contrast.Baseline != "" {
+			c := pairedEstimate(r.dataset, contrast, test, m, opts)
+			s = sample{c.effects, c.logs, c.differences, c.other}
+		} else {
+			for _, t := range r.cells[cellKey{contrast.Path, test.Name}] {
+				if v, ok := t.Metrics[m.Name]; ok && finite(v) {
+					if m.ScalesWithRate {
+						v *= r.scale
+					}
+					s.levels = append(s.levels, v)
+				}
+			}
+			s.differences, s.effects = s.levels, s.levels
+			if len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio() {
+				for _, v := range s.levels {
+					s.logs = append(s.logs, logOf(v))
+				}
+			}
+			if m.ByRatio() {
+				s.effects = s.logs
+			}
+		}
+		if len(s.effects) == 0 {
+			return nil
+		}
+		out = append(out, s)
 	}
 	return out
 }
 
-// shiftEstimate estimates how far the second sample lies from the first; nil when
-// either is empty.
-func shiftEstimate(before, after []float64, m measurement.Metric, opts Options) *costEstimate {
+// estimate is the centre of a run's effects, and how uncertain it is.
+func (s sample) estimate() runEstimate {
+	n := len(s.effects)
+	r := runEstimate{value: hodgesLehmann(walshAverages(s.effects))}
+	if n > 1 {
+		r.variance = square((&costEstimate{n: n, effects: s.effects}).spread()) / float64(n)
+	}
+	return r
+}
+
+// changeEstimate estimates how far one side lies from the reference: by all runs of
+// either where there are enough, else by the blocks of one run of either. nil where
+// one of them has nothing to compare.
+func changeEstimate(before, after []sample, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) *costEstimate {
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
-	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, base: before, other: after, logarithmic: m.ByRatio()}
-	c.Effect = result.Effect{Metric: m.Name, Primary: m.Primary, Margin: opts.margin(m), N: len(after), ReferenceN: len(before), ReferenceMedian: Median(before), Median: Median(after)}
-	c.n = min(len(before), len(after))
+	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, unpaired: true, logarithmic: m.ByRatio()}
+	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
+		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
 	c.lower, c.upper = limits(m, c.Margin)
-	x, y := before, after
-	if c.logarithmic {
-		x, y = logarithms(before), logarithms(after)
+	levels := func(samples []sample) (n int, median float64) {
+		var all []float64
+		for _, s := range samples {
+			all = append(all, s.levels...)
+		}
+		return len(all), Median(bounded(all))
 	}
-	c.effects = slices.Concat(around0(x), around0(y))
-	c.estimateShift(x, y)
+	c.ReferenceN, c.ReferenceMedian = levels(before)
+	c.N, c.Median = levels(after)
+	if len(before) > 1 || len(after) > 1 {
+		return c.fillRuns(before, after)
+	}
+	a, b := before[0], after[0]
+	c.n = min(len(a.effects), len(b.effects))
+	c.base, c.other = a.effects, b.effects
+	c.effects = slices.Concat(around0(a.effects), around0(b.effects))
+	var logs []float64
+	if a.logs != nil && b.logs != nil {
+		logs = shifts(a.logs, b.logs)
+	}
+	c.fill(logs, shifts(a.differences, b.differences), func(s []float64) (interval, bool) {
+		return rankSumInterval(s, len(a.effects), len(b.effects), 1-c.alpha)
+	})
+	if c.interval != nil {
+		p := rankSumP(a.effects, b.effects)
+		c.P = &p
+	}
 	return c
 }
 
-func logarithms(values []float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = logOf(v)
+// fillRuns fills in the estimate from runs as the unit; nil where there are too
+// few, or a run has none.
+func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
+	c.Runs, c.ReferenceRuns = len(after), len(before)
+	c.n = min(len(before), len(after))
+	estimates := func(samples []sample) (out []runEstimate, values []float64) {
+		for _, s := range samples {
+			e := s.estimate()
+			out, values = append(out, e), append(values, e.value)
+		}
+		return out, values
 	}
-	return out
+	x, base := estimates(before)
+	y, other := estimates(after)
+	c.base, c.other, c.effects = base, other, slices.Concat(around0(base), around0(other))
+	if len(bounded(base)) < len(base) || len(bounded(other)) < len(other) {
+		return nil
+	}
+	d, ok := compareGroups(x, y, 1-c.alpha)
+	if !ok {
+		return nil
+	}
+	c.estimate, c.interval, c.P, c.Coverage = d.estimate, &d.interval, &d.p, d.interval.Coverage
+	low, high := d.interval.Low, d.interval.High
+	if c.logarithmic {
+		low, high = math.Exp(low), math.Exp(high)
+		c.Ratio, c.Low, c.High = math.Exp(d.estimate), &low, &high
+	} else {
+		c.Difference, c.DifferenceLow, c.DifferenceHigh = d.estimate, &low, &high
+	}
+	return c
 }
 
 // around0 is each value's distance from their median.
@@ -134,24 +305,13 @@ func around0(values []float64) []float64 {
 	return out
 }
 
-// estimateShift fills in estimates, intervals and p; x and y are on the scale
-// of effects.
-func (c *costEstimate) estimateShift(x, y []float64) {
-	n, m := len(x), len(y)
-	var logs []float64
-	if c.logarithmic || slices.Min(c.base) > 0 && slices.Min(c.other) > 0 {
-		logs = shifts(logarithms(c.base), logarithms(c.other))
-	}
-	c.fill(logs, shifts(c.base, c.other), func(s []float64) (interval, bool) { return rankSumInterval(s, n, m, 1-c.alpha) })
-	if c.interval != nil {
-		p := rankSumP(x, y)
-		c.P = &p
-	}
-}
-
 // fewestTrials is the smallest n of each of two runs at which the rank-sum test
-// can be significant at all in a family of this size: 2/C(2n, n) < alpha/size.
+// can be significant at all in a family of this size: 2/C(2n, n) < alpha/size. Of
+// sides of several runs, it is how many runs each must have.
 func (c *costEstimate) fewestTrials() int {
+	if c.Runs > 0 {
+		return FewestRuns
+	}
 	ways, n := 2.0, 1
 	for 2/ways*float64(max(1, c.familySize)) >= c.alpha {
 		n++

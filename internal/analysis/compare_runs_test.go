@@ -108,13 +108,60 @@ func runOf(label string, rates, rtts map[string][]float64) LabelledRun {
 	}}
 }
 
+func compared(a, b LabelledRun) ([]result.Effect, []result.Note) {
+	return CompareRuns(Side{a.Label, []*result.Result{a.Result}}, []Side{{b.Label, []*result.Result{b.Result}}}, DefaultOptions())
+}
+
+// The level of a run has no verdict until there are three runs a side.
+func TestCompareLevels(t *testing.T) {
+	side := func(label string, rates ...float64) Side {
+		s := Side{Label: label}
+		for i, rate := range rates {
+			s.Runs = append(s.Runs, &result.Result{Paths: pathsNamed("direct"), Tests: []result.TestInfo{flows1},
+				Trials: trialsOf("direct", "flows-1", goodput, around(rate, 0.001, 10, i)...)})
+		}
+		return s
+	}
+	one, _ := CompareRuns(side("A", 1e9), []Side{side("B", 0.8e9)}, DefaultOptions())
+	if len(one) != 1 || one[0].Verdict != result.NotResolved || !slices.Equal(one[0].Withheld, []result.Withheld{result.WithheldRunLevel}) || one[0].Worse() ||
+		!strings.Contains(said(one[0]), "three or more") {
+		t.Errorf("one run a side: %+v", one)
+	}
+	many, _ := CompareRuns(side("A–C", 1e9, 1.01e9, 0.99e9), []Side{side("D–F", 0.8e9, 0.81e9, 0.79e9)}, DefaultOptions())
+	if len(many) != 1 || many[0].Verdict != result.Costs || !many[0].Worse() || many[0].Runs != 3 || math.Abs(many[0].Ratio-0.8) > 0.01 ||
+		!strings.Contains(said(many[0]), "over 3 and 3 runs") {
+		t.Errorf("three runs a side: %+v\n%s", many, said(many[0]))
+	}
+	// Runs that differ as much among themselves show nothing, however quiet each is.
+	noisy, _ := CompareRuns(side("A–C", 1e9, 1.3e9, 0.8e9), []Side{side("D–F", 0.8e9, 1.1e9, 0.9e9)}, DefaultOptions())
+	if len(noisy) != 1 || noisy[0].Verdict != result.NotResolved || noisy[0].RepetitionsNeeded <= 3 {
+		t.Errorf("three unequal runs a side: %+v", noisy)
+	}
+}
+
+// Format 1 does not say which of its excluded trials the path broke.
+func TestOldFormatIsComparedWhereItIsSound(t *testing.T) {
+	rates := map[string][]float64{"direct": around(1, 0.01, 8, 0), "hop": around(1, 0.01, 8, 1)}
+	a, b := runOf("A", rates, rates), runOf("B", rates, rates)
+	a.Result.OldFormat = true
+	for i := range a.Result.Trials {
+		if trial := &a.Result.Trials[i]; trial.Test == "latency" && trial.Path == "hop" && trial.Block == 3 {
+			trial.Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "test", Code: measurement.FoundText, Fatal: true}}}
+		}
+	}
+	changes, notes := compared(a, b)
+	if len(changes) != 1 || changes[0].Test != "flows-1" || !strings.Contains(notesText(notes), "hop, latency: not compared between A and B") {
+		t.Errorf("%+v\n%s", changes, notesText(notes))
+	}
+}
+
 func TestCompareRuns(t *testing.T) {
 	rates := func(direct, hop float64, n int) map[string][]float64 {
 		return map[string][]float64{"direct": around(direct, 0.01, n, 0), "hop": around(hop, 0.01, n, 5)}
 	}
 	before := runOf("A", rates(1e9, 500e6, 12), rates(1e-3, 3e-3, 12))
 	after := runOf("B", rates(1e9, 400e6, 12), rates(1e-3, 2.4e-3, 10))
-	changes, notes := CompareRuns(before, after, DefaultOptions())
+	changes, notes := compared(before, after)
 	if len(notes) > 0 {
 		t.Errorf("notes: %+v", notes)
 	}
@@ -132,21 +179,22 @@ func TestCompareRuns(t *testing.T) {
 		worse    bool
 		sentence string
 	}{
-		{"direct", "flows-1"}: {result.NoCost, 1, false, "no cost larger than"},
-		{"hop", "flows-1"}:    {result.Costs, 0.8, true, "costs 20"},
-		{"direct", "latency"}: {result.NoCost, 1, false, "no cost larger than"},
-		{"hop", "latency"}:    {result.Gains, 0.8, false, "takes"},
+		{"hop", "flows-1"}: {result.Costs, 0.8, true, "worse than in A on goodput, flows-1: the cost changed by −20"},
+		{"hop", "latency"}: {result.Gains, 0.8, false, "better than in A on RTT p50, latency: the cost changed by −"},
 	} {
 		c, ok := got[k]
 		if !ok || c.Verdict != want.verdict || math.Abs(c.Ratio-want.ratio) > 0.02 || c.Worse() != want.worse || !strings.Contains(said(c), want.sentence) {
 			t.Errorf("%v: %+v", k, c)
 		}
 	}
+	if len(got) != 2 {
+		t.Errorf("compared: %+v", changes)
+	}
 	if c := got[key{"hop", "latency"}]; c.N != 10 || c.ReferenceN != 12 || !c.Primary {
 		t.Errorf("trials of each: %+v", c)
 	}
 	// Exchanging the runs inverts what changed.
-	back, _ := CompareRuns(after, before, DefaultOptions())
+	back, _ := compared(after, before)
 	for i, c := range back {
 		if d := changes[i]; math.Abs(c.Ratio*d.Ratio-1) > 1e-9 || *c.P != *d.P {
 			t.Errorf("%s %s: %v there, %v back", c.Path, c.Test, d.Ratio, c.Ratio)
@@ -160,7 +208,7 @@ func TestSmallChangeIsNotWorse(t *testing.T) {
 		return map[string][]float64{"direct": around(1e9, 0.001, 10, 0), "hop": around(hop, 0.08, 10, 5)}
 	}
 	rtts := map[string][]float64{"direct": around(1e-3, 0.001, 10, 0), "hop": around(1e-3, 0.001, 10, 0)}
-	changes, _ := CompareRuns(runOf("A", rates(1e9), rtts), runOf("B", rates(0.97e9), rtts), DefaultOptions())
+	changes, _ := compared(runOf("A", rates(1e9), rtts), runOf("B", rates(0.97e9), rtts))
 	for _, c := range changes {
 		if c.Worse() {
 			t.Errorf("3 %% within a noise of 8 %% is worse: %+v", c)
@@ -185,7 +233,7 @@ func TestCompareRunsAtDifferentScales(t *testing.T) {
 	rtts := map[string][]float64{"direct": around(1e-3, 0.001, 8, 0), "hop": around(1e-3, 0.001, 8, 0)}
 	a, b := runOf("A", rates(1), rtts), runOf("B", rates(10), rtts)
 	b.Result.Experiment.Scale = 10
-	changes, _ := CompareRuns(a, b, DefaultOptions())
+	changes, _ := compared(a, b)
 	for _, c := range changes {
 		if math.Abs(c.Ratio-1) > 0.01 {
 			t.Errorf("%s %s: %v", c.Path, c.Test, c.Ratio)
@@ -243,18 +291,18 @@ func TestSessionDifferences(t *testing.T) {
 func TestCompareRunsWithHoles(t *testing.T) {
 	rates := map[string][]float64{"direct": around(1, 0.1, 6, 0), "hop": around(1, 0.1, 6, 1)}
 	a, b := runOf("A", rates, rates), runOf("B", rates, rates)
-	b.Result.Paths = b.Result.Paths[:1]
+	a.Result.Paths = pathsNamed("direct", "hop", "gone")
 	for i := range b.Result.Trials {
 		if b.Result.Trials[i].Test == "latency" {
 			b.Result.Trials[i].Gate = measurement.Gate{Findings: []measurement.Finding{{Name: "cpu", Code: measurement.FoundBusyCPUs, Fatal: true}}}
 		}
 	}
-	changes, notes := CompareRuns(a, b, DefaultOptions())
+	changes, notes := compared(a, b)
 	text := notesText(notes)
-	if len(changes) != 1 || changes[0].Path != "direct" || changes[0].Test != "flows-1" {
+	if len(changes) != 1 || changes[0].Path != "hop" || changes[0].Test != "flows-1" {
 		t.Errorf("changes: %+v", changes)
 	}
-	for _, want := range []string{`B has no path "hop"`, "B: 6 of 24 trials excluded", "no trial of A or of B counts"} {
+	for _, want := range []string{`B has no path "gone"`, "B: 12 of 24 trials excluded", "no trial of A or of B counts"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
@@ -277,16 +325,18 @@ func TestCompareRunsHoldsItsLevel(t *testing.T) {
 	want := 0.0
 	const planted = 0.4
 	for range repetitions {
+		// What a whole run meets is in both of its paths.
 		set := func(shift float64) map[string][]float64 {
-			return map[string][]float64{"direct": sample(8, 0), "hop": sample(7, shift)}
+			level := 2 * rng.NormFloat64()
+			return map[string][]float64{"direct": sample(8, level), "hop": sample(7, level+shift)}
 		}
-		changes, _ := CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(0), set(0)), DefaultOptions())
+		changes, _ := compared(runOf("A", set(0), set(0)), runOf("B", set(0), set(0)))
 		if slices.ContainsFunc(changes, func(c result.Effect) bool {
 			return c.Verdict == result.Costs || c.Verdict == result.Gains
 		}) {
 			claims++
 		}
-		changes, _ = CompareRuns(runOf("A", set(0), set(0)), runOf("B", set(planted), set(0)), DefaultOptions())
+		changes, _ = compared(runOf("A", set(0), set(0)), runOf("B", set(planted), set(0)))
 		c := changes[slices.IndexFunc(changes, func(c result.Effect) bool { return c.Path == "hop" && c.Test == "flows-1" })]
 		want = c.Coverage
 		if math.Log(*c.Low) <= planted && planted <= math.Log(*c.High) {

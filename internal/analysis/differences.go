@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,7 @@ func Differences(reference, run LabelledRun) []result.Note {
 	for _, name := range []string{"host", "cpu_model", "cpus", "kernel", "hopbench"} {
 		differ(name, a.Environment[name], b.Environment[name])
 	}
-	if was, is := scaleOf(a), scaleOf(b); was != is {
+	if was, is := cmp.Or(a.Experiment.Scale, 1), cmp.Or(b.Experiment.Scale, 1); was != is {
 		add(result.Note{Code: result.NoteScalesDiffer, Scale: is, ReferenceScale: was})
 	}
 	for _, t := range a.Tests {

@@ -37,6 +37,30 @@ func studentTwoSided(t float64, degrees int) float64 {
 	return math.Max(0, math.Min(1, 1-inside))
 }
 
+// studentQuantile is the inverse distribution function of Student's t for p of
+// one half and more, by bisection.
+func studentQuantile(p float64, degrees int) float64 {
+	low, high := 0.0, 1.0
+	for studentTwoSided(high, degrees) > 2*(1-p) && high < 1e12 {
+		low, high = high, 2*high
+	}
+	for range 50 {
+		if middle := (low + high) / 2; studentTwoSided(middle, degrees) > 2*(1-p) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return (low + high) / 2
+}
+
+// chiSquareQuantile approximates that of χ² (Wilson & Hilferty 1931).
+func chiSquareQuantile(p, degrees float64) float64 {
+	v := 2 / (9 * degrees)
+	root := 1 - v + normalQuantile(p)*math.Sqrt(v)
+	return degrees * math.Max(1e-3, root*root*root)
+}
+
 // signedRankDistribution gives the probability of every sum of the ranks that
 // carry a positive sign, when each sign is a fair coin. It is the exact
 // permutation distribution, ties or not, by convolution over the ranks.

@@ -9,7 +9,7 @@ import (
 const (
 	// maxFlipped is the number of blocks up to which all flips of signs are
 	// gone through; of more blocks, sampledFlips are drawn.
-	maxFlipped = 14
+	maxFlipped = 15
 	// sampledFlips counts the data themselves too.
 	sampledFlips = 16384
 	// clipAt is how many medians of its comparison's effects an effect weighs

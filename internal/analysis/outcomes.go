@@ -79,6 +79,17 @@ func (c *costEstimate) withhold(onlyBase, onlyOther int) {
 	}
 }
 
+// withholdMean is what the ranks of a share do not see: much lost in few trials.
+func (c *costEstimate) withholdMean() {
+	mean, known := 0.0, bounded(c.effects)
+	for _, v := range known {
+		mean += v / float64(len(known))
+	}
+	if math.Abs(mean) >= c.upper {
+		c.againstEqual = append(c.againstEqual, result.WithheldMean)
+	}
+}
+
 // mcNemarP is the exact two-sided p of a against b pairs that differ one way and
 // the other: both throws of a fair coin (McNemar 1947).
 func mcNemarP(a, b int) float64 {

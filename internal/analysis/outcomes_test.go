@@ -2,8 +2,11 @@ package analysis
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,6 +51,8 @@ func TestOutcomes(t *testing.T) {
 		{"13 of 20 broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 13), result.Costs, nil, result.Breaks, []string{
 			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 1.00 Gbit/s); unbounded, since it broke 13 of 20 trials, direct none",
 			"hop: breaks 13 of 20 trials of flows-1, direct none"}},
+		{"all broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 10), result.Costs, nil, result.Breaks, []string{
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → nothing); unbounded, since it broke 10 of 10 trials, direct none"}},
 		{"a fifth broken", quiet("direct", 10, 0), broken(quiet("hop", 10, 4), 2), result.NotResolved, nil, result.NotResolved, []string{
 			"hop: not resolved on goodput, flows-1: −0.1 % [−∞, +0.1], where 5 % matters; unbounded, since it broke 2 of 10 trials, direct none",
 			"hop: broke 2 of 10 trials of flows-1, direct none: not resolved; needs about "}},
@@ -61,7 +66,8 @@ func TestOutcomes(t *testing.T) {
 			"but one of the two paths lacks more trials than the other (hop lacks 6, direct 0)"}},
 		{"missing on both sides", missing(quiet("direct", 10, 0), 3), missing(quiet("hop", 10, 4), 3), result.NotResolved, []result.Withheld{result.WithheldMissingMany}, "", []string{
 			"but only 7 of 10 blocks have a trial of both (hop lacks 3, direct 3)"}},
-		{"few missing", missing(quiet("direct", 10, 0), 1), missing(quiet("hop", 10, 4), 2), result.NoCost, nil, "", nil},
+		{"few missing", missing(quiet("direct", 10, 0), 1), missing(quiet("hop", 10, 4), 2), result.NoCost, nil, "", []string{
+			"where 5 % matters; of 10 blocks hop lacks 2 and direct lacks 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := Analyse(concat(c.base, c.other), []result.TestInfo{flows1}, pathsNamed("direct", "hop"), Options{})
@@ -157,6 +163,40 @@ func TestMargins(t *testing.T) {
 	}
 }
 
+// A delay just as large as what matters, on paths of any length and in lab and
+// outside, is called no cost in at most 5 % of reports, and its intervals hold it.
+func TestPlantedDelay(t *testing.T) {
+	runs := repetitions(1000)
+	for name, noise := range noises {
+		for _, lab := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", name, lab), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(61, 62))
+				delay := measurement.MetricOf(rttP50).MarginIn(lab).Amount
+				none, held := 0, 0
+				for range runs {
+					level, base, other := 30e-3, make([]float64, 10), make([]float64, 10)
+					for i := range base {
+						level += delay * r.NormFloat64()
+						base[i], other[i] = level+delay/4*noise(r), level+delay+delay/4*noise(r)
+					}
+					c := only(t, Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), trialsOf("hop", latency.Name, rttP50, other...)),
+						[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{Lab: lab}))
+					if c.Verdict == result.NoCost {
+						none++
+					}
+					if *c.DifferenceLow <= delay*(1+1e-9) && delay*(1-1e-9) <= *c.DifferenceHigh {
+						held++
+					}
+				}
+				if !atMost(none, runs, 0.05) || !atMost(runs-held, runs, 0.05) {
+					t.Errorf("%d of %d reports call the delay no cost, %d intervals lack it", none, runs, runs-held)
+				}
+			})
+		}
+	}
+}
+
 // A verdict, the number that its sentence leads with and the interval say one
 // thing.
 func TestVerdictAgreesWithItsNumbers(t *testing.T) {
@@ -206,8 +246,32 @@ func TestVerdictAgreesWithItsNumbers(t *testing.T) {
 			if !strings.Contains(text, " matters") {
 				t.Fatalf("the margin is not in %q", text)
 			}
+			checkPrinted(t, text, m.HigherIsBetter)
 		}
 	})
+}
+
+// checkPrinted holds that an interval printed beside a bound is inside of it where
+// it speaks of a cost.
+func checkPrinted(t *rapid.T, text string, higherIsBetter bool) {
+	found := regexp.MustCompile(`larger than ([0-9.]+) (\S+) .*the difference of \S+ (\S+) \[(\S+), (\S+)\]`).FindStringSubmatch(strings.ReplaceAll(text, "percentage points", "pp"))
+	if found == nil || found[2] != found[3] {
+		return // no interval, or in another unit
+	}
+	number := func(s string) float64 {
+		v, err := strconv.ParseFloat(strings.Replace(s, "−", "-", 1), 64)
+		if err != nil {
+			t.Fatalf("%q in %q: %v", s, text, err)
+		}
+		return v
+	}
+	end := number(found[5])
+	if higherIsBetter {
+		end = -number(found[4])
+	}
+	if end > number(found[1])*(1+1e-9) {
+		t.Fatalf("the interval reaches beyond the bound: %s", text)
+	}
 }
 
 // A loss has a verdict of its own beside goodput, of zero counts too.
@@ -228,8 +292,8 @@ func TestLoss(t *testing.T) {
 	}{
 		{0.005, 4000, result.Costs, "hop: adds 0.5"},
 		{0.03, 4000, result.Costs, "hop: adds 3."},
-		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 percentage points matters; none was seen on either path in 8 blocks, among at least 40000 each"},
-		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.0 percentage points [−0.3, +0.3], where 0.1 percentage points matters; needs about 17 blocks"},
+		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 matters; none was seen on either path in 8 blocks, among at least 40000 each"},
+		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.00 percentage points [−0.27, +0.27], where 0.1 matters; needs about 17 blocks"},
 	} {
 		a := Analyse(concat(trials("direct", 0, c.packets, 0), trials("hop", c.loss, c.packets, 4)), udp, pathsNamed("direct", "hop"), Options{})
 		got := costOf(t, a, "loss_fraction")
@@ -239,6 +303,17 @@ func TestLoss(t *testing.T) {
 		if rate := costOf(t, a, goodput); rate.Verdict != result.NoCost {
 			t.Errorf("goodput: %s", said(rate))
 		}
+	}
+}
+
+// Much lost in few trials is not seen by ranks.
+func TestLossInFewTrials(t *testing.T) {
+	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
+	lossy := make([]float64, 30)
+	copy(lossy, []float64{0.05, 0.05, 0.05, 0.05})
+	c := costOf(t, Analyse(concat(trialsOf("direct", "udp", "loss_fraction", make([]float64, 30)...), trialsOf("hop", "udp", "loss_fraction", lossy...)), udp, pathsNamed("direct", "hop"), Options{}), "loss_fraction")
+	if c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldMean || !strings.Contains(said(c), "That would be a verdict, but the mean of all trials is beyond what matters: few trials have most of it") {
+		t.Errorf("%+v: %s", c, said(c))
 	}
 }
 
@@ -284,5 +359,64 @@ func TestDifferenceOfDifferences(t *testing.T) {
 	holed := missing(trials(2e9), 2) // of direct
 	if got := only(t, Analyse(holed, []result.TestInfo{flows1}, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}})); got.N != 8 || got.Blocks != 10 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Losses that are planted packet by packet are a cost, or not resolved where few
+// packets were sent; a loss as large as what matters is hardly ever called none,
+// though most trials see nothing of it.
+func TestPlantedLoss(t *testing.T) {
+	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
+	r := rand.New(rand.NewPCG(51, 52))
+	trials := func(path string, loss float64, packets, n int) []measurement.Trial {
+		values := make([]float64, n)
+		for i := range values {
+			for range packets {
+				if r.Float64() < loss {
+					values[i] += 1 / float64(packets)
+				}
+			}
+		}
+		out := trialsOf(path, "udp", "loss_fraction", values...)
+		for i := range out {
+			out[i].Metrics["received_packets_per_second"] = float64(packets)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		loss    float64
+		packets int
+		runs    int
+		most    float64 // share of no cost
+	}{{0.03, 500, 20, 0}, {0.005, 500, 20, 0}, {0.005, 4000, 20, 0}, {0.001, 1000, repetitions(600), 0.05}, {0.001, 200, repetitions(600), 0.05}} {
+		for _, n := range []int{6, 8} {
+			none := 0
+			for range c.runs {
+				a := Analyse(concat(trials("direct", 0, c.packets, n), trials("hop", c.loss, c.packets, n)), udp, pathsNamed("direct", "hop"), Options{})
+				if costOf(t, a, "loss_fraction").Verdict == result.NoCost {
+					none++
+				}
+			}
+			if !atMost(none, c.runs, c.most) {
+				t.Errorf("a loss of %v among %d packets, %d blocks: no cost in %d of %d", c.loss, c.packets, n, none, c.runs)
+			}
+		}
+	}
+}
+
+// A percentile that falls on a lost request is infinitely late, not missing.
+func TestLostPercentile(t *testing.T) {
+	trials := concat(trialsOf("direct", latency.Name, rttP50, around(1e-3, 0.01, 10, 0)...), trialsOf("hop", latency.Name, rttP50, around(1e-3, 0.01, 10, 4)...))
+	for i := range trials {
+		trials[i].Metrics["rtt_p99_seconds"], trials[i].Metrics["loss_fraction"] = 2e-3, 0
+		if i >= 12 { // eight of the hop's
+			delete(trials[i].Metrics, "rtt_p99_seconds")
+			trials[i].Metrics["loss_fraction"] = 0.02
+		}
+	}
+	a := Analyse(trials, []result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	c := costOf(t, a, "rtt_p99_seconds")
+	if c.N != 10 || !c.EstimateUnbounded || c.Verdict != result.Costs || c.Broken != 0 || !strings.HasPrefix(said(c), "hop: costs RTT p99, latency beyond any bound (2.00 ms → 2.00 ms); unbounded, since the values of some trials are") {
+		t.Errorf("%+v %s", c, said(c))
 	}
 }

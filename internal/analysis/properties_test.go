@@ -221,6 +221,7 @@ func TestExchangingThePathsInvertsTheRatio(t *testing.T) {
 		opposite := map[result.Verdict]result.Verdict{
 			result.Costs: result.Gains, result.Gains: result.Costs,
 			result.NoCost: result.NoCost, result.NotResolved: result.NotResolved,
+			result.TooFewBlocks: result.TooFewBlocks, result.Indicated: result.Indicated,
 		}
 		// What missing trials withhold, they withhold on the side of a gain.
 		if opposite[a.Verdict] != b.Verdict && len(a.Withheld)+len(b.Withheld) == 0 {
@@ -268,7 +269,8 @@ func TestAnythingGoes(t *testing.T) {
 			t.Fatalf("%d costs", len(a.Costs))
 		}
 		for _, c := range a.Costs {
-			if strings.Contains(said(c), "NaN") || c.Verdict != result.NotResolved && c.RepetitionsNeeded > 0 || c.RepetitionsNeeded > maxRepetitionsNeeded ||
+			if strings.Contains(said(c), "NaN") || (c.Verdict == result.Costs || c.Verdict == result.Gains || c.Verdict == result.NoCost) && c.RepetitionsNeeded > 0 ||
+				(c.Verdict == result.TooFewBlocks || c.Verdict == result.Indicated) != (c.FewestBlocks > 0) || c.NeededLow > c.NeededHigh || c.RepetitionsNeeded > maxRepetitionsNeeded ||
 				(c.Verdict == result.NoCost) != (c.Bound > 0) || (c.Low == nil) != (c.High == nil) && !c.LowUnbounded && !c.HighUnbounded || (c.P == nil) != (c.PHolm == nil) {
 				t.Fatalf("%+v", c)
 			}

@@ -76,7 +76,7 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 	one := concat(trialsOf("public", "flows-1", goodput, mean(readings["public"])), trialsOf("peered", "flows-1", goodput, mean(readings["peered"])))
 	a := Analyse(one, []result.TestInfo{flows1}, paths, DefaultOptions())
 	cost := only(t, a)
-	if cost.N != 1 || cost.Verdict != result.NotResolved || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {
+	if cost.N != 1 || cost.Verdict != result.TooFewBlocks || cost.Low != nil || cost.P != nil || cost.RepetitionsNeeded < 6 {
 		t.Errorf("from one run per path: %+v", cost)
 	}
 	for _, c := range a.Cells {
@@ -89,7 +89,7 @@ func TestNothingIsClaimedFromOneRun(t *testing.T) {
 		return LabelledRun{Label: label, Result: &result.Result{Paths: pathsNamed("path"), Tests: []result.TestInfo{flows1},
 			Trials: trialsOf("path", "flows-1", goodput, mean(readings[path]))}}
 	}
-	changes, notes := CompareRuns(asRun("A", "public"), asRun("B", "peered"), DefaultOptions())
+	changes, notes := compared(asRun("A", "public"), asRun("B", "peered"))
 	if len(changes) != 1 || changes[0].Verdict != result.NotResolved || changes[0].Low != nil || changes[0].P != nil || changes[0].Worse() {
 		t.Errorf("one run against one run: %+v", changes)
 	}

@@ -1,14 +1,10 @@
 package analysis
 
-import (
-	"math"
+import "math"
 
-	"gonum.org/v1/gonum/mathext"
-)
-
-// fewestRuns is how many runs a side must have for their level to be told from
+// FewestRuns is how many runs a side must have for their level to be told from
 // an effect.
-const fewestRuns = 3
+const FewestRuns = 3
 
 // runEstimate is what one run says of an effect, and how uncertain it is by the
 // trials within the run.
@@ -30,7 +26,7 @@ type groupDifference struct {
 // never taken below that of the model (Röver, Knapp & Friede 2015), so that runs
 // that agree by luck do not make it narrow. ok is false with too few runs.
 func compareGroups(reference, runs []runEstimate, confidence float64) (groupDifference, bool) {
-	if len(reference) < fewestRuns || len(runs) < fewestRuns {
+	if len(reference) < FewestRuns || len(runs) < FewestRuns {
 		return groupDifference{}, false
 	}
 	df := float64(len(reference) + len(runs) - 2)
@@ -57,8 +53,8 @@ func compareGroups(reference, runs []runEstimate, confidence float64) (groupDiff
 	meanB, weightB, b := pooled(runs, high)
 	spread := math.Sqrt((1/weightA + 1/weightB) * math.Max(1, (a+b)/df))
 	d := groupDifference{estimate: meanB - meanA, tau: math.Sqrt(high)}
-	d.p = studentP(d.estimate/spread, df)
-	reach := studentQuantile((1+confidence)/2, df) * spread
+	d.p = studentTwoSided(d.estimate/spread, int(df))
+	reach := studentQuantile((1+confidence)/2, int(df)) * spread
 	d.interval = interval{Low: d.estimate - reach, High: d.estimate + reach, Coverage: confidence}
 	return d, true
 }
@@ -76,13 +72,4 @@ func pooled(runs []runEstimate, tau2 float64) (mean, weight, squares float64) {
 		squares += w(r) * square(r.value-mean)
 	}
 	return mean, weight, squares
-}
-
-// studentP is the two-sided p of a value of Student's t with df degrees of freedom.
-func studentP(t, df float64) float64 { return mathext.RegIncBeta(df/2, 0.5, df/(df+t*t)) }
-
-// studentQuantile is the q-th quantile of Student's t, 0.5 <= q < 1.
-func studentQuantile(q, df float64) float64 {
-	x := mathext.InvRegIncBeta(df/2, 0.5, 2*(1-q))
-	return math.Sqrt(df * (1/x - 1))
 }

@@ -59,45 +59,6 @@ func atMost(hits, n int, p float64) bool {
 // length, else a fifth of that, and the tolerances widen with it.
 func repetitions(n int) int { return testutil.Repeat(n/5, n) }
 
-// Reports that compare a path with itself must claim a cost or a gain in at
-// most one of twenty, all comparisons of a report together, whatever the noise.
-func TestSamePathClaimsNothing(t *testing.T) {
-	runs := repetitions(800)
-	paths := pathsNamed("direct", "again", "and-again")
-	tests := []result.TestInfo{flows1, {Name: "flows-10", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10}}}
-	for name, noise := range noises {
-		for _, spread := range []float64{0.005, 0.05, 0.3} {
-			t.Run(fmt.Sprintf("%s/%g", name, spread), func(t *testing.T) {
-				t.Parallel()
-				r := rand.New(rand.NewPCG(7, uint64(1000*spread)))
-				claims, uncorrected, comparisons := 0, 0, 0
-				for range runs {
-					trials := simulated(r, noise, paths, goodput, "flows-1", 10, spread, nil)
-					trials = append(trials, simulated(r, noise, paths, goodput, "flows-10", 10, spread, nil)...)
-					claimed := false
-					for _, c := range Analyse(trials, tests, paths, Options{}).Costs {
-						comparisons++
-						claimed = claimed || c.Verdict == result.Costs || c.Verdict == result.Gains
-						if *c.P < 0.05 {
-							uncorrected++
-						}
-					}
-					if claimed {
-						claims++
-					}
-				}
-				if !atMost(claims, runs, 0.05) {
-					t.Errorf("%d of %d reports claim an effect of a path against itself", claims, runs)
-				}
-				if !atMost(uncorrected, comparisons, 0.05) {
-					t.Errorf("p < 0.05 in %d of %d comparisons without an effect", uncorrected, comparisons)
-				}
-				t.Logf("claims %.4f of reports, p < 0.05 in %.4f of comparisons", float64(claims)/float64(runs), float64(uncorrected)/float64(comparisons))
-			})
-		}
-	}
-}
-
 // p of a true null is uniform as far as its steps allow: P(p ≤ a) is at most
 // a, and at a value that p can take it is that value.
 func TestPIsUniform(t *testing.T) {
@@ -193,7 +154,7 @@ func TestNoCostIsSeldomWrong(t *testing.T) {
 			info   result.TestInfo
 			metric string
 			effect float64
-		}{{flows1, goodput, -0.05}, {flows1, goodput, 1/0.95 - 1}, {latency, rttP50, 0.05}} {
+		}{{flows1, goodput, -0.05}, {flows1, goodput, 1/0.95 - 1}} {
 			t.Run(fmt.Sprintf("%s/%s/%.3f", name, test.metric, test.effect), func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(31, 32))

@@ -31,7 +31,7 @@ func (c *costEstimate) decide() {
 	case better && len(c.missing) == 0:
 		c.Verdict = result.Gains
 	default:
-		c.Verdict = result.NotResolved
+		c.Verdict = c.open()
 		switch {
 		case better:
 			c.Withheld = c.missing
@@ -50,12 +50,21 @@ func (c *costEstimate) repetitionsNeeded() int {
 	case len(bounded(c.effects)) < len(c.effects):
 		return max(0, c.fewestBlocks()-c.n)
 	case c.LookedAt > 0:
-		return int(math.Min(maxRepetitionsNeeded, math.Max(math.Ceil(zeroBlocks(c.upper, c.LookedAt, c.alpha)), float64(c.n+1))))
+		return wholeBlocks(math.Max(zeroBlocks(c.upper, c.LookedAt, c.alpha), float64(c.n+1)))
 	}
 	return c.blocksNeeded()
 }
 
 func (i *interval) excludesZero() bool { return i != nil && (i.Low > 0 || i.High < 0) }
+
+// wholeBlocks rounds up, to two digits above 100, and bounds the number.
+func wholeBlocks(need float64) int {
+	need = math.Min(maxRepetitionsNeeded, math.Ceil(need))
+	if need > 100 {
+		need = math.Round(roundUp(need))
+	}
+	return int(need)
+}
 
 // bound is the smallest size of effect, either way, that the interval excludes,
 // on the scale of the margin: rounded up to two digits and at least a fiftieth of

@@ -34,11 +34,13 @@ const (
 
 // What --fail-on may name.
 const (
-	failOnCost      = "cost"
-	failOnPublished = "published"
+	failOnCost          = "cost"
+	failOnPublished     = "published"
+	failOnNotShownEqual = "not-shown-equal"
 )
 
 type compareFlags struct {
+	reference []string
 	published []string
 	failOn    []string
 	json      bool
@@ -51,8 +53,14 @@ func compareCommand(s streams) *cobra.Command {
 		Use:   "compare RUN [RUN…]",
 		Short: "Compare a run with published figures, or runs with each other",
 		Long: `compare compares one run with the published figures of its experiment, and
-each further run with the first: per path, test and metric the ratio with a
-95 % interval and a verdict.
+each further run with the first: by how much what a path costs has changed, per
+test and metric, with a 95 % interval and a verdict.
+
+Costs are compared, not levels: a cost is taken within the blocks of a run, so
+that what the whole run met, such as a busy hour, cancels. Runs of a single path
+have only a level, and two of them get no verdict. With three or more runs a side
+(--reference) each run is one reading, and how much runs differ by themselves is in
+the interval.
 
 RUN is a run folder or a result.json. --published chooses rows: of the
 experiment's own figures by their row (E5.2), or of any published row by saying
@@ -60,13 +68,15 @@ what it is to be compared with (E1.3=direct/flows-1).
 
 The exit status is 0 when compared, 1 when something failed, 2 when the command
 line or a file is wrong, and 3 when --fail-on found something: "cost" a primary
-metric that is worse than in the first run beyond chance and by at least the
-smallest effect that matters, "published" a figure outside of its tolerance.`,
+metric that is worse than in the reference beyond chance and by at least the
+smallest effect that matters, "not-shown-equal" one that is not shown to be as
+good, also for want of blocks, "published" a figure outside of its tolerance.`,
 		Example: `  hopbench compare hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench compare before/ after/ --fail-on cost
+  hopbench compare --reference old1,old2,old3 new1 new2 new3 --fail-on not-shown-equal
   hopbench compare RUN --published E5.2,E5.3 --markdown`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 || len(args) > maxRuns {
+			if len(args) == 0 || len(args)+len(f.reference) > maxRuns {
 				return usageError{fmt.Errorf("hopbench compare needs 1 to %d runs; see hopbench compare --help", maxRuns)}
 			}
 			return nil
@@ -75,12 +85,13 @@ smallest effect that matters, "published" a figure outside of its tolerance.`,
 		RunE:              func(c *cobra.Command, args []string) error { return compareRuns(c.Context(), s, f, args) },
 	}
 	flags := c.Flags()
+	flags.StringSliceVar(&f.reference, "reference", nil, "three or more runs that the others, together, are compared with")
 	flags.StringSliceVar(&f.published, "published", nil, "published rows to compare each run with: ROW, or ROW=PATH/TEST")
-	flags.StringSliceVar(&f.failOn, "fail-on", nil, "exit with status 3 on: cost, published")
+	flags.StringSliceVar(&f.failOn, "fail-on", nil, "exit with status 3 on: cost, not-shown-equal, published")
 	flags.BoolVarP(&f.json, "json", "J", false, "print one JSON document on standard output and nothing else there")
 	flags.BoolVar(&f.markdown, "markdown", false, "print Markdown")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
-	for flag, complete := range map[string]cobra.CompletionFunc{"published": completeRows, "fail-on": oneOf(failOnCost, failOnPublished)} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"published": completeRows, "fail-on": oneOf(failOnCost, failOnNotShownEqual, failOnPublished), "reference": completeRuns} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag: a mistake above
 		}
@@ -97,21 +108,23 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		return err
 	}
 	comparison := &result.Comparison{Format: result.ComparisonFormat}
-	var first analysis.LabelledRun
-	for i, arg := range args {
+	var runs []analysis.LabelledRun
+	for i, arg := range slices.Concat(f.reference, args) {
 		r, err := loadResult(ctx, arg)
 		if err != nil {
 			return err
 		}
 		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
+		runs = append(runs, run)
 		if i == 0 {
-			first = run
 			comparison.Paths, comparison.Tests = result.PathTitles(r.Paths), result.TestTitles(r.Tests)
+		} else {
+			comparison.Notes = append(comparison.Notes, analysis.Differences(runs[0], run)...)
 		}
 		compared := comparedRun(run, arg)
 		// Runs against each other are the matter when there are several; the
 		// published figures then only by wish.
-		if len(args) == 1 || len(f.published) > 0 {
+		if len(args) == 1 && len(f.reference) == 0 || len(f.published) > 0 {
 			figures, err := chooseFigures(r, data, f.published)
 			if err != nil {
 				return usageError{fmt.Errorf("%s: %w", arg, err)}
@@ -124,18 +137,22 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 			}
 		}
 		comparison.Runs = append(comparison.Runs, compared)
-		if i == 0 {
-			continue
-		}
+	}
+	if len(runs) > 1 {
+		reference, sides := f.sides(runs)
 		options := analysis.DefaultOptions()
-		options.Matters = first.Result.Experiment.Matters
-		options.Lab = first.Result.Testbed.Kind == "lab" && r.Testbed.Kind == "lab"
-		changes, notes := analysis.CompareRuns(first, run, options)
+		options.Matters = runs[0].Result.Experiment.Matters
+		options.Lab = !slices.ContainsFunc(runs, func(r analysis.LabelledRun) bool { return r.Result.Testbed.Kind != "lab" })
+		changes, notes := analysis.CompareRuns(reference, sides, options)
 		if len(changes) == 0 {
-			return usageError{fmt.Errorf("%s and %s have no test on any path in common", args[0], arg)}
+			why := ""
+			for _, n := range notes {
+				why += "; " + words.NamesOf(comparison.Paths, comparison.Tests).Note(n)
+			}
+			return usageError{fmt.Errorf("%s have no test on any path in common that can be compared%s", strings.Join(slices.Concat(f.reference, args), " and "), why)}
 		}
-		comparison.Changes = append(comparison.Changes, changes...)
-		comparison.Notes = append(comparison.Notes, append(analysis.Differences(first, run), notes...)...)
+		comparison.Changes = changes
+		comparison.Notes = append(comparison.Notes, notes...)
 	}
 	if err := f.print(s, comparison); err != nil {
 		return err
@@ -143,14 +160,40 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 	return f.verdict(s, comparison)
 }
 
+// sides are the run, or the runs, that others are compared with, and these.
+func (f compareFlags) sides(runs []analysis.LabelledRun) (analysis.Side, []analysis.Side) {
+	together := func(runs []analysis.LabelledRun) (side analysis.Side) {
+		side.Label = runs[0].Label
+		if len(runs) > 1 {
+			side.Label += "–" + runs[len(runs)-1].Label
+		}
+		for _, run := range runs {
+			side.Runs = append(side.Runs, run.Result)
+		}
+		return side
+	}
+	if n := len(f.reference); n > 0 {
+		return together(runs[:n]), []analysis.Side{together(runs[n:])}
+	}
+	var sides []analysis.Side
+	for _, run := range runs[1:] {
+		sides = append(sides, together([]analysis.LabelledRun{run}))
+	}
+	return together(runs[:1]), sides
+}
+
 // check finds what the flags cannot mean together.
 func (f compareFlags) check(runs int) error {
+	if n := len(f.reference); n > 0 && (n < analysis.FewestRuns || runs < analysis.FewestRuns) {
+		return fmt.Errorf("--reference compares groups of runs, of at least %d each, since fewer do not show how much runs differ by themselves; here are %d and %d", analysis.FewestRuns, n, runs)
+	}
+	runs += len(f.reference)
 	for _, what := range f.failOn {
 		switch {
-		case what != failOnCost && what != failOnPublished:
-			return fmt.Errorf("--fail-on cannot be %q; it is %s, %s or both", what, failOnCost, failOnPublished)
-		case what == failOnCost && runs < 2:
-			return fmt.Errorf("--fail-on %s compares runs; name a second one", failOnCost)
+		case what != failOnCost && what != failOnPublished && what != failOnNotShownEqual:
+			return fmt.Errorf("--fail-on cannot be %q; it is %s, %s or %s", what, failOnCost, failOnNotShownEqual, failOnPublished)
+		case what != failOnPublished && runs < 2:
+			return fmt.Errorf("--fail-on %s compares runs; name a second one", what)
 		case what == failOnPublished && runs > 1 && len(f.published) == 0:
 			return fmt.Errorf("--fail-on %s of several runs needs --published", failOnPublished)
 		}
@@ -173,9 +216,10 @@ func (f compareFlags) print(s streams, c *result.Comparison) error {
 func (f compareFlags) verdict(s streams, c *result.Comparison) error {
 	var found []string
 	names := words.NamesOf(c.Paths, c.Tests)
-	if slices.Contains(f.failOn, failOnCost) {
+	if slices.Contains(f.failOn, failOnCost) || slices.Contains(f.failOn, failOnNotShownEqual) {
 		for _, change := range c.Changes {
-			if change.Primary && change.Worse() {
+			unequal := slices.Contains(f.failOn, failOnNotShownEqual) && change.Verdict != result.NoCost && change.Verdict != result.Gains
+			if change.Primary && (unequal || slices.Contains(f.failOn, failOnCost) && change.Worse()) {
 				found = append(found, change.Run+" compared with "+change.ReferenceRun+": "+names.Effect(change))
 			}
 		}
@@ -282,6 +326,9 @@ func resultOf(st *store.Store, head store.Head, trials []measurement.Trial) (*re
 		if kept, missing := readResult(filepath.Join(st.Dir(), resultFile)); missing == nil {
 			return kept, nil
 		}
+	}
+	if err == nil {
+		r.OldFormat = st.Old()
 	}
 	return r, err
 }

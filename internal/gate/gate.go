@@ -151,6 +151,12 @@ func (j *judge) either(path bool, name string, f measurement.Finding) {
 	}
 }
 
+// spare says that both ends had CPU time to spare, so that too little came for another
+// reason.
+func (j *judge) spare() bool {
+	return max(j.outcome.Source.CPUBusy, j.outcome.Destination.CPUBusy) <= cpuRoom || j.spec.Spin
+}
+
 func (j *judge) warn(name string, f measurement.Finding) {
 	f.Name = name
 	j.findings = append(j.findings, f)

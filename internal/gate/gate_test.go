@@ -119,6 +119,16 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 		{name: "no answers", spec: rr, fingerprint: took, outcome: latency(nil), fatal: "receiver-confirmed!"},
 		{name: "few answers", spec: rr, fingerprint: took, fatal: "enough-samples!",
 			outcome: latency(&measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3})},
+		{name: "few answers while all CPUs were full", spec: rr, fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "enough-samples", warn: "cpu",
+			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3}, Source: measurement.End{CPUBusy: 1}}},
+		{name: "few answers in a moment", spec: rr, fingerprint: took, fatal: "enough-samples",
+			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3}, Metrics: measurement.Metrics{"transactions_per_second": 1000}}},
+		{name: "few answers all the time", spec: rr, fingerprint: took, fatal: "enough-samples!",
+			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Min: 0.3, Max: 0.4}, Metrics: measurement.Metrics{"transactions_per_second": 3}}},
+		{name: "nothing received while all CPUs were full", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "receiver-confirmed", warn: "cpu",
+			change: func(o *measurement.Outcome) { o.Metrics, o.Source.CPUBusy = measurement.Metrics{}, 1 }},
+		{name: "a handful of socket buffers while all CPUs were full", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "enough-flow", warn: "cpu",
+			change: func(o *measurement.Outcome) { o.Flows[1].ReceivedBytes, o.Destination.CPUBusy = 20_000, 1 }},
 		{name: "time ran backwards", spec: rr, fingerprint: took, fatal: "clock",
 			outcome: latency(&measurement.Distribution{Samples: 100, Min: -1e-4, Max: 1e-3})},
 	} {
@@ -294,10 +304,24 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "udp search without a find", spec: search, change: func(o *measurement.Outcome) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}}
 		}, fatal: "loss-bound!", says: "none of 1 rate lost at most 1.00 %"},
+		{name: "udp search whose last rate failed", spec: search, change: func(o *measurement.Outcome) {
+			o.Metrics = measurement.Metrics{"loss_fraction": 0.02}
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 98e6, Loss: 0.02}}
+		}, fatal: "loss-bound!"},
 		{name: "udp search that a host ended", spec: search, change: func(o *measurement.Outcome) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
 			drops(5)(o)
 		}, warn: "local-drops"},
+		{name: "rr whose requests are mostly lost", spec: measurement.Spec{Kind: measurement.RR}, change: func(o *measurement.Outcome) {
+			o.Metrics["loss_fraction"] = 0.6
+			o.Latency = &measurement.Distribution{Samples: 40, Unanswered: 60, Min: 1, Max: 2}
+		}, fatal: "answered!", says: "60 of 100 requests had no answer"},
+		{name: "load, mostly lost when idle", spec: load, change: func(o *measurement.Outcome) {
+			o.IdleLatency = &measurement.Distribution{Samples: 40, Unanswered: 60, Min: 1, Max: 2}
+		}, fatal: "answered", says: "without load: 60 of 100"},
+		{name: "rr that loses some", spec: measurement.Spec{Kind: measurement.RR}, change: func(o *measurement.Outcome) {
+			o.Latency = &measurement.Distribution{Samples: 60, Unanswered: 40, Min: 1, Max: 2}
+		}},
 		{name: "pps", spec: pps},
 		{name: "pps without a packet", spec: pps, change: metric("packets_per_second", 0), fatal: "receiver-confirmed!"},
 		{name: "pps faster than the way", spec: pps, limits: gate.Limits{Limits: testbed.Limits{PathBitsPerSecond: 60e6}}, warn: "possible"},

@@ -35,7 +35,7 @@ func (j *judge) streams(metric string) {
 	pairs := float64(j.limits.pairs())
 	goodput := j.outcome.Metrics[metric]
 	if goodput <= 0 {
-		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
+		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
 		return
 	}
 	want := j.spec.Flows * j.limits.pairs()
@@ -81,13 +81,13 @@ func (j *judge) enoughFlow() {
 			total += flow.ReceivedBytes
 		}
 		if total < manyFlows*minimumBytesPerFlow {
-			j.broken("enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
+			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlows, Count: len(flows), Bytes: total, NeededBytes: manyFlows * minimumBytesPerFlow})
 		}
 		return
 	}
 	for i, flow := range flows {
 		if flow.ReceivedBytes < minimumBytesPerFlow {
-			j.broken("enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
+			j.either(j.spare(), "enough-flow", measurement.Finding{Code: measurement.FoundShortFlow, Flow: i + 1, Bytes: flow.ReceivedBytes, NeededBytes: minimumBytesPerFlow})
 			return
 		}
 	}
@@ -185,11 +185,14 @@ func (j *judge) packets() {
 		goodput = perSecond * float64(j.spec.PacketBytes) * 8
 	}
 	loss := m["loss_fraction"]
+	if j.spec.LossBound > 0 {
+		j.search()
+	}
 	switch {
 	case loss >= 1:
 		j.broken("loss", measurement.Finding{Code: measurement.FoundAllLost})
-	case goodput <= 0:
-		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
+	case goodput <= 0 && j.spec.LossBound == 0:
+		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoPackets})
 	}
 	received := perSecond * float64(j.spec.Duration)
 	j.localDrops(loss, received)
@@ -204,19 +207,17 @@ func (j *judge) packets() {
 		// The rate may be too low for the time, or the path lost the others.
 		j.either(received/(1-loss) >= minimumPackets, "enough-packets", measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets})
 	}
-	if j.spec.LossBound > 0 {
-		j.search()
-	} else {
+	if j.spec.LossBound == 0 {
 		j.duration(goodput)
 	}
 	j.oneWay(goodput + perSecond*headersBytes*8)
 }
 
-// search judges a search for the highest rate: some step must have kept to the
-// bound.
+// search judges a search for the highest rate: the step that confirmed it, the last,
+// must have kept to the bound. That one before it did says nothing of the rate reported.
 func (j *judge) search() {
-	for _, step := range j.outcome.LossSearch {
-		if step.ReceivedBitsPerSecond > 0 && step.Loss <= j.spec.LossBound {
+	if n := len(j.outcome.LossSearch); n > 0 {
+		if last := j.outcome.LossSearch[n-1]; last.ReceivedBitsPerSecond > 0 && last.Loss <= j.spec.LossBound {
 			return
 		}
 	}
@@ -278,15 +279,40 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 		return
 	}
 	if d.Samples < minimumRoundTrips {
-		say := j.broken
+		f := measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips}
 		if j.limits.FewWarn {
-			say = j.warn
+			j.warn("enough-samples", f)
+		} else {
+			j.either(j.spare() && j.tookTime(d), "enough-samples", f)
 		}
-		say("enough-samples", measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips})
+	}
+	if j.spec.Kind != measurement.CRR { // its failed connections have a gate of their own
+		j.unanswered(part, d)
 	}
 	if d.Min <= 0 || d.Min > d.Max {
 		j.missing("clock", measurement.Finding{Code: measurement.FoundImpossibleTimes, Part: part, Min: d.Min, Max: d.Max})
 	}
+}
+
+// tookTime says that the round trips of an rr test took the time they had: an end that
+// comes late takes a single one.
+func (j *judge) tookTime(d *measurement.Distribution) bool {
+	rate := measurement.Seconds(j.outcome.Metrics["transactions_per_second"])
+	return rate <= 0 || measurement.Seconds(d.Samples)/rate >= durationTolerance*j.spec.Duration
+}
+
+// mostLost is the share of the requests sent that a path has to lose for the lack of a
+// median to be its doing, and not that of a sender that never sent them.
+const mostLost = 0.4
+
+// unanswered refuses round trips whose median falls on a request without an answer.
+func (j *judge) unanswered(part string, d *measurement.Distribution) {
+	if d.Lacks(50) != measurement.LacksAnswer {
+		return
+	}
+	f := measurement.Finding{Code: measurement.FoundUnanswered, Part: part, Count: int(d.Unanswered), Of: int(d.Due()), Fatal: !j.limits.FewWarn}
+	f.PathFailure = f.Fatal && j.outcome.Metrics["loss_fraction"] > mostLost
+	j.warn("answered", f)
 }
 
 // connections judges a test of new connections.

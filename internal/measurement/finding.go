@@ -58,6 +58,7 @@ const (
 	FoundFewPackets        FindingCode = "few_packets"
 	FoundAboveLossBound    FindingCode = "above_loss_bound"
 	FoundFewAnswers        FindingCode = "few_answers"
+	FoundUnanswered        FindingCode = "unanswered" // so many requests that there is no median
 	FoundImpossibleTimes   FindingCode = "impossible_times"
 	FoundFailedConnections FindingCode = "failed_connections"
 	FoundShortTransfer     FindingCode = "short_transfer"
@@ -89,7 +90,7 @@ const (
 func GateCodes() []FindingCode {
 	return []FindingCode{FoundText, FoundTestFailed, FoundHopDied, FoundHopDiedBefore, FoundBedBroke, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundNoMTU, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
 		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundMoreThanSent, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
-		FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
+		FoundUnanswered, FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
 		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU, FoundStolenCPU}
 }
 

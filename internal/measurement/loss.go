@@ -23,12 +23,12 @@ func ShareInterval(part, whole float64) (low, high float64) {
 	return max(low, 0), min(high, 1)
 }
 
-// LossInterval is the 95 % interval of the loss_fraction of a test; false where what it
-// is a share of is not known.
-func (o Outcome) LossInterval(spec Spec) (low, high float64, ok bool) {
+// LossOf is how many packets or requests were sent in the measured time of a test, of
+// which loss_fraction is a share; false where that is not known.
+func (o Outcome) LossOf(spec Spec) (whole float64, ok bool) {
 	loss, ok := o.Metrics["loss_fraction"]
 	if !ok || !(loss >= 0 && loss < 1) {
-		return 0, 0, false
+		return 0, false
 	}
 	var arrived float64
 	switch spec.Kind {
@@ -37,14 +37,10 @@ func (o Outcome) LossInterval(spec Spec) (low, high float64, ok bool) {
 		arrived = perSecond * float64(spec.Duration)
 	default:
 		if o.Latency == nil {
-			return 0, 0, false
+			return 0, false
 		}
 		arrived = float64(o.Latency.Samples)
 	}
-	whole := arrived / (1 - loss)
-	if !(whole >= 1) {
-		return 0, 0, false
-	}
-	low, high = ShareInterval(loss*whole, whole)
-	return low, high, true
+	whole = arrived / (1 - loss)
+	return whole, whole >= 1
 }

@@ -41,19 +41,18 @@ func TestShareIntervalCovers(t *testing.T) {
 	}
 }
 
-func TestLossInterval(t *testing.T) {
+func TestLossOf(t *testing.T) {
 	udp := Outcome{Metrics: Metrics{"loss_fraction": 0.03, "received_packets_per_second": 485}}
-	low, high, ok := udp.LossInterval(Spec{Kind: UDP, Duration: 2})
-	if wantLow, wantHigh := ShareInterval(30, 1000); !ok || math.Abs(low-wantLow) > 1e-9 || math.Abs(high-wantHigh) > 1e-9 {
-		t.Errorf("of packets: [%v, %v], %v", low, high, ok)
+	if whole, ok := udp.LossOf(Spec{Kind: UDP, Duration: 2}); !ok || math.Abs(whole-1000) > 1e-9 {
+		t.Errorf("of %v packets, %v, want 1000", whole, ok)
 	}
 	rr := Outcome{Metrics: Metrics{"loss_fraction": 0}, Latency: &Distribution{Samples: 100, Unanswered: 7}}
-	if low, high, ok := rr.LossInterval(Spec{Kind: RR}); !ok || low != 0 || math.Abs(high-0.037) > 1e-3 {
-		t.Errorf("of requests: [%v, %v], %v", low, high, ok)
+	if whole, ok := rr.LossOf(Spec{Kind: RR}); !ok || whole != 100 {
+		t.Errorf("of %v requests, %v, want the 100 that were sent", whole, ok)
 	}
 	for _, o := range []Outcome{{}, {Metrics: Metrics{"loss_fraction": 1}}, {Metrics: Metrics{"loss_fraction": 0}}} {
-		if _, _, ok := o.LossInterval(Spec{Kind: UDP, Duration: 1}); ok {
-			t.Errorf("an interval of %v", o.Metrics)
+		if whole, ok := o.LossOf(Spec{Kind: UDP, Duration: 1}); ok {
+			t.Errorf("%v are of %v", o.Metrics, whole)
 		}
 	}
 }

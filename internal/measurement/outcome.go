@@ -65,6 +65,8 @@ type LossStep struct {
 	OfferedBitsPerSecond  float64 `json:"offered_bits_per_second"`
 	ReceivedBitsPerSecond float64 `json:"received_bits_per_second"`
 	Loss                  float64 `json:"loss_fraction"`
+	// Packets were sent in the step's measured time.
+	Packets int64 `json:"packets"`
 }
 
 // Flow is one connection of a throughput test.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -30,17 +31,22 @@ func ComparisonSheets(c *result.Comparison) []sheet {
 			out = append(out, publishedSheet(c, r))
 		}
 	}
-	for _, r := range c.Runs {
-		s := sheet{Title: fmt.Sprintf("%s compared with %s", typeset.Line(r.Label), typeset.Line(c.Runs[0].Label))}
+	var sides []string
+	for _, change := range c.Changes {
+		if !slices.Contains(sides, change.Run) {
+			sides = append(sides, change.Run)
+		}
+	}
+	for _, side := range sides {
+		s := sheet{}
 		for _, change := range c.Changes {
-			if change.Run == r.Label {
+			if change.Run == side {
+				s.Title = fmt.Sprintf("%s compared with %s", typeset.Line(side), typeset.Line(change.ReferenceRun))
 				s.add(change, names)
 			}
 		}
-		if len(s.Changes) > 0 {
-			s.Below = append(s.Below, "Two runs are two samples that nothing pairs: the ratio is the median of all ratios of a trial of one to a trial of the other, its interval inverts the exact rank-sum test. It speaks of the trials, not of what else changed between the runs.")
-			out = append(out, s)
-		}
+		s.Below = append(s.Below, words.ChangesNote(c.Changes))
+		out = append(out, s)
 	}
 	return out
 }
@@ -63,16 +69,20 @@ func publishedSheet(c *result.Comparison, r result.ComparedRun) sheet {
 // add adds a change as a sentence and, where both runs measured it, as a row.
 func (s *sheet) add(c result.Effect, names words.Names) {
 	if len(s.Changes) == 0 {
-		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "ratio", "95 % interval", "verdict"}}
+		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "change", "95 % interval", "p", "verdict"}}
 	}
 	if c.Primary {
 		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c))})
 	}
 	metric := measurement.MetricOf(c.Metric)
 	column := words.NewColumn(metric.Unit, []float64{c.ReferenceMedian, c.Median}, nil)
-	ratio, between := words.RatioEstimate(c.Ratio, c.Low, c.High)
+	change, between := words.Size(c)
+	p := words.None
+	if c.PAdjusted != nil {
+		p = strings.TrimPrefix(words.P(*c.PAdjusted), "p = ")
+	}
 	s.Changes = append(s.Changes, []string{typeset.Line(c.Path), typeset.Line(c.Test), typeset.Line(metric.Label), column.Write(c.ReferenceMedian), column.Write(c.Median),
-		ratio, between, typeset.Line(words.Verdict(c))})
+		change, between, p, typeset.Line(words.Verdict(c))})
 }
 
 // RunLine is a run in a line.

@@ -61,7 +61,7 @@ func comparisonFixture(t testing.TB) *result.Comparison {
 			Started: r.Started, Seed: r.Seed, Scale: r.Experiment.Scale, Testbed: r.Testbed, Environment: r.Environment, Trials: len(r.Trials)})
 	}
 	c.Runs[0].Published = analysis.ComparePublished(a, a.Experiment.Published)
-	changes, notes := analysis.CompareRuns(runs[0], runs[1], analysis.DefaultOptions())
+	changes, notes := analysis.CompareRuns(analysis.Side{Label: "A", Runs: []*result.Result{a}}, []analysis.Side{{Label: "B", Runs: []*result.Result{b}}}, analysis.DefaultOptions())
 	c.Changes, c.Notes = changes, append(analysis.Differences(runs[0], runs[1]), notes...)
 	return c
 }

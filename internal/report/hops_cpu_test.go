@@ -37,7 +37,7 @@ func TestProcessorSentence(t *testing.T) {
 		Paths: []Path{{Name: "direct", Label: "no firewall", Baseline: true}, {Name: "fw", Label: "firewall"}},
 	}
 	spent := "The lab's CPUs spent 20.0 ns/B: 8.00 ns/B in these hops as far as that is known, 5.00 ns/B in soft interrupts, where the kernel forwards for hops and receives for the ends."
-	more := " Compared with no firewall that is +5 ns/B [+3, +7], block by block: what the hops of this path cost more, the kernel's share of them included."
+	more := " Compared with no firewall that is +5.0 ns/B [+3.0, +7.0], block by block: what the hops of this path cost more, the kernel's share of them included."
 	flows := Test{Name: "flows-1"}
 	plain := func(s string) string { return strings.ReplaceAll(s, words.NBSP, " ") }
 	for _, c := range []struct {

@@ -63,6 +63,7 @@ type Cell struct {
 	Ratio        string // of path to baseline: "3.71×"
 	Verdict      string
 	Needed       string // blocks that would resolve it
+	ShowsFrom    string // the smallest effect that so many blocks show
 	VerdictKind  result.Verdict
 
 	Scaled    string   // value × scale, where that means something
@@ -137,6 +138,7 @@ func (m *Model) tableCell(p Path, t Test) Cell {
 		out.Cost, out.CostInterval = words.Size(*c)
 		out.Ratio = words.Ratio(c.Ratio)
 		out.Verdict, out.Needed, out.VerdictKind = typeset.Line(words.Verdict(*c)), words.Needed(*c), c.Verdict
+		out.ShowsFrom = words.Detectable(*c)
 	}
 	return out
 }

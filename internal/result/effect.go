@@ -10,8 +10,9 @@ import (
 // the baseline in the same blocks (a cost of a Result), or from itself in
 // another run (a change of a Comparison).
 type Effect struct {
-	// Run and ReferenceRun are the labels of two runs, Baseline is the path that
-	// Path is compared with. One or the other is empty.
+	// Run and ReferenceRun are the labels of two runs, or of two groups of runs, in a
+	// change. Baseline is the path that Path is compared with: in a change with a
+	// baseline it is the cost that changed, in one without it the path's level.
 	Run          string `json:"run,omitempty"`
 	ReferenceRun string `json:"reference_run,omitempty"`
 	Path         string `json:"path"`
@@ -25,6 +26,10 @@ type Effect struct {
 	// of Run, and ReferenceN those of ReferenceRun. Broken trials count.
 	N          int `json:"n"`
 	ReferenceN int `json:"reference_n,omitempty"`
+	// Runs and ReferenceRuns are how many runs each side has, where they, not their
+	// trials, are the unit.
+	Runs          int `json:"runs,omitempty"`
+	ReferenceRuns int `json:"reference_runs,omitempty"`
 	// Blocks is how many blocks the run has. Broken and ReferenceBroken are the
 	// pairs in which the path broke the trial of either side; Missing and
 	// ReferenceMissing are the blocks without an outcome of that side.
@@ -87,6 +92,76 @@ type Effect struct {
 	Drift             *Drift `json:"drift,omitempty"`
 	HeldBy            *Held  `json:"held_by,omitempty"`
 	Primary           bool   `json:"primary,omitempty"`
+
+	// NeededLow and NeededHigh hold RepetitionsNeeded with a chance of 80 %, given
+	// how little is known of the spread; 0 where nothing is.
+	NeededLow  int `json:"needed_low,omitempty"`
+	NeededHigh int `json:"needed_high,omitempty"`
+	// FewestBlocks is how many blocks a claim takes, where there are fewer.
+	FewestBlocks int `json:"fewest_blocks,omitempty"`
+	// Detectable is the smallest effect that so many blocks show with a chance of
+	// 80 %, on the scale of what matters; 0 where they can show none.
+	Detectable float64     `json:"detectable,omitempty"`
+	Indication *Indication `json:"indication,omitempty"`
+	Collapse   *Collapse   `json:"collapse,omitempty"`
+	// Violations are the assumptions of the p and the interval that the trials
+	// contradict.
+	Violations []Violation `json:"violations,omitempty"`
+}
+
+// Indication is what fewer blocks than a claim takes indicate, if noise is normal
+// and alike on all paths and tests.
+type Indication struct {
+	// P is that of Student's t times the number of comparisons of the family; the
+	// variance is pooled over as many Comparisons, with DegreesOfFreedom.
+	P                float64 `json:"p"`
+	Comparisons      int     `json:"comparisons"`
+	DegreesOfFreedom int     `json:"degrees_of_freedom"`
+}
+
+// Collapse is a part of the path's trials that fell far below the others.
+type Collapse struct {
+	Trials          int `json:"trials"` // of Effect.N
+	ReferenceTrials int `json:"reference_trials,omitempty"`
+	// Worst is the ratio of the worst of them to its partner.
+	Worst float64 `json:"worst"`
+}
+
+// Assumption is one that a p or an interval rests on.
+type Assumption string
+
+// The assumptions.
+const (
+	NoDrift           Assumption = "no_drift"           // the effect does not change with the block
+	IndependentBlocks Assumption = "independent_blocks" // nor depend on that of the block before
+	NoCarryOver       Assumption = "no_carry_over"      // nor on which path was measured just before
+	SymmetricEffects  Assumption = "symmetric_effects"  // effects lie around their middle alike on both sides
+)
+
+// Assumptions lists them.
+func Assumptions() []Assumption {
+	return []Assumption{NoDrift, IndependentBlocks, NoCarryOver, SymmetricEffects}
+}
+
+// Violation is an assumption that the trials contradict.
+type Violation struct {
+	Assumption Assumption `json:"assumption"`
+	// P is that of the test, judged at Level; absent where a claim would merely not
+	// survive what the trials do not exclude.
+	P     *float64 `json:"p,omitempty"`
+	Level float64  `json:"level,omitempty"`
+	// Autocorrelation at lag 1 of the effects that was reckoned with, and as how
+	// many independent ones the blocks then count.
+	Autocorrelation float64 `json:"autocorrelation,omitempty"`
+	EffectiveBlocks float64 `json:"effective_blocks,omitempty"`
+	// AgreeingBlocks are those with an effect of the sign of most: so many alone
+	// could be chance.
+	AgreeingBlocks int `json:"agreeing_blocks,omitempty"`
+	// After is the path whose trials change those that follow them most, by Ratio,
+	// or by Difference where there is none.
+	After      string  `json:"after,omitempty"`
+	Ratio      float64 `json:"ratio,omitempty"`
+	Difference float64 `json:"difference,omitempty"`
 }
 
 // Contrast is a comparison that an experiment asks for: of Path with Baseline,
@@ -116,12 +191,15 @@ type Withheld string
 const (
 	WithheldBroken        Withheld = "broken"         // the path broke trials that the reference did not
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
+	WithheldRunLevel      Withheld = "run_level"      // levels of single runs: how much runs differ by themselves is not known
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
+	WithheldCollapsed     Withheld = "collapsed"      // some trials of the path fell far below the others
+	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
 )
 
 // WithheldReasons lists the reasons.
 func WithheldReasons() []Withheld {
-	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany}
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldCollapsed, WithheldRunLevel}
 }
 
 // LeadsWithDifference says that this effect is judged, and read, as an amount in

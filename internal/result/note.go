@@ -34,6 +34,7 @@ const (
 	NoteRelativeMachines NoteCode = "relative_machines"   // two machines, and figures that depend on them
 	NoteNoPath           NoteCode = "no_path"             // a run lacks a path of the other
 	NoteNothingToCompare NoteCode = "nothing_to_compare"  // no trial of either run counts
+	NoteOldFormat        NoteCode = "old_format"          // a test of a run of format 1 cannot be compared
 	NoteReadings         NoteCode = "readings_of_one_run" // readings in one run are one trial
 	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption
 	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
@@ -46,7 +47,7 @@ const (
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteTunnelMeetsRules}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteTunnelMeetsRules}
 }
 
 // Note is something that a reader must know: a code and its parameters.

@@ -51,7 +51,9 @@ func Decode(text []byte) (r *Result, old bool, err error) {
 
 // Result is one run as result.json and --json carry it.
 type Result struct {
-	Format     string         `json:"format"`
+	Format string `json:"format"`
+	// OldFormat says that the trials were judged by the rules of format 1.
+	OldFormat  bool           `json:"-"`
 	Experiment ExperimentInfo `json:"experiment"`
 	Seed       uint64         `json:"seed"`
 	// Command is the command line that repeats the run, word by word.
@@ -185,6 +187,9 @@ type TestInfo struct {
 	Name  string           `json:"name"`
 	Title string           `json:"title,omitempty"`
 	Spec  measurement.Spec `json:"spec"`
+	// Explains is the test of which this one is a variation, done because it could not
+	// be told what limited that one.
+	Explains string `json:"explains,omitempty"`
 }
 
 // Cell is one metric of one test on one path over all its trials.
@@ -218,6 +223,10 @@ const (
 	Breaks      Verdict = "breaks"       // breaks more trials than the reference, beyond chance
 	NoCost      Verdict = "no-cost"      // no cost larger than a stated bound
 	NotResolved Verdict = "not-resolved" // needs more repetitions
+	// TooFewBlocks: whatever the effect, it could not be beyond chance. Indicated:
+	// nor could it, but Student's t of the few blocks points to it.
+	TooFewBlocks Verdict = "too-few-blocks"
+	Indicated    Verdict = "indicated"
 )
 
 // Cause is what a sender's time was spent waiting for.

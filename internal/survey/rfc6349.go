@@ -57,7 +57,7 @@ func Ratings(rateBitsPerSecond float64, done []Step) []result.RFC6349 {
 	var out []result.RFC6349
 	for _, s := range done {
 		goodput := s.Trial.Metrics[goodputName]
-		if !s.counts() || s.Test.Spec.Kind != measurement.TCP || s.Test.Spec.Direction == measurement.Both || goodput <= 0 {
+		if !s.counts() || s.Test.Explains != "" || s.Test.Spec.Kind != measurement.TCP || s.Test.Spec.Direction == measurement.Both || goodput <= 0 {
 			continue
 		}
 		r := result.RFC6349{Test: s.Test.Name, Goodput: goodput}

@@ -48,6 +48,7 @@ func TestRatingsAgainstTheLargestGoodput(t *testing.T) {
 	latency.Trial.Gate.Passed = true
 	latency.Trial.Metrics = measurement.Metrics{"rtt_p50_seconds": 0.025}
 	slow.Trial.Metrics["tcp_rtt_mean_seconds"] = 0.032
+	slow.Trial.Metrics["buffer_delay_fraction"] = 50 // over the smallest of the transfer: not that of the path
 	slow.Trial.Flows = []measurement.Flow{{SentBytes: 100_000, Final: &measurement.TCPInfo{MSS: 1000, Retransmits: 2}}}
 	fast.Trial.Metrics["tcp_efficiency_fraction"], fast.Trial.Metrics["buffer_delay_fraction"] = 0.5, 0.25
 
@@ -115,3 +116,23 @@ func TestRatingsAreFinite(t *testing.T) {
 }
 
 func near(got *float64, want float64) bool { return got != nil && math.Abs(*got-want) < 1e-9 }
+
+// The idle round trip of two ends on one CPU is not the path's.
+func TestIdleRoundTrip(t *testing.T) {
+	step := func(kind measurement.Kind, placement string, rtt float64) Step {
+		s := Step{Test: result.TestInfo{Name: string(kind), Spec: measurement.Spec{Kind: kind}}}
+		s.Trial.Gate.Passed = true
+		s.Trial.Metrics = measurement.Metrics{"rtt_p50_seconds": rtt}
+		s.Trial.Effective = map[string]string{"placement": placement}
+		return s
+	}
+	shared, apart, ping := step(measurement.RR, measurement.PlacementSame, 11e-6), step(measurement.RR, measurement.PlacementSeparate, 132e-6), step(measurement.Ping, "", 50e-6)
+	for _, c := range []struct {
+		done []Step
+		want measurement.Seconds
+	}{{nil, 0}, {[]Step{shared}, 0}, {[]Step{shared, ping}, 50e-6}, {[]Step{apart, ping}, 132e-6}} {
+		if got := idleRTT(c.done); got != c.want {
+			t.Errorf("of %d tests: %v s, want %v s", len(c.done), got, c.want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func ladder() []int { return []int{1, 4, 16, 64} }
 // Next is the test to do after those done; false when the profile is whole. It
 // depends on nothing but its arguments.
 func (o Options) Next(done []Step) (result.TestInfo, bool) {
-	stages := []func([]Step) []result.TestInfo{o.path, o.mtu, o.latency, o.search, o.back, o.load, o.udp}
+	stages := []func([]Step) []result.TestInfo{o.path, o.mtu, o.latency, o.search, o.explain, o.back, o.load, o.udp}
 	fits := fitOf(done)
 	for _, stage := range stages {
 		for _, test := range stage(done) {
@@ -68,8 +68,8 @@ func (o Options) Next(done []Step) (result.TestInfo, bool) {
 	return result.TestInfo{}, false
 }
 
-// Left are the tests that are still to come at most, on a healthy path: the
-// search for the number of flows is taken to go to its end.
+// Left are the tests that are still to come at most, on a healthy path whose limits are
+// plain: the search for the number of flows is taken to go to its end.
 func (o Options) Left(done []Step) (left []result.TestInfo) {
 	sofar := done[:len(done):len(done)]
 	for {

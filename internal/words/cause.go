@@ -69,7 +69,7 @@ var causes = map[result.Cause]cause{
 		return "at the rate that " + a.hop() + " has for each flow" + a.rate()
 	}},
 	result.CauseHopPolicer: {"hop's policer", func(a attribution) string {
-		return "limited " + a.part() + " by losses: " + a.hop() + " has a rate" + a.rate() + " and next to no queue, and drops what is faster for a moment"
+		return "limited " + a.part() + " by losses: " + a.hop() + " drops what is faster than its rate" + a.rate() + ", with next to no queue"
 	}},
 	result.CauseHopCPU: {"hop's CPU", func(a attribution) string {
 		return "at what " + a.hop() + " can process: its thread ran, or waited for a CPU, nearly all of the time"
@@ -176,7 +176,7 @@ func (a attribution) rate() string {
 	if a.RateBitsPerSecond == 0 {
 		return ""
 	}
-	return " of " + Rate(a.RateBitsPerSecond)
+	return ", " + Rate(a.RateBitsPerSecond)
 }
 
 func (a attribution) thread(end string) string {

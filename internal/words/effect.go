@@ -3,6 +3,7 @@ package words
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -83,6 +84,9 @@ var verdicts = map[result.Verdict]verdict{
 	result.Breaks:      {path: "breaks", run: "breaks"},
 	result.NoCost:      {path: "no cost", run: "no change", bound: " > "},
 	result.NotResolved: {path: "not resolved", run: "not resolved"},
+
+	result.TooFewBlocks: {path: "too few blocks", run: "too few trials"},
+	result.Indicated:    {path: "indicated", run: "indicated"},
 }
 
 // Verdict is the verdict in a few words: "no cost > 2 %".
@@ -98,7 +102,7 @@ func Verdict(e result.Effect) string {
 	if v.bound != "" && e.Bound > 0 {
 		text += v.bound + amount(e, e.Bound, true)
 	}
-	return text
+	return text + tooFew(e)
 }
 
 // Needed is what an effect that is not resolved needs: "needs ≈ 12 blocks", or
@@ -112,8 +116,18 @@ func Needed(e result.Effect) string {
 
 // repetitions counts what an effect is estimated from.
 func repetitions(e result.Effect, n int) string {
-	if e.Run != "" {
+	switch {
+	case e.Runs > 0:
+		return quantity.Count(n, "run") + " a side"
+	case e.Run != "" && e.Baseline == "":
 		return quantity.Count(n, "trial") + " in each run"
+	case e.Run != "":
+		return quantity.Count(n, "block") + " in each run"
+	case n >= result.MaxRepetitionsNeeded || e.NeededLow == e.NeededHigh:
+	case e.NeededHigh >= result.MaxRepetitionsNeeded:
+		return quantity.Count(e.NeededLow, "block") + " or more"
+	default:
+		return fmt.Sprintf("%d to %s", e.NeededLow, quantity.Count(e.NeededHigh, "block"))
 	}
 	return quantity.Count(n, "block")
 }
@@ -124,14 +138,49 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	result.WithheldMissingDiffer: func(n Names, e result.Effect) string {
 		return "one of the two paths lacks more trials than the other (" + n.lacking(e) + "), and the missing ones may be the bad ones"
 	},
+	result.WithheldCollapsed: Names.collapse,
+	result.WithheldMean: func(Names, result.Effect) string {
+		return "the mean of all trials is beyond what matters: few trials have most of it"
+	},
+	result.WithheldRunLevel: func(Names, result.Effect) string {
+		return "each run has a level of its own, and one run a side does not show how much: compare three or more with --reference, or runs with a baseline"
+	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
 		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
 }
 
+// withheld says why a verdict is not given.
+func (n Names) withheld(e result.Effect) string {
+	var why []string
+	for _, w := range e.Withheld {
+		if say := withheld[w]; say != nil {
+			why = append(why, say(n, e))
+		}
+	}
+	return List(why)
+}
+
 // lacking says how many trials of each side are missing.
 func (n Names) lacking(e result.Effect) string {
 	return fmt.Sprintf("%s lacks %d, %s %d", n.Path(e.Path), e.Missing, n.Path(e.Baseline), e.ReferenceMissing)
+}
+
+// incomplete says so where blocks do not count.
+func (n Names) incomplete(e result.Effect) string {
+	var lack []string
+	for _, side := range []struct {
+		path    string
+		missing int
+	}{{e.Path, e.Missing}, {e.Baseline, e.ReferenceMissing}} {
+		if side.missing > 0 {
+			lack = append(lack, fmt.Sprintf("%s lacks %d", n.Path(side.path), side.missing))
+		}
+	}
+	if len(lack) == 0 || e.Against != nil {
+		return ""
+	}
+	return "; of " + quantity.Count(e.Blocks, "block") + " " + List(lack)
 }
 
 // broke says how many trials each side broke.
@@ -159,40 +208,40 @@ func (n Names) subject(e result.Effect) string {
 	return n.Path(e.Path)
 }
 
-// Effect is the readable verdict.
-func (n Names) Effect(e result.Effect) string {
+// judged is the sentence of a verdict.
+func (n Names) judged(e result.Effect) string {
 	subject, what := n.subject(e), measurement.MetricOf(e.Metric).Label+", "+n.Test(e.Test)
 	switch {
+	case e.Run != "":
+		return n.change(e)
 	case e.N == 0:
 		return fmt.Sprintf("%s: not resolved on %s: no block has a trial that counts of both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
 	case e.Metric == measurement.BrokenTrials:
 		return n.breaking(e, subject)
 	case e.Verdict == result.Costs || e.Verdict == result.Gains:
-		return n.claim(e, subject, what) + n.unbounded(e)
+		return n.claim(e, subject, what) + n.unbounded(e) + n.incomplete(e)
 	case e.Verdict == result.NoCost:
 		return n.noCost(e, subject, what)
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s", subject, what, joined(size(e, 1, true, false)))
 	if e.Coverage == 0 {
-		text += " from "
-		if e.Run != "" {
-			text += fmt.Sprintf("%d and %s", e.ReferenceN, quantity.Count(e.N, "trial"))
-		} else {
-			text += quantity.Count(e.N, "block")
-		}
-	} else if matters := Margin(measurement.MetricOf(e.Metric), e.Margin); matters != "" {
-		text += ", where " + matters + " matters"
+		text += " from " + quantity.Count(e.N, "block")
+	} else {
+		text += where(e)
 	}
 	if len(e.Withheld) > 0 {
-		var why []string
-		for _, w := range e.Withheld {
-			if say := withheld[w]; say != nil {
-				why = append(why, say(n, e))
-			}
-		}
-		return text + ". That would be a verdict, but " + List(why)
+		return text + ". That would be a verdict, but " + n.withheld(e)
 	}
-	return text + n.unbounded(e) + needs(e)
+	return text + n.unbounded(e) + n.incomplete(e) + needs(e)
+}
+
+// where says what matters; of points, whose name goes before, the number alone.
+func where(e result.Effect) string {
+	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
+	if matters == "" {
+		return ""
+	}
+	return ", where " + strings.TrimSuffix(matters, NBSP+points(false).Name) + " matters"
 }
 
 func needs(e result.Effect) string {
@@ -209,7 +258,7 @@ func needs(e result.Effect) string {
 func (n Names) breaking(e result.Effect, subject string) string {
 	trials := fmt.Sprintf("%s of %s of %s", none(e.Broken), quantity.Count(e.N, "trial"), n.Test(e.Test))
 	reference := n.Path(e.Baseline) + " " + none(e.ReferenceBroken)
-	if e.Verdict == result.NotResolved {
+	if unresolved(e.Verdict) {
 		return fmt.Sprintf("%s: broke %s, %s: not resolved%s", subject, trials, reference, needs(e))
 	}
 	return fmt.Sprintf("%s: breaks %s, %s", subject, trials, reference)
@@ -223,26 +272,23 @@ func (n Names) unbounded(e result.Effect) string {
 	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
 		return "; unbounded, since " + n.broke(e)
 	}
-	return "; unbounded, since some trials are beyond any ratio"
+	return "; unbounded, since the values of some trials are"
 }
 
 // noCost is the sentence of a path that costs nothing that matters.
 func (n Names) noCost(e result.Effect, subject, what string) string {
-	matters := Margin(measurement.MetricOf(e.Metric), e.Margin)
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
 	if e.HeldBy != nil {
 		text += " below " + held(*e.HeldBy) + ", which held both"
 	}
-	switch {
-	case e.BeyondChance:
-		text += fmt.Sprintf("; the difference of %s is beyond chance but smaller than the %s that matters", joined(size(e, 1, true, false)), matters)
-	case matters != "":
-		text += ", where " + matters + " matters"
+	text += where(e)
+	if e.BeyondChance {
+		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
 	}
 	if e.LookedAt > 0 {
 		text += fmt.Sprintf("; none was seen on either path in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
 	}
-	return text
+	return text + n.incomplete(e)
 }
 
 // held is what limited both sides.
@@ -257,7 +303,13 @@ func held(h result.Held) string {
 // claim is the sentence of a cost or a gain.
 func (n Names) claim(e result.Effect, subject, what string) string {
 	metric := measurement.MetricOf(e.Metric)
-	change := Value(e.ReferenceMedian, metric.Unit) + " → " + Value(e.Median, metric.Unit)
+	median := func(v float64, broken int) string {
+		if broken >= e.N {
+			return "nothing"
+		}
+		return Value(v, metric.Unit)
+	}
+	change := median(e.ReferenceMedian, e.ReferenceBroken) + " → " + median(e.Median, e.Broken)
 	if e.EstimateUnbounded {
 		return fmt.Sprintf("%s: %s %s beyond any bound (%s)", subject, e.Verdict, what, change)
 	}
@@ -316,6 +368,12 @@ func Margin(m measurement.Metric, x measurement.Margin) string {
 func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	best, open := largest(costs, func(v result.Verdict) bool { return v == result.Costs || v == result.Breaks }),
 		largest(costs, unresolved)
+	few := 0
+	for _, c := range costs {
+		if c.FewestBlocks > 0 {
+			few++
+		}
+	}
 	switch {
 	case best >= 0:
 		return n.Effect(costs[best])
@@ -327,6 +385,8 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 		return "One path was measured; there is nothing to compare it with."
 	case len(costs) == 0:
 		return "There is nothing to compare with the baseline."
+	case few > 0:
+		return fmt.Sprintf("Too few blocks to claim anything in %d of %s. The largest effect of these: %s.", few, quantity.Count(len(costs), "comparison"), n.Effect(costs[open]))
 	case open >= 0:
 		count := 0
 		for _, c := range costs {

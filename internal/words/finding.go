@@ -65,6 +65,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundFewAnswers: func(f finding) string {
 		return part(f) + fmt.Sprintf("%d answers are too few for a median (at least %d)", f.Count, f.Needed)
 	},
+	measurement.FoundUnanswered: func(f finding) string {
+		return part(f) + fmt.Sprintf("%d of %d requests had no answer, so that there is no median", f.Count, f.Of)
+	},
 	measurement.FoundImpossibleTimes: func(f finding) string {
 		return part(f) + fmt.Sprintf("a smallest round trip of %v s and a largest of %v s cannot both be true", f.Min, f.Max)
 	},

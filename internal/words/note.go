@@ -78,7 +78,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%s and %s differ in their %s: %s against %s.", x.ReferenceRun, x.Run, x.Name, cmp.Or(x.Was, "unknown"), cmp.Or(x.Is, "unknown"))
 	}},
 	result.NoteScalesDiffer: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("%s is at 1:%s and %s at 1:%s: rates are compared multiplied by their scales.", x.ReferenceRun, Scale(x.ReferenceScale), x.Run, Scale(x.Scale))
+		return fmt.Sprintf("%s is at 1:%s and %s at 1:%s: costs are compared as they are, levels multiplied by their scales.", x.ReferenceRun, Scale(x.ReferenceScale), x.Run, Scale(x.Scale))
 	}},
 	result.NoteTestsDiffer: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("Test %s was not done in the same way in %s and %s.", x.Test, x.ReferenceRun, x.Run)
@@ -92,6 +92,13 @@ var notes = map[result.NoteCode]note{
 	result.NoteNoPath: {say: func(_ Names, x result.Note) string { return fmt.Sprintf("%s has no path %q.", x.Run, x.Path) }},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
+	}},
+	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
+		why := "the goodput of UDP was counted otherwise then"
+		if x.Count > 0 {
+			why = quantity.Count(x.Count, "trial") + " did not count, and that format does not say which of them the path broke"
+		}
+		return fmt.Sprintf("%s, %s: not compared between %s and %s. One of them is of format 1: %s.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run, why)
 	}},
 	result.NoteInterim: {above: true, say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("Interim: the run was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",

@@ -116,6 +116,8 @@ func estimateIn(s quantity.Scale, v float64, low, high *float64, least int, sign
 	if width > 0 && !math.IsInf(width, 0) {
 		decimals = int(math.Ceil(-math.Log10(width / 2)))
 	}
+	// Two digits of the farther limit, as the bound has that excludes it.
+	least = max(least, quantity.Decimals(max(math.Abs(l), math.Abs(h)), 2))
 	decimals = min(4, max(least, decimals))
 	if math.Abs(v) < 0.5*math.Pow(10, -float64(decimals)) && decimals < 4 && v != 0 {
 		decimals++

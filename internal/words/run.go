@@ -150,7 +150,7 @@ func LossSearch(trial string, search []measurement.LossStep) string {
 			steps = append(steps, "…")
 			break
 		}
-		steps = append(steps, Rate(s.OfferedBitsPerSecond)+" lost "+Value(s.Loss, measurement.Fraction))
+		steps = append(steps, Rate(s.OfferedBitsPerSecond)+" lost "+Loss(s.Loss, float64(s.Packets)))
 	}
 	return "the search in trial " + trial + " tried " + strings.Join(steps, ", ")
 }

@@ -159,11 +159,17 @@ func (f *figures) loss() {
 	if !ok {
 		return
 	}
-	text := "loss " + Value(loss, measurement.Fraction)
-	if low, high, ok := f.LossInterval(f.spec); ok {
-		text = "loss " + joined(Estimate(loss, &low, &high, measurement.Fraction, false))
+	whole, _ := f.LossOf(f.spec)
+	f.parts = append(f.parts, "loss "+Loss(loss, whole))
+}
+
+// Loss writes a share that was lost of a whole, with its 95 % interval where that is known.
+func Loss(share, whole float64) string {
+	if !(whole >= 1) {
+		return Value(share, measurement.Fraction)
 	}
-	f.parts = append(f.parts, text)
+	low, high := measurement.ShareInterval(share*whole, whole)
+	return joined(Estimate(share, &low, &high, measurement.Fraction, false))
 }
 
 // datagrams is what became of them on the way.

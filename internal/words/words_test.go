@@ -117,9 +117,14 @@ func TestTablesAreWhole(t *testing.T) {
 	if len(titles) != len(measurement.Kinds()) {
 		t.Errorf("two kinds of test have one title: %v", titles)
 	}
-	for _, v := range []result.Verdict{result.Costs, result.Gains, result.Breaks, result.NoCost, result.NotResolved} {
+	for _, v := range []result.Verdict{result.Costs, result.Gains, result.Breaks, result.NoCost, result.NotResolved, result.TooFewBlocks, result.Indicated} {
 		if verdicts[v].path == "" || verdicts[v].run == "" {
 			t.Errorf("no words for the verdict %s", v)
+		}
+	}
+	for _, a := range result.Assumptions() {
+		if text := (Names{}).violation(result.Effect{N: 10}, result.Violation{Assumption: a}); text == string(a) {
+			t.Errorf("no words for the assumption %s", a)
 		}
 	}
 	for _, m := range []result.Missing{result.MissingTrial, result.MissingAllExcluded, result.MissingMetric} {
@@ -127,7 +132,7 @@ func TestTablesAreWhole(t *testing.T) {
 			t.Errorf("no words for a figure that is missing: %s", m)
 		}
 	}
-	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 5 || len(withheld) != len(result.WithheldReasons()) || len(missing) != 3 {
+	if len(notes) != len(result.NoteCodes()) || len(findings) != len(codes) || len(causes) != len(result.Causes()) || len(kinds) != len(measurement.Kinds()) || len(verdicts) != 7 || len(withheld) != len(result.WithheldReasons()) || len(missing) != 3 {
 		t.Error("a table has a row of nothing")
 	}
 }

@@ -226,6 +226,42 @@ func TestLossOnThePath(t *testing.T) {
 	}
 }
 
+// What the router drops is infinitely late in the percentiles: a median is there while more
+// than half is answered, a tail is not.
+func TestLostRequestsAreInfinitelyLate(t *testing.T) {
+	p := newPath(t, 1)
+	ping := measurement.Spec{Kind: measurement.Ping, Count: 60, Interval: 0.002, Timeout: 0.5}
+	open := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, RequestsPerSecond: 300, Timeout: 0.5, Duration: 0.4}
+	for _, c := range []struct {
+		spec       measurement.Spec
+		rule       string
+		lost       float64
+		median     bool
+		percentile float64 // that is lost
+	}{
+		{ping, "icmp type echo-request numgen inc mod 4 0 drop", 1.0 / 4, true, 80},
+		{ping, "icmp type echo-request numgen inc mod 3 { 0, 1 } drop", 2.0 / 3, false, 50},
+		{open, "meta l4proto udp numgen inc mod 8 0 drop", 1.0 / 8, true, 99}, // of requests and answers
+	} {
+		p.filter(t, "forward", c.rule)
+		a := p.run(t, c.spec, false)
+		if a.Error != "" || a.Latency == nil {
+			t.Fatalf("%s: %s", c.rule, a.Error)
+		}
+		d := *a.Latency
+		sent := float64(d.Due())
+		if math.Abs(float64(d.Unanswered)-c.lost*sent) > 0.05*sent+2 && c.spec.Kind == measurement.Ping || d.Unanswered == 0 {
+			t.Errorf("%s: %d of %v have no answer", c.rule, d.Unanswered, sent)
+		}
+		if _, ok := a.Metrics["rtt_p50_seconds"]; ok != c.median {
+			t.Errorf("%s: a median %v, with %d of %v answered", c.rule, ok, d.Samples, sent)
+		}
+		if _, ok := d.At(c.percentile); ok || d.Lacks(c.percentile) != measurement.LacksAnswer {
+			t.Errorf("%s: p%v lacks %q", c.rule, c.percentile, d.Lacks(c.percentile))
+		}
+	}
+}
+
 // A path that goes dark in the middle is seen, although no packet comes after it.
 func TestPathGoesDark(t *testing.T) {
 	p := newPath(t, 1)

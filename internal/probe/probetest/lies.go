@@ -158,7 +158,8 @@ func HonestHost() *protocol.HostSeries {
 
 // HonestInfo is what the other end's socket may have seen.
 func HonestInfo() measurement.TCPInfo {
-	return measurement.TCPInfo{At: 0.02, RTT: 1e-4, MinRTT: 1e-5, CongestionWindow: 14480, SentBytes: 9000, RetransmittedBytes: 90, ReceiveWindowTime: 0.01}
+	return measurement.TCPInfo{At: 0.02, RTT: 1e-4, MinRTT: 1e-5, CongestionWindow: 14480, SentBytes: 9000, RetransmittedBytes: 90, ReceiveWindowTime: 0.01,
+		NotSent: 10, Delivered: 9, DuplicateSegments: 1, Thread: 0.01}
 }
 
 // directions are those of the tests in which a server's message is forged.

@@ -46,6 +46,7 @@ func honest(d measurement.Direction) any {
 	bins, width := session.BinsOf(forgedSpec(d))
 	r := protocol.Received{
 		Bins: measurement.Bins{Width: measurement.SecondsOf(width), Bytes: make([]float64, bins)},
+		Info: []measurement.ReceiverInfo{{At: 0.02, Unread: 10, OutOfOrder: 1, Thread: 0.01}},
 		Host: probetest.HonestHost(), Effective: texts, Facts: []string{"a fact"},
 	}
 	r.Bins.Bytes[1] = 2500

@@ -325,13 +325,17 @@ func (s *packetSum) possible(req session.Request) error {
 	return nil
 }
 
-// longerArrival is how much longer than they were sent packets may take to arrive; beyond,
-// a queue grew on the way, and they came no faster than it let them through.
-const longerArrival = 1.02
+// longerArrival is how much longer than they were sent packets may take to arrive, and
+// lateArrival, in seconds, what jitter and a busy host may add; beyond, a queue grew on the
+// way, and they came no faster than it let them through.
+const (
+	longerArrival = 1.02
+	lateArrival   = 0.02
+)
 
 // queued says that they took longer.
 func (s *packetSum) queued(spec measurement.Spec) bool {
-	return s.arrival > longerArrival*spec.Duration
+	return s.arrival > longerArrival*spec.Duration+lateArrival
 }
 
 // fill sets every metric of the Catalogue for udp and pps. The rates are of the packets

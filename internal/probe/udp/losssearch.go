@@ -22,7 +22,9 @@ const (
 	searchClose = 1.01
 	// stepTries of a step so short that a busy sender missed it.
 	stepTries = 3
-	// backOff is how much a rate is lowered whose confirmation fails.
+	// backOff is how much a rate is lowered whose confirmation fails, and confirmTries how
+	// many rates are tried: none of them twice, so that no rate passes as the best of
+	// several tries.
 	backOff      = 0.97
 	confirmTries = 3
 )
@@ -84,12 +86,15 @@ func searchLoss(ctx context.Context, req session.Request, progress func(measurem
 		}
 		done = s.add(step)
 	}
-	return s.confirm(ctx, req, 2*share, progress)
+	return s.confirm(func(rate float64) (measurement.Outcome, measurement.LossStep, error) {
+		return searchStep(ctx, req, rate, 2*share, progress)
+	})
 }
 
 // confirm measures at the rate that was found, and lower when too much is lost
-// there after all.
-func (s *rateSearch) confirm(ctx context.Context, req session.Request, length time.Duration, progress func(measurement.Progress)) (measurement.Outcome, error) {
+// there after all. Its outcome is of the rate that kept to the bound, the last step's;
+// where none did, it has no rate at all.
+func (s *rateSearch) confirm(at func(rate float64) (measurement.Outcome, measurement.LossStep, error)) (measurement.Outcome, error) {
 	rate := s.passed
 	if s.unlimited {
 		rate = s.most
@@ -97,7 +102,7 @@ func (s *rateSearch) confirm(ctx context.Context, req session.Request, length ti
 		rate = s.next()
 	}
 	for try := 1; ; try++ {
-		out, step, err := searchStep(ctx, req, rate, length, progress)
+		out, step, err := at(rate)
 		if err != nil {
 			return measurement.Outcome{}, err
 		}
@@ -108,6 +113,7 @@ func (s *rateSearch) confirm(ctx context.Context, req session.Request, length ti
 		}
 		out.LossSearch = s.steps
 		if step.Loss > s.bound {
+			out.Metrics = measurement.Metrics{"loss_fraction": step.Loss}
 			out.Facts = append(out.Facts, fmt.Sprintf("even at %.4g bit/s, the last rate of the search, more than the bound of %g was lost: %.2g", step.OfferedBitsPerSecond, s.bound, step.Loss))
 		}
 		if s.unlimited {
@@ -139,6 +145,9 @@ func searchStep(ctx context.Context, req session.Request, rate float64, length t
 	}
 	m := out.Metrics
 	step := measurement.LossStep{OfferedBitsPerSecond: m["sent_bits_per_second"], Loss: m["loss_fraction"]}
+	if packets, ok := out.LossOf(spec); ok {
+		step.Packets = int64(math.Round(packets))
+	}
 	step.ReceivedBitsPerSecond = step.OfferedBitsPerSecond * (1 - step.Loss)
 	return out, step, nil
 }

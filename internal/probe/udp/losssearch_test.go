@@ -2,6 +2,7 @@ package udp
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -45,5 +46,34 @@ func TestRateSearchBelievesTheLowerFailure(t *testing.T) {
 	}
 	if s.passed >= 300 || s.failed != 300 {
 		t.Errorf("passed %v, failed %v", s.passed, s.failed)
+	}
+}
+
+// Only a rate that kept to the bound in its own confirmation is a metric, and no rate is
+// tried until it passes.
+func TestOnlyAConfirmedRateIsReported(t *testing.T) {
+	for _, c := range []struct {
+		losses []float64 // of the confirmations
+		rates  int
+		passes bool
+	}{{[]float64{0.001}, 1, true}, {[]float64{0.02, 0.02, 0.001}, 3, true}, {[]float64{0.02, 0.02, 0.02, 0}, 3, false}} {
+		s := &rateSearch{bound: 0.01, passed: 1000}
+		var rates []float64
+		out, err := s.confirm(func(rate float64) (measurement.Outcome, measurement.LossStep, error) {
+			loss := c.losses[len(rates)]
+			if slices.Contains(rates, rate) {
+				t.Errorf("%v bit/s is tried twice", rate)
+			}
+			rates = append(rates, rate)
+			m := measurement.Metrics{"goodput_bits_per_second": rate * (1 - loss), "loss_fraction": loss}
+			return measurement.Outcome{Metrics: m}, measurement.LossStep{OfferedBitsPerSecond: rate, Loss: loss}, nil
+		})
+		_, reported := out.Metrics["goodput_bits_per_second"]
+		if err != nil || len(rates) != c.rates || reported != c.passes || len(out.LossSearch) != c.rates {
+			t.Errorf("losses %v: %d rates, %v, metrics %v", c.losses, len(rates), err, out.Metrics)
+		}
+		if last := c.losses[c.rates-1]; out.Metrics["loss_fraction"] != last || (len(out.Facts) > 0) == c.passes {
+			t.Errorf("losses %v: %v, facts %q", c.losses, out.Metrics, out.Facts)
+		}
 	}
 }

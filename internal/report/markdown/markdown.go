@@ -169,6 +169,7 @@ func cell(m *report.Model, c report.Cell) []string {
 	if c.Cost != "" {
 		out = append(out, Text(strings.TrimSpace(c.Cost+" "+c.CostInterval)), "*"+Text(strings.TrimSuffix(c.Verdict+", "+c.Needed, ", "))+"*")
 	}
+	add("shows from ", c.ShowsFrom)
 	if s, ok := m.Scaled(); ok {
 		add("× "+words.Scale(s)+" = ", c.Scaled)
 	}

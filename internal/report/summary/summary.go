@@ -74,9 +74,9 @@ func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
 	text, below := "does not count", []string(nil)
 	if t.Gate.Passed {
 		t = s.oneIdle(test.Spec.Kind, t)
-		_, _, interval := t.LossInterval(test.Spec)
-		s.loss = s.loss || interval
 		text, below = words.Trial(test.Spec, t), trialLines(test.Spec, t, s.o)
+		_, interval := t.LossOf(test.Spec)
+		s.loss = s.loss || interval && strings.Contains(text, "loss ")
 		if e := shortEffective(t.Effective); !s.o.Verbose && e != "" && e != s.effective {
 			s.effective = e
 			below = append(below, e)
@@ -264,7 +264,7 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o Options) []string 
 		out = append(out, fmt.Sprintf("%2d  %s", h.TTL, where))
 	}
 	for _, step := range t.LossSearch {
-		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", words.Rate(step.OfferedBitsPerSecond), words.Rate(step.ReceivedBitsPerSecond), words.Value(step.Loss, measurement.Fraction)))
+		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", words.Rate(step.OfferedBitsPerSecond), words.Rate(step.ReceivedBitsPerSecond), words.Loss(step.Loss, float64(step.Packets))))
 	}
 	if t.Throughput != nil && o.BinsOf > 0 {
 		out = append(out, intervals(*t.Throughput, o.BinsOf)...)

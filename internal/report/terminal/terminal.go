@@ -346,6 +346,7 @@ func rowLines(m *report.Model, r report.Row) []tableLine {
 		}
 	}
 	add("", styleYellow, func(c report.Cell) string { return c.Needed })
+	add("shows from", styleDim, func(c report.Cell) string { return c.ShowsFrom })
 	if s, ok := m.Scaled(); ok {
 		add("× "+words.Scale(s), "", func(c report.Cell) string { return c.Scaled })
 	}

@@ -152,6 +152,11 @@ func (l *Lab) RuleDigests() map[string]string { return l.rules }
 // Publish lets other processes of this user run programs in the lab's nodes.
 func (l *Lab) Publish(name string) error { return l.lab.Publish(name) }
 
+// Exec runs a program in a node and returns its exit status.
+func (l *Lab) Exec(ctx context.Context, node string, c lab.Command) (int, error) {
+	return l.lab.Exec(ctx, node, c)
+}
+
 // Done is closed when the lab has ended or broken.
 func (l *Lab) Done() <-chan struct{} { return l.lab.Done() }
 

@@ -1,0 +1,74 @@
+package analysis
+
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// open is the verdict where nothing is claimed: with fewer blocks than a claim
+// takes, what they indicate, or that they are too few.
+func (c *costEstimate) open() result.Verdict {
+	if c.unpaired || c.n == 0 {
+		return result.NotResolved
+	}
+	fewest := c.fewestBlocks()
+	if c.n >= fewest {
+		return result.NotResolved
+	}
+	c.FewestBlocks = fewest
+	if c.Indication != nil {
+		return result.Indicated
+	}
+	return result.TooFewBlocks
+}
+
+// indicate tests the comparisons that have too few blocks for ranks by Student's t.
+// The variance is pooled over the comparisons of one metric, which gives it
+// degrees of freedom that a few blocks alone do not have, and never below the
+// comparison's own. It assumes normal noise, alike on all paths and tests; so it is
+// no claim.
+func indicate(all []*costEstimate) {
+	type pool struct {
+		squares     float64
+		degrees     int
+		comparisons int
+	}
+	usable := func(c *costEstimate) bool {
+		return !c.unpaired && c.metric.Name != measurement.BrokenTrials && c.n > 1 && len(bounded(c.effects)) == c.n
+	}
+	pools := map[string]*pool{}
+	for _, c := range all {
+		if !usable(c) {
+			continue
+		}
+		if pools[c.Metric] == nil {
+			pools[c.Metric] = &pool{}
+		}
+		p := pools[c.Metric]
+		p.squares += variance(c.effects) * float64(c.n-1)
+		p.degrees += c.n - 1
+		p.comparisons++
+	}
+	for _, c := range all {
+		if !usable(c) || c.n >= c.fewestBlocks() {
+			continue
+		}
+		p := pools[c.Metric]
+		mean := 0.0
+		for _, v := range c.effects {
+			mean += v / float64(c.n)
+		}
+		spread := math.Sqrt(math.Max(p.squares/float64(p.degrees), variance(c.effects)))
+		t := math.Inf(1)
+		if spread > 0 {
+			t = mean / (spread / math.Sqrt(float64(c.n)))
+		}
+		// By Bonferroni, and the median effect must point the same way.
+		adjusted := math.Min(1, studentTwoSided(t, p.degrees)*float64(max(1, c.familySize)))
+		if mean != 0 && mean*c.estimate > 0 && adjusted < c.alpha {
+			c.Indication = &result.Indication{P: adjusted, Comparisons: p.comparisons, DegreesOfFreedom: p.degrees}
+		}
+	}
+}

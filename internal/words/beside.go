@@ -1,0 +1,112 @@
+package words
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Effect is the readable verdict, with what a reader must know beside it: trials
+// that collapsed, and assumptions that do not hold.
+func (n Names) Effect(e result.Effect) string {
+	text := ""
+	if e.FewestBlocks > 0 && e.Metric != measurement.BrokenTrials {
+		text = n.fewBlocks(e)
+	} else {
+		text = n.judged(e)
+	}
+	if e.Collapse != nil && !slices.Contains(e.Withheld, result.WithheldCollapsed) {
+		text += "; " + n.collapse(e)
+	}
+	for _, v := range e.Violations {
+		text += "; " + n.violation(e, v)
+	}
+	return text
+}
+
+// fewBlocks is the sentence of an effect that has fewer blocks than a claim takes.
+func (n Names) fewBlocks(e result.Effect) string {
+	estimate, _ := Size(e)
+	what := measurement.MetricOf(e.Metric).Label + ", " + n.Test(e.Test)
+	blocks := fmt.Sprintf("%d of %s", e.N, quantity.Count(e.FewestBlocks, "block"))
+	if e.Verdict == result.Indicated && e.Indication != nil {
+		return fmt.Sprintf("%s: %s on %s, is indicated by %s, no claim: %s if noise is normal and alike on all paths and tests; needs %s",
+			n.subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
+	}
+	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far, needs ", n.subject(e), what, blocks, estimate)
+	if e.N == 1 {
+		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + ", and how trials spread is not known"
+	}
+	return text + repetitions(e, e.RepetitionsNeeded)
+}
+
+// tooFew is how many blocks there are of how many a claim takes: ": 3 of 6".
+func tooFew(e result.Effect) string {
+	if e.FewestBlocks == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %d of %d", e.N, e.FewestBlocks)
+}
+
+// collapse says which part of the trials fell far below the others.
+func (n Names) collapse(e result.Effect) string {
+	c := e.Collapse
+	text := fmt.Sprintf("it collapsed in %d of %s, to ", c.Trials, quantity.Count(e.N, "trial"))
+	if c.Worst < 1 {
+		text += Share(c.Worst)
+	} else {
+		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.N, "trial")) + Ratio(c.Worst)
+	}
+	text += " of " + n.Path(e.Baseline) + " beside it, which "
+	if c.ReferenceTrials == 0 {
+		text += "never did"
+	} else {
+		text += fmt.Sprintf("did in %d", c.ReferenceTrials)
+	}
+	return text
+}
+
+// violation says which assumption the trials contradict.
+func (n Names) violation(e result.Effect, v result.Violation) string {
+	switch v.Assumption {
+	case result.NoDrift:
+		return "the effect changed during the run" + tested(v)
+	case result.IndependentBlocks:
+		text := fmt.Sprintf("blocks depend on the one before: with an autocorrelation of %s the %s count as %s", quantity.Signed(v.Autocorrelation, 1),
+			quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
+		if v.P == nil {
+			text = fmt.Sprintf("rests on independent blocks: with an autocorrelation of %s, which they do not exclude, the %s count as %s and show nothing",
+				quantity.Signed(v.Autocorrelation, 1), quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
+		}
+		return text + tested(v)
+	case result.SymmetricEffects:
+		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could by itself be chance", v.AgreeingBlocks, quantity.Count(e.N, "block"))
+	case result.NoCarryOver:
+		change, _ := Estimate(v.Difference, nil, nil, measurement.MetricOf(e.Metric).Unit, true)
+		if v.Ratio > 0 {
+			change, _ = Estimate(v.Ratio-1, nil, nil, measurement.Fraction, true)
+		}
+		return fmt.Sprintf("trials depend on the one before: %s after %s", change, n.Path(v.After)) + tested(v)
+	}
+	return string(v.Assumption) // of a newer hopbench
+}
+
+// tested is the p of a violation.
+func tested(v result.Violation) string {
+	if v.P == nil {
+		return ""
+	}
+	return " (" + P(*v.P) + ")"
+}
+
+// Detectable writes the smallest effect that the blocks of a comparison show with
+// a chance of 80 %, or nothing where they show none.
+func Detectable(e result.Effect) string {
+	if e.Detectable <= 0 {
+		return ""
+	}
+	return amount(e, e.Detectable, false)
+}
