@@ -122,11 +122,13 @@ func (h *figureEstimate) takeRatio() bool {
 // blockRatios are the ratios of the path to the baseline within blocks, in
 // order of size.
 func (h *figureEstimate) blockRatios(baseline string) []float64 {
+	reference := map[int]float64{}
+	for _, t := range h.trials.cells[cellKey{baseline, h.Test}] {
+		reference[t.Block] = t.Metrics[h.Metric]
+	}
 	var out []float64
-	metric := measurement.MetricOf(h.Metric)
-	reference := h.trials.outcomes(baseline, h.Test, metric)
-	for block, v := range h.trials.outcomes(h.Path, h.Test, metric) {
-		if w := reference[block]; ratioable(v) && ratioable(w) {
+	for _, t := range h.trials.cells[cellKey{h.Path, h.Test}] {
+		if v, w := t.Metrics[h.Metric], reference[t.Block]; ratioable(v) && ratioable(w) {
 			out = append(out, v/w)
 		}
 	}

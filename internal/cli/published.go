@@ -113,7 +113,7 @@ func printPublished(w io.Writer, data *result.PublishedData) error {
 
 func printSetting(w io.Writer, s result.PublishedSetting) {
 	var how []string
-	for _, part := range []string{s.Tool, flowsText(s.Flows), s.Encapsulation, s.Machine} {
+	for _, part := range []string{s.Tool, flowsText(s.Flows), durationText(s.Duration), s.Encapsulation, s.Machine} {
 		if part != "" {
 			how = append(how, part)
 		}
@@ -153,6 +153,13 @@ func flowsText(n int) string {
 		return ""
 	}
 	return quantity.Count(n, "flow")
+}
+
+func durationText(d measurement.Seconds) string {
+	if d == 0 {
+		return ""
+	}
+	return words.Time(d)
 }
 
 // ofText says which end and run a number is of.

@@ -39,13 +39,12 @@ func holdTraffic(address string) error {
 		return err
 	}
 	fmt.Println("ready")
-	var held []net.Conn
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return err
 		}
-		held = append(held, conn)
+		defer conn.Close() // when the listener fails; until then it is held
 	}
 }
 

@@ -98,7 +98,7 @@ func JudgementReason(p result.PublishedComparison) string {
 	case p.Measured == p.Value:
 		parts = append(parts, "as published")
 	default:
-		parts = append(parts, "no share of what was published can be given")
+		parts = append(parts, "a published 0 needs a measured 0")
 	}
 	low, high := p.Low, p.High
 	if p.Basis == result.BasisRatio {
