@@ -36,8 +36,8 @@ test-simulations:
 test-wine:
 	@test/run ./test/wine
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames)' \
-		./internal/lab ./internal/store ./internal/probe
+	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
+		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest
 test-soak:
 	@test/run ./test/soak
 
