@@ -36,8 +36,8 @@ test-simulations:
 test-wine:
 	@test/run ./test/wine
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames)' \
-		./internal/lab ./internal/store ./internal/probe
+	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
+		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest
 test-soak:
 	@test/run ./test/soak
 
@@ -100,8 +100,8 @@ bench-idps:
 bench-peers: build
 	$(GO) run ./bench/peers $(PEERS)
 
-# Whether verdicts, intervals, causes and gates are right of what is planted, in 40
-# minutes on an idle machine: TRUTH="-short", "-part aa" and the like narrow it, -out
+# Whether verdicts, intervals, causes and gates are right of what is planted, in about
+# an hour on an idle machine: TRUTH="-short", "-part aa" and the like narrow it, -out
 # FOLDER keeps the raw trials elsewhere. Nothing else should run meanwhile.
 bench-truth:
 	$(GO) run ./bench/truth -update docs/accuracy.md $(TRUTH)

@@ -50,11 +50,13 @@ func forTests(pkg string) bool {
 	return strings.HasSuffix(pkg, "test") || strings.HasPrefix(pkg, "test/") || pkg == "internal/testutil"
 }
 
-// tool says whether p is a program that users do not get: a benchmark or a
-// generator. It may use everything but the command line.
+// tool says whether p is a program that users do not get, or a part of one: a benchmark
+// or a generator. It may use everything but the command line.
 func (p listed) tool() bool {
-	return p.Name == "main" && !strings.HasSuffix(p.ImportPath, "/cmd/hopbench")
+	return p.Name == "main" && !strings.HasSuffix(p.ImportPath, "/cmd/hopbench") || forBenchmarks(strings.TrimPrefix(p.ImportPath, module+"/"))
 }
+
+func forBenchmarks(pkg string) bool { return strings.HasPrefix(pkg, "bench/") }
 
 func packages(t *testing.T) []listed {
 	t.Helper()
@@ -134,6 +136,9 @@ func TestImportsGoDown(t *testing.T) {
 			to, ours := strings.CutPrefix(imported, module+"/")
 			switch {
 			case !ours:
+			case p.tool() && forBenchmarks(to):
+			case forBenchmarks(to):
+				t.Errorf("%s imports %s, which is a benchmark", from, to)
 			case p.tool():
 				if layers.of(to) <= layers.of("internal/cli") && !forTests(to) {
 					t.Errorf("%s imports %s, which wires the product and serves no other program", from, to)

@@ -29,6 +29,8 @@ type campaign struct {
 	dir  string
 	seed uint64
 	log  io.Writer
+	// commit is the version that measures.
+	commit string
 	// planned is how many runs the part has, begun how many it has begun, measured
 	// how many of these were not there before, within spent.
 	planned, begun, measured int
@@ -122,7 +124,7 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 	}
 	head.Testbed, head.Environment = first.Info(), hostinfo.Machine()
 	maps.Copy(head.Environment, first.Environment())
-	head.Environment[commitKey] = commit()
+	head.Environment[commitKey] = c.commit
 	if err := st.SetHead(*head); err != nil {
 		return errors.Join(err, first.Close())
 	}

@@ -47,10 +47,14 @@ func plantedDelays() (d design, effects []effect) {
 
 // estimates are what the runs said of one effect.
 type estimates struct {
-	covers   proportion
-	errors   []float64 // estimate less truth
-	widths   []float64 // of the intervals
-	verdicts map[result.Verdict]int
+	covers proportion
+	// none is how many effects had too few pairs for an interval.
+	none int
+	// unbounded intervals have no end on one side, because trials broke.
+	unbounded proportion
+	errors    []float64 // estimate less truth
+	widths    []float64 // of the intervals
+	verdicts  map[result.Verdict]int
 }
 
 func intervals(ctx context.Context, o options, c *campaign) (report, error) {
@@ -81,10 +85,11 @@ func intervals(ctx context.Context, o options, c *campaign) (report, error) {
 		return nil
 	})
 	out := table{head: []string{"planted", "95 % intervals that cover it", "error of the estimate: mean, standard deviation", "width of the interval", "verdicts"}}
-	var covers proportion
+	var covers, unbounded proportion
+	none := 0
 	for _, planted := range append(less, more...) {
 		f := found[planted.label]
-		if f == nil || f.covers.n == 0 {
+		if f == nil {
 			continue
 		}
 		mean, standardError := meanAndError(f.errors)
@@ -98,13 +103,16 @@ func intervals(ctx context.Context, o options, c *campaign) (report, error) {
 		}
 		covers.k += f.covers.k
 		covers.n += f.covers.n
+		none += f.none
+		unbounded.k += f.unbounded.k
+		unbounded.n += f.unbounded.n
 		out.add(planted.label, fmt.Sprintf("%d of %d", f.covers.k, f.covers.n), show(mean)+", "+show(deviation), show(width), counts(f.verdicts))
 	}
 	out.add("all", covers.String(), "", "", "")
 	return report{
 		text: []string{
 			fmt.Sprintf("%d runs of 8 blocks: six hops that carry less than the 50 Mbit/s of the baseline, and six wires on which a round trip is longer than the 2 ms of the baseline. What was planted is the setting of the link emulator.", runs),
-			fmt.Sprintf("At least 93 %% of the intervals must cover: %s.", reached(float64(covers.k) >= 0.93*float64(covers.n))),
+			fmt.Sprintf("At least 93 %% of the intervals must cover: %s. %d of %d have no end on one side, because trials broke, and %d effects have none, because too many trials are missing.", reached(float64(covers.k) >= 0.93*float64(covers.n)), unbounded.k, unbounded.n, none),
 		},
 		tables: []table{out},
 	}, err
@@ -120,9 +128,17 @@ func (f *estimates) add(planted effect, r *result.Result) {
 		if planted.ratio == 0 {
 			truth, estimate, low, high = planted.difference, e.Difference, e.DifferenceLow, e.DifferenceHigh
 		}
-		f.covers.count(low != nil && *low <= truth && truth <= *high)
-		f.errors = append(f.errors, estimate-truth)
-		if low != nil {
+		if low == nil && !e.LowUnbounded || high == nil && !e.HighUnbounded {
+			f.none++
+			continue
+		}
+		// Trials that broke leave an interval, or the estimate, without an end.
+		f.covers.count((e.LowUnbounded || low != nil && *low <= truth) && (e.HighUnbounded || high != nil && truth <= *high))
+		f.unbounded.count(e.LowUnbounded || e.HighUnbounded)
+		if !e.EstimateUnbounded {
+			f.errors = append(f.errors, estimate-truth)
+		}
+		if low != nil && high != nil {
 			f.widths = append(f.widths, *high-*low)
 		}
 	}

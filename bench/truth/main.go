@@ -45,6 +45,7 @@ type options struct {
 	update string
 	seed   uint64
 	short  bool
+	commit string // what was checked out when the program began
 	limit  time.Duration
 }
 
@@ -83,11 +84,12 @@ func parse(arguments []string) (o options, err error) {
 	flags.StringVar(&o.out, "out", "hopbench-runs/truth", "folder of the raw trials; what is there is not measured again")
 	flags.StringVar(&o.update, "update", "", "write the tables into this file, docs/accuracy.md")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of every order and fault")
-	flags.BoolVar(&o.short, "short", false, "fewer runs of everything: about 8 minutes instead of 40")
+	flags.BoolVar(&o.short, "short", false, "fewer runs of everything: about 10 minutes instead of an hour")
 	flags.DurationVar(&o.limit, "limit", 15*time.Minute, "longest time of one part, which then reports the runs that are complete")
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
 	}
+	o.commit = commit()
 	for name := range strings.SplitSeq(*wanted, ",") {
 		i := slices.Index(names, name)
 		if i < 0 {
@@ -116,7 +118,7 @@ func (o options) measure(ctx context.Context, p part) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("make the folder of the raw trials: %w", err)
 	}
-	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, versions: map[string]bool{}}
+	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, commit: o.commit, versions: map[string]bool{}}
 	found, err := p.measure(limited, o, c)
 	fmt.Fprintln(os.Stderr)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -145,7 +147,7 @@ func (o options) provenance(p part, c *campaign) string {
 	}
 	return fmt.Sprintf("%s: %d trials, measured in %v by %s, analysed by %s, on %s CPUs (%s), Linux %s, seed %d: `%s`.",
 		time.Now().UTC().Format("2006-01-02"), c.trials, c.took.Duration().Round(time.Second),
-		strings.Join(slices.Sorted(maps.Keys(c.versions)), " and "), commit(), machine["cpus"], machine["cpu_model"], machine["kernel"], o.seed, again)
+		strings.Join(slices.Sorted(maps.Keys(c.versions)), " and "), o.commit, machine["cpus"], machine["cpu_model"], machine["kernel"], o.seed, again)
 }
 
 // commit names the version that is checked out here.

@@ -183,3 +183,11 @@ func permuteOrders(values []float64, before []string, n, k int) (extreme, drawn 
 	}
 	return extreme, drawn
 }
+
+func logarithms(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = logOf(v)
+	}
+	return out
+}

@@ -293,14 +293,6 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	return c
 }
 
-func logarithms(values []float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = logOf(v)
-	}
-	return out
-}
-
 // around0 is each value's distance from their median.
 func around0(values []float64) []float64 {
 	centre := Median(values)

@@ -85,7 +85,8 @@ func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) 
 	c.writeInterval(logs, differences, invert)
 }
 
-// writeInterval writes the limits of both scales, those that are bounded.
+// writeInterval writes the limits of both scales, those that are bounded. What
+// stands beside the judged scale has none without its estimate.
 func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]float64) (interval, bool)) {
 	write := func(to **float64, v float64, scale func(float64) float64) {
 		if !math.IsInf(v, 0) {
@@ -93,7 +94,8 @@ func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]
 			*to = &v
 		}
 	}
-	if i, ok := invert(differences); ok {
+	whole := func(candidates []float64) bool { return !math.IsInf(medianOfSorted(candidates), 0) }
+	if i, ok := invert(differences); ok && (!c.logarithmic || whole(differences)) {
 		same := func(v float64) float64 { return v }
 		write(&c.DifferenceLow, i.Low, same)
 		write(&c.DifferenceHigh, i.High, same)
@@ -101,7 +103,7 @@ func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]
 	if logs == nil {
 		return
 	}
-	if i, ok := invert(logs); ok {
+	if i, ok := invert(logs); ok && (c.logarithmic || whole(logs)) {
 		write(&c.Low, i.Low, math.Exp)
 		write(&c.High, i.High, math.Exp)
 	}

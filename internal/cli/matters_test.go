@@ -50,7 +50,7 @@ func TestReportJudgesAgain(t *testing.T) {
 	if m := again.Experiment.Matters; m["rtt_p50_seconds"].Amount != 1e-3 || m["rtt_p99_seconds"].Amount != 50e-6 || m["goodput_bits_per_second"].Fraction != 0.03 {
 		t.Errorf("judged again by %v", m)
 	}
-	if !strings.Contains(text, "RTT p50 was judged again: 1.00 ms is what matters") {
+	if !strings.Contains(text, "RTT p50 was judged again: 1 ms is what matters") {
 		t.Errorf("the report does not say that it was judged again:\n%s", text)
 	}
 	if back, _ := report(); len(back.Notes) != len(own.Notes) || back.Experiment.Matters["rtt_p50_seconds"].Amount != 50e-6 {

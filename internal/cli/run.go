@@ -76,9 +76,10 @@ that is surely smaller is no cost.
 "all" runs the bundled experiments one after the other into one folder with
 index.html, index.md and index.json. One that fails does not stop the others.
 
-When a hop or an endpoint dies in the middle (a process of the lab is killed, or
-fails), the trial ends at once and is excluded with that reason. The lab is then
-built again and the run goes on, up to three times; with --on-fault stop the run
+When a hop dies in the middle (a process of the lab is killed, or fails), that is a
+failure of a trial on its path; a trial of another path that it interrupts is done
+again. The lab is then built again and the run goes on, up to three times without a
+trial that counts in between; with --on-fault stop the run
 (of "all", too) ends there instead, with exit status 1 and the report of what
 was measured.`,
 		Example: `  hopbench run routing-appliance

@@ -77,15 +77,6 @@ func metricsCalled(name string) (found []measurement.Metric, exact bool) {
 	return found, false
 }
 
-// byRatio says that a metric is judged by its ratio to the reference.
-func byRatio(m measurement.Metric) bool {
-	switch m.Unit {
-	case measurement.BitsPerSecond, measurement.SecondsPerByte, measurement.SecondsPerPacket:
-		return true
-	}
-	return strings.HasSuffix(m.Name, "_per_second")
-}
-
 // readMargin reads the margin of a metric: a share where it is judged by its
 // ratio, an amount in its unit where it is judged by its difference.
 func readMargin(m measurement.Metric, text string) (margin measurement.Margin, problem *quantity.UnitError) {
@@ -94,7 +85,7 @@ func readMargin(m measurement.Metric, text string) (margin measurement.Margin, p
 	}[m.Unit]
 	value := &margin.Amount
 	var err error
-	if byRatio(m) {
+	if m.ByRatio() {
 		scale, example, value = "ratio", "a share, as in 3%", &margin.Fraction
 		*value, err = quantity.ParseFraction(text)
 	} else {

@@ -54,7 +54,7 @@ func TestFormatMattersReadsBack(t *testing.T) {
 				continue
 			}
 			switch {
-			case byRatio(m):
+			case m.ByRatio():
 				matters[m.Name] = measurement.Margin{Fraction: float64(rapid.IntRange(1, 9999).Draw(t, "share")) / 10000}
 			case m.Unit == measurement.SecondsUnit:
 				matters[m.Name] = measurement.Margin{Amount: time.Duration(rapid.Int64Range(1, 1e13).Draw(t, "ns")).Seconds()}

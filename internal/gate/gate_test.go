@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 	"github.com/hopbench/hopbench/internal/words/wordstest"
 )
@@ -44,7 +47,62 @@ func TestGates(t *testing.T) {
 	codes := slices.DeleteFunc(measurement.GateCodes(), func(c measurement.FindingCode) bool {
 		return c == measurement.FoundText || c == measurement.FoundHopDiedBefore
 	})
-	wordstest.Given(t, codes, slices.Concat(testEveryKind(t), testKinds(t), testInstrument(t)))
+	found := slices.Concat(testEveryKind(t), testKinds(t), testInstrument(t))
+	wordstest.Given(t, codes, found)
+	testDocumented(t, slices.Concat(found, judgedFingerprints()))
+}
+
+// judgedFingerprints are the findings on paths, beside tests that failed and did not.
+func judgedFingerprints() (found []measurement.Finding) {
+	for _, code := range measurement.PathCodes() {
+		for _, err := range []error{nil, syscall.ECONNRESET, syscall.ENOMEM} {
+			for _, ttl := range []int{0, 62} {
+				f := measurement.Fingerprint{Why: &measurement.Finding{Code: code, TTL: ttl}}
+				f.Learned = code == measurement.FoundTTLChanged || code == measurement.FoundMTUChanged
+				for _, finding := range gate.Judge(measurement.Spec{Kind: measurement.Trace}, measurement.Outcome{}, f, gate.Limits{}, err).Findings {
+					if finding.Name == "fingerprint" {
+						found = append(found, finding)
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// testDocumented holds the table of gates in docs/methodology.md to what they find.
+func testDocumented(t *testing.T, found []measurement.Finding) {
+	says := map[string]map[string]bool{} // by gate and code
+	for _, f := range found {
+		row := "| `" + f.Name + "` | `" + string(f.Code) + "` | "
+		if says[row] == nil {
+			says[row] = map[string]bool{}
+		}
+		switch {
+		case f.PathFailure:
+			says[row]["broken"] = true
+		case f.Fatal:
+			says[row]["missing"] = true
+		default:
+			says[row]["warning"] = true
+		}
+	}
+	text, err := os.ReadFile("../../docs/methodology.md")
+	testutil.OK(t, err)
+	documented := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		documented[strings.TrimSpace(line)] = true
+	}
+	_, table, _ := strings.Cut(string(text), "| gate | finding | the trial |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if rows := strings.Count(table, "\n") + 1; rows != len(says) {
+		t.Errorf("docs/methodology.md has %d gates with their findings, want %d", rows, len(says))
+	}
+	for row, kinds := range says {
+		if row += strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") + " |"; !documented[row] {
+			t.Errorf("docs/methodology.md lacks the line\n%s", row)
+		}
+	}
 }
 
 func testEveryKind(t *testing.T) (found []measurement.Finding) {
@@ -354,6 +412,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		}, fatal: "clock", says: "under load: a smallest round trip of 2 s"},
 
 		{name: "two pairs", spec: tcp, limits: two, change: pairs(func(*measurement.Pair) {})},
+		{name: "a pair was reset", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error, p.Failure = "reset", "vanished" }), fatal: "pairs!"},
 		{name: "a pair failed", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), fatal: "pairs", says: "1 of 2 pairs brought back a result; c2 to s1: reset"},
 		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs!", says: "no byte was confirmed in the measured time from c2 to s1"},
 		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short of c2 to s1"},

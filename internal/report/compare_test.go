@@ -95,9 +95,9 @@ func TestComparisonJSON(t *testing.T) {
 func TestPublishedTableShowsJudgements(t *testing.T) {
 	page := string(htmlText(t, toleranced(t, 10)))
 	for _, want := range []string{
-		`<td role="cell" class="v-fine">within` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell" class="reason">−0.83` + words.NBSP + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
-		`<td role="cell" class="v-fine">within` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell" class="reason">0.298× the baseline [0.297,` + words.NBSP + `0.299], published 0.297×`,
-		`<td role="cell" class="v-costs">not within` + words.NBSP + `1` + words.NBSP + `%</td><td role="cell" class="reason">0.2925× the baseline [0.2918,` + words.NBSP + `0.2934], published 0.302×`,
+		`<td role="cell" class="v-fine">inside` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell">planted</td><td role="cell" class="reason">−0.83` + words.NBSP + `% off <span class="note">2694 retransmits</span></td>`, // the baseline, by value
+		`<td role="cell" class="v-fine">inside` + words.NBSP + `10` + words.NBSP + `%</td><td role="cell">planted</td><td role="cell" class="reason">0.298× the baseline [0.297,` + words.NBSP + `0.300], published 0.297×`,
+		`<td role="cell" class="v-open">outside` + words.NBSP + `1` + words.NBSP + `%</td><td role="cell">predicted</td><td role="cell" class="reason">0.293× the baseline [0.291,` + words.NBSP + `0.294], published 0.302×`,
 		`<td role="cell" class="v-open">not judged</td>`, "no tolerance is stated",
 	} {
 		if !strings.Contains(page, want) {

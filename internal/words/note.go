@@ -108,7 +108,13 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("The run was interrupted in block %d, which was done again as a whole: %s of it from before do not count, and are kept.", x.Block, quantity.Count(x.Count, "trial"))
 	}},
 	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
-	result.NoteRejudged: {say: func(_ Names, x result.Note) string { return rejudged(x) }},
+	result.NoteRejudged: {say: func(_ Names, x result.Note) string {
+		metric, margin := measurement.MetricOf(x.Metric), measurement.Margin{}
+		if x.Margin != nil {
+			margin = *x.Margin
+		}
+		return fmt.Sprintf("%s was judged again: %s is what matters, which was given to the report and not to the run.", metric.Label, cmp.Or(Margin(metric, margin), "nothing"))
+	}},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
 	result.NoteTunnelMeetsRules: {say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("%s: every packet of the VXLAN tunnel meets all %s of firewall %s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
@@ -235,23 +241,6 @@ func fullCPUs(x result.Note) string {
 		text += ", and " + stolen
 	}
 	return text + ": what was measured is the machine as much as the path, and a cost below that does not show. Use lower rates, fewer flows or more CPUs."
-}
-
-// rejudged says by which margin a metric was judged that the run was not made with.
-func rejudged(x result.Note) string {
-	metric, margin := measurement.MetricOf(x.Metric), measurement.Margin{}
-	if x.Margin != nil {
-		margin = *x.Margin
-	}
-	text := Percent(margin.Fraction)
-	switch {
-	case margin.Fraction > 0:
-	case metric.Unit == measurement.Fraction:
-		text = Unit(quantity.Number(margin.Amount*100, quantity.Decimals(margin.Amount*100, 2)), "percentage points")
-	default:
-		text = quantity.Format(margin.Amount, metric.Unit)
-	}
-	return fmt.Sprintf("%s was judged again: %s is what matters, which was given to the report and not to the run.", metric.Label, text)
 }
 
 // readings says why the readings inside one run are no repetitions.

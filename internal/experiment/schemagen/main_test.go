@@ -72,6 +72,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"matters-not-measured", "matters-twice",
 		// one value against another
 		"matters-time-for-a-rate", "matters-share-for-a-time", "matters-rate-for-a-rate", "matters-without-unit", "matters-zero", "matters-all",
+		"figure-prediction-without-tolerance", "figure-open-with-tolerance", "figure-two-tolerances", "figure-open-with-factor",
 		"figure-metric-of-another-kind", "figure-wrong-unit", "figure-count-with-unit", "jitter-without-delay",
 		"rate-too-slow-when-scaled", "window-too-small-when-scaled", "full-of-another-kind", "rr-over-icmp", "too-many-trials", "delay-together", "loss-together", "ping-requests-open",
 		"in-flight-with-requests", "colocate-with-spin", "udp-both-ways", "both-ways-windows", "loss-bound-of-iperf3", "udp-too-many-flows", "source-port-beyond",

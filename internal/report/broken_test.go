@@ -1,0 +1,44 @@
+package report_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// What broken trials do to a comparison stands in every rendering: that the path
+// breaks, and that its interval has no end.
+func TestBrokenTrialsAreShown(t *testing.T) {
+	r := reporttest.Run(t, 16)
+	for i := range r.Trials {
+		trial := &r.Trials[i]
+		if trial.Path == "one-appliance" && trial.Test == "flows-1" && trial.Block <= 12 {
+			trial.Outcome = measurement.Outcome{}
+			trial.Gate = measurement.Gate{Broken: true, Findings: []measurement.Finding{{Name: "test", Code: measurement.FoundText, Text: "connection reset", Fatal: true, PathFailure: true}}}
+		}
+	}
+	r.Cells, r.Costs, r.Attributions, r.Notes, r.Published = nil, nil, nil, nil, nil
+	reporttest.Analyse(r)
+	texts := renderAll(t, r)
+	for name, wants := range map[string][]string{
+		"terminal": {"one appliance: breaks 12 of 16 trials of 1 flow, directly peered none", "beyond any bound", "unbounded", "4 of 16 blocks"},
+		"markdown": {"one appliance: breaks 12 of 16 trials of 1 flow, directly peered none", "beyond any bound", "unbounded"},
+		"html":     {"one appliance: breaks 12 of 16 trials of 1 flow, directly peered none", "beyond any bound", "unbounded", ">breaks<"},
+		"json":     {`"verdict": "breaks"`, `"estimate_unbounded": true`, `"low_unbounded": true`, `"broken": 12`},
+	} {
+		text := strings.Join(strings.Fields(strings.ReplaceAll(texts[name], words.NBSP, " ")), " ")
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q", name, want)
+			}
+		}
+	}
+	var back result.Result
+	testutil.OK(t, json.Unmarshal([]byte(texts["json"]), &back))
+}
