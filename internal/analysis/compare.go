@@ -195,9 +195,8 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	if m.Unit == measurement.Fraction {
 		c.withholdMean()
 	}
-	if m.Unit == measurement.Fraction && contrast.Against == nil {
-		c.ofZeroCounts(fewestLookedAt(set.cells[cellKey{contrast.Baseline, test.Name}], test.Spec, m.Name),
-			fewestLookedAt(set.cells[cellKey{contrast.Path, test.Name}], test.Spec, m.Name))
+	if m.Unit == measurement.Fraction {
+		c.ofZeroCounts(set.lookedAt(contrast, test, m.Name))
 	}
 	if len(bounded(c.effects)) == c.n {
 		c.testDrift()

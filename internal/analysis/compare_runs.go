@@ -175,7 +175,11 @@ func oldFormat(c result.Contrast, t result.TestInfo, before, after []sideRun) *r
 // sample is what one run says of a cost, or of a level: a value for each block or
 // trial on the scale of the metric, the same as logarithms where there are ratios
 // and as differences, and the values of the path.
-type sample struct{ effects, logs, differences, levels []float64 }
+type sample struct {
+	effects, logs, differences, levels []float64
+	// lows and highs are how much was looked at where a share was zero.
+	lows, highs []float64
+}
 
 // samplesOf are those of the runs of a side; nil where one of them has none.
 func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) (out []sample) {
@@ -183,7 +187,8 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 		var s sample
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
-			s = sample{c.effects, c.logs, c.differences, c.other}
+			s = sample{effects: c.effects, logs: c.logs, differences: c.differences, levels: c.other}
+			s.lows, s.highs = r.lookedAt(contrast, test, m.Name)
 		} else {
 			for _, t := range r.cells[cellKey{contrast.Path, test.Name}] {
 				if v, ok := t.Metrics[m.Name]; ok && finite(v) {
@@ -194,6 +199,7 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 				}
 			}
 			s.differences, s.effects = s.levels, s.levels
+			s.highs = []float64{r.fewestLookedAt(contrast.Path, test, m.Name)}
 			if len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio() {
 				s.logs = logarithms(s.levels)
 			}
@@ -256,6 +262,9 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 	if c.interval != nil {
 		p := rankSumP(a.effects, b.effects)
 		c.P = &p
+	}
+	if m.Unit == measurement.Fraction {
+		c.ofZeroCounts(slices.Concat(b.lows, a.highs), slices.Concat(b.highs, a.lows))
 	}
 	return c
 }

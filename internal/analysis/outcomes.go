@@ -126,19 +126,26 @@ func zeroBlocks(limit, looked, alpha float64) float64 {
 	return math.Log(alpha/2) / math.Log((1+math.Exp(-limit*looked))/2)
 }
 
-// ofZeroCounts gives a share that was zero in all trials of both paths the
-// interval that such a count has. Where nobody knows how much was looked at,
-// it has none.
-func (c *costEstimate) ofZeroCounts(base, other float64) {
-	none := 0.0 // what a share is where nothing was seen
-	if c.metric.HigherIsBetter {
+// ofZeroCounts gives a share that was zero in all trials the interval that such a
+// count has: lows and highs are how much was looked at where a share that was not
+// seen would make the effect smaller or larger. Where nobody knows how much, it has
+// none.
+func (c *costEstimate) ofZeroCounts(lows, highs []float64) {
+	none := 0.0 // what a share, or a difference of two, is where nothing was seen
+	if c.metric.HigherIsBetter && !(c.unpaired && c.Baseline != "") {
 		none = 1
 	}
 	seen := func(v float64) bool { return v != none }
-	if c.interval == nil || slices.ContainsFunc(c.base, seen) || slices.ContainsFunc(c.other, seen) {
+	if c.interval == nil || slices.ContainsFunc(c.base, seen) || slices.ContainsFunc(c.other, seen) || slices.ContainsFunc(c.effects, func(d float64) bool { return d != 0 }) {
 		return
 	}
-	low, high := -zeroBound(c.n, base, c.alpha), zeroBound(c.n, other, c.alpha)
+	bound := func(looked []float64) (sum float64) {
+		for _, l := range looked {
+			sum += zeroBound(c.n, l, c.alpha)
+		}
+		return sum
+	}
+	low, high := -bound(lows), bound(highs)
 	if c.metric.HigherIsBetter {
 		low, high = -high, -low
 	}
@@ -146,22 +153,33 @@ func (c *costEstimate) ofZeroCounts(base, other float64) {
 		c.interval, c.Coverage, c.DifferenceLow, c.DifferenceHigh = nil, 0, nil, nil
 		return
 	}
-	c.LookedAt = min(base, other)
+	c.LookedAt = min(slices.Min(lows), slices.Min(highs))
 	c.interval.Low, c.interval.High, c.interval.Coverage = low, high, 1-c.alpha
 	c.DifferenceLow, c.DifferenceHigh, c.Coverage = &low, &high, 1-c.alpha
 }
 
 // fewestLookedAt is the fewest packets, requests, segments or connections that a
-// share of the trials was taken of; 0 where a trial does not tell.
-func fewestLookedAt(trials []measurement.Trial, spec measurement.Spec, metric string) float64 {
+// share of the trials of a path was taken of; 0 where a trial does not tell.
+func (s *dataset) fewestLookedAt(path string, test result.TestInfo, metric string) float64 {
 	fewest := math.Inf(1)
-	for _, t := range trials {
-		fewest = math.Min(fewest, lookedAt(t, spec, metric))
+	for _, t := range s.cells[cellKey{path, test.Name}] {
+		fewest = math.Min(fewest, lookedAt(t, test.Spec, metric))
 	}
 	if math.IsInf(fewest, 0) {
 		return 0
 	}
 	return fewest
+}
+
+// lookedAt is how much was looked at on the paths of a contrast, by the direction in
+// which a share that was not seen would move the effect.
+func (s *dataset) lookedAt(c result.Contrast, test result.TestInfo, metric string) (lows, highs []float64) {
+	lows, highs = []float64{s.fewestLookedAt(c.Baseline, test, metric)}, []float64{s.fewestLookedAt(c.Path, test, metric)}
+	if c.Against != nil {
+		less, more := s.lookedAt(*c.Against, test, metric)
+		lows, highs = append(lows, more...), append(highs, less...)
+	}
+	return lows, highs
 }
 
 // typicalMSS is the payload of a segment over Ethernet, RFC 9293, 3.7.1, less the
