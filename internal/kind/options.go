@@ -155,7 +155,7 @@ var options = []Option{
 	},
 	{
 		// TCP_MIN_MSS and MAX_TCP_WINDOW of Linux (net/tcp.h)
-		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: of(tcp, load, rr, udp, pps), Type: Size, Limits: Limits{Least: 88, Most: 32_767},
+		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: of(tcp, udp, pps, rr, load), Type: Size, Limits: Limits{Least: 88, Most: 32_767},
 		Unset: "what the path gives", Doc: "largest TCP segment of both ends (TCP_MAXSEG), also of the connection that controls a test over UDP",
 		field: func(s *measurement.Spec) any { return &s.MSSBytes },
 	},

@@ -63,7 +63,7 @@ func LoadedMachine(runnable, cpus int, stolen float64) string {
 	const much, muchStolen = 0.25, 0.05 // of the CPUs
 	var why []string
 	if float64(runnable) > much*float64(cpus) {
-		why = append(why, fmt.Sprintf("%s beside hopbench on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
+		why = append(why, fmt.Sprintf("%s ran or waited beside hopbench on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
 	}
 	if stolen > muchStolen {
 		why = append(why, fmt.Sprintf("a hypervisor takes %s of its CPU time", Percent(stolen)))
