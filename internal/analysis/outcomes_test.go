@@ -101,6 +101,17 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// A chance gain of half a microsecond beside a broken trial is no gain: what is
+// too small to matter would be no cost, and that is withheld.
+func TestSmallGainBesideBrokenTrialIsNone(t *testing.T) {
+	base, other := around(1e-3, 0.0002, 29, 0), around(0.9995e-3, 0.0002, 29, 4)
+	a := Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), broken(trialsOf("hop", latency.Name, rttP50, other...), 1)),
+		[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
+	if c := costOf(t, a, rttP50); !c.BeyondChance || c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldBroken {
+		t.Errorf("%+v: %s", c, said(c))
+	}
+}
+
 // However few trials break, and whatever the noise, the path has a cost or is not
 // resolved, and its share of broken trials is counted.
 func TestBrokenTrialsAreNeverNoCost(t *testing.T) {

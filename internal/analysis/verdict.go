@@ -19,7 +19,8 @@ func (c *costEstimate) decide() {
 		worse = c.estimate > 0
 	}
 	equal := c.interval != nil && c.lower < c.interval.Low && c.interval.High < c.upper
-	better := c.BeyondChance && !worse
+	// A gain too small to matter is none where no-cost is withheld.
+	better := c.BeyondChance && !worse && !equal
 	switch {
 	case equal && len(c.againstEqual)+len(c.missing) == 0:
 		c.Verdict = result.NoCost
