@@ -81,10 +81,14 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{filepath.Join(good, "result.json")}, 0, "E5.2", ""},
 		{[]string{good, "--fail-on", "published"}, 0, "1 of 1 prediction inside", ""},
 		{[]string{slow, "--fail-on", "published"}, 3, "outside 10", "A: E5.2 (predicted), one-appliance, flows-1: goodput is 0.167× the baseline's, published 0.297×"},
-		{[]string{good, good, "--fail-on", "cost"}, 0, "no cost larger than 0.3 % on goodput", ""},
+		{[]string{good, good, "--fail-on", "cost"}, 0, "no change larger than 0.1 % of the cost on goodput", ""},
 		{[]string{good, slow}, 0, "worse", ""},
-		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B compared with A: one-appliance: costs 43"},
+		{[]string{good, slow, "--fail-on", "cost"}, 3, "worse", "B compared with A: one-appliance: worse than in A on goodput, flows-1: the cost changed by −43"},
 		{[]string{slow, good, "--fail-on", "cost"}, 0, "better", ""},
+		{[]string{good, good, "--fail-on", "not-shown-equal"}, 0, "no change", ""},
+		{[]string{good, slow, "--fail-on", "not-shown-equal"}, 3, "worse", "worse than in A"},
+		{[]string{"--reference", strings.Join([]string{good, good, good}, ","), slow, slow, slow, "--fail-on", "cost"}, 3, "over 3 and 3 runs", "D–F compared with A–C"},
+		{[]string{"--reference", good, slow}, 2, "", "at least 3 each"},
 		{[]string{good, slow, "--published", "E5.2", "--fail-on", "published,cost"}, 3, "Published and measured, B", "B: E5.2"},
 		{[]string{good, "--markdown"}, 0, "| row | path |", ""},
 		{[]string{good, "--published", "e5.2"}, 0, "E5.2", ""},
@@ -105,7 +109,7 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{good, "--published", "E4.1=direct/flows-1"}, 2, "", "has no figure that test"},
 		{[]string{good, "--fail-on", "cost"}, 2, "", "name a second one"},
 		{[]string{good, good, "--fail-on", "published"}, 2, "", "needs --published"},
-		{[]string{good, "--fail-on", "colour"}, 2, "", "cost, published or both"},
+		{[]string{good, "--fail-on", "colour"}, 2, "", "cost, not-shown-equal or published"},
 		{[]string{good, "--json", "--markdown"}, 2, "", "none of the others can be"},
 	} {
 		status, stdout, stderr := command(t, append([]string{"compare"}, c.args...)...)
@@ -128,7 +132,7 @@ func TestCompareJSON(t *testing.T) {
 	if c.Format != result.ComparisonFormat || len(c.Runs) != 2 || c.Runs[1].Label != "B" || c.Runs[1].Source != slow {
 		t.Errorf("runs: %+v", c.Runs)
 	}
-	if len(c.Changes) != 2 || c.Changes[1].Verdict != result.Costs || math.Abs(c.Changes[1].Ratio-0.2/0.356) > 0.01 {
+	if len(c.Changes) != 1 || c.Changes[0].Verdict != result.Costs || math.Abs(c.Changes[0].Ratio-0.2/0.356) > 0.01 {
 		t.Errorf("changes: %+v", c.Changes)
 	}
 	if h := c.Runs[0].Published; len(h) != 1 || h[0].Basis != result.BasisRatio || h[0].Judgement != result.Inside || math.Abs(*h[0].Off) > 0.01 {

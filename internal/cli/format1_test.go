@@ -79,7 +79,7 @@ func same(t *testing.T, at string, old, now any) {
 	renamed := map[string]string{"same_as": "variant_of", "off": "bypassed"}
 	dropped := map[string]bool{"format": true, "sentence": true, "reason": true, "notes": true, "gate": true,
 		"verdict": true, "bound": true, "smallest_effect": true, "beyond_chance": true, "p": true, "p_holm": true, "blocks_needed": true,
-		"shares": true} // what limits a rate is told by the rules of today
+		"shares": true, "judgement": true} // what limits a rate, and how far it is off, is told by the rules of today
 	switch old := old.(type) {
 	case map[string]any:
 		have, ok := now.(map[string]any)

@@ -137,7 +137,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		spec       measurement.Spec
 		reason     Reason
 	}{
-		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Failed},
+		{"port", "is taken", measurement.Spec{SourcePort: taken.Addr().(*net.TCPAddr).Port}, Local},
 		{"device", "nosuchdevice", measurement.Spec{Device: "nosuchdevice"}, Unsupported},
 		{"congestion control", "nonesuch", measurement.Spec{CongestionControl: "nonesuch"}, Unsupported},
 	} {

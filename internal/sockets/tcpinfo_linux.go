@@ -124,7 +124,7 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 		ReceiveWindowTime:  microseconds(k.Rwnd_limited),
 		SendBufferTime:     microseconds(k.Sndbuf_limited),
 
-		ApplicationLimited:   *(*uint8)(unsafe.Add(unsafe.Pointer(&k), applicationLimitedByte))&1 != 0,
+		ApplicationLimited:   *(*uint8)(unsafe.Add(unsafe.Pointer(k), applicationLimitedByte))&1 != 0,
 		NotSent:              int64(k.Notsent_bytes),
 		Delivered:            int64(k.Delivered),
 		ReorderingSeen:       int64(k.Reord_seen),
@@ -146,11 +146,13 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 	return info, nil
 }
 
-func (c *Conn) tcpInfo() (k unix.TCPInfo, err error) {
-	size := uint32(unsafe.Sizeof(k))
-	err = c.ask(func() error {
+// tcpInfo keeps what it reads off the stack, which each of thousands of flows has.
+func (c *Conn) tcpInfo() (*unix.TCPInfo, error) {
+	k := new(unix.TCPInfo)
+	size := uint32(unsafe.Sizeof(*k))
+	err := c.ask(func() error {
 		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(c.fd), unix.IPPROTO_TCP, unix.TCP_INFO,
-			uintptr(unsafe.Pointer(&k)), uintptr(unsafe.Pointer(&size)), 0)
+			uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(&size)), 0)
 		if errno != 0 {
 			return errno
 		}
