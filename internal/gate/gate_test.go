@@ -179,6 +179,8 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 			outcome: latency(&measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3})},
 		{name: "few answers while all CPUs were full", spec: rr, fingerprint: took, limits: gate.Limits{BusyWarns: true}, fatal: "enough-samples", warn: "cpu",
 			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3}, Source: measurement.End{CPUBusy: 1}}},
+		{name: "few answers in a moment, the others lost", spec: rr, fingerprint: took, fatal: "enough-samples!",
+			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Unanswered: 2, Min: 1e-4, Max: 1e-3}, Metrics: measurement.Metrics{"transactions_per_second": 1000, "loss_fraction": 0.41}}},
 		{name: "few answers in a moment", spec: rr, fingerprint: took, fatal: "enough-samples",
 			outcome: measurement.Outcome{Latency: &measurement.Distribution{Samples: 3, Min: 1e-4, Max: 1e-3}, Metrics: measurement.Metrics{"transactions_per_second": 1000}}},
 		{name: "few answers all the time", spec: rr, fingerprint: took, fatal: "enough-samples!",

@@ -294,9 +294,12 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 	}
 }
 
-// tookTime says that the round trips of an rr test took the time they had: an end that
-// comes late takes a single one.
+// tookTime says that the round trips of an rr test took the time they had, or that
+// requests were lost meanwhile: an end that comes late takes a single one.
 func (j *judge) tookTime(d *measurement.Distribution) bool {
+	if j.outcome.Metrics["loss_fraction"] > mostLost {
+		return true
+	}
 	rate := measurement.Seconds(j.outcome.Metrics["transactions_per_second"])
 	return rate <= 0 || measurement.Seconds(d.Samples)/rate >= durationTolerance*j.spec.Duration
 }

@@ -189,6 +189,10 @@ func (l *loop) run(start time.Time) error {
 		switch {
 		case err != nil && err != errLost: //nolint:errorlint // the very value, in a hot loop
 			return err
+		case !counting && err != nil && back >= l.warmup+l.length:
+			// No answer came in all of the measured time.
+			counting, measured, began = true, true, l.warmup
+			l.lose()
 		case !counting:
 			if back >= l.warmup {
 				counting, began = true, back

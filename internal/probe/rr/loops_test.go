@@ -70,6 +70,35 @@ func TestLateLoopMeasuresOnce(t *testing.T) {
 	}
 }
 
+// lossy is an exchanger of which the first so many requests are lost.
+type lossy struct {
+	exchanger
+	lost int
+}
+
+func (x *lossy) exchange(last bool) error {
+	if x.lost--; x.lost >= 0 {
+		return errLost
+	}
+	return x.exchanger.exchange(last)
+}
+
+// A request of the warm-up that waits for its answer beyond the measured time is lost
+// in it: the one that comes through afterwards says nothing of that time.
+func TestLossThatOutlastsTheLoopIsMeasured(t *testing.T) {
+	near, far := probetest.Conns(t)
+	done := make(chan error, 1)
+	go func() { done <- oneByteEnd(&far, false) }()
+	l := &loop{
+		exchanger: &lossy{&tcpExchange{endpoint: endpoint{ControlConn: near}, request: make([]byte, 1), response: make([]byte, 1)}, 1},
+		recorder:  latency.New(), warmup: time.Second, length: time.Second,
+	}
+	testutil.OK(t, errors.Join(l.run(time.Now().Add(-time.Hour)), <-done))
+	if n := l.recorder.Samples(); n != 0 || l.lost != 1 || l.measured <= 0 {
+		t.Errorf("%d round trips and %d lost requests in %v", n, l.lost, l.measured)
+	}
+}
+
 // A thread that keeps its CPU while it waits makes way for the garbage
 // collector, even when nothing ever comes.
 func TestWaitingLetsTheWorldStop(t *testing.T) {

@@ -100,6 +100,8 @@ func Faults() []Fault {
 	ports.SourcePort = 20000
 	udp := measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 5e6, Duration: 0.4, MaxWarmup: 0.2}
 	rr := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.3, MaxWarmup: 0.01}
+	impatient := rr
+	impatient.Timeout = 0.05
 	fast := udp
 	fast.RateBitsPerSecond = 20e6
 	cpus := &burner{}
@@ -114,7 +116,7 @@ func Faults() []Fault {
 		{Name: "a flow starves", Long: true, Gate: "enough-flow", Broken: true, Spec: ports, plant: filter("tcp sport 20001 limit rate over 30 kbytes/second burst 20 kbytes drop"), heal: unfilter},
 		{Name: "all packets lost", Gate: "loss", Broken: true, Spec: udp, plant: filter("meta l4proto udp quota over 20 kbytes drop"), heal: unfilter},
 		{Name: "few packets left", Long: true, Gate: "enough-packets", Broken: true, Spec: udp, plant: filter("meta l4proto udp limit rate over 50/second burst 5 packets drop"), heal: unfilter},
-		{Name: "most answers lost", Long: true, Gate: "enough-samples", Broken: true, Spec: rr, plant: filter("udp dport 5201 limit rate over 4/second burst 5 packets drop"), heal: unfilter},
+		{Name: "most answers lost", Long: true, Gate: "enough-samples", Broken: true, Spec: impatient, plant: filter("udp dport 5201 limit rate over 4/second burst 5 packets drop"), heal: unfilter},
 		{Name: "connections come to nothing", Long: true, Gate: "connections", Broken: true, Spec: measurement.Spec{Kind: measurement.CRR, Duration: 0.3, MaxWarmup: 0.01},
 			plant: filter(synOnly + "limit rate over 30/second burst 40 packets reject with tcp reset"), heal: unfilter},
 		{Name: "the hop's link dies", Gate: "test", Broken: true, Spec: tcp, During: true, Deadly: true,
