@@ -192,16 +192,18 @@ func readableSelf(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	testutil.OK(t, os.Chmod(dir, 0o755))
-	// Another process writes it: one that this one forks meanwhile would hold a
-	// file that it writes itself, and a file that is written cannot be run.
-	text, err := exec.Command("cp", fmt.Sprintf("/proc/%d/exe", os.Getpid()), dir+"/lab.test").CombinedOutput()
+	self, err := os.ReadFile(selfExecutable)
 	if err == nil {
-		err = os.Chmod(dir+"/lab.test", 0o755)
+		err = os.Chmod(dir, 0o755)
 	}
-	if err != nil {
-		t.Fatalf("copy this program: %v\n%s", err, text)
+	if err == nil {
+		// A program that this one forks meanwhile would have the file open, too, and
+		// what is open to be written cannot be run.
+		syscall.ForkLock.RLock()
+		err = os.WriteFile(dir+"/lab.test", self, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
+	testutil.OK(t, err)
 	return dir + "/lab.test"
 }
 
