@@ -344,7 +344,9 @@ func closeLab(t *testing.T) {
 	poll(t, func() bool {
 		all = h.look(t)
 		return len(all) == 5
-	}, func() string { return fmt.Sprintf("holder, supervisor, two agents and a cable are 5 processes, not %v", all) })
+	}, func() string {
+		return fmt.Sprintf("holder, supervisor, two agents and a cable are 5 processes, not %v", all)
+	})
 	testutil.OK(t, h.stdin.Close())
 	if lines := h.end(t); len(lines) != 0 {
 		t.Errorf("the holder says %q", lines)
