@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
@@ -127,6 +128,26 @@ type Switched struct {
 	Changed bool
 	// Settle is how long nothing is to be measured after a change.
 	Settle time.Duration
+	// Set are the values that commands of the user's brought into force, by switch;
+	// Took is how long that and its proof took, Proof how it was proven and Evidence
+	// what was seen. All are empty where the testbed needs no such command.
+	Set      map[string]string
+	Took     time.Duration
+	Proof    string
+	Evidence string
+}
+
+// Confirmer is a switcher whose paths can change behind its back.
+type Confirmer interface {
+	// Confirm says, after a trial, whether its path was in force all the while: an
+	// error is why that is not so, or not known. The trial then does not count.
+	Confirm(ctx context.Context, path string) error
+}
+
+// Timed is an agent whose clock stands otherwise than this process's.
+type Timed interface {
+	// Clock is how it stands, false while that is not known.
+	Clock() (clock.Estimate, bool)
 }
 
 // Observer is a testbed that acts or counts while a trial goes on: hops that

@@ -1,0 +1,154 @@
+// Package inventory reads testbed files: where the paths of an experiment are on
+// real hosts, how their ends are reached, and how paths are switched. It gives
+// values and reaches nobody.
+package inventory
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Format is the version of testbed files.
+const Format = "hopbench.testbed/1"
+
+// Inventory is a testbed file that is right in itself.
+type Inventory struct {
+	Name      string
+	Title     string
+	TokenFile string // of the ends that are reached by TLS or served; may be empty
+	Endpoints []Endpoint
+	Paths     []Path
+	Switches  []Switch
+	Hops      []Hop
+	// Dir is the folder of the file, to which its relative names belong.
+	Dir string
+}
+
+// Scheme is how an end is reached.
+type Scheme string
+
+// The schemes.
+const (
+	ReachLocal Scheme = "local" // this process
+	ReachTLS   Scheme = "tls"   // hopbench agent --listen
+	ReachSSH   Scheme = "ssh"   // sshd alone
+	ReachServe Scheme = "serve" // hopbench serve; only as a destination
+)
+
+// Reach is how an end is reached.
+type Reach struct {
+	Scheme Scheme
+	User   string // ssh; may be empty
+	Host   string // name or address; empty for local
+	Port   uint16 // 0: the scheme's own
+}
+
+// Endpoint is a host at an end of paths, or an appliance on them that has an agent.
+type Endpoint struct {
+	Name                string
+	Reach               Reach
+	EgressBitsPerSecond float64 // 0 unknown
+	// Binary is the hopbench for this machine that ssh copies; empty: found beside
+	// this one.
+	Binary string
+}
+
+// Path is where a path of the experiment is.
+type Path struct {
+	Name string
+	// To is what the source dials; port 0 is that of the destination's listener.
+	To netip.AddrPort
+	// Listen is the address that the destination listens on, invalid for To: it
+	// differs behind NAT.
+	Listen netip.AddrPort
+	// From is the source's local address, invalid for the kernel's choice.
+	From   netip.Addr
+	Device string // of the source; may be empty
+	DSCP   int    // -1: the test's own
+	Expect Expectation
+	// Set are the values of switches that bring the path into force, by the
+	// switch's name.
+	Set map[string]string
+	// Hops are names of Inventory.Hops whose figures belong to the path.
+	Hops []string
+}
+
+// Expectation is what a path must show; what is zero is learned at its first trial.
+type Expectation struct {
+	Hops         int // routers and the destination, as a trace counts
+	ReceivedTTL  int
+	PathMTUBytes int
+}
+
+// Proof is how it is proven that a switch did what it was told.
+type Proof string
+
+// The proofs.
+const (
+	ProofTrace   Proof = "trace"   // a trace shows this path and no other
+	ProofCanary  Proof = "canary"  // a request that only some values let pass
+	ProofCommand Proof = "command" // of the user's; exit status 0
+	ProofNone    Proof = "none"    // the report says so
+)
+
+// Switch is a thing that commands set to one of several values.
+type Switch struct {
+	Name   string
+	Values map[string][]string // argv by value
+	Read   []string            // argv; prints the value in force
+	Proof  Proof
+	// Verify is the argv of ProofCommand, called with the value appended.
+	Verify []string
+	// Canary says which answer proves which value; nil for another proof.
+	Canary  map[string]CanaryAnswer
+	Settle  time.Duration
+	Timeout time.Duration
+	// Restore is the value to leave behind, empty for the one that was found.
+	Restore string
+}
+
+// CanaryAnswer is what becomes of the canary request.
+type CanaryAnswer string
+
+// The answers.
+const (
+	CanaryPassed CanaryAnswer = "passed"
+	CanaryReset  CanaryAnswer = "reset"
+	CanarySilent CanaryAnswer = "silent"
+)
+
+// Hop is where the figures of a hop come from; one of its sources is not nil.
+type Hop struct {
+	Name       string
+	Agent      *AgentMeter
+	Prometheus *PrometheusMeter
+	SNMP       *SNMPMeter
+	CSV        *CSVMeter
+}
+
+// AgentMeter reads the counters of an appliance that has an agent.
+type AgentMeter struct {
+	Endpoint  string
+	Interface string // towards the source
+}
+
+// PrometheusMeter asks a Prometheus server; each query is an instant query of a total.
+type PrometheusMeter struct {
+	URL                             string
+	ForwardBytes, BackwardBytes     string
+	ForwardPackets, BackwardPackets string
+	DroppedPackets, CPUSeconds      string
+}
+
+// SNMPMeter reads IF-MIB (RFC 2863) of an appliance by SNMPv2c.
+type SNMPMeter struct {
+	Address       string // host:port
+	Interface     string // ifName or ifIndex, towards the source
+	CommunityFile string
+}
+
+// CSVMeter reads a file that something else appends to: a column time (RFC 3339 or
+// seconds since 1970) and totals named as the fields of measurement.HopSample.
+type CSVMeter struct {
+	File string
+}
