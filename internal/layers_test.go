@@ -23,7 +23,7 @@ var homes = map[string][]string{
 	"github.com/mdlayher/netlink":              {"internal/lab/filter"},
 	"golang.zx2c4.com/wireguard/wgctrl":        {"internal/lab/apply"},
 	"modernc.org/sqlite":                       {"internal/store"},
-	"go.yaml.in/yaml/v4":                       {"internal/experiment"},
+	"go.yaml.in/yaml/v4":                       {"internal/strict"},
 	"github.com/spf13/cobra":                   {"internal/cli"},
 	"github.com/invopop/jsonschema":            {"internal/experiment/schemagen"},
 	"github.com/HdrHistogram/hdrhistogram-go":  {"internal/probe/latency", "internal/report/figure"},

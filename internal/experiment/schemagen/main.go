@@ -18,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 const experimentPackage = "github.com/hopbench/hopbench/internal/experiment"
@@ -160,8 +161,8 @@ func addOptions(schemas jsonschema.Definitions) {
 // optionSchema is the schema of an option's value, within the bounds of any kind.
 func optionSchema(o kind.Option) *jsonschema.Schema {
 	text := map[kind.Type]reflect.Type{
-		kind.Time: reflect.TypeFor[experiment.TimeText](), kind.Size: reflect.TypeFor[experiment.SizeText](),
-		kind.Rate: reflect.TypeFor[experiment.RateText](), kind.Share: reflect.TypeFor[experiment.FractionText](),
+		kind.Time: reflect.TypeFor[strict.TimeText](), kind.Size: reflect.TypeFor[strict.SizeText](),
+		kind.Rate: reflect.TypeFor[strict.RateText](), kind.Share: reflect.TypeFor[strict.FractionText](),
 	}
 	number := func(v float64) json.Number { return json.Number(strconv.FormatFloat(v, 'f', -1, 64)) }
 	var s *jsonschema.Schema
