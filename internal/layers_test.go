@@ -25,7 +25,7 @@ var homes = map[string][]string{
 	"modernc.org/sqlite":                       {"internal/store"},
 	"go.yaml.in/yaml/v4":                       {"internal/strict"},
 	"github.com/spf13/cobra":                   {"internal/cli"},
-	"github.com/invopop/jsonschema":            {"internal/experiment/schemagen"},
+	"github.com/invopop/jsonschema":            {"internal/schemagen"},
 	"github.com/HdrHistogram/hdrhistogram-go":  {"internal/probe/latency", "internal/report/figure"},
 	"github.com/fclairamb/ftpserverlib":        {"internal/ftp"},
 	"github.com/jlaffaye/ftp":                  {"internal/ftp"},

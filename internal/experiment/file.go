@@ -15,7 +15,7 @@ import (
 // tags). The decoder obeys these tags, and the JSON Schema for editors is
 // generated from them, with the comments as its descriptions.
 
-//go:generate go run ./schemagen -o ../../experiments/experiment.schema.json
+//go:generate go run ../schemagen -o ../../experiments/experiment.schema.json experiment
 
 // File is an experiment: some paths between two endpoints, one of them the
 // baseline, and the tests that every path gets in every block.

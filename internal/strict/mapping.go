@@ -3,6 +3,7 @@ package strict
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -55,7 +56,9 @@ func (d *Decoder) mapping(node *yaml.Node, v reflect.Value, e Entries, what stri
 		first[key.Value] = key
 		d.at[item.Addr().Interface()] = value
 		name := fmt.Sprintf("%s of %s", Clip(key.Value), what)
-		if item.Field(1).Kind() == reflect.Struct {
+		if _, owner, inner := strings.Cut(what, " of "); inner {
+			name = fmt.Sprintf("%s %q of %s", e.Key, Clip(key.Value), owner)
+		} else if item.Field(1).Kind() == reflect.Struct {
 			name = fmt.Sprintf("%s %q", e.Key, Clip(key.Value))
 		}
 		d.value(key, item.Field(0), item.Type().Field(0), fmt.Sprintf("a %s of %s", e.Key, what))

@@ -1,17 +1,10 @@
-// Command schemagen writes the JSON Schema of experiment files, for editors,
-// from the types that the loader itself decodes into. `go generate` runs it in
-// the directory of package experiment.
 package main
 
 import (
 	"encoding/json"
-	"flag"
-	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -21,96 +14,23 @@ import (
 	"github.com/hopbench/hopbench/internal/strict"
 )
 
-const experimentPackage = "github.com/hopbench/hopbench/internal/experiment"
-
-func main() {
-	out := flag.String("o", "experiment.schema.json", "file to write")
-	flag.Parse()
-	text, err := generate(experimentPackage, ".")
-	if err == nil {
-		err = os.WriteFile(*out, text, 0o644)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "schemagen: write the schema to %s: %v\n", *out, err)
-		os.Exit(1)
-	}
-}
-
-// generate makes the schema. Descriptions are the comments of the source in
-// directory, which is relative to the working directory; base is such that
-// base joined with directory is the import path of package experiment.
-func generate(base, directory string) ([]byte, error) {
-	r := &jsonschema.Reflector{
-		Anonymous:      true,
-		ExpandedStruct: true,
-		Mapper:         textSchema,
-		Namer: func(t reflect.Type) string {
-			return strings.ToLower(strings.TrimPrefix(t.Name(), "File"))
-		},
-	}
-	if err := r.AddGoComments(base, directory, jsonschema.WithFullComment()); err != nil {
-		return nil, fmt.Errorf("read the comments of package experiment: %w", err)
-	}
-	for name, comment := range r.CommentMap {
-		comment = strings.Join(strings.Fields(comment), " ")
-		// Comments on types start with Go's name for them, which tells a
-		// reader of the schema nothing.
-		if _, goName, ok := strings.Cut(name, experimentPackage+"."); ok && strings.HasPrefix(comment, goName+" is ") {
-			comment = upperFirst(strings.TrimPrefix(comment, goName+" is "))
-		} else if ok && strings.HasPrefix(comment, goName+" are ") {
-			comment = upperFirst(strings.TrimPrefix(comment, goName+" are "))
-		}
-		r.CommentMap[name] = comment
-	}
-	schema := r.Reflect(&experiment.File{})
-	schema.Title = "hopbench experiment"
-	addOptions(schema.Definitions)
-	restrictHops(schema.Definitions["hop"])
-	restrictFigures(schema.Definitions["figure"])
-	text, err := json.MarshalIndent(schema, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode the schema: %w", err)
-	}
-	return append(text, '\n'), nil
-}
-
-// textSchema maps the kinds of text in an experiment file to their patterns.
-func textSchema(t reflect.Type) *jsonschema.Schema {
-	if t == reflect.TypeFor[experiment.FileMatters]() {
-		return mattersSchema()
-	}
-	rule, ok := experiment.TextRules()[t]
-	if !ok {
-		return nil
-	}
-	if len(rule.Enum) > 0 {
-		enum := &jsonschema.Schema{Type: "string"}
-		for _, value := range rule.Enum {
-			enum.Enum = append(enum.Enum, value)
-		}
-		return enum
-	}
-	least := uint64(1)
-	text := &jsonschema.Schema{Type: "string", Pattern: rule.Pattern, MinLength: &least, MaxLength: &rule.MaxLength}
-	if !rule.Number {
-		if rule.Example != "" {
-			text.Examples = []any{rule.Example}
-		}
-		return text
-	}
-	return &jsonschema.Schema{
-		AnyOf:    []*jsonschema.Schema{text, {Type: "number", Minimum: "0"}},
-		Examples: []any{rule.Example},
-	}
+// restrictExperiment adds what the types of an experiment do not say.
+func restrictExperiment(schemas jsonschema.Definitions) {
+	addOptions(schemas)
+	restrictHops(schemas["hop"])
+	restrictFigures(schemas["figure"])
 }
 
 // mattersSchema maps metrics, by any of their names, to their margins.
-func mattersSchema() *jsonschema.Schema {
+func mattersSchema(t reflect.Type) *jsonschema.Schema {
+	if t != reflect.TypeFor[experiment.FileMatters]() {
+		return nil
+	}
 	names := &jsonschema.Schema{Type: "string"}
 	for _, name := range experiment.MatterNames() {
 		names.Enum = append(names.Enum, name)
 	}
-	margin := textSchema(reflect.TypeFor[experiment.ValueText]())
+	margin := textSchema(experiment.TextRules()[reflect.TypeFor[experiment.ValueText]()])
 	margin.Examples = nil
 	return &jsonschema.Schema{Type: "object", PropertyNames: names, AdditionalProperties: margin}
 }
@@ -179,7 +99,7 @@ func optionSchema(o kind.Option) *jsonschema.Schema {
 			s.Enum = append(s.Enum, w)
 		}
 	default:
-		s = textSchema(text[o.Type])
+		s = textSchema(experiment.TextRules()[text[o.Type]])
 	}
 	s.Description = o.Doc + "; " + o.DefaultText() + " when left out"
 	return s
@@ -208,18 +128,4 @@ func restrictFigures(figure *jsonschema.Schema) {
 	for _, m := range measurement.Catalogue() {
 		metric.Enum = append(metric.Enum, m.Name)
 	}
-}
-
-// whenIs matches objects in which key has the value.
-func whenIs(key, value string) *jsonschema.Schema {
-	properties := jsonschema.NewProperties()
-	properties.Set(key, &jsonschema.Schema{Const: value})
-	return &jsonschema.Schema{Properties: properties, Required: []string{key}}
-}
-
-func upperFirst(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }
