@@ -95,10 +95,10 @@ or measure one path between two hosts:
 			root.AddCommand(c)
 		}
 	}
-	add("measure", runCommand(s), testCommand(s), serveCommand(s), experimentsCommand(s), testbedCommand(s))
+	add("measure", runCommand(s), testCommand(s), serveCommand(s), agentCommand(s), experimentsCommand(s), testbedCommand(s))
 	add("results", reportCommand(s), compareCommand(s), resultsCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
-	root.AddCommand(versionCommand(s), agentCommand())
+	root.AddCommand(versionCommand(s))
 	return root
 }
 
