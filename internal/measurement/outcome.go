@@ -270,4 +270,16 @@ type Fingerprint struct {
 	// Settle is how long nothing was measured after that.
 	Switched bool    `json:"switched,omitempty"`
 	Settle   Seconds `json:"settle_seconds,omitempty"`
+	// Switch is what commands of the user's did for the trial, nil where the testbed
+	// needs none.
+	Switch *PathSwitch `json:"switch,omitempty"`
+}
+
+// PathSwitch is how commands brought a path into force.
+type PathSwitch struct {
+	Set  map[string]string `json:"set"` // values, by switch
+	Took Seconds           `json:"took_seconds"`
+	// Proof is how it was proven, Evidence what was seen.
+	Proof    string `json:"proof"`
+	Evidence string `json:"evidence,omitempty"`
 }
