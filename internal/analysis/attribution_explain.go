@@ -17,8 +17,8 @@ const (
 	calmer = 0.5
 	// noGain is up to what factor more flows, or larger windows, bring nothing.
 	noGain = 1.1
-	// risen is the share of the factor by which something was changed from which on the
-	// rate has grown with it.
+	// risen is the share of the factor by which something was changed from which on, and
+	// up to whose inverse, the rate has grown with it.
 	risen = 0.75
 	// candidate is the share of the time from which on a cause may be the one.
 	candidate = 0.2
@@ -345,7 +345,7 @@ func (m mannered) calm(after mannered) result.Response {
 func (m mannered) grow(after mannered, times float64) result.Response {
 	gain := after.goodput / m.goodput
 	switch {
-	case gain >= risen*times && gain > noGain:
+	case gain >= risen*times && risen*gain <= times:
 		return result.Rises
 	case gain <= noGain && gain >= 1/noGain && !after.full:
 		return result.Stays
