@@ -75,10 +75,12 @@ type RepeatedBlock struct {
 
 // Test is a run of hopbench test.
 type Test struct {
-	Title   string            `json:"title"`
-	Command []string          `json:"command"`
-	Path    result.PathInfo   `json:"path"`
-	Tests   []result.TestInfo `json:"tests"`
+	Title   string   `json:"title"`
+	Command []string `json:"command"`
+	// Paths are the one that was tested, or those that were compared, the baseline
+	// first.
+	Paths []result.PathInfo `json:"paths"`
+	Tests []result.TestInfo `json:"tests"`
 	// Profile says that the tests are a profile. BottleneckBitsPerSecond is then
 	// the bandwidth against which it is rated, 0 if the user gave none.
 	Profile                 bool    `json:"profile,omitempty"`
