@@ -279,11 +279,15 @@ func (f *testFlags) prepare(ctx context.Context, to target, bind string) (probe.
 	return r, nil
 }
 
-// localAddress reads an address of this host.
+// localAddress reads an address of this host, which is none where that is left to the
+// kernel.
 func localAddress(text string) (netip.Addr, error) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
 		return a, fmt.Errorf("%q is no address to send from; write one of this host, such as 10.0.5.2", text)
+	}
+	if a = a.Unmap(); a.IsUnspecified() {
+		return netip.Addr{}, nil // the kernel's choice
 	}
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -141,6 +142,8 @@ type comparison struct {
 	flags *testFlags
 	ways  []way // the baseline first
 	e     *experiment.Experiment
+	// watch is watchMachine, but in tests.
+	watch func(*store.Head, string, *progress) *company
 }
 
 // comparison is what the command line compares: every way is a path of an experiment.
@@ -200,7 +203,7 @@ func (f *testFlags) comparison(to target, kinds []measurement.Kind, blocksGiven 
 	if _, comparisons := fewestBlocks(e); comparisons == 0 {
 		return nil, fmt.Errorf("nothing of %s is compared; choose other kinds with --only", names(kinds))
 	}
-	return &comparison{flags: f, ways: ways, e: e}, nil
+	return &comparison{flags: f, ways: ways, e: e, watch: watchMachine}, nil
 }
 
 // versusSpec is the spec of one kind. What tells the ways apart is theirs, and every

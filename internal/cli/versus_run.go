@@ -114,8 +114,20 @@ func (c *comparison) measure(ctx context.Context, s streams, run host.RunFunc) (
 		r.trials = f.summary(s.out, c.e.Name)
 	}
 	r.progress.Begin(r.e, r.plan, f.out)
-	runErr := runner.Run(ctx, runner.Options{Planner: r.planner, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
+	others := c.watch(&r.head, r.e.Name, r.progress)
+	defer others.leave()
+	runErr := runner.Run(ctx, runner.Options{
+		Planner: r.planner, Testbed: bed, Keeper: r.keeper, Others: others.since, Unlimited: true,
+		OnEvent: func(e runner.Event) {
+			r.event(e)
+			if e.Finished != nil && others.look() && r.store != nil {
+				// At once, should this run be killed; an error is told at the end.
+				_ = r.store.SetHead(r.head)
+			}
+		},
+	})
 	r.progress.End()
+	others.leave()
 	return r.end(ctx, s, f, runErr)
 }
 
@@ -141,15 +153,18 @@ func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr err
 		return errors.Join(runErr, err)
 	}
 	done := len(result.Trials)
-	if done > 0 {
-		switch {
-		case f.json:
-			err = data.Write(s.out, result)
-		case f.markdown:
-			err = markdown.Write(s.out, result)
-		default:
-			err = printReport(s.out, result)
-		}
+	if r.trials != nil {
+		fmt.Fprintln(s.out)
+	}
+	switch {
+	case f.json:
+		err = data.Write(s.out, result)
+	case done == 0 || r.planner.unserved != "":
+		// There is nothing to read in it.
+	case f.markdown:
+		err = markdown.Write(s.out, result)
+	default:
+		err = printReport(s.out, result)
 	}
 	if r.store != nil {
 		tellReport(s, r.store.Dir())

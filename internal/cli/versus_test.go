@@ -20,6 +20,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed/host"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -125,9 +126,10 @@ func versusMeasured(t *testing.T, ctx context.Context, line string, run host.Run
 	t.Helper()
 	c, err := compared(t, "127.0.0.2:9", line)
 	testutil.OK(t, err)
-	var out, progress bytes.Buffer
-	err = c.measure(ctx, streams{out: &out, err: &progress}, run)
-	return out.String(), progress.String(), err
+	var out, shown bytes.Buffer
+	c.watch = func(*store.Head, string, *progress) *company { return &company{} }
+	err = c.measure(ctx, streams{out: &out, err: &shown}, run)
+	return out.String(), shown.String(), err
 }
 
 // slower makes the path to an address carry less, and later; no two blocks are alike.
@@ -270,6 +272,19 @@ func TestWaysThatAreOnePath(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error that says %q", line, err, want)
 		}
+	}
+}
+
+func TestCompletionOfWays(t *testing.T) {
+	for typed, want := range map[string]string{
+		"": "bind=", "10.0.0.8,": "10.0.0.8,dscp=", "dscp=": "dscp=AF41", "bind=10.0.5.2,dscp=": "bind=10.0.5.2,dscp=EF",
+	} {
+		if got, _ := completeVersus(nil, nil, typed); !slices.Contains(got, want) {
+			t.Errorf("%q: %q, want %q among them", typed, got, want)
+		}
+	}
+	if got, _ := completeVersus(nil, nil, "bind=1"); len(got) > 0 {
+		t.Errorf("an address: %q", got)
 	}
 }
 

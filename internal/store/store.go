@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -65,6 +66,15 @@ type Head struct {
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Note keeps a sentence about the run, once, and says whether it is new.
+func (h *Head) Note(sentence string) bool {
+	if slices.Contains(h.Notes, sentence) {
+		return false
+	}
+	h.Notes = append(h.Notes, sentence)
+	return true
 }
 
 // RepeatedBlock is a block some of whose trials were set aside.
