@@ -68,15 +68,6 @@ type Head struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Note keeps a sentence about the run, once, and says whether it is new.
-func (h *Head) Note(sentence string) bool {
-	if slices.Contains(h.Notes, sentence) {
-		return false
-	}
-	h.Notes = append(h.Notes, sentence)
-	return true
-}
-
 // RepeatedBlock is a block some of whose trials were set aside.
 type RepeatedBlock struct {
 	Block  int `json:"block"`
@@ -95,6 +86,15 @@ type Test struct {
 	// the bandwidth against which it is rated, 0 if the user gave none.
 	Profile                 bool    `json:"profile,omitempty"`
 	BottleneckBitsPerSecond float64 `json:"bottleneck_bits_per_second,omitempty"`
+}
+
+// Note keeps a sentence about the run, once, and says whether it is new.
+func (h *Head) Note(sentence string) bool {
+	if slices.Contains(h.Notes, sentence) {
+		return false
+	}
+	h.Notes = append(h.Notes, sentence)
+	return true
 }
 
 // version is that of the tables, the file's user_version. Version 1 had further
