@@ -5,6 +5,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -249,10 +250,13 @@ func both(first, second func(measurement.Progress)) func(measurement.Progress) {
 	}
 }
 
-// request is what the source of a pair is asked to do.
+// request is what the source of a pair is asked to do: the test, with the pair's interface
+// and DSCP where the test has none of its own.
 func (t *trial) request(p testbed.Pair) probe.Request {
 	r := p.Request
 	r.ID, r.Spec = t.ID, t.spec
+	r.Spec.Device = cmp.Or(r.Spec.Device, p.Request.Spec.Device)
+	r.Spec.DSCP = cmp.Or(r.Spec.DSCP, p.Request.Spec.DSCP)
 	return r
 }
 
