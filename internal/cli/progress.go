@@ -42,8 +42,7 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	if dir != "" {
 		into = ", into " + dir
 	}
-	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s%s
-", shown(e.Name),
+	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s%s\n", shown(e.Name),
 		quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), words.Blocks(e.Blocks, e.TwoStage), about(plan.ExpectedDuration()), into)
 }
 
