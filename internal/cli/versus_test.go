@@ -215,6 +215,9 @@ func TestInterruptedComparison(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
 	out, _, err := versusMeasured(t, ctx, "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+		if r.Spec.Kind == measurement.Trace { // of the path, before a test
+			return fakePath(ctx, r, progress)
+		}
 		if done++; done > 5 {
 			cancel()
 			return measurement.Outcome{}, ctx.Err()
@@ -233,6 +236,9 @@ func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
 	for _, from := range []int{1, 2} {
 		ran := 0
 		out, _, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind == measurement.Trace { // of the path, before a test
+				return fakePath(ctx, r, progress)
+			}
 			ran++
 			if r.Target.Addr() == third && int(r.ID[2]-'0') >= from {
 				return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}
