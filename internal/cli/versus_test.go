@@ -186,6 +186,26 @@ func TestComparisonInJSONAndMarkdown(t *testing.T) {
 	}
 }
 
+// Every test of a way is sent as the way says, and to where it says.
+func TestWaysReachTheirTests(t *testing.T) {
+	for line, want := range map[string]string{
+		"--versus bind=127.0.0.1,dscp=46": "127.0.0.1 127.0.0.2:9 lo 46",
+		"--versus 127.0.0.3:7":            "invalid IP 127.0.0.3:7 lo 8",
+		"--versus device=any":             "invalid IP 127.0.0.2:9  8",
+	} {
+		tests := map[string]int{}
+		_, _, err := versusMeasured(t, t.Context(), "--device lo --dscp CS1 --only rr,udp "+line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind != measurement.Trace {
+				tests[fmt.Sprintf("%v %v %s %d", r.Source, r.Target, r.Spec.Device, r.Spec.DSCP)]++
+			}
+			return fakePath(ctx, r, progress)
+		})
+		if err != nil || len(tests) != 2 || tests[want] != 12 || tests["invalid IP 127.0.0.2:9 lo 8"] != 12 {
+			t.Errorf("%s: %v, %v", line, err, tests)
+		}
+	}
+}
+
 // A comparison that is kept is reported, listed and compared, and not resumed.
 func TestKeptComparison(t *testing.T) {
 	folder := t.TempDir()
