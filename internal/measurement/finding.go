@@ -82,8 +82,11 @@ const (
 	FoundOtherTTL         FindingCode = "other_ttl"
 	FoundOtherReturnedTTL FindingCode = "other_returned_ttl"
 	FoundOtherTunnelMTU   FindingCode = "other_tunnel_mtu"
-	FoundTTLChanged       FindingCode = "ttl_changed" // since the first trial
-	FoundMTUChanged       FindingCode = "mtu_changed" // likewise
+	FoundOtherHopCount    FindingCode = "other_hop_count"
+	FoundOtherMTU         FindingCode = "other_mtu"
+	FoundNotConfirmed     FindingCode = "not_confirmed" // that the path was in force all the while
+	FoundTTLChanged       FindingCode = "ttl_changed"   // since the first trial
+	FoundMTUChanged       FindingCode = "mtu_changed"   // likewise
 )
 
 // GateCodes lists the codes of what a trial brought back.
@@ -97,6 +100,7 @@ func GateCodes() []FindingCode {
 // PathCodes lists the codes of the path that a trial took.
 func PathCodes() []FindingCode {
 	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
+		FoundOtherHopCount, FoundOtherMTU, FoundNotConfirmed,
 		FoundTTLChanged, FoundMTUChanged}
 }
 

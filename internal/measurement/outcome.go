@@ -155,6 +155,8 @@ type TraceHop struct {
 	RTT     Seconds `json:"rtt_seconds,omitempty"`
 	// Reached marks the destination itself.
 	Reached bool `json:"reached,omitempty"`
+	// Varies says that flows of the same path meet different hops here.
+	Varies bool `json:"varies,omitempty"`
 }
 
 // End is what a test cost, and what happened to it, at one end of the path.
@@ -270,4 +272,17 @@ type Fingerprint struct {
 	// Settle is how long nothing was measured after that.
 	Switched bool    `json:"switched,omitempty"`
 	Settle   Seconds `json:"settle_seconds,omitempty"`
+	// Commands are those that brought the path into force, nil where none had to.
+	Commands *Commands `json:"commands,omitempty"`
+}
+
+// Commands is what commands of the user's did to bring a path into force.
+type Commands struct {
+	// Set are the values in force, by switch.
+	Set map[string]string `json:"set"`
+	// Took is how long the commands and the proof of what they did took.
+	Took Seconds `json:"took_seconds"`
+	// Proof is how it was proven: trace, canary, command or none; Evidence what was seen.
+	Proof    string `json:"proof"`
+	Evidence string `json:"evidence,omitempty"`
 }

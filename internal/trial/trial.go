@@ -5,6 +5,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,11 +75,16 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		defer cancel()
 		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
 		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
+		d.Fingerprint.Commands = commands(switched)
+		if unsure := confirm(ctx, bed, w.Path); unsure != nil && ctx.Err() == nil {
+			d.Fingerprint.Matches, d.Fingerprint.Why = false, &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: unsure.Error()}
+		}
 		if err != nil && limited.Err() != nil {
 			err = fmt.Errorf("no result within %v: %w", longest, err)
 		}
 	} else {
 		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
+		d.Fingerprint.Commands = commands(switched)
 	}
 	if ctx.Err() != nil {
 		return d, ctx.Err()
@@ -166,6 +172,23 @@ func switchTo(ctx context.Context, bed testbed.Testbed, path string) (testbed.Sw
 	}
 }
 
+// commands is what commands did for a switch, nil without any.
+func commands(s testbed.Switched) *measurement.Commands {
+	if len(s.Set) == 0 {
+		return nil
+	}
+	return &measurement.Commands{Set: s.Set, Took: measurement.SecondsOf(s.Took), Proof: s.Proof, Evidence: s.Evidence}
+}
+
+// confirm says why a path may not have been in force all the while, where paths can
+// change behind the testbed's back.
+func confirm(ctx context.Context, bed testbed.Testbed, path string) error {
+	if c, ok := bed.(testbed.Confirmer); ok {
+		return c.Confirm(ctx, path)
+	}
+	return nil
+}
+
 // trial is one under way, on the path that is in force.
 type trial struct {
 	Wanted
@@ -233,10 +256,13 @@ func both(first, second func(measurement.Progress)) func(measurement.Progress) {
 	}
 }
 
-// request is what the source of a pair is asked to do.
+// request is what the source of a pair is asked to do: the test, with the pair's interface
+// and DSCP where the test has none of its own.
 func (t *trial) request(p testbed.Pair) probe.Request {
 	r := p.Request
 	r.ID, r.Spec = t.ID, t.spec
+	r.Spec.Device = cmp.Or(r.Spec.Device, p.Request.Spec.Device)
+	r.Spec.DSCP = cmp.Or(r.Spec.DSCP, p.Request.Spec.DSCP)
 	return r
 }
 
