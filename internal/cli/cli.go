@@ -26,6 +26,7 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // Exit statuses.
@@ -93,10 +94,10 @@ or measure one path between two hosts:
 			root.AddCommand(c)
 		}
 	}
-	add("measure", runCommand(s), testCommand(s), serveCommand(s), experimentsCommand(s))
+	add("measure", runCommand(s), testCommand(s), serveCommand(s), agentCommand(s), experimentsCommand(s))
 	add("results", reportCommand(s), compareCommand(s), resultsCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
-	root.AddCommand(versionCommand(s), agentCommand())
+	root.AddCommand(versionCommand(s))
 	return root
 }
 
@@ -119,7 +120,7 @@ func exitStatus(err error, stderr io.Writer) int {
 		return int(status)
 	}
 	// What is wrong with a file is said with its name and line, as compilers do.
-	var bad experiment.Errors
+	var bad strict.Errors
 	if errors.As(err, &bad) {
 		fmt.Fprintln(stderr, shownLines(bad.Error(), ""))
 		return exitUsage

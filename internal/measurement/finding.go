@@ -74,8 +74,9 @@ const (
 	FoundStolenCPU         FindingCode = "stolen_cpu"
 
 	// Of the path that a trial took.
-	FoundPathFailed       FindingCode = "path_failed"  // before it could be seen
-	FoundNotSwitched      FindingCode = "not_switched" // to the path
+	FoundPathFailed       FindingCode = "path_failed"   // before it could be seen
+	FoundNotSwitched      FindingCode = "not_switched"  // to the path
+	FoundNotConfirmed     FindingCode = "not_confirmed" // after the trial, that the path was in force
 	FoundTraceFailed      FindingCode = "trace_failed"
 	FoundSilentHops       FindingCode = "silent_hops" // that answer otherwise; nothing speaks for another path
 	FoundOtherHops        FindingCode = "other_hops"
@@ -84,9 +85,8 @@ const (
 	FoundOtherTunnelMTU   FindingCode = "other_tunnel_mtu"
 	FoundOtherHopCount    FindingCode = "other_hop_count"
 	FoundOtherMTU         FindingCode = "other_mtu"
-	FoundNotConfirmed     FindingCode = "not_confirmed" // that the path was in force all the while
-	FoundTTLChanged       FindingCode = "ttl_changed"   // since the first trial
-	FoundMTUChanged       FindingCode = "mtu_changed"   // likewise
+	FoundTTLChanged       FindingCode = "ttl_changed" // since the first trial
+	FoundMTUChanged       FindingCode = "mtu_changed" // likewise
 )
 
 // GateCodes lists the codes of what a trial brought back.
@@ -99,8 +99,8 @@ func GateCodes() []FindingCode {
 
 // PathCodes lists the codes of the path that a trial took.
 func PathCodes() []FindingCode {
-	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
-		FoundOtherHopCount, FoundOtherMTU, FoundNotConfirmed,
+	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundNotConfirmed, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
+		FoundOtherHopCount, FoundOtherMTU,
 		FoundTTLChanged, FoundMTUChanged}
 }
 

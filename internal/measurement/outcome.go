@@ -272,17 +272,16 @@ type Fingerprint struct {
 	// Settle is how long nothing was measured after that.
 	Switched bool    `json:"switched,omitempty"`
 	Settle   Seconds `json:"settle_seconds,omitempty"`
-	// Commands are those that brought the path into force, nil where none had to.
-	Commands *Commands `json:"commands,omitempty"`
+	// Switch is what commands of the user's did for the trial, nil where the testbed
+	// needs none.
+	Switch *PathSwitch `json:"switch,omitempty"`
 }
 
-// Commands is what commands of the user's did to bring a path into force.
-type Commands struct {
-	// Set are the values in force, by switch.
-	Set map[string]string `json:"set"`
-	// Took is how long the commands and the proof of what they did took.
-	Took Seconds `json:"took_seconds"`
-	// Proof is how it was proven: trace, canary, command or none; Evidence what was seen.
+// PathSwitch is how commands brought a path into force.
+type PathSwitch struct {
+	Set  map[string]string `json:"set"` // values, by switch
+	Took Seconds           `json:"took_seconds"`
+	// Proof is how it was proven, Evidence what was seen.
 	Proof    string `json:"proof"`
 	Evidence string `json:"evidence,omitempty"`
 }

@@ -110,10 +110,13 @@ type ExperimentInfo struct {
 	Contrasts []Contrast                    `json:"contrasts,omitempty"`
 	Baseline  string                        `json:"baseline"`
 	Blocks    int                           `json:"blocks"`
-	Source    string                        `json:"source,omitempty"` // of the published figures
-	Model     string                        `json:"model,omitempty"`  // how the hops' parameters were derived
-	Open      []string                      `json:"open_questions,omitempty"`
-	Published []Figure                      `json:"published,omitempty"`
+	// TwoStage says that all tests were done on one path of a block before the next
+	// path, because switching takes long.
+	TwoStage  bool     `json:"two_stage,omitempty"`
+	Source    string   `json:"source,omitempty"` // of the published figures
+	Model     string   `json:"model,omitempty"`  // how the hops' parameters were derived
+	Open      []string `json:"open_questions,omitempty"`
+	Published []Figure `json:"published,omitempty"`
 	// Text is the experiment file itself, so that the run can be repeated.
 	Text string `json:"text,omitempty"`
 }

@@ -31,7 +31,7 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
-	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick, Matters: head.Matters})
+	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick, TwoStage: head.TwoStage, Matters: head.Matters})
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}

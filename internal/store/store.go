@@ -43,6 +43,8 @@ type Head struct {
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
 	Full     bool                `json:"full,omitempty"`
 	Quick    bool                `json:"quick,omitempty"`
+	// TwoStage says that the plan has two stages, because switching paths takes long.
+	TwoStage bool `json:"two_stage,omitempty"`
 	// Matters are the command line's margins, by metric.
 	Matters map[string]measurement.Margin `json:"matters,omitempty"`
 

@@ -83,7 +83,7 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
 		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
-		{"not in force at the end", misled{confirmed: errors.New("switch idps reads off")}, "p", failed + "it was not in force all the while: switch idps reads off", measurement.Fingerprint{}},
+		{"not in force at the end", misled{confirmed: errors.New("switch idps reads off")}, "p", failed + "switch idps reads off", measurement.Fingerprint{}},
 		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, at first 1500", measurement.Fingerprint{PathMTU: 1500}},
 	} {

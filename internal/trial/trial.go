@@ -75,16 +75,19 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		defer cancel()
 		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
 		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
-		d.Fingerprint.Commands = commands(switched)
-		if unsure := confirm(ctx, bed, w.Path); unsure != nil && ctx.Err() == nil {
-			d.Fingerprint.Matches, d.Fingerprint.Why = false, &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: unsure.Error()}
-		}
+		d.Fingerprint.Switch = switchOf(switched)
 		if err != nil && limited.Err() != nil {
 			err = fmt.Errorf("no result within %v: %w", longest, err)
 		}
+		if confirmer, ok := bed.(testbed.Confirmer); ok {
+			if other := confirmer.Confirm(ctx, w.Path); other != nil {
+				d.Fingerprint.Matches = false
+				d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: other.Error()}
+			}
+		}
 	} else {
 		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
-		d.Fingerprint.Commands = commands(switched)
+		d.Fingerprint.Switch = switchOf(switched)
 	}
 	if ctx.Err() != nil {
 		return d, ctx.Err()
@@ -172,21 +175,13 @@ func switchTo(ctx context.Context, bed testbed.Testbed, path string) (testbed.Sw
 	}
 }
 
-// commands is what commands did for a switch, nil without any.
-func commands(s testbed.Switched) *measurement.Commands {
+// switchOf is what a trial keeps of commands that switched to its path, nil where there
+// were none.
+func switchOf(s testbed.Switched) *measurement.PathSwitch {
 	if len(s.Set) == 0 {
 		return nil
 	}
-	return &measurement.Commands{Set: s.Set, Took: measurement.SecondsOf(s.Took), Proof: s.Proof, Evidence: s.Evidence}
-}
-
-// confirm says why a path may not have been in force all the while, where paths can
-// change behind the testbed's back.
-func confirm(ctx context.Context, bed testbed.Testbed, path string) error {
-	if c, ok := bed.(testbed.Confirmer); ok {
-		return c.Confirm(ctx, path)
-	}
-	return nil
+	return &measurement.PathSwitch{Set: s.Set, Took: measurement.SecondsOf(s.Took), Proof: s.Proof, Evidence: s.Evidence}
 }
 
 // trial is one under way, on the path that is in force.

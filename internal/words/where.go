@@ -100,11 +100,11 @@ func switches(r *result.Result, p result.TestbedPath) string {
 	proof := ""
 	for i := range r.Trials {
 		f := r.Trials[i].Fingerprint
-		if r.Trials[i].Path != p.Name || f == nil || f.Commands == nil || !f.Switched {
+		if r.Trials[i].Path != p.Name || f == nil || f.Switch == nil || !f.Switched {
 			continue
 		}
-		took = append(took, float64(f.Commands.Took))
-		proof = f.Commands.Proof
+		took = append(took, float64(f.Switch.Took))
+		proof = f.Switch.Proof
 	}
 	if len(took) == 0 {
 		return text
