@@ -20,10 +20,8 @@ type misled struct {
 	pair            testbed.Pair
 	brings          measurement.Outcome
 	switched, trace error
-	confirmed       error
+	left            error // the path
 }
-
-func (m *misled) Confirm(context.Context, string) error { return m.confirmed }
 
 func (m *misled) Agent(string) (testbed.Agent, error) { return m, nil }
 func (m *misled) Paths() []testbed.Path {
@@ -33,6 +31,8 @@ func (m *misled) Paths() []testbed.Path {
 func (m *misled) Switch(context.Context, string) (testbed.Switched, error) {
 	return testbed.Switched{}, m.switched
 }
+
+func (m *misled) Confirm(context.Context, string) error { return m.left }
 
 func (m *misled) Run(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
 	return m.brings, m.trace
@@ -69,6 +69,7 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"as it should be", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 62, ReturnedTTL: 61})}, "p", "", measurement.Fingerprint{}},
 		{"no such path", misled{}, "q", failed + `the testbed has no path "q"`, measurement.Fingerprint{}},
 		{"not switched", misled{switched: refused}, "p", failed + "it was not switched to", measurement.Fingerprint{}},
+		{"left meanwhile", misled{pair: pair(testbed.Expectation{Hops: right}), left: errors.New("switch idps was at off")}, "p", failed + "switch idps was at off", measurement.Fingerprint{}},
 		{"not traced", misled{pair: pair(testbed.Expectation{Hops: right}), trace: refused}, "p", failed + "the trace failed: refused", measurement.Fingerprint{}},
 		{"not traced below the tunnel", misled{pair: tunnel, trace: refused}, "p", failed + "the trace below the tunnel failed: trace the path below the tunnel of a to b: refused", measurement.Fingerprint{}},
 		{"another hop", misled{pair: pair(testbed.Expectation{Hops: wrong})}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
@@ -83,7 +84,6 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
 		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
-		{"not in force at the end", misled{confirmed: errors.New("switch idps reads off")}, "p", failed + "switch idps reads off", measurement.Fingerprint{}},
 		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, at first 1500", measurement.Fingerprint{PathMTU: 1500}},
 	} {

@@ -21,7 +21,6 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
-	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
