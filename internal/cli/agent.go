@@ -157,6 +157,8 @@ func runAgent(ctx context.Context, s streams, f agentFlags) error {
 	switch {
 	case f.inherited:
 		return serveInherited(ctx)
+	case f.stdio && isTerminal(s.in):
+		return usageError{errors.New("--stdio takes orders from a program, such as ssh; people use hopbench agent --listen")}
 	case f.stdio:
 		o.Log = slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		conn, err := reach.Stdio()

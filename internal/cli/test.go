@@ -35,6 +35,7 @@ type testFlags struct {
 	options
 
 	blocks  int
+	explain bool
 	out     string
 	matters matters
 	// command repeats the test.
@@ -139,6 +140,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	f.options.define(c)
 
 	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones")
+	flags.BoolVar(&f.explain, "explain", false, "if it cannot be told what limits a tcp test, do it again with one thing changed; a profile does so by itself")
 	flags.Var(&f.matters, mattersFlag, "keep with the run "+mattersUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 

@@ -239,9 +239,11 @@ type Progress struct {
 // Trial is one test on one path, once: the unit of replication.
 type Trial struct {
 	// ID is the same whenever the same plan is run: "b03-one-appliance-tcp-10".
-	ID    string    `json:"id"`
-	Block int       `json:"block"` // counted from 1
-	Order int       `json:"order"` // position in the run, counted from 1
+	ID string `json:"id"`
+	// Block and Order, the position in the run, are counted from 1. A trial of a
+	// variation is of no block, 0, and counted down from -1.
+	Block int       `json:"block"`
+	Order int       `json:"order"`
 	Path  string    `json:"path"`
 	Test  string    `json:"test"`
 	Start time.Time `json:"start"`

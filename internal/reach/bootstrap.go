@@ -16,6 +16,9 @@ import (
 // comes from the login shell's files.
 const said = "hopbench: "
 
+// folderPrefix begins the names of the folders that the script makes.
+const folderPrefix = "hopbench."
+
 // script runs on the far host, by its sh and with what every Unix has, busybox
 // included. It is one line and has no quote, backslash or exclamation mark, so that
 // every login shell passes it on as it is. In short:
@@ -36,7 +39,7 @@ const script = `LC_ALL=C; export LC_ALL; umask 077; d=; ` +
 	`read -r how bytes size sum || exit 1; ` +
 	`for t in "$TMPDIR" /tmp "$HOME" "$XDG_RUNTIME_DIR"; do ` +
 	`[ -n "$t" ] || continue; ` +
-	`d=$(mktemp -d "$t/hopbench.XXXXXXXXXX" 2>/dev/null) || { d=; say no unwritable "$t"; continue; }; ` +
+	`d=$(mktemp -d "$t/` + folderPrefix + `XXXXXXXXXX" 2>/dev/null) || { d=; say no unwritable "$t"; continue; }; ` +
 	`f="$d/hopbench"; ` +
 	`head -c "$size" /dev/zero 2>/dev/null >"$f" || { clean; say no full "$t"; continue; }; ` +
 	`echo "exit 0" >"$f"; chmod 700 "$f"; ` +

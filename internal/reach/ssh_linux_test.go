@@ -110,7 +110,7 @@ func (f *far) identify(key string) {
 
 func (f *far) startSSHD() {
 	f.t.Helper()
-	f.write("sshd_config", fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication yes\n",
+	f.write("sshd_config", fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nListenAddress ::1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication yes\n",
 		f.port, f.path("host"), f.path("authorized")))
 	f.sshd = exec.Command("/usr/sbin/sshd", "-D", "-e", "-f", f.path("sshd_config"))
 	f.sshd.Env = []string{"PATH=/usr/bin:/bin"}
@@ -290,6 +290,28 @@ func TestSSHBabble(t *testing.T) {
 		c, err := Dial(t.Context(), sshEnd(f.port), Options{})
 		testutil.OK(t, err)
 		works(t, c)
+		f.nothingLeft()
+	})
+}
+
+// The user's configuration says how a host is reached, over jump hosts too, and what
+// asks there is refused as well.
+func TestSSHJumpHost(t *testing.T) {
+	onFarHost(t, func(f *far) {
+		direct := f.read("config")
+		f.write("known", f.read("known")+fmt.Sprintf("[::1]:%d %s", f.port, f.read("host.pub")))
+		e := inventory.Endpoint{Name: "vm2", Reach: inventory.Reach{Scheme: inventory.ReachSSH, Host: "behind", User: "root"}}
+		behind := fmt.Sprintf("\nHost behind\nHostName ::1\nPort %[1]d\nProxyJump 127.0.0.1:%[1]d\n", f.port)
+		f.write("config", direct+behind)
+		c, err := Dial(t.Context(), e, Options{})
+		testutil.OK(t, err)
+		works(t, c)
+		f.nothingLeft()
+
+		identity := "IdentityFile " + f.path("user") + "\n"
+		f.write("config", strings.Replace(direct, identity, "", 1)+"Host 127.0.0.1\nIdentityFile "+f.path("stranger")+behind+identity)
+		_, err = Dial(t.Context(), e, Options{})
+		wantError(t, err, "accepts no key of yours")
 		f.nothingLeft()
 	})
 }

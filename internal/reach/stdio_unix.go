@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -49,17 +50,22 @@ func ownPipe(f *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// RemoveSelf removes the file of this running program, and its folder if that is then
-// empty: what ssh copied is gone as soon as it runs, whatever ends it.
+// RemoveSelf removes the file of this running program and its folder, if that is one
+// that the script of ssh made: what ssh copied is gone as soon as it runs, whatever
+// ends it.
 func RemoveSelf() error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to remove it: %w", err)
 	}
+	dir := filepath.Dir(self)
+	if !strings.HasPrefix(filepath.Base(dir), folderPrefix) {
+		return fmt.Errorf("%s is not a copy that was made by ssh, and is not removed", self)
+	}
 	if err := os.Remove(self); err != nil {
 		return fmt.Errorf("remove this program: %w", err)
 	}
-	if err := os.Remove(filepath.Dir(self)); err != nil {
+	if err := os.Remove(dir); err != nil {
 		return fmt.Errorf("remove this program's folder: %w", err)
 	}
 	return nil

@@ -193,6 +193,30 @@ func TestSilenceAtTheDoor(t *testing.T) {
 	works(t, c)
 }
 
+// Who has no token is heard for a kilobyte, and hears nothing that came of a token.
+func TestStrangers(t *testing.T) {
+	at, seen := listenForTest(t)
+	long, err := protocol.Encode(protocol.TypeProof, protocol.Proof{MAC: make([]byte, 10*protocol.MaxUnauthenticated)})
+	testutil.OK(t, err)
+	wrong, err := protocol.Encode(protocol.TypeProof, protocol.Proof{MAC: make([]byte, 32)})
+	testutil.OK(t, err)
+	order, err := protocol.Encode(protocol.TypeAgentRequest, struct{}{})
+	testutil.OK(t, err)
+	for name, said := range map[string][]byte{"too long": long, "wrong": wrong, "an order": order, "nonsense": []byte("GET / HTTP/1.1\r\n\r\n")} {
+		c, err := tls.Dial("tcp", at.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{applicationProtocol}})
+		testutil.OK(t, err)
+		_, _ = c.Write(said) // the agent may have closed before it was all said
+		heard, _ := io.ReadAll(c) // until the agent closes
+		if len(heard) > 0 && protocol.Type(heard[0]) != protocol.TypeError {
+			t.Errorf("%s: the agent answers % x", name, heard)
+		}
+		_ = c.Close()
+	}
+	if n := seen.count(); n != 0 {
+		t.Errorf("the agent took orders from %d", n)
+	}
+}
+
 // relay is somebody in between, who ends the coordinator's TLS and begins their own
 // to the agent.
 func relay(t *testing.T, between func(coordinator, agent *tls.Conn), to netip.AddrPort) netip.AddrPort {

@@ -26,7 +26,7 @@ func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
 		// one value against another
 		"two-of-one-reach", "both-local", "tls-without-token", "token-for-nobody", "binary-without-ssh", "experiment-source-serves",
 		"set-missing", "families-from", "families-listen", "listen-of-serve", "loopback", "agent-of-serve",
-		"canary-lacks-a-value", "canary-alike", "values-of-one-spelling",
+		"canary-lacks-a-value", "canary-alike", "values-of-one-spelling", "same-command", "shell-syntax", "no-program", "from-itself", "link-local",
 		// what an address, a name or a size may be
 		"port-too-large", "port-zero", "ssh-option", "ssh-option-user", "ssh-password", "ssh-path", "tls-user", "ipv6-without-brackets",
 		"mapped-address", "bad-address", "multicast", "unspecified-listen", "from-with-port", "token-of-another-home",

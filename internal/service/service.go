@@ -84,6 +84,7 @@ RestrictNamespaces=yes
 RestrictSUIDSGID=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
 UMask=0077
 
 [Install]

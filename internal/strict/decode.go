@@ -73,11 +73,25 @@ func New(file string, text []byte, kind Document) *Decoder {
 // whether the file could be read at all; Err has the mistakes.
 func (d *Decoder) Decode(into any) bool {
 	top := d.parse(d.text)
-	if top == nil {
+	if top == nil || d.another(top) {
 		return false
 	}
 	d.object(top, reflect.ValueOf(into).Elem(), d.Top)
 	return true
+}
+
+// another reports a file of another format of ours, whose keys would all be wrong.
+func (d *Decoder) another(top *yaml.Node) bool {
+	ours, _, _ := strings.Cut(d.Format, "/")
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		theirs, _, _ := strings.Cut(value.Value, "/")
+		if key.Value == "format" && strings.HasPrefix(theirs, "hopbench.") && theirs != ours && Nearest(theirs, []string{ours}) == "" {
+			d.add(value.Line, value.Column, fmt.Sprintf("this is a file of format %q, not %s", Clip(value.Value), article(d.Noun)), "give a file with format: "+d.Format)
+			return true
+		}
+	}
+	return false
 }
 
 // parse reads the text as one YAML document with a mapping at its top; nil
@@ -462,6 +476,9 @@ func optional(field reflect.StructField) bool {
 
 // exampleOf shows how a missing key could be written.
 func (d *Decoder) exampleOf(key string, field reflect.StructField) string {
+	if mapping, ok := reflect.Zero(field.Type).Interface().(Mapping); ok {
+		return "it, as in " + key + ": " + mapping.Entries().Example
+	}
 	if field.Type.Kind() == reflect.Slice {
 		return key + ": and a list beneath it"
 	}

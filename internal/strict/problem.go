@@ -12,12 +12,12 @@ import (
 
 // Problem is one thing that is wrong with a file.
 type Problem struct {
-	File    string
-	Line    int    // counted from 1
-	Column  int    // in characters, counted from 1
-	Message string // what is wrong
-	Remedy  string // what would be right, may be empty
-	Snippet string // the line itself and a caret beneath the column, may be empty
+	File    string `json:"file"`
+	Line    int    `json:"line"`              // counted from 1
+	Column  int    `json:"column"`            // in characters, counted from 1
+	Message string `json:"message"`           // what is wrong
+	Remedy  string `json:"remedy,omitempty"`  // what would be right, may be empty
+	Snippet string `json:"snippet,omitempty"` // the line itself and a caret beneath the column, may be empty
 }
 
 func (p Problem) String() string {

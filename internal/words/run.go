@@ -269,3 +269,17 @@ func signedRange(v []float64) string {
 	}
 	return low + " to " + high
 }
+
+// Varied announces a test that is done again, so many times, to tell what limits it.
+func Varied(v result.Variation, trials int) string {
+	each := v.Test.Spec.ExpectedDuration()
+	return fmt.Sprintf("what limits %s on %s cannot be told: it is done again %s, %d times, which takes about %s",
+		v.Test.Explains, v.Path, changed[v.Test.Intervention], trials, Time(each*measurement.Seconds(trials)))
+}
+
+// CopiedAgain says that the trials of a test are done again, since all are to be measured
+// in one way.
+func CopiedAgain(test string, trials int) string {
+	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it are set aside and done again, all with copies.",
+		test, quantity.Count(trials, "trial"))
+}

@@ -408,6 +408,8 @@ func unusable(ip netip.Addr) error {
 		return wrong("write the address that the host has", "%q is the address of no host", ip)
 	case ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return wrong("write the address of one host", "%q is the address of many hosts", ip)
+	case ip.IsLinkLocalUnicast() && ip.Is6() && ip.Zone() == "":
+		return wrong(fmt.Sprintf("add the interface, as in %v%%eth0", ip), "%q is an address on every link", ip)
 	}
 	return nil
 }

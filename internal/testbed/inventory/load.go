@@ -191,6 +191,9 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	if p.To.IsValid() && p.Listen.IsValid() && p.To.Addr().Is4() != p.Listen.Addr().Is4() {
 		l.Wrong(&v.Listen, "write both as IPv4 or both as IPv6 addresses", "path %q leads to %v, and its destination listens on %v", f.Key, p.To.Addr(), p.Listen.Addr())
 	}
+	if p.From.IsValid() && p.From == p.To.Addr() && !l.onThisMachine() {
+		l.Wrong(&v.From, "write the address of the source here and that of the destination in to:", "path %q leads from %v to itself", f.Key, p.From)
+	}
 	if e := l.serves(); e != nil && l.Written(&v.Listen) {
 		l.Misplaced(&v.Listen, "leave it out, or have it reached by tls:// or ssh://", "endpoint %q listens where hopbench serve was told to", e.Key)
 	}
@@ -221,21 +224,42 @@ func (l *loader) toggle(f *strict.Entry[strict.NameText, FileSwitch]) Switch {
 		Settle: l.between(&v.Settle, defaultSettle, 0, maxSettle), Timeout: l.between(&v.Timeout, defaultTimeout, minTimeout, maxTimeout),
 		Restore: string(v.Restore),
 	}
+	l.command(v.Read, "read of switch %q", f.Key)
+	l.command(v.Verify, "verify of switch %q", f.Key)
 	if v.Proof != "" {
 		s.Proof = Proof(v.Proof)
 	}
 	for i := range v.Values {
 		value := &v.Values[i]
 		s.Values[string(value.Value)] = argv(value.Command)
+		l.command(value.Command, "value %q of switch %q", value.Value, f.Key)
 		for j := range i {
-			if other := v.Values[j].Value; other != "" && other != value.Value && strings.EqualFold(string(other), string(value.Value)) {
-				l.Wrong(&value.Value, "choose another", "values %q and %q of switch %q differ in the case of letters only", other, value.Value, f.Key)
+			other := &v.Values[j]
+			switch {
+			case other.Value == "" || value.Value == "" || other.Value == value.Value:
+			case strings.EqualFold(string(other.Value), string(value.Value)):
+				l.Wrong(&value.Value, "choose another", "values %q and %q of switch %q differ in the case of letters only", other.Value, value.Value, f.Key)
+			case len(value.Command) > 0 && slices.Equal(value.Command, other.Command):
+				l.Wrong(&value.Command, "correct one of them", "values %q and %q of switch %q have the same command, which cannot bring both into force", other.Value, value.Value, f.Key)
 			}
 		}
 	}
 	l.names(&v.Restore, v.Values, "restore of switch %q", f.Key)
 	l.proof(f, &s)
 	return s
+}
+
+// command checks that a command can be run as it stands.
+func (l *loader) command(args []ArgText, format string, of ...any) {
+	for i := range args {
+		what := fmt.Sprintf(format, of...)
+		switch a := args[i]; {
+		case i == 0 && a == "" && l.Scalar(&args[i]) == "":
+			l.Wrong(&args[i], "write the program first", "the command of %s names no program", what)
+		case slices.Contains([]ArgText{"|", "||", "&&", ";", ">", ">>", "2>&1"}, a):
+			l.Wrong(&args[i], "write [sh, -c, '…'] if one is meant", "the command of %s has %q, and no shell reads it", what, string(a))
+		}
+	}
 }
 
 // names checks that a field names a value.

@@ -111,6 +111,30 @@ func TestRefused(t *testing.T) {
 			d.paths[1] = pathOf("inspected", "192.0.2.2", map[string]string{"s0": "v1"})
 			d.on = func(*device, string, string) reaction { return reaction{ignored: true, pretends: true} }
 		}, []string{"switch s0", "does nothing would look like", "set s0 v1"}},
+		"two values of three look alike": {func(d *device, w *inventory.Switch, o *switching.Options) {
+			*w = switchOf("s0", 3, inventory.ProofTrace)
+			o.Paths = append(o.Paths, pathOf("alert", "192.0.2.1", map[string]string{"s0": "v2"}))
+			o.Trace = func(context.Context, string) (string, error) {
+				return map[string]string{"v0": "10.0.0.1", "v1": "10.0.0.2", "v2": "10.0.0.1"}[d.is["s0"]], nil
+			}
+		}, []string{"switch s0", "shows 10.0.0.1 at v0 and at v2 (path alert)", "proves neither"}},
+		"the second of two switches does nothing": {func(d *device, w *inventory.Switch, o *switching.Options) {
+			o.Paths = []inventory.Path{pathOf("plain", "192.0.2.1", map[string]string{"s0": "v0", "s1": "v0"}), pathOf("inspected", "192.0.2.1", map[string]string{"s0": "v1", "s1": "v1"})}
+			d.paths = o.Paths
+			d.is["s1"], d.says["s1"] = "v0", "v0"
+			d.on = func(_ *device, name, _ string) reaction { return reaction{ignored: name == "s1", pretends: true} }
+			o.Switches = []inventory.Switch{*w, switchOf("s1", 2, inventory.ProofTrace)}
+		}, []string{"switch s1", "as it did at v0", "does nothing would look like"}},
+		"always one command behind": {func(d *device, w *inventory.Switch, _ *switching.Options) {
+			*w = switchOf("s0", 3, inventory.ProofTrace)
+			d.is["s0"], d.says["s0"] = "v2", "v2" // which is no path's
+			before := ""
+			d.on = func(_ *device, _, value string) reaction {
+				was := before
+				before = value
+				return reaction{ignored: was == "", instead: was, pretends: true}
+			}
+		}, []string{"switch s0", "trace of path plain shows s0-v1", "showed s0-v2"}},
 		"several ways": {func(d *device, _ *inventory.Switch, o *switching.Options) {
 			k := 0
 			o.Trace = func(context.Context, string) (string, error) { k++; return []string{"10.0.0.1", "10.0.0.2"}[k%2], nil }
@@ -139,7 +163,9 @@ func TestRefused(t *testing.T) {
 				defer d.stop()
 				o := switching.Options{Paths: d.paths, Journal: dir + "/found", Run: d.run, Trace: d.trace}
 				test.change(d, &w, &o)
-				o.Switches = []inventory.Switch{w}
+				if o.Switches == nil {
+					o.Switches = []inventory.Switch{w}
+				}
 				s := switching.New(o)
 				_, err := s.Switch(t.Context(), "inspected")
 				contains(t, err, test.says...)
@@ -201,7 +227,11 @@ func TestRestoreLater(t *testing.T) {
 	d.on = func(*device, string, string) reaction { return reaction{err: errors.New("exit status 1: busy")} }
 	_, err = switching.New(o).Restore(t.Context())
 	contains(t, err, "restore the switches", "switch s0: the command of v0 failed", "busy", "testbed restore")
-	d.on = nil
+	failures := 1 // then it is tried once more
+	d.on = func(*device, string, string) reaction {
+		failures--
+		return reaction{err: map[bool]error{true: errors.New("exit status 1: busy")}[failures == 0]}
+	}
 	restored, err := switching.New(o).Restore(t.Context())
 	testutil.OK(t, err)
 	if restored["s0"] != "v0" || d.is["s0"] != "v0" {
