@@ -103,7 +103,7 @@ func Fill(r *result.Result, opts Options) {
 	opts.Variations = r.Variations
 	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
-	r.Notes = append(append(r.Notes, a.Notes...), tunnelNotes(r.Paths)...)
+	r.Notes = append(append(r.Notes, a.Notes...), slices.Concat(tunnelNotes(r.Paths), sameHopsNotes(r.Paths, r.Trials))...)
 	r.Published = ComparePublished(r, r.Experiment.Published)
 }
 

@@ -4,26 +4,37 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/neighbour"
+	"github.com/hopbench/hopbench/internal/store"
 )
 
 // company notes who else measures on this machine while a run does. That it
 // cannot is a note as well, and never an error.
 type company struct {
-	run      *session
+	head     *store.Head         // of the run
 	presence *neighbour.Presence // nil where nobody can be found, and after leave
 	show     *progress
 	known    int // who had come when since was asked last
 }
 
-func joinCompany(r *session, show *progress) *company {
-	c := &company{run: r, show: show}
+// joinCompany tells the other runs of this one, of an experiment of that name.
+func joinCompany(head *store.Head, experiment string, show *progress) *company {
+	c := &company{head: head, show: show}
 	var err error
-	if c.presence, err = neighbour.Join(neighbour.Run{Experiment: r.e.Name, Started: r.head.Started}); err != nil {
+	if c.presence, err = neighbour.Join(neighbour.Run{Experiment: experiment, Started: head.Started}); err != nil {
 		c.note(fmt.Sprintf("Whether other runs were under way on this machine at the same time is not known: %v.", err))
 		return c
 	}
 	c.look()
 	return c
+}
+
+// watchMachine notes what else this machine does while a run is measured. The caller leaves.
+func watchMachine(head *store.Head, name string, show *progress) *company {
+	others := joinCompany(head, name, show)
+	if warning := loadWarning(); warning != "" && head.Note(warning) {
+		show.Facts([]string{warning})
+	}
+	return others
 }
 
 // look notes who has come, and says whether anybody has.
@@ -57,7 +68,7 @@ func (c *company) since() int {
 
 // note keeps and tells a sentence that is new.
 func (c *company) note(sentence string) bool {
-	if !c.run.note(sentence) {
+	if !c.head.Note(sentence) {
 		return false
 	}
 	c.show.Facts([]string{sentence})

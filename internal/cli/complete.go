@@ -17,7 +17,7 @@ import (
 func completeTest(c *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
 		"only": completeKinds, "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
-		"congestion": completeCongestion, "device": completeDevices, mattersFlag: completeMatters,
+		"congestion": completeCongestion, "device": completeDevices, mattersFlag: completeMatters, versusFlag: completeVersus,
 	}
 	for _, flag := range kind.Flags() {
 		switch {
@@ -53,6 +53,29 @@ func completeKinds(_ *cobra.Command, _ []string, typed string) ([]string, cobra.
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeVersus completes the last of the values of a --versus, after its key.
+func completeVersus(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	last := typed[strings.LastIndexByte(typed, ',')+1:]
+	key, _, found := strings.Cut(last, "=")
+	values := []string{"bind=", "device=", "dscp="}
+	if found {
+		switch key += "="; key {
+		case "device=":
+			values, _ = completeDevices(c, args, "")
+		case "dscp=":
+			values = slices.Sorted(maps.Keys(dscpNames()))
+		default:
+			values = nil
+		}
+	} else {
+		key = ""
+	}
+	for i := range values {
+		values[i] = strings.TrimSuffix(typed, last) + key + values[i]
+	}
+	return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // completeCongestion lists the algorithms that the kernel has loaded (Linux,

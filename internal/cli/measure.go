@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +18,6 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/summary"
-	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -53,15 +50,63 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 	return survey.Explained{List: tests}, nil
 }
 
-// hostRun is a run of hopbench test.
+// onlyPath is the name of the path of a test of one.
+const onlyPath = "path"
+
+// kept is a run of hopbench test, and where its trials are.
+type kept struct {
+	head   store.Head
+	store  *store.Store // nil where the run has no folder
+	keeper runner.Keeper
+}
+
+// keep begins a run: in the folder, or in memory where that is empty.
+func keep(folder string, head store.Head) (*kept, error) {
+	k := &kept{head: head, keeper: &runner.Memory{}}
+	if folder == "" {
+		return k, nil
+	}
+	var err error
+	if k.store, err = store.Create(folder, head); err != nil {
+		return nil, err
+	}
+	k.keeper = k.store
+	return k, nil
+}
+
+// result is that of the trials so far, with a report where the run has a folder; nil
+// where nothing was measured, and then there is no folder either.
+func (k *kept) result(ctx context.Context) (*result.Result, error) {
+	trials, err := k.keeper.Trials(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case k.store == nil:
+		return runner.Result(k.head, trials)
+	case len(trials) == 0:
+		return nil, k.store.Discard()
+	}
+	if err := k.store.SetHead(k.head); err != nil {
+		return nil, err
+	}
+	return render(ctx, k.store, nil)
+}
+
+// close ends the run.
+func (k *kept) close() error {
+	if k.store == nil {
+		return nil
+	}
+	return k.store.Close()
+}
+
+// hostRun is a run of hopbench test on one path.
 type hostRun struct {
 	streams
+	*kept
 	flags   *testFlags
 	to      target
 	plan    *survey.Plan
-	head    store.Head
-	store   *store.Store // nil where the run is not kept
-	keeper  runner.Keeper
 	summary *summary.Summary
 	live    *liveLine
 }
@@ -69,39 +114,48 @@ type hostRun struct {
 // measureHost does the tests of a sequence and shows what they brought back. It
 // shows what there is also when it was stopped.
 func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo survey.Sequence, run host.RunFunc) (err error) {
-	request, err := f.prepare(ctx, to)
+	request, err := f.prepare(ctx, to, f.bind)
 	if err != nil {
 		return err
 	}
 	spareProcessor()
-	bed := host.New(to.name, request, run)
+	path := host.Path(onlyPath, to.name, request)
+	source := path.Pairs[0].Source
+	bed := host.New(run, path)
 	_, isProfile := todo.(survey.Options)
-	r := &hostRun{streams: s, flags: f, to: to, keeper: &runner.Memory{}, live: newLiveLine(s.err, f.quiet)}
-	r.head = store.Head{
-		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: f.blocks, Matters: f.matters, Started: time.Now().Round(time.Millisecond), Testbed: bed.Info(), Environment: hostinfo.Machine(),
-		Test: &store.Test{
-			Title: "the path to " + to.name, Command: f.command, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
-			Path: result.PathInfo{Name: host.Path, Baseline: true, Source: bed.Source(), Dest: request.Target.String(), Hops: []result.HopInfo{}},
-		},
+	r := &hostRun{streams: s, flags: f, to: to, live: newLiveLine(s.err, f.quiet)}
+	r.kept, err = keep(f.out, f.head(f.blocks, bed, store.Test{
+		Title: "the path to " + to.name, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
+		Paths: []result.PathInfo{{Name: onlyPath, Baseline: true, Source: source, Dest: request.Target.String(), Hops: []result.HopInfo{}}},
+	}))
+	if err != nil {
+		return err
 	}
-	r.plan = survey.NewPlan(host.Path, todo, r.head.Blocks, r.head.Seed)
-	if f.out != "" {
-		if r.store, err = store.Create(f.out, r.head); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.store.Close()) }()
-		r.keeper = r.store
-	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	r.plan = survey.NewPlan(onlyPath, todo, r.head.Blocks, r.head.Seed)
 	out := s.out
 	if f.json {
 		out = io.Discard
 	}
-	r.summary = summary.New(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target),
-		summary.Options{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
-	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), bed.Source(), hostinfo.Version()))
+	r.summary = f.summary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target))
+	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), source, hostinfo.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.clear()
 	return r.end(ctx, runErr)
+}
+
+// head is that of a run of hopbench test that begins now.
+func (f *testFlags) head(blocks int, bed *host.Host, test store.Test) store.Head {
+	test.Command = f.command
+	return store.Head{
+		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: blocks, Matters: f.matters, Started: time.Now().Round(time.Millisecond),
+		Testbed: bed.Info(), Environment: hostinfo.Machine(), Test: &test,
+	}
+}
+
+// summary is where trials are shown as they come in.
+func (f *testFlags) summary(w io.Writer, title string) *summary.Summary {
+	return summary.New(w, title, summary.Options{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
 }
 
 // event shows and keeps a step.
@@ -151,20 +205,8 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	stopped := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
 	r.head.Notes = f.notes(r.to, r.head.Test.Profile, r.plan.Steps())
-	trials, err := r.keeper.Trials(ctx)
-	if err != nil {
-		return errors.Join(runErr, err)
-	}
-	if len(trials) == 0 && r.store != nil {
-		return errors.Join(runErr, r.store.Discard())
-	}
-	var result *result.Result
-	if r.store == nil {
-		result, err = runner.Result(r.head, trials)
-	} else if err = r.store.SetHead(r.head); err == nil {
-		result, err = render(ctx, r.store, nil)
-	}
-	if err != nil {
+	result, err := r.result(ctx)
+	if result == nil || err != nil {
 		return errors.Join(runErr, err)
 	}
 	if f.json {
@@ -174,25 +216,24 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	}
 	if r.head.Blocks > 1 && !f.json && !f.markdown {
 		fmt.Fprintln(r.out)
-		colour := isTerminal(r.out) && os.Getenv("NO_COLOR") == ""
-		err = errors.Join(err, terminal.Write(r.out, result, terminal.Options{Width: terminalWidth(r.out), Colour: colour}))
+		err = errors.Join(err, printReport(r.out, result))
 	}
 	if r.store != nil {
-		fmt.Fprintf(r.err, "\nreport: %s\n", filepath.Join(r.store.Dir(), "report.html"))
+		tellReport(r.streams, r.store.Dir())
 	}
 	failed := 0
-	for _, t := range trials {
+	for _, t := range result.Trials {
 		if !t.Gate.Passed {
 			failed++
 		}
 	}
 	switch {
 	case stopped:
-		err = errors.Join(fmt.Errorf("stopped after %s", quantity.Count(len(trials), "test")), err)
+		err = errors.Join(fmt.Errorf("stopped after %s", quantity.Count(len(result.Trials), "test")), err)
 	case runErr != nil:
 		err = errors.Join(runErr, err)
 	case failed > 0:
-		err = errors.Join(fmt.Errorf("%d of %d tests gave no result that counts", failed, len(trials)), err)
+		err = errors.Join(fmt.Errorf("%d of %d tests gave no result that counts", failed, len(result.Trials)), err)
 	}
 	return err
 }
@@ -227,11 +268,16 @@ func commandOf(c *cobra.Command, args []string) []string {
 		case "json", "markdown", "verbose", "quiet", "out":
 			return
 		}
-		value := flag.Value.String()
+		values := []string{flag.Value.String()}
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			value = strings.Join(list.GetSlice(), ",")
+			values = list.GetSlice()
+			if flag.Value.Type() == "stringSlice" { // whose values stand between commas
+				values = []string{strings.Join(values, ",")}
+			}
 		}
-		words = append(words, "--"+flag.Name+"="+value)
+		for _, value := range values {
+			words = append(words, "--"+flag.Name+"="+value)
+		}
 	})
 	return words
 }

@@ -134,6 +134,7 @@ func TestCommandOfATest(t *testing.T) {
 	for _, line := range []string{
 		"", "--only tcp,rr -P 8 -t 1.5 -b 0 -w 1M -S 0xb8 --blocks 3", "-u -b 500M -l 1400 --gso off", "--dscp EF -4 -p 9 --bind=", "-i 0.5 -R",
 		"--only udp --loss-bound 0.1% --file 7M", "--ftp-server h --ftp-path /x --ftp-crc32 0000002a",
+		"--versus 10.0.0.8,dscp=46 --versus :5202 --only tcp,rr",
 	} {
 		read := func(words []string) (testFlags, []string) {
 			var f testFlags

@@ -30,7 +30,7 @@ func newProgress(w io.Writer, quiet bool, plan experiment.Plan) *progress {
 	return p
 }
 
-// Begin announces the run.
+// Begin announces the run, and its folder if there is one.
 func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string) {
 	if p.quiet {
 		return
@@ -38,8 +38,12 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
 		fmt.Fprintf(p.w, "warning: %s\n", words.BlocksToClaim(e.Blocks, fewest, comparisons))
 	}
-	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s, into %s\n",
-		e.Name, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), dir)
+	into := ""
+	if dir != "" {
+		into = ", into " + dir
+	}
+	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s%s\n", shown(e.Name),
+		quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), into)
 }
 
 // Facts tells what the testbed could not do as wished.

@@ -98,10 +98,20 @@ func printResult(s streams, result *result.Result, dir string, json bool) error 
 	if json {
 		return data.Write(s.out, result)
 	}
-	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
-	if err := terminal.Write(s.out, result, terminal.Options{Width: terminalWidth(s.out), Colour: colour}); err != nil {
+	if err := printReport(s.out, result); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
+	tellReport(s, dir)
 	return nil
+}
+
+// printReport prints the summary.
+func printReport(w io.Writer, result *result.Result) error {
+	colour := isTerminal(w) && os.Getenv("NO_COLOR") == ""
+	return terminal.Write(w, result, terminal.Options{Width: terminalWidth(w), Colour: colour})
+}
+
+// tellReport says where a run's report is.
+func tellReport(s streams, dir string) {
+	fmt.Fprintf(s.err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -239,13 +238,7 @@ func (r *session) carryOut(ctx context.Context) (err error) {
 }
 
 // note keeps a sentence about the run, once, and says whether it is new.
-func (r *session) note(sentence string) bool {
-	if slices.Contains(r.head.Notes, sentence) {
-		return false
-	}
-	r.head.Notes = append(r.head.Notes, sentence)
-	return true
-}
+func (r *session) note(sentence string) bool { return r.head.Note(sentence) }
 
 // build builds the paths of the run, by the same rules every time.
 func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
@@ -265,11 +258,8 @@ func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
 func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	show := newProgress(r.err, r.flags.quiet, r.plan)
 	show.Begin(r.e, r.plan, r.store.Dir())
-	others := joinCompany(r, show)
+	others := watchMachine(&r.head, r.e.Name, show)
 	defer others.leave()
-	if warning := loadWarning(); warning != "" && r.note(warning) {
-		show.Facts([]string{warning})
-	}
 	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, errors.Join(err, discardEmpty(r.store))

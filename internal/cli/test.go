@@ -34,6 +34,9 @@ type testFlags struct {
 	udp  bool
 	options
 
+	// versus are the other ways to the host, as they were written.
+	versus []string
+
 	blocks  int
 	explain bool
 	out     string
@@ -72,13 +75,23 @@ bottleneck bandwidth against which RFC 6349 rates it, and elsewhere the rate of
 all flows together. Times are seconds or have a unit (10, 500ms), rates and sizes
 are written as for iperf3 (1G, 64K) or with their unit (1Gbit, 64kB).
 
+--versus compares: it names what is other about a second way to the host, its address
+or port, or the source address (bind=), the interface (device=) or the code point
+(dscp=) of the packets, several with commas between. Each test is then done on every
+way in randomised blocks, and the report says what the others cost against HOST, with
+intervals, as hopbench run does. Given again, it is a third way. Without a flag that
+chooses a test they are tcp (one flow, 2 s) and rr, and without --blocks it does the
+fewest blocks that can claim something.
+
 docs/test.md explains every flag and every line of the summary.`,
 		Example: `  hopbench test 192.0.2.7
   hopbench test 192.0.2.7 -b 1G                     rate the profile against 1 Gbit/s
   hopbench test 192.0.2.7 -P 8 -t 30 -R             8 flows back, as with iperf3
   hopbench test 192.0.2.7 -u -b 500M                datagrams
   hopbench test 192.0.2.7 --only rr,load --json     latency, idle and loaded
-  hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server`,
+  hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server
+  hopbench test 10.0.0.7 --versus 203.0.113.9       what the way by the other address costs
+  hopbench test 10.0.0.7 --versus dscp=EF -P 8      8 flows, plain and marked`,
 		Args: func(c *cobra.Command, args []string) error {
 			if value[string](f.options, "ftp-server") != "" && len(args) == 0 {
 				return nil
@@ -98,6 +111,13 @@ docs/test.md explains every flag and every line of the summary.`,
 			kinds, err := f.chooseKinds()
 			if err != nil {
 				return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+			}
+			if len(f.versus) > 0 {
+				v, err := f.comparison(to, kinds, c.Flags().Changed("blocks"))
+				if err != nil {
+					return usageError{err}
+				}
+				return v.measure(c.Context(), s, probe.Run)
 			}
 			todo, err := f.sequence(kinds)
 			if err != nil {
@@ -139,7 +159,8 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.BoolVarP(&f.udp, "udp", "u", false, "datagrams: --only udp")
 	f.options.define(c)
 
-	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones")
+	flags.StringArrayVar(&f.versus, versusFlag, nil, "compare with another way to the host: [HOST][%DEVICE][:PORT], or bind=, device=, dscp=, separated by commas")
+	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones (with --"+versusFlag+": the fewest that can claim something)")
 	flags.BoolVar(&f.explain, "explain", false, "if it cannot be told what limits a tcp test, do it again with one thing changed; a profile does so by itself")
 	flags.Var(&f.matters, mattersFlag, "keep with the run "+mattersUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
@@ -150,6 +171,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
+	c.MarkFlagsMutuallyExclusive(versusFlag, "explain")
 }
 
 // target is the host that the command line names.
@@ -179,49 +201,73 @@ func (f *testFlags) whom(args []string) (target, error) {
 
 // target takes HOST[%DEVICE][:PORT] apart; a device becomes that of the tests.
 func (f *testFlags) target(arg string, defaultPort uint16) (target, error) {
-	to := target{arg, defaultPort}
+	to, device, err := splitTarget(arg, defaultPort)
+	if err != nil || device == "" {
+		return to, err
+	}
+	if given := value[string](f.options, "device"); given != "" && given != device {
+		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, given)
+	}
+	f.options.give("device", device)
+	return to, nil
+}
+
+// splitTarget takes HOST[%DEVICE][:PORT] apart.
+func splitTarget(arg string, defaultPort uint16) (to target, device string, err error) {
+	to = target{arg, defaultPort}
 	if host, port, err := net.SplitHostPort(arg); err == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
-			return to, fmt.Errorf("%q is not a port", port)
+			return to, "", fmt.Errorf("%q is not a port", port)
 		}
 		to = target{host, uint16(n)}
 	}
 	host, device, found := strings.Cut(to.name, "%")
 	if !found {
-		return to, nil
+		return to, "", nil
 	}
-	if given := value[string](f.options, "device"); device == "" || given != "" && given != device {
-		return to, fmt.Errorf("%s and --device %q do not name one interface", arg, given)
+	if device == "" {
+		return to, "", fmt.Errorf("%s names no interface after its %%", arg)
 	}
-	f.options.give("device", device)
 	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
 		to.name = host // only a link-local address keeps its zone
 	}
-	return to, nil
+	return to, device, nil
 }
 
-// resolve finds the address of a host.
-func (f *testFlags) resolve(ctx context.Context, to target) (netip.AddrPort, error) {
+// resolve finds the address of a host, of the version of IP of the local address if there
+// is one.
+func (f *testFlags) resolve(ctx context.Context, to target, source netip.Addr) (netip.AddrPort, error) {
 	network := "ip"
 	switch {
-	case f.v4:
+	case f.v6 && source.Is4(), f.v4 && source.Is6():
+		return netip.AddrPort{}, usageError{fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source)}
+	case f.v4, source.Is4():
 		network = "ip4"
-	case f.v6:
+	case f.v6, source.Is6():
 		network = "ip6"
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, to.name)
-	if err != nil {
+	switch {
+	case err != nil && source.IsValid():
+		return netip.AddrPort{}, fmt.Errorf("find an address of %s to which %v can send: %w", to.name, source, err)
+	case err != nil:
 		return netip.AddrPort{}, fmt.Errorf("find the address of %s: %w", to.name, err)
 	}
 	return netip.AddrPortFrom(addrs[0].Unmap(), to.port), nil
 }
 
-// prepare is what every test of this host has in common.
-func (f *testFlags) prepare(ctx context.Context, to target) (probe.Request, error) {
+// prepare is what every test of a host has in common, sent from a local address unless
+// that is empty.
+func (f *testFlags) prepare(ctx context.Context, to target, bind string) (probe.Request, error) {
 	var r probe.Request
 	var err error
-	if r.Target, err = f.resolve(ctx, to); err != nil {
+	if bind != "" {
+		if r.Source, err = localAddress(bind); err != nil {
+			return r, usageError{err}
+		}
+	}
+	if r.Target, err = f.resolve(ctx, to, r.Source); err != nil {
 		return r, err
 	}
 	if r.Token, err = readToken(f.tokenFile); err != nil {
@@ -233,12 +279,24 @@ func (f *testFlags) prepare(ctx context.Context, to target) (probe.Request, erro
 			return r, err
 		}
 	}
-	if f.bind != "" {
-		if r.Source, err = netip.ParseAddr(f.bind); err != nil {
-			return r, usageError{fmt.Errorf("--bind: %w", err)}
-		}
-	}
 	return r, nil
+}
+
+// localAddress reads an address of this host, which is none where that is left to the
+// kernel.
+func localAddress(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, fmt.Errorf("%q is no address to send from; write one of this host, such as 10.0.5.2", text)
+	}
+	if a = a.Unmap(); a.IsUnspecified() {
+		return netip.Addr{}, nil // the kernel's choice
+	}
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+	if err != nil {
+		return a, fmt.Errorf("%s is no address of this host to send from: %w", text, err)
+	}
+	return a, c.Close()
 }
 
 // readPassword reads a password, without the line's end; no file, no password.

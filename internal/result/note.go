@@ -39,6 +39,8 @@ const (
 	NoteRepeatedBlock    NoteCode = "repeated_block"      // torn by an interruption
 	NoteFullCPUs         NoteCode = "full_cpus"           // of the ends, in some trials
 	NoteInterim          NoteCode = "interim"             // a run with verdicts was stopped before its last block
+	NoteCutShort         NoteCode = "cut_short"           // likewise, one that cannot be resumed
+	NoteSameHops         NoteCode = "same_hops"           // a trace sees no difference between two paths
 	NoteRejudged         NoteCode = "rejudged"            // by a margin that the run was not made with
 	NoteTunnelMeetsRules NoteCode = "tunnel_meets_rules"  // every packet of a tunnel meets all rules of a firewall
 )
@@ -47,7 +49,7 @@ const (
 func NoteCodes() []NoteCode {
 	return []NoteCode{NoteText, NoteNotFinite, NoteExcludedTrials, NoteBrokenTrials, NoteRepeatedTrials, NoteForeignTrials, NoteNoBaseline, NoteTwoBaselines,
 		NoteLostBlocks, NoteTooFewBlocks, NoteTooFewTrials, NoteDrift, NoteDriftTested, NoteResumedDiffers, NoteRunsDiffer, NoteScalesDiffer,
-		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteTunnelMeetsRules}
+		NoteTestsDiffer, NotePathsDiffer, NoteRelativeMachines, NoteNoPath, NoteNothingToCompare, NoteOldFormat, NoteReadings, NoteRepeatedBlock, NoteFullCPUs, NoteRejudged, NoteInterim, NoteCutShort, NoteSameHops, NoteTunnelMeetsRules}
 }
 
 // Note is something that a reader must know: a code and its parameters.

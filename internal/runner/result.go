@@ -56,8 +56,8 @@ func subjectOf(head store.Head) (subject, error) {
 		options := analysis.DefaultOptions()
 		options.Matters, options.PlannedBlocks = head.Matters, head.Blocks
 		return subject{
-			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Matters: head.Matters, Baseline: t.Path.Name, Blocks: head.Blocks},
-			command: t.Command, planned: head.Planned, paths: []result.PathInfo{t.Path}, tests: t.Tests, options: options,
+			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Matters: head.Matters, Baseline: t.Paths[0].Name, Blocks: head.Blocks},
+			command: t.Command, planned: head.Planned, paths: t.Paths, tests: t.Tests, options: options,
 		}, nil
 	}
 	e, plan, err := prepare(head, experiment.LoadStored)
@@ -115,7 +115,11 @@ func Result(head store.Head, stored []measurement.Trial) (*result.Result, error)
 		}
 	}
 	if done := wholeBlocks(trials, len(s.paths)*len(s.tests)); !r.Complete && len(s.paths) > 1 {
-		r.Notes = append(r.Notes, result.Note{Code: result.NoteInterim, Count: done, Of: s.info.Blocks})
+		code := result.NoteInterim
+		if head.Test != nil {
+			code = result.NoteCutShort
+		}
+		r.Notes = append(r.Notes, result.Note{Code: code, Count: done, Of: s.info.Blocks})
 	}
 	analysis.Fill(r, s.options)
 	if t := head.Test; t != nil && t.Profile {

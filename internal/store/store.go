@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -90,14 +91,25 @@ type RepeatedBlock struct {
 
 // Test is a run of hopbench test.
 type Test struct {
-	Title   string            `json:"title"`
-	Command []string          `json:"command"`
-	Path    result.PathInfo   `json:"path"`
-	Tests   []result.TestInfo `json:"tests"`
+	Title   string   `json:"title"`
+	Command []string `json:"command"`
+	// Paths are the one that was tested, or those that were compared, the baseline
+	// first.
+	Paths []result.PathInfo `json:"paths"`
+	Tests []result.TestInfo `json:"tests"`
 	// Profile says that the tests are a profile. BottleneckBitsPerSecond is then
 	// the bandwidth against which it is rated, 0 if the user gave none.
 	Profile                 bool    `json:"profile,omitempty"`
 	BottleneckBitsPerSecond float64 `json:"bottleneck_bits_per_second,omitempty"`
+}
+
+// Note keeps a sentence about the run, once, and says whether it is new.
+func (h *Head) Note(sentence string) bool {
+	if slices.Contains(h.Notes, sentence) {
+		return false
+	}
+	h.Notes = append(h.Notes, sentence)
+	return true
 }
 
 // version is that of the tables, the file's user_version. Version 1 had further

@@ -100,7 +100,7 @@ func (p *Plan) planned(block, order int, test result.TestInfo) experiment.Planne
 func (p *Plan) Done(t measurement.Trial, err error) {
 	if p.again == nil {
 		test, _ := p.Current()
-		p.steps = append(p.steps, Step{Test: test, Trial: t, NoServer: isNoServer(err)})
+		p.steps = append(p.steps, Step{Test: test, Trial: t, NoServer: IsNoServer(err)})
 	}
 	p.done++
 }
@@ -129,9 +129,9 @@ func (p *Plan) Left() []experiment.PlannedTrial {
 	return left
 }
 
-// isNoServer says that a test failed in a way in which every other test that
+// IsNoServer says that a test failed in a way in which every other test that
 // needs the server would, too.
-func isNoServer(err error) bool {
+func IsNoServer(err error) bool {
 	var failed *probe.Error
 	var dial *net.OpError
 	var version *protocol.VersionError

@@ -104,6 +104,13 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Interim: the run was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: finish the run with hopbench run --resume before you conclude anything.",
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
+	result.NoteCutShort: {above: true, say: func(_ Names, x result.Note) string {
+		return fmt.Sprintf("The comparison was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: do it again before you conclude anything.",
+			x.Count, quantity.Count(x.Of, "block"))
+	}},
+	result.NoteSameHops: {above: true, say: func(n Names, x result.Note) string {
+		return fmt.Sprintf("Traces of %s and %s saw the same hops: whether packets of the two take different paths is not proven, and no cost may mean that there was no difference.", n.Path(x.Baseline), n.Path(x.Path))
+	}},
 	result.NoteRepeatedBlock: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("The run was interrupted in block %d, which was done again as a whole: %s of it from before do not count, and are kept.", x.Block, quantity.Count(x.Count, "trial"))
 	}},

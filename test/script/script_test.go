@@ -142,13 +142,18 @@ func starved(g measurement.Gate) bool {
 	})
 }
 
-// waitPort PORT: wait until something listens there on loopback.
+// waitPort [ADDRESS:]PORT: wait until something listens there, at 127.0.0.1 if no address
+// is given.
 func waitPort(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 1 {
-		ts.Fatalf("usage: wait-port PORT")
+		ts.Fatalf("usage: wait-port [ADDRESS:]PORT")
 	}
-	waitUntil(ts, "something listens on port "+args[0], func() bool {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+args[0])
+	at := args[0]
+	if !strings.Contains(at, ":") {
+		at = "127.0.0.1:" + at
+	}
+	waitUntil(ts, "something listens at "+at, func() bool {
+		conn, err := net.Dial("tcp", at)
 		if err != nil {
 			return false
 		}

@@ -1,4 +1,4 @@
-// Package host is the testbed of one path: from this process to a server that is
+// Package host is the testbed of paths from this process to servers that are
 // there already.
 package host
 
@@ -12,9 +12,6 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
-// Path is the name of the one path.
-const Path = "path"
-
 // RunFunc does one test: probe.Run, but in tests.
 type RunFunc func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
 
@@ -23,24 +20,24 @@ func (f RunFunc) Run(ctx context.Context, r probe.Request, progress func(measure
 	return f(ctx, r, progress)
 }
 
-// Host is the testbed. Nothing of the path is known beforehand.
+// Host is the testbed. Nothing of its paths is known beforehand.
 type Host struct {
-	pair testbed.Pair
-	run  RunFunc
+	paths []testbed.Path
+	run   RunFunc
 }
 
-// New is the testbed of the path to a server. The request has the server's
-// address and what else all tests need.
-func New(server string, request probe.Request, run RunFunc) *Host {
+// Path is a path of that name to a server. The request has the server's address
+// and what else all tests on the path need, such as their interface.
+func Path(name, server string, request probe.Request) testbed.Path {
 	source, err := os.Hostname()
 	if err != nil {
 		source = "this host"
 	}
-	return &Host{pair: testbed.Pair{Source: source, Destination: server, Request: request}, run: run}
+	return testbed.Path{Name: name, Pairs: []testbed.Pair{{Source: source, Destination: server, Request: request}}}
 }
 
-// Source is this host's name.
-func (h *Host) Source() string { return h.pair.Source }
+// New is the testbed of some paths.
+func New(run RunFunc, paths ...testbed.Path) *Host { return &Host{paths: paths, run: run} }
 
 // Info says that the testbed is real.
 func (h *Host) Info() result.Testbed { return result.Testbed{Kind: "hosts"} }
@@ -51,10 +48,8 @@ func (h *Host) Environment() map[string]string { return nil }
 // Facts are none.
 func (h *Host) Facts() []string { return nil }
 
-// Paths are the one path.
-func (h *Host) Paths() []testbed.Path {
-	return []testbed.Path{{Name: Path, Pairs: []testbed.Pair{h.pair}}}
-}
+// Paths are those that it was made of.
+func (h *Host) Paths() []testbed.Path { return h.paths }
 
 // Agent is this process.
 func (h *Host) Agent(string) (testbed.Agent, error) { return h.run, nil }
