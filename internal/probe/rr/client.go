@@ -50,6 +50,9 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	ttl := datagram.StartTTLProbe(ctx, req, l.Ready)
 	defer ttl.End()
 	localTTL := ttl.Result() // before the loop, which nothing should disturb
+	if err := req.AwaitCommonStart(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
 	t.loop.warmup, t.loop.length = req.Spec.MaxWarmup.Duration(), req.Spec.Duration.Duration()
 	t.loop.recorder = latency.New()
 	if req.Hooks != nil {

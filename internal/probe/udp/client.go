@@ -42,6 +42,10 @@ type test struct {
 // Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.LossBound > 0 {
+		if err := req.AwaitCommonStart(ctx); err != nil {
+			return measurement.Outcome{}, err
+		}
+		req.Prepared = nil // its steps are tests of their own
 		return searchLoss(ctx, req, progress)
 	}
 	return measure(ctx, req, progress)
@@ -63,6 +67,9 @@ func measure(ctx context.Context, req session.Request, progress func(measurement
 	ttl := datagram.StartTTLProbe(ctx, req, t.flows[0].Ready)
 	defer ttl.End()
 	localTTL := ttl.Result() // before the packets, behind which it would queue
+	if err := req.AwaitCommonStart(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
 	if err := t.begin(); err != nil {
 		return measurement.Outcome{}, err
 	}
