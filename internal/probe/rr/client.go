@@ -50,9 +50,6 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	ttl := datagram.StartTTLProbe(ctx, req, l.Ready)
 	defer ttl.End()
 	localTTL := ttl.Result() // before the loop, which nothing should disturb
-	if err := req.AwaitCommonStart(ctx); err != nil {
-		return measurement.Outcome{}, err
-	}
 	t.loop.warmup, t.loop.length = req.Spec.MaxWarmup.Duration(), req.Spec.Duration.Duration()
 	t.loop.recorder = latency.New()
 	if req.Hooks != nil {
@@ -60,6 +57,9 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	}
 	if t.hooks.Enough != nil {
 		defer context.AfterFunc(t.hooks.Enough, func() { t.loop.stop.Store(true) })()
+	}
+	if err := req.AwaitCommonStart(ctx); err != nil {
+		return measurement.Outcome{}, err
 	}
 	if req.Spec.Protocol == measurement.OverUDP {
 		err = t.overUDP(ctx, progress)

@@ -114,18 +114,23 @@ func (t *test) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	one := func(ctx context.Context, i int) error {
+		l, err := session.Connect(ctx, t.req, testID, i)
+		if err != nil {
+			return err
+		}
+		f := &flow{Link: l}
+		t.flows[i] = f
+		return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+	}
+	// The first goes alone: what it is refused, all would be.
+	if err := one(ctx, 0); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(session.ConnectAtOnce)
-	for i := range t.flows {
-		group.Go(func() error {
-			l, err := session.Connect(ctx, t.req, testID, i)
-			if err != nil {
-				return err
-			}
-			f := &flow{Link: l}
-			t.flows[i] = f
-			return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
-		})
+	for i := 1; i < len(t.flows); i++ {
+		group.Go(func() error { return one(ctx, i) })
 	}
 	return group.Wait()
 }
