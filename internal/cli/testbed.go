@@ -89,7 +89,7 @@ func testbedCheckCommand(s streams) *cobra.Command {
 					return err
 				}
 			}
-			in, err := readTestbed(args[0], e)
+			in, err := loadTestbed(args[0], e)
 			var mistakes strict.Errors
 			switch {
 			case asJSON && errors.As(err, &mistakes):
@@ -133,8 +133,8 @@ func completeYAML(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// readTestbed reads a testbed file and holds it against an experiment, nil for none.
-func readTestbed(file string, e *experiment.Experiment) (*inventory.Inventory, error) {
+// loadTestbed reads a testbed file and holds it against an experiment, nil for none.
+func loadTestbed(file string, e *experiment.Experiment) (*inventory.Inventory, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err)}

@@ -182,22 +182,23 @@ func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr err
 	return err
 }
 
-// nothingOf says on which path a test has no trial that counts.
+// nothingOf says on which path a test has neither a trial that counts nor one that the
+// path broke.
 func nothingOf(r *result.Result) error {
 	for _, test := range r.Tests {
 		for _, path := range r.Paths {
-			counts, failed := 0, 0
+			outcomes, missing := 0, 0
 			for _, t := range r.Trials {
 				switch {
 				case t.Test != test.Name || t.Path != path.Name:
-				case t.Gate.Passed:
-					counts++
+				case t.Gate.Passed || t.Gate.Broken:
+					outcomes++
 				default:
-					failed++
+					missing++
 				}
 			}
-			if counts == 0 {
-				return fmt.Errorf("none of %s of %s on the path %s counts", quantity.Count(failed, "trial"), cmp.Or(test.Title, test.Name), path.Name)
+			if outcomes == 0 {
+				return fmt.Errorf("none of %s of %s on the path %s counts", quantity.Count(missing, "trial"), cmp.Or(test.Title, test.Name), path.Name)
 			}
 		}
 	}

@@ -197,6 +197,9 @@ type End struct {
 	// receiving with packets left to receive, its budget used up: a sign of
 	// overload, though nothing is lost by it.
 	SoftnetSqueezes float64 `json:"softnet_squeezes_count,omitempty"`
+	// LinkBitsPerSecond is the speed of the interface that the test's flows used, 0
+	// where it is not known or, as between namespaces, no link's.
+	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
 	// ReceivedTTL is the IP time to live that the last hop left in packets
 	// from the other end, 0 when it could not be read.
 	ReceivedTTL int `json:"received_ttl,omitempty"`

@@ -258,6 +258,7 @@ func (c *checks) host(h *HostSeries) {
 		c.between("count of packets that a host lost", d.Packets, 0, maxCount)
 	}
 	c.between("count of squeezes", h.Squeezes, 0, maxCount)
+	c.between("speed of a link in bit/s", h.Link, 0, maxRate)
 }
 
 // Check implements checker.

@@ -240,4 +240,5 @@ type HostSeries struct {
 	DropsCounted bool               `json:"drops_counted,omitempty"`
 	Drops        []measurement.Drop `json:"drops,omitempty"`
 	Squeezes     float64            `json:"softnet_squeezes_count,omitempty"`
+	Link         float64            `json:"link_bits_per_second,omitempty"`
 }

@@ -132,9 +132,11 @@ func (l *Listener) Serve(ctx context.Context) error {
 			}
 			continue
 		}
+		from := addressOf(conn.RemoteAddr())
+		guest := l.door.Enter(from.Addr(), func() { _ = conn.Close() })
 		l.works.Go(func() {
-			from := addressOf(conn.RemoteAddr())
-			err := admission.Contain(func() error { return l.take(ctx, conn, from) })
+			defer guest.Leave()
+			err := admission.Contain(func() error { return l.take(ctx, conn, from, guest) })
 			_ = conn.Close()
 			if p, panicked := errors.AsType[*admission.Panic](err); panicked {
 				l.log.Error("serve a coordinator", "from", from, "error", p, "stack", string(p.Stack))
@@ -144,10 +146,8 @@ func (l *Listener) Serve(ctx context.Context) error {
 }
 
 // take proves the token with whoever connected, and does what a coordinator asks.
-func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort) error {
+func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, guest *admission.Guest) error {
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
-	guest := l.door.Enter(from.Addr(), func() { _ = raw.Close() })
-	defer guest.Leave()
 	// Nothing moves this limit, however slowly an end speaks.
 	late := time.AfterFunc(proofTime, func() { _ = raw.Close() })
 	defer late.Stop()

@@ -325,9 +325,12 @@ const (
 	CauseLocalDrops             Cause = "local_drops"        // an end dropped packets itself
 	CauseSourceCap              Cause = "source_cap"         // the metered egress of the endpoint
 	CauseDestinationCap         Cause = "destination_cap"
+	CauseSourceLink             Cause = "source_link" // the speed of the endpoint's network interface
+	CauseDestinationLink        Cause = "destination_link"
 	CauseHopRate                Cause = "hop_rate"      // a hop sends no faster, all flows together
 	CauseHopFlowRate            Cause = "hop_flow_rate" // a hop sends no faster for each flow
 	CauseHopPolicer             Cause = "hop_policer"   // a hop drops what is faster, without a queue
+	CauseHopMarks               Cause = "hop_marks"     // a queue marks packets instead of dropping them (RFC 3168)
 	CauseHopCPU                 Cause = "hop_cpu"
 	// CauseGenerator is the machine of both ends and of all that is between them:
 	// nothing is known of the path beyond what it can generate.
@@ -338,8 +341,8 @@ const (
 // Causes lists the causes from the source along the path to the destination.
 func Causes() []Cause {
 	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay,
-		CauseCongestionWindowGrowth, CauseReordering, CausePacing, CauseSourceThread, CauseSourceCPU, CauseSourceCap, CauseLocalDrops,
-		CauseHopRate, CauseHopFlowRate, CauseHopPolicer, CauseHopCPU, CauseDestinationCap, CauseDestinationCPU, CauseDestinationThread,
+		CauseCongestionWindowGrowth, CauseReordering, CausePacing, CauseSourceThread, CauseSourceCPU, CauseSourceCap, CauseSourceLink, CauseLocalDrops,
+		CauseHopRate, CauseHopFlowRate, CauseHopPolicer, CauseHopMarks, CauseHopCPU, CauseDestinationCap, CauseDestinationLink, CauseDestinationCPU, CauseDestinationThread,
 		CauseReceiverApplication, CauseGenerator, CauseUnknown}
 }
 
@@ -372,6 +375,12 @@ type Attribution struct {
 	Remaining []Cause `json:"remaining_causes,omitempty"`
 	// Answers are those of the test with one thing changed, of which the cause was told.
 	Answers []Answer `json:"answers,omitempty"`
+	// MarkedFraction is the share of the delivered segments that carried a mark of
+	// congestion, the median over flows.
+	MarkedFraction float64 `json:"marked_fraction,omitempty"`
+	// The speeds of the endpoints' interfaces, 0 where they are not known.
+	SourceLinkBitsPerSecond      float64 `json:"source_link_bits_per_second,omitempty"`
+	DestinationLinkBitsPerSecond float64 `json:"destination_link_bits_per_second,omitempty"`
 	// The metered rates on the wire of what the endpoints send, 0 for none.
 	SourceEgressBitsPerSecond      float64 `json:"source_egress_bits_per_second,omitempty"`
 	DestinationEgressBitsPerSecond float64 `json:"destination_egress_bits_per_second,omitempty"`

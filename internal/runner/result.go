@@ -53,6 +53,9 @@ type subject struct {
 
 func subjectOf(head store.Head) (subject, error) {
 	if t := head.Test; t != nil {
+		if len(t.Paths) == 0 {
+			return subject{}, errors.New("read the run of hopbench test: it names no path; another hopbench made it")
+		}
 		options := analysis.DefaultOptions()
 		options.Matters, options.PlannedBlocks = head.Matters, head.Blocks
 		return subject{

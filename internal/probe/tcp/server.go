@@ -45,11 +45,12 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	host := open.SampleHost(start)
 	defer host.End()
+	series := func() *protocol.HostSeries { return host.On(ready.Server) }
 	if send != nil {
 		send.Deadline = w.Deadline
-		return sendStream(send, open, start, host.Result)
+		return sendStream(send, open, start, series)
 	}
-	return s.receiveStream(w, open, start, host.Result)
+	return s.receiveStream(w, open, start, series)
 }
 
 func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {
