@@ -31,10 +31,6 @@ type place struct {
 func (h *Hosts) place(context.Context) {
 	for _, path := range h.e.Paths {
 		at := slices.IndexFunc(h.inventory.Paths, func(p inventory.Path) bool { return p.Name == path.Name })
-		if at < 0 {
-			h.found(Wrong, "path "+path.Name, "is in the experiment and not in the testbed file", "add it under `paths:`")
-			continue
-		}
 		p := place{Path: h.inventory.Paths[at]}
 		port := cmp.Or(p.To.Port(), p.Listen.Port(), h.serverPort())
 		p.to = netip.AddrPortFrom(p.To.Addr(), port)
