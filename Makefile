@@ -1,7 +1,7 @@
 # make            build ./hopbench
 # make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
 # make test-…     those that take longer, see docs/testing.md: browser, simulations,
-#                 wine, kill, soak, vm
+#                 wine, kill, reach, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
 # make bench-…    measurements; docs/benchmarks.md keeps their results
@@ -28,7 +28,7 @@ test:
 
 # What takes longer than `make test` may. Each of them needs little more than its
 # own program, so that they can be tried one by one.
-.PHONY: test-browser test-simulations test-wine test-kill test-soak
+.PHONY: test-browser test-simulations test-wine test-kill test-reach test-soak
 test-browser:
 	@test/run -run '^TestBrowser' ./internal/report/...
 test-simulations:
@@ -38,6 +38,8 @@ test-wine:
 test-kill:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
 		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest
+test-reach:
+	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestCoordinator|TestSSH)' ./internal/reach
 test-soak:
 	@test/run ./test/soak
 

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -25,6 +26,21 @@ import (
 type Options struct {
 	// Log gets what servers refuse; nil discards it.
 	Log *slog.Logger
+	// Lease is how long the agent goes on without a word of its coordinator; 0 is
+	// without a bound.
+	Lease time.Duration
+	// Limits hold whatever the coordinator asks.
+	Limits Limits
+	// AllowTargets are the addresses to which load may go that cannot prove a token:
+	// servers of iperf3 and of FTP.
+	AllowTargets []netip.Prefix
+}
+
+// Limits of what an agent does for its coordinator. What is zero is not bounded.
+type Limits struct {
+	MaxRateBitsPerSecond float64
+	MaxDuration          time.Duration // of one test, all its parts together
+	MaxFlows             int           // of one test
 }
 
 // The operations of a request.

@@ -24,6 +24,9 @@ type Options struct {
 	// Contrasts are the comparisons of the report; none compares each path with
 	// the path flagged as the baseline.
 	Contrasts []result.Contrast
+	// Variations are the tests that were done again, with their trials; those of the
+	// tests that explain another are among the others.
+	Variations []result.Variation
 	// PlannedBlocks is how many blocks the run was to have, 0 where not known.
 	PlannedBlocks int
 	// MinBlocks is the number of pairs below which there is no interval and no
@@ -97,6 +100,7 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 
 // Fill analyses the trials of a run into the run itself.
 func Fill(r *result.Result, opts Options) {
+	opts.Variations = r.Variations
 	a := Analyse(r.Trials, r.Tests, r.Paths, opts)
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
 	r.Notes = append(append(r.Notes, a.Notes...), slices.Concat(tunnelNotes(r.Paths), sameHopsNotes(r.Paths, r.Trials))...)
@@ -134,6 +138,14 @@ type dataset struct {
 	broken map[cellKey]map[int]bool
 	// blocks is how many blocks had any trial at all.
 	blocks int
+}
+
+// test is the one of a name.
+func (s *dataset) test(name string) result.TestInfo {
+	if i := slices.IndexFunc(s.tests, func(t result.TestInfo) bool { return t.Name == name }); i >= 0 {
+		return s.tests[i]
+	}
+	return result.TestInfo{}
 }
 
 // gather keeps the trials that count and says what it left out.

@@ -28,7 +28,7 @@ func attributeAll(set *dataset, opts Options) []result.Attribution {
 		from := len(out)
 		for _, t := range set.tests {
 			trials := set.cells[cellKey{p.Name, t.Name}]
-			if (t.Spec.Kind != measurement.TCP && t.Spec.Kind != measurement.Load) || len(trials) == 0 {
+			if (t.Spec.Kind != measurement.TCP && t.Spec.Kind != measurement.Load) || t.Explains != "" || len(trials) == 0 {
 				continue
 			}
 			a := attribute(trials, t.Spec.Defaults(), opts)
@@ -36,7 +36,10 @@ func attributeAll(set *dataset, opts Options) []result.Attribution {
 			out = append(out, a)
 		}
 		compareFlows(set, out[from:])
-		explain(set, p.Name, out[from:], opts)
+		x := explainer{set, p.Name, opts}
+		for i := range out[from:] {
+			x.explain(&out[from+i])
+		}
 	}
 	return out
 }
@@ -233,22 +236,18 @@ func compareFlows(set *dataset, of []result.Attribution) {
 	}
 	cells := make([]cell, len(of))
 	for i, a := range of {
-		test := set.tests[slices.IndexFunc(set.tests, func(t result.TestInfo) bool { return t.Name == a.Test })]
+		test := set.test(a.Test)
 		var rates []float64
 		for _, t := range set.cells[cellKey{a.Path, a.Test}] {
 			rates = append(rates, t.Metrics["goodput_bits_per_second"])
 		}
 		cells[i] = cell{max(test.Spec.Flows, 1), Median(rates), test.Spec}
 	}
-	alike := func(a, b cell) bool {
-		x, y := a.spec, b.spec
-		x.Flows, y.Flows, x.Duration, y.Duration, x.MaxWarmup, y.MaxWarmup = 0, 0, 0, 0, 0, 0
-		return x == y && x.Kind == measurement.TCP && a.goodput > 0 && b.goodput > 0
-	}
+	comparable := func(a, b cell) bool { return alike(a.spec, b.spec) && a.goodput > 0 && b.goodput > 0 }
 	for i := range of {
 		a, own := &of[i], cells[i]
 		for _, other := range cells {
-			if !alike(own, other) || other.flows == own.flows {
+			if !comparable(own, other) || other.flows == own.flows {
 				continue
 			}
 			gain := other.goodput / own.goodput
@@ -272,7 +271,7 @@ func compareFlows(set *dataset, of []result.Attribution) {
 		for j, other := range cells {
 			cause, ok := Dominant(of[j].Shares)
 			gain := other.goodput / cells[i].goodput
-			if !ok || cause != result.CauseHopRate || !alike(cells[i], other) || gain > noGain || gain < 1/noGain {
+			if !ok || cause != result.CauseHopRate || !comparable(cells[i], other) || gain > noGain || gain < 1/noGain {
 				continue
 			}
 			giveTo(of[i].Shares, cause)
@@ -282,10 +281,11 @@ func compareFlows(set *dataset, of []result.Attribution) {
 	}
 }
 
-// giveTo gives what a sender fills while something further on is slower, and what is
-// unknown, to a cause.
-func giveTo(s map[result.Cause]float64, cause result.Cause) {
+// giveTo gives what a sender fills while something further on is slower, what is
+// unknown, and what others have, to a cause.
+func giveTo(s map[result.Cause]float64, cause result.Cause, others ...result.Cause) {
 	shares(s).move(cause, 1, result.CauseUnknown, result.CauseCongestionWindowLoss, result.CauseCongestionWindowDelay)
+	shares(s).move(cause, 1, others...)
 	for c, share := range s {
 		if share == 0 {
 			delete(s, c)

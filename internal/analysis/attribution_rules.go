@@ -144,7 +144,7 @@ func (w oneWay) explainLosses(d *division) {
 	}
 	to := func(cause result.Cause) { d.shares.move(cause, 1, result.CauseCongestionWindowLoss) }
 	switch {
-	case duplicates >= spurious*retransmits && reorderings > 0:
+	case duplicates >= spurious*retransmits && reorderings > 0 && !queued(d.flows): // packets that wait in a queue are not held back by it
 		to(result.CauseReordering)
 		if reordering != nil {
 			d.places[result.CauseReordering] = place{hop: reordering.name}

@@ -200,7 +200,7 @@ func TestHeldBy(t *testing.T) {
 func TestAttributionExplains(t *testing.T) {
 	tests := []result.TestInfo{
 		{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1}},
-		{Name: "slower", Explains: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, PacingBitsPerSecond: 72e6}},
+		{Name: "slower", Explains: "flows-1", Intervention: result.Slower, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, PacingBitsPerSecond: 72e6}},
 	}
 	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 100}
 	calm := flow{busy: 1, inFlight: 50e3, cwnd: 400e3, rtt: 9.5e-3, minRTT: 9e-3, pacing: 72e6}

@@ -18,19 +18,25 @@ const (
 	enoughExtremes        = 20
 )
 
-// predecessors gives the path of the trial before each, by the trial's place, and
-// none where that was of another test.
+// predecessors gives the path that was measured just before each trial, by the trial's
+// place. Before the first path of a block that is the trial before if it was of the same
+// test, and otherwise none. In a plan of two stages the path before had other tests, too.
 func predecessors(ordered []measurement.Trial) map[trialPlace]string {
 	out := map[trialPlace]string{}
+	last := map[string]string{} // path of the block, by test
 	for i, t := range ordered {
+		if i > 0 && ordered[i-1].Block != t.Block {
+			clear(last)
+		}
 		at := trialPlace{cellKey{t.Path, t.Test}, t.Block}
 		if _, repeated := out[at]; repeated {
 			continue
 		}
-		out[at] = ""
-		if i > 0 && ordered[i-1].Test == t.Test {
-			out[at] = ordered[i-1].Path
+		before := last[t.Test]
+		if before == "" && i > 0 && ordered[i-1].Test == t.Test {
+			before = ordered[i-1].Path
 		}
+		out[at], last[t.Test] = before, t.Path
 	}
 	return out
 }

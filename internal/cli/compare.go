@@ -294,6 +294,11 @@ func analyse(ctx context.Context, st *store.Store, over matters) (*result.Result
 	if err != nil {
 		return nil, err
 	}
+	varied, err := st.Variations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	trials = append(trials, varied...)
 	if len(over) > 0 {
 		return rejudge(head, trials, over)
 	}

@@ -64,6 +64,9 @@ func experimentsCommand(s streams) *cobra.Command {
 			if fewest, comparisons := fewestBlocks(e); comparisons > 0 {
 				fmt.Fprintln(s.out, words.BlocksToClaim(e.Blocks, fewest, comparisons))
 			}
+			if line := switchesLine(e, plan); line != "" {
+				fmt.Fprintln(s.out, line)
+			}
 			for _, set := range rules.Sets {
 				fmt.Fprintln(s.out, set)
 			}
@@ -71,6 +74,20 @@ func experimentsCommand(s streams) *cobra.Command {
 		},
 	}, publishedCommand(s))
 	return c
+}
+
+// switchesLine says how often a run goes from one path to another, where paths have to
+// be switched; empty where two stages change nothing.
+func switchesLine(e *experiment.Experiment, plan experiment.Plan) string {
+	stages, err := e.With(experiment.Overrides{TwoStage: true})
+	if err != nil {
+		return ""
+	}
+	fewer := stages.Plan(plan.Seed).Switches()
+	if fewer >= plan.Switches() {
+		return ""
+	}
+	return words.ChangesOfPath(plan.Switches(), fewer, experiment.SlowSwitch)
 }
 
 // fewestBlocks is the least number of blocks with which a run of e can claim anything,

@@ -41,7 +41,13 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 		}
 		tests = append(tests, result.TestInfo{Name: string(name), Title: words.Title(spec), Spec: spec})
 	}
-	return tests, nil
+	if !f.explain {
+		return tests, nil
+	}
+	if !slices.Contains(kinds, measurement.TCP) {
+		return nil, errors.New("--explain tells what limits a tcp test; leave it out, or measure with --only tcp")
+	}
+	return survey.Explained{List: tests}, nil
 }
 
 // onlyPath is the name of the path of a test of one.

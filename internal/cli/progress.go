@@ -65,13 +65,17 @@ func (p *progress) Event(e runner.Event) {
 		if !e.Finished.Gate.Passed {
 			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Findings(e.Finished.Gate, true)))
 		}
-		if !p.live.shown && (e.Done == e.Planned || e.Finished.Block != p.block) {
+		if !p.live.shown && e.Finished.Block > 0 && (e.Done == e.Planned || e.Finished.Block != p.block) {
 			p.block = e.Finished.Block
 			fmt.Fprintf(p.w, "block %d/%d, trial %d/%d, %s left\n", p.block, p.blocks, e.Done, e.Planned, clock(e.Left))
 		}
 	default:
-		p.live.draw(fmt.Sprintf("%3d/%d  block %d/%d  %s left  %s %s%s",
-			e.Done, e.Planned, e.Trial.Block, p.blocks, clock(e.Left), e.Trial.Path, e.Trial.Test, liveValue(e.Live)))
+		block := fmt.Sprintf("block %d/%d", e.Trial.Block, p.blocks)
+		if e.Trial.Block == 0 {
+			block = "explaining"
+		}
+		p.live.draw(fmt.Sprintf("%3d/%d  %s  %s left  %s %s%s",
+			e.Done, e.Planned, block, clock(e.Left), e.Trial.Path, e.Trial.Test, liveValue(e.Live)))
 	}
 }
 

@@ -36,6 +36,7 @@ func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session,
 	if r.head, err = st.Head(); err != nil {
 		return nil, err
 	}
+	r.head.Explain = r.head.Explain || f.explain
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ type runFlags struct {
 	quick    bool
 	only     []string
 	onFault  string
+	explain  bool
 	matters  matters
 }
 
@@ -71,6 +72,11 @@ published durations.
 --matters sets the smallest effects that matter, by metric, over those of the
 experiment's file: a share for rates, an amount for times and for losses. An effect
 that is surely smaller is no cost.
+
+--explain goes on after the blocks where it cannot be told what limits a tcp test on a
+path: three trials of at most two seconds paced a tenth slower, three with twice the
+window or three with twice the flows, whichever tells. They count for no verdict. With
+--resume it explains a run that is complete.
 
 "all" runs the bundled experiments one after the other into one folder with
 index.html, index.md and index.json. One that fails does not stop the others.
@@ -141,6 +147,7 @@ was measured.`,
 	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
+	flags.BoolVar(&f.explain, "explain", false, "after the blocks, tell what limits the tcp tests of which it is not known, by short trials with one thing changed")
 	flags.Var(&f.matters, mattersFlag, mattersUsage)
 	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
@@ -194,7 +201,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	}
 	r := &session{streams: s, flags: f, head: store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
-		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters,
+		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters, Explain: f.explain,
 		Started: time.Now().Round(time.Millisecond),
 	}}
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
@@ -263,9 +270,17 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, bed.Close())
 	}
+	planner, err := r.planner(ctx, show)
+	if err != nil {
+		return nil, errors.Join(err, bed.Close())
+	}
 	runErr := runner.Run(ctx, runner.Options{
-		Planner: runner.Fixed(r.plan), Testbed: bed, Build: r.build, Keeper: r.store,
-		Others: others.since, StopOnFault: r.flags.onFault == onFaultStop,
+		Planner: planner, Testbed: bed, Build: r.build, Keeper: r.store,
+		Others: others.since, SetAside: func(ctx context.Context, test string, ids []string) error {
+			r.note(words.CopiedAgain(test, len(ids)))
+			show.Facts([]string{words.CopiedAgain(test, len(ids))})
+			return r.store.SetAside(ctx, ids, r.head)
+		}, StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
 				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
@@ -293,6 +308,25 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
 	return result, err
+}
+
+// planner plans the trials of the run, and those that explain them if they are wanted.
+func (r *session) planner(ctx context.Context, show *progress) (runner.Planner, error) {
+	if !r.head.Explain {
+		return runner.Fixed(r.plan), nil
+	}
+	varied, err := r.store.Variations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return runner.Explaining(r.head, r.plan, varied, func(all []result.Variation) {
+		for _, v := range all[len(r.head.Variations):] {
+			show.Facts([]string{words.Varied(v, runner.VariationTrials)})
+		}
+		r.head.Variations = all
+		// At once, should this run be killed; an error is told at the end.
+		_ = r.store.SetHead(r.head)
+	})
 }
 
 // repeatTorn has the blocks that an interruption tore done again.

@@ -57,7 +57,7 @@ func newAll(ctx context.Context, s streams, f runFlags) error {
 	now := time.Now().Round(time.Millisecond)
 	index := &result.Index{
 		Format: result.IndexFormat, Started: now, Ended: now, Seed: f.seed,
-		Quick: f.quick, Full: f.full, Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Matters: f.matters,
+		Quick: f.quick, Full: f.full, Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Matters: f.matters, Explain: f.explain,
 	}
 	for _, name := range names {
 		index.Entries = append(index.Entries, result.IndexEntry{Name: name, Folder: name, State: result.EntryNotRun})
@@ -99,6 +99,8 @@ func resumeAll(ctx context.Context, s streams, f runFlags) error {
 		return usageError{err}
 	}
 	f.seed, f.quick, f.full = index.Seed, index.Quick, index.Full
+	index.Explain = index.Explain || f.explain
+	f.explain = index.Explain
 	f.blocks, f.duration, f.matters = index.Blocks, index.Duration.Duration(), index.Matters
 	return (&several{s: s, flags: f, dir: f.resume, index: index}).run(ctx)
 }

@@ -38,6 +38,7 @@ type testFlags struct {
 	versus []string
 
 	blocks  int
+	explain bool
 	out     string
 	matters matters
 	// command repeats the test.
@@ -160,6 +161,7 @@ func (f *testFlags) define(c *cobra.Command) {
 
 	flags.StringArrayVar(&f.versus, versusFlag, nil, "compare with another way to the host: [HOST][%DEVICE][:PORT], or bind=, device=, dscp=, separated by commas")
 	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones (with --"+versusFlag+": the fewest that can claim something)")
+	flags.BoolVar(&f.explain, "explain", false, "if it cannot be told what limits a tcp test, do it again with one thing changed; a profile does so by itself")
 	flags.Var(&f.matters, mattersFlag, "keep with the run "+mattersUsage)
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
@@ -169,6 +171,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
+	c.MarkFlagsMutuallyExclusive(versusFlag, "explain")
 }
 
 // target is the host that the command line names.

@@ -31,6 +31,8 @@ type Experiment struct {
 	Pairs    int
 	Baseline string // name of the path that the others are compared with
 	Blocks   int
+	// TwoStage plans for paths that take long to switch between; see Plan.
+	TwoStage bool
 	// Rest is the pause before each trial.
 	Rest time.Duration
 	// Matters are the smallest effects that matter, by the full names of metrics.
@@ -155,6 +157,7 @@ type Overrides struct {
 	Duration time.Duration // measured time of each tcp, udp, pps and load test, 0 leaves the file's
 	Full     bool          // published durations
 	Quick    bool          // the shortest durations
+	TwoStage bool          // for paths that take long to switch between
 	// Matters are margins that go before those of the file.
 	Matters map[string]measurement.Margin
 }

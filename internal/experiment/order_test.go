@@ -77,6 +77,70 @@ func TestPlanBalancesPredecessors(t *testing.T) {
 	})
 }
 
+// In two stages every path of a block is visited once, and each visit has all tests in the
+// same order. The orders of the visits are as balanced as those of the paths in a test, and
+// more blocks only add to the plan.
+func TestPlanInTwoStages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		paths, tests := rapid.IntRange(2, 8).Draw(t, "paths"), rapid.IntRange(1, 5).Draw(t, "tests")
+		e := made(paths, tests, rapid.IntRange(1, 20).Draw(t, "blocks"))
+		e.TwoStage = true
+		seed := rapid.Uint64().Draw(t, "seed")
+		plan := e.Plan(seed)
+		if len(plan.Trials) != e.Blocks*paths*tests {
+			t.Fatalf("%d trials", len(plan.Trials))
+		}
+		after := map[[2]string]int{}
+		for b := range e.Blocks {
+			block := plan.Trials[b*paths*tests:][:paths*tests]
+			seen := map[string]bool{}
+			for i, trial := range block {
+				visit := block[i/tests*tests]
+				if trial.Block != b+1 || trial.Order != b*paths*tests+i+1 || trial.Path != visit.Path || trial.Test != block[i%tests].Test || seen[trial.ID] {
+					t.Fatalf("trial %d of block %d is %+v", i, b+1, trial)
+				}
+				seen[trial.ID] = true
+				if i >= tests && i%tests == 0 {
+					after[[2]string{block[i-1].Path, trial.Path}]++
+				}
+			}
+			if got, allowed := spread(after, e.Paths), 1+paths%2; got > allowed {
+				t.Fatalf("after %d blocks pairs of predecessors differ by %d: %v", b+1, got, after)
+			}
+		}
+		more := *e
+		more.Blocks++
+		for i, trial := range more.Plan(seed).Trials[:len(plan.Trials)] {
+			if trial != plan.Trials[i] {
+				t.Fatalf("with one more block trial %d is %+v, not %+v", i, trial, plan.Trials[i])
+			}
+		}
+		if n := plan.Switches(); n < e.Blocks*(paths-1) || n >= e.Blocks*paths {
+			t.Fatalf("%d changes of path in %d blocks of %d", n, e.Blocks, paths)
+		}
+	})
+}
+
+// Ten blocks of two paths and three tests change the path less than half as often, and never
+// more than once in a block and between two pairs of blocks.
+func TestTwoStagesSwitchLess(t *testing.T) {
+	const seeds = 1000
+	e, stages := made(2, 3, 10), made(2, 3, 10)
+	stages.TwoStage = true
+	changes, fewer := 0, 0
+	for seed := range uint64(seeds) {
+		n := stages.Plan(seed).Switches()
+		if n > 14 {
+			t.Errorf("seed %d changes the path %d times", seed, n)
+		}
+		changes, fewer = changes+e.Plan(seed).Switches(), fewer+n
+	}
+	t.Logf("%.1f changes of path on average, in two stages %.1f", float64(changes)/seeds, float64(fewer)/seeds)
+	if fewer*2 > changes {
+		t.Errorf("%d changes of path, in two stages %d", changes, fewer)
+	}
+}
+
 // Over whole squares the balance is exact.
 func TestWilliams(t *testing.T) {
 	for n := 2; n <= 16; n++ {

@@ -98,6 +98,7 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 	if o.Blocks != 0 {
 		c.Blocks = o.Blocks
 	}
+	c.TwoStage = e.TwoStage || o.TwoStage
 	if n := c.Blocks * len(c.Paths) * len(c.Tests); n > maxTrials {
 		return nil, fmt.Errorf("%d blocks of this experiment are %d trials, more than %d; ask for fewer blocks", c.Blocks, n, maxTrials)
 	}
@@ -123,29 +124,63 @@ func (e *Experiment) With(o Overrides) (*Experiment, error) {
 // shuffle from PCG-DXSM, whose output math/rand/v2 fixes, and not with that package's
 // own Shuffle, which may change.
 //
+// Where switching to another path takes long, a plan in two stages switches far less
+// often: in each block every path once, in a balanced order, and on each path every test
+// once. The order of the tests is random, and in one block the same on every path: the
+// trials that are compared have the same tests before them, and stand equally far apart.
+//
 // Every trial's Spec is complete. Windows are those of e, so plan the Scaled
 // experiment for a scaled testbed.
 func (e *Experiment) Plan(seed uint64) Plan {
 	plan := Plan{Seed: seed, Trials: make([]PlannedTrial, 0, e.Blocks*len(e.Paths)*len(e.Tests))}
+	add := func(block, path, test int) {
+		p, t := e.Paths[path].Name, e.Tests[test]
+		plan.Trials = append(plan.Trials, PlannedTrial{
+			ID:    fmt.Sprintf("b%02d-%s", block, cellName(p, t.Name)),
+			Block: block, Order: len(plan.Trials) + 1, Path: p, Test: t.Name, Spec: e.spec(t), Rest: e.Rest,
+		})
+	}
 	random := rand.NewPCG(seed, planStream)
 	orders := make([][][]int, len(e.Tests)) // of the paths, for the next blocks of each test
+	next := func(test int) []int {
+		if len(orders[test]) == 0 {
+			orders[test] = balanced(random, len(e.Paths))
+		}
+		order := orders[test][0]
+		orders[test] = orders[test][1:]
+		return order
+	}
 	for block := 1; block <= e.Blocks; block++ {
-		for _, t := range permutation(random, len(e.Tests)) {
-			if len(orders[t]) == 0 {
-				orders[t] = balanced(random, len(e.Paths))
+		tests := permutation(random, len(e.Tests))
+		if e.TwoStage {
+			for _, path := range next(0) {
+				for _, test := range tests {
+					add(block, path, test)
+				}
 			}
-			test, spec := e.Tests[t], e.spec(e.Tests[t])
-			for _, p := range orders[t][0] {
-				path := e.Paths[p].Name
-				plan.Trials = append(plan.Trials, PlannedTrial{
-					ID:    fmt.Sprintf("b%02d-%s", block, cellName(path, test.Name)),
-					Block: block, Order: len(plan.Trials) + 1, Path: path, Test: test.Name, Spec: spec, Rest: e.Rest,
-				})
+			continue
+		}
+		for _, test := range tests {
+			for _, path := range next(test) {
+				add(block, path, test)
 			}
-			orders[t] = orders[t][1:]
 		}
 	}
 	return plan
+}
+
+// SlowSwitch is how long a switch to another path takes, settling included, from which
+// on a plan is made in two stages.
+const SlowSwitch = 2 * time.Second
+
+// Switches counts how often the plan goes from one path to another.
+func (p Plan) Switches() (n int) {
+	for i := 1; i < len(p.Trials); i++ {
+		if p.Trials[i].Path != p.Trials[i-1].Path {
+			n++
+		}
+	}
+	return n
 }
 
 // cellName is a trial's id without its block. Loading refuses experiments in
@@ -193,7 +228,7 @@ func (e *Experiment) Info() result.ExperimentInfo {
 	info := result.ExperimentInfo{
 		Name: e.Name, Title: e.Title, Description: e.Description,
 		Scale: e.Scale, Matters: maps.Clone(e.Matters), Contrasts: slices.Clone(e.Contrasts),
-		Baseline: e.Baseline, Blocks: e.Blocks, Model: e.Model, Text: e.Text,
+		Baseline: e.Baseline, Blocks: e.Blocks, TwoStage: e.TwoStage, Model: e.Model, Text: e.Text,
 	}
 	if e.Published != nil {
 		info.Source = e.Published.Source

@@ -74,8 +74,9 @@ const (
 	FoundStolenCPU         FindingCode = "stolen_cpu"
 
 	// Of the path that a trial took.
-	FoundPathFailed       FindingCode = "path_failed"  // before it could be seen
-	FoundNotSwitched      FindingCode = "not_switched" // to the path
+	FoundPathFailed       FindingCode = "path_failed"   // before it could be seen
+	FoundNotSwitched      FindingCode = "not_switched"  // to the path
+	FoundNotConfirmed     FindingCode = "not_confirmed" // after the trial, that the path was in force
 	FoundTraceFailed      FindingCode = "trace_failed"
 	FoundSilentHops       FindingCode = "silent_hops" // that answer otherwise; nothing speaks for another path
 	FoundOtherHops        FindingCode = "other_hops"
@@ -96,7 +97,7 @@ func GateCodes() []FindingCode {
 
 // PathCodes lists the codes of the path that a trial took.
 func PathCodes() []FindingCode {
-	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
+	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundNotConfirmed, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
 		FoundTTLChanged, FoundMTUChanged}
 }
 

@@ -237,9 +237,11 @@ type Progress struct {
 // Trial is one test on one path, once: the unit of replication.
 type Trial struct {
 	// ID is the same whenever the same plan is run: "b03-one-appliance-tcp-10".
-	ID    string    `json:"id"`
-	Block int       `json:"block"` // counted from 1
-	Order int       `json:"order"` // position in the run, counted from 1
+	ID string `json:"id"`
+	// Block and Order, the position in the run, are counted from 1. A trial of a
+	// variation is of no block, 0, and counted down from -1.
+	Block int       `json:"block"`
+	Order int       `json:"order"`
 	Path  string    `json:"path"`
 	Test  string    `json:"test"`
 	Start time.Time `json:"start"`
@@ -270,4 +272,16 @@ type Fingerprint struct {
 	// Settle is how long nothing was measured after that.
 	Switched bool    `json:"switched,omitempty"`
 	Settle   Seconds `json:"settle_seconds,omitempty"`
+	// Switch is what commands of the user's did for the trial, nil where the testbed
+	// needs none.
+	Switch *PathSwitch `json:"switch,omitempty"`
+}
+
+// PathSwitch is how commands brought a path into force.
+type PathSwitch struct {
+	Set  map[string]string `json:"set"` // values, by switch
+	Took Seconds           `json:"took_seconds"`
+	// Proof is how it was proven, Evidence what was seen.
+	Proof    string `json:"proof"`
+	Evidence string `json:"evidence,omitempty"`
 }

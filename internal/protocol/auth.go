@@ -21,6 +21,9 @@ const (
 	clientLabel = "hopbench/1 client proves token"
 	serverLabel = "hopbench/1 server proves token"
 	cookieLabel = "hopbench/1 cookie of transactions"
+
+	coordinatorLabel = "hopbench/1 coordinator proves token"
+	agentLabel       = "hopbench/1 agent proves token"
 )
 
 // TransactionCookie is the cookie of a crr test, the same at every server that
@@ -127,4 +130,50 @@ func ServerHandshake(rw io.ReadWriter, token string) (Identity, error) {
 		return Identity{}, errors.Join(fmt.Errorf("client: %w", ErrUnauthorized), WriteFrame(rw, TypeError, refusal))
 	}
 	return hello.Identity, WriteFrame(rw, TypeAccept, Proof{MAC: mac(token, serverLabel, hello.Nonce, nonce, payload)})
+}
+
+// channelMAC = HMAC-SHA256(token, label ‖ 00 ‖ binding)
+func channelMAC(token, label string, binding []byte) []byte {
+	h := hmac.New(sha256.New, []byte(token))
+	h.Write([]byte(label))
+	h.Write([]byte{0})
+	h.Write(binding)
+	return h.Sum(nil)
+}
+
+// ProveToAgent is the coordinator's part of the mutual proof of token over an
+// encrypted channel. Binding is what both ends of that very channel know and nobody
+// else does (RFC 9266): an end in between has two channels with different ones. The
+// coordinator proves first, so that an agent gives nobody a MAC to guess the token
+// from.
+func ProveToAgent(rw io.ReadWriter, token string, binding []byte) error {
+	if err := WriteFrame(rw, TypeProof, Proof{MAC: channelMAC(token, coordinatorLabel, binding)}); err != nil {
+		return err
+	}
+	var accept Proof
+	if err := Expect(rw, TypeAccept, MaxUnauthenticated, &accept); err != nil {
+		return err
+	}
+	if !hmac.Equal(accept.MAC, channelMAC(token, agentLabel, binding)) {
+		return fmt.Errorf("agent: %w", ErrUnauthorized)
+	}
+	return nil
+}
+
+// ProveToCoordinator answers ProveToAgent. When the coordinator's proof is wrong it
+// tells it so and returns ErrUnauthorized; when admit, which is asked after the proof,
+// returns an error, that is what the coordinator is told.
+func ProveToCoordinator(rw io.ReadWriter, token string, binding []byte, admit func() error) error {
+	var proof Proof
+	if err := Expect(rw, TypeProof, MaxUnauthenticated, &proof); err != nil {
+		return err
+	}
+	if !hmac.Equal(proof.MAC, channelMAC(token, coordinatorLabel, binding)) {
+		refusal := &RemoteError{Reason: "unauthorized", Message: ErrUnauthorized.Error()}
+		return errors.Join(fmt.Errorf("coordinator: %w", ErrUnauthorized), WriteFrame(rw, TypeError, refusal))
+	}
+	if err := admit(); err != nil {
+		return errors.Join(err, WriteFrame(rw, TypeError, &RemoteError{Reason: "limit", Message: err.Error()}))
+	}
+	return WriteFrame(rw, TypeAccept, Proof{MAC: channelMAC(token, agentLabel, binding)})
 }

@@ -21,6 +21,7 @@ type Index struct {
 	Full     bool                `json:"full,omitempty"`
 	Blocks   int                 `json:"blocks,omitempty"`
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
+	Explain  bool                `json:"explain,omitempty"`
 	// Matters are the command line's margins, by metric.
 	Matters map[string]measurement.Margin `json:"matters,omitempty"`
 	Entries []IndexEntry                  `json:"experiments"`

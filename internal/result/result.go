@@ -77,6 +77,9 @@ type Result struct {
 	Costs    []Effect            `json:"costs"`
 	// Attributions divide the time of throughput tests among what limits them.
 	Attributions []Attribution `json:"attributions"`
+	// Variations are the tests that were done again because it could not be told
+	// what limited them.
+	Variations []Variation `json:"variations,omitempty"`
 	// RFC6349 rates the TCP tests of `hopbench test` by the metrics of RFC 6349.
 	RFC6349 []RFC6349 `json:"rfc6349,omitempty"`
 	// Published compares the published figures of the experiment with what this
@@ -110,10 +113,13 @@ type ExperimentInfo struct {
 	Contrasts []Contrast                    `json:"contrasts,omitempty"`
 	Baseline  string                        `json:"baseline"`
 	Blocks    int                           `json:"blocks"`
-	Source    string                        `json:"source,omitempty"` // of the published figures
-	Model     string                        `json:"model,omitempty"`  // how the hops' parameters were derived
-	Open      []string                      `json:"open_questions,omitempty"`
-	Published []Figure                      `json:"published,omitempty"`
+	// TwoStage says that all tests were done on one path of a block before the next
+	// path, because switching takes long.
+	TwoStage  bool     `json:"two_stage,omitempty"`
+	Source    string   `json:"source,omitempty"` // of the published figures
+	Model     string   `json:"model,omitempty"`  // how the hops' parameters were derived
+	Open      []string `json:"open_questions,omitempty"`
+	Published []Figure `json:"published,omitempty"`
 	// Text is the experiment file itself, so that the run can be repeated.
 	Text string `json:"text,omitempty"`
 }
@@ -190,6 +196,31 @@ type TestInfo struct {
 	// Explains is the test of which this one is a variation, done because it could not
 	// be told what limited that one.
 	Explains string `json:"explains,omitempty"`
+	// Intervention is the one thing that is changed there.
+	Intervention Intervention `json:"intervention,omitempty"`
+}
+
+// Intervention is one thing of a test that is changed to tell what limits it: what
+// limits a test is what changes its rate.
+type Intervention string
+
+// The interventions.
+const (
+	Slower      Intervention = "slower"       // paced a tenth below what was carried
+	TwiceWindow Intervention = "twice_window" // each window and buffer that the test sets
+	TwiceFlows  Intervention = "twice_flows"
+)
+
+// Interventions lists them in the order in which they are tried: what disturbs the path
+// least comes first.
+func Interventions() []Intervention { return []Intervention{Slower, TwiceWindow, TwiceFlows} }
+
+// Variation is a test that was done again on one path with one thing changed. Its
+// trials are of no block, and count for no verdict.
+type Variation struct {
+	Path   string              `json:"path"`
+	Test   TestInfo            `json:"test"`
+	Trials []measurement.Trial `json:"trials,omitempty"`
 }
 
 // Cell is one metric of one test on one path over all its trials.
@@ -294,10 +325,36 @@ type Attribution struct {
 	MoreFlowsGain float64 `json:"more_flows_gain,omitempty"`
 	// Queued says that most of that round-trip time is waiting in a queue.
 	Queued bool `json:"queued,omitempty"`
+	// Remaining are the causes between which it cannot be told, absent where there
+	// are none, or all are possible.
+	Remaining []Cause `json:"remaining_causes,omitempty"`
+	// Answers are those of the test with one thing changed, of which the cause was told.
+	Answers []Answer `json:"answers,omitempty"`
 	// The metered rates on the wire of what the endpoints send, 0 for none.
 	SourceEgressBitsPerSecond      float64 `json:"source_egress_bits_per_second,omitempty"`
 	DestinationEgressBitsPerSecond float64 `json:"destination_egress_bits_per_second,omitempty"`
 }
+
+// Answer is what became of a test with one thing changed.
+type Answer struct {
+	Intervention Intervention `json:"intervention"`
+	Response     Response     `json:"response"`
+	// Flows is how many the changed test had.
+	Flows int `json:"flows"`
+	// GoodputRatio is its goodput, over that of the test as it was.
+	GoodputRatio float64 `json:"goodput_ratio"`
+}
+
+// Response is how a test responds to an intervention.
+type Response string
+
+// The responses.
+const (
+	Rises    Response = "rises"    // with what was changed
+	Stays    Response = "stays"    // at the same rate
+	Calms    Response = "calms"    // keeps to the pace with half of the losses, or of the waiting
+	Persists Response = "persists" // cannot keep to the pace, and loses as before
+)
 
 // IdealSource says where the ideal of an RFC6349 comes from.
 type IdealSource string

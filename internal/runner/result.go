@@ -31,7 +31,7 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
-	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick, Matters: head.Matters})
+	e, err = e.With(experiment.Overrides{Blocks: head.Blocks, Duration: head.Duration.Duration(), Full: head.Full, Quick: head.Quick, TwoStage: head.TwoStage, Matters: head.Matters})
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
@@ -70,12 +70,20 @@ func subjectOf(head store.Head) (subject, error) {
 	}, nil
 }
 
-// Result analyses what is stored of a run. It measures nothing, so it gives
-// the same result whenever it is asked.
-func Result(head store.Head, trials []measurement.Trial) (*result.Result, error) {
+// Result analyses what is stored of a run, the trials of its variations among the
+// others. It measures nothing, so it gives the same result whenever it is asked.
+func Result(head store.Head, stored []measurement.Trial) (*result.Result, error) {
 	s, err := subjectOf(head)
 	if err != nil {
 		return nil, err
+	}
+	variations, trials := slices.Clone(head.Variations), []measurement.Trial(nil)
+	for _, t := range stored {
+		if v := variationOf(variations, t); v != nil {
+			v.Trials = append(v.Trials, t)
+		} else {
+			trials = append(trials, t)
+		}
 	}
 	r := &result.Result{
 		Format:      result.Format,
@@ -92,6 +100,7 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 		Paths:       s.paths,
 		Tests:       s.tests,
 		Trials:      trials,
+		Variations:  variations,
 		Notes:       analysis.SessionDifferences(head.Environment, head.Resumed...),
 	}
 	for _, b := range head.Repeated {
@@ -100,7 +109,7 @@ func Result(head store.Head, trials []measurement.Trial) (*result.Result, error)
 	for _, text := range head.Notes {
 		r.Notes = append(r.Notes, result.TextNote(text))
 	}
-	for _, t := range trials {
+	for _, t := range stored {
 		if end := t.Start.Add(t.Elapsed.Duration()); end.After(r.Ended) {
 			r.Ended = end
 		}
@@ -200,6 +209,9 @@ func command(head store.Head, e *experiment.Experiment) []string {
 	words := []string{"hopbench", "run", head.Argument, "--seed", strconv.FormatUint(head.Seed, 10), "--blocks", strconv.Itoa(e.Blocks)}
 	if head.Duration > 0 {
 		words = append(words, "--duration", head.Duration.Duration().String())
+	}
+	if head.Explain {
+		words = append(words, "--explain")
 	}
 	if head.Full {
 		words = append(words, "--full")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/gate"
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/trial"
@@ -59,6 +60,10 @@ type Options struct {
 	// Others is how many other runs have measured on this machine since it was asked
 	// last; nil where that is not known.
 	Others func() int
+	// SetAside takes trials of a test out of those that count, because a sender had to
+	// copy its payload after it had not; the planner, which has an Again, then does them
+	// again. Where it is nil, trials of which that is so are missing.
+	SetAside func(ctx context.Context, test string, ids []string) error
 	// Unlimited lets trials take as long as their tests do.
 	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
@@ -95,7 +100,7 @@ var ErrFault = errors.New("stopped at a fault")
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, said: map[string]map[string]string{}}
+	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, copies: map[string]bool{}, said: map[string]map[string]string{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -159,6 +164,8 @@ type run struct {
 	said map[string]map[string]string
 	// instruments are how the first trial of each test that passed was measured.
 	instruments map[string]map[string]string
+	// copies are the tests all of whose senders are to copy.
+	copies map[string]bool
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
@@ -172,7 +179,11 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		return err
 	}
 	start := time.Now()
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: planned.Spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited}
+	spec := planned.Spec
+	if copies := r.copies[planned.Test] || r.instruments[planned.Test][sendMethod] == measurement.SentCopy; copies && spec.SendMethod == measurement.SendFast && kind.OptionNamed(sendMethod).Takes(spec.Kind) {
+		spec.SendMethod = measurement.SendCopy // also where it need not any more
+	}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})
@@ -196,7 +207,50 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	r.sayOnce(planned.Path+" destination", &finished.Destination)
 	r.measured++
 	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
-	return r.keep(ctx, planned, finished, done.Err)
+	if err := r.keep(ctx, planned, finished, done.Err); err != nil {
+		return err
+	}
+	return r.copied(ctx, spec, finished)
+}
+
+// sendMethod is the option, and the setting, of how a payload is sent.
+const sendMethod = "send_method"
+
+// copied has all trials of a test done again, with copies, if a trial is the first in
+// which a sender had to make them, or had to for some of its flows: what splice(2) takes,
+// other runs of the user may have taken. So all trials of a test are measured in one way.
+func (r *run) copied(ctx context.Context, spec measurement.Spec, t measurement.Trial) error {
+	planner, can := r.Planner.(interface{ Again(ids []string) })
+	if !can || r.SetAside == nil || spec.SendMethod != measurement.SendFast {
+		return nil
+	}
+	was := r.instruments[t.Test][sendMethod]
+	switch t.Effective[sendMethod] {
+	case "", measurement.SentSplice, measurement.SentSendfile:
+		return nil
+	case measurement.SentCopy:
+		if was == "" || was == measurement.SentCopy {
+			return nil
+		}
+	}
+	stored, err := r.Keeper.Trials(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, s := range stored {
+		if s.Test == t.Test {
+			ids = append(ids, s.ID)
+		}
+	}
+	if err := r.SetAside(ctx, t.Test, ids); err != nil {
+		return err
+	}
+	planner.Again(ids)
+	r.done -= len(ids)
+	r.copies[t.Test] = true
+	delete(r.instruments, t.Test)
+	return nil
 }
 
 // keep stores a trial and tells of it.
@@ -320,6 +374,13 @@ func (f *fixed) Next() (experiment.PlannedTrial, bool) {
 }
 
 func (f *fixed) Done(t measurement.Trial, _ error) { f.done[t.ID] = true }
+
+// Again has trials done again that were done.
+func (f *fixed) Again(ids []string) {
+	for _, id := range ids {
+		delete(f.done, id)
+	}
+}
 
 func (f *fixed) Left() (left []experiment.PlannedTrial) {
 	for _, t := range f.trials {

@@ -27,6 +27,7 @@ type bench struct {
 	limits  map[string]testbed.Limits // by path
 	measure func(experiment.PlannedTrial) error
 	change  func(*measurement.Outcome) // nil for none
+	send    func(probe.Request) string // the trial's send_method, nil for none
 	broken  error
 	closed  int
 }
@@ -72,6 +73,11 @@ func (a benchAgent) Run(_ context.Context, r probe.Request, _ func(measurement.P
 	o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-3, Max: 2e-3}
 	if a.change != nil {
 		a.change(&o)
+	}
+	if a.send != nil {
+		if method := a.send(r); method != "" {
+			o.Effective = map[string]string{"send_method": method}
+		}
 	}
 	return o, nil
 }

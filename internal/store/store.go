@@ -44,6 +44,12 @@ type Head struct {
 	Duration measurement.Seconds `json:"duration_seconds,omitempty"`
 	Full     bool                `json:"full,omitempty"`
 	Quick    bool                `json:"quick,omitempty"`
+	// TwoStage says that the plan has two stages, because switching paths takes long.
+	TwoStage bool `json:"two_stage,omitempty"`
+	// Explain asks for further trials where it cannot be told what limits a test, and
+	// Variations are those that were chosen, without their trials.
+	Explain    bool               `json:"explain,omitempty"`
+	Variations []result.Variation `json:"variations,omitempty"`
 	// Matters are the command line's margins, by metric.
 	Matters map[string]measurement.Margin `json:"matters,omitempty"`
 
@@ -209,9 +215,20 @@ func (s *Store) SetAside(ctx context.Context, ids []string, head Head) error {
 	return nil
 }
 
-// Trials reads every trial that was not set aside, in the order they were planned.
+// Trials reads every trial of the plan that was not set aside, in the order they were
+// planned.
 func (s *Store) Trials(ctx context.Context) (trials []measurement.Trial, err error) {
-	rows, err := s.db.QueryContext(ctx, "SELECT json FROM trial ORDER BY order_index")
+	return s.read(ctx, "SELECT json FROM trial WHERE order_index >= 0 ORDER BY order_index")
+}
+
+// Variations reads the trials of the tests that were done again: their order is below 0,
+// as it is not that of the plan.
+func (s *Store) Variations(ctx context.Context) ([]measurement.Trial, error) {
+	return s.read(ctx, "SELECT json FROM trial WHERE order_index < 0 ORDER BY order_index DESC")
+}
+
+func (s *Store) read(ctx context.Context, query string) (trials []measurement.Trial, err error) {
+	rows, err := s.db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("read the trials of %s: %w", s.dir, err)
 	}
@@ -230,11 +247,11 @@ func (s *Store) Trials(ctx context.Context) (trials []measurement.Trial, err err
 	return trials, rows.Err()
 }
 
-// Count is how many trials are stored and when the last one started; the time
+// Count is how many trials of the plan are stored and when the last one started; the time
 // is zero when there is none.
 func (s *Store) Count(ctx context.Context) (trials int, last time.Time, err error) {
 	var text sql.NullString
-	if err := s.db.QueryRowContext(ctx, "SELECT count(*), max(start_utc) FROM trial").Scan(&trials, &text); err != nil {
+	if err := s.db.QueryRowContext(ctx, "SELECT count(*), max(start_utc) FROM trial WHERE order_index >= 0").Scan(&trials, &text); err != nil {
 		return 0, time.Time{}, fmt.Errorf("count the trials of %s: %w", s.dir, err)
 	}
 	if text.Valid {

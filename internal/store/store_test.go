@@ -46,7 +46,7 @@ func TestRunComesBackAsItWasPut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a run? 100%#1")
 	s, err := store.Create(dir, head())
 	testutil.OK(t, err)
-	for _, order := range []int{2, 1, 3} {
+	for _, order := range []int{2, 1, -2, 3, -1} {
 		testutil.OK(t, s.Put(t.Context(), trial(order)))
 	}
 	if err := s.Put(t.Context(), trial(2)); err == nil {
@@ -65,6 +65,9 @@ func TestRunComesBackAsItWasPut(t *testing.T) {
 	want := []measurement.Trial{trial(1), trial(2), trial(3)}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("trials = %+v\nwant %+v", got, want)
+	}
+	if varied, err := s.Variations(t.Context()); err != nil || !reflect.DeepEqual(varied, []measurement.Trial{trial(-1), trial(-2)}) {
+		t.Errorf("trials of variations = %+v, %v", varied, err)
 	}
 	if n, last, err := s.Count(t.Context()); n != 3 || !last.Equal(trial(3).Start) || err != nil {
 		t.Errorf("Count = %d, %v, %v", n, last, err)

@@ -6,34 +6,52 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// slower is the share of what a flow carried at which it is tried again.
-const slower = 0.9
-
-// explain changes one thing where it cannot be told what limited one flow: a rate that
-// something on the path sets can be kept to without losses or a queue by pacing a little
-// below it. What more flows bring, the search has tried.
+// explain changes one thing where it cannot be told what limited one flow. What more
+// flows bring, the search has mostly tried.
 func (o Options) explain(done []Step) []result.TestInfo {
-	s, ok := find(done, flowsName(1))
-	goodput := s.Trial.Metrics[goodputName]
-	if !ok || !s.counts() || goodput <= 0 || noServer(done) || !undecided(s) {
+	if s, ok := find(done, flowsName(1)); !ok || !s.counts() || noServer(done) {
 		return nil
 	}
-	test := streams(1, measurement.Send, 1, 0.5)
-	test.Name, test.Title, test.Explains = test.Name+"-slower", test.Title+", a tenth slower", s.Test.Name
-	test.Spec.PacingBitsPerSecond = slower * goodput
-	return []result.TestInfo{test}
+	return variations(done, func(test string) bool { return test == flowsName(1) })
 }
 
-// undecided says that what limited a test cannot be told from the test itself, although
-// the sender's kernel told of it.
-func undecided(s Step) bool {
-	if len(s.Trial.Flows) == 0 || s.Trial.Flows[0].Final == nil {
-		return false
+// variations are further tests, each of a test that is wanted with one thing changed,
+// that tell what limited it.
+func variations(done []Step, wanted func(test string) bool) []result.TestInfo {
+	var trials []measurement.Trial
+	var tests []result.TestInfo
+	for _, s := range done {
+		trials, tests = append(trials, s.Trial), append(tests, s.Test)
 	}
-	path := result.PathInfo{Name: s.Trial.Path}
-	for _, a := range analysis.Analyse([]measurement.Trial{s.Trial}, []result.TestInfo{s.Test}, []result.PathInfo{path}, analysis.DefaultOptions()).Attributions {
-		cause, ok := analysis.Dominant(a.Shares)
-		return !ok || cause == result.CauseUnknown
+	if len(done) == 0 {
+		return nil
 	}
-	return false
+	path := []result.PathInfo{{Name: done[0].Trial.Path}}
+	var out []result.TestInfo
+	for _, v := range analysis.Vary(trials, tests, path, analysis.DefaultOptions()) {
+		if wanted(v.Test.Explains) {
+			out = append(out, v.Test)
+		}
+	}
+	return out
+}
+
+// Explained is tests that were chosen beforehand, and then those that tell what limited
+// them.
+type Explained struct{ List }
+
+// Next is the first test that was not done.
+func (e Explained) Next(done []Step) (result.TestInfo, bool) {
+	if len(done) < len(e.List) {
+		return e.List.Next(done)
+	}
+	if further := variations(done, func(string) bool { return true }); len(further) > 0 && !noServer(done) {
+		return further[0], true
+	}
+	return result.TestInfo{}, false
+}
+
+// Left are the tests that were not done.
+func (e Explained) Left(done []Step) []result.TestInfo {
+	return e.List.Left(done[:min(len(done), len(e.List))])
 }

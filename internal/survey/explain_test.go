@@ -8,14 +8,14 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 )
 
-// limited is a path on which one flow is limited by its window, or by nothing that its
-// kernel tells.
+// limited is a path on which one flow is limited by its window, or loses what does not
+// explain its rate.
 func limited(window bool) path {
 	return func(test result.TestInfo) Step {
 		s := perFlow(1e9, 1e9)(test)
-		end := measurement.TCPInfo{At: 2, Busy: 2, MSS: 1448}
+		end := measurement.TCPInfo{At: 2, Busy: 2, MSS: 1448, Retransmits: 1000}
 		if window {
-			end.ReceiveWindowTime = 2
+			end.ReceiveWindowTime, end.Retransmits = 2, 0
 		}
 		s.Trial.Path, s.Trial.Test = "path", test.Name
 		s.Trial.Flows = []measurement.Flow{{Info: []measurement.TCPInfo{{At: 0.1}, end}, Final: &end}}

@@ -75,8 +75,15 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		defer cancel()
 		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
 		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
+		d.Fingerprint.Switch = switchOf(switched)
 		if err != nil && limited.Err() != nil {
 			err = fmt.Errorf("no result within %v: %w", longest, err)
+		}
+		if confirmer, ok := bed.(testbed.Confirmer); ok {
+			if other := confirmer.Confirm(ctx, w.Path); other != nil {
+				d.Fingerprint.Matches = false
+				d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: other.Error()}
+			}
 		}
 	} else {
 		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
@@ -165,6 +172,15 @@ func switchTo(ctx context.Context, bed testbed.Testbed, path string) (testbed.Sw
 	case <-ctx.Done():
 		return s, ctx.Err()
 	}
+}
+
+// switchOf is what a trial keeps of commands that switched to its path, nil where there
+// were none.
+func switchOf(s testbed.Switched) *measurement.PathSwitch {
+	if len(s.Set) == 0 {
+		return nil
+	}
+	return &measurement.PathSwitch{Set: s.Set, Took: measurement.SecondsOf(s.Took), Proof: s.Proof, Evidence: s.Evidence}
 }
 
 // trial is one under way, on the path that is in force.

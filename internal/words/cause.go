@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -129,7 +130,7 @@ func Attribution(a result.Attribution, d measurement.Direction) string {
 	first := order[0]
 	known, ok := causes[first]
 	if ok && a.Shares[first] >= 0.5 {
-		return known.say(attribution{a, d, a.Shares[first]})
+		return known.say(attribution{a, d, a.Shares[first]}) + remaining(a, first) + answers(a.Answers)
 	}
 	var parts []string
 	for _, c := range order {
@@ -137,7 +138,50 @@ func Attribution(a result.Attribution, d measurement.Direction) string {
 			parts = append(parts, Cause(c)+" "+Share(a.Shares[c]))
 		}
 	}
-	return "no single cause: " + strings.Join(parts, ", ") + " of the time"
+	return "no single cause: " + strings.Join(parts, ", ") + " of the time" + answers(a.Answers)
+}
+
+// remaining names the causes that what is unknown may be.
+func remaining(a result.Attribution, told result.Cause) string {
+	if len(a.Remaining) < 2 || told != result.CauseUnknown {
+		return ""
+	}
+	var names []string
+	for _, c := range a.Remaining {
+		if c == result.CauseUnknown {
+			names = append(names, "something else")
+		} else {
+			names = append(names, Cause(c))
+		}
+	}
+	last := len(names) - 1
+	return "; it may be " + strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// changed says what an intervention changes.
+var changed = map[result.Intervention]string{
+	result.Slower: "paced a tenth slower", result.TwiceWindow: "with twice the window", result.TwiceFlows: "with twice the flows",
+}
+
+// answers says of what a cause was told.
+func answers(all []result.Answer) string {
+	text := ""
+	for _, a := range all {
+		text += "; "
+		if a.Intervention == result.TwiceFlows {
+			text += "with " + quantity.Count(a.Flows, "flow") // twice as many, or those of another test
+		} else {
+			text += changed[a.Intervention]
+		}
+		text += " it carried " + Ratio(a.GoodputRatio) + " as much"
+		switch a.Response {
+		case result.Calms:
+			text += ", with less than half of the losses, or of the waiting"
+		case result.Persists:
+			text += ", and lost as before"
+		}
+	}
+	return text
 }
 
 func (a attribution) part() string { return Share(a.share) + " of the time" }

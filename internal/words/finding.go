@@ -117,8 +117,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("a hypervisor took %.0f %% of the CPU time of the %s", f.CPUStolen*100, f.End)
 	},
 
-	measurement.FoundPathFailed:  func(f finding) string { return cmp.Or(f.Text, noReason) },
-	measurement.FoundNotSwitched: func(finding) string { return "it was not switched to" },
+	measurement.FoundPathFailed:   func(f finding) string { return cmp.Or(f.Text, noReason) },
+	measurement.FoundNotSwitched:  func(finding) string { return "it was not switched to" },
+	measurement.FoundNotConfirmed: func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundTraceFailed: func(f finding) string {
 		if f.Outer {
 			return "the trace below the tunnel failed: " + f.Text

@@ -3,6 +3,7 @@ package words
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,12 @@ func BlocksToClaim(blocks, fewest, comparisons int) string {
 			are(blocks, "block"), of, fewest, fewest)
 	}
 	return fmt.Sprintf("%s, of which an effect can be beyond chance from %s on", of, quantity.Count(fewest, "block"))
+}
+
+// ChangesOfPath says how often a plan goes from one path to another, and how often one of
+// two stages does, which is made where switching takes longer than slow.
+func ChangesOfPath(changes, fewer int, slow time.Duration) string {
+	return fmt.Sprintf("about %d changes of path; on testbeds where one takes more than %v all tests are done on a path before the next, with about %d changes", changes, slow, fewer)
 }
 
 func are(n int, noun string) string {
@@ -178,6 +185,12 @@ func Fingerprint(f *measurement.Fingerprint) string {
 	if f.Switched {
 		parts = append(parts, "switched in place, "+Time(f.Settle)+" to settle")
 	}
+	if w := f.Switch; w != nil {
+		for _, name := range slices.Sorted(maps.Keys(w.Set)) {
+			parts = append(parts, name+" at "+w.Set[name])
+		}
+		parts = append(parts, "proof "+w.Proof+" in "+Time(w.Took))
+	}
 	if !f.Matches && f.Why != nil {
 		parts = append(parts, "not the planned path: "+difference(*f.Why))
 	}
@@ -255,4 +268,18 @@ func signedRange(v []float64) string {
 		return low
 	}
 	return low + " to " + high
+}
+
+// Varied announces a test that is done again, so many times, to tell what limits it.
+func Varied(v result.Variation, trials int) string {
+	each := v.Test.Spec.ExpectedDuration()
+	return fmt.Sprintf("what limits %s on %s cannot be told: it is done again %s, %d times, which takes about %s",
+		v.Test.Explains, v.Path, changed[v.Test.Intervention], trials, Time(each*measurement.Seconds(trials)))
+}
+
+// CopiedAgain says that the trials of a test are done again, since all are to be measured
+// in one way.
+func CopiedAgain(test string, trials int) string {
+	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it are set aside and done again, all with copies.",
+		test, quantity.Count(trials, "trial"))
 }

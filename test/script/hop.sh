@@ -1,4 +1,5 @@
-# Runs a command in front of a router that sends 200 Mbit/s (tbf, as tc makes it), with
+# Runs a command in front of a router that sends 200 Mbit/s (tbf, as tc makes it), or
+# with EACH_FLOW=1 half of it for flows with even and for those with odd source ports, with
 # a server behind it at 10.2.0.1. It needs network and mount namespaces of its own.
 set -e
 mount -t tmpfs none /run
@@ -20,7 +21,16 @@ ip -n server link set s up
 ip route add default via 10.1.0.2
 ip -n server route add default via 10.2.0.2
 ip netns exec router sysctl -qw net.ipv4.ip_forward=1
-tc -n router qdisc add dev s root tbf rate 200mbit burst 128k limit 1m
+if [ "$EACH_FLOW" ]; then
+	tc -n router qdisc add dev s root handle 1: htb default 1
+	for class in 1 2; do
+		tc -n router class add dev s parent 1: classid 1:$class htb rate 100mbit burst 128k quantum 10000
+		tc -n router qdisc add dev s parent 1:$class pfifo limit 300
+	done
+	tc -n router filter add dev s parent 1: protocol ip u32 match ip sport 1 1 flowid 1:2
+else
+	tc -n router qdisc add dev s root tbf rate 200mbit burst 128k limit 1m
+fi
 ip netns exec server "$1" serve --open >server.log 2>&1 &
 server=$!
 until ip netns exec server ss -ltn | grep -q :5201; do

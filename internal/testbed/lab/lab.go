@@ -24,7 +24,7 @@ import (
 
 // AgentCommand are the arguments that make the hopbench binary an agent with
 // its control connection on file descriptor 3.
-var AgentCommand = []string{"agent"}
+var AgentCommand = []string{"agent", "--inherited"}
 
 // Lab is the testbed of network namespaces on this machine.
 type Lab struct {

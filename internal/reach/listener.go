@@ -1,0 +1,205 @@
+package reach
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/protocol"
+)
+
+// ListenerOptions are those of an agent that listens.
+type ListenerOptions struct {
+	// Token is what coordinators must prove.
+	Token string
+	Agent agent.Options
+	// OnCoordinator hears of each coordinator that proved the token, when it comes
+	// and when it is gone. May be nil.
+	OnCoordinator func(Visit)
+}
+
+// Visit is a coordinator at an agent.
+type Visit struct {
+	Coordinator netip.AddrPort
+	Ended       bool
+	Elapsed     time.Duration // of one that ended
+	Err         error         // why it ended; nil when the coordinator closed
+}
+
+// Listener is an agent that coordinators reach over TLS, one at a time: two would
+// measure each other's load.
+type Listener struct {
+	o     ListenerOptions
+	log   *slog.Logger
+	tcp   net.Listener
+	tls   *tls.Config
+	door  *admission.Door
+	works sync.WaitGroup
+
+	mu     sync.Mutex
+	holder netip.AddrPort // who has the agent; invalid for nobody
+	since  time.Time
+}
+
+// doorRoom is how many connections may be on their way to the proof of the token;
+// of more the oldest, of the address that has most of them, has to go.
+const doorRoom = 64
+
+// acceptPause is how long the agent waits after an error of accept(2).
+const acceptPause = 50 * time.Millisecond
+
+// Listen opens the port of an agent.
+func Listen(ctx context.Context, address string, o ListenerOptions) (*Listener, error) {
+	if o.Token == "" {
+		return nil, errors.New("an agent that listens needs a token")
+	}
+	certificate, err := throwAway()
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	var config net.ListenConfig
+	ln, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	log := o.Agent.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Listener{o: o, log: log, tcp: ln, door: admission.NewDoor(doorRoom), tls: &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		NextProtos:             []string{applicationProtocol},
+		Certificates:           []tls.Certificate{certificate},
+		SessionTicketsDisabled: true,
+	}}, nil
+}
+
+// throwAway is a certificate that proves nothing: the token does.
+func throwAway() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now, NotAfter: now.AddDate(1, 0, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// Addr is where the agent listens.
+func (l *Listener) Addr() netip.AddrPort { return addressOf(l.tcp.Addr()) }
+
+func addressOf(a net.Addr) netip.AddrPort {
+	at := a.(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// Serve takes coordinators until ctx ends, and returns when all that they had the
+// agent do has ended. The error is that of the listener.
+func (l *Listener) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.works.Wait()
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = l.tcp.Close() })()
+	for {
+		conn, err := l.tcp.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil:
+			l.log.Warn("accept a connection", "error", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		l.works.Go(func() {
+			from := addressOf(conn.RemoteAddr())
+			err := admission.Contain(func() error { return l.take(ctx, conn, from) })
+			_ = conn.Close()
+			if p, panicked := errors.AsType[*admission.Panic](err); panicked {
+				l.log.Error("serve a coordinator", "from", from, "error", p, "stack", string(p.Stack))
+			}
+		})
+	}
+}
+
+// take proves the token with whoever connected, and does what a coordinator asks.
+func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort) error {
+	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
+	guest := l.door.Enter(from.Addr(), func() { _ = raw.Close() })
+	defer guest.Leave()
+	// Nothing moves this limit, however slowly an end speaks.
+	late := time.AfterFunc(proofTime, func() { _ = raw.Close() })
+	defer late.Stop()
+	defer l.letGo(from)
+	conn := tls.Server(raw, l.tls)
+	err := conn.HandshakeContext(ctx)
+	var binding []byte
+	if err == nil {
+		binding, err = bindingOf(conn)
+	}
+	if err == nil {
+		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error { return l.hold(from) })
+	}
+	if err != nil {
+		if errors.Is(err, protocol.ErrUnauthorized) {
+			l.log.Warn("refused: it does not have the token of this agent", "from", from)
+		}
+		return err
+	}
+	guest.Leave()
+	if !late.Stop() {
+		return context.DeadlineExceeded
+	}
+	began := time.Now()
+	l.visit(Visit{Coordinator: from})
+	err = agent.Serve(ctx, newQueue(conn), l.o.Agent)
+	l.visit(Visit{Coordinator: from, Ended: true, Elapsed: time.Since(began), Err: err})
+	return err
+}
+
+func (l *Listener) visit(v Visit) {
+	if l.o.OnCoordinator != nil {
+		l.o.OnCoordinator(v)
+	}
+}
+
+// hold gives the agent to a coordinator, unless another has it.
+func (l *Listener) hold(from netip.AddrPort) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holder.IsValid() {
+		return fmt.Errorf("this agent works for the coordinator at %v since %s: try again when that has ended", l.holder, l.since.Format(time.TimeOnly))
+	}
+	l.holder, l.since = from, time.Now()
+	return nil
+}
+
+// letGo takes the agent from a coordinator, if it has it.
+func (l *Listener) letGo(from netip.AddrPort) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.holder == from {
+		l.holder = netip.AddrPort{}
+	}
+}
