@@ -155,6 +155,8 @@ type TraceHop struct {
 	RTT     Seconds `json:"rtt_seconds,omitempty"`
 	// Reached marks the destination itself.
 	Reached bool `json:"reached,omitempty"`
+	// Varies says that flows of the same path meet different hops here.
+	Varies bool `json:"varies,omitempty"`
 }
 
 // End is what a test cost, and what happened to it, at one end of the path.

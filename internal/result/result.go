@@ -161,7 +161,49 @@ type Testbed struct {
 	// as much as the path.
 	Relative bool   `json:"relative"`
 	Note     string `json:"note,omitempty"`
+	// Name of a testbed of hosts, its endpoints, and where its paths are.
+	Name      string            `json:"name,omitempty"`
+	Endpoints []TestbedEndpoint `json:"endpoints,omitempty"`
+	Paths     []TestbedPath     `json:"paths,omitempty"`
 }
+
+// TestbedEndpoint is a host at an end of the paths.
+type TestbedEndpoint struct {
+	Name  string `json:"name"`
+	Reach string `json:"reach"` // local, tls, ssh or serve
+	// Host, Version of its hopbench and Environment, which is as that of Result, are
+	// absent of a server.
+	Host        string            `json:"host,omitempty"`
+	Version     string            `json:"version,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+	// EgressBitsPerSecond is what the testbed file says of it, 0 where it does not.
+	EgressBitsPerSecond float64 `json:"egress_bits_per_second,omitempty"`
+}
+
+// TestbedPath is where a path is.
+type TestbedPath struct {
+	Name string `json:"name"`
+	// To is what the source dials, Listen where the destination listens if that
+	// differs, From the local address and Device the interface of the source if they
+	// are given.
+	To     string `json:"to"`
+	Listen string `json:"listen,omitempty"`
+	From   string `json:"from,omitempty"`
+	Device string `json:"device,omitempty"`
+	DSCP   int    `json:"dscp,omitempty"`
+	// Set are the values of switches that bring the path into force.
+	Set   map[string]string `json:"set,omitempty"`
+	Proof PathProof         `json:"proof"`
+}
+
+// PathProof is what proves of each trial that it took its path.
+type PathProof string
+
+// The proofs.
+const (
+	ProofTrace PathProof = "trace"        // the hops
+	ProofTTL   PathProof = "received_ttl" // how many hops packets passed
+)
 
 // PathInfo is a path as it was built.
 type PathInfo struct {

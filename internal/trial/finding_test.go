@@ -54,6 +54,9 @@ func TestFindingsOnPaths(t *testing.T) {
 	below := pair(testbed.Expectation{Hops: right})
 	below.Outer = &testbed.Outer{Expect: testbed.Expectation{Hops: wrong}}
 	refused := errors.New("refused")
+	traces := testbed.Expectation{Learned: true, Traced: true}
+	counted := testbed.Expectation{HopCount: 2, Traced: true}
+	outcome.Hops[0].Reached = true
 	const failed, unproved, changed = "the trial did not take its path: ", "nothing proves that the trial took its path: ", "the path is not that of the trials before: "
 	var found []measurement.Finding
 	for _, c := range []struct {
@@ -76,6 +79,11 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"one more hop", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 63})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 63", measurement.Fingerprint{}},
 		{"one more hop back", misled{pair: pair(testbed.Expectation{Hops: right, ReturnedTTL: 63})}, "p", failed + "packets came back with a time to live of 61 where the path leaves 63", measurement.Fingerprint{}},
 		{"not the tunnel's MTU", misled{pair: tunnel}, "p", failed + "TCP found a path MTU of 1400 where the tunnel has 1450", measurement.Fingerprint{}},
+		{"more hops", misled{pair: pair(counted)}, "p", failed + "the trace saw 1 hops [10.0.0.2] where the path has 2", measurement.Fingerprint{}},
+		{"another MTU", misled{pair: pair(testbed.Expectation{PathMTUBytes: 1500})}, "p", failed + "TCP found a path MTU of 1400 where the path has 1500", measurement.Fingerprint{}},
+		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
+		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, at first 1500", measurement.Fingerprint{PathMTU: 1500}},
 	} {

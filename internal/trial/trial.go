@@ -87,6 +87,7 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		}
 	} else {
 		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
+		d.Fingerprint.Switch = switchOf(switched)
 	}
 	if ctx.Err() != nil {
 		return d, ctx.Err()

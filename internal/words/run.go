@@ -118,7 +118,7 @@ func Statement(r *result.Result) string {
 		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", Scale(scale), Scale(scale)))
 	case scaled:
 		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", Scale(scale)))
-	case published:
+	case published && r.Testbed.Kind != "hosts":
 		parts = append(parts, "This is a model of the published setting.")
 	}
 	pairs := 0
