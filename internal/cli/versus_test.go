@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -186,6 +187,24 @@ func TestComparisonInJSONAndMarkdown(t *testing.T) {
 	}
 }
 
+// Ways that traces cannot tell apart are named, where traces could.
+func TestWaysThatTracesDoNotTellApart(t *testing.T) {
+	for line, want := range map[string]bool{
+		"--versus bind=127.0.0.1": true, "--versus 127.0.0.3": false, "--versus bind=127.0.0.1,dscp=46": false, "--versus device=lo": false,
+	} {
+		out, _, err := versusMeasured(t, t.Context(), "--only rr "+line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			o, err := fakePath(ctx, r, progress)
+			if r.Spec.Kind == measurement.Trace {
+				o.Hops = []measurement.TraceHop{{TTL: 1, Address: r.Target.Addr().String(), Reached: true}}
+			}
+			return o, err
+		})
+		if err != nil || strings.Contains(out, "saw the same hops") != (want && runtime.GOOS == "linux") {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
+}
+
 // A comparison that is kept is reported, listed and compared, and not resumed.
 func TestKeptComparison(t *testing.T) {
 	folder := t.TempDir()
@@ -215,6 +234,9 @@ func TestInterruptedComparison(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
 	out, _, err := versusMeasured(t, ctx, "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+		if r.Spec.Kind == measurement.Trace { // of the path, before a test
+			return fakePath(ctx, r, progress)
+		}
 		if done++; done > 5 {
 			cancel()
 			return measurement.Outcome{}, ctx.Err()
@@ -233,6 +255,9 @@ func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
 	for _, from := range []int{1, 2} {
 		ran := 0
 		out, _, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind == measurement.Trace { // of the path, before a test
+				return fakePath(ctx, r, progress)
+			}
 			ran++
 			if r.Target.Addr() == third && int(r.ID[2]-'0') >= from {
 				return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}
