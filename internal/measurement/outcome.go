@@ -200,6 +200,23 @@ type End struct {
 	// ReceivedTTL is the IP time to live that the last hop left in packets
 	// from the other end, 0 when it could not be read.
 	ReceivedTTL int `json:"received_ttl,omitempty"`
+	// Clock is how this end's clock stood to the coordinator's, absent where both are
+	// one or it is not known.
+	Clock *Clock `json:"clock,omitempty"`
+}
+
+// Clock is how the monotonic clock of an end, which was set by its wall clock when its
+// agent began, stood to the coordinator's. No result depends on it being right.
+type Clock struct {
+	// Offset is by how much it was ahead, within Uncertainty either way, of which
+	// most is what asymmetry of the path between the two can hide.
+	Offset      Seconds `json:"offset_seconds"`
+	Uncertainty Seconds `json:"uncertainty_seconds"`
+	// DriftPPM is how many microseconds it gained in a second.
+	DriftPPM float64 `json:"drift_ppm"`
+	// Steps is how often it was seen to jump since its agent began, as one does whose
+	// machine was suspended.
+	Steps int `json:"steps,omitempty"`
 }
 
 // SameHost says whether two ends are on one machine, by name where it is not

@@ -68,7 +68,8 @@ func tlsEnd(at netip.AddrPort) inventory.Endpoint {
 // works has an agent listen, which proves that it takes orders.
 func works(t *testing.T, c net.Conn) {
 	t.Helper()
-	client := agent.NewClient(c)
+	client, err := agent.Connect(t.Context(), c)
+	testutil.OK(t, err)
 	defer func() {
 		if err := client.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -77,7 +78,8 @@ func works(t *testing.T, c net.Conn) {
 	port, err := testutil.FreePort()
 	testutil.OK(t, err)
 	at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-	testutil.OK(t, client.Listen(t.Context(), at, agent.Serving{Token: testToken}))
+	_, err = client.Listen(t.Context(), at, agent.Serving{Token: testToken})
+	testutil.OK(t, err)
 	served, err := net.Dial("tcp", at.String())
 	testutil.OK(t, err)
 	testutil.OK(t, served.Close())

@@ -187,6 +187,7 @@ func switchOf(s testbed.Switched) *measurement.PathSwitch {
 // trial is one under way, on the path that is in force.
 type trial struct {
 	Wanted
+	bed     testbed.Testbed
 	path    testbed.Path
 	spec    measurement.Spec
 	sources []testbed.Agent // of the path's pairs
@@ -195,7 +196,7 @@ type trial struct {
 // Measure does a trial's test on the path as it is, and says which path that
 // was, also when the test failed.
 func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
-	t := &trial{Wanted: w, spec: w.Spec}
+	t := &trial{Wanted: w, bed: bed, spec: w.Spec}
 	failed := func(code measurement.FindingCode, err error) (measurement.Outcome, measurement.Fingerprint, error) {
 		return measurement.Outcome{}, measurement.Fingerprint{Why: &measurement.Finding{Code: code, Text: err.Error()}}, err
 	}

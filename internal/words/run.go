@@ -128,9 +128,12 @@ func Statement(r *result.Result) string {
 	if pairs > 1 {
 		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", pairs))
 	}
-	note := strings.TrimSpace(r.Testbed.Note)
+	note, bed := strings.TrimSpace(r.Testbed.Note), strings.TrimSpace(r.Testbed.Kind)
+	if bed == "" || bed == "hosts" {
+		bed = "testbed"
+	}
 	if r.Testbed.Relative {
-		note = fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", cmp.Or(strings.TrimSpace(r.Testbed.Kind), "testbed"),
+		note = fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", bed,
 			cmp.Or(strings.TrimSuffix(note, "."), "they measure its own machine as much as the path"))
 	}
 	if note != "" {

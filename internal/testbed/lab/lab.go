@@ -116,7 +116,7 @@ func (l *Lab) listen(ctx context.Context, far listener) error {
 		return err
 	}
 	at := agentAt(far.address)
-	if err := a.Listen(ctx, at, agent.Serving{Token: l.token, IPerf3: l.e.SpeaksIPerf3()}); err != nil {
+	if _, err := a.Listen(ctx, at, agent.Serving{Token: l.token, IPerf3: l.e.SpeaksIPerf3()}); err != nil {
 		return fmt.Errorf("have %s listen on %v: %w", far.node, at, err)
 	}
 	return nil
