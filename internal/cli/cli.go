@@ -26,6 +26,8 @@ import (
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
 // Exit statuses.
@@ -93,7 +95,7 @@ or measure one path between two hosts:
 			root.AddCommand(c)
 		}
 	}
-	add("measure", runCommand(s), testCommand(s), serveCommand(s), experimentsCommand(s))
+	add("measure", runCommand(s), testCommand(s), serveCommand(s), experimentsCommand(s), testbedCommand(s))
 	add("results", reportCommand(s), compareCommand(s), resultsCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
 	root.AddCommand(versionCommand(s), agentCommand())
@@ -119,7 +121,7 @@ func exitStatus(err error, stderr io.Writer) int {
 		return int(status)
 	}
 	// What is wrong with a file is said with its name and line, as compilers do.
-	var bad experiment.Errors
+	var bad strict.Errors
 	if errors.As(err, &bad) {
 		fmt.Fprintln(stderr, shownLines(bad.Error(), ""))
 		return exitUsage
@@ -166,8 +168,8 @@ func versionCommand(s streams) *cobra.Command {
 		Short: "Print the version, and those of the formats",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(s.out, "hopbench %s (%s, %s/%s)\nexperiment format %s\nresult format %s\n",
-				hostinfo.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, result.Format)
+			_, err := fmt.Fprintf(s.out, "hopbench %s (%s, %s/%s)\nexperiment format %s\ntestbed format %s\nresult format %s\n",
+				hostinfo.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, experiment.Format, inventory.Format, result.Format)
 			return err
 		},
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -55,10 +54,7 @@ func publishedCommand(s streams) *cobra.Command {
 				}
 			}
 			if asJSON {
-				e := json.NewEncoder(s.out)
-				e.SetIndent("", "  ")
-				e.SetEscapeHTML(false)
-				return e.Encode(data)
+				return writeJSON(s.out, data)
 			}
 			return printPublished(s.out, data)
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // Comparisons are the comparisons of a report: those that the file asks for, or
@@ -34,14 +35,14 @@ func (l *loader) contrasts(files []FileContrast) []result.Contrast {
 			against := result.Contrast{Path: string(f.Against.Path), Baseline: l.pair(&f.Against.Path, &f.Against.Baseline, "against of "+what)}
 			other := inEitherOrder(against.Path, against.Baseline)
 			if key == other && against.Path != "" {
-				l.wrong(f.Against, "name another pair of paths", "%s is against itself", what)
+				l.Wrong(f.Against, "name another pair of paths", "%s is against itself", what)
 			}
 			c.Against, key = &against, inEitherOrder(key, other)
 		}
 		if line := first[key]; line > 0 && c.Path != "" {
-			l.wrong(f, fmt.Sprintf("leave it out; the first is at line %d", line), "%s compares what another one does", what)
-		} else if node := l.at[f]; node != nil {
-			first[key] = node.Line
+			l.Wrong(f, fmt.Sprintf("leave it out; the first is at line %d", line), "%s compares what another one does", what)
+		} else if line := l.Line(f); line > 0 {
+			first[key] = line
 		}
 		out = append(out, c)
 	}
@@ -49,16 +50,16 @@ func (l *loader) contrasts(files []FileContrast) []result.Contrast {
 }
 
 // pair checks the two paths of a comparison and gives the second.
-func (l *loader) pair(path, baseline *NameText, what string) string {
-	var names []*NameText
+func (l *loader) pair(path, baseline *strict.NameText, what string) string {
+	var names []*strict.NameText
 	for i := range l.file.Paths {
 		names = append(names, &l.file.Paths[i].Name)
 	}
-	l.refers(path, "path of "+what, "path", names)
-	l.refers(baseline, "baseline of "+what, "path", names)
+	l.Refers(path, "path of "+what, "path", names)
+	l.Refers(baseline, "baseline of "+what, "path", names)
 	reference := cmp.Or(*baseline, l.file.Baseline)
 	if *path != "" && *path == reference {
-		l.wrong(path, "name another path", "%s compares path %q with itself", what, *path)
+		l.Wrong(path, "name another path", "%s compares path %q with itself", what, *path)
 	}
 	return string(reference)
 }

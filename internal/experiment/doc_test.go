@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/strict"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -59,7 +60,7 @@ func TestDocHasEveryKey(t *testing.T) {
 		reflect.TypeFor[File](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileTunnel](), reflect.TypeFor[FileHop](), reflect.TypeFor[FileScaleOut](),
 		reflect.TypeFor[FileTest](), reflect.TypeFor[FileLength](), reflect.TypeFor[FilePublished](), reflect.TypeFor[FileContrast](), reflect.TypeFor[FilePair](), reflect.TypeFor[FileFigure](),
 	} {
-		for _, key := range keysOf(kind) {
+		for _, key := range strict.KeysOf(kind) {
 			if key != "-" && !strings.Contains(doc, "`"+key+"`") {
 				t.Errorf("key %s of %s is not in the document", key, kind.Name())
 			}

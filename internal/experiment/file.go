@@ -1,9 +1,13 @@
 package experiment
 
 import (
+	"fmt"
 	"reflect"
+	"regexp"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // This file is the experiment file as Go types: its keys (json tags), what
@@ -11,7 +15,7 @@ import (
 // tags). The decoder obeys these tags, and the JSON Schema for editors is
 // generated from them, with the comments as its descriptions.
 
-//go:generate go run ./schemagen -o ../../experiments/experiment.schema.json
+//go:generate go run ../schemagen -o ../../experiments/experiment.schema.json experiment
 
 // File is an experiment: some paths between two endpoints, one of them the
 // baseline, and the tests that every path gets in every block.
@@ -19,33 +23,33 @@ type File struct {
 	// Version of this file format.
 	Format string `json:"format" jsonschema:"enum=hopbench.experiment/1"`
 	// Name of the experiment, used for run folders.
-	Name NameText `json:"name" jsonschema:"example=my-experiment"`
+	Name strict.NameText `json:"name" jsonschema:"example=my-experiment"`
 	// One line for people.
-	Title LineText `json:"title,omitempty"`
+	Title strict.LineText `json:"title,omitempty"`
 	// What the experiment is about, for the report.
-	Description ProseText `json:"description,omitempty"`
+	Description strict.ProseText `json:"description,omitempty"`
 	// How many times smaller than the published setting the testbed is, as in
 	// 1:10. Rates and windows are divided by it; times are not.
-	Scale ScaleText `json:"scale,omitempty"`
+	Scale strict.ScaleText `json:"scale,omitempty"`
 	// How the parameters of the hops were derived, for the report.
-	Model ProseText `json:"model,omitempty"`
+	Model strict.ProseText `json:"model,omitempty"`
 	// The two hosts at the ends of every path.
 	Endpoints []FileEndpoint `json:"endpoints" jsonschema:"minItems=2,maxItems=2"`
 	// Name of the endpoint that paths start at.
-	Source NameText `json:"source" jsonschema:"example=vm1"`
+	Source strict.NameText `json:"source" jsonschema:"example=vm1"`
 	// Name of the endpoint that paths lead to.
-	Destination NameText `json:"destination" jsonschema:"example=vm2"`
+	Destination strict.NameText `json:"destination" jsonschema:"example=vm2"`
 	// Pairs of a source and a destination like these two, which do every test
 	// at the same time; 1 when left out.
 	Pairs int `json:"pairs,omitempty" jsonschema:"minimum=1,maximum=100"`
 	// Name of the path that all others are compared with.
-	Baseline NameText `json:"baseline" jsonschema:"example=direct"`
+	Baseline strict.NameText `json:"baseline" jsonschema:"example=direct"`
 	// How many times every path gets every test; hopbench experiments check says
 	// how many it takes to claim anything. 10 when left out.
 	Blocks int `json:"blocks,omitempty" jsonschema:"minimum=1,maximum=1000"`
 	// Pause before each trial, in which nothing is measured: for token buckets and
 	// caches to become what they were. None when left out.
-	Rest TimeText `json:"rest,omitempty"`
+	Rest strict.TimeText `json:"rest,omitempty"`
 	// The smallest effects that matter, by metric, as in {rtt_p50: 50us, goodput: 3%}:
 	// a share for what is judged by its ratio, an amount for what is judged by its
 	// difference. For other metrics, the catalogue's.
@@ -64,12 +68,12 @@ type File struct {
 // FileEndpoint is a host at an end of every path.
 type FileEndpoint struct {
 	// Name of the endpoint.
-	Name NameText `json:"name" jsonschema:"example=vm1"`
+	Name strict.NameText `json:"name" jsonschema:"example=vm1"`
 	// Metered rate of all that the endpoint sends; unmetered when left out.
-	EgressRate RateText `json:"egress_rate,omitempty"`
+	EgressRate strict.RateText `json:"egress_rate,omitempty"`
 	// Largest receive window that the endpoint advertises per flow; the
 	// kernel's own tuning when left out.
-	ReceiveWindow SizeText `json:"receive_window,omitempty"`
+	ReceiveWindow strict.SizeText `json:"receive_window,omitempty"`
 	// Kernel name of the congestion control of the endpoint's flows, such as
 	// cubic or bbr; cubic in a lab and otherwise the host's own when left out.
 	CongestionControl AlgorithmText `json:"congestion_control,omitempty"`
@@ -84,19 +88,19 @@ type FileEndpoint struct {
 // FilePath is a way from the source to the destination.
 type FilePath struct {
 	// Name of the path.
-	Name NameText `json:"name" jsonschema:"example=one-appliance"`
+	Name strict.NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
-	Title LineText `json:"title,omitempty"`
+	Title strict.LineText `json:"title,omitempty"`
 	// What traffic crosses, in order from the source; left out in a variant of
 	// another path.
 	Hops []FileHop `json:"hops,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// Name of the path whose addresses, hops and tunnel this one has too, but
 	// for the hops that it bypasses.
-	VariantOf NameText `json:"variant_of,omitempty"`
+	VariantOf strict.NameText `json:"variant_of,omitempty"`
 	// Names of the hops that this variant of another path bypasses.
-	Bypass []NameText `json:"bypass,omitempty" jsonschema:"minItems=1,maxItems=32"`
+	Bypass []strict.NameText `json:"bypass,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// How long after switching nothing is measured; 200ms when left out.
-	Settle TimeText `json:"settle,omitempty"`
+	Settle strict.TimeText `json:"settle,omitempty"`
 	// Encapsulation between the two endpoints, over all hops.
 	Tunnel *FileTunnel `json:"tunnel,omitempty"`
 	// Whether a software switch stands between each endpoint and this path. What
@@ -114,11 +118,16 @@ type FileTunnel struct {
 	// left out.
 	Port int `json:"port,omitempty" jsonschema:"minimum=1,maximum=65535"`
 	// MTU inside; what the path leaves when left out.
-	MTU SizeText `json:"mtu,omitempty"`
+	MTU strict.SizeText `json:"mtu,omitempty"`
 }
 
 // FileMatters are metrics and their margins, which a file writes as keys with values.
 type FileMatters []FileMargin
+
+// Entries says what the mapping has.
+func (FileMatters) Entries() strict.Entries {
+	return strict.Entries{What: "metrics with their margins", Key: "metric", Example: "{rtt_p50: 50us, goodput: 3%}", Most: maxMatters}
+}
 
 // FileMargin is the smallest effect on a metric that matters.
 type FileMargin struct {
@@ -129,10 +138,10 @@ type FileMargin struct {
 // FileContrast is a comparison of one path with another.
 type FileContrast struct {
 	// Name of the path whose cost is asked for.
-	Path NameText `json:"path" jsonschema:"example=one-appliance"`
+	Path strict.NameText `json:"path" jsonschema:"example=one-appliance"`
 	// Name of the path that it is compared with; the experiment's baseline when
 	// left out.
-	Baseline NameText `json:"baseline,omitempty"`
+	Baseline strict.NameText `json:"baseline,omitempty"`
 	// Another comparison: how much the two differ is asked for then.
 	Against *FilePair `json:"against,omitempty"`
 }
@@ -140,18 +149,18 @@ type FileContrast struct {
 // FilePair is a path and what it is compared with.
 type FilePair struct {
 	// Name of the path.
-	Path NameText `json:"path" jsonschema:"example=one-appliance"`
+	Path strict.NameText `json:"path" jsonschema:"example=one-appliance"`
 	// Name of the path that it is compared with; the experiment's baseline when
 	// left out.
-	Baseline NameText `json:"baseline,omitempty"`
+	Baseline strict.NameText `json:"baseline,omitempty"`
 }
 
 // FileTest is a measurement that every path gets in every block.
 type FileTest struct {
 	// Name of the test.
-	Name NameText `json:"name" jsonschema:"example=flows-1"`
+	Name strict.NameText `json:"name" jsonschema:"example=flows-1"`
 	// One line for people.
-	Title LineText `json:"title,omitempty"`
+	Title strict.LineText `json:"title,omitempty"`
 	// What it measures.
 	Kind KindText `json:"kind"`
 	// Options that the kind takes, by package kind's table.
@@ -172,21 +181,21 @@ type FileLength struct {
 // FilePublished are figures to compare the measurement with.
 type FilePublished struct {
 	// Where the figures come from, in words.
-	Source LineText `json:"source"`
+	Source strict.LineText `json:"source"`
 	// The published values.
 	Figures []FileFigure `json:"figures" jsonschema:"minItems=1,maxItems=1000"`
 	// What the published study left open, one sentence each.
-	Open []ProseText `json:"open,omitempty" jsonschema:"maxItems=32"`
+	Open []strict.ProseText `json:"open,omitempty" jsonschema:"maxItems=32"`
 }
 
 // FileFigure is one published value.
 type FileFigure struct {
 	// Row of the published table, such as E5.1.
-	ID LineText `json:"id" jsonschema:"example=E5.1"`
+	ID strict.LineText `json:"id" jsonschema:"example=E5.1"`
 	// Name of the path it was measured on.
-	Path NameText `json:"path" jsonschema:"example=one-appliance"`
+	Path strict.NameText `json:"path" jsonschema:"example=one-appliance"`
 	// Name of the test that measures the same here.
-	Test NameText `json:"test" jsonschema:"example=flows-1"`
+	Test strict.NameText `json:"test" jsonschema:"example=flows-1"`
 	// Name of the metric, which ends in its unit.
 	Metric string `json:"metric"`
 	// The value at published scale, in the metric's unit: 12.0Gbit, 2.783ms,
@@ -199,87 +208,80 @@ type FileFigure struct {
 	// By what share of it the measured value may be off, either way; in a lab,
 	// the ratio of the path to the baseline. A prediction needs one, or a
 	// tolerance_factor; a planted figure without either is not judged.
-	Tolerance FractionText `json:"tolerance,omitempty"`
+	Tolerance strict.FractionText `json:"tolerance,omitempty"`
 	// By what factor instead it may be off, either way: for what is rare, such
 	// as retransmits.
 	ToleranceFactor int `json:"tolerance_factor,omitempty" jsonschema:"minimum=2,maximum=1000"`
 	// How many flows were published; a run with another number is not counted.
 	Flows int `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
 	// How long was measured; a run of another length is not counted.
-	Duration TimeText `json:"duration,omitempty"`
+	Duration strict.TimeText `json:"duration,omitempty"`
 	// A remark for the report.
-	Note LineText `json:"note,omitempty"`
+	Note strict.LineText `json:"note,omitempty"`
 }
 
-// The kinds of text in an experiment file.
+// The kinds of text that only an experiment file has.
 type (
 	// WordText is one of the words that an option takes.
 	WordText string
 	// KindText names a kind of test.
 	KindText string
-	// NameText names something: lower-case letters, digits and hyphens.
-	NameText string
 	// AlgorithmText is the kernel's name of a congestion control.
 	AlgorithmText string
-	// LineText is one line for people.
-	LineText string
-	// ProseText is text for people, of any number of lines.
-	ProseText string
-	// RateText is a rate with its unit.
-	RateText string
-	// TimeText is a time with its unit.
-	TimeText string
-	// SizeText is a size with its unit.
-	SizeText string
-	// FractionText is a share, in percent or as a number from 0 to 1.
-	FractionText string
-	// ScaleText is a scale such as 1:10.
-	ScaleText string
 	// ValueText is a quantity whose unit its neighbour, the metric, decides.
 	ValueText string
 )
-
-// Lengths of text.
-const (
-	maxName  = 40
-	maxLine  = 300
-	maxProse = 10_000
-)
-
-// namePattern is what a NameText looks like. Names become parts of trial ids,
-// file names and host names.
-const namePattern = `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 
 // algorithmPattern is what an AlgorithmText looks like; the kernel's
 // TCP_CA_NAME_MAX is 16 with the closing zero.
 const algorithmPattern = `^[a-z0-9_]{1,15}$`
 
-// TextRule is how a kind of text looks, for the JSON Schema.
-type TextRule struct {
-	Pattern   string // empty for text for people
-	MaxLength uint64
-	Example   string
-	// Number says that a plain YAML number is fine too.
-	Number bool
-	// Enum lists the only values, empty for any.
-	Enum []string
+// TextRules gives the rule of every kind of text.
+func TextRules() map[reflect.Type]strict.Rule {
+	rules := strict.TextRules()
+	rules[reflect.TypeFor[HopType]()] = strict.Rule{Enum: hopTypeNames()}
+	rules[reflect.TypeFor[KindText]()] = strict.Rule{Enum: kindNames()}
+	rules[reflect.TypeFor[AlgorithmText]()] = strict.Rule{Pattern: algorithmPattern, MaxLength: 15, Example: "cubic", Check: checkAlgorithm}
+	rules[reflect.TypeFor[ValueText]()] = strict.Rule{Pattern: `^` + strict.Number + `[A-Za-zµμ%/]*$`, MaxLength: quantity.MaxText, Example: "12.0Gbit", Number: true}
+	return rules
 }
 
-// TextRules gives the rule of every kind of text.
-func TextRules() map[reflect.Type]TextRule {
-	const number = `[0-9]+(\.[0-9]+)?`
-	return map[reflect.Type]TextRule{
-		reflect.TypeFor[HopType]():       {Enum: hopTypeNames()},
-		reflect.TypeFor[KindText]():      {Enum: kindNames()},
-		reflect.TypeFor[NameText]():      {Pattern: namePattern, MaxLength: maxName},
-		reflect.TypeFor[AlgorithmText](): {Pattern: algorithmPattern, MaxLength: 15, Example: "cubic"},
-		reflect.TypeFor[LineText]():      {MaxLength: maxLine},
-		reflect.TypeFor[ProseText]():     {MaxLength: maxProse},
-		reflect.TypeFor[RateText]():      {Pattern: `^` + number + `[kMGT]?bit(/s)?$`, MaxLength: quantity.MaxText, Example: "1.2Gbit"},
-		reflect.TypeFor[TimeText]():      {Pattern: `^(` + number + `(ns|us|µs|μs|ms|s|m|h))+$`, MaxLength: quantity.MaxText, Example: "850us"},
-		reflect.TypeFor[SizeText]():      {Pattern: `^` + number + `([kMGT]|[KMGT]i)?B$`, MaxLength: quantity.MaxText, Example: "64kB"},
-		reflect.TypeFor[FractionText]():  {Pattern: `^` + number + `%?$`, MaxLength: quantity.MaxText, Example: "1%", Number: true},
-		reflect.TypeFor[ScaleText]():     {Pattern: `^1:` + number + `$`, MaxLength: quantity.MaxText, Example: "1:10"},
-		reflect.TypeFor[ValueText]():     {Pattern: `^` + number + `[A-Za-zµμ%/]*$`, MaxLength: quantity.MaxText, Example: "12.0Gbit", Number: true},
+func checkAlgorithm(text string, isString bool) *quantity.UnitError {
+	if isString && regexp.MustCompile(algorithmPattern).MatchString(text) {
+		return nil
 	}
+	return &quantity.UnitError{Problem: fmt.Sprintf("%q is no name of a congestion control", strict.Clip(text)), Remedy: "write one such as cubic or bbr"}
+}
+
+// document is an experiment file to the decoder.
+func document() strict.Document {
+	return strict.Document{
+		Format: Format, Noun: "experiment", Top: "the experiment",
+		Texts: TextRules(), Item: itemName, Renames: renames(),
+		Optional: func(in reflect.Type, key string) bool { return in == reflect.TypeFor[FileFigure]() && key == "kind" },
+	}
+}
+
+// itemName is how messages call an item: `path "direct"` or `hop 2 of path "direct"`.
+func itemName(list string, index int, key func(string) string) string {
+	singular := map[string]string{"endpoints": "endpoint", "paths": "path", "tests": "test", "studies": "study", "metrics": "metric"}[list]
+	switch kind, owner, _ := strings.Cut(list, " of "); kind {
+	case "hops":
+		return fmt.Sprintf("hop %d of %s", index+1, owner)
+	case "contrasts":
+		return fmt.Sprintf("contrast %d", index+1)
+	case "figures":
+		if strings.HasPrefix(owner, "setting ") {
+			return fmt.Sprintf("figure %d of %s", index+1, owner)
+		}
+		return fmt.Sprintf("figure %d", index+1)
+	case "settings":
+		if id := key("id"); id != "" {
+			return fmt.Sprintf("setting %q", id)
+		}
+	}
+	if name := key("name"); singular != "" && name != "" {
+		return fmt.Sprintf("%s %q", singular, name)
+	}
+	return ""
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -9,11 +8,12 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/strict/stricttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // FuzzLoad: whatever the bytes, loading ends with an experiment that can be
-// scaled and planned, or with Errors that point into the file.
+// scaled and planned, or with strict.Errors that point into the file.
 func FuzzLoad(f *testing.F) {
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
@@ -26,11 +26,10 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		e, err := Load("my.yaml", text)
 		if err != nil {
-			var problems Errors
-			if !errors.As(err, &problems) || len(problems) == 0 || e != nil {
-				t.Fatalf("got %v and %T: %v", e, err, err)
+			if e != nil {
+				t.Fatalf("got %v and %v", e, err)
 			}
-			checkProblems(t, problems, text)
+			stricttest.CheckErrors(t, err, text)
 			return
 		}
 		checkAccepted(t, e)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // This file is what a hop is: its keys in an experiment file (FileHop), its value
@@ -65,10 +66,7 @@ func hopTable() []hopRow {
 			keys: []string{"measure_kernel_cpu", "silent", "one_way", "mode", "inspect_rate", "rule_file"},
 			load: func(l *loader, f *FileHop, h *Hop) {
 				h.Mode, h.InspectRateBitsPerSecond = cmp.Or(IDPSMode(f.Mode), IDPSAlert), l.rate(&f.InspectRate)
-				h.RuleFile = string(f.RuleFile)
-				if node := l.at[&f.RuleFile]; node != nil {
-					h.RuleFileLine = node.Line
-				}
+				h.RuleFile, h.RuleFileLine = string(f.RuleFile), l.Line(&f.RuleFile)
 			},
 		},
 		{
@@ -259,31 +257,31 @@ type FileHop struct {
 	// link that leaves it towards the destination.
 	Type HopType `json:"type"`
 	// Name of the hop; every hop but a link must have one.
-	Name NameText `json:"name,omitempty" jsonschema:"example=appliance"`
+	Name strict.NameText `json:"name,omitempty" jsonschema:"example=appliance"`
 	// One-way delay, up to 10s.
-	Delay TimeText `json:"delay,omitempty"`
+	Delay strict.TimeText `json:"delay,omitempty"`
 	// Standard deviation of a normal variation of the delay, at most the
 	// delay; frames keep their order.
-	Jitter TimeText `json:"jitter,omitempty"`
+	Jitter strict.TimeText `json:"jitter,omitempty"`
 	// Share of frames lost, up to 50%.
-	Loss FractionText `json:"loss,omitempty"`
+	Loss strict.FractionText `json:"loss,omitempty"`
 	// Share of frames sent twice, up to 50%.
-	Duplicate FractionText `json:"duplicate,omitempty"`
+	Duplicate strict.FractionText `json:"duplicate,omitempty"`
 	// Share of frames that overtake, up to 50%.
-	Reorder FractionText `json:"reorder,omitempty"`
+	Reorder strict.FractionText `json:"reorder,omitempty"`
 	// By how much these are later, up to 1s; until the next frame when left out.
-	ReorderBy TimeText `json:"reorder_by,omitempty"`
+	ReorderBy strict.TimeText `json:"reorder_by,omitempty"`
 	// Rate in each direction, of a firewall that of each instance; unlimited
 	// when left out.
-	Rate RateText `json:"rate,omitempty"`
+	Rate strict.RateText `json:"rate,omitempty"`
 	// Rate of each flow (addresses, protocol and ports) in each direction;
 	// unlimited when left out.
-	PerFlowRate RateText `json:"per_flow_rate,omitempty"`
+	PerFlowRate strict.RateText `json:"per_flow_rate,omitempty"`
 	// Queue of the rate; what does not fit is dropped, as a policer does with
 	// next to none. 50 ms at the rate, at least 128KiB, when left out.
-	Queue SizeText `json:"queue,omitempty"`
+	Queue strict.SizeText `json:"queue,omitempty"`
 	// MTU of the link; 1500B when left out.
-	MTU SizeText `json:"mtu,omitempty"`
+	MTU strict.SizeText `json:"mtu,omitempty"`
 	// Whether the kernel's work in the hop is timed, which slows each packet by
 	// about 0.15 µs; false when left out.
 	MeasureKernelCPU bool `json:"measure_kernel_cpu,omitempty"`
@@ -304,10 +302,10 @@ type FileHop struct {
 	Mode string `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny"`
 	// Rate in each direction of an idps while it inspects, on top of what
 	// inspecting takes here; unlimited when left out.
-	InspectRate RateText `json:"inspect_rate,omitempty"`
+	InspectRate strict.RateText `json:"inspect_rate,omitempty"`
 	// File of an idps's rules in Suricata's format, relative to the experiment
 	// file; the built-in rules when left out.
-	RuleFile LineText `json:"rule_file,omitempty"`
+	RuleFile strict.LineText `json:"rule_file,omitempty"`
 	// Which addresses a nat translates: source, destination, or both; source
 	// when left out.
 	Translate string `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both"`
@@ -324,7 +322,7 @@ type FileHop struct {
 // exist stay where they are, new ones are spread among all instances.
 type FileScaleOut struct {
 	// When, from the start of each trial's traffic.
-	At TimeText `json:"at"`
+	At strict.TimeText `json:"at"`
 	// Instances from then on.
 	Instances int `json:"instances" jsonschema:"minimum=2,maximum=64"`
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // The document's table of the keys of a hop says of every key, in the order of
@@ -32,7 +34,7 @@ func TestDocHasEveryKeyOfAHop(t *testing.T) {
 			t.Errorf("the document gives %s to %s, the loader to %v", key, got, want)
 		}
 	}
-	if want := keysOf(reflect.TypeFor[FileHop]()); !reflect.DeepEqual(keys, want) {
+	if want := strict.KeysOf(reflect.TypeFor[FileHop]()); !reflect.DeepEqual(keys, want) {
 		t.Errorf("the document has the keys\n%v\nwhere a hop has\n%v", keys, want)
 	}
 }

@@ -3,13 +3,14 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"reflect"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // DefaultBlocks is how many blocks an experiment has that does not say.
@@ -38,7 +39,7 @@ const (
 )
 
 // Load reads an experiment file. File names it in messages. What the file has
-// wrong comes back as Errors, all at once.
+// wrong comes back as strict.Errors, all at once.
 func Load(file string, text []byte) (*Experiment, error) { return load(file, text, false) }
 
 // LoadStored reads the text of an experiment that the folder of a run has kept,
@@ -46,16 +47,14 @@ func Load(file string, text []byte) (*Experiment, error) { return load(file, tex
 func LoadStored(file string, text []byte) (*Experiment, error) { return load(file, text, true) }
 
 func load(file string, text []byte, stored bool) (*Experiment, error) {
-	d := newDecoder(file, text, document{format: Format, noun: "experiment", top: "the experiment"})
-	d.stored = stored
-	top := d.parse(text)
-	if top == nil {
-		return nil, d.err()
+	kind := document()
+	kind.Stored = stored
+	d, f := strict.New(file, text, kind), new(File)
+	if !d.Decode(f) {
+		return nil, d.Err()
 	}
-	var f File
-	d.object(top, reflect.ValueOf(&f).Elem(), d.top)
-	e := (&loader{decoder: d, file: &f}).experiment()
-	if err := d.err(); err != nil {
+	e := (&loader{Decoder: d, file: f}).experiment()
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	e.File, e.Text = file, string(text)
@@ -66,27 +65,9 @@ func load(file string, text []byte, stored bool) (*Experiment, error) {
 // types cannot say. A field whose decoding failed is zero and was reported;
 // checks pass over it.
 type loader struct {
-	*decoder
+	*strict.Decoder
 	file  *File
 	scale float64
-}
-
-// wrong reports a problem at a field, given by its address.
-func (l *loader) wrong(field any, remedy, format string, args ...any) {
-	line, column := 1, 1
-	if node := l.at[field]; node != nil {
-		line, column = node.Line, node.Column
-	}
-	l.add(line, column, fmt.Sprintf(format, args...), remedy)
-}
-
-// misplaced reports a problem at the key of a field.
-func (l *loader) misplaced(field any, remedy, format string, args ...any) {
-	line, column := 1, 1
-	if key := l.keyAt[field]; key != nil {
-		line, column = key.Line, key.Column
-	}
-	l.add(line, column, fmt.Sprintf(format, args...), remedy)
 }
 
 // atScale says how a scaled value came about, nothing for an unscaled one.
@@ -97,8 +78,6 @@ func (l *loader) atScale() string {
 	return " at a scale of " + quantity.FormatScale(l.scale)
 }
 
-func (l *loader) written(field any) bool { return l.at[field] != nil }
-
 func (l *loader) experiment() *Experiment {
 	f := l.file
 	e := &Experiment{
@@ -107,10 +86,10 @@ func (l *loader) experiment() *Experiment {
 		Scale: 1, Blocks: f.Blocks, Pairs: max(f.Pairs, 1), Model: string(f.Model),
 	}
 	if f.Scale != "" {
-		e.Scale = parsed(quantity.ParseScale, f.Scale)
+		e.Scale = strict.Parsed(quantity.ParseScale, f.Scale)
 	}
 	l.scale = e.Scale
-	if !l.written(&f.Blocks) {
+	if !l.Written(&f.Blocks) {
 		e.Blocks = DefaultBlocks
 	}
 	for i := range f.Endpoints {
@@ -134,20 +113,6 @@ func (l *loader) experiment() *Experiment {
 	return e
 }
 
-// parsed reads text that was checked when it was decoded; what failed then is
-// empty now and reads as zero.
-func parsed[V any, T ~string](parse func(string) (V, error), text T) V {
-	var zero V
-	if text == "" {
-		return zero
-	}
-	value, err := parse(string(text))
-	if err != nil {
-		return zero
-	}
-	return value
-}
-
 func (l *loader) endpoint(f *FileEndpoint) Endpoint {
 	return Endpoint{
 		Name:                string(f.Name),
@@ -160,10 +125,10 @@ func (l *loader) endpoint(f *FileEndpoint) Endpoint {
 }
 
 // rate reads a rate and checks that enough of it is left when scaled.
-func (l *loader) rate(field *RateText) float64 {
-	rate := parsed(quantity.ParseRate, *field)
+func (l *loader) rate(field *strict.RateText) float64 {
+	rate := strict.Parsed(quantity.ParseRate, *field)
 	if *field != "" && rate/l.scale < minRateBitsPerSecond {
-		l.wrong(field, "write at least "+quantity.FormatRate(minRateBitsPerSecond*l.scale)+", or leave it out for no limit",
+		l.Wrong(field, "write at least "+quantity.FormatRate(minRateBitsPerSecond*l.scale)+", or leave it out for no limit",
 			"rate %q is less than %s%s, too slow to measure", *field, quantity.FormatRate(minRateBitsPerSecond), l.atScale())
 	}
 	return rate
@@ -171,34 +136,34 @@ func (l *loader) rate(field *RateText) float64 {
 
 // window reads how many bytes may be in flight or wait, and checks that enough
 // of them are left when scaled.
-func (l *loader) window(field *SizeText, what string) int64 {
-	window := parsed(quantity.ParseBytes, *field)
+func (l *loader) window(field *strict.SizeText, what string) int64 {
+	window := strict.Parsed(quantity.ParseBytes, *field)
 	switch {
 	case *field == "":
 	case float64(window)/l.scale < minWindowBytes:
-		l.wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", quantity.FormatBytes(int64(minWindowBytes*l.scale))),
+		l.Wrong(field, fmt.Sprintf("write at least %s, or leave it out for no limit", quantity.FormatBytes(int64(minWindowBytes*l.scale))),
 			"%s %q is less than %s%s", what, *field, quantity.FormatBytes(minWindowBytes), l.atScale())
 	case window > maxWindowBytes:
-		l.wrong(field, "write at most 1GiB, or leave it out for no limit",
+		l.Wrong(field, "write at most 1GiB, or leave it out for no limit",
 			"%s %q is larger than a socket can have", what, *field)
 	}
 	return window
 }
 
 // between reads a time and checks its bounds.
-func (l *loader) between(field *TimeText, least, most time.Duration) measurement.Seconds {
-	d := parsed(quantity.ParseDuration, *field)
+func (l *loader) between(field *strict.TimeText, least, most time.Duration) measurement.Seconds {
+	d := strict.Parsed(quantity.ParseDuration, *field)
 	if *field != "" && (d < least || d > most) {
-		l.wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
+		l.Wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
 	}
 	return measurement.SecondsOf(d)
 }
 
 // size reads a size and checks its bounds, in bytes.
-func (l *loader) size(field *SizeText, least, most int64) int {
-	n := parsed(quantity.ParseBytes, *field)
+func (l *loader) size(field *strict.SizeText, least, most int64) int {
+	n := strict.Parsed(quantity.ParseBytes, *field)
 	if *field != "" && (n < least || n > most) {
-		l.wrong(field, "write a size from "+quantity.FormatBytes(least)+" to "+quantity.FormatBytes(most), "size %q is out of bounds", *field)
+		l.Wrong(field, "write a size from "+quantity.FormatBytes(least)+" to "+quantity.FormatBytes(most), "size %q is out of bounds", *field)
 		return 0
 	}
 	return int(n)
@@ -208,7 +173,7 @@ func (l *loader) size(field *SizeText, least, most int64) int {
 // something.
 func (l *loader) names() {
 	f := l.file
-	var endpoints, paths, tests []*NameText
+	var endpoints, paths, tests []*strict.NameText
 	for i := range f.Endpoints {
 		endpoints = append(endpoints, &f.Endpoints[i].Name)
 	}
@@ -218,58 +183,22 @@ func (l *loader) names() {
 	for i := range f.Tests {
 		tests = append(tests, &f.Tests[i].Name)
 	}
-	l.unique("endpoint", endpoints)
-	l.unique("path", paths)
-	l.unique("test", tests)
-	l.refers(&f.Source, "source", "endpoint", endpoints)
-	l.refers(&f.Destination, "destination", "endpoint", endpoints)
-	l.refers(&f.Baseline, "baseline", "path", paths)
+	l.Unique("endpoint", endpoints)
+	l.Unique("path", paths)
+	l.Unique("test", tests)
+	l.Refers(&f.Source, "source", "endpoint", endpoints)
+	l.Refers(&f.Destination, "destination", "endpoint", endpoints)
+	l.Refers(&f.Baseline, "baseline", "path", paths)
 	if f.Source != "" && f.Source == f.Destination {
-		l.wrong(&f.Destination, "name the other endpoint", "destination %q is the source too", f.Destination)
+		l.Wrong(&f.Destination, "name the other endpoint", "destination %q is the source too", f.Destination)
 	}
 	l.trialNames(paths, tests)
 }
 
-func (l *loader) unique(what string, names []*NameText) {
-	first := make(map[NameText]*NameText)
-	for _, name := range names {
-		if *name == "" {
-			continue
-		}
-		if other := first[*name]; other != nil {
-			l.wrong(name, fmt.Sprintf("rename it; the first is at line %d", l.at[other].Line),
-				"a second %s is named %q", what, *name)
-			continue
-		}
-		first[*name] = name
-	}
-}
-
-// refers checks that a field names one of the names. Where none could be read
-// there is nothing to compare it with.
-func (l *loader) refers(field *NameText, key, what string, names []*NameText) {
-	if *field == "" {
-		return
-	}
-	var known []string
-	for _, name := range names {
-		if *name == *field {
-			return
-		}
-		if *name != "" {
-			known = append(known, string(*name))
-		}
-	}
-	if len(known) == 0 {
-		return
-	}
-	l.wrong(field, instead(string(*field), known), "%s %q names no %s", key, *field, what)
-}
-
 // trialNames checks that no two cells of a block would get the same trial id:
 // path "a" with test "b-c" and path "a-b" with test "c".
-func (l *loader) trialNames(paths, tests []*NameText) {
-	type cell struct{ path, test NameText }
+func (l *loader) trialNames(paths, tests []*strict.NameText) {
+	type cell struct{ path, test strict.NameText }
 	first := make(map[string]cell)
 	for _, path := range paths {
 		for _, test := range tests {
@@ -278,7 +207,7 @@ func (l *loader) trialNames(paths, tests []*NameText) {
 			if !taken {
 				first[id] = cell{*path, *test}
 			} else if other.path != *path && other.test != *test {
-				l.wrong(path, "rename one of the paths or tests",
+				l.Wrong(path, "rename one of the paths or tests",
 					"path %q with test %q and path %q with test %q would both be named %q in results",
 					other.path, other.test, *path, *test, id)
 			}
@@ -289,7 +218,7 @@ func (l *loader) trialNames(paths, tests []*NameText) {
 // trials checks that the whole run is of a size that makes sense.
 func (l *loader) trials(e *Experiment) {
 	if n := e.Blocks * len(e.Paths) * len(e.Tests); n > maxTrials {
-		l.wrong(&l.file.Blocks, fmt.Sprintf("have at most %d in all", maxTrials),
+		l.Wrong(&l.file.Blocks, fmt.Sprintf("have at most %d in all", maxTrials),
 			"%d blocks of %d paths and %d tests are %d trials", e.Blocks, len(e.Paths), len(e.Tests), n)
 	}
 }
@@ -299,7 +228,7 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 	for _, sentence := range f.Open {
 		p.Open = append(p.Open, string(sentence))
 	}
-	var paths, tests []*NameText
+	var paths, tests []*strict.NameText
 	for i := range l.file.Paths {
 		paths = append(paths, &l.file.Paths[i].Name)
 	}
@@ -309,16 +238,16 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 	for i := range f.Figures {
 		figure := &f.Figures[i]
 		what := fmt.Sprintf("figure %d", i+1)
-		l.refers(&figure.Path, "path of "+what, "path", paths)
-		l.refers(&figure.Test, "test of "+what, "test", tests)
-		if figure.Kind == "" && l.stored {
+		l.Refers(&figure.Path, "path of "+what, "path", paths)
+		l.Refers(&figure.Test, "test of "+what, "test", tests)
+		if figure.Kind == "" && l.Stored {
 			figure.Kind = string(result.FigurePlanted) // nobody said; it is no prediction
 		}
 		p.Figures = append(p.Figures, result.Figure{
 			ID: string(figure.ID), Path: string(figure.Path), Test: string(figure.Test), Metric: figure.Metric,
 			Kind: result.FigureKind(figure.Kind), Value: l.figureValue(figure, e), Tolerance: l.tolerance(figure, what),
 			ToleranceFactor: float64(figure.ToleranceFactor), Flows: figure.Flows,
-			Duration: measurement.SecondsOf(parsed(quantity.ParseDuration, figure.Duration)), Note: string(figure.Note),
+			Duration: measurement.SecondsOf(strict.Parsed(quantity.ParseDuration, figure.Duration)), Note: string(figure.Note),
 		})
 	}
 	return p
@@ -327,21 +256,21 @@ func (l *loader) published(f *FilePublished, e *Experiment) *Published {
 // tolerance is how far the measurement may be from a figure, nil for no limit
 // or where that is a factor.
 func (l *loader) tolerance(f *FileFigure, what string) *float64 {
-	kind, factor, share := result.FigureKind(f.Kind), l.written(&f.ToleranceFactor), l.written(&f.Tolerance)
+	kind, factor, share := result.FigureKind(f.Kind), l.Written(&f.ToleranceFactor), l.Written(&f.Tolerance)
 	switch {
 	case share && factor:
-		l.wrong(&f.ToleranceFactor, "write one of them", "%s has both a tolerance and a tolerance_factor", what)
+		l.Wrong(&f.ToleranceFactor, "write one of them", "%s has both a tolerance and a tolerance_factor", what)
 	case kind == result.FigureOpen && share:
-		l.wrong(&f.Tolerance, "leave it out, or say what the model makes of it: kind: predicted", "%s is open, so nothing can judge it", what)
+		l.Wrong(&f.Tolerance, "leave it out, or say what the model makes of it: kind: predicted", "%s is open, so nothing can judge it", what)
 	case kind == result.FigureOpen && factor:
-		l.wrong(&f.ToleranceFactor, "leave it out, or say what the model makes of it: kind: predicted", "%s is open, so nothing can judge it", what)
+		l.Wrong(&f.ToleranceFactor, "leave it out, or say what the model makes of it: kind: predicted", "%s is open, so nothing can judge it", what)
 	case kind == result.FigurePredicted && !share && !factor:
-		l.wrong(&f.Kind, "add tolerance: 0.05, or write kind: open", "%s is predicted, and nothing says how closely", what)
+		l.Wrong(&f.Kind, "add tolerance: 0.05, or write kind: open", "%s is predicted, and nothing says how closely", what)
 	}
 	if f.Tolerance == "" {
 		return nil
 	}
-	fraction := parsed(quantity.ParseFraction, f.Tolerance)
+	fraction := strict.Parsed(quantity.ParseFraction, f.Tolerance)
 	return &fraction
 }
 
@@ -367,10 +296,10 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 				names = append(names, m.Name)
 			}
 		}
-		l.wrong(&f.Metric, instead(f.Metric, names), "there is no metric %q", clip(f.Metric))
+		l.Wrong(&f.Metric, strict.Instead(f.Metric, names), "there is no metric %q", strict.Clip(f.Metric))
 		return 0
-	case len(names) > 0 && indexOf(names, f.Metric) < 0:
-		l.wrong(&f.Metric, instead(f.Metric, names), "test %q brings no %q", f.Test, f.Metric)
+	case len(names) > 0 && !slices.Contains(names, f.Metric):
+		l.Wrong(&f.Metric, strict.Instead(f.Metric, names), "test %q brings no %q", f.Test, f.Metric)
 		return 0
 	}
 	if f.Value == "" {
@@ -380,9 +309,9 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 	var unit *quantity.UnitError
 	switch {
 	case errors.As(err, &unit):
-		l.wrong(&f.Value, unit.Remedy, "value of %s: %s", f.Metric, unit.Problem)
+		l.Wrong(&f.Value, unit.Remedy, "value of %s: %s", f.Metric, unit.Problem)
 	case err != nil:
-		l.wrong(&f.Value, "", "value of %s: %v", f.Metric, err)
+		l.Wrong(&f.Value, "", "value of %s: %v", f.Metric, err)
 	}
 	return value
 }

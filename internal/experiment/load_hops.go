@@ -41,7 +41,7 @@ func (l *loader) lifetime(f *FilePath, p Path, e *Experiment) {
 		}
 	}
 	if n > most {
-		l.wrong(&f.Hops, fmt.Sprintf("have at most %d, each of silent_hops counted", most),
+		l.Wrong(&f.Hops, fmt.Sprintf("have at most %d, each of silent_hops counted", most),
 			"%d hops of path %q forward packets, more than a time to live of 64 allows", n, f.Name)
 	}
 }
@@ -59,20 +59,20 @@ func (l *loader) balanced(f *FilePath, p Path, e *Experiment) {
 		case j <= front:
 			continue
 		case h.Backends > 0:
-			l.wrong(&field.Type, "leave one of them out", "path %q has a second load balancer behind %q", f.Name, name)
+			l.Wrong(&field.Type, "leave one of them out", "path %q has a second load balancer behind %q", f.Name, name)
 		case h.ReplacesDestination():
-			l.wrong(&field.Translate, "put the nat before the load balancer, or translate the source",
+			l.Wrong(&field.Translate, "put the nat before the load balancer, or translate the source",
 				"a nat behind the load balancer %q cannot translate the destination, which that has chosen", name)
 		case h.Inspects() && j == last:
-			l.wrong(&field.Type, "put it before the load balancer", "an idps cannot stand between the load balancer %q and its back ends", name)
+			l.Wrong(&field.Type, "put it before the load balancer", "an idps cannot stand between the load balancer %q and its back ends", name)
 		}
 		if h.OneWay && j == last {
-			l.wrong(&field.OneWay, "put the hop before the load balancer",
+			l.Wrong(&field.OneWay, "put the hop before the load balancer",
 				"hop %q, the last before the back ends of %q, cannot be passed by", h.Name, name)
 		}
 	}
 	if vswitch := l.softwareSwitch(f, e.Destination); vswitch != nil {
-		l.wrong(vswitch, "write vswitch: false for this path",
+		l.Wrong(vswitch, "write vswitch: false for this path",
 			"the back ends of the load balancer %q are attached directly, without a software switch", name)
 	}
 }
@@ -90,7 +90,7 @@ func lastForwarder(hops []Hop) int {
 // softwareSwitch is the field that puts a software switch between a path and an
 // endpoint, nil if none does.
 func (l *loader) softwareSwitch(f *FilePath, endpoint string) any {
-	if l.written(&f.VSwitch) {
+	if l.Written(&f.VSwitch) {
 		if !f.VSwitch {
 			return nil
 		}
@@ -112,7 +112,7 @@ func (l *loader) bypassBehind(f *FilePath, p Path) {
 	}
 	for j := range f.Bypass {
 		if string(f.Bypass[j]) == p.Hops[last].Name {
-			l.wrong(&f.Bypass[j], "put the hop before the load balancer",
+			l.Wrong(&f.Bypass[j], "put the hop before the load balancer",
 				"hop %q, the last before the back ends of %q, cannot be passed by", f.Bypass[j], p.Hops[balancer].Name)
 		}
 	}
@@ -124,7 +124,7 @@ func (l *loader) sameBypass(i int, e *Experiment) {
 	bypass := slices.Sorted(slices.Values(p.Bypass))
 	for _, other := range e.Paths[:i] {
 		if len(bypass) > 0 && other.VariantOf == p.VariantOf && slices.Equal(slices.Sorted(slices.Values(other.Bypass)), bypass) {
-			l.wrong(&l.file.Paths[i].Bypass, "bypass other hops, or leave one of the paths out",
+			l.Wrong(&l.file.Paths[i].Bypass, "bypass other hops, or leave one of the paths out",
 				"path %q bypasses the same hops as path %q", p.Name, other.Name)
 			return
 		}
@@ -149,7 +149,7 @@ func (l *loader) flowLimit(h *FileHop, e *Experiment) {
 			continue
 		}
 		if flows *= max(e.Pairs, 1); flows > h.FlowLimit {
-			l.wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
+			l.Wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
 			return
 		}
@@ -168,15 +168,15 @@ func (l *loader) pairs(e *Experiment) {
 		for _, end := range []string{e.Source, e.Destination} {
 			if field := l.softwareSwitch(f, end); field != nil && !refused[field] {
 				refused[field] = true
-				l.wrong(field, "write vswitch: false, or leave out the pairs", "a software switch stands between one host and its network, and there are %d pairs of hosts", e.Pairs)
+				l.Wrong(field, "write vswitch: false, or leave out the pairs", "a software switch stands between one host and its network, and there are %d pairs of hosts", e.Pairs)
 			}
 		}
 		for j := range f.Hops {
 			switch h, hop := e.Paths[i].Hops[j], &f.Hops[j]; {
 			case h.Backends > 0:
-				l.wrong(&hop.Type, "leave out the hop or the pairs", "back ends stand for one destination, and there are %d pairs", e.Pairs)
+				l.Wrong(&hop.Type, "leave out the hop or the pairs", "back ends stand for one destination, and there are %d pairs", e.Pairs)
 			case h.ReplacesDestination():
-				l.wrong(&hop.Translate, "translate the source, or leave out the hop or the pairs", "a nat translates to one destination, and there are %d pairs", e.Pairs)
+				l.Wrong(&hop.Translate, "translate the source, or leave out the hop or the pairs", "a nat translates to one destination, and there are %d pairs", e.Pairs)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // Bounds of links and tunnels.
@@ -40,17 +41,17 @@ func (l *loader) paths(files []FilePath) []Path {
 	for i := range files {
 		f := &files[i]
 		switch {
-		case l.written(&f.VariantOf):
+		case l.Written(&f.VariantOf):
 			l.variant(f, &paths[i], files, paths)
 			continue
-		case !l.written(&f.Hops):
-			l.wrong(f, "list its hops, or name the path that it is a variant_of", "path %q lacks \"hops\"", f.Name)
+		case !l.Written(&f.Hops):
+			l.Wrong(f, "list its hops, or name the path that it is a variant_of", "path %q lacks \"hops\"", f.Name)
 		}
-		if l.written(&f.Bypass) {
-			l.misplaced(&f.Bypass, "name the path with the hops in variant_of, or leave bypass out", "path %q bypasses hops but is a variant of no other", f.Name)
+		if l.Written(&f.Bypass) {
+			l.Misplaced(&f.Bypass, "name the path with the hops in variant_of, or leave bypass out", "path %q bypasses hops but is a variant of no other", f.Name)
 		}
-		if l.written(&f.Settle) {
-			l.misplaced(&f.Settle, "leave it out", "path %q is not switched, so nothing settles", f.Name)
+		if l.Written(&f.Settle) {
+			l.Misplaced(&f.Settle, "leave it out", "path %q is not switched, so nothing settles", f.Name)
 		}
 	}
 	l.tunnels(files, paths)
@@ -59,31 +60,31 @@ func (l *loader) paths(files []FilePath) []Path {
 
 // variant completes a path that is a variant of another.
 func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
-	if len(f.Hops) > 0 || f.Tunnel != nil || l.written(&f.VSwitch) {
-		l.wrong(&f.VariantOf, "leave out hops, tunnel and vswitch, or variant_of",
+	if len(f.Hops) > 0 || f.Tunnel != nil || l.Written(&f.VSwitch) {
+		l.Wrong(&f.VariantOf, "leave out hops, tunnel and vswitch, or variant_of",
 			"path %q has hops, a tunnel or an attachment of its own and is a variant of %q", f.Name, f.VariantOf)
 		return
 	}
-	var names []*NameText
+	var names []*strict.NameText
 	for i := range files {
 		names = append(names, &files[i].Name)
 	}
-	l.refers(&f.VariantOf, "variant_of", "path", names)
+	l.Refers(&f.VariantOf, "variant_of", "path", names)
 	p.VariantOf, p.Settle = string(f.VariantOf), cmp.Or(l.between(&f.Settle, time.Millisecond, maxSettle).Duration(), defaultSettle)
 	i := slices.IndexFunc(files, func(other FilePath) bool { return other.Name == f.VariantOf })
 	switch {
 	case i < 0:
 		return
 	case files[i].VariantOf != "":
-		l.wrong(&f.VariantOf, "name the path that has the hops", "path %q is itself a variant of another", f.VariantOf)
+		l.Wrong(&f.VariantOf, "name the path that has the hops", "path %q is itself a variant of another", f.VariantOf)
 		return
 	case len(f.Bypass) == 0:
-		l.wrong(&f.VariantOf, `say which hops it bypasses, as in bypass: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.VariantOf)
+		l.Wrong(&f.VariantOf, `say which hops it bypasses, as in bypass: [gateway]`, "path %q is the same as %q in every respect", f.Name, f.VariantOf)
 	}
 	p.Hops, p.Tunnel, p.SoftwareSwitch = paths[i].Hops, paths[i].Tunnel, paths[i].SoftwareSwitch
 	for j := range f.Bypass {
 		if f.Bypass[j] != "" && slices.Contains(p.Bypass, string(f.Bypass[j])) {
-			l.wrong(&f.Bypass[j], "name it once", "bypass names the hop %q twice", f.Bypass[j])
+			l.Wrong(&f.Bypass[j], "name it once", "bypass names the hop %q twice", f.Bypass[j])
 			continue
 		}
 		p.Bypass = append(p.Bypass, string(f.Bypass[j]))
@@ -92,14 +93,14 @@ func (l *loader) variant(f *FilePath, p *Path, files []FilePath, paths []Path) {
 }
 
 // switchable checks that a hop of a path can be passed by.
-func (l *loader) switchable(name *NameText, p Path) {
+func (l *loader) switchable(name *strict.NameText, p Path) {
 	var known []string
 	for _, h := range p.Hops {
 		switch {
 		case h.Name == string(*name) && h.Bypass() != NoBypass:
 			return
 		case h.Name == string(*name):
-			l.wrong(name, "name a "+bypassable(), "hop %q is a %s, which cannot be bypassed in place", *name, h.Type)
+			l.Wrong(name, "name a "+bypassable(), "hop %q is a %s, which cannot be bypassed in place", *name, h.Type)
 			return
 		case h.Name != "":
 			known = append(known, h.Name)
@@ -108,9 +109,9 @@ func (l *loader) switchable(name *NameText, p Path) {
 	switch {
 	case *name == "":
 	case len(known) > 0:
-		l.wrong(name, instead(string(*name), known), "bypass: path %q has no hop %q", p.Name, *name)
+		l.Wrong(name, strict.Instead(string(*name), known), "bypass: path %q has no hop %q", p.Name, *name)
 	case !slices.ContainsFunc(p.Hops, Hop.Forwards):
-		l.wrong(name, "give that path a "+bypassable(), "bypass: path %q has only links, no hop %q", p.Name, *name)
+		l.Wrong(name, "give that path a "+bypassable(), "bypass: path %q has only links, no hop %q", p.Name, *name)
 	}
 }
 
@@ -124,8 +125,8 @@ func (l *loader) tunnel(f *FileTunnel) *Tunnel {
 		t.ID, t.Port = cmp.Or(t.ID, 1), cmp.Or(t.Port, 4789)
 	case WireGuard:
 		t.Port = cmp.Or(t.Port, 51820)
-		if l.written(&f.ID) {
-			l.misplaced(&f.ID, "leave it out", "a wireguard tunnel has no id")
+		if l.Written(&f.ID) {
+			l.Misplaced(&f.ID, "leave it out", "a wireguard tunnel has no id")
 		}
 	}
 	return t
@@ -153,10 +154,10 @@ func (l *loader) fits(f *FilePath, p *Path) {
 	room := least - p.Tunnel.overhead()
 	switch {
 	case room < minTunnelMTU:
-		l.wrong(f.Tunnel, fmt.Sprintf("give every hop an mtu of at least %dB", minTunnelMTU+p.Tunnel.overhead()),
+		l.Wrong(f.Tunnel, fmt.Sprintf("give every hop an mtu of at least %dB", minTunnelMTU+p.Tunnel.overhead()),
 			"path %q has an MTU of %d, which leaves %d bytes inside a %s tunnel", f.Name, least, room, p.Tunnel.Type)
 	case p.Tunnel.MTU > room:
-		l.wrong(&f.Tunnel.MTU, fmt.Sprintf("write at most %dB, or leave it out", room),
+		l.Wrong(&f.Tunnel.MTU, fmt.Sprintf("write at most %dB, or leave it out", room),
 			"a tunnel MTU of %d does not fit: the path has %d and %s adds %d bytes", p.Tunnel.MTU, least, p.Tunnel.Type, p.Tunnel.overhead())
 	case p.Tunnel.MTU == 0:
 		p.Tunnel.MTU = room
@@ -165,10 +166,10 @@ func (l *loader) fits(f *FilePath, p *Path) {
 
 func (l *loader) path(f *FilePath) Path {
 	p := Path{Name: string(f.Name), Title: string(f.Title), Tunnel: l.tunnel(f.Tunnel)}
-	if l.written(&f.VSwitch) {
+	if l.Written(&f.VSwitch) {
 		p.SoftwareSwitch = new(f.VSwitch)
 	}
-	first := make(map[NameText]int)
+	first := make(map[strict.NameText]int)
 	for i := range f.Hops {
 		hop := &f.Hops[i]
 		p.Hops = append(p.Hops, l.hop(hop, fmt.Sprintf("hop %d of path %q", i+1, f.Name)))
@@ -176,7 +177,7 @@ func (l *loader) path(f *FilePath) Path {
 			continue
 		}
 		if n := first[hop.Name]; n > 0 {
-			l.wrong(&hop.Name, "give every hop of a path its own name",
+			l.Wrong(&hop.Name, "give every hop of a path its own name",
 				"hop %d of path %q has the name of hop %d, %q", i+1, f.Name, n, hop.Name)
 		} else {
 			first[hop.Name] = i + 1
@@ -201,12 +202,12 @@ func (l *loader) together(f *FilePath, p Path) {
 		passed["reorder"] *= 1 - hop.ReorderFraction
 	}
 	if delay > maxDelay {
-		l.wrong(&f.Hops, "have at most "+quantity.FormatDuration(maxDelay)+" on a path",
+		l.Wrong(&f.Hops, "have at most "+quantity.FormatDuration(maxDelay)+" on a path",
 			"the hops of path %q delay by %s together", f.Name, quantity.FormatDuration(delay))
 	}
 	for _, what := range []string{"lose", "duplicate", "reorder"} {
 		if passed[what] < 1-maxImpairment {
-			l.wrong(&f.Hops, "have at most "+quantity.FormatFraction(maxImpairment)+" on a path",
+			l.Wrong(&f.Hops, "have at most "+quantity.FormatFraction(maxImpairment)+" on a path",
 				"the hops of path %q %s %.3g%% of all frames together", f.Name, what, 100*(1-passed[what]))
 		}
 	}
@@ -216,12 +217,12 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 	h := Hop{
 		Type: f.Type, Name: string(f.Name),
 		Impairment: Impairment{
-			Delay:                    parsed(quantity.ParseDuration, f.Delay),
-			Jitter:                   parsed(quantity.ParseDuration, f.Jitter),
+			Delay:                    strict.Parsed(quantity.ParseDuration, f.Delay),
+			Jitter:                   strict.Parsed(quantity.ParseDuration, f.Jitter),
 			LossFraction:             l.share(&f.Loss),
 			DuplicateFraction:        l.share(&f.Duplicate),
 			ReorderFraction:          l.share(&f.Reorder),
-			ReorderBy:                parsed(quantity.ParseDuration, f.ReorderBy),
+			ReorderBy:                strict.Parsed(quantity.ParseDuration, f.ReorderBy),
 			RateBitsPerSecond:        l.rate(&f.Rate),
 			PerFlowRateBitsPerSecond: l.rate(&f.PerFlowRate),
 			QueueBytes:               l.size(&f.Queue, 1, maxQueueBytes),
@@ -230,28 +231,28 @@ func (l *loader) hop(f *FileHop, what string) Hop {
 		Silent: f.Silent, OneWay: f.OneWay, MeasureKernelCPU: f.MeasureKernelCPU,
 		Parameters: l.parameters(f),
 	}
-	if l.written(&f.Queue) && !l.written(&f.Rate) {
-		l.wrong(&f.Queue, "add the rate that the queue waits for, as in rate: 100Mbit, or leave queue out", "%s has a queue and no rate", what)
+	if l.Written(&f.Queue) && !l.Written(&f.Rate) {
+		l.Wrong(&f.Queue, "add the rate that the queue waits for, as in rate: 100Mbit, or leave queue out", "%s has a queue and no rate", what)
 	}
-	if l.written(&f.ReorderBy) && !l.written(&f.Reorder) {
-		l.wrong(&f.ReorderBy, "add the share of frames, as in reorder: 1%, or leave reorder_by out", "%s has frames that are late and no share of them", what)
+	if l.Written(&f.ReorderBy) && !l.Written(&f.Reorder) {
+		l.Wrong(&f.ReorderBy, "add the share of frames, as in reorder: 1%, or leave reorder_by out", "%s has frames that are late and no share of them", what)
 	}
 	if h.ReorderBy > time.Second {
-		l.wrong(&f.ReorderBy, "write at most 1s", "reorder_by %q is too long", f.ReorderBy)
+		l.Wrong(&f.ReorderBy, "write at most 1s", "reorder_by %q is too long", f.ReorderBy)
 	}
 	row := hopRowOf(f.Type)
 	if row.load != nil {
 		row.load(l, f, &h)
 	}
-	if h.Type != "" && !row.link && !l.written(&f.Name) {
-		l.wrong(f, `add a name, as in name: appliance`, "%s is a %s and lacks \"name\"", what, h.Type)
+	if h.Type != "" && !row.link && !l.Written(&f.Name) {
+		l.Wrong(f, `add a name, as in name: appliance`, "%s is a %s and lacks \"name\"", what, h.Type)
 	}
 	l.hopKeys(f)
 	if h.Delay > maxDelay {
-		l.wrong(&f.Delay, "write at most "+quantity.FormatDuration(maxDelay), "delay %q is too long", f.Delay)
+		l.Wrong(&f.Delay, "write at most "+quantity.FormatDuration(maxDelay), "delay %q is too long", f.Delay)
 	}
-	if h.Jitter > h.Delay && (l.written(&f.Delay) == (f.Delay != "")) {
-		l.wrong(&f.Jitter, "write a jitter of at most the delay, since no frame arrives before it was sent",
+	if h.Jitter > h.Delay && (l.Written(&f.Delay) == (f.Delay != "")) {
+		l.Wrong(&f.Jitter, "write a jitter of at most the delay, since no frame arrives before it was sent",
 			"jitter %q is larger than the delay, %s", f.Jitter, quantity.FormatDuration(h.Delay))
 	}
 	return h
@@ -266,14 +267,14 @@ func (l *loader) hopKeys(f *FileHop) {
 	for i := range v.NumField() {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		types := HopTypesOf(key)
-		if !l.written(v.Field(i).Addr().Interface()) || slices.Contains(types, f.Type) {
+		if !l.Written(v.Field(i).Addr().Interface()) || slices.Contains(types, f.Type) {
 			continue
 		}
 		var names []string
 		for _, t := range types {
 			names = append(names, string(t))
 		}
-		l.misplaced(v.Field(i).Addr().Interface(), "leave it out; it is for "+strings.Join(names, ", "), "a %s has no %q", f.Type, key)
+		l.Misplaced(v.Field(i).Addr().Interface(), "leave it out; it is for "+strings.Join(names, ", "), "a %s has no %q", f.Type, key)
 	}
 }
 
@@ -283,7 +284,7 @@ func (l *loader) scaleOut(f *FileHop) *ScaleOut {
 		return nil
 	}
 	if have := max(f.Instances, 1); s.Instances > 0 && s.Instances <= have {
-		l.wrong(&s.Instances, fmt.Sprintf("write more than %d", have), "scale_out to %d instances adds none to %d", s.Instances, have)
+		l.Wrong(&s.Instances, fmt.Sprintf("write more than %d", have), "scale_out to %d instances adds none to %d", s.Instances, have)
 	}
 	return &ScaleOut{At: l.between(&s.At, time.Millisecond, maxTestDuration).Duration(), Instances: s.Instances}
 }
@@ -294,24 +295,24 @@ func (l *loader) parameters(f *FileHop) map[string]string {
 	v := reflect.ValueOf(f).Elem()
 	for i := range v.NumField() {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		node := l.at[v.Field(i).Addr().Interface()]
+		field := v.Field(i).Addr().Interface()
 		switch {
-		case node == nil || key == "type" || key == "name":
+		case !l.Written(field) || key == "type" || key == "name":
 		case key == "scale_out":
 			if f.ScaleOut != nil {
 				out[key] = fmt.Sprintf("%d instances at %s", f.ScaleOut.Instances, f.ScaleOut.At)
 			}
 		default:
-			out[key] = node.Value
+			out[key] = l.Scalar(field)
 		}
 	}
 	return out
 }
 
-func (l *loader) share(field *FractionText) float64 {
-	fraction := parsed(quantity.ParseFraction, *field)
+func (l *loader) share(field *strict.FractionText) float64 {
+	fraction := strict.Parsed(quantity.ParseFraction, *field)
 	if fraction > maxImpairment {
-		l.wrong(field, "write at most "+quantity.FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
+		l.Wrong(field, "write at most "+quantity.FormatFraction(maxImpairment), "fraction %q leaves too little to measure", *field)
 	}
 	return fraction
 }

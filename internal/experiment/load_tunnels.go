@@ -21,12 +21,12 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 		}
 		for _, h := range paths[i].Hops {
 			if h.Translate != "" || h.Backends > 0 {
-				l.wrong(f, "leave out the tunnel or the hop",
+				l.Wrong(f, "leave out the tunnel or the hop",
 					"the tunnel of path %q cannot pass the %s %q, which changes the addresses that its ends send to", files[i].Name, h.Type, h.Name)
 			}
 		}
 		if t.Port == measurement.DefaultPort {
-			l.wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", measurement.DefaultPort)
+			l.Wrong(&f.Port, "choose another, or leave it out", "port %d is that of hopbench's own tests", measurement.DefaultPort)
 		}
 		// VXLAN's networks share a port, WireGuard's tunnels have one each.
 		same, remedy := taken[socket{t.Port, t.ID}], fmt.Sprintf("give each an id of its own, as in id: %d", t.ID+1)
@@ -34,7 +34,7 @@ func (l *loader) tunnels(files []FilePath, paths []Path) {
 			same, remedy = other, fmt.Sprintf("give each a port of its own, as in port: %d", t.Port+1)
 		}
 		if same != 0 {
-			l.wrong(f, remedy, "the tunnel of path %q (%s) ends in the same place at both endpoints as that of path %q (%s)",
+			l.Wrong(f, remedy, "the tunnel of path %q (%s) ends in the same place at both endpoints as that of path %q (%s)",
 				files[i].Name, t, files[same-1].Name, paths[same-1].Tunnel)
 			continue
 		}

@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // This file reads the smallest effects that matter, from a file and from a
@@ -93,12 +91,14 @@ func readMargin(m measurement.Metric, text string) (margin measurement.Margin, p
 	}
 	switch {
 	case err != nil:
-		return margin, unitError(fmt.Sprintf("%q is no margin of %s, which is judged by its %s", clip(text), m.Label, scale),
-			"write "+cmp.Or(example, "a plain number, as in 10"))
+		return margin, &quantity.UnitError{
+			Problem: fmt.Sprintf("%q is no margin of %s, which is judged by its %s", strict.Clip(text), m.Label, scale),
+			Remedy:  "write " + cmp.Or(example, "a plain number, as in 10"),
+		}
 	case *value == 0:
-		return margin, unitError(fmt.Sprintf("a margin of zero for %s could never be shown to hold", m.Label), "write the smallest effect that matters")
+		return margin, &quantity.UnitError{Problem: fmt.Sprintf("a margin of zero for %s could never be shown to hold", m.Label), Remedy: "write the smallest effect that matters"}
 	case scale == "ratio" && *value >= 1:
-		return margin, unitError(fmt.Sprintf("a margin of %s for %s lets everything pass", clip(text), m.Label), "write less than 100%")
+		return margin, &quantity.UnitError{Problem: fmt.Sprintf("a margin of %s for %s lets everything pass", strict.Clip(text), m.Label), Remedy: "write less than 100%"}
 	}
 	return margin, nil
 }
@@ -117,12 +117,12 @@ func mattersOf(entries []matter, wrong func(entry int, margin bool, message, rem
 	for i, e := range entries {
 		metrics, exact := metricsCalled(e.name)
 		if len(metrics) == 0 {
-			message := fmt.Sprintf("there is no metric %q", clip(e.name))
+			message := fmt.Sprintf("there is no metric %q", strict.Clip(e.name))
 			if m, known := measurement.MetricNamed(e.name); known {
 				message = fmt.Sprintf("no verdict is given on %s", m.Name)
 			}
-			remedy := "leave it out; it can have " + oneOf(ShortMatterNames())
-			if right := nearest(e.name, ShortMatterNames()); right != "" {
+			remedy := "leave it out; it can have " + strict.OneOf(ShortMatterNames())
+			if right := strict.Nearest(e.name, ShortMatterNames()); right != "" {
 				remedy = fmt.Sprintf("did you mean %q?", right)
 			}
 			wrong(i, false, message, remedy)
@@ -155,7 +155,7 @@ func ParseMatters(text string) (map[string]measurement.Margin, error) {
 	for _, entry := range strings.Split(text, ",") {
 		name, margin, found := strings.Cut(strings.TrimSpace(entry), "=")
 		if !found {
-			problems = append(problems, fmt.Errorf("%q is no metric with its margin; write it as in rtt=50us,goodput=3%%", clip(entry)))
+			problems = append(problems, fmt.Errorf("%q is no metric with its margin; write it as in rtt=50us,goodput=3%%", strict.Clip(entry)))
 		}
 		entries = append(entries, matter{strings.TrimSpace(name), strings.TrimSpace(margin)})
 	}
@@ -193,25 +193,6 @@ func formatMargin(unit measurement.Unit, margin measurement.Margin) string {
 	return strconv.FormatFloat(margin.Amount, 'f', -1, 64)
 }
 
-// margins decodes a mapping of metrics to their margins.
-func (d *decoder) margins(node *yaml.Node, to *FileMatters, what string) {
-	if node.Kind != yaml.MappingNode {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not metrics with their margins", what, kindOf(node)), "write it as in {rtt_p50: 50us, goodput: 3%}")
-		return
-	}
-	if n := len(node.Content) / 2; n > maxMatters {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s has %s", what, quantity.Count(n, "metric")), fmt.Sprintf("list at most %d", maxMatters))
-		return
-	}
-	// Made once at its full length: the addresses of its items are the keys of d.at.
-	*to = make(FileMatters, len(node.Content)/2)
-	for i := range *to {
-		key, value, f := node.Content[2*i], node.Content[2*i+1], &(*to)[i]
-		d.value(key, reflect.ValueOf(&f.Metric).Elem(), reflect.StructField{}, "a metric of "+what)
-		d.value(value, reflect.ValueOf(&f.Margin).Elem(), reflect.StructField{}, fmt.Sprintf("%s of %s", clip(key.Value), what))
-	}
-}
-
 // matters reads the margins of a file. Each has to be of a metric that one of its
 // tests brings.
 func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Margin {
@@ -231,14 +212,14 @@ func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Mar
 	for i, e := range entries {
 		metrics, _ := metricsCalled(e.name)
 		if len(metrics) > 0 && len(brought) > 0 && !slices.ContainsFunc(metrics, func(m measurement.Metric) bool { return brought[m.Name] }) {
-			l.wrong(&fields[i].Metric, "leave it out, or have a test that brings it", "no test of the experiment brings %q", e.name)
+			l.Wrong(&fields[i].Metric, "leave it out, or have a test that brings it", "no test of the experiment brings %q", e.name)
 		}
 	}
 	matters := mattersOf(entries, func(entry int, margin bool, message, remedy string) {
 		if margin {
-			l.wrong(&fields[entry].Margin, remedy, "%s", message)
+			l.Wrong(&fields[entry].Margin, remedy, "%s", message)
 		} else {
-			l.wrong(&fields[entry].Metric, remedy, "%s", message)
+			l.Wrong(&fields[entry].Metric, remedy, "%s", message)
 		}
 	})
 	if len(matters) == 0 {

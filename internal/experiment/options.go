@@ -6,32 +6,14 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // Options are values of package kind's options, by name, as a file gives them.
 type Options map[string]any
-
-// optionAt names an option of a test as a place in the file: the decoder's maps
-// know it as they know the address of a field.
-type optionAt struct {
-	of   *Options
-	name string
-}
-
-// optionsOf is where a type keeps its options, nil if it has none.
-func optionsOf(v reflect.Value) *Options {
-	field := v.FieldByName("Options")
-	if !field.IsValid() {
-		return nil
-	}
-	options, _ := field.Addr().Interface().(*Options)
-	return options
-}
 
 // optionsIn lists the options whose keys a type can have.
 func optionsIn(t reflect.Type) (in []kind.Option) {
@@ -51,53 +33,67 @@ func kindNames() []string {
 	return names
 }
 
-// option decodes the value of an option.
-func (d *decoder) option(key, node *yaml.Node, options *Options, what string) {
-	o := kind.OptionNamed(key.Value) // another of this name has the same type
-	at := optionAt{options, o.Name}
-	d.keyAt[at], d.at[at] = key, node
+// Names lists the options whose keys a type can have.
+func (*Options) Names(in reflect.Type) []string {
+	var names []string
+	for _, o := range optionsIn(in) {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// New is a pointer to an option's value as a file writes it, and its tags.
+func (*Options) New(name string) (any, reflect.StructTag) {
+	tags := optionTags(name)
+	switch kind.OptionNamed(name).Type { // another of this name has the same type
+	case kind.Truth:
+		return new(bool), tags
+	case kind.Whole, kind.DSCP:
+		return new(int), tags
+	case kind.Number:
+		return new(float64), tags
+	case kind.Time:
+		return new(strict.TimeText), tags
+	case kind.Size:
+		return new(strict.SizeText), tags
+	case kind.Rate:
+		return new(strict.RateText), tags
+	case kind.Share:
+		return new(strict.FractionText), tags
+	}
+	return new(WordText), tags
+}
+
+// Put keeps an option's value as package kind has it.
+func (options *Options) Put(name string, value any) {
 	if *options == nil {
 		*options = make(Options)
 	}
-	before := len(d.found)
-	text := func(t reflect.Type) string {
-		v := reflect.New(t).Elem()
-		d.value(node, v, optionField(o.Name), what)
-		return v.String()
+	var v any
+	switch value := value.(type) {
+	case *bool:
+		v = *value
+	case *int:
+		v = float64(*value)
+	case *float64:
+		v = *value
+	case *strict.TimeText:
+		v = strict.Parsed(quantity.ParseDuration, *value).Seconds()
+	case *strict.SizeText:
+		v = float64(strict.Parsed(quantity.ParseBytes, *value))
+	case *strict.RateText:
+		v = strict.Parsed(quantity.ParseRate, *value)
+	case *strict.FractionText:
+		v = strict.Parsed(quantity.ParseFraction, *value)
+	case *WordText:
+		v = string(*value)
 	}
-	var value any
-	switch o.Type {
-	case kind.Truth:
-		var b bool
-		d.value(node, reflect.ValueOf(&b).Elem(), reflect.StructField{}, what)
-		value = b
-	case kind.Whole, kind.DSCP:
-		var n int
-		d.value(node, reflect.ValueOf(&n).Elem(), optionField(o.Name), what)
-		value = float64(n)
-	case kind.Number:
-		var n float64
-		d.value(node, reflect.ValueOf(&n).Elem(), reflect.StructField{}, what)
-		value = n
-	case kind.Time:
-		value = parsed(quantity.ParseDuration, text(reflect.TypeFor[TimeText]())).Seconds()
-	case kind.Size:
-		value = float64(parsed(quantity.ParseBytes, text(reflect.TypeFor[SizeText]())))
-	case kind.Rate:
-		value = parsed(quantity.ParseRate, text(reflect.TypeFor[RateText]()))
-	case kind.Share:
-		value = parsed(quantity.ParseFraction, text(reflect.TypeFor[FractionText]()))
-	default:
-		value = text(reflect.TypeFor[WordText]())
-	}
-	if len(d.found) == before {
-		(*options)[o.Name] = value
-	}
+	(*options)[name] = v
 }
 
-// optionField gives an option the tags of a field: the widest bounds of any kind,
-// and the words of all.
-func optionField(name string) reflect.StructField {
+// optionTags are the tags of an option: the widest bounds of any kind, and the words
+// of all.
+func optionTags(name string) reflect.StructTag {
 	var tags []string
 	for _, k := range kind.All() {
 		o, _ := kind.Find(k.Name, name)
@@ -111,17 +107,17 @@ func optionField(name string) reflect.StructField {
 			}
 		}
 	}
-	return reflect.StructField{Tag: reflect.StructTag(`jsonschema:"` + strings.Join(tags, ",") + `"`)}
+	return reflect.StructTag(`jsonschema:"` + strings.Join(tags, ",") + `"`)
 }
 
 // apply puts the options that a kind of test takes and whose values it can have
 // into a spec, and reports the others. Flows, which bound the size of a file from
 // below, are those of the test.
-func (l *loader) apply(options *Options, to *measurement.Spec, test NameText, takes []string) {
+func (l *loader) apply(options *Options, to *measurement.Spec, test strict.NameText, takes []string) {
 	before := ""
 	for _, named := range kind.Options() {
-		at := optionAt{options, named.Name}
-		if !l.written(at) || named.Name == before {
+		at := strict.KeyOf{Table: options, Key: named.Name}
+		if !l.Written(at) || named.Name == before {
 			continue
 		}
 		before = named.Name
@@ -132,7 +128,7 @@ func (l *loader) apply(options *Options, to *measurement.Spec, test NameText, ta
 			l.inapplicable(at, named.Name, to.Kind, test, takes)
 		case read:
 			if wrong, remedy := o.Check(to.Kind, value); wrong != "" {
-				l.wrong(at, remedy, "%s", wrong)
+				l.Wrong(at, remedy, "%s", wrong)
 			} else {
 				o.Set(to, value)
 			}
@@ -141,12 +137,12 @@ func (l *loader) apply(options *Options, to *measurement.Spec, test NameText, ta
 }
 
 // inapplicable reports a key that means nothing to the kind of test.
-func (l *loader) inapplicable(field any, key string, k measurement.Kind, test NameText, takes []string) {
+func (l *loader) inapplicable(field any, key string, k measurement.Kind, test strict.NameText, takes []string) {
 	remedy := "leave it out"
 	if len(takes) > 0 {
-		remedy += "; it can have " + oneOf(takes)
+		remedy += "; it can have " + strict.OneOf(takes)
 	}
-	l.misplaced(field, remedy, "%s does not apply to test %q of kind %s", key, test, k)
+	l.Misplaced(field, remedy, "%s does not apply to test %q of kind %s", key, test, k)
 }
 
 // takenBy lists the keys that a kind of test can have in a type.

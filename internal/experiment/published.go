@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // This file reads published figures. They are decoded as strictly as an
@@ -26,56 +26,55 @@ type filePublishedData struct {
 
 // filePublishedMetric is a quantity that no test of hopbench brings back.
 type filePublishedMetric struct {
-	Name  string   `json:"name"`
-	Label LineText `json:"label"`
-	Unit  string   `json:"unit" jsonschema:"enum=bit/s,enum=s,enum=B,enum=1,enum=count"`
+	Name  string          `json:"name"`
+	Label strict.LineText `json:"label"`
+	Unit  string          `json:"unit" jsonschema:"enum=bit/s,enum=s,enum=B,enum=1,enum=count"`
 }
 
 type filePublishedStudy struct {
-	Name     NameText               `json:"name"`
-	Title    LineText               `json:"title"`
-	About    ProseText              `json:"about,omitempty"`
+	Name     strict.NameText        `json:"name"`
+	Title    strict.LineText        `json:"title"`
+	About    strict.ProseText       `json:"about,omitempty"`
 	Settings []filePublishedSetting `json:"settings" jsonschema:"minItems=1"`
 }
 
 type filePublishedSetting struct {
-	ID            LineText              `json:"id"`
-	Path          LineText              `json:"path"`
-	Encapsulation LineText              `json:"encapsulation,omitempty"`
-	Machine       LineText              `json:"machine,omitempty"`
-	Tool          LineText              `json:"tool,omitempty"`
+	ID            strict.LineText       `json:"id"`
+	Path          strict.LineText       `json:"path"`
+	Encapsulation strict.LineText       `json:"encapsulation,omitempty"`
+	Machine       strict.LineText       `json:"machine,omitempty"`
+	Tool          strict.LineText       `json:"tool,omitempty"`
 	Flows         int                   `json:"flows,omitempty" jsonschema:"minimum=1,maximum=10000"`
-	Duration      TimeText              `json:"duration,omitempty"`
-	Says          ProseText             `json:"says,omitempty"`
+	Duration      strict.TimeText       `json:"duration,omitempty"`
+	Says          strict.ProseText      `json:"says,omitempty"`
 	Figures       []filePublishedNumber `json:"figures,omitempty" jsonschema:"minItems=1"`
 }
 
 // filePublishedNumber is a value, the values of both ends, or readings.
 type filePublishedNumber struct {
-	Metric   string    `json:"metric"`
-	Run      int       `json:"run,omitempty" jsonschema:"minimum=1"`
-	Value    ValueText `json:"value,omitempty"`
-	Sender   ValueText `json:"sender,omitempty"`
-	Receiver ValueText `json:"receiver,omitempty"`
-	Readings LineText  `json:"readings,omitempty"`
-	Unit     LineText  `json:"unit,omitempty"`
-	Printed  LineText  `json:"printed,omitempty"`
-	Note     LineText  `json:"note,omitempty"`
+	Metric   string          `json:"metric"`
+	Run      int             `json:"run,omitempty" jsonschema:"minimum=1"`
+	Value    ValueText       `json:"value,omitempty"`
+	Sender   ValueText       `json:"sender,omitempty"`
+	Receiver ValueText       `json:"receiver,omitempty"`
+	Readings strict.LineText `json:"readings,omitempty"`
+	Unit     strict.LineText `json:"unit,omitempty"`
+	Printed  strict.LineText `json:"printed,omitempty"`
+	Note     strict.LineText `json:"note,omitempty"`
 }
 
 // LoadPublished reads a file of published figures. File names it in messages.
-// What it has wrong comes back as Errors, all at once.
+// What it has wrong comes back as strict.Errors, all at once.
 func LoadPublished(file string, text []byte) (*result.PublishedData, error) {
-	d := newDecoder(file, text, document{format: result.PublishedFormat, noun: "set of published figures", top: "the file"})
-	top := d.parse(text)
-	if top == nil {
-		return nil, d.err()
+	kind := document()
+	kind.Format, kind.Noun, kind.Top = result.PublishedFormat, "set of published figures", "the file"
+	d, f := strict.New(file, text, kind), new(filePublishedData)
+	if !d.Decode(f) {
+		return nil, d.Err()
 	}
-	var f filePublishedData
-	d.object(top, reflect.ValueOf(&f).Elem(), d.top)
-	p := &publishedLoader{loader: loader{decoder: d, scale: 1}, metrics: map[string]measurement.Metric{}, seen: map[publishedKey]int{}}
-	data := p.data(&f)
-	if err := d.err(); err != nil {
+	p := &publishedLoader{loader: loader{Decoder: d, scale: 1}, metrics: map[string]measurement.Metric{}, seen: map[publishedKey]int{}}
+	data := p.data(f)
+	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	return data, nil
@@ -102,19 +101,19 @@ func (p *publishedLoader) data(f *filePublishedData) *result.PublishedData {
 		m := &f.Metrics[i]
 		name := m.Name
 		if _, known := measurement.MetricNamed(name); known {
-			p.wrong(&m.Name, "leave it out", "metric %q is in the catalogue", name)
+			p.Wrong(&m.Name, "leave it out", "metric %q is in the catalogue", name)
 		}
 		if _, twice := p.metrics[name]; twice && name != "" {
-			p.wrong(&m.Name, "leave the second out", "a second metric is named %q", name)
+			p.Wrong(&m.Name, "leave the second out", "a second metric is named %q", name)
 		}
 		p.metrics[name] = measurement.Metric{Name: name, Label: string(m.Label), Unit: measurement.Unit(m.Unit)}
 	}
-	var names []*NameText
+	var names []*strict.NameText
 	for i := range f.Studies {
 		names = append(names, &f.Studies[i].Name)
 		out.Studies = append(out.Studies, p.study(&f.Studies[i]))
 	}
-	p.unique("study", names)
+	p.Unique("study", names)
 	return out
 }
 
@@ -124,11 +123,11 @@ func (p *publishedLoader) study(f *filePublishedStudy) result.PublishedStudy {
 		s := &f.Settings[i]
 		setting := result.PublishedSetting{
 			ID: string(s.ID), Path: string(s.Path), Encapsulation: string(s.Encapsulation), Machine: string(s.Machine),
-			Tool: string(s.Tool), Flows: s.Flows, Duration: measurement.SecondsOf(parsed(quantity.ParseDuration, s.Duration)),
+			Tool: string(s.Tool), Flows: s.Flows, Duration: measurement.SecondsOf(strict.Parsed(quantity.ParseDuration, s.Duration)),
 			Says: strings.TrimSpace(string(s.Says)),
 		}
-		if !p.written(&s.Figures) && !p.written(&s.Says) {
-			p.wrong(s, "write figures, or what it says", "setting %q says nothing", s.ID)
+		if !p.Written(&s.Figures) && !p.Written(&s.Says) {
+			p.Wrong(s, "write figures, or what it says", "setting %q says nothing", s.ID)
 		}
 		for j := range s.Figures {
 			for _, n := range p.numbers(&s.Figures[j]) {
@@ -145,11 +144,11 @@ func (p *publishedLoader) study(f *filePublishedStudy) result.PublishedStudy {
 func (p *publishedLoader) once(f *filePublishedNumber, s result.PublishedSetting, n result.PublishedNumber) {
 	key := publishedKey{s.ID, s.Path, s.Tool, s.Flows, n.Metric, n.End, n.Run, n.Second}
 	if first, taken := p.seen[key]; taken {
-		p.wrong(f, fmt.Sprintf("the first is at line %d; tell them apart by run or end", first),
+		p.Wrong(f, fmt.Sprintf("the first is at line %d; tell them apart by run or end", first),
 			"%s has a second figure for %s", s.ID, n.Metric)
 		return
 	}
-	p.seen[key] = p.at[f].Line
+	p.seen[key] = p.Line(f)
 }
 
 // numbers are those of one entry: one, one per end, or one per second.
@@ -162,19 +161,19 @@ func (p *publishedLoader) numbers(f *filePublishedNumber) []result.PublishedNumb
 		metric, known = measurement.MetricNamed(f.Metric)
 	}
 	if !known {
-		p.wrong(&f.Metric, instead(f.Metric, p.metricNames()), "there is no metric %q", f.Metric)
+		p.Wrong(&f.Metric, strict.Instead(f.Metric, p.metricNames()), "there is no metric %q", f.Metric)
 		return nil
 	}
-	hasEnds := p.written(&f.Sender) || p.written(&f.Receiver)
+	hasEnds := p.Written(&f.Sender) || p.Written(&f.Receiver)
 	switch {
-	case p.written(&f.Value) == hasEnds && !p.written(&f.Readings), p.written(&f.Readings) && (hasEnds || p.written(&f.Value)):
-		p.wrong(f, "write value, or sender and receiver, or readings", "a figure for %s has no value, or several", f.Metric)
+	case p.Written(&f.Value) == hasEnds && !p.Written(&f.Readings), p.Written(&f.Readings) && (hasEnds || p.Written(&f.Value)):
+		p.Wrong(f, "write value, or sender and receiver, or readings", "a figure for %s has no value, or several", f.Metric)
 		return nil
-	case p.written(&f.Readings) != p.written(&f.Unit):
-		p.wrong(f, "write readings: 985 951 and unit: Mbit, or neither", "readings and their unit belong together")
+	case p.Written(&f.Readings) != p.Written(&f.Unit):
+		p.Wrong(f, "write readings: 985 951 and unit: Mbit, or neither", "readings and their unit belong together")
 		return nil
-	case p.written(&f.Printed) && !p.written(&f.Value):
-		p.misplaced(&f.Printed, "leave it out", "printed needs a value")
+	case p.Written(&f.Printed) && !p.Written(&f.Value):
+		p.Misplaced(&f.Printed, "leave it out", "printed needs a value")
 	}
 	base := result.PublishedNumber{Metric: metric.Name, Label: metric.Label, Unit: metric.Unit,
 		Run: f.Run, Note: string(f.Note)}
@@ -207,9 +206,9 @@ func (p *publishedLoader) value(field any, metric measurement.Metric, text strin
 	var unit *quantity.UnitError
 	switch {
 	case errors.As(err, &unit):
-		p.wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)
+		p.Wrong(field, unit.Remedy, "value of %s: %s", metric.Name, unit.Problem)
 	case err != nil:
-		p.wrong(field, "", "value of %s: %v", metric.Name, err)
+		p.Wrong(field, "", "value of %s: %v", metric.Name, err)
 	}
 	return v
 }

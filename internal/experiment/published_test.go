@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/strict"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -214,7 +215,7 @@ func TestBadPublishedFiles(t *testing.T) {
 		{"empty", "", "start with format: hopbench.published/1"},
 	} {
 		_, err := LoadPublished("p.yaml", []byte(c.text))
-		var problems Errors
+		var problems strict.Errors
 		if !errors.As(err, &problems) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v\nwant %s", c.name, err, c.want)
 		}
@@ -228,7 +229,7 @@ func FuzzLoadPublished(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		data, err := LoadPublished("p.yaml", text)
 		if err != nil {
-			var problems Errors
+			var problems strict.Errors
 			if !errors.As(err, &problems) {
 				t.Errorf("the error is a %T", err)
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
 // quickDuration is the most that a test of a quick run measures, where the file
@@ -50,18 +51,18 @@ func (l *loader) length(f *FileTest, other **FileLength, key string, spec measur
 // consistent checks the values of a test against each other. What the options do
 // not say themselves is blamed on the test. It says whether all is well.
 func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec) bool {
-	before := len(l.found)
+	before := l.Found()
 	spec = spec.Defaults()
 	at := func(name string) any {
-		for _, place := range []any{optionAt{options, name}, optionAt{&f.Options, name}} {
-			if l.written(place) {
+		for _, place := range []any{strict.KeyOf{Table: options, Key: name}, strict.KeyOf{Table: &f.Options, Key: name}} {
+			if l.Written(place) {
 				return place
 			}
 		}
 		return &f.Kind
 	}
 	for _, p := range append(kind.Check(spec), kind.Ignored(spec)...) {
-		l.wrong(at(p.Option), p.Remedy, "test %q: %s", f.Name, p.Message)
+		l.Wrong(at(p.Option), p.Remedy, "test %q: %s", f.Name, p.Message)
 	}
 	for _, o := range kind.Options() {
 		v, ok := o.Get(spec).(float64)
@@ -73,11 +74,11 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 			least, each = least*float64(spec.Flows), " for each segment"
 		}
 		if v < least {
-			l.wrong(at(o.Name), "write at least "+o.Format(least),
+			l.Wrong(at(o.Name), "write at least "+o.Format(least),
 				"%s of test %q is %s, less than %s%s%s, too little to measure", o.Name, f.Name, o.Format(v), o.Format(o.LeastScaled), each, l.atScale())
 		}
 	}
-	return len(l.found) == before
+	return l.Found() == before
 }
 
 // bothWays checks that a test that sends in both directions has one receive window and
@@ -92,12 +93,12 @@ func (l *loader) bothWays(e *Experiment) {
 			continue
 		}
 		const remedy = "give both endpoints the same, or have a test for each direction"
-		at := optionAt{&l.file.Tests[i].Options, "direction"}
-		if parsed(quantity.ParseBytes, a.ReceiveWindow) != parsed(quantity.ParseBytes, b.ReceiveWindow) {
-			l.wrong(at, remedy, "test %q sends both ways, and the endpoints differ in receive_window", t.Name)
+		at := strict.KeyOf{Table: &l.file.Tests[i].Options, Key: "direction"}
+		if strict.Parsed(quantity.ParseBytes, a.ReceiveWindow) != strict.Parsed(quantity.ParseBytes, b.ReceiveWindow) {
+			l.Wrong(at, remedy, "test %q sends both ways, and the endpoints differ in receive_window", t.Name)
 		}
 		if a.CongestionControl != b.CongestionControl {
-			l.wrong(at, remedy, "test %q sends both ways, and the endpoints differ in congestion_control", t.Name)
+			l.Wrong(at, remedy, "test %q sends both ways, and the endpoints differ in congestion_control", t.Name)
 		}
 	}
 }

@@ -4,7 +4,11 @@
 package inventory
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -151,4 +155,57 @@ type SNMPMeter struct {
 // seconds since 1970) and totals named as the fields of measurement.HopSample.
 type CSVMeter struct {
 	File string
+}
+
+// String is the reach as a testbed file has it.
+func (r Reach) String() string {
+	if r.Scheme == ReachLocal {
+		return string(r.Scheme)
+	}
+	host := r.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if r.Port != 0 {
+		host += ":" + strconv.Itoa(int(r.Port))
+	}
+	if r.User != "" {
+		host = r.User + "@" + host
+	}
+	return string(r.Scheme) + "://" + host
+}
+
+// Switching says what a run needs that takes the paths in this order, if none of the
+// values that it sets was in force before: commands of switches, and time to settle.
+func (in *Inventory) Switching(order []string) (commands int, settle time.Duration) {
+	state := map[string]string{}
+	for _, name := range order {
+		i := slices.IndexFunc(in.Paths, func(p Path) bool { return p.Name == name })
+		if i < 0 {
+			continue
+		}
+		var wait time.Duration // all switches of a path settle together
+		for _, s := range in.Switches {
+			if value, set := in.Paths[i].Set[s.Name]; set && state[s.Name] != value {
+				state[s.Name] = value
+				commands++
+				wait = max(wait, s.Settle)
+			}
+		}
+		settle += wait
+	}
+	return commands, settle
+}
+
+// Alike lists pairs of paths that have the same addresses and set the same values: a
+// difference between them is chance.
+func (in *Inventory) Alike() (pairs [][2]string) {
+	for i, p := range in.Paths {
+		for _, q := range in.Paths[i+1:] {
+			if p.To == q.To && p.Listen == q.Listen && p.From == q.From && p.Device == q.Device && p.DSCP == q.DSCP && maps.Equal(p.Set, q.Set) {
+				pairs = append(pairs, [2]string{p.Name, q.Name})
+			}
+		}
+	}
+	return pairs
 }

@@ -1,4 +1,4 @@
-package experiment
+package strict
 
 import (
 	"cmp"
@@ -10,14 +10,14 @@ import (
 	"github.com/hopbench/hopbench/internal/printable"
 )
 
-// Problem is one thing that is wrong with an experiment file.
+// Problem is one thing that is wrong with a file.
 type Problem struct {
-	File    string
-	Line    int    // counted from 1
-	Column  int    // in characters, counted from 1
-	Message string // what is wrong
-	Remedy  string // what would be right, may be empty
-	Snippet string // the line itself and a caret beneath the column, may be empty
+	File    string `json:"file"`
+	Line    int    `json:"line"`              // counted from 1
+	Column  int    `json:"column"`            // in characters, counted from 1
+	Message string `json:"message"`           // what is wrong
+	Remedy  string `json:"remedy,omitempty"`  // what would be right, may be empty
+	Snippet string `json:"snippet,omitempty"` // the line itself and a caret beneath the column, may be empty
 }
 
 func (p Problem) String() string {
@@ -31,7 +31,7 @@ func (p Problem) String() string {
 	return text
 }
 
-// Errors is everything that is wrong with an experiment file, in the order of
+// Errors is everything that is wrong with a file, in the order of
 // the file.
 type Errors []Problem
 
@@ -81,8 +81,8 @@ func (p *problems) add(line, column int, message, remedy string) {
 	})
 }
 
-// err is nil when nothing was found.
-func (p *problems) err() error {
+// Err is nil when nothing was found.
+func (p *problems) Err() error {
 	if len(p.found) == 0 {
 		return nil
 	}
@@ -130,9 +130,9 @@ func (p *problems) snippet(line, column int) string {
 	return "  " + string(text[start:end]) + "\n  " + caret.String() + "^"
 }
 
-// nearest is the candidate that a misspelled word was probably meant to be,
+// Nearest is the candidate that a misspelled word was probably meant to be,
 // empty when none is close.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	// A third of the letters may differ; of one or two letters, none.
 	best, bestDistance := "", len(word)/3+1
 	for _, c := range candidates {
@@ -171,8 +171,8 @@ func editDistance(a, b string) int {
 	return d[len(a)][len(b)]
 }
 
-// oneOf lists words for a remedy: "cable or router".
-func oneOf(words []string) string {
+// OneOf lists words for a remedy: "cable or router".
+func OneOf(words []string) string {
 	switch len(words) {
 	case 0:
 		return ""
@@ -182,16 +182,24 @@ func oneOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// instead suggests a word in place of a wrong one.
-func instead(wrong string, candidates []string) string {
-	if right := nearest(wrong, candidates); right != "" {
+// Instead suggests a word in place of a wrong one.
+func Instead(wrong string, candidates []string) string {
+	if right := Nearest(wrong, candidates); right != "" {
 		return fmt.Sprintf("did you mean %q?", right)
 	}
 	if len(candidates) == 0 {
 		return ""
 	}
-	return "write " + oneOf(candidates)
+	return "write " + OneOf(candidates)
 }
 
-// clip shortens text that is quoted in a message.
-func clip(text string) string { return printable.Cut(text, 60) }
+// article puts the right article before a noun.
+func article(noun string) string {
+	if strings.ContainsAny(noun[:1], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// Clip shortens text that is quoted in a message.
+func Clip(text string) string { return printable.Cut(text, 60) }

@@ -1,10 +1,14 @@
-package experiment
+// Package strict reads files that people write, in YAML, into Go types. It
+// refuses what it does not understand, naming file, line, column and what would be
+// right, all mistakes at once. The types say what may be in a file: their json tags
+// are its keys, with omitempty for those that may be left out; their jsonschema tags
+// bound values and list words; a generator makes the JSON Schema of the same tags.
+package strict
 
 import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,45 +22,81 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
-// MaxFileBytes bounds an experiment file.
+// MaxFileBytes bounds a file.
 const MaxFileBytes = 1 << 20
 
 // maxNesting bounds how deep values may lie in one another. A valid file
 // needs five levels.
 const maxNesting = 40
 
-// decoder fills the File types from YAML nodes and remembers where every
+// Decoder fills the types of a file from YAML nodes and remembers where every
 // field was written. It walks the nodes itself, rather than let the library
 // decode, so that every mistake of a file is found in one pass and has a
 // position, and so that later checks can point at a field.
-type decoder struct {
+type Decoder struct {
 	*problems
-	document
+	Document
+	text []byte
 	// at maps the address of a decoded field to the node of its value, keyAt
 	// to that of its key.
 	at, keyAt map[any]*yaml.Node
-	// stored says that the file is in the folder of a run, and may be of an earlier
-	// version: old names are read, and figures without a kind.
-	stored bool
 }
 
-// document is what messages call a kind of file.
-type document struct {
-	format string // its version
-	noun   string // "experiment"
-	top    string // "the experiment"
+// Document is a kind of file.
+type Document struct {
+	Format string // its version
+	Noun   string // what messages call it: "experiment"
+	Top    string // and its top: "the experiment"
+	// Texts are the rules of the kinds of text that such a file has; TextRules are
+	// among them.
+	Texts map[reflect.Type]Rule
+	// Item is how messages call an item of a list, empty for "item 2 of the list". Key
+	// is the text of one of the item's keys.
+	Item func(list string, index int, key func(string) string) string
+	// Renames are keys and values that had another name. A file with an old name is
+	// refused with the new one, but for what was Stored by a version that had it.
+	Renames []Rename
+	Stored  bool
+	// Optional says of a stored file that it may lack a key; nil for none.
+	Optional func(in reflect.Type, key string) bool
 }
 
-func newDecoder(file string, text []byte, kind document) *decoder {
-	return &decoder{
-		problems: newProblems(file, text), document: kind,
+// New returns a decoder of a file's text. File names it in messages.
+func New(file string, text []byte, kind Document) *Decoder {
+	return &Decoder{
+		problems: newProblems(file, text), Document: kind, text: text,
 		at: make(map[any]*yaml.Node), keyAt: make(map[any]*yaml.Node),
 	}
 }
 
+// Decode fills a struct, given by its address, with what could be read. It says
+// whether the file could be read at all; Err has the mistakes.
+func (d *Decoder) Decode(into any) bool {
+	top := d.parse(d.text)
+	if top == nil || d.another(top) {
+		return false
+	}
+	d.object(top, reflect.ValueOf(into).Elem(), d.Top)
+	return true
+}
+
+// another reports a file of another format of ours, whose keys would all be wrong.
+func (d *Decoder) another(top *yaml.Node) bool {
+	ours, _, _ := strings.Cut(d.Format, "/")
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		theirs, _, _ := strings.Cut(value.Value, "/")
+		if key.Value == "format" && strings.HasPrefix(theirs, "hopbench.") && theirs != ours && Nearest(theirs, []string{ours}) == "" {
+			d.add(value.Line, value.Column, fmt.Sprintf("this is a file of format %q, not %s", Clip(value.Value), article(d.Noun)), "give a file with format: "+d.Format)
+			return true
+		}
+	}
+	return false
+}
+
 // parse reads the text as one YAML document with a mapping at its top; nil
 // says that problems were reported.
-func (d *decoder) parse(text []byte) *yaml.Node {
+func (d *Decoder) parse(text []byte) *yaml.Node {
 	if !d.checkBytes(text) {
 		return nil
 	}
@@ -70,27 +110,27 @@ func (d *decoder) parse(text []byte) *yaml.Node {
 	if len(documents) > 1 {
 		second := &documents[1]
 		d.add(second.Line, second.Column, "a second document starts here",
-			"write one "+d.noun+" per file, without ---")
+			"write one "+d.Noun+" per file, without ---")
 		return nil
 	}
 	if len(documents) == 0 || len(documents[0].Content) == 0 || documents[0].Content[0].Tag == "!!null" {
-		d.add(1, 1, "the file is empty", "start with format: "+d.format)
+		d.add(1, 1, "the file is empty", "start with format: "+d.Format)
 		return nil
 	}
 	top := documents[0].Content[0]
 	if top.Kind != yaml.MappingNode {
 		d.add(top.Line, top.Column, fmt.Sprintf("the file is %s, not keys with values", kindOf(top)),
-			"start with format: "+d.format)
+			"start with format: "+d.Format)
 		return nil
 	}
 	return top
 }
 
 // checkBytes refuses what is no text.
-func (d *decoder) checkBytes(text []byte) bool {
+func (d *Decoder) checkBytes(text []byte) bool {
 	if len(text) > MaxFileBytes {
 		d.lines = nil
-		d.add(1, 1, fmt.Sprintf("the file has %d bytes, more than the %d that an experiment may have", len(text), MaxFileBytes), "")
+		d.add(1, 1, fmt.Sprintf("the file has %d bytes, more than the %d that %s may have", len(text), MaxFileBytes, article(d.Noun)), "")
 		return false
 	}
 	for i, line := range d.lines {
@@ -112,7 +152,7 @@ func (d *decoder) checkBytes(text []byte) bool {
 }
 
 // syntax reports what the YAML library could not read.
-func (d *decoder) syntax(err error) {
+func (d *Decoder) syntax(err error) {
 	report := func(e *yaml.LoadError) {
 		line, column, message := e.Mark.Line, e.Mark.Column, e.Message
 		remedy := ""
@@ -120,7 +160,7 @@ func (d *decoder) syntax(err error) {
 		case strings.Contains(message, "tab character") || strings.Contains(message, "found character that cannot start any token") && d.tabAt(line):
 			message, remedy = "a tab is used for indentation", "indent with spaces"
 		case strings.Contains(message, "exceeded max depth"):
-			message, remedy = fmt.Sprintf("values are nested more than %d deep", maxNesting), "an experiment needs five levels"
+			message, remedy = fmt.Sprintf("values are nested more than %d deep", maxNesting), article(d.Noun)+" needs five levels"
 		case strings.Contains(message, "unexpected end of stream") && e.ContextMark.Line > 0:
 			line, column = e.ContextMark.Line, e.ContextMark.Column
 			message, remedy = "what starts here never ends", "close the quote or bracket"
@@ -151,11 +191,11 @@ func (d *decoder) syntax(err error) {
 	}
 }
 
-func (d *decoder) tabAt(line int) bool {
+func (d *Decoder) tabAt(line int) bool {
 	return line >= 1 && line <= len(d.lines) && strings.HasPrefix(strings.TrimLeft(d.lines[line-1], " "), "\t")
 }
 
-func (d *decoder) positionOfControl() (line, column int) {
+func (d *Decoder) positionOfControl() (line, column int) {
 	for i, text := range d.lines {
 		for j, r := range []rune(text) {
 			if r != '\t' && r != '\r' && unicode.IsControl(r) {
@@ -168,7 +208,7 @@ func (d *decoder) positionOfControl() (line, column int) {
 
 // value decodes a node into v, which is addressable. What names the value in
 // messages.
-func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
+func (d *Decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
 	d.at[v.Addr().Interface()] = node
 	if node.Kind == yaml.AliasNode && node.Alias != nil {
 		// Reports point at the alias. That aliases cannot blow up follows from
@@ -178,11 +218,11 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 		node = &aliased
 	}
 	if node.Style&yaml.TaggedStyle != 0 {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, clip(node.Tag)), "leave the tag out")
+		d.add(node.Line, node.Column, fmt.Sprintf("%s has the tag %s", what, Clip(node.Tag)), "leave the tag out")
 		return
 	}
-	if matters, ok := v.Addr().Interface().(*FileMatters); ok {
-		d.margins(node, matters, what)
+	if mapping, ok := v.Interface().(Mapping); ok {
+		d.mapping(node, v, mapping.Entries(), what)
 		return
 	}
 	switch v.Kind() {
@@ -194,7 +234,7 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 	case reflect.Slice:
 		d.list(node, v, field, what)
 	case reflect.String:
-		d.text(node, v, field, what)
+		d.scalarText(node, v, field, what)
 	case reflect.Int:
 		d.integer(node, v, field, what)
 	case reflect.Float64:
@@ -205,16 +245,16 @@ func (d *decoder) value(node *yaml.Node, v reflect.Value, field reflect.StructFi
 }
 
 // object decodes a mapping into a struct.
-func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
+func (d *Decoder) object(node *yaml.Node, v reflect.Value, what string) {
 	d.at[v.Addr().Interface()] = node
 	if node.Kind != yaml.MappingNode {
 		d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not keys with values", what, kindOf(node)), "")
 		return
 	}
-	keys := keysOf(v.Type())
-	options, known := optionsOf(v), slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "-" })
-	for _, o := range optionsIn(v.Type()) {
-		known = append(known, o.Name)
+	keys := KeysOf(v.Type())
+	table, known := tableOf(v), slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "-" })
+	if table != nil {
+		known = append(known, table.Names(v.Type())...)
 	}
 	seen := make(map[string]*yaml.Node)
 	misspelled := make(map[string]bool)
@@ -231,30 +271,30 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 			d.add(key.Line, key.Column, fmt.Sprintf("%s has a key that is %s", what, kindOf(key)), "")
 			continue
 		}
-		if r, old := renamedIn(v.Type(), key.Value); old {
-			if !d.stored {
-				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.old, what, r.new), r.advice(key, value))
+		if r, old := d.renamedIn(v.Type(), key.Value); old {
+			if !d.Stored {
+				d.add(key.Line, key.Column, fmt.Sprintf("key %q of %s is called %q now", r.Old, what, r.New), d.advice(r, key, value))
 			}
-			key, value = r.today(key, value)
+			key, value = d.today(r, key, value)
 		}
 		if first := seen[key.Value]; first != nil {
-			d.add(key.Line, key.Column, fmt.Sprintf("key %q is there twice", clip(key.Value)),
+			d.add(key.Line, key.Column, fmt.Sprintf("key %q is there twice", Clip(key.Value)),
 				fmt.Sprintf("the first is at line %d, column %d", first.Line, first.Column))
 			continue
 		}
 		seen[key.Value] = key
 		if !slices.Contains(known, key.Value) {
-			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", clip(key.Value), what), instead(key.Value, known))
-			misspelled[nearest(key.Value, known)] = true
+			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", Clip(key.Value), what), Instead(key.Value, known))
+			misspelled[Nearest(key.Value, known)] = true
 			continue
 		}
 		name := key.Value
-		if what != d.top {
+		if what != d.Top {
 			name += " of " + what
 		}
-		index := indexOf(keys, key.Value)
+		index := slices.Index(keys, key.Value)
 		if index < 0 {
-			d.option(key, value, options, name)
+			d.fromTable(key, value, table, name)
 			continue
 		}
 		field := v.Type().Field(index)
@@ -262,15 +302,15 @@ func (d *decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		d.value(value, v.Field(index), field, name)
 	}
 	for i, key := range keys {
-		unkind := d.stored && key == "kind" && v.Type() == reflect.TypeFor[FileFigure]()
-		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) && !unkind {
-			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+exampleOf(key, v.Type().Field(i)))
+		absent := d.Stored && d.Optional != nil && d.Optional(v.Type(), key)
+		if key != "-" && seen[key] == nil && !misspelled[key] && !optional(v.Type().Field(i)) && !absent {
+			d.add(node.Line, node.Column, fmt.Sprintf("%s lacks %q", what, key), "add "+d.exampleOf(key, v.Type().Field(i)))
 		}
 	}
 }
 
 // list decodes a sequence into a slice.
-func (d *decoder) list(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
+func (d *Decoder) list(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
 	if node.Kind != yaml.SequenceNode {
 		d.add(node.Line, node.Column, fmt.Sprintf("%s is %s, not a list", what, kindOf(node)), "start each item with -")
 		return
@@ -294,25 +334,11 @@ func (d *decoder) list(node *yaml.Node, v reflect.Value, field reflect.StructFie
 }
 
 // itemName is how messages call an item: `path "direct"` or `item 2 of paths`.
-func (d *decoder) itemName(item *yaml.Node, list string, index int) string {
-	singular := map[string]string{"endpoints": "endpoint", "paths": "path", "tests": "test", "studies": "study", "metrics": "metric"}[list]
-	switch kind, owner, _ := strings.Cut(list, " of "); kind {
-	case "hops":
-		return fmt.Sprintf("hop %d of %s", index+1, owner)
-	case "contrasts":
-		return fmt.Sprintf("contrast %d", index+1)
-	case "figures":
-		if strings.HasPrefix(owner, "setting ") {
-			return fmt.Sprintf("figure %d of %s", index+1, owner)
+func (d *Decoder) itemName(item *yaml.Node, list string, index int) string {
+	if d.Item != nil {
+		if name := d.Item(list, index, func(key string) string { return scalarOf(item, key) }); name != "" {
+			return name
 		}
-		return fmt.Sprintf("figure %d", index+1)
-	case "settings":
-		if id := scalarOf(item, "id"); id != "" {
-			return fmt.Sprintf("setting %q", id)
-		}
-	}
-	if name := scalarOf(item, "name"); singular != "" && name != "" {
-		return fmt.Sprintf("%s %q", singular, name)
 	}
 	return fmt.Sprintf("item %d of %s", index+1, list)
 }
@@ -324,35 +350,40 @@ func scalarOf(node *yaml.Node, key string) string {
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value == key && node.Content[i+1].Kind == yaml.ScalarNode {
-			return clip(node.Content[i+1].Value)
+			return Clip(node.Content[i+1].Value)
 		}
 	}
 	return ""
 }
 
 // text decodes a scalar into a string type and checks what its type asks for.
-func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
+func (d *Decoder) scalarText(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
 	if !d.scalar(node, what) {
 		return
 	}
 	text := node.Value
-	if r, old := renamedIn(v.Type(), text); old {
-		if !d.stored {
-			d.add(node.Line, node.Column, fmt.Sprintf("%s: %q is called %q now", what, r.old, r.new), "write "+r.new)
+	if r, old := d.renamedIn(v.Type(), text); old {
+		if !d.Stored {
+			d.add(node.Line, node.Column, fmt.Sprintf("%s: %q is called %q now", what, r.Old, r.New), "write "+r.New)
 		}
-		text = r.new
+		text = r.New
 	}
-	if choices := enumOf(field); len(choices) > 0 {
-		if indexOf(choices, text) < 0 {
-			d.add(node.Line, node.Column, fmt.Sprintf("%s cannot be %q", what, clip(text)), instead(text, choices))
+	if choices := d.enumOf(field); len(choices) > 0 {
+		if !slices.Contains(choices, text) {
+			d.add(node.Line, node.Column, fmt.Sprintf("%s cannot be %q", what, Clip(text)), Instead(text, choices))
 			return
 		}
 		v.SetString(text)
 		return
 	}
-	if problem := checkText(v.Type(), text, node.Tag == "!!str"); problem != nil {
+	rule := d.Texts[v.Type()]
+	if rule.Check == nil {
+		v.SetString(text)
+		return
+	}
+	if problem := rule.Check(text, node.Tag == "!!str"); problem != nil {
 		message := problem.Problem
-		if v.Type() == reflect.TypeFor[LineText]() || v.Type() == reflect.TypeFor[ProseText]() {
+		if rule.Unquoted {
 			message = what + ": " + message
 		}
 		d.add(node.Line, node.Column, message, problem.Remedy)
@@ -361,98 +392,7 @@ func (d *decoder) text(node *yaml.Node, v reflect.Value, field reflect.StructFie
 	v.SetString(text)
 }
 
-// checkText checks text by its kind. isString is false for what YAML takes for
-// a number or a truth value.
-func checkText(kind reflect.Type, text string, isString bool) *quantity.UnitError {
-	var err error
-	switch kind {
-	case reflect.TypeFor[NameText]():
-		return checkName(text, isString)
-	case reflect.TypeFor[AlgorithmText]():
-		if !isString || !regexp.MustCompile(algorithmPattern).MatchString(text) {
-			return unitError(fmt.Sprintf("%q is no name of a congestion control", clip(text)), "write one such as cubic or bbr")
-		}
-	case reflect.TypeFor[LineText]():
-		return checkProse(text, maxLine, false, isString)
-	case reflect.TypeFor[ProseText]():
-		return checkProse(text, maxProse, true, isString)
-	case reflect.TypeFor[RateText]():
-		_, err = quantity.ParseRate(text)
-	case reflect.TypeFor[TimeText]():
-		_, err = quantity.ParseDuration(text)
-	case reflect.TypeFor[SizeText]():
-		_, err = quantity.ParseBytes(text)
-	case reflect.TypeFor[FractionText]():
-		_, err = quantity.ParseFraction(text)
-	case reflect.TypeFor[ScaleText]():
-		_, err = quantity.ParseScale(text)
-	}
-	var wrong *quantity.UnitError
-	if errors.As(err, &wrong) {
-		return wrong
-	}
-	if err != nil {
-		return unitError(err.Error(), "")
-	}
-	return nil
-}
-
-func unitError(problem, remedy string) *quantity.UnitError {
-	return &quantity.UnitError{Problem: problem, Remedy: remedy}
-}
-
-func checkName(text string, isString bool) *quantity.UnitError {
-	if len(text) <= maxName && regexp.MustCompile(namePattern).MatchString(text) {
-		if !isString {
-			return notText(text)
-		}
-		return nil
-	}
-	var tame strings.Builder
-	for _, r := range strings.ToLower(text) {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			tame.WriteRune(r)
-		case tame.Len() > 0 && !strings.HasSuffix(tame.String(), "-"):
-			tame.WriteByte('-')
-		}
-	}
-	remedy := fmt.Sprintf("use up to %d lower-case letters, digits and hyphens", maxName)
-	if right := strings.Trim(tame.String(), "-"); right != "" && len(right) <= maxName {
-		remedy += ", as in " + right
-	}
-	return unitError(fmt.Sprintf("%q is no name", clip(text)), remedy)
-}
-
-func checkProse(text string, longest int, lines, isString bool) *quantity.UnitError {
-	switch {
-	case !isString:
-		return notText(text)
-	case strings.TrimSpace(text) == "":
-		return unitError("the text is empty", "write something or leave the key out")
-	case utf8.RuneCountInString(text) > longest:
-		return unitError(fmt.Sprintf("the text has %d characters", utf8.RuneCountInString(text)), fmt.Sprintf("write at most %d", longest))
-	}
-	for _, r := range text {
-		if r == '\n' && !lines {
-			return unitError("the text has more than one line", "write it on one line")
-		}
-		if !showable(r) && r != '\n' {
-			return unitError(fmt.Sprintf("the text has the character %U, which cannot be printed", r), "leave it out")
-		}
-	}
-	return nil
-}
-
-// notText is for what YAML reads as a number or a truth value.
-func notText(text string) *quantity.UnitError {
-	return unitError(fmt.Sprintf("%s is not text to YAML", clip(text)), fmt.Sprintf("write it in quotes: %q", clip(text)))
-}
-
-// showable reports whether a terminal shows r rather than acts on it.
-func showable(r rune) bool { return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) }
-
-func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
+func (d *Decoder) integer(node *yaml.Node, v reflect.Value, field reflect.StructField, what string) {
 	if !d.scalar(node, what) {
 		return
 	}
@@ -460,7 +400,7 @@ func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.Struct
 	remedy := fmt.Sprintf("write a whole number from %d to %d", least, most)
 	n, err := strconv.Atoi(node.Value)
 	if node.Tag != "!!int" || err != nil || !quantity.IsWhole(strings.TrimPrefix(node.Value, "-")) {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a whole number", what, clip(node.Value)), remedy)
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a whole number", what, Clip(node.Value)), remedy)
 		return
 	}
 	if n < least || n > most {
@@ -470,31 +410,31 @@ func (d *decoder) integer(node *yaml.Node, v reflect.Value, field reflect.Struct
 	v.SetInt(int64(n))
 }
 
-func (d *decoder) number(node *yaml.Node, v reflect.Value, what string) {
+func (d *Decoder) number(node *yaml.Node, v reflect.Value, what string) {
 	if !d.scalar(node, what) {
 		return
 	}
 	n, err := strconv.ParseFloat(node.Value, 64)
 	if err != nil || !quantity.IsDecimal(node.Value) {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a number", what, clip(node.Value)), "write a number")
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q, not a number", what, Clip(node.Value)), "write a number")
 		return
 	}
 	v.SetFloat(n)
 }
 
-func (d *decoder) truth(node *yaml.Node, v reflect.Value, what string) {
+func (d *Decoder) truth(node *yaml.Node, v reflect.Value, what string) {
 	if !d.scalar(node, what) {
 		return
 	}
 	if node.Tag != "!!bool" || node.Value != "true" && node.Value != "false" {
-		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q", what, clip(node.Value)), "write true or false")
+		d.add(node.Line, node.Column, fmt.Sprintf("%s is %q", what, Clip(node.Value)), "write true or false")
 		return
 	}
 	v.SetBool(node.Value == "true")
 }
 
 // scalar reports whether the node is a single value that is there.
-func (d *decoder) scalar(node *yaml.Node, what string) bool {
+func (d *Decoder) scalar(node *yaml.Node, what string) bool {
 	if node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
 		return true
 	}
@@ -516,13 +456,13 @@ func kindOf(node *yaml.Node) string {
 		if node.Tag == "!!null" {
 			return "empty"
 		}
-		return fmt.Sprintf("the value %q", clip(node.Value))
+		return fmt.Sprintf("the value %q", Clip(node.Value))
 	}
 	return "nothing"
 }
 
-// keysOf lists the keys of a struct type, by field index.
-func keysOf(t reflect.Type) []string {
+// KeysOf lists the keys of a struct type, by field index.
+func KeysOf(t reflect.Type) []string {
 	keys := make([]string, t.NumField())
 	for i := range keys {
 		keys[i], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -535,12 +475,15 @@ func optional(field reflect.StructField) bool {
 }
 
 // exampleOf shows how a missing key could be written.
-func exampleOf(key string, field reflect.StructField) string {
+func (d *Decoder) exampleOf(key string, field reflect.StructField) string {
+	if mapping, ok := reflect.Zero(field.Type).Interface().(Mapping); ok {
+		return "it, as in " + key + ": " + mapping.Entries().Example
+	}
 	if field.Type.Kind() == reflect.Slice {
 		return key + ": and a list beneath it"
 	}
-	examples := append(enumOf(field), tagValues(field, "example")...)
-	examples = append(examples, TextRules()[field.Type].Example)
+	examples := append(d.enumOf(field), tagValues(field, "example")...)
+	examples = append(examples, d.Texts[field.Type].Example)
 	if examples[0] == "" {
 		return "it"
 	}
@@ -562,9 +505,9 @@ func bound(field reflect.StructField, key string) int {
 }
 
 // enumOf lists the only values of a field: those of its type, or of its tag.
-func enumOf(field reflect.StructField) []string {
+func (d *Decoder) enumOf(field reflect.StructField) []string {
 	if field.Type != nil {
-		if rule := TextRules()[field.Type]; len(rule.Enum) > 0 {
+		if rule := d.Texts[field.Type]; len(rule.Enum) > 0 {
 			return rule.Enum
 		}
 	}
@@ -580,13 +523,4 @@ func tagValues(field reflect.StructField, key string) []string {
 		}
 	}
 	return out
-}
-
-func indexOf(list []string, word string) int {
-	for i, w := range list {
-		if w == word {
-			return i
-		}
-	}
-	return -1
 }

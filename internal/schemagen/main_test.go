@@ -12,25 +12,31 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-func TestSchemaIsUpToDate(t *testing.T) {
-	// Joined with "..", this gives the import path of package experiment.
-	got, err := generate(experimentPackage+"/schemagen", "..")
-	testutil.OK(t, err)
-	if !bytes.Equal(got, experiments.Schema()) {
-		t.Error("experiments/experiment.schema.json is not what the types give; run go generate ./internal/experiment")
+func TestSchemasAreUpToDate(t *testing.T) {
+	written := map[string][]byte{"experiment": experiments.Schema(), "testbed": []byte(inventory.Schema())}
+	for name, f := range formats() {
+		directory, err := filepath.Rel("internal/schemagen", f.pkg)
+		testutil.OK(t, err)
+		// Joined with the directory, this gives the import path of the package.
+		got, err := f.generate(module+"internal/schemagen", directory)
+		testutil.OK(t, err)
+		if !bytes.Equal(got, written[name]) {
+			t.Errorf("the schema of the format %s is not what the types give; run go generate ./%s", name, f.pkg)
+		}
 	}
 }
 
-func compile(t testing.TB) *jsonschema.Schema {
+func compile(t testing.TB, text []byte) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(experiments.Schema()))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	testutil.OK(t, err)
 	compiler := jsonschema.NewCompiler()
-	testutil.OK(t, compiler.AddResource("experiment.schema.json", document))
-	schema, err := compiler.Compile("experiment.schema.json")
+	testutil.OK(t, compiler.AddResource("schema.json", document))
+	schema, err := compiler.Compile("schema.json")
 	testutil.OK(t, err)
 	return schema
 }
@@ -45,7 +51,7 @@ func check(schema *jsonschema.Schema, text []byte) (readable bool, err error) {
 }
 
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
-	schema := compile(t)
+	schema := compile(t, experiments.Schema())
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
 		testutil.OK(t, err)
@@ -53,7 +59,7 @@ func TestSchemaAcceptsGoodFiles(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for file, text := range testutil.Files(t, "../testdata/good/*.yaml") {
+	for file, text := range testutil.Files(t, "../experiment/testdata/good/*.yaml") {
 		if _, err := check(schema, text); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -90,14 +96,20 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		// notation that means the same to YAML
 		"blocks-hex", "utf16", "merge-key", "tag", "title-escape", "title-two-lines",
 	}
-	schema := compile(t)
-	for file, text := range testutil.Files(t, "../testdata/bad/*.yaml") {
+	refuses(t, compile(t, experiments.Schema()), "../experiment/testdata/bad/*.yaml", beyondSchema)
+}
+
+// refuses holds that a schema refuses the files of a pattern, but for those that are
+// beyond it.
+func refuses(t *testing.T, schema *jsonschema.Schema, pattern string, beyond []string) {
+	t.Helper()
+	for file, text := range testutil.Files(t, pattern) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		readable, err := check(schema, text)
 		if !readable {
 			continue
 		}
-		if refused := err != nil; refused == slices.Contains(beyondSchema, name) {
+		if refused := err != nil; refused == slices.Contains(beyond, name) {
 			t.Errorf("%s is refused: %v (%v)", name, refused, err)
 		}
 	}
@@ -105,12 +117,12 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 
 // FuzzSchemaAgrees: an editor never marks as wrong what the loader accepts.
 func FuzzSchemaAgrees(f *testing.F) {
-	for _, pattern := range []string{"../testdata/good/*.yaml", "../testdata/bad/*.yaml", "../../../experiments/*.yaml"} {
+	for _, pattern := range []string{"../experiment/testdata/good/*.yaml", "../experiment/testdata/bad/*.yaml", "../../experiments/*.yaml"} {
 		for _, text := range testutil.Files(f, pattern) {
 			f.Add(text)
 		}
 	}
-	schema := compile(f)
+	schema := compile(f, experiments.Schema())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if _, err := experiment.Load("my.yaml", text); err != nil {
 			return

@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+)
+
+func testbedCommand(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "testbed",
+		Short: "Say where the paths of an experiment are on hosts of your own",
+		Long: `A testbed file says where the paths of an experiment are on real hosts: how their
+ends are reached, the addresses of each path, and the commands that switch a path.
+The experiment says what is compared; the same one runs in a lab and on hosts.`,
+		Example: `  hopbench testbed show hosts > office.yaml
+  hopbench testbed check office.yaml --experiment my.yaml`,
+	}
+	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s))
+	return c
+}
+
+func testbedShowCommand(s streams) *cobra.Command {
+	const kind = "hosts"
+	return &cobra.Command{
+		Use:               "show hosts",
+		Short:             "Print a testbed file to start with",
+		Args:              exactly("KIND"),
+		ValidArgsFunction: oneOf(kind),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if args[0] != kind {
+				return usageError{fmt.Errorf("there is no kind of testbed %q; write %s", args[0], kind)}
+			}
+			_, err := io.WriteString(s.out, inventory.Hosts())
+			return err
+		},
+	}
+}
+
+func testbedSchemaCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of testbed files, for editors",
+		Example: `  hopbench testbed schema > testbed.schema.json
+  and on top of a file: # yaml-language-server: $schema=testbed.schema.json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(s.out, inventory.Schema())
+			return err
+		},
+	}
+}
+
+func testbedCheckCommand(s streams) *cobra.Command {
+	var name string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Say everything that is wrong with a testbed file, and what a run on it takes",
+		Example: `  hopbench testbed check office.yaml
+  hopbench testbed check office.yaml --experiment my.yaml`,
+		Args:              exactly("FILE"),
+		ValidArgsFunction: completeYAML,
+		RunE: func(_ *cobra.Command, args []string) error {
+			var e *experiment.Experiment
+			if name != "" {
+				file, text, err := readExperiment(name)
+				if err != nil {
+					return err
+				}
+				if e, err = experiment.Load(file, text); err != nil {
+					return err
+				}
+			}
+			in, err := readTestbed(args[0], e)
+			var mistakes strict.Errors
+			switch {
+			case asJSON && errors.As(err, &mistakes):
+				return errors.Join(writeJSON(s.out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
+			case err != nil:
+				return err
+			}
+			check := checkTestbed(args[0], in, e)
+			if asJSON {
+				return writeJSON(s.out, check)
+			}
+			return check.print(s.out)
+		},
+	}
+	c.Flags().StringVarP(&name, "experiment", "e", "", "an experiment that is to run there: a bundled one, or a file")
+	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")
+	if err := c.RegisterFlagCompletionFunc("experiment", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return completeExperiments(nil, nil, typed)
+	}); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
+	return c
+}
+
+// completeYAML completes the name of one YAML file.
+func completeYAML(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// readTestbed reads a testbed file and holds it against an experiment, nil for none.
+func readTestbed(file string, e *experiment.Experiment) (*inventory.Inventory, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err)}
+	}
+	if e == nil {
+		return inventory.Load(file, text)
+	}
+	return inventory.LoadFor(file, text, e)
+}
+
+// testbedCheck is what a check says of a testbed file.
+type testbedCheck struct {
+	File      string            `json:"file"`
+	Mistakes  strict.Errors     `json:"mistakes,omitempty"`
+	Name      string            `json:"name,omitempty"`
+	Endpoints []testbedEndpoint `json:"endpoints,omitempty"`
+	Paths     []testbedPath     `json:"paths,omitempty"`
+	Switches  []testbedSwitch   `json:"switches,omitempty"`
+	// Alike are pairs of paths that are the same.
+	Alike [][2]string `json:"alike,omitempty"`
+	Run   *testbedRun `json:"run,omitempty"`
+}
+
+type testbedEndpoint struct {
+	Name  string `json:"name"`
+	Reach string `json:"reach"`
+}
+
+type testbedPath struct {
+	Name   string            `json:"name"`
+	To     string            `json:"to"`
+	Listen string            `json:"listen,omitempty"`
+	From   string            `json:"from,omitempty"`
+	Set    map[string]string `json:"set,omitempty"`
+}
+
+type testbedSwitch struct {
+	Name          string   `json:"name"`
+	Values        []string `json:"values"`
+	Proof         string   `json:"proof"`
+	SettleSeconds float64  `json:"settle_seconds"`
+}
+
+// testbedRun is what a run of an experiment takes.
+type testbedRun struct {
+	Experiment      string  `json:"experiment"`
+	TrialsCount     int     `json:"trials_count"`
+	CommandsCount   int     `json:"commands_count"`   // of switches
+	SettleSeconds   float64 `json:"settle_seconds"`   // in all
+	ExpectedSeconds float64 `json:"expected_seconds"` // trials and settling, without the commands
+}
+
+func checkTestbed(file string, in *inventory.Inventory, e *experiment.Experiment) testbedCheck {
+	c := testbedCheck{File: file, Name: in.Name, Alike: in.Alike()}
+	for _, x := range in.Endpoints {
+		c.Endpoints = append(c.Endpoints, testbedEndpoint{x.Name, x.Reach.String()})
+	}
+	for _, p := range in.Paths {
+		path := testbedPath{Name: p.Name, To: withPort(p.To), Set: p.Set}
+		if p.Listen.IsValid() {
+			path.Listen = withPort(p.Listen)
+		}
+		if p.From.IsValid() {
+			path.From = p.From.String()
+		}
+		c.Paths = append(c.Paths, path)
+	}
+	for _, w := range in.Switches {
+		c.Switches = append(c.Switches, testbedSwitch{w.Name, slices.Sorted(maps.Keys(w.Values)), string(w.Proof), w.Settle.Seconds()})
+	}
+	if e != nil {
+		plan := e.Plan(1)
+		var order []string
+		for _, t := range plan.Trials {
+			order = append(order, t.Path)
+		}
+		commands, settle := in.Switching(order)
+		c.Run = &testbedRun{e.Name, len(plan.Trials), commands, settle.Seconds(), (plan.ExpectedDuration() + settle).Seconds()}
+	}
+	return c
+}
+
+// withPort is an address with its port, if it has one.
+func withPort(a netip.AddrPort) string {
+	if a.Port() == 0 {
+		return a.Addr().String()
+	}
+	return a.String()
+}
+
+func (c testbedCheck) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s: testbed %s, %s, %s\n", c.File, c.Name, quantity.Count(len(c.Endpoints), "endpoint"), quantity.Count(len(c.Paths), "path"))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, e := range c.Endpoints {
+		fmt.Fprintf(table, "  endpoint\t%s\t%s\n", e.Name, e.Reach)
+	}
+	for _, p := range c.Paths {
+		at := p.To
+		if p.From != "" {
+			at = p.From + " → " + at
+		}
+		if p.Listen != "" {
+			at += " (" + p.Listen + ")"
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Set)) {
+			at += fmt.Sprintf(", %s %s", name, p.Set[name])
+		}
+		fmt.Fprintf(table, "  path\t%s\t%s\n", p.Name, at)
+	}
+	for _, x := range c.Switches {
+		proof := "proven by " + x.Proof
+		if x.Proof == string(inventory.ProofNone) {
+			proof = "not proven: one that does nothing would look like a hop that costs nothing"
+		}
+		fmt.Fprintf(table, "  switch\t%s\t%s; %s\n", x.Name, strings.Join(x.Values, ", "), proof)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, pair := range c.Alike {
+		fmt.Fprintf(w, "Paths %s and %s have the same addresses and values: a difference between them is chance.\n", pair[0], pair[1])
+	}
+	if r := c.Run; r != nil {
+		fmt.Fprintf(w, "%s: %s, about %s", r.Experiment, quantity.Count(r.TrialsCount, "trial"), about(time.Duration(r.ExpectedSeconds*float64(time.Second))))
+		if r.CommandsCount > 0 {
+			fmt.Fprintf(w, " and what %s of switches need", quantity.Count(r.CommandsCount, "command"))
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
+
+func writeJSON(w io.Writer, document any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(document)
+}

@@ -1,0 +1,424 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/strict"
+)
+
+// Bounds and defaults of switches.
+const (
+	defaultSettle  = time.Second
+	maxSettle      = time.Hour
+	defaultTimeout = 2 * time.Minute
+	minTimeout     = time.Second
+	maxTimeout     = 6 * time.Hour
+	// Packets are at least what IPv4 carries (RFC 791), and at most what it can say.
+	minPathMTUBytes = 68
+	maxPathMTUBytes = 65535
+)
+
+// Load reads a testbed file. File names it in messages, and its folder is that of
+// relative names. What the file has wrong comes back as strict.Errors, all at once.
+func Load(file string, text []byte) (*Inventory, error) { return load(file, text, nil) }
+
+// LoadFor is Load, and checks that the file has the places of an experiment's paths.
+func LoadFor(file string, text []byte, e *experiment.Experiment) (*Inventory, error) {
+	return load(file, text, e)
+}
+
+func load(file string, text []byte, e *experiment.Experiment) (*Inventory, error) {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of %s: %w", file, err)
+	}
+	d, f := strict.New(file, text, strict.Document{
+		Format: Format, Noun: "testbed", Top: "the testbed", Texts: TextRules(),
+	}), new(File)
+	if !d.Decode(f) {
+		return nil, d.Err()
+	}
+	l := &loader{Decoder: d, file: f, dir: dir}
+	inventory := l.inventory()
+	if e != nil {
+		l.against(e)
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return inventory, nil
+}
+
+// loader turns a decoded file into an Inventory and checks what the file's types
+// cannot say.
+type loader struct {
+	*strict.Decoder
+	file *File
+	dir  string
+}
+
+func (l *loader) inventory() *Inventory {
+	f := l.file
+	in := &Inventory{Name: string(f.Name), Title: string(f.Title), TokenFile: l.fileName(&f.TokenFile), Dir: l.dir}
+	for i := range f.Endpoints {
+		in.Endpoints = append(in.Endpoints, l.endpoint(&f.Endpoints[i]))
+	}
+	l.reached()
+	for i := range f.Paths {
+		in.Paths = append(in.Paths, l.path(&f.Paths[i]))
+	}
+	for i := range f.Switches {
+		in.Switches = append(in.Switches, l.toggle(&f.Switches[i]))
+	}
+	for i := range f.Hops {
+		in.Hops = append(in.Hops, l.hop(&f.Hops[i]))
+	}
+	l.sets()
+	l.crossed()
+	return in
+}
+
+// fileName is where a file is: relative names belong to the folder of the testbed
+// file, and ~/ is the user's home.
+func (l *loader) fileName(field *FileText) string {
+	name := string(*field)
+	if rest, home := strings.CutPrefix(name, "~/"); home {
+		dir, err := os.UserHomeDir()
+		if err != nil {
+			l.Wrong(field, "write the name in full", "%q is in a home that is not known: %v", strict.Clip(name), err)
+		}
+		return filepath.Join(dir, rest)
+	}
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(l.dir, name)
+}
+
+func (l *loader) endpoint(f *strict.Entry[strict.NameText, FileEndpoint]) Endpoint {
+	e := Endpoint{
+		Name: string(f.Key), Reach: strict.Parsed(parseReach, f.Value.Reach),
+		EgressBitsPerSecond: strict.Parsed(quantity.ParseRate, f.Value.EgressRate), Binary: l.fileName(&f.Value.Binary),
+	}
+	if l.Written(&f.Value.EgressRate) && f.Value.EgressRate != "" && e.EgressBitsPerSecond == 0 {
+		l.Wrong(&f.Value.EgressRate, "leave it out if it is not known", "an endpoint that sends nothing measures nothing")
+	}
+	if l.Written(&f.Value.Binary) && f.Value.Reach != "" && e.Reach.Scheme != ReachSSH {
+		l.Misplaced(&f.Value.Binary, "leave it out", "only ssh copies a binary, and endpoint %q is reached by %s", e.Name, e.Reach.Scheme)
+	}
+	return e
+}
+
+// reached checks how all endpoints are reached, and what proves it.
+func (l *loader) reached() {
+	first := map[Reach]*strict.Entry[strict.NameText, FileEndpoint]{}
+	proven, unread := "", false
+	for i := range l.file.Endpoints {
+		e := &l.file.Endpoints[i]
+		if e.Value.Reach == "" {
+			unread = true
+			continue
+		}
+		r := strict.Parsed(parseReach, e.Value.Reach)
+		if r.Scheme == ReachTLS || r.Scheme == ReachServe {
+			proven = string(e.Key)
+		}
+		if other := first[r]; other != nil {
+			remedy := fmt.Sprintf("correct one of them; the other is at line %d", l.Line(&other.Value.Reach))
+			if r.Scheme == ReachLocal {
+				remedy = "have the far one reached by ssh://, tls:// or serve://"
+			}
+			l.Wrong(&e.Value.Reach, remedy, "endpoints %q and %q are the same: %s", other.Key, e.Key, strict.Clip(string(e.Value.Reach)))
+			continue
+		}
+		first[r] = e
+	}
+	switch {
+	case proven != "" && !l.Written(&l.file.TokenFile):
+		l.Wrong(&l.file.Endpoints, "add token_file: ~/.hopbench-token, with the token that the far end was started with",
+			"endpoint %q has to prove a token, and the file names none", proven)
+	case proven == "" && !unread && l.Written(&l.file.TokenFile):
+		l.Misplaced(&l.file.TokenFile, "leave it out", "no endpoint is reached by tls:// or serve://, so nobody proves the token")
+	}
+}
+
+// serves is the endpoint that is reached by serve://, nil for none.
+func (l *loader) serves() *strict.Entry[strict.NameText, FileEndpoint] {
+	for i := range l.file.Endpoints {
+		if e := &l.file.Endpoints[i]; strict.Parsed(parseReach, e.Value.Reach).Scheme == ReachServe {
+			return e
+		}
+	}
+	return nil
+}
+
+// onThisMachine says whether all endpoints are, so that loopback leads from one to the
+// other.
+func (l *loader) onThisMachine() bool {
+	for _, e := range l.file.Endpoints {
+		r := strict.Parsed(parseReach, e.Value.Reach)
+		ip, err := netip.ParseAddr(r.Host)
+		if r.Scheme != ReachLocal && r.Host != "localhost" && (err != nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
+	v := &f.Value
+	p := Path{
+		Name: string(f.Key), To: strict.Parsed(parseAddress, v.To), Listen: strict.Parsed(parseAddress, v.Listen),
+		From: strict.Parsed(parseIP, v.From), Device: string(v.Device), DSCP: -1,
+	}
+	if l.Written(&v.DSCP) {
+		p.DSCP = v.DSCP
+	}
+	if p.To.Addr().IsLoopback() && !l.onThisMachine() {
+		l.Wrong(&v.To, "write the address that the source reaches it at", "path %q leads to %v, which is the source itself", f.Key, p.To.Addr())
+	}
+	if p.To.IsValid() && p.From.IsValid() && p.To.Addr().Is4() != p.From.Is4() {
+		l.Wrong(&v.From, "write both as IPv4 or both as IPv6 addresses", "path %q begins at %v and leads to %v", f.Key, p.From, p.To.Addr())
+	}
+	if p.To.IsValid() && p.Listen.IsValid() && p.To.Addr().Is4() != p.Listen.Addr().Is4() {
+		l.Wrong(&v.Listen, "write both as IPv4 or both as IPv6 addresses", "path %q leads to %v, and its destination listens on %v", f.Key, p.To.Addr(), p.Listen.Addr())
+	}
+	if p.From.IsValid() && p.From == p.To.Addr() && !l.onThisMachine() {
+		l.Wrong(&v.From, "write the address of the source here and that of the destination in to:", "path %q leads from %v to itself", f.Key, p.From)
+	}
+	if e := l.serves(); e != nil && l.Written(&v.Listen) {
+		l.Misplaced(&v.Listen, "leave it out, or have it reached by tls:// or ssh://", "endpoint %q listens where hopbench serve was told to", e.Key)
+	}
+	if v.Expect != nil {
+		p.Expect = Expectation{
+			Hops: v.Expect.Hops, ReceivedTTL: v.Expect.ReceivedTTL, PathMTUBytes: int(strict.Parsed(quantity.ParseBytes, v.Expect.PathMTU)),
+		}
+		if n := p.Expect.PathMTUBytes; v.Expect.PathMTU != "" && (n < minPathMTUBytes || n > maxPathMTUBytes) {
+			l.Wrong(&v.Expect.PathMTU, fmt.Sprintf("write a size from %dB to %dB", minPathMTUBytes, maxPathMTUBytes), "a path MTU of %s cannot be", v.Expect.PathMTU)
+		}
+	}
+	for i := range v.Set {
+		if p.Set == nil {
+			p.Set = map[string]string{}
+		}
+		p.Set[string(v.Set[i].Key)] = string(v.Set[i].Value)
+	}
+	for _, name := range v.Hops {
+		p.Hops = append(p.Hops, string(name))
+	}
+	return p
+}
+
+func (l *loader) toggle(f *strict.Entry[strict.NameText, FileSwitch]) Switch {
+	v := &f.Value
+	s := Switch{
+		Name: string(f.Key), Values: map[string][]string{}, Read: argv(v.Read), Proof: ProofTrace, Verify: argv(v.Verify),
+		Settle: l.between(&v.Settle, defaultSettle, 0, maxSettle), Timeout: l.between(&v.Timeout, defaultTimeout, minTimeout, maxTimeout),
+		Restore: string(v.Restore),
+	}
+	l.command(v.Read, "read of switch %q", f.Key)
+	l.command(v.Verify, "verify of switch %q", f.Key)
+	if v.Proof != "" {
+		s.Proof = Proof(v.Proof)
+	}
+	for i := range v.Values {
+		value := &v.Values[i]
+		s.Values[string(value.Value)] = argv(value.Command)
+		l.command(value.Command, "value %q of switch %q", value.Value, f.Key)
+		for j := range i {
+			other := &v.Values[j]
+			switch {
+			case other.Value == "" || value.Value == "" || other.Value == value.Value:
+			case strings.EqualFold(string(other.Value), string(value.Value)):
+				l.Wrong(&value.Value, "choose another", "values %q and %q of switch %q differ in the case of letters only", other.Value, value.Value, f.Key)
+			case len(value.Command) > 0 && slices.Equal(value.Command, other.Command):
+				l.Wrong(&value.Command, "correct one of them", "values %q and %q of switch %q have the same command, which cannot bring both into force", other.Value, value.Value, f.Key)
+			}
+		}
+	}
+	l.names(&v.Restore, v.Values, "restore of switch %q", f.Key)
+	l.proof(f, &s)
+	return s
+}
+
+// command checks that a command can be run as it stands.
+func (l *loader) command(args []ArgText, format string, of ...any) {
+	for i := range args {
+		what := fmt.Sprintf(format, of...)
+		switch a := args[i]; {
+		case i == 0 && a == "" && l.Scalar(&args[i]) == "":
+			l.Wrong(&args[i], "write the program first", "the command of %s names no program", what)
+		case slices.Contains([]ArgText{"|", "||", "&&", ";", ">", ">>", "2>&1"}, a):
+			l.Wrong(&args[i], "write [sh, -c, '…'] if one is meant", "the command of %s has %q, and no shell reads it", what, string(a))
+		}
+	}
+}
+
+// names checks that a field names a value.
+func (l *loader) names(field *ValueText, values FileValues, format string, args ...any) {
+	var known []string
+	for i := range values {
+		if values[i].Value == *field {
+			return
+		}
+		if values[i].Value != "" {
+			known = append(known, string(values[i].Value))
+		}
+	}
+	if *field != "" && len(known) > 0 {
+		l.Wrong(field, strict.Instead(string(*field), known), fmt.Sprintf(format, args...)+" is %q, which is none of its values", *field)
+	}
+}
+
+// proof checks that a switch has what its proof needs, and nothing of another's.
+func (l *loader) proof(f *strict.Entry[strict.NameText, FileSwitch], s *Switch) {
+	v := &f.Value
+	if s.Proof == ProofCommand && !l.Written(&v.Verify) {
+		l.Wrong(&v.Proof, "add verify: [./fw.sh, verify]; the value is appended", "switch %q is to be proven by a command, and has none", f.Key)
+	}
+	if s.Proof != ProofCommand && l.Written(&v.Verify) {
+		l.Misplaced(&v.Verify, "leave it out, or write proof: command", "switch %q is proven by %s, which asks no command", f.Key, s.Proof)
+	}
+	if s.Proof == ProofCanary && !l.Written(&v.Canary) {
+		l.Wrong(&v.Proof, "add canary: {off: passed, deny: reset}, with the answer of each value", "switch %q is to be proven by a canary, and no answer is known", f.Key)
+	}
+	if s.Proof != ProofCanary && l.Written(&v.Canary) {
+		l.Misplaced(&v.Canary, "leave it out, or write proof: canary", "switch %q is proven by %s, which sends no canary", f.Key, s.Proof)
+	}
+	if len(v.Canary) == 0 {
+		return
+	}
+	s.Canary = map[string]CanaryAnswer{}
+	for i := range v.Canary {
+		answer := &v.Canary[i]
+		l.names(&answer.Value, v.Values, "canary of switch %q", f.Key)
+		s.Canary[string(answer.Value)] = CanaryAnswer(answer.Answer)
+	}
+	// A value that no path has need not be told from the others.
+	first := map[CanaryAnswer]ValueText{}
+	for i := range v.Values {
+		value := v.Values[i].Value
+		if value == "" || !l.isSet(f.Key, value) {
+			continue
+		}
+		answer, known := s.Canary[string(value)]
+		other, taken := first[answer]
+		switch {
+		case !known:
+			l.Wrong(&v.Canary, fmt.Sprintf("add %s: passed, reset or silent", value), "canary of switch %q has no answer for %q", f.Key, value)
+		case answer == "":
+		case taken:
+			l.Wrong(&v.Canary, "write proof: command, which can tell them apart", "canary of switch %q is %s with %q and with %q", f.Key, answer, other, value)
+		default:
+			first[answer] = value
+		}
+	}
+}
+
+// isSet says whether a path has the value of a switch.
+func (l *loader) isSet(name strict.NameText, value ValueText) bool {
+	for i := range l.file.Paths {
+		for _, set := range l.file.Paths[i].Value.Set {
+			if set.Key == name && set.Value == value {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// between reads a time and checks its bounds.
+func (l *loader) between(field *strict.TimeText, otherwise, least, most time.Duration) time.Duration {
+	d := strict.Parsed(quantity.ParseDuration, *field)
+	if *field == "" {
+		return otherwise
+	}
+	if d < least || d > most {
+		l.Wrong(field, "write a time from "+quantity.FormatDuration(least)+" to "+quantity.FormatDuration(most), "time %q is out of bounds", *field)
+	}
+	return d
+}
+
+func argv(args []ArgText) []string {
+	var out []string
+	for _, a := range args {
+		out = append(out, string(a))
+	}
+	return out
+}
+
+// sets checks what paths set against the switches that there are.
+func (l *loader) sets() {
+	var names []*strict.NameText
+	for i := range l.file.Switches {
+		names = append(names, &l.file.Switches[i].Key)
+	}
+	used := map[strict.NameText]bool{}
+	for i := range l.file.Paths {
+		p := &l.file.Paths[i]
+		for j := range p.Value.Set {
+			set := &p.Value.Set[j]
+			used[set.Key] = true
+			if len(names) == 0 && !l.Written(&l.file.Switches) {
+				l.Wrong(&set.Key, "add it under switches:", "path %q sets switch %q, and the file has no switches", p.Key, set.Key)
+				continue
+			}
+			l.Refers(&set.Key, fmt.Sprintf("set of path %q:", p.Key), "switch", names)
+			for k := range l.file.Switches {
+				if s := &l.file.Switches[k]; s.Key == set.Key {
+					l.names(&set.Value, s.Value.Values, "path %q: switch %q", p.Key, s.Key)
+				}
+			}
+		}
+	}
+	for _, name := range names {
+		if *name != "" && !used[*name] {
+			l.Wrong(name, fmt.Sprintf("add set: {%s: VALUE} to the paths that it brings into force, or leave it out", *name), "no path sets switch %q", *name)
+		}
+	}
+	l.sameWay()
+}
+
+// sameWay checks that of paths with the same addresses each says how the switches of
+// the others are to stand: its packets would go where the path before it left them.
+func (l *loader) sameWay() {
+	type way struct {
+		to, listen, from, device string
+		dscp                     int
+	}
+	groups := map[way][]*strict.Entry[strict.NameText, FilePath]{}
+	for i := range l.file.Paths {
+		p := &l.file.Paths[i]
+		dscp := -1
+		if l.Written(&p.Value.DSCP) {
+			dscp = p.Value.DSCP
+		}
+		w := way{string(p.Value.To), string(p.Value.Listen), string(p.Value.From), string(p.Value.Device), dscp}
+		if p.Key != "" && w.to != "" {
+			groups[w] = append(groups[w], p)
+		}
+	}
+	for _, group := range groups {
+		for i := range l.file.Switches {
+			name := l.file.Switches[i].Key
+			sets := func(p *strict.Entry[strict.NameText, FilePath]) bool {
+				return slices.ContainsFunc(p.Value.Set, func(s strict.Entry[strict.NameText, ValueText]) bool { return s.Key == name })
+			}
+			first := slices.IndexFunc(group, sets)
+			for _, p := range group {
+				if first >= 0 && !sets(p) {
+					l.Wrong(&p.Key, fmt.Sprintf("add set: {%s: VALUE} to it, or an address of its own", name),
+						"path %q has the addresses of path %q and does not say how switch %q stands", p.Key, group[first].Key, name)
+				}
+			}
+		}
+	}
+}
