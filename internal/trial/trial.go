@@ -64,7 +64,9 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	var d Done
 	began := time.Now()
 	before := offset(began)
-	switched, err := switchTo(ctx, bed, w.Path)
+	up, release := whileUp(ctx, bed)
+	defer release()
+	switched, err := switchTo(up, bed, w.Path)
 	if err == nil {
 		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
 		limited, cancel := context.WithCancel(ctx)
@@ -79,7 +81,7 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 			err = fmt.Errorf("no result within %v: %w", longest, err)
 		}
 		if confirmer, ok := bed.(testbed.Confirmer); ok {
-			if other := confirmer.Confirm(ctx, w.Path); other != nil {
+			if other := confirmer.Confirm(up, w.Path); other != nil {
 				d.Fingerprint.Matches = false
 				d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: other.Error()}
 			}
