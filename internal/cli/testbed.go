@@ -31,7 +31,7 @@ The experiment says what is compared; the same one runs in a lab and on hosts.`,
 		Example: `  hopbench testbed show hosts > office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 	}
-	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s))
+	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s), testbedRestoreCommand(s))
 	return c
 }
 
