@@ -26,6 +26,7 @@ func sh(script string) switching.Command {
 }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	testutil.OK(t, os.WriteFile(dir+"/fw.sh", []byte("#!/bin/sh\necho \"$1 in $(basename \"$PWD\") for $HOPBENCH_SWITCH\"\n"), 0o700))
 	out, err := switching.Exec(t.Context(), switching.Command{Argv: []string{"./fw.sh", "a b"}, Dir: dir, Env: []string{"HOPBENCH_SWITCH=idps"}})
@@ -61,6 +62,7 @@ func TestExec(t *testing.T) {
 // A command whose time is over ends with all that it has started, also with what does
 // not want to.
 func TestExecEndsAll(t *testing.T) {
+	t.Parallel()
 	fifo := t.TempDir() + "/fifo"
 	testutil.OK(t, exec.Command("mkfifo", fifo).Run())
 	ctx, cancel := context.WithCancel(t.Context())
