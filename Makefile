@@ -37,7 +37,7 @@ test-wine:
 	@test/run ./test/wine
 test-kill:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
-		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest
+		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest ./internal/testbed/switching
 test-soak:
 	@test/run ./test/soak
 

@@ -39,7 +39,7 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 		fmt.Fprintf(p.w, "warning: %s\n", words.BlocksToClaim(e.Blocks, fewest, comparisons))
 	}
 	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s, into %s\n",
-		e.Name, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), dir)
+		e.Name, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), words.Blocks(e.Blocks, e.TwoStage), about(plan.ExpectedDuration()), dir)
 }
 
 // Facts tells what the testbed could not do as wished.

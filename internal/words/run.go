@@ -104,9 +104,18 @@ func Status(r *result.Result) string {
 		parts = append(parts, span)
 	}
 	if r.Experiment.Blocks > 0 {
-		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
+		parts = append(parts, Blocks(r.Experiment.Blocks, r.Experiment.TwoStage))
 	}
 	return strings.Join(append(parts, TrialsOf(r), fmt.Sprintf("seed %d", r.Seed)), " · ")
+}
+
+// Blocks says how many blocks a run has, and of what plan.
+func Blocks(n int, twoStage bool) string {
+	text := quantity.Count(n, "block")
+	if twoStage {
+		text += " in two stages"
+	}
+	return text
 }
 
 // Statement says what the figures of a run are and are not.

@@ -38,9 +38,8 @@ func TestSwitch(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d, w := twoValues(inventory.ProofTrace)
-		s, o := d.switcher(t, w)
-		o.Journal = switching.JournalOf(dir + "/bed.yaml")
-		s = switching.New(o)
+		o := d.options(switching.JournalOf(dir+"/bed.yaml"), w)
+		s := switching.New(o)
 		visits, err := s.Rehearse(t.Context())
 		testutil.OK(t, err)
 		if len(visits) != 2 || visits[0].Changed || !visits[1].Changed || visits[1].Settle != w.Settle || visits[1].Evidence != "s0-v1 192.0.2.1" {
