@@ -281,7 +281,11 @@ func plantFault(t *testing.T, seed uint64, f fault, dir string, n *tally) {
 	defer d.stop()
 	begins := func() {}
 	if f.plant != nil {
-		begins = sync.OnceFunc(func() { f.plant(r, d) })
+		begins = sync.OnceFunc(func() {
+			d.mu.Lock() // a watch may read
+			defer d.mu.Unlock()
+			f.plant(r, d)
+		})
 	}
 	if r.Float64() < 0.5 {
 		begins() // else in the first trial: the rehearsal is passed
