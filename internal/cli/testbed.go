@@ -87,7 +87,7 @@ func testbedCheckCommand(s streams) *cobra.Command {
 					return err
 				}
 			}
-			in, err := readTestbed(args[0], e)
+			in, err := loadTestbed(args[0], e)
 			var mistakes strict.Errors
 			switch {
 			case asJSON && errors.As(err, &mistakes):
@@ -120,8 +120,8 @@ func completeYAML(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// readTestbed reads a testbed file and holds it against an experiment, nil for none.
-func readTestbed(file string, e *experiment.Experiment) (*inventory.Inventory, error) {
+// loadTestbed reads a testbed file and holds it against an experiment, nil for none.
+func loadTestbed(file string, e *experiment.Experiment) (*inventory.Inventory, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err)}
@@ -193,15 +193,31 @@ func checkTestbed(file string, in *inventory.Inventory, e *experiment.Experiment
 		c.Switches = append(c.Switches, testbedSwitch{w.Name, slices.Sorted(maps.Keys(w.Values)), string(w.Proof), w.Settle.Seconds()})
 	}
 	if e != nil {
-		plan := e.Plan(1)
-		var order []string
-		for _, t := range plan.Trials {
-			order = append(order, t.Path)
-		}
-		commands, settle := in.Switching(order)
+		plan, commands, settle := planOn(in, e)
 		c.Run = &testbedRun{e.Name, len(plan.Trials), commands, settle.Seconds(), (plan.ExpectedDuration() + settle).Seconds()}
 	}
 	return c
+}
+
+// planOn is the plan of a run of e, the commands of switches that it takes, and how long
+// they take to settle: in two stages where that is slow.
+func planOn(in *inventory.Inventory, e *experiment.Experiment) (plan experiment.Plan, commands int, settle time.Duration) {
+	plan = e.Plan(1)
+	changes := max(1, plan.Switches())
+	commands, settle = in.Switching(pathsOf(plan))
+	if stages, err := e.With(experiment.Overrides{TwoStage: true}); err == nil && settle/time.Duration(changes) > experiment.SlowSwitch {
+		plan = stages.Plan(1)
+		commands, settle = in.Switching(pathsOf(plan))
+	}
+	return plan, commands, settle
+}
+
+// pathsOf are the paths of a plan's trials, one after the other.
+func pathsOf(plan experiment.Plan) (order []string) {
+	for _, t := range plan.Trials {
+		order = append(order, t.Path)
+	}
+	return order
 }
 
 // withPort is an address with its port, if it has one.

@@ -33,7 +33,7 @@ measured and no end is reached.`,
 }
 
 func restoreTestbed(ctx context.Context, s streams, file string) error {
-	in, err := readTestbed(file, nil)
+	in, err := loadTestbed(file, nil)
 	if err != nil {
 		return err
 	}

@@ -82,11 +82,14 @@ func (d *Decoder) Decode(into any) bool {
 
 // another reports a file of another format of ours, whose keys would all be wrong.
 func (d *Decoder) another(top *yaml.Node) bool {
-	ours, _, _ := strings.Cut(d.Format, "/")
+	const prefix = "hopbench."
+	kind := func(format string) string {
+		name, _, _ := strings.Cut(format, "/")
+		return strings.TrimPrefix(name, prefix)
+	}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
-		theirs, _, _ := strings.Cut(value.Value, "/")
-		if key.Value == "format" && strings.HasPrefix(theirs, "hopbench.") && theirs != ours && Nearest(theirs, []string{ours}) == "" {
+		if key.Value == "format" && strings.HasPrefix(value.Value, prefix) && Nearest(kind(value.Value), []string{kind(d.Format)}) == "" {
 			d.add(value.Line, value.Column, fmt.Sprintf("this is a file of format %q, not %s", Clip(value.Value), article(d.Noun)), "give a file with format: "+d.Format)
 			return true
 		}
