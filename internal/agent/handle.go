@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"runtime"
@@ -21,7 +22,7 @@ func (s *server) handle(ctx context.Context, r request) reply {
 	switch {
 	case r.Op == opHello && r.Hello != nil:
 		if err = checkVersions(*r.Hello); err == nil {
-			answer.Hello = s.hello()
+			answer.Hello = s.hello(ctx)
 		}
 	case r.Op == opListen && r.Listen != nil:
 		answer.Listen, err = s.listen(*r.Listen)
@@ -73,8 +74,9 @@ func (s *server) refuseStranger(r request) *replyError {
 	return errorOf(r.Op, checkVersions(theirs))
 }
 
-func (s *server) hello() *Hello {
+func (s *server) hello(ctx context.Context) *Hello {
 	environment := hostinfo.End()
+	maps.Copy(environment, hostinfo.Hardware(ctx))
 	return &Hello{
 		Protocol: protocol.AgentVersion, Version: hostinfo.Version(),
 		Host: environment["host"], OS: runtime.GOOS, Arch: runtime.GOARCH,
