@@ -82,40 +82,57 @@ func TestAnotherVersion(t *testing.T) {
 // An agent whose coordinator is silent, though its connection stands, ends all that it
 // does, and says why.
 func TestLeaseEnds(t *testing.T) {
-	near, far := net.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(context.Background(), far, Options{Lease: 300 * time.Millisecond}) }()
-	c := NewClient(near) // which keeps up no lease
-	_, err := c.do(testContext(t), request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion}}, nil)
-	testutil.OK(t, err)
-	at, err := c.Listen(testContext(t), anyPort(), Serving{Token: testToken})
-	testutil.OK(t, err)
-	if err := <-ended; !errors.Is(err, errSilent) {
-		t.Errorf("Serve: %v", err)
-	}
-	<-c.Done()
-	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "nothing was heard of the coordinator for 300ms") {
-		t.Errorf("the coordinator is told %v", err)
-	}
-	if conn, err := net.Dial("tcp", at.String()); err == nil {
-		t.Error("its server goes on")
-		conn.Close()
-	}
-	testutil.OK(t, c.Close())
+	testutil.Longer(t, func(factor float64) (lacking string) {
+		lease := time.Duration(factor * float64(300*time.Millisecond))
+		near, far := net.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(context.Background(), far, Options{Lease: lease}) }()
+		c := NewClient(near) // which keeps up no lease
+		_, err := c.do(testContext(t), request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion}}, nil)
+		var at netip.AddrPort
+		if err == nil {
+			at, err = c.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+		}
+		if err := <-ended; !errors.Is(err, errSilent) {
+			t.Errorf("Serve: %v", err)
+		}
+		<-c.Done()
+		if why := c.Err(); why == nil || !strings.Contains(why.Error(), "nothing was heard of the coordinator for "+lease.String()) {
+			t.Errorf("the coordinator is told %v", why)
+		}
+		testutil.OK(t, c.Close())
+		if err != nil {
+			return "the agent did not listen within its lease: " + err.Error()
+		}
+		if conn, err := net.Dial("tcp", at.String()); err == nil {
+			t.Error("its server goes on")
+			conn.Close()
+		}
+		return ""
+	})
 }
 
 // A client keeps up the lease of its agent however long it asks for nothing.
 func TestLeaseIsKeptUp(t *testing.T) {
-	const lease = time.Second
-	c := remote(t, Options{Lease: lease})
-	for began := time.Now(); time.Since(began) < 2*lease; {
-		if _, err := c.Counters(testContext(t), "nothing"); err == nil {
-			t.Fatal("counters of no interface")
-		} else if c.Err() != nil {
-			t.Fatal(c.Err())
+	testutil.Longer(t, func(factor float64) (lacking string) {
+		lease := time.Duration(factor * float64(500*time.Millisecond))
+		near, far := net.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(context.Background(), far, Options{Lease: lease}) }()
+		c, err := Connect(testContext(t), near)
+		if err == nil {
+			select {
+			case <-c.Done():
+				err = c.Err()
+			case <-time.After(2 * lease):
+			}
+			err = errors.Join(err, c.Close())
 		}
-		_ = sleep(t.Context(), lease/2)
-	}
+		if err = errors.Join(err, <-ended); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 }
 
 // A client whose agent says nothing any more, though the connection stands, ends.
@@ -272,7 +289,7 @@ func TestCanary(t *testing.T) {
 		at := testutil.Listen(t, c.serve)
 		request := CanaryRequest{Target: at, UserAgent: "HaxerMen", Timeout: 30}
 		if c.want == CanarySilent {
-			request.Timeout = 0.1
+			request.Timeout = 1
 		}
 		got, err := near.Canary(testContext(t), request)
 		if err != nil || got.Answer != c.want || got.Evidence == "" {

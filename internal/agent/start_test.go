@@ -109,7 +109,7 @@ func TestStartAtOneMoment(t *testing.T) {
 		runs.Go(func() {
 			request := probe.Request{
 				ID: "t", Target: at, Token: testToken, Pairs: agents,
-				Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01, RequestsPerSecond: 50},
+				Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.02, MaxWarmup: 0.001},
 				Prepared: func(context.Context) (time.Time, error) {
 					prepared.Done()
 					<-open

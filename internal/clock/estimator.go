@@ -20,6 +20,8 @@ const (
 	// windows: the line that is fitted is of some four minutes at most.
 	window  = 2 * time.Second
 	windows = 128
+	// enough windows tell the shortest round trip there is from one that was held up.
+	enough = 8
 	// resolution is what the stamps themselves may be wrong by.
 	resolution = time.Microsecond
 	// leastStep is how far beyond the bounds an exchange must be to be called a step.
@@ -86,13 +88,16 @@ func (e *Estimator) Estimate() (Estimate, bool) {
 		return Estimate{}, false
 	}
 	shortest := slices.MinFunc(e.kept, func(a, b Exchange) int { return cmp.Compare(a.roundTrip(), b.roundTrip()) })
-	// spare is by how much the shortest may still be above what the path takes at
-	// least: as much as one of the next best exceeds it.
+	// spare is by how much half of the shortest may still be above what the path takes
+	// at least: of many as much as one of the next best exceeds it, of few all of it.
 	excess := make([]float64, len(e.kept)) // half of it, in seconds
 	for i, x := range e.kept {
 		excess[i] = (x.roundTrip() - shortest.roundTrip()).Seconds() / 2
 	}
 	spare := quartile(excess) + resolution.Seconds()
+	if len(e.kept) < enough {
+		spare = shortest.bound().Seconds()
+	}
 	first := e.kept[0].middle()
 	at := func(x Exchange) float64 { return (x.middle() - first).Seconds() }
 	value := func(x Exchange) float64 { return (x.offset() - shortest.offset()).Seconds() }
