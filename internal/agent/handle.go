@@ -116,6 +116,9 @@ func interfaces() []Interface {
 	return found
 }
 
+// connecting is what all connections of a test may take, and the wait for a common start.
+const connecting = time.Minute
+
 // run does one test.
 func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time.Duration, error) {
 	run := *r.Run
@@ -124,6 +127,15 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 	}
 	if r.Hold {
 		run.Prepared = func(ctx context.Context) (time.Time, error) { return s.hold(ctx, r.ID) }
+	}
+	if longest := s.opts.Limits.MaxDuration; s.opts.Lease > 0 && longest > 0 {
+		// A transfer of a file does not know beforehand how long it takes.
+		limited, cancel := context.WithTimeoutCause(ctx, longest+connecting, &probe.Error{
+			Op: fmt.Sprintf("%s test to %s", run.Spec.Kind, run.Target), Reason: probe.Limit,
+			Err: fmt.Errorf("it took longer than this end allows (%v; --max-duration)", longest),
+		})
+		defer cancel()
+		ctx = limited
 	}
 	out, err := probe.Run(ctx, run, func(p measurement.Progress) { s.progress(r.ID, p) })
 	if err != nil {
