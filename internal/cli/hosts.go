@@ -46,6 +46,7 @@ func (r *session) reachHosts(ctx context.Context) (testbed.Testbed, error) {
 	if err != nil {
 		return nil, err
 	}
+	spareProcessor() // this process may be the source
 	return hosts.New(ctx, r.inventory, r.e, options)
 }
 

@@ -360,3 +360,32 @@ func TestInfo(t *testing.T) {
 		t.Errorf("paths are %+v", paths)
 	}
 }
+
+// On hosts nothing is scaled, and nothing of a lab's model is left but which hops there
+// are.
+func TestOnHosts(t *testing.T) {
+	e := bundled(t, "routing-appliance")
+	before := e.Plan(1)
+	on := e.OnHosts()
+	if plan := on.Scaled().Plan(1); !reflect.DeepEqual(plan, before) {
+		t.Error("the plan is another one than that of the published setting")
+	}
+	if info := on.Info(); info.Scale != 1 || info.Model != "" || len(info.Published) == 0 {
+		t.Errorf("scale %v, model %q, %d published figures", info.Scale, info.Model, len(info.Published))
+	}
+	for _, end := range on.Endpoints {
+		if end.EgressBitsPerSecond != 0 || end.ReceiveWindowBytes != 1330e3 {
+			t.Errorf("endpoint %+v", end)
+		}
+	}
+	for i, path := range on.PathInfos() {
+		for k, hop := range path.Hops {
+			if of := e.Paths[i].Hops[k]; len(hop.Parameters) > 0 || hop.Type != string(of.Type) || hop.Name != of.Name {
+				t.Errorf("path %s has hop %+v of %+v", path.Name, hop, of)
+			}
+		}
+	}
+	if len(e.PathInfos()[0].Hops[0].Parameters) == 0 {
+		t.Error("the experiment itself lost its parameters")
+	}
+}

@@ -42,8 +42,12 @@ func (o observation) End(ctx context.Context, _ *measurement.Outcome, failed err
 	return nil
 }
 
-// answerTime is how long an agent may take to say that it is there.
-const answerTime = 5 * time.Second
+const (
+	// answerTime is how long an agent may take to say that it is there.
+	answerTime = 5 * time.Second
+	// endTime is how long it may take from a connection's failing to its end.
+	endTime = time.Second
+)
 
 // askWhetherThere waits for any answer of an agent.
 func (h *Hosts) askWhetherThere(ctx context.Context, e *end) {
@@ -53,11 +57,11 @@ func (h *Hosts) askWhetherThere(ctx context.Context, e *end) {
 	switch reason := probe.ReasonOf(err); {
 	case reason == probe.TimedOut:
 		h.lose(e, fmt.Errorf("it does not answer within %v", answerTime))
-	case reason == probe.Local: // or the agent said so; the connection tells
+	case reason == probe.Local: // if the connection ends, that was it
 		select {
 		case <-e.client.Done():
 			h.lose(e, e.client.Err())
-		default:
+		case <-time.After(endTime):
 		}
 	}
 }

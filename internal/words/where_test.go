@@ -1,0 +1,48 @@
+package words
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// A run on hosts says where its ends and paths were; one in a lab has nothing to say.
+func TestWhere(t *testing.T) {
+	if got := Where(&result.Result{Testbed: result.Testbed{Kind: "lab"}}); len(got) > 0 {
+		t.Errorf("of a lab it says %q", got)
+	}
+	visit := func(path string, switched bool, took measurement.Seconds, proof string) measurement.Trial {
+		return measurement.Trial{Path: path, Fingerprint: &measurement.Fingerprint{
+			Switched: switched, Switch: &measurement.PathSwitch{Set: map[string]string{"idps": "deny"}, Took: took, Proof: proof},
+		}}
+	}
+	r := &result.Result{
+		Testbed: result.Testbed{
+			Kind: "hosts", Name: "office",
+			Endpoints: []result.TestbedEndpoint{
+				{Name: "client", Reach: "local", Host: "c1", Version: "v1.2.3", Environment: map[string]string{"cloud": "Azure, Standard_D4s_v5", "cpus": "4", "kernel": "6.1"}},
+				{Name: "server", Reach: "serve", EgressBitsPerSecond: 1e10},
+			},
+			Paths: []result.TestbedPath{
+				{Name: "public", To: "203.0.113.9:5201", Listen: "10.0.0.7:5201", From: "10.0.5.2", DSCP: 46, Proof: result.ProofTrace},
+				{Name: "deny", To: "10.0.0.7:5201", Device: "eth1", Proof: result.ProofTTL, Set: map[string]string{"idps": "deny"}},
+				{Name: "hoped", To: "10.0.0.8:5201", Proof: result.ProofTTL, Set: map[string]string{"idps": "deny"}},
+			},
+		},
+		Trials: []measurement.Trial{
+			visit("deny", true, 3, "canary"), visit("deny", false, 9, "canary"), visit("deny", true, 2, "canary"), visit("deny", true, 4, "canary"), visit("hoped", true, 1, "none"),
+		},
+	}
+	want := []string{
+		"client: host c1, Azure, Standard_D4s_v5, kernel 6.1, 4 CPUs, hopbench v1.2.3, in the process of the run",
+		"server: egress 10.0 Gbit/s, a server that was there, which tells little of itself",
+		"public: to 203.0.113.9:5201, which is 10.0.0.7:5201 at the destination, from 10.0.5.2, with DSCP 46; a trace before each trial had to show what the first did",
+		"deny: to 10.0.0.7:5201, by interface eth1; packets of each trial had to arrive with the time to live of the first; in force with idps deny, switched to 3 times in 3.00 s (median), proven by canary",
+		"hoped: to 10.0.0.8:5201; packets of each trial had to arrive with the time to live of the first; in force with idps deny, switched to 1 time in 1.00 s (median); that it was in force was NOT PROVEN: a switch that does nothing would look like a hop that costs nothing",
+	}
+	if got := Where(r); !slices.Equal(got, want) {
+		t.Errorf("it says\n%q, want\n%q", got, want)
+	}
+}
