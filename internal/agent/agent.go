@@ -37,11 +37,18 @@ type Options struct {
 	AllowTargets []netip.Prefix
 }
 
+// timekeeper is the clock of an agent, a clock.Monotonic.
+type timekeeper interface {
+	Now() time.Duration
+	Of(t time.Time) time.Duration
+	Moment(d time.Duration) time.Time
+}
+
 // server is an agent at work.
 type server struct {
 	opts    Options
 	control io.ReadWriteCloser
-	clock   clock.Monotonic
+	clock   timekeeper
 	ctx     context.Context //nolint:containedctx // it lives as long as the one connection
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/reach"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -30,8 +31,8 @@ func testbedFile(file string) (*store.File, error) {
 	return &store.File{Name: name, Text: string(text)}, err
 }
 
-// findHosts finds where the paths of the run are, nil of one in a lab.
-func (r *session) findHosts() (*inventory.Inventory, error) {
+// findPaths finds where the paths of the run are, nil of one in a lab.
+func (r *session) findPaths() (*inventory.Inventory, error) {
 	file := r.head.TestbedFile
 	if file == nil {
 		return nil, nil
@@ -57,6 +58,15 @@ func hostOptions(inv *inventory.Inventory, file string) (hosts.Options, error) {
 	return hosts.Options{Token: token, Journal: switching.JournalOf(file), Dial: func(ctx context.Context, e inventory.Endpoint) (net.Conn, error) {
 		return reach.Dial(ctx, e, reach.Options{Token: token, Agent: agent.Options{}})
 	}}, nil
+}
+
+// findHosts looks at the hosts of a testbed file, without any load.
+func findHosts(ctx context.Context, file string, inv *inventory.Inventory, e *experiment.Experiment) ([]hosts.Finding, error) {
+	options, err := hostOptions(inv, file)
+	if err != nil {
+		return nil, err
+	}
+	return hosts.Check(ctx, inv, e, options)
 }
 
 // slowSwitch is how long a switch may take on average before a run is planned in two

@@ -40,7 +40,7 @@ func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session,
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, err
 	}
-	if r.inventory, err = r.findHosts(); err != nil {
+	if r.inventory, err = r.findPaths(); err != nil {
 		return nil, err
 	}
 	stored, err := st.Trials(ctx)

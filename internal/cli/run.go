@@ -228,7 +228,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, usageError{err}
 	}
-	if r.inventory, err = r.findHosts(); err != nil {
+	if r.inventory, err = r.findPaths(); err != nil {
 		return nil, usageError{err}
 	}
 	rules, err := lab.RuleFiles(r.e)

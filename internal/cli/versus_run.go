@@ -175,7 +175,7 @@ func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr err
 	case runErr != nil:
 		err = errors.Join(runErr, err)
 	case path != "":
-		err = errors.Join(fmt.Errorf("no server could be used on the path %s, so there is nothing to compare: %w; at that end, run hopbench serve (see its --help about tokens)", path, r.planner.why), err)
+		err = errors.Join(fmt.Errorf("no server could be used on the path %s, so there is nothing to compare: %w; check the way, and that hopbench serve runs at its end (see its --help about tokens)", path, r.planner.why), err)
 	default:
 		err = errors.Join(nothingOf(result), err)
 	}

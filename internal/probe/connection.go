@@ -143,7 +143,7 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 		return session.Refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
 	if flow < 0 || flow >= kind.Connections(spec) {
-		return session.Refusal(Limit, "flow %d of a test of %d", flow+1, kind.Connections(spec))
+		return session.Refusal(Limit, "flow %d of %d of this test", flow+1, kind.Connections(spec))
 	}
 	return Limits{
 		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond, MaxDuration: s.opts.MaxDuration, MaxFlows: s.opts.MaxFlows,

@@ -207,7 +207,7 @@ func TestStrangers(t *testing.T) {
 	for name, said := range map[string][]byte{"too long": long, "wrong": wrong, "an order": order, "nonsense": []byte("GET / HTTP/1.1\r\n\r\n")} {
 		c, err := tls.Dial("tcp", at.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{applicationProtocol}})
 		testutil.OK(t, err)
-		_, _ = c.Write(said) // the agent may have closed before it was all said
+		_, _ = c.Write(said)      // the agent may have closed before it was all said
 		heard, _ := io.ReadAll(c) // until the agent closes
 		if len(heard) > 0 && protocol.Type(heard[0]) != protocol.TypeError {
 			t.Errorf("%s: the agent answers % x", name, heard)

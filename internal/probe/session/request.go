@@ -30,8 +30,8 @@ type Request struct {
 	// itself as its only Pair, with the round-trip times over time, because
 	// few samples of each flow are kept.
 	Pairs int `json:"pairs,omitempty"`
-	// Prepared, if not nil, is called when a tcp test has made its connections,
-	// and before any other kind of test begins. The test starts at the moment that
+	// Prepared, if not nil, is called when a tcp, udp, pps, rr or crr test has made its
+	// connections, and before any other kind of test begins. The test starts at the moment that
 	// it returns, or at once when that is zero or past, and ends with its error.
 	Prepared func(context.Context) (start time.Time, err error) `json:"-"`
 	// MaxRateBitsPerSecond is the most payload that this end lets the whole test

@@ -63,42 +63,52 @@ type end struct {
 }
 
 // New reaches the ends of an experiment's paths and makes them ready to measure. The
-// inventory has all of them, see inventory.LoadFor. What keeps it from measuring is the error, all of it at once; what a reader must know
-// otherwise are Facts.
+// inventory has all of them, see inventory.LoadFor. What keeps it from measuring is the
+// error, all of it at once; what a reader must know otherwise are Facts.
 func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
-	h := &Hosts{
-		Options: o, inventory: inv, e: e, ends: map[string]*end{},
-		closing: make(chan struct{}), lost: make(chan struct{}),
+	h, err := begin(inv, e, o)
+	if err != nil {
+		return nil, err
 	}
-	if err := h.open(ctx); err != nil {
+	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.rehearse); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
 }
 
-// Check is what New would find, without any load: all findings, of which those that
-// would keep a run from measuring are errors.
+// Check is what New would find, and what takes a little longer to find out, without any
+// load: all findings, of which those that would keep a run from measuring are Wrong.
+// Without an experiment, which is nil then, it is what there is to say of the endpoints.
 func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) ([]Finding, error) {
-	h := &Hosts{
-		Options: o, inventory: inv, e: e, ends: map[string]*end{},
-		closing: make(chan struct{}), lost: make(chan struct{}),
+	h, err := begin(inv, e, o)
+	if err != nil {
+		return nil, err
 	}
-	err := h.open(ctx)
+	steps := []func(context.Context){h.reach, h.clocks}
+	if e != nil {
+		steps = append(steps, h.place, h.listen, h.prove, h.rehearse, h.traces)
+	}
+	err = h.do(ctx, steps...)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
 		err = nil // they are among the findings
 	}
 	return h.findings, errors.Join(err, h.Close())
 }
 
-// open does everything up to the first trial. It goes on to the next step only when the
-// one before found nothing wrong.
-func (h *Hosts) open(ctx context.Context) error {
+func begin(inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
 	secret := make([]byte, 16)
 	if _, err := rand.Read(secret); err != nil {
-		return fmt.Errorf("make the run's token: %w", err)
+		return nil, fmt.Errorf("make the run's token: %w", err)
 	}
-	h.token = hex.EncodeToString(secret)
-	for _, step := range []func(context.Context){h.reach, h.place, h.listen, h.prove, h.rehearse} {
+	return &Hosts{
+		Options: o, inventory: inv, e: e, token: hex.EncodeToString(secret), ends: map[string]*end{},
+		closing: make(chan struct{}), lost: make(chan struct{}),
+	}, nil
+}
+
+// do takes one step after the other, as long as nothing is found wrong.
+func (h *Hosts) do(ctx context.Context, steps ...func(context.Context)) error {
+	for _, step := range steps {
 		step(ctx)
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -110,25 +120,25 @@ func (h *Hosts) open(ctx context.Context) error {
 	return nil
 }
 
-// reach connects to both ends at the same time.
+// reach connects to all ends that are needed at the same time.
 func (h *Hosts) reach(ctx context.Context) {
 	var group sync.WaitGroup
-	for _, name := range h.needed() {
-		group.Go(func() {
-			at := slices.IndexFunc(h.inventory.Endpoints, func(e inventory.Endpoint) bool { return e.Name == name })
-			if at < 0 {
-				h.found(Wrong, "endpoint "+name, "is in the experiment and not in the testbed file", "add it under `endpoints:`")
-				return
-			}
-			h.connect(ctx, h.inventory.Endpoints[at])
-		})
+	for _, e := range h.needed() {
+		group.Go(func() { h.connect(ctx, e) })
 	}
 	group.Wait()
 	h.compareEnds()
 }
 
-// needed are the endpoints that an agent is needed at.
-func (h *Hosts) needed() []string { return []string{h.e.Source, h.e.Destination} }
+// needed are the endpoints that an agent is needed at: the experiment's, or all.
+func (h *Hosts) needed() []inventory.Endpoint {
+	if h.e == nil {
+		return h.inventory.Endpoints
+	}
+	return slices.DeleteFunc(slices.Clone(h.inventory.Endpoints), func(e inventory.Endpoint) bool {
+		return e.Name != h.e.Source && e.Name != h.e.Destination
+	})
+}
 
 // connect reaches one endpoint and hears what it says of itself.
 func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
@@ -179,12 +189,12 @@ func (h *Hosts) destination() *end { return h.ends[h.e.Destination] }
 // Info says where the paths are. Ends on one machine share its CPUs, as those of a lab do.
 func (h *Hosts) Info() result.Testbed {
 	bed := result.Testbed{Kind: Kind, Name: h.inventory.Name}
-	if h.oneMachine() {
+	if oneMachine(h.source(), h.destination()) {
 		bed.Relative = true
 		bed.Note = "the endpoints share one machine: absolute figures say as much about it as about the path"
 	}
-	for _, name := range h.needed() {
-		bed.Endpoints = append(bed.Endpoints, h.ends[name].info())
+	for _, e := range []*end{h.source(), h.destination()} {
+		bed.Endpoints = append(bed.Endpoints, e.info())
 	}
 	for _, p := range h.places {
 		bed.Paths = append(bed.Paths, p.info())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/hopbench/hopbench/internal/agent"
@@ -30,10 +31,6 @@ type place struct {
 func (h *Hosts) place(context.Context) {
 	for _, path := range h.e.Paths {
 		at := slices.IndexFunc(h.inventory.Paths, func(p inventory.Path) bool { return p.Name == path.Name })
-		if at < 0 {
-			h.found(Wrong, "path "+path.Name, "is in the experiment and not in the testbed file", "add it under `paths:`")
-			continue
-		}
 		p := place{Path: h.inventory.Paths[at]}
 		port := cmp.Or(p.To.Port(), p.Listen.Port(), h.serverPort())
 		p.to = netip.AddrPortFrom(p.To.Addr(), port)
@@ -123,7 +120,51 @@ func (h *Hosts) provePath(ctx context.Context, p place) {
 	if !h.source().has(proof.Client.Addr()) {
 		text += fmt.Sprintf(", translated to %v on the way", proof.Client.Addr())
 	}
+	if proof.MSSBytes > 0 {
+		text += fmt.Sprintf(", in segments of %d bytes", proof.MSSBytes)
+	}
+	if proof.ReceivedTTL > 0 {
+		text += fmt.Sprintf(", with a time to live of %d left", proof.ReceivedTTL)
+	}
+	if want := p.Expect.ReceivedTTL; want > 0 && proof.ReceivedTTL > 0 && want != proof.ReceivedTTL {
+		h.found(Wrong, "path "+p.Name, fmt.Sprintf("packets arrive with a time to live of %d, and `expect:` says %d: it is another path", proof.ReceivedTTL, want), "see which way they take, or correct `received_ttl:`")
+		return
+	}
 	h.found(Note, "path "+p.Name, text, "")
+}
+
+// traces says what a trace of each path shows that is in force, and which paths look
+// alike.
+func (h *Hosts) traces(ctx context.Context) {
+	shows := make([]string, len(h.places))
+	var group sync.WaitGroup
+	for i, p := range h.places {
+		if !p.traced || len(p.Set) > 0 {
+			continue
+		}
+		group.Go(func() {
+			text, err := h.trace(ctx, p.Name)
+			if err != nil {
+				h.found(Warning, "path "+p.Name, fmt.Sprintf("a trace does not show where it leads: %v", err), "the time to live on arrival proves it, if nothing else does")
+				return
+			}
+			shows[i] = text
+			h.found(Note, "path "+p.Name, "a trace shows "+text, "")
+		})
+	}
+	group.Wait()
+	for i, p := range h.places {
+		for k, other := range h.places[:i] {
+			if shows[i] != "" && routers(shows[i]) == routers(shows[k]) && shows[k] != "" {
+				h.found(Warning, fmt.Sprintf("paths %s and %s", other.Name, p.Name), "look the same to a trace", "if a hop is to be on one of them only, it is invisible to a trace (a bridge), or a route is wrong")
+			}
+		}
+	}
+}
+
+// routers are the hops of a trace without the destination.
+func routers(shows string) string {
+	return shows[:max(0, strings.LastIndexByte(shows, ' '))]
 }
 
 // request is what all tests on a path have in common.
