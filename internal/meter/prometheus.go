@@ -45,11 +45,9 @@ type prometheus struct {
 func newPrometheus(m inventory.PrometheusMeter) (*prometheus, error) {
 	p := &prometheus{url: m.URL, transport: http.DefaultTransport.(*http.Transport).Clone()}
 	p.transport.MaxResponseHeaderBytes = mostHeader
-	client, err := api.NewClient(api.Config{Address: m.URL, RoundTripper: bounded{p.transport}})
-	if err != nil {
-		return nil, fmt.Errorf("address of a Prometheus server: %w", err)
+	if err := p.over(p.transport); err != nil {
+		return nil, err
 	}
-	p.api = v1.NewAPI(client)
 	for _, q := range []queried{
 		{"forward_bytes", m.ForwardBytes, func(s *measurement.HopSample) *float64 { return &s.ForwardBytes }},
 		{"backward_bytes", m.BackwardBytes, func(s *measurement.HopSample) *float64 { return &s.BackwardBytes }},
@@ -69,6 +67,16 @@ func newPrometheus(m inventory.PrometheusMeter) (*prometheus, error) {
 	}
 	p.query = strings.Join(parts, " or ")
 	return p, nil
+}
+
+// over has the queries go over a transport.
+func (p *prometheus) over(t http.RoundTripper) error {
+	client, err := api.NewClient(api.Config{Address: p.url, RoundTripper: bounded{t}})
+	if err != nil {
+		return fmt.Errorf("address of a Prometheus server: %w", err)
+	}
+	p.api = v1.NewAPI(client)
+	return nil
 }
 
 func marked(query, as string) string {

@@ -53,20 +53,20 @@ func (h *Hops) Close() error {
 	return err
 }
 
-// Try reads each hop of a path once, and says what is wrong with its source by its name.
-func (h *Hops) Try(ctx context.Context, path string) map[string]error {
+// Try reads each hop once, and says by its name what is wrong with its source: nil where
+// nothing is.
+func (h *Hops) Try(ctx context.Context) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	wrong := map[string]error{}
-	for _, name := range h.paths[path] {
+	for name, m := range h.meters {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, readTime)
-			defer cancel()
-			if _, err := h.meters[name].Read(ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				wrong[name] = err
-			}
+			_, err := m.Read(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			wrong[name] = err
 		})
 	}
 	all.Wait()
