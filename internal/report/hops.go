@@ -121,28 +121,47 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 
 // Payload is how many bytes above the headers the hop counted between two
 // moments, in each direction.
-func (w watched) Payload(from, to float64, headers int) (forward, backward float64) {
-	a, b, each := w.at(from), w.at(to), float64(headers)
-	forward = b.ForwardBytes - a.ForwardBytes - each*(b.ForwardPackets-a.ForwardPackets)
-	backward = b.BackwardBytes - a.BackwardBytes - each*(b.BackwardPackets-a.BackwardPackets)
-	return max(forward, 0), max(backward, 0)
+func (w watched) Payload(from, to float64, f Framing) (forward, backward float64) {
+	a, b := w.at(from), w.at(to)
+	forward = f.payload(b.ForwardBytes-a.ForwardBytes, b.ForwardPackets-a.ForwardPackets)
+	backward = f.payload(b.BackwardBytes-a.BackwardBytes, b.BackwardPackets-a.BackwardPackets)
+	return forward, backward
 }
 
-// HeadersOf is how many bytes of headers each packet of a trial has at layer 2.
-func HeadersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
-	headers := ethernetHeader + kinds[spec.Kind].headers
+// Framing is how the payload of a test is packed.
+type Framing struct {
+	Headers int // bytes of each packet at layer 2
+	Payload int // bytes of a full packet, 0 where that is not known
+}
+
+// payload is what of a hop's bytes lies above the headers. Of a hop that counts no
+// packets all are taken to be full.
+func (f Framing) payload(bytes, packets float64) float64 {
+	if packets == 0 && f.Payload > 0 {
+		return max(bytes*float64(f.Payload)/float64(f.Payload+f.Headers), 0)
+	}
+	return max(bytes-float64(f.Headers)*packets, 0)
+}
+
+// FramingOf is that of a trial.
+func FramingOf(t *measurement.Trial, spec measurement.Spec, tunnel string) Framing {
+	out := Framing{Headers: ethernetHeader + kinds[spec.Kind].headers, Payload: spec.PacketBytes}
 	if kinds[spec.Kind].headers == tcpHeaders {
 		for _, f := range t.Flows {
-			if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
-				headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)
+			if f.Final == nil || f.Final.MSS <= 0 {
+				continue
+			}
+			out.Payload = int(f.Final.MSS)
+			if f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
+				out.Headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)
 				break
 			}
 		}
 	}
 	if strings.HasPrefix(tunnel, "vxlan") {
-		headers += vxlanHeaders
+		out.Headers += vxlanHeaders
 	}
-	return headers
+	return out
 }
 
 // span is the part of a trial's measured window that both the first hop's
@@ -285,7 +304,7 @@ func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string
 				continue
 			}
 			within := hopsAgree + grain/(to-from)
-			forward, backward := w.Payload(from, to, HeadersOf(t, spec, tunnel))
+			forward, backward := w.Payload(from, to, FramingOf(t, spec, tunnel))
 			ends := Confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
 				note(of(w.Label(), false), forward/there-1, underWay(t, spec, false, from, to)/there, grain, within)
@@ -312,7 +331,7 @@ func (m *Model) hopSections() []hopSection {
 			if said := m.processorSentence(p, t, trials); said != "" {
 				s.Sentences = append(s.Sentences, said)
 			}
-			s.Headers = HeadersOf(trials[0], t.Spec, p.Tunnel())
+			s.Headers = FramingOf(trials[0], t.Spec, p.Tunnel()).Headers
 			s.Columns, s.Rows = hopRows(trials)
 			out = append(out, s)
 		}

@@ -133,9 +133,26 @@ func TestHeaders(t *testing.T) {
 		{measurement.PPS, nil, "vxlan id 1, UDP port 4789, MTU 1450", 92},
 	} {
 		trial := &measurement.Trial{Outcome: measurement.Outcome{Flows: c.flows}}
-		if got := HeadersOf(trial, measurement.Spec{Kind: c.kind}, c.tunnel); got != c.want {
+		if got := FramingOf(trial, measurement.Spec{Kind: c.kind}, c.tunnel).Headers; got != c.want {
 			t.Errorf("%+v: got %d", c, got)
 		}
+	}
+}
+
+// A source that counts bytes and no packets is taken to have carried full ones.
+func TestFramingOfBytesAlone(t *testing.T) {
+	f := Framing{Headers: 66, Payload: 1448}
+	for _, c := range []struct{ bytes, packets, want float64 }{{1514e3, 1000, 1448e3}, {1514e3, 0, 1448e3}, {0, 0, 0}, {66, 2, 0}} {
+		if got := f.payload(c.bytes, c.packets); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	trial := &measurement.Trial{Outcome: measurement.Outcome{Flows: []measurement.Flow{{Final: &measurement.TCPInfo{PathMTU: 1500, MSS: 1448}}}}}
+	if got := FramingOf(trial, measurement.Spec{Kind: measurement.TCP}, ""); got != f {
+		t.Errorf("%+v", got)
+	}
+	if got := (Framing{Headers: 42}).payload(1000, 0); got != 1000 {
+		t.Errorf("of packets of unknown size: %v", got)
 	}
 }
 
