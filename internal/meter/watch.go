@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sampling"
@@ -125,7 +126,11 @@ func (w *watched) take(ctx context.Context, m Meter, limit time.Duration) {
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r, err := m.Read(limited)
+	var r Reading
+	err := admission.Contain(func() (err error) {
+		r, err = m.Read(limited)
+		return err
+	})
 	if err != nil && ctx.Err() != nil {
 		return
 	}
@@ -197,7 +202,7 @@ func (w *watched) series(started time.Time) (measurement.HopSeries, error) {
 }
 
 // freshOf leaves out what was told before: a source that is asked more often than it
-// counts repeats itself. Again says that a total has become less.
+// counts repeats itself. Again says that its counters began anew.
 func freshOf(all []Reading) (fresh []Reading, again bool) {
 	for _, r := range all {
 		if len(fresh) > 0 {
@@ -218,10 +223,13 @@ func freshOf(all []Reading) (fresh []Reading, again bool) {
 	return fresh, false
 }
 
-// compare says whether some total became more, and whether one became less.
+// compare says whether some total became more, and whether bytes or packets became less:
+// times that a system derives from others may do so by a little.
 func compare(before, after measurement.HopSample) (more, less bool) {
+	less = after.ForwardBytes < before.ForwardBytes || after.BackwardBytes < before.BackwardBytes ||
+		after.ForwardPackets < before.ForwardPackets || after.BackwardPackets < before.BackwardPackets
 	after.Combine(before, func(now, then float64) float64 {
-		more, less = more || now > then, less || now < then
+		more = more || now > then
 		return now
 	})
 	return more, less

@@ -122,6 +122,7 @@ func TestWatchOfPoorSources(t *testing.T) {
 		{name: "starts anew", read: func(n int, _ context.Context) (Reading, error) {
 			return Reading{Taken: time.Now(), Totals: measurement.HopSample{ForwardBytes: float64(n % 3)}}, nil
 		}, fact: "began anew"},
+		{name: "is wrong in itself", read: func(int, context.Context) (Reading, error) { panic("index out of range") }, fact: "missing: internal error"},
 		{name: "stands still", read: func(int, context.Context) (Reading, error) {
 			return Reading{Taken: time.Now(), Timing: Seen, Totals: measurement.HopSample{ForwardBytes: 7}}, nil
 		}, fact: "nothing new to say"},

@@ -15,8 +15,7 @@ import (
 // An appliance with an agent tells what passes it. That another source is silent, and that
 // the agent dies, costs no trial.
 func TestFiguresOfHops(t *testing.T) {
-	n := newNetwork(t)
-	n.e.Tests[0].Spec.Duration = 0.5
+	n := networkOf(t, strings.Replace(yard, "kind: rr, duration: 100ms, max_warmup: 10ms", "kind: tcp, duration: 600ms, max_warmup: 100ms", 1))
 	n.inventory.Endpoints = append(n.inventory.Endpoints, inventory.Endpoint{
 		Name: "fw-vm", Reach: inventory.Reach{Scheme: inventory.ReachSSH, Host: "routed/fw"},
 	})
@@ -58,16 +57,25 @@ func TestFiguresOfHops(t *testing.T) {
 		case missing || len(trial.HopSeries) != 1 || trial.HopSeries[0].Name != "fw":
 			t.Errorf("trial %s: %+v, facts %q", trial.ID, trial.HopSeries, facts)
 		default:
-			checkCounts(t, trial.ID, trial.HopSeries[0])
+			checkCounts(t, trial, trial.HopSeries[0])
 		}
 	}
 }
 
-// checkCounts looks whether what passes the hop both ways is what it counted.
-func checkCounts(t *testing.T, id string, s measurement.HopSeries) {
+// checkCounts holds what a hop counted against what was received: with the headers it is
+// more in the direction of the data, and much less in that of the acknowledgements.
+func checkCounts(t *testing.T, trial measurement.Trial, s measurement.HopSeries) {
 	t.Helper()
+	if s.Samples[0].At > trial.Warmup { // on a machine that is very busy
+		t.Logf("trial %s: the first reading came %v s after the start", trial.ID, s.Samples[0].At)
+		return
+	}
+	var received float64
+	for _, f := range trial.Flows {
+		received += float64(f.ReceivedBytes)
+	}
 	last := s.Samples[len(s.Samples)-1]
-	if last.ForwardPackets <= 0 || last.BackwardPackets <= 0 || last.ForwardBytes < 60*last.ForwardPackets || s.Samples[0].At >= last.At || s.Grain != 0 {
-		t.Errorf("trial %s: the hop counted %+v", id, s)
+	if last.ForwardBytes < received || received <= 0 || last.BackwardPackets <= 0 || last.BackwardBytes > received/2 || s.Grain != 0 {
+		t.Errorf("trial %s: %v bytes were received, and the hop counted %+v", trial.ID, received, s)
 	}
 }
