@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"runtime"
@@ -21,7 +22,7 @@ func (s *server) handle(ctx context.Context, r request) reply {
 	switch {
 	case r.Op == opHello && r.Hello != nil:
 		if err = checkVersions(*r.Hello); err == nil {
-			answer.Hello = s.hello()
+			answer.Hello = s.hello(ctx)
 		}
 	case r.Op == opListen && r.Listen != nil:
 		answer.Listen, err = s.listen(*r.Listen)
@@ -73,8 +74,9 @@ func (s *server) refuseStranger(r request) *replyError {
 	return errorOf(r.Op, checkVersions(theirs))
 }
 
-func (s *server) hello() *Hello {
+func (s *server) hello(ctx context.Context) *Hello {
 	environment := hostinfo.End()
+	maps.Copy(environment, hostinfo.Hardware(ctx))
 	return &Hello{
 		Protocol: protocol.AgentVersion, Version: hostinfo.Version(),
 		Host: environment["host"], OS: runtime.GOOS, Arch: runtime.GOARCH,
@@ -114,6 +116,9 @@ func interfaces() []Interface {
 	return found
 }
 
+// connecting is what all connections of a test may take, and the wait for a common start.
+const connecting = time.Minute
+
 // run does one test.
 func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time.Duration, error) {
 	run := *r.Run
@@ -122,6 +127,15 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 	}
 	if r.Hold {
 		run.Prepared = func(ctx context.Context) (time.Time, error) { return s.hold(ctx, r.ID) }
+	}
+	if longest := s.opts.Limits.MaxDuration; s.opts.Lease > 0 && longest > 0 {
+		// A transfer of a file does not know beforehand how long it takes.
+		limited, cancel := context.WithTimeoutCause(ctx, longest+connecting, &probe.Error{
+			Op: fmt.Sprintf("%s test to %s", run.Spec.Kind, run.Target), Reason: probe.Limit,
+			Err: fmt.Errorf("it took longer than this end allows (%v; --max-duration)", longest),
+		})
+		defer cancel()
+		ctx = limited
 	}
 	out, err := probe.Run(ctx, run, func(p measurement.Progress) { s.progress(r.ID, p) })
 	if err != nil {

@@ -33,7 +33,7 @@ The experiment says what is compared; the same one runs in a lab and on hosts.`,
 		Example: `  hopbench testbed show hosts > office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 	}
-	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s))
+	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s), testbedRestoreCommand(s))
 	return c
 }
 
@@ -222,15 +222,31 @@ func checkTestbed(file string, in *inventory.Inventory, e *experiment.Experiment
 		c.Switches = append(c.Switches, testbedSwitch{w.Name, slices.Sorted(maps.Keys(w.Values)), string(w.Proof), w.Settle.Seconds()})
 	}
 	if e != nil {
-		plan := e.Plan(1)
-		var order []string
-		for _, t := range plan.Trials {
-			order = append(order, t.Path)
-		}
-		commands, settle := in.Switching(order)
+		plan, commands, settle := planOn(in, e)
 		c.Run = &testbedRun{e.Name, len(plan.Trials), commands, settle.Seconds(), (plan.ExpectedDuration() + settle).Seconds()}
 	}
 	return c
+}
+
+// planOn is the plan of a run of e, the commands of switches that it takes, and how long
+// they take to settle: in two stages where that is slow.
+func planOn(in *inventory.Inventory, e *experiment.Experiment) (plan experiment.Plan, commands int, settle time.Duration) {
+	plan = e.Plan(1)
+	changes := max(1, plan.Switches())
+	commands, settle = in.Switching(pathsOf(plan))
+	if stages, err := e.With(experiment.Overrides{TwoStage: true}); err == nil && settle/time.Duration(changes) > experiment.SlowSwitch {
+		plan = stages.Plan(1)
+		commands, settle = in.Switching(pathsOf(plan))
+	}
+	return plan, commands, settle
+}
+
+// pathsOf are the paths of a plan's trials, one after the other.
+func pathsOf(plan experiment.Plan) (order []string) {
+	for _, t := range plan.Trials {
+		order = append(order, t.Path)
+	}
+	return order
 }
 
 // withPort is an address with its port, if it has one.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -32,6 +33,8 @@ type wayKey struct {
 
 // paths finds the addresses of the ways. Two that are the same path are refused.
 func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
+	// A trace takes neither an interface nor a code point, and there is none elsewhere.
+	traced := runtime.GOOS == "linux" && !differ(c.ways, deviceOf) && !differ(c.ways, dscpOf)
 	var out []testbed.Path
 	names := map[wayKey]string{}
 	for i, w := range c.ways {
@@ -55,7 +58,9 @@ func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
 		if differ(c.ways, dscpOf) {
 			request.Spec.DSCP = w.dscp
 		}
-		out = append(out, host.Path(name, w.name, request))
+		path := host.Path(name, w.name, request)
+		path.Pairs[0].Expect.Traced = traced
+		out = append(out, path)
 	}
 	return out, nil
 }

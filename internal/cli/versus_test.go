@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -338,4 +339,22 @@ func FuzzVersus(f *testing.F) {
 			t.Fatalf("%q became %+v", text, w)
 		}
 	})
+}
+
+// Ways that traces cannot tell apart are named, where traces could.
+func TestWaysThatTracesDoNotTellApart(t *testing.T) {
+	for line, want := range map[string]bool{
+		"--versus bind=127.0.0.1": true, "--versus 127.0.0.3": false, "--versus bind=127.0.0.1,dscp=46": false, "--versus device=lo": false,
+	} {
+		out, _, err := versusMeasured(t, t.Context(), "--only rr "+line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			o, err := fakePath(ctx, r, progress)
+			if r.Spec.Kind == measurement.Trace {
+				o.Hops = []measurement.TraceHop{{TTL: 1, Address: r.Target.Addr().String(), Reached: true}}
+			}
+			return o, err
+		})
+		if err != nil || strings.Contains(out, "saw the same hops") != (want && runtime.GOOS == "linux") {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
 }

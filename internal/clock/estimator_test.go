@@ -207,8 +207,8 @@ func FuzzEstimator(f *testing.F) {
 		e.Add(Exchange{time.Duration(s1), time.Duration(h1), time.Duration(a1)})
 		e.Add(Exchange{time.Duration(s2), time.Duration(h2), time.Duration(a2)})
 		if got, ok := e.Estimate(); ok {
-			got.At(time.Duration(s2))
-			got.Ours(got.Theirs(time.Duration(s1)))
+			_, _ = got.At(time.Duration(s2))
+			_ = got.Ours(got.Theirs(time.Duration(s1)))
 			if math.IsNaN(got.Drift) || math.IsNaN(got.DriftUncertainty) {
 				t.Errorf("got %+v", got)
 			}

@@ -159,7 +159,7 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, 
 		binding, err = bindingOf(conn)
 	}
 	if err == nil {
-		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error { return l.hold(from) })
+		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error { return l.hold(ctx, from) })
 	}
 	if err != nil {
 		if errors.Is(err, protocol.ErrUnauthorized) {
@@ -184,8 +184,29 @@ func (l *Listener) visit(v Visit) {
 	}
 }
 
-// hold gives the agent to a coordinator, unless another has it.
-func (l *Listener) hold(from netip.AddrPort) error {
+// handOver is how long a coordinator waits for one whose connection has ended: what the
+// agent did for it takes a moment to end, too. It is asked every handOverPoll.
+const (
+	handOver     = 2 * time.Second
+	handOverPoll = 20 * time.Millisecond
+)
+
+// hold gives the agent to a coordinator, unless another has it and goes on.
+func (l *Listener) hold(ctx context.Context, from netip.AddrPort) error {
+	for until := time.Now().Add(handOver); ; {
+		err := l.tryHold(from)
+		if err == nil || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-time.After(handOverPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *Listener) tryHold(from netip.AddrPort) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holder.IsValid() {

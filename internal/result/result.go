@@ -375,8 +375,8 @@ type Attribution struct {
 	Remaining []Cause `json:"remaining_causes,omitempty"`
 	// Answers are those of the test with one thing changed, of which the cause was told.
 	Answers []Answer `json:"answers,omitempty"`
-	// MarkedFraction is the share of the delivered segments that carried a mark of
-	// congestion, the median over flows.
+	// MarkedFraction is the share of the delivered segments for which the receiver
+	// reported marks of congestion (RFC 3168), the median over flows.
 	MarkedFraction float64 `json:"marked_fraction,omitempty"`
 	// The speeds of the endpoints' interfaces, 0 where they are not known.
 	SourceLinkBitsPerSecond      float64 `json:"source_link_bits_per_second,omitempty"`

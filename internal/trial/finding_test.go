@@ -69,7 +69,7 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"as it should be", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 62, ReturnedTTL: 61})}, "p", "", measurement.Fingerprint{}},
 		{"no such path", misled{}, "q", failed + `the testbed has no path "q"`, measurement.Fingerprint{}},
 		{"not switched", misled{switched: refused}, "p", failed + "it was not switched to", measurement.Fingerprint{}},
-		{"left meanwhile", misled{pair: pair(testbed.Expectation{Hops: right}), left: errors.New("switch idps was at off")}, "p", failed + "switch idps was at off", measurement.Fingerprint{}},
+		{"left meanwhile", misled{pair: pair(testbed.Expectation{}), left: errors.New("switch idps was at off")}, "p", failed + "switch idps was at off", measurement.Fingerprint{}},
 		{"not traced", misled{pair: pair(testbed.Expectation{Hops: right}), trace: refused}, "p", failed + "the trace failed: refused", measurement.Fingerprint{}},
 		{"not traced below the tunnel", misled{pair: tunnel, trace: refused}, "p", failed + "the trace below the tunnel failed: trace the path below the tunnel of a to b: refused", measurement.Fingerprint{}},
 		{"another hop", misled{pair: pair(testbed.Expectation{Hops: wrong})}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
@@ -92,6 +92,9 @@ func TestFindingsOnPaths(t *testing.T) {
 		d, err := Do(t.Context(), &c.bed, w, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if d.Fingerprint.Learned && c.bed.left != nil {
+			t.Errorf("%s: what it shows is learned", c.name)
 		}
 		says := ""
 		for _, f := range d.Gate.Findings {

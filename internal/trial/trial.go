@@ -83,7 +83,8 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		}
 		if confirmer, ok := bed.(testbed.Confirmer); ok {
 			if other := confirmer.Confirm(up, w.Path); other != nil {
-				d.Fingerprint.Matches = false
+				// Nothing is learned from what may have been another path.
+				d.Fingerprint.Matches, d.Fingerprint.Learned = false, false
 				d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: other.Error()}
 			}
 		}

@@ -77,7 +77,7 @@ var causes = map[result.Cause]cause{
 	result.CauseHopMarks: {"queue that marks", func(a attribution) string {
 		text := "limited " + a.part() + " by a queue of the path that marks packets (ECN) before it would drop them"
 		if a.MarkedFraction > 0 {
-			text += ": " + Value(a.MarkedFraction, measurement.Fraction) + " of the segments"
+			text += ": congestion was reported for " + Value(a.MarkedFraction, measurement.Fraction) + " of the segments"
 		}
 		return text
 	}},

@@ -227,6 +227,26 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// Where only the destination reaches the source, that is said.
+func TestBackwards(t *testing.T) {
+	n := newNetwork(t)
+	const refuse = `table ip refuse { chain input { type filter hook input priority 0; tcp dport 5201 reject with tcp reset; }; }`
+	status, err := n.lab.Exec(t.Context(), n.inventory.Endpoints[1].Reach.Host, lab.Command{Argv: []string{"nft", refuse}, Stderr: os.Stderr})
+	testutil.OK(t, err)
+	if status != 0 {
+		t.Fatalf("nft: exit status %d", status)
+	}
+	bed, err := n.open(t.Context())
+	if err == nil {
+		err = errors.Join(errors.New("it is ready to measure"), bed.Close())
+	}
+	for _, want := range []string{"path direct: a does not reach b at 10.", "the other way b reaches a: make b the source"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}
+
 // A port that another program has is said so.
 func TestPortTaken(t *testing.T) {
 	n := newNetwork(t)

@@ -121,6 +121,13 @@ func TestRefused(t *testing.T) {
 				return map[string]string{"v0": "10.0.0.1", "v1": "10.0.0.2", "v2": "10.0.0.1"}[d.is["s0"]], nil
 			}
 		}, []string{"switch s0", "shows 10.0.0.1 at v0 and at v2 (path alert)", "proves neither"}},
+		"two values of three look alike, and the ends do not": {func(d *device, w *inventory.Switch, o *switching.Options) {
+			*w = switchOf("s0", 3, inventory.ProofTrace)
+			o.Paths = append(o.Paths, pathOf("alert", "192.0.2.3", map[string]string{"s0": "v2"}))
+			o.Trace = func(_ context.Context, path string) (string, error) {
+				return map[string]string{"v0": "10.0.0.1 ", "v1": "10.0.0.2 ", "v2": "10.0.0.1 "}[d.is["s0"]] + path, nil
+			}
+		}, []string{"switch s0", "at v0 and at v2 (path alert)", "proves neither"}},
 		"the second of two switches does nothing": {func(d *device, w *inventory.Switch, o *switching.Options) {
 			o.Paths = []inventory.Path{pathOf("plain", "192.0.2.1", map[string]string{"s0": "v0", "s1": "v0"}), pathOf("inspected", "192.0.2.1", map[string]string{"s0": "v1", "s1": "v1"})}
 			d.paths = o.Paths
