@@ -6,8 +6,11 @@ type HopSeries struct {
 	// are one.
 	Name string `json:"name"`
 	// Instance is counted from 1 where the hop has several, else 0.
-	Instance int         `json:"instance,omitempty"`
-	Samples  []HopSample `json:"samples"` // in the order of time
+	Instance int `json:"instance,omitempty"`
+	// Grain is how far apart the moments are at which the hop's source counts, 0 where it
+	// does when it is asked. A sample may be that much older than its At says.
+	Grain   Seconds     `json:"grain_seconds,omitempty"`
+	Samples []HopSample `json:"samples"` // in the order of time
 }
 
 // HopSample is a reading of a hop's counters. All but Connections are totals
@@ -44,13 +47,18 @@ type HopSample struct {
 	BackwardThread Seconds `json:"backward_thread_seconds,omitempty"`
 	// CPU is the CPU time of the hop's own process, less what the kernel
 	// did meanwhile with the frames that it handed to the nodes at its ends;
-	// absent for hops without a process.
+	// absent for hops without a process. Of an appliance with an agent it is that of the
+	// whole host outside of soft interrupts.
 	CPU Seconds `json:"cpu_seconds,omitempty"`
 	// KernelCPU is the CPU time of the kernel's work on packets in the hop's
 	// node: filtering, tracking, translating, forwarding. It is estimated from a
 	// random sample of the packets, and absent where the kernel cannot tell; of the
-	// instances that one node is, the first has it.
+	// instances that one node is, the first has it. Of an appliance with an agent it is that
+	// of its soft interrupts.
 	KernelCPU Seconds `json:"kernel_cpu_seconds,omitempty"`
+	// SoftnetSqueezes is how often an appliance with an agent stopped receiving with packets
+	// left to receive (/proc/net/softnet_stat).
+	SoftnetSqueezes float64 `json:"softnet_squeezes_count,omitempty"`
 	// Connections is the size of the connection table, nil where there is none.
 	Connections *float64 `json:"connections,omitempty"`
 	// Alerts are flows that matched a rule of an idps, Denied those that it
@@ -89,6 +97,7 @@ func HopCounters() []HopCounter {
 		{Title: "to the source", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.BackwardFlowBusy) }},
 		{Title: "its thread, to the destination", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.ForwardThread) }},
 		{Title: "to the source", Unit: SecondsUnit, Of: func(s *HopSample) *float64 { return (*float64)(&s.BackwardThread) }},
+		{Title: "stopped receiving too early", Unit: Count, Of: func(s *HopSample) *float64 { return &s.SoftnetSqueezes }},
 		{Title: "connections at most", Unit: Count, Size: true, Of: func(s *HopSample) *float64 { return s.Connections }},
 		{Title: "alerts", Unit: Count, Of: func(s *HopSample) *float64 { return &s.Alerts }},
 		{Title: "flows denied", Unit: Count, Of: func(s *HopSample) *float64 { return &s.Denied }},
@@ -104,6 +113,13 @@ func (s *HopSample) Combine(other HopSample, of func(own, other float64) float64
 			*c.Of(s) = of(*c.Of(s), *c.Of(&other))
 		}
 	}
+}
+
+// Since is s with its totals since those of first; sizes stay as they are. What is a
+// difference with an estimate may overlap by a few readings.
+func (s HopSample) Since(first HopSample) HopSample {
+	s.Combine(first, func(own, before float64) float64 { return max(own-before, 0) })
+	return s
 }
 
 // CPUSample is a reading of what all CPUs of a machine together have spent

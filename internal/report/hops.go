@@ -121,28 +121,47 @@ func readAt(samples []measurement.HopSample, x float64) measurement.HopSample {
 
 // Payload is how many bytes above the headers the hop counted between two
 // moments, in each direction.
-func (w watched) Payload(from, to float64, headers int) (forward, backward float64) {
-	a, b, each := w.at(from), w.at(to), float64(headers)
-	forward = b.ForwardBytes - a.ForwardBytes - each*(b.ForwardPackets-a.ForwardPackets)
-	backward = b.BackwardBytes - a.BackwardBytes - each*(b.BackwardPackets-a.BackwardPackets)
-	return max(forward, 0), max(backward, 0)
+func (w watched) Payload(from, to float64, f Framing) (forward, backward float64) {
+	a, b := w.at(from), w.at(to)
+	forward = f.payload(b.ForwardBytes-a.ForwardBytes, b.ForwardPackets-a.ForwardPackets)
+	backward = f.payload(b.BackwardBytes-a.BackwardBytes, b.BackwardPackets-a.BackwardPackets)
+	return forward, backward
 }
 
-// HeadersOf is how many bytes of headers each packet of a trial has at layer 2.
-func HeadersOf(t *measurement.Trial, spec measurement.Spec, tunnel string) int {
-	headers := ethernetHeader + kinds[spec.Kind].headers
+// Framing is how the payload of a test is packed.
+type Framing struct {
+	Headers int // bytes of each packet at layer 2
+	Payload int // bytes of a full packet, 0 where that is not known
+}
+
+// payload is what of a hop's bytes lies above the headers. Of a hop that counts no
+// packets all are taken to be full.
+func (f Framing) payload(bytes, packets float64) float64 {
+	if packets == 0 && f.Payload > 0 {
+		return max(bytes*float64(f.Payload)/float64(f.Payload+f.Headers), 0)
+	}
+	return max(bytes-float64(f.Headers)*packets, 0)
+}
+
+// FramingOf is that of a trial.
+func FramingOf(t *measurement.Trial, spec measurement.Spec, tunnel string) Framing {
+	out := Framing{Headers: ethernetHeader + kinds[spec.Kind].headers, Payload: spec.PacketBytes}
 	if kinds[spec.Kind].headers == tcpHeaders {
 		for _, f := range t.Flows {
-			if f.Final != nil && f.Final.MSS > 0 && f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
-				headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)
+			if f.Final == nil || f.Final.MSS <= 0 {
+				continue
+			}
+			out.Payload = int(f.Final.MSS)
+			if f.Final.PathMTU-f.Final.MSS >= 40 && f.Final.PathMTU-f.Final.MSS <= 80 {
+				out.Headers = ethernetHeader + int(f.Final.PathMTU-f.Final.MSS)
 				break
 			}
 		}
 	}
 	if strings.HasPrefix(tunnel, "vxlan") {
-		headers += vxlanHeaders
+		out.Headers += vxlanHeaders
 	}
-	return headers
+	return out
 }
 
 // span is the part of a trial's measured window that both the first hop's
@@ -157,6 +176,17 @@ func (w watched) span(t *measurement.Trial) (from, to float64, ok bool) {
 		}
 	}
 	return from, to, to-from >= (ends-opens)/2 && to > from
+}
+
+// leastGrains is how often a hop's source has to count in the measured time of a trial for
+// the two to be compared.
+const leastGrains = 3
+
+// coarse says whether a hop's source counts too rarely for a trial, and the grain of it.
+func (w watched) coarse(t *measurement.Trial) (grain float64, coarse bool) {
+	grain = w.grain()
+	measured := float64(t.Throughput.Width)*float64(len(t.Throughput.Bytes)) - float64(t.Warmup)
+	return grain, leastGrains*grain > measured
 }
 
 // Confirmed is what the receivers' bins hold between two moments.
@@ -217,47 +247,70 @@ func inFlight(info []measurement.TCPInfo, x float64) float64 {
 	return sampling.Interpolate(at, bytes, x)
 }
 
-// compareHop says whether a hop does not agree with the receivers in a trial, and
-// whether a queue that grew or shrank would be reason enough.
-func compareHop(difference, queued float64) (apart, explained bool) {
-	if math.Abs(difference) <= hopsAgree {
+// compareHop says whether a hop does not agree with the receivers in a trial within a
+// fraction, and whether a queue that grew or shrank would be reason enough.
+func compareHop(difference, queued, within float64) (apart, explained bool) {
+	if math.Abs(difference) <= within {
 		return false, false
 	}
-	return true, difference*queued > 0 && math.Abs(difference-queued) <= hopsAgree
+	return true, difference*queued > 0 && math.Abs(difference-queued) <= within
+}
+
+// grain is how far apart the moments are at which the hop's source counts, in seconds.
+func (w watched) grain() (most float64) {
+	for _, s := range w.Series {
+		if g := float64(s.Grain); g > most && g < math.Inf(1) {
+			most = g
+		}
+	}
+	return most
 }
 
 // checkHops compares what the hops counted with what the receivers confirmed.
 func checkHops(trials []*measurement.Trial, spec measurement.Spec, tunnel string) []words.HopCheck {
 	var out []words.HopCheck
-	// queued is how much more the senders had in flight, which may be why and
-	// excuses nothing.
-	note := func(hop string, back bool, difference, queued float64) {
+	of := func(hop string, back bool) *words.HopCheck {
 		i := slices.IndexFunc(out, func(c words.HopCheck) bool { return c.Hop == hop && c.Reverse == back })
 		if i < 0 {
 			i, out = len(out), append(out, words.HopCheck{Hop: hop, Reverse: back})
 		}
-		out[i].Differences = append(out[i].Differences, difference)
-		if apart, explained := compareHop(difference, queued); apart {
-			out[i].Apart++
+		return &out[i]
+	}
+	// queued is how much more the senders had in flight, which may be why and
+	// excuses nothing.
+	note := func(c *words.HopCheck, difference, queued, grain, within float64) {
+		c.Differences = append(c.Differences, difference)
+		if grain > 0 {
+			c.Grain, c.Within = max(c.Grain, grain), max(c.Within, within)
+		}
+		if apart, explained := compareHop(difference, queued, within); apart {
+			c.Apart++
 			if explained {
-				out[i].Queued++
+				c.Queued++
 			}
 		}
 	}
 	for _, t := range trials {
 		back := backwardShare(t, spec)
 		for _, w := range WatchedHops(t) {
+			grain, coarse := w.coarse(t)
+			if coarse {
+				c := of(w.Label(), back > 0.5)
+				c.Grain, c.TooShort = max(c.Grain, grain), c.TooShort+1
+				continue
+			}
 			from, to, ok := w.span(t)
 			if !ok {
 				continue
 			}
-			forward, backward := w.Payload(from, to, HeadersOf(t, spec, tunnel))
+			within := hopsAgree + grain/(to-from)
+			forward, backward := w.Payload(from, to, FramingOf(t, spec, tunnel))
 			ends := Confirmed(t.Throughput, from, to)
 			if there := ends * (1 - back); there > 0 {
-				note(w.Label(), false, forward/there-1, underWay(t, spec, false, from, to)/there)
+				note(of(w.Label(), false), forward/there-1, underWay(t, spec, false, from, to)/there, grain, within)
 			}
 			if here := ends * back; here > 0 {
-				note(w.Label(), true, backward/here-1, underWay(t, spec, true, from, to)/here)
+				note(of(w.Label(), true), backward/here-1, underWay(t, spec, true, from, to)/here, grain, within)
 			}
 		}
 	}
@@ -278,7 +331,7 @@ func (m *Model) hopSections() []hopSection {
 			if said := m.processorSentence(p, t, trials); said != "" {
 				s.Sentences = append(s.Sentences, said)
 			}
-			s.Headers = HeadersOf(trials[0], t.Spec, p.Tunnel())
+			s.Headers = FramingOf(trials[0], t.Spec, p.Tunnel()).Headers
 			s.Columns, s.Rows = hopRows(trials)
 			out = append(out, s)
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func TestQueueIsAReason(t *testing.T) {
 	} {
 		apart, explained := 0, 0
 		for i := range c.differences {
-			far, queue := compareHop(c.differences[i], c.queued[i])
+			far, queue := compareHop(c.differences[i], c.queued[i], hopsAgree)
 			if far {
 				apart++
 			}
@@ -132,8 +133,71 @@ func TestHeaders(t *testing.T) {
 		{measurement.PPS, nil, "vxlan id 1, UDP port 4789, MTU 1450", 92},
 	} {
 		trial := &measurement.Trial{Outcome: measurement.Outcome{Flows: c.flows}}
-		if got := HeadersOf(trial, measurement.Spec{Kind: c.kind}, c.tunnel); got != c.want {
+		if got := FramingOf(trial, measurement.Spec{Kind: c.kind}, c.tunnel).Headers; got != c.want {
 			t.Errorf("%+v: got %d", c, got)
+		}
+	}
+}
+
+// A source that counts bytes and no packets is taken to have carried full ones.
+func TestFramingOfBytesAlone(t *testing.T) {
+	f := Framing{Headers: 66, Payload: 1448}
+	for _, c := range []struct{ bytes, packets, want float64 }{{1514e3, 1000, 1448e3}, {1514e3, 0, 1448e3}, {0, 0, 0}, {66, 2, 0}} {
+		if got := f.payload(c.bytes, c.packets); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	trial := &measurement.Trial{Outcome: measurement.Outcome{Flows: []measurement.Flow{{Final: &measurement.TCPInfo{PathMTU: 1500, MSS: 1448}}}}}
+	if got := FramingOf(trial, measurement.Spec{Kind: measurement.TCP}, ""); got != f {
+		t.Errorf("%+v", got)
+	}
+	if got := (Framing{Headers: 42}).payload(1000, 0); got != 1000 {
+		t.Errorf("of packets of unknown size: %v", got)
+	}
+}
+
+// A hop whose source counts rarely is held to as much as that leaves open, and not at all
+// in a trial that is too short for it.
+func TestHopsOfRareSources(t *testing.T) {
+	bins := &measurement.Bins{Width: 0.1, Bytes: slices.Repeat([]float64{1e6}, 600)} // a minute
+	spec := measurement.Spec{Kind: measurement.TCP, Direction: measurement.Send}
+	for _, c := range []struct {
+		grain, counted float64
+		check          words.HopCheck // without Differences
+		says           string
+	}{
+		{0, 1, words.HopCheck{Hop: "fw"}, "agrees with what the receivers confirmed, within 3"},
+		{0, 1.2, words.HopCheck{Hop: "fw", Apart: 1}, "does not agree"},
+		{15, 1.2, words.HopCheck{Hop: "fw", Grain: 15, Within: hopsAgree + 15./45}, "counts every 15"},
+		{15, 1.5, words.HopCheck{Hop: "fw", Grain: 15, Within: hopsAgree + 15./45, Apart: 1}, "does not agree"},
+		{25, 1.5, words.HopCheck{Hop: "fw", Grain: 25, TooShort: 1}, "is not compared with what the receivers confirmed in 1 trial: its source counts every 25"},
+	} {
+		s := reporttest.Counting("fw", 0, bins, c.counted)
+		s.Grain = measurement.Seconds(c.grain)
+		if c.grain > 0 { // what is read at 0 s, 15 s, 30 s and 45 s
+			all := s.Samples
+			s.Samples = nil
+			for _, sample := range all {
+				if n := len(s.Samples); n < 4 && float64(sample.At) >= 15*float64(n) {
+					s.Samples = append(s.Samples, sample)
+				}
+			}
+		}
+		trial := &measurement.Trial{Outcome: measurement.Outcome{
+			Throughput: bins, Flows: []measurement.Flow{{Final: &measurement.TCPInfo{MSS: 1448, PathMTU: 1500}}}, HopSeries: []measurement.HopSeries{s},
+		}}
+		checks := checkHops([]*measurement.Trial{trial}, spec, "")
+		if len(checks) != 1 {
+			t.Fatalf("%+v", checks)
+		}
+		got, said := checks[0], strings.Join(words.HopAgreement(checks, hopsAgree), " ")
+		if math.Abs(got.Within-c.check.Within) < 0.01 { // which samples there are decides
+			got.Within = c.check.Within
+		}
+		differences := got.Differences
+		got.Differences = nil
+		if !reflect.DeepEqual(got, c.check) || (len(differences) == 0) != (c.check.TooShort > 0) || !strings.Contains(strings.ReplaceAll(said, words.NBSP, " "), c.says) {
+			t.Errorf("every %v s, %v times: %+v %v: %q", c.grain, c.counted, got, differences, said)
 		}
 	}
 }

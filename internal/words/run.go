@@ -227,6 +227,11 @@ type HopCheck struct {
 	// Apart is in how many trials that is more than what counts as agreement, and
 	// Queued in how many of those a queue that grew or shrank explains it.
 	Apart, Queued int
+	// Within is what counts as agreement, as a fraction, if that is more than of other hops:
+	// Grain is how far apart the moments are at which this one's source counts, in seconds,
+	// and TooShort how many trials were not compared because of it.
+	Within, Grain float64
+	TooShort      int
 }
 
 // HopAgreement says it in sentences: one for all hops that agree in a direction
@@ -242,11 +247,21 @@ func HopAgreement(checks []HopCheck, within float64) []string {
 		var all []float64
 		trials := 0
 		for _, c := range checks {
-			switch n := len(c.Differences); {
-			case c.Reverse != reverse:
+			if c.Reverse != reverse {
+				continue
+			}
+			if c.TooShort > 0 {
+				out = append(out, fmt.Sprintf("%s, what %s counted is not compared with what the receivers confirmed in %s: its source counts every %s, and the measured time is less than three times that.",
+					direction, c.Hop, quantity.Count(c.TooShort, "trial"), Time(measurement.Seconds(c.Grain))))
+			}
+			switch n, within := len(c.Differences), max(c.Within, within); {
+			case n == 0:
 			case c.Apart > 0:
 				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
 					direction, c.Hop, c.Apart, quantity.Count(n, "trial"), Percent(within), signedRange(c.Differences), queueReason(c)))
+			case c.Grain > 0:
+				out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s): its source counts every %s, which leaves that much open.",
+					direction, c.Hop, Percent(within), quantity.Count(n, "trial"), signedRange(c.Differences), Time(measurement.Seconds(c.Grain))))
 			default:
 				agreeing, all, trials = append(agreeing, c.Hop), append(all, c.Differences...), max(trials, n)
 			}

@@ -19,7 +19,7 @@ func TestFigureOfHops(t *testing.T) {
 		t.Fatalf("%d figures", len(figures))
 	}
 	trial := m.WatchedTrials(m.Paths[2], m.Tests[2])[0]
-	lines, more := hopLines(trial, 66)
+	lines, more := hopLines(trial, report.Framing{Headers: 66})
 	if len(lines) != 2 || more != 0 || len(lines[0].points) < 10 {
 		t.Fatalf("%d lines of %d points, %d more", len(lines), len(lines[0].points), more)
 	}
@@ -32,7 +32,7 @@ func TestFigureOfHops(t *testing.T) {
 		trial.HopSeries = append(trial.HopSeries, trial.HopSeries[0])
 		trial.HopSeries[len(trial.HopSeries)-1].Name += strings.Repeat("x", len(trial.HopSeries))
 	}
-	if lines, more := hopLines(trial, 66); len(lines) != 1+maxHopLines || more != 3 {
+	if lines, more := hopLines(trial, report.Framing{Headers: 66}); len(lines) != 1+maxHopLines || more != 3 {
 		t.Errorf("8 hops: %d lines, %d more", len(lines), more)
 	}
 }

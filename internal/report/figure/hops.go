@@ -49,7 +49,7 @@ type hopLine struct {
 // hopLines are the receivers' throughput and those of the first hops, in the
 // slices of time between the first hop's samples. More is how many hops are
 // left out.
-func hopLines(trial *measurement.Trial, headers int) (lines []hopLine, more int) {
+func hopLines(trial *measurement.Trial, framing report.Framing) (lines []hopLine, more int) {
 	hops := report.WatchedHops(trial)
 	more = max(len(hops)-maxHopLines, 0)
 	hops = hops[:len(hops)-more]
@@ -67,7 +67,7 @@ func hopLines(trial *measurement.Trial, headers int) (lines []hopLine, more int)
 		middle, seconds := (from+to)/2, to-from
 		lines[0].points = append(lines[0].points, point{middle, report.Confirmed(trial.Throughput, from, to) * 8 / seconds})
 		for j, w := range hops {
-			forward, backward := w.Payload(from, to, headers)
+			forward, backward := w.Payload(from, to, framing)
 			lines[j+1].points = append(lines[j+1].points, point{middle, (forward + backward) * 8 / seconds})
 		}
 	}
@@ -76,8 +76,7 @@ func hopLines(trial *measurement.Trial, headers int) (lines []hopLine, more int)
 
 // hopFigure draws one trial; ok is false when it has too few samples.
 func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test) (f Figure, ok bool) {
-	headers := report.HeadersOf(trial, t.Spec, p.Tunnel())
-	lines, more := hopLines(trial, headers)
+	lines, more := hopLines(trial, report.FramingOf(trial, t.Spec, p.Tunnel()))
 	if len(lines[0].points) < 3 {
 		return Figure{}, false
 	}

@@ -46,6 +46,7 @@ type Hosts struct {
 	places   []place         // of the experiment's paths, in its order
 	findings []Finding
 	switcher *switching.Switcher // nil where all paths are in force
+	meters
 
 	closing  chan struct{}
 	watching sync.WaitGroup
@@ -70,7 +71,7 @@ func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment
 	if err != nil {
 		return nil, err
 	}
-	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.rehearse); err != nil {
+	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.openMeters, h.rehearse); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
@@ -86,7 +87,7 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	}
 	steps := []func(context.Context){h.reach, h.clocks}
 	if e != nil {
-		steps = append(steps, h.place, h.listen, h.prove, h.rehearse, h.traces)
+		steps = append(steps, h.place, h.listen, h.prove, h.openMeters, h.rehearse, h.traces)
 	}
 	err = h.do(ctx, steps...)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
@@ -253,6 +254,7 @@ func (h *Hosts) Close() error {
 		close(h.closing)
 	}
 	h.watching.Wait()
+	metered := h.meters.close()
 	var restored, err error
 	if h.switcher != nil {
 		_, restored = h.switcher.Restore(context.Background())
@@ -265,5 +267,5 @@ func (h *Hosts) Close() error {
 	if h.Err() != nil {
 		return restored // closing a connection that broke tells nothing new
 	}
-	return errors.Join(restored, err)
+	return errors.Join(restored, metered, err)
 }

@@ -55,7 +55,13 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	e, err := experiment.Load("yard.yaml", []byte(yard))
+	return networkOf(t, yard)
+}
+
+// networkOf is that of an experiment with other tests.
+func networkOf(t *testing.T, text string) *network {
+	t.Helper()
+	e, err := experiment.Load("yard.yaml", []byte(text))
 	testutil.OK(t, err)
 	topology, paths, err := lab.FromExperiment(e)
 	testutil.OK(t, err)

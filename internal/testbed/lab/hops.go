@@ -132,7 +132,7 @@ func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
 			if len(out[i].Samples) == 0 {
 				first = s
 			}
-			out[i].Samples = append(out[i].Samples, since(first, s))
+			out[i].Samples = append(out[i].Samples, s.Since(first))
 		}
 	}
 	return out
@@ -223,11 +223,4 @@ func addLink(s *measurement.HopSample, c lab.LinkCounters) {
 		s.Alerts += float64(c.IDPS.AlertedFlows)
 		s.Denied += float64(c.IDPS.DeniedFlows)
 	}
-}
-
-// since is the difference of two samples; sizes stay as they are. What is a
-// difference with an estimate may overlap by a few readings.
-func since(first, s measurement.HopSample) measurement.HopSample {
-	s.Combine(first, func(own, before float64) float64 { return max(own-before, 0) })
-	return s
 }
