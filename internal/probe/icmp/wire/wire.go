@@ -10,6 +10,8 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
+	"strconv"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
@@ -190,4 +192,20 @@ func Describe(v6 bool, typ, code uint8) string {
 	default:
 		return fmt.Sprintf("ICMP type %d code %d", typ, code)
 	}
+}
+
+// ZoneIndex turns an IPv6 zone, a name or a number, into an interface index;
+// 0, which means none, when there is no such interface.
+func ZoneIndex(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n)
+	}
+	link, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0
+	}
+	return uint32(link.Index)
 }
