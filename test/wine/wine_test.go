@@ -5,7 +5,7 @@
 // Wine 8 lacks two things that a Go program wants. bcryptprimitives.dll, without
 // which none starts, is linked here with binutils' ld; SIO_UDP_NETRESET, without which package net
 // opens no UDP socket, is not, so no server runs under Wine and no test is over
-// UDP.
+// UDP. It has IcmpSendEcho2Ex, but not Icmp6SendEcho2.
 package wine_test
 
 import (
@@ -26,18 +26,26 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/icmp/chaintest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
+func TestMain(m *testing.M) {
+	testutil.Enter()
+	os.Exit(m.Run())
+}
+
 func TestWindowsClient(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
-	w := newWine(t)
+	c := chaintest.New(t, 2)
+	w := newWine(t, c.Source())
 	exe := build(t, "windows")
 	if out := w.run(t, exe, "version"); !bytes.Contains(out, []byte("windows/amd64")) {
 		t.Fatalf("version says\n%s", out)
 	}
-	port := serve(t, build(t, "linux"))
+	target := c.Target(false).String()
+	port := serve(t, c.Destination(), target, build(t, "linux"))
 	for _, test := range []struct {
 		name   string
 		trials int
@@ -47,19 +55,56 @@ func TestWindowsClient(t *testing.T) {
 		{"receives", 1, []string{"--only", "tcp", "--flows", "2", "--reverse"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			args := append([]string{exe, "test", "127.0.0.1", "--port", port, "--duration", "200ms", "--json", "--quiet"}, test.args...)
-			var r result.Result
-			d := json.NewDecoder(bytes.NewReader(w.run(t, args...)))
-			d.DisallowUnknownFields()
-			testutil.OK(t, d.Decode(&r))
-			if len(r.Trials) != test.trials {
-				t.Fatalf("%d trials, want %d", len(r.Trials), test.trials)
+			args := append([]string{"--port", port, "--duration", "200ms"}, test.args...)
+			trials := w.test(t, exe, target, args...)
+			if len(trials) != test.trials {
+				t.Fatalf("%d trials, want %d", len(trials), test.trials)
 			}
-			for _, trial := range r.Trials {
+			for _, trial := range trials {
 				checkTrial(t, trial)
 			}
 		})
 	}
+	t.Run("ping", func(t *testing.T) {
+		trial := w.test(t, exe, target, "--only", "ping", "--count", "20", "--interval", "20ms")[0]
+		// Two routers took one each of what Linux starts with.
+		if got := trial.Source.ReceivedTTL; got != 62 {
+			t.Errorf("answers arrived with a time to live of %d", got)
+		}
+		if trial.Effective["ping_received"] != "20" || trial.Metrics["loss_fraction"] != 0 || trial.Metrics["rtt_min_seconds"] <= 0 {
+			t.Errorf("%v, %v", trial.Effective, trial.Metrics)
+		}
+	})
+	for _, protocol := range []string{"icmp", "tcp"} {
+		t.Run("trace "+protocol, func(t *testing.T) {
+			trial := w.test(t, exe, target, "--only", "trace", "--protocol", protocol, "--port", port)[0]
+			var hops []string
+			for i, hop := range trial.Hops {
+				hops = append(hops, hop.Address)
+				if hop.Reached != (i == 2) || hop.RTT <= 0 {
+					t.Errorf("hop %d is %+v", i+1, hop)
+				}
+			}
+			if want := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), target}; !slices.Equal(hops, want) {
+				t.Errorf("the hops are %v, want %v (%q)", hops, want, trial.Facts)
+			}
+			// That the probes are not what was asked for is said.
+			said := slices.ContainsFunc(trial.Facts, func(f string) bool { return strings.Contains(f, "ICMP echo requests only") })
+			if trial.Effective["trace_protocol"] != "icmp" || said != (protocol == "tcp") {
+				t.Errorf("%v, %q", trial.Effective, trial.Facts)
+			}
+		})
+	}
+}
+
+// test runs tests on Windows and returns their trials.
+func (w *wine) test(t *testing.T, exe, target string, args ...string) []measurement.Trial {
+	t.Helper()
+	var r result.Result
+	d := json.NewDecoder(bytes.NewReader(w.run(t, append([]string{exe, "test", target, "--json", "--quiet"}, args...)...)))
+	d.DisallowUnknownFields()
+	testutil.OK(t, d.Decode(&r))
+	return r.Trials
 }
 
 func checkTrial(t *testing.T, trial measurement.Trial) {
@@ -86,13 +131,15 @@ func checkTrial(t *testing.T, trial measurement.Trial) {
 	}
 }
 
-// wine is an installation of Wine with a prefix, its Windows, of its own.
+// wine is an installation of Wine with a prefix, its Windows, of its own, on a
+// node of a network.
 type wine struct {
+	node    *chaintest.Node
 	program string
 	env     []string
 }
 
-func newWine(t *testing.T) *wine {
+func newWine(t *testing.T, node *chaintest.Node) *wine {
 	t.Helper()
 	// Debian's wine64 is not on PATH: the package wine puts a script there.
 	program, err := exec.LookPath("wine64")
@@ -101,7 +148,7 @@ func newWine(t *testing.T) *wine {
 	}
 	testutil.Need(t, err == nil, "wine64 (Debian's package of that name)")
 	prefix := filepath.Join(t.TempDir(), "prefix")
-	w := &wine{program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
+	w := &wine{node, program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
 	t.Cleanup(func() { w.end(t) })
 	w.run(t, "wineboot.exe", "--init")
 	library := filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll")
@@ -146,7 +193,11 @@ func (w *wine) run(t *testing.T, args ...string) []byte {
 		outputs[i] = f
 	}
 	c.Stdout, c.Stderr = outputs[0], outputs[1]
-	failed := c.Run()
+	var failed error
+	w.node.Do(t, func() { failed = c.Start() })
+	if failed == nil {
+		failed = c.Wait()
+	}
 	out, err := os.ReadFile(outputs[0].Name())
 	testutil.OK(t, err)
 	if failed != nil {
@@ -167,13 +218,14 @@ func build(t *testing.T, system string) string {
 	return binary
 }
 
-// serve starts a server on loopback and returns its port.
-func serve(t *testing.T, binary string) string {
+// serve starts a server on a node and returns its port.
+func serve(t *testing.T, node *chaintest.Node, address, binary string) string {
 	t.Helper()
-	c := exec.Command(binary, "serve", "--bind", "127.0.0.1", "--port", "0")
+	c := exec.Command(binary, "serve", "--open", "--bind", address, "--port", "0")
 	out, err := c.StderrPipe()
 	testutil.OK(t, err)
-	testutil.OK(t, c.Start())
+	node.Do(t, func() { err = c.Start() })
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := c.Process.Signal(os.Interrupt); err != nil {
 			t.Error(err)
