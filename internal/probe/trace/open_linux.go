@@ -2,8 +2,6 @@ package trace
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -34,15 +32,6 @@ func openWith(p plan, waiter *wire.Waiter) (prober, error) {
 		return openSockets(p, waiter), nil
 	}
 	return pr, err
-}
-
-// randomBase returns where the numbers of a trace start: far enough from the
-// end that sequence numbers need no wrapping, and unlike another trace's.
-func randomBase() (base uint32, echoID uint16) {
-	var b [6]byte
-	// crypto/rand.Read never fails (Go 1.24).
-	_, _ = rand.Read(b[:])
-	return binary.BigEndian.Uint32(b[:]), max(1, binary.BigEndian.Uint16(b[4:]))
 }
 
 // icmpAnswer turns an ICMP error about probe id into an answer.

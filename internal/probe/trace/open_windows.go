@@ -61,11 +61,6 @@ func (r *requests) effective() map[string]string {
 	return map[string]string{"trace_socket": "IP Helper API", "trace_flows": "one for each probe", "trace_protocol": string(measurement.OverICMP)}
 }
 
-func (r *requests) facts() []string {
-	if r.plan.protocol == measurement.OverICMP {
-		return nil
-	}
-	return []string{"Windows lets a program trace with ICMP echo requests only: routers and firewalls may treat them unlike " + string(r.plan.protocol)}
-}
+func (r *requests) facts() []string { return r.plan.onlyEcho() }
 
 func (r *requests) close() error { return r.api.Close() }

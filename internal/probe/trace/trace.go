@@ -136,6 +136,15 @@ func (p *plan) refusal(id int, from netip.Addr, typ, code uint8) answer {
 	return a
 }
 
+// onlyEcho is the fact that the probes are echo requests although others were
+// asked for.
+func (p *plan) onlyEcho() []string {
+	if p.protocol == measurement.OverICMP {
+		return nil
+	}
+	return []string{"on this system hopbench traces with ICMP echo requests only: routers and firewalls may treat them unlike " + string(p.protocol)}
+}
+
 // prober sends probes and gathers answers. It is used by one goroutine.
 type prober interface {
 	// send sends probe id with a time to live.

@@ -8,12 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kinds of ICMP echo socket, by name as results carry them.
-const (
-	RawSocket      = "raw"
-	DatagramSocket = "datagram"
-)
-
 // ErrNotAllowed is in the error of OpenEcho when this process may open neither
 // kind of socket. Callers add what to do instead.
 var ErrNotAllowed = errors.New("allow it with `sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"`")
