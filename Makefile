@@ -37,7 +37,7 @@ test-wine:
 	@test/run ./test/wine
 test-kill:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
-		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest
+		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest ./internal/testbed/switching
 test-reach:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestCoordinator|TestSSH)' ./internal/reach
 test-soak:
@@ -83,11 +83,15 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-lab bench-link bench-idps bench-peers bench-truth
+.PHONY: bench bench-aa bench-hosts bench-lab bench-link bench-idps bench-peers bench-truth
 bench: bench-lab bench-link bench-idps bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
 	$(GO) run ./cmd/hopbench run aa-null
+# The same namespaces measured by a lab's agents, by one over TLS and by one that ssh
+# starts: no way should cost anything. HOSTS="-blocks 40 -out FOLDER" and the like.
+bench-hosts: build
+	$(GO) run ./bench/hosts $(HOSTS)
 bench-lab:
 	$(GO) run ./bench/lab
 bench-link:

@@ -68,7 +68,7 @@ func newBench(ctx context.Context, o options, placed placement) (*bench, error) 
 		}
 		b.clients[node] = agent.NewClient(conn)
 	}
-	if err := b.clients[destination].Listen(ctx, target, agent.Serving{Token: token}); err != nil {
+	if _, err := b.clients[destination].Listen(ctx, target, agent.Serving{Token: token}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil

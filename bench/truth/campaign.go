@@ -29,6 +29,8 @@ type campaign struct {
 	dir  string
 	seed uint64
 	log  io.Writer
+	// redraw begins a line anew on a terminal, and is empty elsewhere.
+	redraw string
 	// commit is the version that measures.
 	commit string
 	// planned is how many runs the part has, begun how many it has begun, measured
@@ -138,7 +140,7 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 		OnEvent: func(event runner.Event) {
 			switch {
 			case event.Rebuilt != nil:
-				fmt.Fprintf(c.log, "\r%s: built again: %v\n", head.Name, event.Rebuilt)
+				fmt.Fprintf(c.log, "%s%s: built again: %v\n", c.redraw, head.Name, event.Rebuilt)
 			case event.Finished != nil:
 				if undo != nil {
 					planting = errors.Join(planting, undo())
@@ -162,15 +164,23 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 	return err
 }
 
-// progress writes one line on a run's progress.
+// progress writes one line on a run's progress, which a terminal redraws after each
+// trial; elsewhere it is written at the end of a run.
 func (c *campaign) progress(name string, event runner.Event) {
+	end := ""
+	if c.redraw == "" {
+		if event.Finished == nil || event.Done < event.Planned {
+			return
+		}
+		end = "\n"
+	}
 	left := event.Left
 	if c.measured > 0 {
 		left += time.Duration(c.planned-c.begun) * c.spent / time.Duration(c.measured)
 	} else if done := event.Done; done > 0 {
 		left += time.Duration(c.planned-c.begun) * event.Left * time.Duration(event.Planned) / time.Duration(max(event.Planned-done, 1))
 	}
-	fmt.Fprintf(c.log, "\r%s: run %d of %d, trial %d of %d, about %v left in this part \x1b[K", name, c.begun, c.planned, event.Done, event.Planned, left.Round(time.Second))
+	fmt.Fprintf(c.log, "%s%s: run %d of %d, trial %d of %d, about %v left in this part%s", c.redraw, name, c.begun, c.planned, event.Done, event.Planned, left.Round(time.Second), end)
 }
 
 // bed is the lab of a run, with a way to run programs in its nodes.

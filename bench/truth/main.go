@@ -118,9 +118,11 @@ func (o options) measure(ctx context.Context, p part) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("make the folder of the raw trials: %w", err)
 	}
-	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, commit: o.commit, versions: map[string]bool{}}
+	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, redraw: redraw(os.Stderr), commit: o.commit, versions: map[string]bool{}}
 	found, err := p.measure(limited, o, c)
-	fmt.Fprintln(os.Stderr)
+	if c.redraw != "" {
+		fmt.Fprintln(os.Stderr)
+	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		found.text = append(found.text, fmt.Sprintf("The part's time of %v was over before all was measured.", o.limit))
 		err = nil
@@ -157,4 +159,12 @@ func commit() string {
 		return "an unknown version"
 	}
 	return "commit " + strings.TrimSpace(string(out))
+}
+
+// redraw is what begins a line of a file anew, empty where that is no terminal.
+func redraw(f *os.File) string {
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return ""
+	}
+	return "\r\x1b[K"
 }

@@ -2,12 +2,12 @@
 // host. One coordinator drives it over one control connection, with the
 // frames of package protocol: the agent listens as a test's far end, and runs
 // tests as their near end. When the control
-// connection ends, so does everything that the agent does.
+// connection ends, or its coordinator is silent for a lease, so does everything that the
+// agent does.
 package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,138 +17,102 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
 
-// Options of an agent. The zero value is usable.
+// Options of an agent. The zero value is that of an agent in a lab, whose coordinator is
+// on this machine and has the same rights.
 type Options struct {
 	// Log gets what servers refuse; nil discards it.
 	Log *slog.Logger
-	// Lease is how long the agent goes on without a word of its coordinator; 0 is
-	// without a bound.
-	Lease time.Duration
-	// Limits hold whatever the coordinator asks.
-	Limits Limits
-	// AllowTargets are the addresses to which load may go that cannot prove a token:
-	// servers of iperf3 and of FTP.
+	// Lease, unless 0, is how long the agent goes on without hearing of its
+	// coordinator, which is at the other end of a network then and not believed
+	// more than it has to be: it says hello first, its tests keep to Limits, and load
+	// goes only where the token was proved, or to AllowTargets.
+	Lease        time.Duration
+	Limits       probe.Limits
 	AllowTargets []netip.Prefix
 }
 
-// Limits of what an agent does for its coordinator. What is zero is not bounded.
-type Limits struct {
-	MaxRateBitsPerSecond float64
-	MaxDuration          time.Duration // of one test, all its parts together
-	MaxFlows             int           // of one test
+// timekeeper is the clock of an agent, a clock.Monotonic.
+type timekeeper interface {
+	Now() time.Duration
+	Of(t time.Time) time.Duration
+	Moment(d time.Duration) time.Time
 }
-
-// The operations of a request.
-const (
-	opListen = "listen"
-	opRun    = "run"
-)
-
-// request is the payload of a TypeAgentRequest frame. ID is the coordinator's
-// number for it, which progress, the reply and a cancel repeat.
-type request struct {
-	ID     uint64         `json:"id"`
-	Op     string         `json:"op"`
-	Listen *listenRequest `json:"listen,omitempty"`
-	Run    *probe.Request `json:"run,omitempty"`
-	// Hold makes a run wait, once prepared, for the coordinator's start.
-	Hold bool `json:"hold,omitempty"`
-}
-
-type listenRequest struct {
-	Address netip.AddrPort `json:"address"`
-	Token   string         `json:"token,omitempty"`
-	// IPerf3Open serves iperf3's clients too, which cannot prove the token.
-	IPerf3Open bool `json:"iperf3_open,omitempty"`
-}
-
-// about is the payload of TypeAgentCancel, TypeAgentPrepared and
-// TypeAgentStart: the request they are about.
-type about struct {
-	ID uint64 `json:"id"`
-}
-
-// progress is the payload of TypeAgentProgress.
-type progress struct {
-	ID       uint64               `json:"id"`
-	Progress measurement.Progress `json:"progress"`
-}
-
-// reply is the payload of TypeAgentReply: the one end of a request.
-type reply struct {
-	ID      uint64               `json:"id"`
-	Error   *replyError          `json:"error,omitempty"`
-	Outcome *measurement.Outcome `json:"outcome,omitempty"`
-}
-
-// replyError carries a *probe.Error across the connection.
-type replyError struct {
-	Op      string       `json:"op"`
-	Reason  probe.Reason `json:"reason"`
-	Message string       `json:"message"`
-}
-
-const (
-	// maxRequest bounds what a coordinator may send in one frame.
-	maxRequest = 64 << 10
-	// maxReply bounds what an agent answers: an outcome holds the series of
-	// every flow.
-	maxReply = protocol.MaxAgentReply
-	// maxTestFlows is what the largest test takes of a server: its flows each
-	// way, and some for control and latency.
-	maxTestFlows = 2*probe.MaxFlows + 16
-	// maxRunning bounds the requests in progress at the same time.
-	maxRunning = 64
-)
 
 // server is an agent at work.
 type server struct {
 	opts    Options
-	control net.Conn
-	ctx     context.Context
+	control io.ReadWriteCloser
+	clock   timekeeper
+	ctx     context.Context //nolint:containedctx // it lives as long as the one connection
+	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup
+	greeted bool // of the reading goroutine
 
 	writing sync.Mutex
 
-	mu      sync.Mutex
-	running map[uint64]context.CancelFunc
-	held    map[uint64]chan struct{} // prepared runs; closed to start one
+	mu        sync.Mutex
+	running   map[uint64]context.CancelFunc
+	held      map[uint64]chan time.Duration // prepared runs; gets when to start, 0 for at once
+	listening map[netip.AddrPort]*listening
+	proven    map[netip.Addr]struct{}
 }
 
 // Serve does what the coordinator at the other end of control asks, until
-// control or ctx ends. It then ends its servers and tests, waits for them, and
-// closes control. It returns nil when the coordinator closed the connection or
-// ctx ended, and an error when the connection failed or carried nonsense.
-func Serve(ctx context.Context, control net.Conn, o Options) error {
+// control or ctx ends, or the lease. It then ends its servers and tests, waits for them,
+// and closes control. It returns nil when the coordinator closed the connection or
+// ctx ended, and an error when the connection failed or carried nonsense, or the
+// coordinator was silent for the lease.
+func Serve(ctx context.Context, control io.ReadWriteCloser, o Options) error {
+	return newServer(ctx, control, o).serve(ctx)
+}
+
+func newServer(ctx context.Context, control io.ReadWriteCloser, o Options) *server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	inner, cancel := context.WithCancel(ctx)
-	s := &server{opts: o, control: control, ctx: inner, running: map[uint64]context.CancelFunc{}, held: map[uint64]chan struct{}{}}
-	stop := context.AfterFunc(ctx, func() { _ = control.Close() })
+	inner, cancel := context.WithCancelCause(ctx)
+	return &server{
+		opts: o, control: control, clock: clock.Start(), ctx: inner, cancel: cancel,
+		running: map[uint64]context.CancelFunc{}, held: map[uint64]chan time.Duration{},
+		listening: map[netip.AddrPort]*listening{}, proven: map[netip.Addr]struct{}{},
+	}
+}
+
+func (s *server) serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = s.control.Close() })
 	defer stop()
-	err := s.read()
-	cancel()
+	from := &heard{from: s.control}
+	if s.opts.Lease > 0 {
+		stop := from.watch(s.opts.Lease, s.expire)
+		defer stop()
+	}
+	err := s.read(from)
+	s.cancel(nil)
 	// Wakes whoever is still writing to a coordinator that reads no more.
-	closed := control.Close()
+	closed := s.control.Close()
 	s.wg.Wait()
+	if silent := context.Cause(s.ctx); errors.Is(silent, errSilent) {
+		return silent
+	}
 	if ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
 	return fmt.Errorf("control connection: %w", errors.Join(err, closed))
 }
 
-func (s *server) read() error {
+func (s *server) read(from io.Reader) error {
 	for {
-		t, payload, err := protocol.ReadFrame(s.control, maxRequest)
+		t, payload, err := protocol.ReadFrame(from, maxRequest)
 		if err != nil {
 			return err
 		}
+		now := s.clock.Now()
 		switch t {
 		case protocol.TypeAgentRequest:
 			r, err := parseRequest(payload)
@@ -158,8 +122,8 @@ func (s *server) read() error {
 			s.begin(r)
 		case protocol.TypeAgentCancel:
 			var a about
-			if err := json.Unmarshal(payload, &a); err != nil {
-				return fmt.Errorf("%w: cancel: %w", protocol.ErrMalformed, err)
+			if err := parse("cancel", payload, &a); err != nil {
+				return err
 			}
 			s.mu.Lock()
 			if cancel := s.running[a.ID]; cancel != nil {
@@ -167,28 +131,42 @@ func (s *server) read() error {
 			}
 			s.mu.Unlock()
 		case protocol.TypeAgentStart:
-			var a about
-			if err := json.Unmarshal(payload, &a); err != nil {
-				return fmt.Errorf("%w: start: %w", protocol.ErrMalformed, err)
+			var at startAt
+			if err := parse("start", payload, &at); err != nil {
+				return err
 			}
-			s.release(a.ID)
+			if at.At != 0 && (at.At < 0 || at.At-now > maxStart) {
+				return fmt.Errorf("%w: a start at %v, more than %v from now", protocol.ErrMalformed, at.At, maxStart)
+			}
+			s.release(at)
+		case protocol.TypeAgentClock:
+			var x stamps
+			if err := parse("clock", payload, &x); err != nil {
+				return err
+			}
+			// From this goroutine: nothing else to wait for than a frame that is
+			// being written.
+			s.write(protocol.TypeAgentClock, stamps{Sent: x.Sent, At: now})
 		default:
 			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
 		}
 	}
 }
 
-// parseRequest reads the payload of a TypeAgentRequest frame.
-func parseRequest(payload []byte) (request, error) {
-	var r request
-	if err := json.Unmarshal(payload, &r); err != nil {
-		return request{}, fmt.Errorf("%w: request: %w", protocol.ErrMalformed, err)
-	}
-	return r, nil
-}
+// maxStart is how far ahead a start may be.
+const maxStart = time.Minute
 
 // begin answers r from a goroutine of its own.
 func (s *server) begin(r request) {
+	if s.opts.Lease > 0 && !s.greeted {
+		// Before anything else is believed of what a coordinator of another version
+		// says.
+		if r.Op != opHello || r.Hello == nil || checkVersions(*r.Hello) != nil {
+			s.reply(reply{ID: r.ID, Error: s.refuseStranger(r)})
+			return
+		}
+		s.greeted = true
+	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.mu.Lock()
 	_, twice := s.running[r.ID]
@@ -212,96 +190,6 @@ func (s *server) begin(r request) {
 		answer.ID = r.ID
 		s.reply(answer)
 	})
-}
-
-func (s *server) handle(ctx context.Context, r request) reply {
-	switch {
-	case r.Op == opListen && r.Listen != nil:
-		return reply{Error: errorOf(r.Op, s.listen(*r.Listen))}
-	case r.Op == opRun && r.Run != nil:
-		run := *r.Run
-		if r.Hold {
-			run.Prepared = func(ctx context.Context) error { return s.hold(ctx, r.ID) }
-		}
-		out, err := probe.Run(ctx, run, func(p measurement.Progress) {
-			s.progress(r.ID, p)
-		})
-		if err != nil {
-			return reply{Error: errorOf(r.Op, err)}
-		}
-		out.ThinAmong(run.Pairs) // the reply of a test of thousands of flows must fit a frame
-		return reply{Outcome: &out}
-	}
-	return reply{Error: &replyError{Op: r.Op, Reason: probe.Protocol, Message: fmt.Sprintf("unknown operation %q", r.Op)}}
-}
-
-// hold tells the coordinator that run id is prepared and waits for its start.
-func (s *server) hold(ctx context.Context, id uint64) error {
-	start := make(chan struct{})
-	s.mu.Lock()
-	s.held[id] = start
-	s.mu.Unlock()
-	s.write(protocol.TypeAgentPrepared, about{ID: id})
-	select {
-	case <-start:
-		return nil
-	case <-ctx.Done():
-		s.mu.Lock()
-		delete(s.held, id)
-		s.mu.Unlock()
-		return context.Cause(ctx)
-	}
-}
-
-// release starts a held run. One that is not held has ended, or was never there.
-func (s *server) release(id uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if start := s.held[id]; start != nil {
-		delete(s.held, id)
-		close(start)
-	}
-}
-
-func errorOf(op string, err error) *replyError {
-	if err == nil {
-		return nil
-	}
-	if known, ok := errors.AsType[*probe.Error](err); ok {
-		return &replyError{Op: known.Op, Reason: known.Reason, Message: known.Err.Error()}
-	}
-	return &replyError{Op: op, Reason: probe.Failed, Message: err.Error()}
-}
-
-// listen starts a server that lives as long as the control connection.
-func (s *server) listen(r listenRequest) error {
-	if r.Address.Port() == 0 {
-		return errors.New("listen: give a port")
-	}
-	// The coordinator decides what is measured; its clients are its own agents.
-	server, err := probe.NewServer(probe.ServerOptions{
-		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open,
-		MaxConnections: 4 * probe.MaxFlows, MaxFlows: maxTestFlows, MaxDuration: 3 * probe.MaxDuration,
-		Unshared: true, Spin: true,
-	})
-	if err != nil {
-		return err
-	}
-	var config net.ListenConfig
-	tcp, err := config.Listen(s.ctx, "tcp", r.Address.String())
-	if err != nil {
-		return err
-	}
-	ln, err := server.Bind(tcp)
-	if err != nil {
-		return err
-	}
-	s.wg.Go(func() {
-		if err := ln.Serve(s.ctx); err != nil {
-			s.opts.Log.Error("server ended", "address", r.Address.String(), "error", err)
-		}
-	})
-	return nil
 }
 
 // reply ends a request. A number that JSON cannot carry must not take the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"net/netip"
@@ -69,7 +68,7 @@ func listenAs(t *testing.T, c *Client, s Serving) netip.AddrPort {
 		testutil.OK(t, err)
 		addr := ln.Addr().(*net.TCPAddr).AddrPort()
 		_ = ln.Close()
-		if err = c.Listen(testContext(t), addr, s); err == nil {
+		if _, err = c.Listen(testContext(t), addr, s); err == nil {
 			return addr
 		}
 	}
@@ -104,7 +103,7 @@ func TestRunBetweenTwoAgents(t *testing.T) {
 // A number that is none does not end the control connection.
 func TestNumbersThatJSONCannotCarry(t *testing.T) {
 	near, far := net.Pipe()
-	s := &server{control: far, ctx: t.Context(), opts: Options{Log: slog.New(slog.DiscardHandler)}}
+	s := newServer(t.Context(), far, Options{})
 	signs, answers := make(chan measurement.Progress, 1), make(chan reply, 1)
 	c := NewClient(near)
 	defer c.Close()
@@ -115,7 +114,7 @@ func TestNumbersThatJSONCannotCarry(t *testing.T) {
 	s.reply(reply{ID: 1, Outcome: &measurement.Outcome{Metrics: measurement.Metrics{"a": math.Inf(1), "b": 2}}})
 	answer, ok := <-answers
 	if !ok || answer.Outcome == nil {
-		t.Fatalf("the connection ended: %v", c.failure())
+		t.Fatalf("the connection ended: %v", c.Err())
 	}
 	if sign := <-signs; sign != (measurement.Progress{Elapsed: 1}) {
 		t.Errorf("sign of life %+v", sign)
@@ -181,7 +180,7 @@ func TestListenIPerf3StillAsksForTheToken(t *testing.T) {
 }
 
 func TestListenRefusesToServeOthersWithoutToken(t *testing.T) {
-	if err := start(t).Listen(testContext(t), netip.MustParseAddrPort("0.0.0.0:45991"), Serving{}); err == nil {
+	if _, err := start(t).Listen(testContext(t), netip.MustParseAddrPort("0.0.0.0:45991"), Serving{}); err == nil {
 		t.Error("an agent listens for everyone without a token")
 	}
 }
@@ -299,10 +298,10 @@ func TestRunHeld(t *testing.T) {
 			spec = measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}
 		}
 		request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: spec, Pairs: runs}
-		request.Prepared = func(context.Context) error {
+		request.Prepared = func(context.Context) (time.Time, error) {
 			prepared <- i
 			<-begin
-			return nil
+			return time.Time{}, nil
 		}
 		go func() {
 			out, err := near.Run(testContext(t), request, nil)
@@ -339,10 +338,10 @@ func TestHeldRunIsCancelled(t *testing.T) {
 	target := listen(t, far, testToken)
 	ctx, cancel := context.WithCancel(testContext(t))
 	request := probe.Request{Target: target, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1}}
-	request.Prepared = func(ctx context.Context) error {
+	request.Prepared = func(ctx context.Context) (time.Time, error) {
 		cancel()
 		<-ctx.Done()
-		return ctx.Err()
+		return time.Time{}, ctx.Err()
 	}
 	_, err := near.Run(ctx, request, nil)
 	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Cancelled {
@@ -362,7 +361,7 @@ func TestHeldRunIsCancelled(t *testing.T) {
 func TestHeldRunFailsBeforeItsStart(t *testing.T) {
 	request := probe.Request{Target: netip.MustParseAddrPort("127.0.0.1:1"), Spec: measurement.Spec{Kind: measurement.TCP, Duration: 0.1}}
 	prepared := false
-	request.Prepared = func(context.Context) error { prepared = true; return nil }
+	request.Prepared = func(context.Context) (time.Time, error) { prepared = true; return time.Time{}, nil }
 	_, err := start(t).Run(testContext(t), request, nil)
 	if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Refused || prepared {
 		t.Errorf("got %v, prepared: %v", err, prepared)

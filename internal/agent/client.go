@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -16,8 +20,12 @@ import (
 // Client is the coordinator's side of an agent's control connection. Its
 // methods may be called from several goroutines at the same time.
 type Client struct {
-	control net.Conn
+	control io.ReadWriteCloser
+	clock   clock.Monotonic
+	hello   Hello
+	ended   chan struct{}
 	done    sync.WaitGroup
+	heard   heard
 
 	writing sync.Mutex
 
@@ -25,6 +33,8 @@ type Client struct {
 	next    uint64
 	pending map[uint64]*call
 	failed  error
+	cause   error // of this end's closing the connection
+	agent   clock.Estimator
 }
 
 // call is a request that waits for its reply.
@@ -34,21 +44,55 @@ type call struct {
 	reply    chan reply
 }
 
-// NewClient starts to read from control, which it owns from then on.
-func NewClient(control net.Conn) *Client {
-	c := &Client{control: control, pending: map[uint64]*call{}}
+// NewClient starts to read from control, which it owns from then on. The agent is one of
+// this machine and version, and shares its clock, as those of a lab; see Connect.
+func NewClient(control io.ReadWriteCloser) *Client {
+	c := &Client{
+		control: control, clock: clock.Start(), ended: make(chan struct{}), pending: map[uint64]*call{},
+		heard: heard{from: control},
+	}
 	c.done.Go(c.read)
 	return c
+}
+
+// Connect is NewClient for an agent at the other end of a network: it says hello, keeps up
+// the lease, and follows the agent's clock, all until Close. When it fails, control is
+// closed.
+func Connect(ctx context.Context, control io.ReadWriteCloser) (*Client, error) {
+	c := NewClient(control)
+	// One that does not even read holds up the request itself.
+	stop := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
+	defer stop()
+	answer, err := c.do(ctx, request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion, Version: hostinfo.Version()}}, nil)
+	if err == nil && (answer.Hello == nil || answer.Hello.Lease < 0) {
+		err = &probe.Error{Op: opHello, Reason: probe.Protocol, Err: errors.New("the agent's reply is no hello")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.hello = *answer.Hello
+	c.done.Go(c.keepInTouch)
+	return c, nil
+}
+
+// Hello is what the agent said of itself, nothing without Connect.
+func (c *Client) Hello() Hello { return c.hello }
+
+// Done is closed when the control connection has ended; Err says why from then on.
+func (c *Client) Done() <-chan struct{} { return c.ended }
+
+// Err is why the control connection ended, nil while it has not.
+func (c *Client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
 }
 
 // Close ends the control connection, and with it all that the agent does.
 func (c *Client) Close() error {
 	err := c.control.Close()
 	c.done.Wait()
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
+	return ignoreClosed(err)
 }
 
 // Serving is how an agent serves tests.
@@ -60,24 +104,89 @@ type Serving struct {
 }
 
 // Listen makes the agent the far end of tests at addr, for as long as the
-// control connection lives. It returns when the agent listens.
-func (c *Client) Listen(ctx context.Context, addr netip.AddrPort, s Serving) error {
-	_, err := c.do(ctx, request{Op: opListen, Listen: &listenRequest{Address: addr, Token: s.Token, IPerf3Open: s.IPerf3}}, nil)
+// control connection lives, or until Unlisten. It returns when the agent listens, with
+// the address, whose port is one that the agent's system chose where it was 0.
+func (c *Client) Listen(ctx context.Context, addr netip.AddrPort, s Serving) (netip.AddrPort, error) {
+	answer, err := c.do(ctx, request{Op: opListen, Listen: &listenRequest{Address: addr, Token: s.Token, IPerf3Open: s.IPerf3}}, nil)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if answer.Listen == nil {
+		return netip.AddrPort{}, incomplete(opListen)
+	}
+	return *answer.Listen, nil
+}
+
+// Unlisten ends the server at an address that Listen returned, and its tests.
+func (c *Client) Unlisten(ctx context.Context, addr netip.AddrPort) error {
+	_, err := c.do(ctx, request{Op: opUnlisten, Unlisten: &addr}, nil)
 	return err
+}
+
+// Prove has the agent prove the token to the target of a request, from its source and
+// over its spec's device, and tells what the two ends saw. Nothing is measured. An agent
+// that has a lease pings and traces only what it has proved the token to.
+func (c *Client) Prove(ctx context.Context, req probe.Request) (probe.Proof, error) {
+	answer, err := c.do(ctx, request{Op: opProve, Run: &req}, nil)
+	if err != nil {
+		return probe.Proof{}, err
+	}
+	if answer.Proof == nil {
+		return probe.Proof{}, incomplete(opProve)
+	}
+	return *answer.Proof, nil
+}
+
+// Counters reads what the kernel of the agent's host has counted at an interface and in
+// the whole host.
+func (c *Client) Counters(ctx context.Context, name string) (Counters, error) {
+	asked := time.Now()
+	answer, err := c.do(ctx, request{Op: opCounters, Interface: name}, nil)
+	if err != nil {
+		return Counters{}, err
+	}
+	if answer.Counters == nil {
+		return Counters{}, incomplete(opCounters)
+	}
+	answer.Counters.Taken = asked.Add(time.Since(asked) / 2)
+	if e, ok := c.Clock(); ok {
+		answer.Counters.Taken = c.clock.Moment(e.Ours(answer.Stamp))
+	}
+	return *answer.Counters, nil
+}
+
+// Canary has the agent send a small HTTP request, and tells what became of it.
+func (c *Client) Canary(ctx context.Context, r CanaryRequest) (Canary, error) {
+	answer, err := c.do(ctx, request{Op: opCanary, Canary: &r}, nil)
+	if err != nil {
+		return Canary{}, err
+	}
+	if answer.Canary == nil {
+		return Canary{}, incomplete(opCanary)
+	}
+	return *answer.Canary, nil
+}
+
+func incomplete(op string) error {
+	return &probe.Error{Op: op, Reason: probe.Protocol, Err: errors.New("the agent's reply says nothing of what was asked")}
 }
 
 // Run has the agent do one test. Progress, which may be nil, is called from
 // one goroutine at a time and not after Run returned. req.Prepared, which may be
-// nil, is called here when the agent has prepared the test, which starts once it
-// has returned. When ctx ends, the agent is told to cancel, and Run returns
-// without waiting for it. The error is always a *probe.Error.
+// nil, is called here when the agent has prepared the test, which starts at the moment
+// that it returns. When ctx ends, the agent is told to cancel, and Run returns
+// without waiting for it. When the test started is on this process's clock, as well as
+// the agent's is known. The error is always a *probe.Error.
 func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	answer, err := c.do(ctx, request{Op: opRun, Run: &req, Hold: req.Prepared != nil}, progress)
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
 	if answer.Outcome == nil {
-		return measurement.Outcome{}, &probe.Error{Op: opRun, Reason: probe.Protocol, Err: errors.New("the agent's reply has no outcome")}
+		return measurement.Outcome{}, incomplete(opRun)
+	}
+	if e, ok := c.Clock(); ok && answer.Stamp != 0 {
+		answer.Outcome.Started = c.clock.Moment(e.Ours(answer.Stamp))
 	}
 	return *answer.Outcome, nil
 }
@@ -103,21 +212,18 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 	var preparing sync.WaitGroup
 	defer preparing.Wait()
 	defer stop()
-	start := make(chan error, 1)
+	started := make(chan error, 1)
 	for {
 		select {
 		case <-this.prepared:
-			preparing.Go(func() { start <- r.prepared(waiting) })
-		case err := <-start:
-			if err == nil {
-				err = c.write(protocol.TypeAgentStart, about{ID: r.ID})
-			}
+			preparing.Go(func() { started <- c.start(waiting, r) })
+		case err := <-started:
 			if err != nil {
 				return reply{}, c.cancel(op, r.ID, err)
 			}
 		case answer, ok := <-this.reply:
 			if !ok {
-				return reply{}, &probe.Error{Op: op, Reason: probe.Local, Err: c.failure()}
+				return reply{}, &probe.Error{Op: op, Reason: probe.Local, Err: c.Err()}
 			}
 			if e := answer.Error; e != nil {
 				return reply{}, &probe.Error{Op: e.Op, Reason: e.Reason, Err: errors.New(e.Message)}
@@ -129,12 +235,39 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 	}
 }
 
-// prepared lets the caller of a run say when it starts.
-func (r request) prepared(ctx context.Context) error {
+// start asks the caller of a prepared run when it starts, and tells the agent.
+func (c *Client) start(ctx context.Context, r request) error {
 	if r.Run == nil || r.Run.Prepared == nil {
 		return nil
 	}
-	return r.Run.Prepared(ctx)
+	moment, err := r.Run.Prepared(ctx)
+	if err != nil {
+		return err
+	}
+	at := startAt{ID: r.ID}
+	agent, known := c.Clock()
+	switch {
+	case moment.IsZero():
+	case known:
+		at.At = agent.Theirs(c.clock.Of(moment))
+	default:
+		if err := sleep(ctx, time.Until(moment)); err != nil {
+			return err
+		}
+	}
+	return c.write(protocol.TypeAgentStart, at)
+}
+
+// sleep waits for d, unless that has passed.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // cancel gives up a call, here and at the agent.
@@ -163,23 +296,21 @@ func (c *Client) forget(id uint64) {
 	delete(c.pending, id)
 }
 
-func (c *Client) failure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failed
-}
-
 // read delivers what the agent sends until the connection ends.
 func (c *Client) read() {
 	err := c.receive()
 	closed := c.control.Close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.cause != nil {
+		err = c.cause
+	}
 	c.failed = fmt.Errorf("the control connection to the agent ended: %w", errors.Join(err, ignoreClosed(closed)))
 	for id, p := range c.pending {
 		close(p.reply)
 		delete(c.pending, id)
 	}
+	close(c.ended)
 }
 
 func ignoreClosed(err error) error {
@@ -191,10 +322,11 @@ func ignoreClosed(err error) error {
 
 func (c *Client) receive() error {
 	for {
-		t, payload, err := protocol.ReadFrame(c.control, maxReply)
+		t, payload, err := protocol.ReadFrame(&c.heard, maxReply)
 		if err != nil {
 			return err
 		}
+		now := c.clock.Now()
 		switch t {
 		case protocol.TypeAgentProgress:
 			var p progress
@@ -219,6 +351,14 @@ func (c *Client) receive() error {
 				p.reply <- r
 			}
 			c.mu.Unlock()
+		case protocol.TypeAgentClock:
+			var x stamps
+			if err := protocol.DecodeAgent(payload, &x); err != nil {
+				return fmt.Errorf("clock: %w", err)
+			}
+			c.noteClock(x, now)
+		case protocol.TypeError: // its last word
+			return protocol.Decode(t, payload, protocol.TypeAgentReply, nil)
 		default:
 			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
 		}

@@ -74,6 +74,11 @@ func attribute(trials []measurement.Trial, spec measurement.Spec, opts Options) 
 	a.RTT = measurement.Seconds(medianOver(observed, func(f flowFacts) float64 { return f.rtt }))
 	a.MinRTT = measurement.Seconds(medianOver(observed, func(f flowFacts) float64 { return f.minRTT }))
 	a.Queued = queued(observed)
+	a.MarkedFraction = medianOver(observed, func(f flowFacts) float64 { return f.marked })
+	for _, t := range trials {
+		a.SourceLinkBitsPerSecond = max(a.SourceLinkBitsPerSecond, t.Source.LinkBitsPerSecond)
+		a.DestinationLinkBitsPerSecond = max(a.DestinationLinkBitsPerSecond, t.Destination.LinkBitsPerSecond)
+	}
 	a.SourceEgressBitsPerSecond, a.DestinationEgressBitsPerSecond = opts.SourceEgressBitsPerSecond, opts.DestinationEgressBitsPerSecond
 	return a
 }
@@ -171,6 +176,8 @@ type oneWay struct {
 	senderThread      result.Cause
 	receiverCPU       result.Cause
 	receiverThread    result.Cause
+	senderLink        result.Cause
+	receiverLink      result.Cause
 	egress            result.Cause
 	egressCap         float64 // bit/s on the wire, 0 for none
 	hops              []hopFacts
@@ -188,6 +195,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 		trial: t, spec: spec, sender: t.Source, receiver: t.Destination,
 		senderCPU: result.CauseSourceCPU, senderThread: result.CauseSourceThread,
 		receiverCPU: result.CauseDestinationCPU, receiverThread: result.CauseDestinationThread,
+		senderLink: result.CauseSourceLink, receiverLink: result.CauseDestinationLink,
 		egress: result.CauseSourceCap, egressCap: opts.SourceEgressBitsPerSecond,
 		congestionControl: t.Effective["congestion_control"], lab: opts.Lab,
 	}
@@ -195,6 +203,7 @@ func directionsOf(t measurement.Trial, spec measurement.Spec, opts Options) []on
 		trial: t, spec: spec, sender: t.Destination, receiver: t.Source,
 		senderCPU: result.CauseDestinationCPU, senderThread: result.CauseDestinationThread,
 		receiverCPU: result.CauseSourceCPU, receiverThread: result.CauseSourceThread,
+		senderLink: result.CauseDestinationLink, receiverLink: result.CauseSourceLink,
 		egress: result.CauseDestinationCap, egressCap: opts.DestinationEgressBitsPerSecond,
 		congestionControl: t.Effective["congestion_control"], lab: opts.Lab,
 	}

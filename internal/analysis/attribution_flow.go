@@ -30,7 +30,10 @@ const (
 	// frameOverhead is what Ethernet, IPv4 and TCP with timestamps add to a
 	// segment's payload: 14 + 20 + 32 bytes.
 	frameOverhead = 66
-	usualMSS      = 1448
+	// linkOverhead is what a link takes for each frame in addition: preamble, checksum
+	// and gap, 8 + 4 + 12 bytes (IEEE 802.3).
+	linkOverhead = 24
+	usualMSS     = 1448
 )
 
 // flowFacts is what the two ends' kernels say of one flow in the measured window.
@@ -49,6 +52,9 @@ type flowFacts struct {
 	retransmits, duplicates, reorderings float64
 	// lossEvents is in how many round trips something was sent again, at least.
 	lossEvents float64
+	// marked is the share of the delivered segments that carried a mark of congestion,
+	// markEvents in how many round trips some did, at least.
+	marked, markEvents float64
 	// growth is by how much the congestion window grew, as a factor; slowStart
 	// says that the flow never left slow start.
 	growth    float64
@@ -181,8 +187,15 @@ func (f *flowFacts) observe(start, end measurement.TCPInfo, inside []measurement
 	f.reorderings = float64(end.ReorderingSeen - start.ReorderingSeen)
 	f.slowStart = end.SlowStartThreshold == 0 && end.Delivered > 0
 	var inFlight, advertised, rtt []float64
-	before, lastEvent := start, math.Inf(-1)
+	if delivered := end.Delivered - start.Delivered; delivered > 0 {
+		f.marked = float64(end.CongestionMarks-start.CongestionMarks) / float64(delivered)
+	}
+	before, lastEvent, lastMark := start, math.Inf(-1), math.Inf(-1)
 	for _, s := range inside {
+		if s.CongestionMarks > before.CongestionMarks && float64(s.At)-lastMark >= float64(s.RTT) {
+			f.markEvents++
+			lastMark = float64(s.At)
+		}
 		if s.Retransmits > before.Retransmits && float64(s.At)-lastEvent >= float64(s.RTT) {
 			f.lossEvents++
 			lastEvent = float64(s.At)

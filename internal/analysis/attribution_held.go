@@ -12,7 +12,7 @@ import (
 var endCauses = []result.Cause{
 	result.CauseSenderApplication, result.CauseReceiverApplication, result.CausePacing, result.CauseSourceThread,
 	result.CauseDestinationThread, result.CauseSourceCPU, result.CauseDestinationCPU, result.CauseSourceCap, result.CauseDestinationCap,
-	result.CauseGenerator,
+	result.CauseSourceLink, result.CauseDestinationLink, result.CauseGenerator,
 }
 
 // holdEffects says of each comparison of a throughput what held both sides alike: an

@@ -111,12 +111,15 @@ func most(hops []hopFacts, of func(hopFacts) float64) *hopFacts {
 }
 
 // wire is a rate of payload as it is on the wire, in bit/s.
-func (d division) wire(goodput float64) float64 {
+func (d division) wire(goodput float64) float64 { return d.onWire(goodput, frameOverhead) }
+
+// onWire is a rate of payload with so many bytes more for each segment.
+func (d division) onWire(goodput, overhead float64) float64 {
 	mss := medianOver(d.flows, func(f flowFacts) float64 { return float64(f.mss) })
 	if mss == 0 {
 		mss = usualMSS
 	}
-	return goodput * (mss + frameOverhead) / mss
+	return goodput * (mss + overhead) / mss
 }
 
 // blameHop gives what a sender fills while something further on is slower to the hop

@@ -19,6 +19,11 @@ const (
 	// token bucket is a little slower than its rate while congestion control
 	// fills it again after a loss.
 	capReached = 0.95
+	// linkExceeded is the share of a link's speed that nobody can exceed: what bins
+	// and rounding add.
+	linkExceeded = 1.02
+	// leastMarkEvents is in how many round trips of a flow marks must have come.
+	leastMarkEvents = 3
 	// threadIdle is the share of the time in which a thread ran, or waited for a CPU,
 	// up to which its program can be said to have waited for something else.
 	threadIdle = 0.5
@@ -67,8 +72,9 @@ func (w oneWay) divide() division {
 		}
 		d.flows = append(d.flows, facts)
 	}
-	if !w.atCap(&d) && !w.blameHop(&d) {
+	if !w.atCap(&d) && !w.atLink(&d) && !w.blameHop(&d) {
 		w.explainLosses(&d)
+		d.blameMarks()
 		w.explainWindow(&d)
 	}
 	w.blameCPUs(&d)
@@ -97,6 +103,36 @@ func (w oneWay) atCap(d *division) bool {
 	d.shares.move(w.egress, 1, result.CauseSendBuffer, result.CauseReceiveWindow, result.CauseCongestionWindowLoss,
 		result.CauseCongestionWindowDelay, result.CausePacing, result.CauseUnknown)
 	return true
+}
+
+// atLink gives all of the busy time to the link of an end whose speed is reached, the
+// slower one if both may be. Nobody can do more than that, so a rate beyond it says that the
+// speed is not that of the link.
+func (w oneWay) atLink(d *division) bool {
+	cause, speed := w.senderLink, w.sender.LinkBitsPerSecond
+	if far := w.receiver.LinkBitsPerSecond; far > 0 && (speed == 0 || far < speed) {
+		cause, speed = w.receiverLink, far
+	}
+	// On a link a frame has a preamble, a checksum and a gap, too.
+	used := d.onWire(w.goodput, frameOverhead+linkOverhead) / speed
+	if speed == 0 || w.lab || used < capReached || used > linkExceeded {
+		return false
+	}
+	d.shares.move(cause, 1, result.CauseSendBuffer, result.CauseReceiveWindow, result.CauseCongestionWindowLoss,
+		result.CauseCongestionWindowDelay, result.CausePacing, result.CauseUnknown)
+	return true
+}
+
+// blameMarks gives a congestion window that is full without losses to the queue whose
+// marks keep it small, if they came again and again (RFC 3168).
+func (d *division) blameMarks() {
+	events := 0.0
+	for _, f := range d.flows {
+		events += f.markEvents
+	}
+	if events >= leastMarkEvents*float64(len(d.flows)) {
+		d.shares.move(result.CauseHopMarks, 1, result.CauseCongestionWindowDelay)
+	}
 }
 
 // explainLosses keeps losses as a cause where they predict the rate, and finds who made

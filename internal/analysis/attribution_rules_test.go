@@ -49,6 +49,11 @@ func TestAttributionRules(t *testing.T) {
 	advertise := func(s *measurement.TCPInfo) { s.SendWindow = 100e3 }
 	nothing := func(*measurement.TCPInfo) {}
 	type counts = measurement.HopSample
+	links := func(source, destination float64) func(*measurement.Trial) {
+		return func(t *measurement.Trial) {
+			t.Source.LinkBitsPerSecond, t.Destination.LinkBitsPerSecond = source, destination
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		flows []measurement.Flow
@@ -98,6 +103,20 @@ func TestAttributionRules(t *testing.T) {
 		{name: "growing window", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}.with(func(s *measurement.TCPInfo) {
 			s.CongestionWindow = int64(50e3 * (1 + s.At))
 		})}, want: result.CauseCongestionWindowGrowth},
+		{name: "queue that marks", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}.with(func(s *measurement.TCPInfo) {
+			s.Delivered, s.SlowStartThreshold, s.CongestionMarks = int64(s.At*7000), 1, int64(s.At*70)
+		})}, want: result.CauseHopMarks},
+		{name: "a mark or two", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}.with(func(s *measurement.TCPInfo) {
+			s.Delivered, s.SlowStartThreshold, s.CongestionMarks = int64(s.At*7000), 1, int64(s.At*2)
+		})}, want: result.CauseCongestionWindowDelay},
+		{name: "marks of a hop that says its rate", flows: []measurement.Flow{queueing.with(func(s *measurement.TCPInfo) { s.CongestionMarks = int64(s.At * 70) })},
+			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "source's link", flows: []measurement.Flow{queueing.build()}, set: links(82e6, 1e9), want: result.CauseSourceLink},
+		{name: "destination's link", flows: []measurement.Flow{queueing.build()}, set: links(1e9, 82e6), want: result.CauseDestinationLink},
+		{name: "destination's link alone is known", flows: []measurement.Flow{queueing.build()}, set: links(0, 82e6), want: result.CauseDestinationLink},
+		{name: "faster links", flows: []measurement.Flow{queueing.build()}, set: links(100e6, 1e9), want: result.CauseHopRate},
+		{name: "a speed that was exceeded", flows: []measurement.Flow{queueing.build()}, set: links(10e6, 0), want: result.CauseHopRate},
+		{name: "a speed in a lab", flows: []measurement.Flow{queueing.build()}, opts: Options{Lab: true}, set: links(82e6, 82e6), want: result.CauseUnknown},
 		{name: "BBR behind a hop that says nothing", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},
 			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, rate: 80e6},
 		{name: "the machine", flows: []measurement.Flow{queueing.build()}, opts: Options{Lab: true}, set: func(t *measurement.Trial) {

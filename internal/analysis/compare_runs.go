@@ -95,12 +95,13 @@ type sideRun struct {
 func runsOf(side Side) (out []sideRun, notes []result.Note) {
 	for _, r := range side.Runs {
 		set, more := gather(r.Trials, r.Tests, r.Paths)
+		contrasts, missing := contrastsOf(set, Options{Contrasts: r.Experiment.Contrasts})
+		more = append(more, missing...)
 		for i := range more {
 			more[i].Run = side.Label
 		}
 		notes = append(notes, more...)
-		run := sideRun{dataset: set, scale: cmp.Or(r.Experiment.Scale, 1), old: r.OldFormat, excluded: map[cellKey]int{}}
-		run.contrasts, _ = contrastsOf(set, Options{Contrasts: r.Experiment.Contrasts})
+		run := sideRun{dataset: set, contrasts: contrasts, scale: cmp.Or(r.Experiment.Scale, 1), old: r.OldFormat, excluded: map[cellKey]int{}}
 		for _, t := range r.Trials {
 			if !t.Gate.Passed {
 				run.excluded[cellKey{t.Path, t.Test}]++

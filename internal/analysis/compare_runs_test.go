@@ -112,6 +112,19 @@ func compared(a, b LabelledRun) ([]result.Effect, []result.Note) {
 	return CompareRuns(Side{a.Label, []*result.Result{a.Result}}, []Side{{b.Label, []*result.Result{b.Result}}}, DefaultOptions())
 }
 
+// A run whose paths cannot be compared says why, in the comparison of runs, too.
+func TestComparedRunsSayWhatTheyLack(t *testing.T) {
+	run := func(paths []result.PathInfo) *result.Result {
+		return &result.Result{Experiment: result.ExperimentInfo{Scale: 1}, Paths: paths, Tests: []result.TestInfo{flows1}, Trials: trialsOf("direct", "flows-1", goodput, 1e9)}
+	}
+	two := pathsNamed("direct", "hop")
+	two[1].Baseline = true
+	_, notes := CompareRuns(Side{"A", []*result.Result{run(pathsNamed("direct", "hop"))}}, []Side{{"B", []*result.Result{run(two)}}}, DefaultOptions())
+	if !slices.ContainsFunc(notes, func(n result.Note) bool { return n.Code == result.NoteTwoBaselines && n.Run == "B" }) {
+		t.Errorf("notes %+v", notes)
+	}
+}
+
 // The level of a run has no verdict until there are three runs a side.
 func TestCompareLevels(t *testing.T) {
 	side := func(label string, rates ...float64) Side {

@@ -101,7 +101,7 @@ func (f *agentFlags) define(c *cobra.Command) {
 func (f agentFlags) options() (agent.Options, error) {
 	o := agent.Options{
 		Lease:  agentLease,
-		Limits: agent.Limits{MaxRateBitsPerSecond: f.maxRate.number(), MaxDuration: f.maxDuration, MaxFlows: f.maxFlows},
+		Limits: probe.Limits{MaxRateBitsPerSecond: f.maxRate.number(), MaxDuration: f.maxDuration, MaxFlows: f.maxFlows},
 	}
 	if f.maxDuration <= 0 || f.maxFlows <= 0 {
 		return o, usageError{errors.New("--max-duration and --max-flows must be more than 0")}

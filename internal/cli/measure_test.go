@@ -23,7 +23,9 @@ import (
 // fakePath answers every kind of test as a path of one Gbit/s does that needs
 // four flows to be filled.
 func fakePath(_ context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	progress(measurement.Progress{Elapsed: 0.1, Throughput: 1e9})
+	if progress != nil { // nobody watches a trace of the path
+		progress(measurement.Progress{Elapsed: 0.1, Throughput: 1e9})
+	}
 	o := measurement.Outcome{Metrics: measurement.Metrics{}}
 	if m, ok := measurement.PrimaryOf(r.Spec.Kind); ok {
 		o.Metrics[m.Name] = 1500

@@ -43,7 +43,7 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 		into = ", into " + dir
 	}
 	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s%s\n", shown(e.Name),
-		quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()), into)
+		quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), words.Blocks(e.Blocks, e.TwoStage), about(plan.ExpectedDuration()), into)
 }
 
 // Facts tells what the testbed could not do as wished.

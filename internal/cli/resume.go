@@ -40,6 +40,9 @@ func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session,
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 		return nil, err
 	}
+	if r.inventory, err = r.findPaths(); err != nil {
+		return nil, err
+	}
 	stored, err := st.Trials(ctx)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -44,6 +45,7 @@ type runFlags struct {
 	onFault  string
 	explain  bool
 	matters  matters
+	testbed  string
 }
 
 // What a run does when a process of the lab dies.
@@ -64,6 +66,12 @@ blocks, and says what each path costs against the baseline, with intervals.
 EXPERIMENT is the name of a bundled experiment (see hopbench experiments) or
 the path of a file. The run folder gets report.html, report.md, result.json,
 trials.csv, and every raw trial in run.sqlite.
+
+--testbed measures on real hosts instead: its file says where the source, the
+destination and each path of the experiment are, and how the ends are reached (see
+hopbench testbed --help). Nothing is scaled then, and rates, delays and rules of hops,
+which tell a lab how to imitate them, are not applied. The same checks as of hopbench
+testbed check come first.
 
 --quick takes the fewest blocks that can claim something of all comparisons, and
 trials of 500 ms or what the experiment's file says of each test. --full takes the
@@ -93,6 +101,7 @@ was measured.`,
   hopbench run --resume hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench run fastpath --quick
   hopbench run ./my.yaml --matters rtt=50us,goodput=3%
+  hopbench run public-vs-peered --testbed office.yaml
   hopbench run all --quick`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			names, directive := completeExperiments(c, args, typed)
@@ -126,6 +135,9 @@ was measured.`,
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
 			}
+			if args[0] == everything && f.testbed != "" {
+				return usageError{errors.New("--testbed is for one experiment: a testbed file names its paths")}
+			}
 			if args[0] == everything {
 				return newAll(c.Context(), s, f)
 			}
@@ -148,6 +160,7 @@ was measured.`,
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
 	flags.BoolVar(&f.explain, "explain", false, "after the blocks, tell what limits the tcp tests of which it is not known, by short trials with one thing changed")
+	flags.StringVar(&f.testbed, "testbed", "", "measure on the hosts of this testbed file instead of a lab")
 	flags.Var(&f.matters, mattersFlag, mattersUsage)
 	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
@@ -161,6 +174,7 @@ was measured.`,
 	c.MarkFlagsMutuallyExclusive("resume", "full")
 	c.MarkFlagsMutuallyExclusive("resume", "out")
 	c.MarkFlagsMutuallyExclusive("resume", mattersFlag)
+	c.MarkFlagsMutuallyExclusive("resume", "testbed")
 	return c
 }
 
@@ -173,6 +187,8 @@ type session struct {
 	head  store.Head
 	e     *experiment.Experiment
 	plan  experiment.Plan
+	// inventory is where the hosts are, nil of a lab.
+	inventory *inventory.Inventory
 }
 
 func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
@@ -204,7 +220,15 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters, Explain: f.explain,
 		Started: time.Now().Round(time.Millisecond),
 	}}
+	if f.testbed != "" {
+		if r.head.TestbedFile, err = testbedFile(f.testbed); err != nil {
+			return nil, usageError{err}
+		}
+	}
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
+		return nil, usageError{err}
+	}
+	if r.inventory, err = r.findPaths(); err != nil {
 		return nil, usageError{err}
 	}
 	rules, err := lab.RuleFiles(r.e)
@@ -240,8 +264,11 @@ func (r *session) carryOut(ctx context.Context) (err error) {
 // note keeps a sentence about the run, once, and says whether it is new.
 func (r *session) note(sentence string) bool { return r.head.Note(sentence) }
 
-// build builds the paths of the run, by the same rules every time.
+// build builds the paths of the run, by the same rules every time, or reaches its hosts.
 func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
+	if r.inventory != nil {
+		return r.reachHosts(ctx)
+	}
 	bed, err := testbedlab.New(ctx, r.e)
 	if err != nil {
 		return nil, err
@@ -283,7 +310,11 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 		}, StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
-				r.note(fmt.Sprintf("The lab was built again during the run: %v.", event.Rebuilt))
+				again := "The lab was built"
+				if r.inventory != nil {
+					again = "The hosts were reached"
+				}
+				r.note(fmt.Sprintf("%s again during the run: %v.", again, event.Rebuilt))
 			}
 			show.Event(event)
 			if event.Finished != nil && others.look() {
@@ -373,6 +404,9 @@ func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress
 	switch {
 	case kept == 0:
 		r.head.Environment, r.head.Resumed = environment, nil
+		if err := r.planStages(bed); err != nil {
+			return err
+		}
 	case kept < len(r.plan.Trials):
 		now := result.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)

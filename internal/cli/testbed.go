@@ -17,7 +17,9 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/testbed/hosts"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
@@ -31,7 +33,7 @@ The experiment says what is compared; the same one runs in a lab and on hosts.`,
 		Example: `  hopbench testbed show hosts > office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 	}
-	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s))
+	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s), testbedRestoreCommand(s))
 	return c
 }
 
@@ -68,7 +70,7 @@ func testbedSchemaCommand(s streams) *cobra.Command {
 
 func testbedCheckCommand(s streams) *cobra.Command {
 	var name string
-	var asJSON bool
+	var asJSON, offline bool
 	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say everything that is wrong with a testbed file, and what a run on it takes",
@@ -76,7 +78,7 @@ func testbedCheckCommand(s streams) *cobra.Command {
   hopbench testbed check office.yaml --experiment my.yaml`,
 		Args:              exactly("FILE"),
 		ValidArgsFunction: completeYAML,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			var e *experiment.Experiment
 			if name != "" {
 				file, text, err := readExperiment(name)
@@ -96,13 +98,24 @@ func testbedCheckCommand(s streams) *cobra.Command {
 				return err
 			}
 			check := checkTestbed(args[0], in, e)
-			if asJSON {
-				return writeJSON(s.out, check)
+			if !offline {
+				if e != nil {
+					e = e.OnHosts()
+				}
+				if check.Findings, err = findHosts(c.Context(), args[0], in, e); err != nil {
+					return err
+				}
 			}
-			return check.print(s.out)
+			if asJSON {
+				err = writeJSON(s.out, check)
+			} else {
+				err = check.print(s.out)
+			}
+			return errors.Join(err, check.wrong())
 		},
 	}
 	c.Flags().StringVarP(&name, "experiment", "e", "", "an experiment that is to run there: a bundled one, or a file")
+	c.Flags().BoolVar(&offline, "offline", false, "look at the file alone, and reach nobody")
 	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")
 	if err := c.RegisterFlagCompletionFunc("experiment", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return completeExperiments(nil, nil, typed)
@@ -143,6 +156,22 @@ type testbedCheck struct {
 	// Alike are pairs of paths that are the same.
 	Alike [][2]string `json:"alike,omitempty"`
 	Run   *testbedRun `json:"run,omitempty"`
+	// Findings are what was found of the hosts.
+	Findings []hosts.Finding `json:"findings,omitempty"`
+}
+
+// wrong says that nothing can be measured there, nil where something can.
+func (c testbedCheck) wrong() error {
+	wrong := 0
+	for _, f := range c.Findings {
+		if f.Severity == hosts.Wrong {
+			wrong++
+		}
+	}
+	if wrong == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s to put right before anything can be measured", quantity.Count(wrong, "thing"))
 }
 
 type testbedEndpoint struct {
@@ -193,15 +222,31 @@ func checkTestbed(file string, in *inventory.Inventory, e *experiment.Experiment
 		c.Switches = append(c.Switches, testbedSwitch{w.Name, slices.Sorted(maps.Keys(w.Values)), string(w.Proof), w.Settle.Seconds()})
 	}
 	if e != nil {
-		plan := e.Plan(1)
-		var order []string
-		for _, t := range plan.Trials {
-			order = append(order, t.Path)
-		}
-		commands, settle := in.Switching(order)
+		plan, commands, settle := planOn(in, e)
 		c.Run = &testbedRun{e.Name, len(plan.Trials), commands, settle.Seconds(), (plan.ExpectedDuration() + settle).Seconds()}
 	}
 	return c
+}
+
+// planOn is the plan of a run of e, the commands of switches that it takes, and how long
+// they take to settle: in two stages where that is slow.
+func planOn(in *inventory.Inventory, e *experiment.Experiment) (plan experiment.Plan, commands int, settle time.Duration) {
+	plan = e.Plan(1)
+	changes := max(1, plan.Switches())
+	commands, settle = in.Switching(pathsOf(plan))
+	if stages, err := e.With(experiment.Overrides{TwoStage: true}); err == nil && settle/time.Duration(changes) > experiment.SlowSwitch {
+		plan = stages.Plan(1)
+		commands, settle = in.Switching(pathsOf(plan))
+	}
+	return plan, commands, settle
+}
+
+// pathsOf are the paths of a plan's trials, one after the other.
+func pathsOf(plan experiment.Plan) (order []string) {
+	for _, t := range plan.Trials {
+		order = append(order, t.Path)
+	}
+	return order
 }
 
 // withPort is an address with its port, if it has one.
@@ -251,8 +296,14 @@ func (c testbedCheck) print(w io.Writer) error {
 		}
 		fmt.Fprintln(w)
 	}
+	for _, f := range c.Findings {
+		fmt.Fprintf(w, "%s%s\n", findingMarks[f.Severity], typeset.Line(f.String()))
+	}
 	return nil
 }
+
+// findingMarks begin a line with a finding.
+var findingMarks = map[hosts.Severity]string{hosts.Note: "✓ ", hosts.Warning: "! ", hosts.Wrong: "✗ "}
 
 func writeJSON(w io.Writer, document any) error {
 	e := json.NewEncoder(w)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -32,6 +33,8 @@ type wayKey struct {
 
 // paths finds the addresses of the ways. Two that are the same path are refused.
 func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
+	// A trace takes neither an interface nor a code point, and there is none elsewhere.
+	traced := runtime.GOOS == "linux" && !differ(c.ways, deviceOf) && !differ(c.ways, dscpOf)
 	var out []testbed.Path
 	names := map[wayKey]string{}
 	for i, w := range c.ways {
@@ -55,7 +58,9 @@ func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
 		if differ(c.ways, dscpOf) {
 			request.Spec.DSCP = w.dscp
 		}
-		out = append(out, host.Path(name, w.name, request))
+		path := host.Path(name, w.name, request)
+		path.Pairs[0].Expect.Traced = traced
+		out = append(out, path)
 	}
 	return out, nil
 }
@@ -175,29 +180,30 @@ func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr err
 	case runErr != nil:
 		err = errors.Join(runErr, err)
 	case path != "":
-		err = errors.Join(fmt.Errorf("no server could be used on the path %s, so there is nothing to compare: %w; at that end, run hopbench serve (see its --help about tokens)", path, r.planner.why), err)
+		err = errors.Join(fmt.Errorf("no server could be used on the path %s, so there is nothing to compare: %w; check the way, and that hopbench serve runs at its end (see its --help about tokens)", path, r.planner.why), err)
 	default:
 		err = errors.Join(nothingOf(result), err)
 	}
 	return err
 }
 
-// nothingOf says on which path a test has no trial that counts.
+// nothingOf says on which path a test has neither a trial that counts nor one that the
+// path broke.
 func nothingOf(r *result.Result) error {
 	for _, test := range r.Tests {
 		for _, path := range r.Paths {
-			counts, failed := 0, 0
+			outcomes, missing := 0, 0
 			for _, t := range r.Trials {
 				switch {
 				case t.Test != test.Name || t.Path != path.Name:
-				case t.Gate.Passed:
-					counts++
+				case t.Gate.Passed || t.Gate.Broken:
+					outcomes++
 				default:
-					failed++
+					missing++
 				}
 			}
-			if counts == 0 {
-				return fmt.Errorf("none of %s of %s on the path %s counts", quantity.Count(failed, "trial"), cmp.Or(test.Title, test.Name), path.Name)
+			if outcomes == 0 {
+				return fmt.Errorf("none of %s of %s on the path %s counts", quantity.Count(missing, "trial"), cmp.Or(test.Title, test.Name), path.Name)
 			}
 		}
 	}

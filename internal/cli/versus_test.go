@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -186,6 +187,26 @@ func TestComparisonInJSONAndMarkdown(t *testing.T) {
 	}
 }
 
+// Every test of a way is sent as the way says, and to where it says.
+func TestWaysReachTheirTests(t *testing.T) {
+	for line, want := range map[string]string{
+		"--versus bind=127.0.0.1,dscp=46": "127.0.0.1 127.0.0.2:9 lo 46",
+		"--versus 127.0.0.3:7":            "invalid IP 127.0.0.3:7 lo 8",
+		"--versus device=any":             "invalid IP 127.0.0.2:9  8",
+	} {
+		tests := map[string]int{}
+		_, _, err := versusMeasured(t, t.Context(), "--device lo --dscp CS1 --only rr,udp "+line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind != measurement.Trace {
+				tests[fmt.Sprintf("%v %v %s %d", r.Source, r.Target, r.Spec.Device, r.Spec.DSCP)]++
+			}
+			return fakePath(ctx, r, progress)
+		})
+		if err != nil || len(tests) != 2 || tests[want] != 12 || tests["invalid IP 127.0.0.2:9 lo 8"] != 12 {
+			t.Errorf("%s: %v, %v", line, err, tests)
+		}
+	}
+}
+
 // A comparison that is kept is reported, listed and compared, and not resumed.
 func TestKeptComparison(t *testing.T) {
 	folder := t.TempDir()
@@ -215,13 +236,17 @@ func TestInterruptedComparison(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
 	out, _, err := versusMeasured(t, ctx, "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+		if r.Spec.Kind == measurement.Trace { // of the path, before a test
+			return fakePath(ctx, r, progress)
+		}
 		if done++; done > 5 {
 			cancel()
 			return measurement.Outcome{}, ctx.Err()
 		}
 		return slower(third)(ctx, r, progress)
 	})
-	if err == nil || !strings.Contains(err.Error(), "stopped after 5 of 24 trials; a comparison by hopbench test is not resumed") || !strings.Contains(out, "stopped early") {
+	if err == nil || !strings.Contains(err.Error(), "stopped after 5 of 24 trials; a comparison by hopbench test is not resumed") || !strings.Contains(out, "stopped early") ||
+		!strings.Contains(out, "! The comparison was stopped after 1 of") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
@@ -232,6 +257,9 @@ func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
 	for _, from := range []int{1, 2} {
 		ran := 0
 		out, _, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			if r.Spec.Kind == measurement.Trace { // of the path, before a test
+				return fakePath(ctx, r, progress)
+			}
 			ran++
 			if r.Target.Addr() == third && int(r.ID[2]-'0') >= from {
 				return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}
@@ -311,4 +339,22 @@ func FuzzVersus(f *testing.F) {
 			t.Fatalf("%q became %+v", text, w)
 		}
 	})
+}
+
+// Ways that traces cannot tell apart are named, where traces could.
+func TestWaysThatTracesDoNotTellApart(t *testing.T) {
+	for line, want := range map[string]bool{
+		"--versus bind=127.0.0.1": true, "--versus 127.0.0.3": false, "--versus bind=127.0.0.1,dscp=46": false, "--versus device=lo": false,
+	} {
+		out, _, err := versusMeasured(t, t.Context(), "--only rr "+line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
+			o, err := fakePath(ctx, r, progress)
+			if r.Spec.Kind == measurement.Trace {
+				o.Hops = []measurement.TraceHop{{TTL: 1, Address: r.Target.Addr().String(), Reached: true}}
+			}
+			return o, err
+		})
+		if err != nil || strings.Contains(out, "saw the same hops") != (want && runtime.GOOS == "linux") {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
 }

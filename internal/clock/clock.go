@@ -25,4 +25,54 @@ type Estimate struct {
 	Uncertainty time.Duration
 	// DriftUncertainty is the bound of the error of Drift.
 	DriftUncertainty float64
+	// Steps is how often the other clock was found to have jumped, as one does that
+	// stands still while its machine is suspended; LastStep is by how much it did last.
+	Steps    int
+	LastStep time.Duration
+}
+
+// At is by how much the other clock is ahead at a time of this clock, and the bound of
+// the error of that, which grows with the distance from the reference.
+func (e Estimate) At(t time.Duration) (ahead, uncertainty time.Duration) {
+	away := t - e.Reference
+	ahead = e.Offset + scaled(away, e.Drift)
+	return ahead, e.Uncertainty + scaled(away.Abs(), e.DriftUncertainty)
+}
+
+// Theirs is a time of this clock by the other one.
+func (e Estimate) Theirs(t time.Duration) time.Duration {
+	ahead, _ := e.At(t)
+	return t + ahead
+}
+
+// Ours is a time of the other clock by this one.
+func (e Estimate) Ours(t time.Duration) time.Duration {
+	// offset + drift × (ours - reference) = t - ours, solved for ours - reference.
+	away := float64(t-e.Offset-e.Reference) / (1 + e.Drift)
+	return e.Reference + time.Duration(away)
+}
+
+func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+// Monotonic is a monotonic clock of this process. It says the time since the Unix epoch
+// as the wall clock had it when it was started, and does not follow what is done to the
+// wall clock afterwards. It stands still while this machine is suspended
+// (CLOCK_MONOTONIC, clock_gettime(2)), as the times of all tests do; whoever exchanges
+// stamps with it sees that as a step.
+type Monotonic struct{ started time.Time }
+
+// Start starts a clock.
+func Start() Monotonic { return Monotonic{started: time.Now()} }
+
+// Now is the time.
+func (m Monotonic) Now() time.Duration { return m.Of(time.Now()) }
+
+// Of is the time of a moment that time.Now gave.
+func (m Monotonic) Of(t time.Time) time.Duration {
+	return time.Duration(m.started.UnixNano()) + t.Sub(m.started)
+}
+
+// Moment is the moment of a time, the reverse of Of.
+func (m Monotonic) Moment(d time.Duration) time.Time {
+	return m.started.Add(d - time.Duration(m.started.UnixNano()))
 }

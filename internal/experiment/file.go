@@ -91,8 +91,8 @@ type FilePath struct {
 	Name strict.NameText `json:"name" jsonschema:"example=one-appliance"`
 	// One line for people.
 	Title strict.LineText `json:"title,omitempty"`
-	// What traffic crosses, in order from the source; left out in a variant of
-	// another path.
+	// What traffic crosses, in order from the source; a plain link where left out. A
+	// variant of another path has that one's.
 	Hops []FileHop `json:"hops,omitempty" jsonschema:"minItems=1,maxItems=32"`
 	// Name of the path whose addresses, hops and tunnel this one has too, but
 	// for the hops that it bypasses.

@@ -40,12 +40,9 @@ func (l *loader) paths(files []FilePath) []Path {
 	}
 	for i := range files {
 		f := &files[i]
-		switch {
-		case l.Written(&f.VariantOf):
+		if l.Written(&f.VariantOf) {
 			l.variant(f, &paths[i], files, paths)
 			continue
-		case !l.Written(&f.Hops):
-			l.Wrong(f, "list its hops, or name the path that it is a variant_of", "path %q lacks \"hops\"", f.Name)
 		}
 		if l.Written(&f.Bypass) {
 			l.Misplaced(&f.Bypass, "name the path with the hops in variant_of, or leave bypass out", "path %q bypasses hops but is a variant of no other", f.Name)
@@ -168,6 +165,9 @@ func (l *loader) path(f *FilePath) Path {
 	p := Path{Name: string(f.Name), Title: string(f.Title), Tunnel: l.tunnel(f.Tunnel)}
 	if l.Written(&f.VSwitch) {
 		p.SoftwareSwitch = new(f.VSwitch)
+	}
+	if !l.Written(&f.Hops) && !l.Written(&f.VariantOf) {
+		f.Hops = []FileHop{{Type: Link}} // nothing is between the ends
 	}
 	first := make(map[strict.NameText]int)
 	for i := range f.Hops {

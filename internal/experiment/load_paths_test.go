@@ -6,9 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"time"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -86,5 +87,25 @@ func TestStoredFilesHaveOldNames(t *testing.T) {
 	}
 	if fast.VariantOf != "direct" || !slices.Equal(fast.Bypass, []string{"edge"}) {
 		t.Errorf("path %+v", fast)
+	}
+}
+
+func TestPathWithoutHopsIsALink(t *testing.T) {
+	e, err := Load("my.yaml", []byte(`format: hopbench.experiment/1
+name: x
+endpoints: [{name: a}, {name: b}]
+source: a
+destination: b
+baseline: said
+tests: [{name: t, kind: rr}]
+paths:
+  - {name: said, hops: [{type: link}]}
+  - {name: unsaid}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, unsaid := e.Paths[0].Hops, e.Paths[1].Hops; !reflect.DeepEqual(said, unsaid) {
+		t.Errorf("a path without hops has %+v, want %+v", unsaid, said)
 	}
 }

@@ -66,6 +66,29 @@ func (e *Experiment) Scaled() *Experiment {
 	return c
 }
 
+// OnHosts is a copy of e for real hosts: nothing is scaled, and what says how a lab is to
+// imitate paths is left out: the parameters of hops, and rates, switches and NICs of
+// endpoints. What hops a path has, and what tests and endpoints say of windows and
+// congestion control, stays.
+func (e *Experiment) OnHosts() *Experiment {
+	c := e.clone()
+	c.Scale, c.scaled, c.Model = 1, true, ""
+	for i, end := range c.Endpoints {
+		c.Endpoints[i] = Endpoint{Name: end.Name, ReceiveWindowBytes: end.ReceiveWindowBytes, CongestionControl: end.CongestionControl}
+	}
+	for i := range c.Paths {
+		for j, hop := range c.Paths[i].Hops {
+			c.Paths[i].Hops[j] = Hop{Type: hop.Type, Name: hop.Name}
+		}
+	}
+	return c
+}
+
+// SpeaksIPerf3 says that a test of e has iperf3's protocol, whose clients prove no token.
+func (e *Experiment) SpeaksIPerf3() bool {
+	return slices.ContainsFunc(e.Tests, func(t Test) bool { return t.Spec.Tool == measurement.IPerf3 })
+}
+
 // scaledBytes keeps a queue that is there.
 func scaledBytes(n int, scale float64) int {
 	if n == 0 {

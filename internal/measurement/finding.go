@@ -83,6 +83,8 @@ const (
 	FoundOtherTTL         FindingCode = "other_ttl"
 	FoundOtherReturnedTTL FindingCode = "other_returned_ttl"
 	FoundOtherTunnelMTU   FindingCode = "other_tunnel_mtu"
+	FoundOtherHopCount    FindingCode = "other_hop_count"
+	FoundOtherMTU         FindingCode = "other_mtu"
 	FoundTTLChanged       FindingCode = "ttl_changed" // since the first trial
 	FoundMTUChanged       FindingCode = "mtu_changed" // likewise
 )
@@ -98,6 +100,7 @@ func GateCodes() []FindingCode {
 // PathCodes lists the codes of the path that a trial took.
 func PathCodes() []FindingCode {
 	return []FindingCode{FoundPathFailed, FoundNotSwitched, FoundNotConfirmed, FoundTraceFailed, FoundSilentHops, FoundOtherHops, FoundOtherTTL, FoundOtherReturnedTTL, FoundOtherTunnelMTU,
+		FoundOtherHopCount, FoundOtherMTU,
 		FoundTTLChanged, FoundMTUChanged}
 }
 

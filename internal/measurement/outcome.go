@@ -155,6 +155,8 @@ type TraceHop struct {
 	RTT     Seconds `json:"rtt_seconds,omitempty"`
 	// Reached marks the destination itself.
 	Reached bool `json:"reached,omitempty"`
+	// Varies says that flows of the same path meet different hops here.
+	Varies bool `json:"varies,omitempty"`
 }
 
 // End is what a test cost, and what happened to it, at one end of the path.
@@ -195,9 +197,29 @@ type End struct {
 	// receiving with packets left to receive, its budget used up: a sign of
 	// overload, though nothing is lost by it.
 	SoftnetSqueezes float64 `json:"softnet_squeezes_count,omitempty"`
+	// LinkBitsPerSecond is the speed of the interface that the test's flows used, 0
+	// where it is not known or, as between namespaces, no link's.
+	LinkBitsPerSecond float64 `json:"link_bits_per_second,omitempty"`
 	// ReceivedTTL is the IP time to live that the last hop left in packets
 	// from the other end, 0 when it could not be read.
 	ReceivedTTL int `json:"received_ttl,omitempty"`
+	// Clock is how this end's clock stood to the coordinator's, absent where both are
+	// one or it is not known.
+	Clock *Clock `json:"clock,omitempty"`
+}
+
+// Clock is how the monotonic clock of an end, which was set by its wall clock when its
+// agent began, stood to the coordinator's. No result depends on it being right.
+type Clock struct {
+	// Offset is by how much it was ahead, within Uncertainty either way, of which
+	// most is what asymmetry of the path between the two can hide.
+	Offset      Seconds `json:"offset_seconds"`
+	Uncertainty Seconds `json:"uncertainty_seconds"`
+	// DriftPPM is how many microseconds it gained in a second.
+	DriftPPM float64 `json:"drift_ppm"`
+	// Steps is how often it was seen to jump since its agent began, as one does whose
+	// machine was suspended.
+	Steps int `json:"steps,omitempty"`
 }
 
 // SameHost says whether two ends are on one machine, by name where it is not

@@ -76,6 +76,9 @@ func (s *Server) converse(c *connection) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if first == httpFirst && s.opts.AnswerHTTP {
+		return nil, s.answerHTTP(c, first)
+	}
 	if iperf3.BeginsCookie(first) {
 		return nil, s.serveIPerf3(c, first)
 	}
@@ -139,16 +142,12 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if spec.Tool != measurement.Native || k.NewServer == nil {
 		return session.Refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
-	if total := s.lengthOf(spec); total > s.opts.MaxDuration {
-		return session.Refusal(Limit, "a test of %v is longer than this server allows (%v; --max-duration)", total, s.opts.MaxDuration)
+	if flow < 0 || flow >= kind.Connections(spec) {
+		return session.Refusal(Limit, "flow %d of %d of this test", flow+1, kind.Connections(spec))
 	}
-	if spec.Flows > s.opts.MaxFlows || flow < 0 || flow >= kind.Connections(spec) {
-		return session.Refusal(Limit, "flow %d of %d: this server allows %d flows in one test (--max-flows)", flow+1, spec.Flows, s.opts.MaxFlows)
-	}
-	if asked, limit := k.AskedRate(spec), s.opts.MaxRateBitsPerSecond; limit > 0 && asked > limit {
-		return session.Refusal(Limit, "%s are more than this server allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(limit))
-	}
-	return nil
+	return Limits{
+		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond, MaxDuration: s.opts.MaxDuration, MaxFlows: s.opts.MaxFlows,
+	}.Refuse(spec)
 }
 
 // request is what a connection asked for.
@@ -208,7 +207,7 @@ func (s *Server) serveTest(c *connection, asked *request) (err error) {
 	w := &session.ControlConn{Conn: conn, Guard: c.guard}
 	w.Until(time.Now().Add(session.HandshakeTimeout))
 	w.Began = func() (err error) {
-		t.Meter.Watch(s.opts.MaxRateBitsPerSecond, t.kind.LeastBytes(t.Spec), func(err error) { s.halt(t, err) })
+		t.Meter.Watch(ready.MaxRateBitsPerSecond, t.kind.LeastBytes(t.Spec), func(err error) { s.halt(t, err) })
 		if take := t.kind.TakeThread; take != nil {
 			release, err = take(w, open)
 		}
@@ -247,7 +246,7 @@ func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, er
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
 		Server: unmapped(c.LocalAddr()), Cookie: t.Cookie[:],
 		Placement: p.Name, CPUs: p.Source,
-		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond,
+		MaxRateBitsPerSecond: session.LeastRate(s.opts.MaxRateBitsPerSecond, asked.MaxRateBitsPerSecond),
 	}, nil
 }
 

@@ -6,14 +6,44 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
-// lengthOf is the longest that a test holds the server from START on.
-func (s *Server) lengthOf(spec measurement.Spec) time.Duration {
-	if kinds[spec.Kind].OpenEnded {
-		return s.opts.MaxDuration // a transfer that stands still ends much sooner
+// Limits bound one test, whatever is asked. What is zero is not bounded.
+type Limits struct {
+	// MaxRateBitsPerSecond is of payload, of all flows together.
+	MaxRateBitsPerSecond float64
+	// MaxDuration is of all parts of a test together.
+	MaxDuration time.Duration
+	// MaxFlows are in each direction.
+	MaxFlows int
+}
+
+// Refuse says why a test is beyond the limits, nil if it is not. Its error is ready to be
+// sent. The spec has passed kind.Check and has its defaults.
+func (l Limits) Refuse(spec measurement.Spec) error {
+	if total := l.length(spec); l.MaxDuration > 0 && total > l.MaxDuration {
+		return session.Refusal(Limit, "a test of %v is longer than this end allows (%v; --max-duration)", total, l.MaxDuration)
 	}
-	return kinds[spec.Kind].Planned(spec)
+	if l.MaxFlows > 0 && spec.Flows > l.MaxFlows {
+		return session.Refusal(Limit, "%d flows are more than this end allows in one test (%d; --max-flows)", spec.Flows, l.MaxFlows)
+	}
+	if asked := kinds[spec.Kind].AskedRate(spec); l.MaxRateBitsPerSecond > 0 && asked > l.MaxRateBitsPerSecond {
+		return session.Refusal(Limit, "%s are more than this end allows in one test (%s; --max-rate)", session.BitRate(asked), session.BitRate(l.MaxRateBitsPerSecond))
+	}
+	return nil
+}
+
+// length is the longest that a test lasts from START on.
+func (l Limits) length(spec measurement.Spec) time.Duration {
+	switch k := kinds[spec.Kind]; {
+	case k.OpenEnded:
+		return l.MaxDuration // a transfer that stands still ends much sooner
+	case k.Planned == nil:
+		return spec.ExpectedDuration().Duration()
+	default:
+		return k.Planned(spec)
+	}
 }
 
 // limitsOf is what a server spends on tests: what the options say, and no more than

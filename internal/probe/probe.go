@@ -34,6 +34,9 @@ const (
 	Failed       = session.Failed
 )
 
+// ReasonOf is the reason that an error of a test has, or would have.
+func ReasonOf(err error) Reason { return session.ReasonOf(err) }
+
 // Bounds of what a spec may ask at all; a server's own limits may be tighter.
 const (
 	MaxFlows    = session.MaxFlows

@@ -80,6 +80,10 @@ type ServerOptions struct {
 	// there is one.
 	IPerf3Open bool
 
+	// AnswerHTTP answers a GET of HTTP with nothing: what an agent's canary request
+	// asks for.
+	AnswerHTTP bool
+
 	// OnTest is told of the beginning and the end of each test, from several
 	// goroutines at a time; it may be nil.
 	OnTest func(TestEvent)
@@ -141,7 +145,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	s.iperf3 = s.newIPerf3Server()
 	env := session.ServerEnv{
-		Token: o.Token, MaxRateBitsPerSecond: o.MaxRateBitsPerSecond, MaxDuration: o.MaxDuration, Spin: o.Spin,
+		Token: o.Token, MaxDuration: o.MaxDuration, Spin: o.Spin,
 		FTPPorts: o.FTPPorts, Log: o.Log, Find: s.find, Closing: s.isClosing, AcceptUDP: s.udp.Accept,
 	}
 	for name, k := range kinds {

@@ -38,7 +38,7 @@ func FuzzSpec(f *testing.F) {
 		if json.Unmarshal(text, &spec) != nil || s.allow(spec, 0) != nil {
 			return
 		}
-		if length := s.lengthOf(spec); length <= 0 || length > s.opts.MaxDuration {
+		if length := (Limits{MaxDuration: s.opts.MaxDuration}).length(spec); length <= 0 || length > s.opts.MaxDuration {
 			t.Fatalf("a test of %v is allowed: %+v", length, spec)
 		}
 		bins, width := session.BinsOf(spec)

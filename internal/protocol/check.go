@@ -15,6 +15,7 @@ import (
 const (
 	maxCount   = 1e15 // bytes, packets, segments: ten days at a Tbit/s
 	maxSeconds = 1e7  // four months
+	minRate    = 8    // bit/s; what a spec asks for at least
 	maxRate    = 1e21 // bit/s; a kernel's largest number of bytes per second is 1.5e20
 	maxBins    = 20_000
 	maxSeries  = 2000 // samples
@@ -108,6 +109,15 @@ func (c *checks) nonce(b []byte) {
 	if len(b) != NonceBytes {
 		c.fail("nonce of %d bytes, want %d", len(b), NonceBytes)
 	}
+}
+
+// Check implements checker.
+func (o *Open) Check() error {
+	var c checks
+	if o.MaxRateBitsPerSecond != 0 {
+		c.between("rate that a client allows in bit/s", o.MaxRateBitsPerSecond, minRate, maxRate)
+	}
+	return c.err
 }
 
 // Check implements checker.
@@ -248,6 +258,7 @@ func (c *checks) host(h *HostSeries) {
 		c.between("count of packets that a host lost", d.Packets, 0, maxCount)
 	}
 	c.between("count of squeezes", h.Squeezes, 0, maxCount)
+	c.between("speed of a link in bit/s", h.Link, 0, maxRate)
 }
 
 // Check implements checker.

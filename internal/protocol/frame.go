@@ -37,6 +37,7 @@ const (
 	TypeAgentReply    Type = 0x23
 	TypeAgentPrepared Type = 0x24
 	TypeAgentStart    Type = 0x25
+	TypeAgentClock    Type = 0x26
 )
 
 // HeaderBytes is the length of a frame's header:

@@ -79,6 +79,9 @@ type Open struct {
 	// threads may run on; empty where unknown, or where nothing depends on it.
 	HostID string `json:"host_id,omitempty"`
 	CPUs   []int  `json:"cpus,omitempty"`
+	// MaxRateBitsPerSecond is the client's own bound of the test, as READY's is the
+	// server's; absent without.
+	MaxRateBitsPerSecond float64 `json:"max_rate_bits_per_second,omitempty"`
 }
 
 // Ready is the payload of TypeReady: what the server prepared.
@@ -100,8 +103,8 @@ type Ready struct {
 	UDPFlow uint32 `json:"udp_flow,omitempty"`
 	// MSS of the connection at the server's end.
 	MSS int `json:"mss_bytes,omitempty"`
-	// MaxRateBitsPerSecond is the most payload that the server lets the whole test
-	// move; absent if it does not bound it. A test that asked for no rate is paced so.
+	// MaxRateBitsPerSecond is the most payload that the two ends let the whole test
+	// move; absent if neither bounds it. A test that asked for no rate is paced so.
 	MaxRateBitsPerSecond float64 `json:"max_rate_bits_per_second,omitempty"`
 	// FTP is where the file of an ftp test is.
 	FTP *FTP `json:"ftp,omitempty"`
@@ -237,4 +240,5 @@ type HostSeries struct {
 	DropsCounted bool               `json:"drops_counted,omitempty"`
 	Drops        []measurement.Drop `json:"drops,omitempty"`
 	Squeezes     float64            `json:"softnet_squeezes_count,omitempty"`
+	Link         float64            `json:"link_bits_per_second,omitempty"`
 }

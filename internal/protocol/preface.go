@@ -74,3 +74,6 @@ func ReadPreface(r io.Reader) error {
 	}
 	return nil
 }
+
+// AgentVersion is that of what a coordinator and its agent say to each other.
+const AgentVersion = 1

@@ -132,9 +132,11 @@ func (l *Listener) Serve(ctx context.Context) error {
 			}
 			continue
 		}
+		from := addressOf(conn.RemoteAddr())
+		guest := l.door.Enter(from.Addr(), func() { _ = conn.Close() })
 		l.works.Go(func() {
-			from := addressOf(conn.RemoteAddr())
-			err := admission.Contain(func() error { return l.take(ctx, conn, from) })
+			defer guest.Leave()
+			err := admission.Contain(func() error { return l.take(ctx, conn, from, guest) })
 			_ = conn.Close()
 			if p, panicked := errors.AsType[*admission.Panic](err); panicked {
 				l.log.Error("serve a coordinator", "from", from, "error", p, "stack", string(p.Stack))
@@ -144,10 +146,8 @@ func (l *Listener) Serve(ctx context.Context) error {
 }
 
 // take proves the token with whoever connected, and does what a coordinator asks.
-func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort) error {
+func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, guest *admission.Guest) error {
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
-	guest := l.door.Enter(from.Addr(), func() { _ = raw.Close() })
-	defer guest.Leave()
 	// Nothing moves this limit, however slowly an end speaks.
 	late := time.AfterFunc(proofTime, func() { _ = raw.Close() })
 	defer late.Stop()
@@ -159,7 +159,7 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort) 
 		binding, err = bindingOf(conn)
 	}
 	if err == nil {
-		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error { return l.hold(from) })
+		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error { return l.hold(ctx, from) })
 	}
 	if err != nil {
 		if errors.Is(err, protocol.ErrUnauthorized) {
@@ -184,8 +184,29 @@ func (l *Listener) visit(v Visit) {
 	}
 }
 
-// hold gives the agent to a coordinator, unless another has it.
-func (l *Listener) hold(from netip.AddrPort) error {
+// handOver is how long a coordinator waits for one whose connection has ended: what the
+// agent did for it takes a moment to end, too. It is asked every handOverPoll.
+const (
+	handOver     = 2 * time.Second
+	handOverPoll = 20 * time.Millisecond
+)
+
+// hold gives the agent to a coordinator, unless another has it and goes on.
+func (l *Listener) hold(ctx context.Context, from netip.AddrPort) error {
+	for until := time.Now().Add(handOver); ; {
+		err := l.tryHold(from)
+		if err == nil || time.Now().After(until) {
+			return err
+		}
+		select {
+		case <-time.After(handOverPoll):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *Listener) tryHold(from netip.AddrPort) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holder.IsValid() {

@@ -72,9 +72,12 @@ func coordinate(ctx context.Context, port uint16) error {
 		return err
 	}
 	fmt.Println("reached")
-	client := agent.NewClient(c)
+	client, err := agent.Connect(ctx, c)
+	if err != nil {
+		return err
+	}
 	at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 5201)
-	if err := client.Listen(ctx, at, agent.Serving{Token: testToken}); err != nil {
+	if _, err := client.Listen(ctx, at, agent.Serving{Token: testToken}); err != nil {
 		return errors.Join(err, client.Close())
 	}
 	_, err = client.Run(ctx, probe.Request{Target: at, Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 600}},

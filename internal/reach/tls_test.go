@@ -68,7 +68,8 @@ func tlsEnd(at netip.AddrPort) inventory.Endpoint {
 // works has an agent listen, which proves that it takes orders.
 func works(t *testing.T, c net.Conn) {
 	t.Helper()
-	client := agent.NewClient(c)
+	client, err := agent.Connect(t.Context(), c)
+	testutil.OK(t, err)
 	defer func() {
 		if err := client.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -77,7 +78,8 @@ func works(t *testing.T, c net.Conn) {
 	port, err := testutil.FreePort()
 	testutil.OK(t, err)
 	at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-	testutil.OK(t, client.Listen(t.Context(), at, agent.Serving{Token: testToken}))
+	_, err = client.Listen(t.Context(), at, agent.Serving{Token: testToken})
+	testutil.OK(t, err)
 	served, err := net.Dial("tcp", at.String())
 	testutil.OK(t, err)
 	testutil.OK(t, served.Close())
@@ -205,7 +207,7 @@ func TestStrangers(t *testing.T) {
 	for name, said := range map[string][]byte{"too long": long, "wrong": wrong, "an order": order, "nonsense": []byte("GET / HTTP/1.1\r\n\r\n")} {
 		c, err := tls.Dial("tcp", at.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{applicationProtocol}})
 		testutil.OK(t, err)
-		_, _ = c.Write(said) // the agent may have closed before it was all said
+		_, _ = c.Write(said)      // the agent may have closed before it was all said
 		heard, _ := io.ReadAll(c) // until the agent closes
 		if len(heard) > 0 && protocol.Type(heard[0]) != protocol.TypeError {
 			t.Errorf("%s: the agent answers % x", name, heard)

@@ -52,6 +52,7 @@ type Model struct {
 	Published []FigureRow
 	Excluded  []excluded
 	Shares    []ShareRow
+	Where     []string // endpoints and paths of a run on hosts, a sentence each
 	Notes     []string
 	Open      []string
 	Source    string // of the published figures
@@ -113,6 +114,7 @@ func New(r *result.Result) *Model {
 	m.names = words.NamesIn(r)
 	above, others := words.BeforeVerdicts(r.Notes)
 	m.Above, m.Notes = typeset.Lines(m.names.Notes(above)), typeset.Lines(m.names.Notes(others))
+	m.Where = typeset.Lines(words.Where(r))
 	m.Open = typeset.Lines(r.Experiment.Open)
 	m.scaleTests()
 	m.verdicts()

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -168,16 +169,25 @@ func (m *Model) publishedIn(p Path, t Test) []string {
 	return out
 }
 
-// verdicts writes the costs as sentences, the largest first among the primary
-// ones, and picks the headline.
+// verdicts writes the costs as sentences, of each test what costs first, and picks the
+// headline.
 func (m *Model) verdicts() {
 	for _, p := range m.Paths {
 		for _, t := range m.Tests {
+			var costs []*result.Effect
 			for i := range m.Run.Costs {
-				c := &m.Run.Costs[i]
-				if c.Path != p.Name || c.Test != t.Name {
-					continue
+				if c := &m.Run.Costs[i]; c.Path == p.Name && c.Test == t.Name {
+					costs = append(costs, c)
 				}
+			}
+			harmless := func(c *result.Effect) int {
+				if c.Verdict == result.Costs || c.Verdict == result.Breaks {
+					return 0
+				}
+				return 1
+			}
+			slices.SortStableFunc(costs, func(a, b *result.Effect) int { return harmless(a) - harmless(b) })
+			for _, c := range costs {
 				v := verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Path: p.Label, Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
 				if c.Primary || (t.HasPrimary && c.Metric == t.Primary.Name) {
 					m.Verdicts = append(m.Verdicts, v)

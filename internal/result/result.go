@@ -161,7 +161,49 @@ type Testbed struct {
 	// as much as the path.
 	Relative bool   `json:"relative"`
 	Note     string `json:"note,omitempty"`
+	// Name of a testbed of hosts, its endpoints, and where its paths are.
+	Name      string            `json:"name,omitempty"`
+	Endpoints []TestbedEndpoint `json:"endpoints,omitempty"`
+	Paths     []TestbedPath     `json:"paths,omitempty"`
 }
+
+// TestbedEndpoint is a host at an end of the paths.
+type TestbedEndpoint struct {
+	Name  string `json:"name"`
+	Reach string `json:"reach"` // local, tls, ssh or serve
+	// Host, Version of its hopbench and Environment, which is as that of Result, are
+	// absent of a server.
+	Host        string            `json:"host,omitempty"`
+	Version     string            `json:"version,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+	// EgressBitsPerSecond is what the testbed file says of it, 0 where it does not.
+	EgressBitsPerSecond float64 `json:"egress_bits_per_second,omitempty"`
+}
+
+// TestbedPath is where a path is.
+type TestbedPath struct {
+	Name string `json:"name"`
+	// To is what the source dials, Listen where the destination listens if that
+	// differs, From the local address and Device the interface of the source if they
+	// are given.
+	To     string `json:"to"`
+	Listen string `json:"listen,omitempty"`
+	From   string `json:"from,omitempty"`
+	Device string `json:"device,omitempty"`
+	DSCP   int    `json:"dscp,omitempty"`
+	// Set are the values of switches that bring the path into force.
+	Set   map[string]string `json:"set,omitempty"`
+	Proof PathProof         `json:"proof"`
+}
+
+// PathProof is what proves of each trial that it took its path.
+type PathProof string
+
+// The proofs.
+const (
+	ProofTrace PathProof = "trace"        // the hops
+	ProofTTL   PathProof = "received_ttl" // how many hops packets passed
+)
 
 // PathInfo is a path as it was built.
 type PathInfo struct {
@@ -283,9 +325,12 @@ const (
 	CauseLocalDrops             Cause = "local_drops"        // an end dropped packets itself
 	CauseSourceCap              Cause = "source_cap"         // the metered egress of the endpoint
 	CauseDestinationCap         Cause = "destination_cap"
+	CauseSourceLink             Cause = "source_link" // the speed of the endpoint's network interface
+	CauseDestinationLink        Cause = "destination_link"
 	CauseHopRate                Cause = "hop_rate"      // a hop sends no faster, all flows together
 	CauseHopFlowRate            Cause = "hop_flow_rate" // a hop sends no faster for each flow
 	CauseHopPolicer             Cause = "hop_policer"   // a hop drops what is faster, without a queue
+	CauseHopMarks               Cause = "hop_marks"     // a queue marks packets instead of dropping them (RFC 3168)
 	CauseHopCPU                 Cause = "hop_cpu"
 	// CauseGenerator is the machine of both ends and of all that is between them:
 	// nothing is known of the path beyond what it can generate.
@@ -296,8 +341,8 @@ const (
 // Causes lists the causes from the source along the path to the destination.
 func Causes() []Cause {
 	return []Cause{CauseSenderApplication, CauseSendBuffer, CauseReceiveWindow, CauseCongestionWindowLoss, CauseCongestionWindowDelay,
-		CauseCongestionWindowGrowth, CauseReordering, CausePacing, CauseSourceThread, CauseSourceCPU, CauseSourceCap, CauseLocalDrops,
-		CauseHopRate, CauseHopFlowRate, CauseHopPolicer, CauseHopCPU, CauseDestinationCap, CauseDestinationCPU, CauseDestinationThread,
+		CauseCongestionWindowGrowth, CauseReordering, CausePacing, CauseSourceThread, CauseSourceCPU, CauseSourceCap, CauseSourceLink, CauseLocalDrops,
+		CauseHopRate, CauseHopFlowRate, CauseHopPolicer, CauseHopMarks, CauseHopCPU, CauseDestinationCap, CauseDestinationLink, CauseDestinationCPU, CauseDestinationThread,
 		CauseReceiverApplication, CauseGenerator, CauseUnknown}
 }
 
@@ -330,6 +375,12 @@ type Attribution struct {
 	Remaining []Cause `json:"remaining_causes,omitempty"`
 	// Answers are those of the test with one thing changed, of which the cause was told.
 	Answers []Answer `json:"answers,omitempty"`
+	// MarkedFraction is the share of the delivered segments for which the receiver
+	// reported marks of congestion (RFC 3168), the median over flows.
+	MarkedFraction float64 `json:"marked_fraction,omitempty"`
+	// The speeds of the endpoints' interfaces, 0 where they are not known.
+	SourceLinkBitsPerSecond      float64 `json:"source_link_bits_per_second,omitempty"`
+	DestinationLinkBitsPerSecond float64 `json:"destination_link_bits_per_second,omitempty"`
 	// The metered rates on the wire of what the endpoints send, 0 for none.
 	SourceEgressBitsPerSecond      float64 `json:"source_egress_bits_per_second,omitempty"`
 	DestinationEgressBitsPerSecond float64 `json:"destination_egress_bits_per_second,omitempty"`

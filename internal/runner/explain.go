@@ -61,16 +61,16 @@ func (x *explaining) Next() (experiment.PlannedTrial, bool) {
 	return x.fixed.Next()
 }
 
-// vary plans the trials of further variations: each once, then again, so that a moment of
-// the world does not decide.
+// vary plans the trials of further variations, those on one path one after the other:
+// switching paths may take long.
 func (x *explaining) vary(further []result.Variation) {
 	first := len(x.variations)
 	for _, v := range further {
 		v.Trials = nil
 		x.variations = append(x.variations, v)
 	}
-	for n := range VariationTrials {
-		for i, v := range x.variations[first:] {
+	for i, v := range x.variations[first:] {
+		for n := range VariationTrials {
 			p := experiment.PlannedTrial{
 				ID:    fmt.Sprintf("v%02d-%s-%s", n+1, v.Path, v.Test.Name),
 				Order: -(1 + (first+i)*VariationTrials + n), Path: v.Path, Test: v.Test.Name, Spec: v.Test.Spec,

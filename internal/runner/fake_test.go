@@ -41,7 +41,8 @@ func newLoopback(t *testing.T, paths ...string) *loopback {
 	port, err := testutil.FreePort()
 	testutil.OK(t, err)
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
-	testutil.OK(t, bed.agents["destination"].Listen(t.Context(), at, agent.Serving{Token: "secret"}))
+	_, err = bed.agents["destination"].Listen(t.Context(), at, agent.Serving{Token: "secret"})
+	testutil.OK(t, err)
 	for _, name := range paths {
 		bed.paths = append(bed.paths, testbed.Path{Name: name, Pairs: []testbed.Pair{{
 			Source: "source", Destination: "destination", Request: probe.Request{Target: at, Token: "secret"},

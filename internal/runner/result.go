@@ -35,6 +35,9 @@ func prepare(head store.Head, load func(file string, text []byte) (*experiment.E
 	if err != nil {
 		return nil, experiment.Plan{}, err
 	}
+	if head.TestbedFile != nil {
+		e = e.OnHosts()
+	}
 	return e, e.Scaled().Plan(head.Seed), nil
 }
 
@@ -50,6 +53,9 @@ type subject struct {
 
 func subjectOf(head store.Head) (subject, error) {
 	if t := head.Test; t != nil {
+		if len(t.Paths) == 0 {
+			return subject{}, errors.New("read the run of hopbench test: it names no path; another hopbench made it")
+		}
 		options := analysis.DefaultOptions()
 		options.Matters, options.PlannedBlocks = head.Matters, head.Blocks
 		return subject{
@@ -159,6 +165,14 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 			o.DestinationEgressBitsPerSecond = pairs * end.EgressBitsPerSecond
 		}
 	}
+	for _, end := range bed.Endpoints {
+		switch end.Name {
+		case e.Source:
+			o.SourceEgressBitsPerSecond = end.EgressBitsPerSecond
+		case e.Destination:
+			o.DestinationEgressBitsPerSecond = end.EgressBitsPerSecond
+		}
+	}
 	return o
 }
 
@@ -215,6 +229,9 @@ func command(head store.Head, e *experiment.Experiment) []string {
 	}
 	if head.Quick {
 		words = append(words, "--quick")
+	}
+	if head.TestbedFile != nil {
+		words = append(words, "--testbed", head.TestbedFile.Name)
 	}
 	if len(head.Matters) > 0 {
 		words = append(words, "--matters", experiment.FormatMatters(head.Matters))

@@ -138,6 +138,9 @@ func (r *run) note(t measurement.Trial, err error) {
 	}
 	if f := t.Fingerprint; f != nil && f.Learned {
 		first := r.first[t.Path]
+		if len(first.Hops) == 0 && f.Matches {
+			first.Hops = f.Hops
+		}
 		first.ReceivedTTL, first.PathMTU = cmp.Or(first.ReceivedTTL, f.ReceivedTTL), cmp.Or(first.PathMTU, f.PathMTU)
 		r.first[t.Path] = first
 	}

@@ -21,3 +21,10 @@ func TestRunWithOldKeys(t *testing.T) {
 		t.Errorf("it can be resumed: %v", err)
 	}
 }
+
+// A run of hopbench test that names no path is refused.
+func TestRunOfATestWithoutPaths(t *testing.T) {
+	if _, err := Result(store.Head{Test: &store.Test{}}, nil); err == nil || !strings.Contains(err.Error(), "names no path") {
+		t.Errorf("%v", err)
+	}
+}

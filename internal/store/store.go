@@ -53,6 +53,9 @@ type Head struct {
 	// Matters are the command line's margins, by metric.
 	Matters map[string]measurement.Margin `json:"matters,omitempty"`
 
+	// TestbedFile is the testbed file of a run on hosts, nil of one in a lab.
+	TestbedFile *File `json:"testbed_file,omitempty"`
+
 	// Test is what a run of hopbench test has in the place of an experiment file,
 	// nil of others.
 	Test *Test `json:"test,omitempty"`
@@ -72,6 +75,12 @@ type Head struct {
 	// Notes are sentences about the run itself, such as a testbed that had to
 	// be built again.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// File is a file that a run was given.
+type File struct {
+	Name string `json:"name"` // absolute
+	Text string `json:"text"`
 }
 
 // RepeatedBlock is a block some of whose trials were set aside.

@@ -92,7 +92,7 @@ type Outer struct {
 }
 
 // Expectation is what proves that packets took a path. What is zero is not
-// known; without Hops the path is not traced before a test.
+// known; without Hops the path is not traced before a test, unless Traced says so.
 type Expectation struct {
 	// Hops are the addresses of which a trace must show one at each step, the
 	// destination last. Those of a silent hop are none.
@@ -101,6 +101,13 @@ type Expectation struct {
 	// that with which they come back.
 	ReceivedTTL int
 	ReturnedTTL int
+	// HopCount is how many hops a trace must show, the destination included, where
+	// their addresses are not known; PathMTUBytes is what TCP must find.
+	HopCount     int
+	PathMTUBytes int
+	// Learned has what the path's first trial shows be what the others must show;
+	// Traced has the path traced although its hops are not known.
+	Learned, Traced bool
 }
 
 // Limits are rates on the wire that a path cannot exceed, 0 where nothing is

@@ -48,7 +48,13 @@ func isFree(port int) bool {
 // its own, and closes it afterwards, or when t ends.
 func Listen(t testing.TB, serve func(net.Conn)) netip.AddrPort {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return ListenAt(t, netip.AddrFrom4([4]byte{127, 0, 0, 1}), serve)
+}
+
+// ListenAt is Listen at an address of this host.
+func ListenAt(t testing.TB, at netip.Addr, serve func(net.Conn)) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String())
 	OK(t, err)
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -54,6 +54,9 @@ func TestFindingsOnPaths(t *testing.T) {
 	below := pair(testbed.Expectation{Hops: right})
 	below.Outer = &testbed.Outer{Expect: testbed.Expectation{Hops: wrong}}
 	refused := errors.New("refused")
+	traces := testbed.Expectation{Learned: true, Traced: true}
+	counted := testbed.Expectation{HopCount: 2, Traced: true}
+	outcome.Hops[0].Reached = true
 	const failed, unproved, changed = "the trial did not take its path: ", "nothing proves that the trial took its path: ", "the path is not that of the trials before: "
 	var found []measurement.Finding
 	for _, c := range []struct {
@@ -66,7 +69,7 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"as it should be", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 62, ReturnedTTL: 61})}, "p", "", measurement.Fingerprint{}},
 		{"no such path", misled{}, "q", failed + `the testbed has no path "q"`, measurement.Fingerprint{}},
 		{"not switched", misled{switched: refused}, "p", failed + "it was not switched to", measurement.Fingerprint{}},
-		{"left meanwhile", misled{pair: pair(testbed.Expectation{Hops: right}), left: errors.New("switch idps was at off")}, "p", failed + "switch idps was at off", measurement.Fingerprint{}},
+		{"left meanwhile", misled{pair: pair(testbed.Expectation{}), left: errors.New("switch idps was at off")}, "p", failed + "switch idps was at off", measurement.Fingerprint{}},
 		{"not traced", misled{pair: pair(testbed.Expectation{Hops: right}), trace: refused}, "p", failed + "the trace failed: refused", measurement.Fingerprint{}},
 		{"not traced below the tunnel", misled{pair: tunnel, trace: refused}, "p", failed + "the trace below the tunnel failed: trace the path below the tunnel of a to b: refused", measurement.Fingerprint{}},
 		{"another hop", misled{pair: pair(testbed.Expectation{Hops: wrong})}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
@@ -76,6 +79,11 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"one more hop", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 63})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 63", measurement.Fingerprint{}},
 		{"one more hop back", misled{pair: pair(testbed.Expectation{Hops: right, ReturnedTTL: 63})}, "p", failed + "packets came back with a time to live of 61 where the path leaves 63", measurement.Fingerprint{}},
 		{"not the tunnel's MTU", misled{pair: tunnel}, "p", failed + "TCP found a path MTU of 1400 where the tunnel has 1450", measurement.Fingerprint{}},
+		{"more hops", misled{pair: pair(counted)}, "p", failed + "the trace saw 1 hops [10.0.0.2] where the path has 2", measurement.Fingerprint{}},
+		{"another MTU", misled{pair: pair(testbed.Expectation{PathMTUBytes: 1500})}, "p", failed + "TCP found a path MTU of 1400 where the path has 1500", measurement.Fingerprint{}},
+		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
+		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, at first 1500", measurement.Fingerprint{PathMTU: 1500}},
 	} {
@@ -84,6 +92,9 @@ func TestFindingsOnPaths(t *testing.T) {
 		d, err := Do(t.Context(), &c.bed, w, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if d.Fingerprint.Learned && c.bed.left != nil {
+			t.Errorf("%s: what it shows is learned", c.name)
 		}
 		says := ""
 		for _, f := range d.Gate.Findings {

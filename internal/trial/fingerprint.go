@@ -34,12 +34,15 @@ func fingerprintTrace() measurement.Spec {
 // that has a wrong answer is not.
 func (t *trial) traces(ctx context.Context) ([][]measurement.TraceHop, error) {
 	return t.eachPair(ctx, func(ctx context.Context, k int, pair testbed.Pair) ([]measurement.TraceHop, error) {
-		if len(pair.Expect.Hops) == 0 {
+		if len(pair.Expect.Hops) == 0 && !pair.Expect.Traced {
 			return []measurement.TraceHop{}, nil
 		}
 		request := t.request(pair)
 		request.ID += "-fingerprint"
 		request.Spec = fingerprintTrace()
+		if pair.Expect.Traced {
+			return t.learn(ctx, t.sources[k], request)
+		}
 		for left := mostTraces; ; left-- {
 			outcome, err := t.sources[k].Run(ctx, request, nil)
 			if err != nil && len(t.path.Pairs) > 1 {
@@ -131,7 +134,7 @@ func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measur
 		if k == 0 {
 			first = f
 			if len(pair.Expect.Hops) == 0 {
-				first = learned(t.First, f)
+				first = learned(pair.Expect, t.First, f)
 			}
 		}
 	}
@@ -154,6 +157,10 @@ func fingerprint(want testbed.Expectation, hops []measurement.TraceHop, o measur
 		f.Why = &measurement.Finding{Code: measurement.FoundOtherTTL, TTL: f.ReceivedTTL, ExpectedTTL: want.ReceivedTTL}
 	case differ(o.Source.ReceivedTTL, want.ReturnedTTL):
 		f.Why = &measurement.Finding{Code: measurement.FoundOtherReturnedTTL, TTL: o.Source.ReceivedTTL, ExpectedTTL: want.ReturnedTTL}
+	case differ(length(hops), want.HopCount):
+		f.Why = &measurement.Finding{Code: measurement.FoundOtherHopCount, Count: length(hops), Needed: want.HopCount, Hops: shownHops(hops)}
+	case differ(f.PathMTU, int64(want.PathMTUBytes)):
+		f.Why = &measurement.Finding{Code: measurement.FoundOtherMTU, MTU: f.PathMTU, ExpectedMTU: int64(want.PathMTUBytes)}
 	case len(want.Hops) > 0 && !took(want.Hops, hops):
 		f.Why = &measurement.Finding{Code: measurement.FoundSilentHops, Hops: shownHops(hops), ExpectedHops: shownPath(want.Hops)}
 		if f.ReceivedTTL != 0 && want.ReceivedTTL != 0 {
@@ -161,18 +168,6 @@ func fingerprint(want testbed.Expectation, hops []measurement.TraceHop, o measur
 		}
 	default:
 		f.Matches = true
-	}
-	return f
-}
-
-// learned compares a fingerprint with that of the path's first trial.
-func learned(first, f measurement.Fingerprint) measurement.Fingerprint {
-	f.Learned = true
-	switch {
-	case differ(f.ReceivedTTL, first.ReceivedTTL):
-		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundTTLChanged, TTL: f.ReceivedTTL, ExpectedTTL: first.ReceivedTTL}
-	case differ(f.PathMTU, first.PathMTU):
-		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundMTUChanged, MTU: f.PathMTU, ExpectedMTU: first.PathMTU}
 	}
 	return f
 }

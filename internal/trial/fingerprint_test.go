@@ -85,7 +85,7 @@ func TestLearnedFingerprint(t *testing.T) {
 		"another MTU":    {first, measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1400}, "a path MTU of 1400, at first 1500"},
 	} {
 		c.now.Matches = true
-		f := learned(c.first, c.now)
+		f := learned(testbed.Expectation{}, c.first, c.now)
 		if f.Matches != (c.why == "") || !strings.Contains(words.Fingerprint(&f), c.why) || !f.Learned {
 			t.Errorf("%s: %+v", name, f)
 		}

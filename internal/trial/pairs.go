@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // test does the trial's test: by the only pair, or by all at the same time. The
@@ -14,7 +16,9 @@ import (
 // error is that of the only pair, or of all.
 func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (measurement.Outcome, []measurement.Outcome, error) {
 	if len(t.path.Pairs) == 1 {
-		outcome, err := t.sources[0].Run(ctx, t.request(t.path.Pairs[0]), progress)
+		pair := t.path.Pairs[0]
+		outcome, err := t.sources[0].Run(ctx, t.request(pair), progress)
+		t.noteClocks(pair, &outcome)
 		return outcome, []measurement.Outcome{outcome}, err
 	}
 	sum := &progressSum{last: make([]measurement.Progress, len(t.path.Pairs)), report: progress}
@@ -28,13 +32,13 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 			request.Spec.ShareThreads = true // with a thread per flow, 1920 flows are 3840 threads
 		}
 		arrive := sync.OnceFunc(common.arrived.Done)
-		request.Prepared = func(ctx context.Context) error {
+		request.Prepared = func(ctx context.Context) (time.Time, error) {
 			arrive()
 			select {
 			case <-common.start:
-				return nil
+				return common.at, nil
 			case <-ctx.Done():
-				return context.Cause(ctx)
+				return time.Time{}, context.Cause(ctx)
 			}
 		}
 		group.Go(func() {
@@ -42,9 +46,10 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 			b := &brought[k]
 			b.source, b.destination = pair.Source, pair.Destination
 			b.outcome, b.err = t.sources[k].Run(ctx, request, func(p measurement.Progress) { sum.add(k, p) })
+			t.noteClocks(pair, &b.outcome)
 		})
 	}
-	common.open()
+	common.open(headStart(t.sources))
 	group.Wait()
 	return together(t.spec, brought)
 }
@@ -53,6 +58,7 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 type commonStart struct {
 	arrived sync.WaitGroup
 	start   chan struct{}
+	at      time.Time // once start is closed
 }
 
 func newCommonStart(pairs int) *commonStart {
@@ -61,10 +67,57 @@ func newCommonStart(pairs int) *commonStart {
 	return c
 }
 
-// open waits for every pair and starts those that are there.
-func (c *commonStart) open() {
+// open waits for every pair and starts those that are there: at a moment that is so far
+// ahead, or at once where that is 0.
+func (c *commonStart) open(ahead time.Duration) {
 	c.arrived.Wait()
+	if ahead > 0 {
+		c.at = time.Now().Add(ahead)
+	}
 	close(c.start)
+}
+
+// busyStart is what the machine of a coordinator or of an agent may take, while it is
+// busy, to pass on a start.
+const busyStart = 50 * time.Millisecond
+
+// headStart is how far ahead a common start has to be for every source to know of it in
+// time, 0 where their clocks are not known: those of a lab hear of it at once. What the
+// way there takes is at most a round trip, of which the uncertainty of a clock is half.
+func headStart(sources []testbed.Agent) (ahead time.Duration) {
+	for _, s := range sources {
+		if e, known := clockOf(s); known {
+			ahead = max(ahead, 2*e.Uncertainty+busyStart)
+		}
+	}
+	return ahead
+}
+
+func clockOf(a testbed.Agent) (clock.Estimate, bool) {
+	timed, ok := a.(testbed.Timed)
+	if !ok {
+		return clock.Estimate{}, false
+	}
+	return timed.Clock()
+}
+
+// noteClocks adds to what a pair brought how the clocks of its ends stood, where that is
+// known.
+func (t *trial) noteClocks(p testbed.Pair, o *measurement.Outcome) {
+	for _, of := range []struct {
+		name string
+		end  *measurement.End
+	}{{p.Source, &o.Source}, {p.Destination, &o.Destination}} {
+		agent, err := t.bed.Agent(of.name)
+		if err != nil {
+			continue // an end that only serves
+		}
+		if e, known := clockOf(agent); known {
+			of.end.Clock = &measurement.Clock{
+				Offset: measurement.SecondsOf(e.Offset), Uncertainty: measurement.SecondsOf(e.Uncertainty), DriftPPM: e.Drift * 1e6, Steps: e.Steps,
+			}
+		}
+	}
 }
 
 // brought is what one pair came back with.

@@ -65,7 +65,9 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	var d Done
 	began := time.Now()
 	before := offset(began)
-	switched, err := switchTo(ctx, bed, w.Path)
+	up, release := whileUp(ctx, bed)
+	defer release()
+	switched, err := switchTo(up, bed, w.Path)
 	if err == nil {
 		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
 		limited, cancel := context.WithCancel(ctx)
@@ -80,13 +82,15 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 			err = fmt.Errorf("no result within %v: %w", longest, err)
 		}
 		if confirmer, ok := bed.(testbed.Confirmer); ok {
-			if other := confirmer.Confirm(ctx, w.Path); other != nil {
-				d.Fingerprint.Matches = false
+			if other := confirmer.Confirm(up, w.Path); other != nil {
+				// Nothing is learned from what may have been another path.
+				d.Fingerprint.Matches, d.Fingerprint.Learned = false, false
 				d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotConfirmed, Text: other.Error()}
 			}
 		}
 	} else {
 		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
+		d.Fingerprint.Switch = switchOf(switched)
 	}
 	if ctx.Err() != nil {
 		return d, ctx.Err()
@@ -186,6 +190,7 @@ func switchOf(s testbed.Switched) *measurement.PathSwitch {
 // trial is one under way, on the path that is in force.
 type trial struct {
 	Wanted
+	bed     testbed.Testbed
 	path    testbed.Path
 	spec    measurement.Spec
 	sources []testbed.Agent // of the path's pairs
@@ -194,7 +199,7 @@ type trial struct {
 // Measure does a trial's test on the path as it is, and says which path that
 // was, also when the test failed.
 func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (measurement.Outcome, measurement.Fingerprint, error) {
-	t := &trial{Wanted: w, spec: w.Spec}
+	t := &trial{Wanted: w, bed: bed, spec: w.Spec}
 	failed := func(code measurement.FindingCode, err error) (measurement.Outcome, measurement.Fingerprint, error) {
 		return measurement.Outcome{}, measurement.Fingerprint{Why: &measurement.Finding{Code: code, Text: err.Error()}}, err
 	}

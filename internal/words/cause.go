@@ -37,11 +37,13 @@ var causes = map[result.Cause]cause{
 	result.CauseCongestionWindowDelay: {"congestion window (delay)", func(a attribution) string {
 		return a.window("limited by the congestion window "+a.part()+", without losses", "a longer test or another congestion control")
 	}},
-	result.CausePacing:         {"pacing", func(a attribution) string { return "limited by the sender's own pacing " + a.part() }},
-	result.CauseSourceCPU:      {"source's CPU", func(a attribution) string { return a.cpu("source") }},
-	result.CauseDestinationCPU: {"destination's CPU", func(a attribution) string { return a.cpu("destination") }},
-	result.CauseSourceCap:      {"source's egress cap", func(a attribution) string { return capText("source", a.SourceEgressBitsPerSecond) }},
-	result.CauseDestinationCap: {"destination's egress cap", func(a attribution) string { return capText("destination", a.DestinationEgressBitsPerSecond) }},
+	result.CausePacing:          {"pacing", func(a attribution) string { return "limited by the sender's own pacing " + a.part() }},
+	result.CauseSourceCPU:       {"source's CPU", func(a attribution) string { return a.cpu("source") }},
+	result.CauseDestinationCPU:  {"destination's CPU", func(a attribution) string { return a.cpu("destination") }},
+	result.CauseSourceCap:       {"source's egress cap", func(a attribution) string { return capText("source", a.SourceEgressBitsPerSecond) }},
+	result.CauseDestinationCap:  {"destination's egress cap", func(a attribution) string { return capText("destination", a.DestinationEgressBitsPerSecond) }},
+	result.CauseSourceLink:      {"source's link", func(a attribution) string { return linkText("source", a.SourceLinkBitsPerSecond) }},
+	result.CauseDestinationLink: {"destination's link", func(a attribution) string { return linkText("destination", a.DestinationLinkBitsPerSecond) }},
 	result.CauseCongestionWindowGrowth: {"congestion window (growing)", func(a attribution) string {
 		return "the congestion window was still growing " + a.part() + "; a longer test would show more"
 	}},
@@ -71,6 +73,13 @@ var causes = map[result.Cause]cause{
 	}},
 	result.CauseHopPolicer: {"hop's policer", func(a attribution) string {
 		return "limited " + a.part() + " by losses: " + a.hop() + " drops what is faster than its rate" + a.rate() + ", with next to no queue"
+	}},
+	result.CauseHopMarks: {"queue that marks", func(a attribution) string {
+		text := "limited " + a.part() + " by a queue of the path that marks packets (ECN) before it would drop them"
+		if a.MarkedFraction > 0 {
+			text += ": congestion was reported for " + Value(a.MarkedFraction, measurement.Fraction) + " of the segments"
+		}
+		return text
 	}},
 	result.CauseHopCPU: {"hop's CPU", func(a attribution) string {
 		return "at what " + a.hop() + " can process: its thread ran, or waited for a CPU, nearly all of the time"
@@ -242,6 +251,14 @@ func capText(end string, rate float64) string {
 	text := "at the " + end + "'s egress cap"
 	if rate > 0 {
 		text += " of " + Rate(rate)
+	}
+	return text
+}
+
+func linkText(end string, rate float64) string {
+	text := "at the speed of the " + end + "'s network interface"
+	if rate > 0 {
+		text += ", " + Rate(rate)
 	}
 	return text
 }

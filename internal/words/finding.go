@@ -141,6 +141,12 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundOtherTunnelMTU: func(f finding) string {
 		return fmt.Sprintf("TCP found a path MTU of %d where the tunnel has %d", f.MTU, f.ExpectedMTU)
 	},
+	measurement.FoundOtherHopCount: func(f finding) string {
+		return fmt.Sprintf("the trace saw %d hops %v where the path has %d", f.Count, f.Hops, f.Needed)
+	},
+	measurement.FoundOtherMTU: func(f finding) string {
+		return fmt.Sprintf("TCP found a path MTU of %d where the path has %d", f.MTU, f.ExpectedMTU)
+	},
 	measurement.FoundTTLChanged: func(f finding) string {
 		return fmt.Sprintf("packets arrived with a time to live of %d, at first %d", f.TTL, f.ExpectedTTL)
 	},

@@ -104,9 +104,18 @@ func Status(r *result.Result) string {
 		parts = append(parts, span)
 	}
 	if r.Experiment.Blocks > 0 {
-		parts = append(parts, quantity.Count(r.Experiment.Blocks, "block"))
+		parts = append(parts, Blocks(r.Experiment.Blocks, r.Experiment.TwoStage))
 	}
 	return strings.Join(append(parts, TrialsOf(r), fmt.Sprintf("seed %d", r.Seed)), " · ")
+}
+
+// Blocks says how many blocks a run has, and of what plan.
+func Blocks(n int, twoStage bool) string {
+	text := quantity.Count(n, "block")
+	if twoStage {
+		text += " in two stages"
+	}
+	return text
 }
 
 // Statement says what the figures of a run are and are not.
@@ -118,7 +127,7 @@ func Statement(r *result.Result) string {
 		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", Scale(scale), Scale(scale)))
 	case scaled:
 		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", Scale(scale)))
-	case published:
+	case published && r.Testbed.Kind != "hosts":
 		parts = append(parts, "This is a model of the published setting.")
 	}
 	pairs := 0
@@ -128,9 +137,12 @@ func Statement(r *result.Result) string {
 	if pairs > 1 {
 		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", pairs))
 	}
-	note := strings.TrimSpace(r.Testbed.Note)
+	note, bed := strings.TrimSpace(r.Testbed.Note), strings.TrimSpace(r.Testbed.Kind)
+	if bed == "" || bed == "hosts" {
+		bed = "testbed"
+	}
 	if r.Testbed.Relative {
-		note = fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", cmp.Or(strings.TrimSpace(r.Testbed.Kind), "testbed"),
+		note = fmt.Sprintf("Figures of this %s are relative (%s): compare paths with each other, not with other machines.", bed,
 			cmp.Or(strings.TrimSuffix(note, "."), "they measure its own machine as much as the path"))
 	}
 	if note != "" {

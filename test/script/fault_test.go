@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testbed/labtest"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -26,7 +26,7 @@ func inTest(ts *testscript.TestScript, _ bool, args []string) {
 	root := background(ts)
 	waitUntil(ts, "a test is under way", func() bool {
 		connections := 0
-		for pid, line := range descendants(root) {
+		for pid, line := range labtest.Descendants(root) {
 			if strings.HasPrefix(line, "hopbench:") {
 				connections += served(pid)
 			}
@@ -55,7 +55,7 @@ func killInTest(ts *testscript.TestScript, _ bool, args []string) {
 	inTest(ts, false, args[:1])
 	root := background(ts)
 	var victims []int
-	for pid, line := range descendants(root) {
+	for pid, line := range labtest.Descendants(root) {
 		if pattern.MatchString(line) {
 			victims = append(victims, pid)
 		}
@@ -66,30 +66,6 @@ func killInTest(ts *testscript.TestScript, _ bool, args []string) {
 	victim, err := os.FindProcess(victims[0])
 	ts.Check(err)
 	ts.Check(victim.Kill())
-}
-
-// descendants are the command lines of the processes below one.
-func descendants(root int) map[int]string {
-	found := make(map[int]string)
-	var look func(pid int)
-	look = func(pid int) {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well formed
-		for _, file := range files {
-			children, _ := os.ReadFile(file) // a thread that has ended has none
-			for _, field := range strings.Fields(string(children)) {
-				child, err := strconv.Atoi(field)
-				if err != nil {
-					continue
-				}
-				if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); err == nil {
-					found[child] = strings.ReplaceAll(string(line), "\x00", " ")
-				}
-				look(child)
-			}
-		}
-	}
-	look(root)
-	return found
 }
 
 // served counts the established connections to the agent's port in the network

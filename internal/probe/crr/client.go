@@ -111,6 +111,9 @@ func (t *test) run(dialing context.Context, progress func(measurement.Progress))
 			return session.Wrap("prepare the connections", err)
 		}
 	}
+	if err := t.req.AwaitCommonStart(dialing); err != nil {
+		return err
+	}
 	t.start = time.Now()
 	for _, c := range t.controls {
 		if err := c.begin(t.start.Add(session.Planned(spec) + session.Grace)); err != nil {

@@ -11,7 +11,7 @@ import (
 // Kind is connections that are opened, serve one request and are closed.
 func Kind() session.Kind {
 	return session.Kind{
-		Run: Run, Planned: session.Planned,
+		Run: Run, PreparesItself: true, Planned: session.Planned,
 		Files: func(spec measurement.Spec) int { return spec.Flows },
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{env: env, zeros: make([]byte, session.MaxMessageBytes)}

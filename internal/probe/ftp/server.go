@@ -55,12 +55,12 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	defer f.end()
 	ready.FTP = &credentials
 	// On a busy host a transfer begins before this end has read START.
-	f.watch.begin(time.Now(), open.Spec.Flows, s.env.MaxRateBitsPerSecond)
+	f.watch.begin(time.Now(), open.Spec.Flows, ready.MaxRateBitsPerSecond)
 	start, err := w.AwaitStart(ready, s.env.MaxDuration)
 	if err != nil {
 		return err
 	}
-	f.watch.begin(start, open.Spec.Flows, s.env.MaxRateBitsPerSecond)
+	f.watch.begin(start, open.Spec.Flows, ready.MaxRateBitsPerSecond)
 	defer open.Test.Meter.Add(open.Spec.Direction == measurement.Receive, f.server.Moved)()
 	host := open.SampleHost(start)
 	defer host.End()

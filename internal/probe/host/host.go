@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -104,6 +105,16 @@ func (h *Sampler) Result() *protocol.HostSeries {
 	return out
 }
 
+// On is Result with the speed of the link of a local address, host:port, that the test's
+// flows used.
+func (h *Sampler) On(local string) *protocol.HostSeries {
+	out := h.Result()
+	if at, err := netip.ParseAddrPort(local); err == nil {
+		out.Link = hostinfo.LinkSpeed(at.Addr().Unmap())
+	}
+	return out
+}
+
 // maxBusiest is how many single CPUs are reported. The busiest of the
 // measured time is sure to be among them on small hosts, and on large ones
 // unless the warm-up kept that many others busier.
@@ -175,7 +186,7 @@ func EndOf(h *protocol.HostSeries, from, to float64, ttl int) measurement.End {
 		return end
 	}
 	end.Host, end.HostID, end.NetworkID, end.CPUs = h.Host, h.HostID, h.NetworkID, h.CPUs
-	end.Environment = h.Environment
+	end.Environment, end.LinkBitsPerSecond = h.Environment, h.Link
 	end.DropsCounted, end.SoftnetSqueezes = h.DropsCounted, sampling.Clamp(h.Squeezes, math.MaxInt64)
 	for _, d := range most(slices.Clone(h.Drops)) {
 		if d.Packets > 0 && len(d.Place) <= maxPlace {

@@ -58,6 +58,9 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	if t.hooks.Enough != nil {
 		defer context.AfterFunc(t.hooks.Enough, func() { t.loop.stop.Store(true) })()
 	}
+	if err := req.AwaitCommonStart(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
 	if req.Spec.Protocol == measurement.OverUDP {
 		err = t.overUDP(ctx, progress)
 	} else {

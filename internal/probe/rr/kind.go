@@ -11,7 +11,7 @@ import (
 // Kind is the round-trip time of requests and responses on one connection.
 func Kind() session.Kind {
 	return session.Kind{
-		Run: Run, Planned: session.Planned,
+		Run: Run, PreparesItself: true, Planned: session.Planned,
 		NewServer: func(env session.ServerEnv) session.Server {
 			return &server{spin: env.Spin, zeros: make([]byte, session.MaxMessageBytes)}
 		},

@@ -73,6 +73,14 @@ func (h HostSeries) Result() *protocol.HostSeries {
 	return h.Sampler.Result()
 }
 
+// On is Result with the speed of the link of this end's address.
+func (h HostSeries) On(local string) *protocol.HostSeries {
+	if h.Sampler == nil {
+		return nil
+	}
+	return h.Sampler.On(local)
+}
+
 // startTimeout is how long a prepared connection waits for START, and
 // startTimePerFlow how much longer for each connection of the test: the client
 // opens them all before it starts any.

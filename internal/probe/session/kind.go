@@ -68,14 +68,12 @@ type Kind struct {
 
 // ServerEnv is what a server gives to the kinds of tests that it serves.
 type ServerEnv struct {
-	// Token, MaxRateBitsPerSecond, MaxDuration, Spin, FTPPorts and Log are those of
-	// the server's options.
-	Token                string
-	MaxRateBitsPerSecond float64
-	MaxDuration          time.Duration
-	Spin                 bool
-	FTPPorts             ftp.Ports
-	Log                  *slog.Logger
+	// Token, MaxDuration, Spin, FTPPorts and Log are those of the server's options.
+	Token       string
+	MaxDuration time.Duration
+	Spin        bool
+	FTPPorts    ftp.Ports
+	Log         *slog.Logger
 
 	// Find is the test in progress to which a cookie from an address belongs, nil if
 	// there is none.

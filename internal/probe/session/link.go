@@ -82,7 +82,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
-	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0}
+	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond}
 	if req.Placed {
 		offer.HostID, offer.CPUs = hostinfo.HostID(), sockets.AllowedCPUs()
 	}
@@ -92,6 +92,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	if err := protocol.Expect(c, protocol.TypeReady, protocol.MaxControl, &l.Ready); err != nil {
 		return nil, err
 	}
+	l.Ready.MaxRateBitsPerSecond = LeastRate(l.Ready.MaxRateBitsPerSecond, req.MaxRateBitsPerSecond)
 	conn, err := sockets.Attach(c)
 	if err == nil && !SharesPoller(req.Spec) {
 		err = conn.Detach()

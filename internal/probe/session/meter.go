@@ -192,7 +192,7 @@ func (m *Meter) wrong() error {
 	if over := time.Duration(ticks) * m.tick; m.limit > 0 && ticks >= 2 {
 		bytes := m.sums[ticks] - m.sums[0]
 		if float64(bytes-meterBurst)*8 > m.limit*meterTolerance*over.Seconds() {
-			return Refusal(Limit, "the test moved %s over %v, and this server allows %s (--max-rate): give a lower --rate",
+			return Refusal(Limit, "the test moved %s over %v, and this end allows %s (--max-rate): give a lower --rate",
 				BitRate(float64(bytes)*8/over.Seconds()), over, BitRate(m.limit))
 		}
 	}

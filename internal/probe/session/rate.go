@@ -8,9 +8,17 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
-// PacedBy is the fact that a server's bound was the rate of a test.
+// LeastRate is the lower of two bounds of a rate, of which 0 is none.
+func LeastRate(a, b float64) float64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// PacedBy is the fact that the bound of one of the ends was the rate of a test.
 func PacedBy(ready protocol.Ready) string {
-	return fmt.Sprintf("the server allows %s in one test (its --max-rate), and no rate was asked for: what was sent was paced to that", BitRate(ready.MaxRateBitsPerSecond))
+	return fmt.Sprintf("an end allows %s in one test (its --max-rate), and no rate was asked for: what was sent was paced to that", BitRate(ready.MaxRateBitsPerSecond))
 }
 
 // BitRate writes a rate in bit/s for people.

@@ -3,8 +3,10 @@ package session
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // Request is one test to be done from this host.
@@ -28,10 +30,13 @@ type Request struct {
 	// itself as its only Pair, with the round-trip times over time, because
 	// few samples of each flow are kept.
 	Pairs int `json:"pairs,omitempty"`
-	// Prepared, if not nil, is called when a tcp test has made its connections,
-	// and before any other kind of test begins. The test starts when it has
-	// returned, and ends with its error.
-	Prepared func(context.Context) error `json:"-"`
+	// Prepared, if not nil, is called when a tcp, udp, pps, rr or crr test has made its
+	// connections, and before any other kind of test begins. The test starts at the moment that
+	// it returns, or at once when that is zero or past, and ends with its error.
+	Prepared func(context.Context) (start time.Time, err error) `json:"-"`
+	// MaxRateBitsPerSecond is the most payload that this end lets the whole test
+	// move, as a server's own bound; 0 does not bound it.
+	MaxRateBitsPerSecond float64 `json:"-"`
 
 	// Hooks are of a test that is part of another; they may be nil.
 	Hooks *Hooks `json:"-"`
@@ -44,8 +49,33 @@ func (r Request) AwaitCommonStart(ctx context.Context) error {
 	if r.Prepared == nil {
 		return nil
 	}
-	if err := r.Prepared(ctx); err != nil {
-		return Wrap("wait for the common start", err)
+	start, err := r.Prepared(ctx)
+	if err == nil {
+		err = waitUntil(ctx, start)
+	}
+	return Wrap("wait for the common start", err)
+}
+
+// lateTimer is by how much the runtime's timers may be late, and lateSleep by how much a
+// thread's own sleep: the last bit is waited for with the processor kept.
+const (
+	lateTimer = 2 * time.Millisecond
+	lateSleep = 60 * time.Microsecond
+)
+
+// waitUntil waits for a moment, to some microseconds where a processor is free.
+func waitUntil(ctx context.Context, moment time.Time) error {
+	if left := time.Until(moment); left > lateTimer {
+		timer := time.NewTimer(left - lateTimer)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	for left := time.Until(moment); left > 0; left = time.Until(moment) {
+		sockets.Sleep(left - lateSleep)
 	}
 	return nil
 }

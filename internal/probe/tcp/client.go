@@ -94,7 +94,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	if err != nil {
 		return out, err
 	}
-	return t.outcome(host.Result(), ttl.Result())
+	return t.outcome(host.On(t.flows[0].Local), ttl.Result())
 }
 
 func (t *test) sends(f *flow) bool { return session.ClientSends(t.req.Spec, f.number) }

@@ -17,8 +17,8 @@ const manyFlowBytes = 24 << 10
 func Kind() session.Kind {
 	return session.Kind{
 		Run: Run, PreparesItself: true, Planned: session.Planned, Grace: grace, Files: kind.Connections,
-		NewServer: func(env session.ServerEnv) session.Server {
-			return &server{maxRate: env.MaxRateBitsPerSecond, bulk: newBulk()}
+		NewServer: func(session.ServerEnv) session.Server {
+			return &server{bulk: newBulk()}
 		},
 		Demand: demand, WithoutThreads: true,
 		Rate:       rate,

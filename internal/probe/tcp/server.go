@@ -12,8 +12,7 @@ import (
 
 // server is a server's end of all tcp tests.
 type server struct {
-	maxRate float64 // of one test, in bit/s; 0 none
-	bulk    *bulk
+	bulk *bulk
 }
 
 // Close gives back the payload.
@@ -26,7 +25,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	err := session.OnFreshStack(func() (err error) {
 		spec, sends := open.Spec, open.Sends()
 		longest = session.Planned(spec) + grace(spec)
-		if err := prepare(w.Conn, paced(spec, s.maxRate), sends); err != nil {
+		if err := prepare(w.Conn, paced(spec, ready.MaxRateBitsPerSecond), sends); err != nil {
 			return &protocol.RemoteError{Reason: string(session.Unsupported), Message: err.Error()}
 		}
 		if sends {
@@ -46,11 +45,12 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	}
 	host := open.SampleHost(start)
 	defer host.End()
+	series := func() *protocol.HostSeries { return host.On(ready.Server) }
 	if send != nil {
 		send.Deadline = w.Deadline
-		return sendStream(send, open, start, host.Result)
+		return sendStream(send, open, start, series)
 	}
-	return s.receiveStream(w, open, start, host.Result)
+	return s.receiveStream(w, open, start, series)
 }
 
 func (s *server) receiveStream(w *session.ControlConn, open *session.Flow, start time.Time, host func() *protocol.HostSeries) error {

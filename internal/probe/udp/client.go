@@ -42,6 +42,10 @@ type test struct {
 // Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.LossBound > 0 {
+		if err := req.AwaitCommonStart(ctx); err != nil {
+			return measurement.Outcome{}, err
+		}
+		req.Prepared = nil // its steps are tests of their own
 		return searchLoss(ctx, req, progress)
 	}
 	return measure(ctx, req, progress)
@@ -63,6 +67,9 @@ func measure(ctx context.Context, req session.Request, progress func(measurement
 	ttl := datagram.StartTTLProbe(ctx, req, t.flows[0].Ready)
 	defer ttl.End()
 	localTTL := ttl.Result() // before the packets, behind which it would queue
+	if err := req.AwaitCommonStart(ctx); err != nil {
+		return measurement.Outcome{}, err
+	}
 	if err := t.begin(); err != nil {
 		return measurement.Outcome{}, err
 	}
@@ -107,18 +114,23 @@ func (t *test) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	one := func(ctx context.Context, i int) error {
+		l, err := session.Connect(ctx, t.req, testID, i)
+		if err != nil {
+			return err
+		}
+		f := &flow{Link: l}
+		t.flows[i] = f
+		return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
+	}
+	// The first goes alone: what it is refused, all would be.
+	if err := one(ctx, 0); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(session.ConnectAtOnce)
-	for i := range t.flows {
-		group.Go(func() error {
-			l, err := session.Connect(ctx, t.req, testID, i)
-			if err != nil {
-				return err
-			}
-			f := &flow{Link: l}
-			t.flows[i] = f
-			return session.Wrap(fmt.Sprintf("prepare flow %d of %d", i+1, len(t.flows)), t.prepare(ctx, f, i))
-		})
+	for i := 1; i < len(t.flows); i++ {
+		group.Go(func() error { return one(ctx, i) })
 	}
 	return group.Wait()
 }

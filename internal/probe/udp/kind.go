@@ -21,10 +21,10 @@ const (
 // Kind is packets over UDP, counted in bytes (udp) or one by one (pps).
 func Kind() session.Kind {
 	return session.Kind{
-		Run: Run, Planned: session.Planned,
+		Run: Run, PreparesItself: true, Planned: session.Planned,
 		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection beside each
 		NewServer: func(env session.ServerEnv) session.Server {
-			return &server{maxRate: env.MaxRateBitsPerSecond, accept: env.AcceptUDP}
+			return &server{accept: env.AcceptUDP}
 		},
 		Demand:     demand,
 		Rate:       func(spec measurement.Spec) float64 { return spec.RateBitsPerSecond },

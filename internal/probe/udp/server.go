@@ -10,8 +10,7 @@ import (
 
 // server is a server's end of all udp or pps tests.
 type server struct {
-	maxRate float64 // of one test, in bit/s; 0 none
-	accept  func(*session.ControlConn, *session.Flow, *protocol.Ready) (*sockets.Conn, error)
+	accept func(*session.ControlConn, *session.Flow, *protocol.Ready) (*sockets.Conn, error)
 }
 
 // Begin keeps what the flows of a test send without a copy.
@@ -23,7 +22,7 @@ func (s *server) Begin(t *session.Test) (end func() error) {
 
 // Serve is the server's end of one flow of a udp or pps test.
 func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protocol.Ready) error {
-	spec := paced(open.Spec, s.maxRate)
+	spec := paced(open.Spec, ready.MaxRateBitsPerSecond)
 	conn, err := s.accept(w, open, ready)
 	if err != nil {
 		return err

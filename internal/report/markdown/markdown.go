@@ -63,6 +63,7 @@ func render(m *report.Model) string {
 		}
 	}
 	list(&b, "Also seen", m.Seen)
+	list(&b, "Where it was measured", m.Where)
 	notes := m.Notes
 	if m.ModelText != "" {
 		notes = append([]string{"Model: " + m.ModelText}, notes...)

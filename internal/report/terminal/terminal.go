@@ -121,6 +121,12 @@ func (t *terminal) write(m *report.Model) {
 			t.paragraph("- ", "", s)
 		}
 	}
+	if len(m.Where) > 0 {
+		t.heading("Where it was measured")
+		for _, s := range m.Where {
+			t.paragraph("- ", "", s)
+		}
+	}
 	t.notes(m)
 }
 

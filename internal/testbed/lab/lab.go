@@ -17,7 +17,6 @@ import (
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
@@ -71,12 +70,6 @@ func Hold(ctx context.Context, e *experiment.Experiment) (*Lab, error) {
 	return l, nil
 }
 
-// speaksIPerf3 says whether an agent must serve iperf3's clients: only then is
-// a port of the lab open to whoever has no token.
-func speaksIPerf3(e *experiment.Experiment) bool {
-	return slices.ContainsFunc(e.Tests, func(t experiment.Test) bool { return t.Spec.Tool == measurement.IPerf3 })
-}
-
 // connect takes up the control connection of every endpoint's agent and has
 // the destinations listen.
 func (l *Lab) connect(ctx context.Context) error {
@@ -123,7 +116,7 @@ func (l *Lab) listen(ctx context.Context, far listener) error {
 		return err
 	}
 	at := agentAt(far.address)
-	if err := a.Listen(ctx, at, agent.Serving{Token: l.token, IPerf3: speaksIPerf3(l.e)}); err != nil {
+	if _, err := a.Listen(ctx, at, agent.Serving{Token: l.token, IPerf3: l.e.SpeaksIPerf3()}); err != nil {
 		return fmt.Errorf("have %s listen on %v: %w", far.node, at, err)
 	}
 	return nil

@@ -7,10 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
@@ -202,13 +200,9 @@ func pathOf(name, to string, set map[string]string) inventory.Path {
 	return inventory.Path{Name: name, To: netip.MustParseAddrPort(to + ":0"), Set: set, DSCP: -1}
 }
 
-// switcher is one of a device.
-func (d *device) switcher(t testing.TB, switches ...inventory.Switch) (*switching.Switcher, switching.Options) {
-	o := switching.Options{
-		Switches: switches, Paths: d.paths, Journal: filepath.Join(t.TempDir(), "bed.yaml.found"),
-		Run: d.run, Trace: d.trace, Canary: d.canary,
-	}
-	return switching.New(o), o
+// options are those of a Switcher of the device.
+func (d *device) options(journal string, switches ...inventory.Switch) switching.Options {
+	return switching.Options{Switches: switches, Paths: d.paths, Journal: journal, Run: d.run, Trace: d.trace, Canary: d.canary}
 }
 
 // drawn is one of a list.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/printable"
@@ -39,7 +40,7 @@ func Exec(ctx context.Context, c Command) (string, error) {
 	case errors.Is(err, exec.ErrWaitDelay):
 		// It ended well, and something that it started goes on and holds its output.
 	case err != nil && len(complaint.text) > 0:
-		return "", fmt.Errorf("%w: %s", err, printable.Line(string(complaint.text), longestQuote))
+		return "", fmt.Errorf("%w: %s", err, printable.Line(strings.TrimSpace(string(complaint.text)), longestQuote))
 	case err != nil:
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func sh(script string) switching.Command {
 }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	testutil.OK(t, os.WriteFile(dir+"/fw.sh", []byte("#!/bin/sh\necho \"$1 in $(basename \"$PWD\") for $HOPBENCH_SWITCH\"\n"), 0o700))
 	out, err := switching.Exec(t.Context(), switching.Command{Argv: []string{"./fw.sh", "a b"}, Dir: dir, Env: []string{"HOPBENCH_SWITCH=idps"}})
@@ -61,6 +63,7 @@ func TestExec(t *testing.T) {
 // A command whose time is over ends with all that it has started, also with what does
 // not want to.
 func TestExecEndsAll(t *testing.T) {
+	t.Parallel()
 	fifo := t.TempDir() + "/fifo"
 	testutil.OK(t, exec.Command("mkfifo", fifo).Run())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,29 +136,37 @@ func isAt(t *testing.T, dir, want string) {
 	}
 }
 
-// coordinator switches to and fro until it is killed.
+// coordinator switches to and fro until it is killed, or interrupted: then it restores
+// what it found, as a run does.
 func coordinator(dir string) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	s := switching.New(realBed(dir))
-	for k := 0; ; k++ {
+	for k := 0; ctx.Err() == nil; k++ {
 		path := []string{"inspected", "plain"}[k%2]
-		_, err := s.Switch(context.Background(), path)
+		_, err := s.Switch(ctx, path)
 		if err == nil {
-			err = s.Confirm(context.Background(), path)
+			err = s.Confirm(ctx, path)
 		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		fmt.Println(path)
 	}
+	if _, err := s.Restore(context.Background()); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
-// Commands of a real device, whose coordinator is killed at any moment: what it found is
-// restored by another program.
-func TestRestoreAfterKill(t *testing.T) {
+// Commands of a real device, whose coordinator is killed or interrupted at any moment: what
+// it found is restored, by itself or by another program.
+func TestKilledWhileSwitching(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 9))
-	for range testutil.Repeat(2, 60) {
+	for k := range testutil.Repeat(2, 60) {
 		dir := newRealBed(t)
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), coordinatorEnv+"="+dir)
@@ -175,16 +186,26 @@ func TestRestoreAfterKill(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond) // anywhere
-		testutil.OK(t, cmd.Process.Kill())
-		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+		killed := k%2 == 0
+		if killed {
+			testutil.OK(t, cmd.Process.Kill())
+		} else {
+			testutil.OK(t, cmd.Process.Signal(os.Interrupt))
+		}
+		for lines.Scan() {
+			if s := lines.Text(); s != "plain" && s != "inspected" {
+				t.Errorf("the coordinator says %s", s)
+			}
+		}
+		if err := cmd.Wait(); killed != (err != nil) {
 			t.Errorf("the coordinator ended with %v", err)
 		}
 		_, err = io.ReadAll(left) // until the command under way has ended
 		testutil.OK(t, errors.Join(err, left.Close()))
 		restored, err := switching.New(realBed(dir)).Restore(t.Context())
 		testutil.OK(t, err)
-		if restored["fw"] != "off" {
-			t.Errorf("restored %v", restored)
+		if killed != (restored["fw"] == "off") {
+			t.Errorf("killed %v, and restored %v", killed, restored)
 		}
 		isAt(t, dir, "off")
 	}

@@ -219,7 +219,7 @@ func faults() []fault {
 }
 
 // tally counts what became of the trials of a sort of fault.
-type tally struct{ runs, trials, counted, wrong, kept int }
+type tally struct{ runs, trials, counted, wrong int }
 
 // However commands fail, no trial counts in which another path was in force, each that
 // does not count says which switch is why, and in the end the device is as it was.
@@ -281,13 +281,16 @@ func plantFault(t *testing.T, seed uint64, f fault, dir string, n *tally) {
 	defer d.stop()
 	begins := func() {}
 	if f.plant != nil {
-		begins = sync.OnceFunc(func() { f.plant(r, d) })
+		begins = sync.OnceFunc(func() {
+			d.mu.Lock() // a watch may read
+			defer d.mu.Unlock()
+			f.plant(r, d)
+		})
 	}
 	if r.Float64() < 0.5 {
 		begins() // else in the first trial: the rehearsal is passed
 	}
-	_, o := d.switcher(t, switches...)
-	o.Journal = dir + "/bed.yaml.found"
+	o := d.options(dir+"/bed.yaml.found", switches...)
 	b := &bed{Switcher: switching.New(o), d: d, wrong: map[string]bool{}}
 	b.meanwhile = func() {
 		begins()

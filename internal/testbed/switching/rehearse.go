@@ -111,7 +111,9 @@ func (s *Switcher) rehearse(ctx context.Context, path string) (Visit, error) {
 		case n.Proof != inventory.ProofTrace:
 			e, err = s.provenOne(ctx, n, func(ctx context.Context) (string, error) { return s.check(ctx, path, n) })
 		case changes:
-			was, differs := shows, s.isUsed(n.Name, before)
+			// What it was at may be the value of no path, and look like another.
+			used := s.usedValues(n.Name)
+			was, differs := shows, len(used) == 1 || slices.Contains(used, before)
 			shows, err = s.steady(ctx, path, n, func(now string) error {
 				if differs && now == was {
 					return fmt.Errorf("a trace shows %s, as it did at %s; a switch that does nothing would look like a hop that costs nothing. If a trace cannot tell them apart, give the switch proof: canary or proof: command", now, before)
@@ -217,9 +219,14 @@ func (s *Switcher) steady(ctx context.Context, path string, n need, right func(s
 	})
 }
 
-// isUsed says whether a path needs a value.
-func (s *Switcher) isUsed(name, value string) bool {
-	return slices.ContainsFunc(s.o.Paths, func(p inventory.Path) bool { v, ok := p.Set[name]; return ok && v == value })
+// usedValues are the values of a switch that paths need.
+func (s *Switcher) usedValues(name string) (used []string) {
+	for _, p := range s.o.Paths {
+		if v, sets := p.Set[name]; sets && !slices.Contains(used, v) {
+			used = append(used, v)
+		}
+	}
+	return used
 }
 
 // apart says which paths a trace does not tell apart although it is to prove them.

@@ -38,9 +38,8 @@ func TestSwitch(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d, w := twoValues(inventory.ProofTrace)
-		s, o := d.switcher(t, w)
-		o.Journal = switching.JournalOf(dir + "/bed.yaml")
-		s = switching.New(o)
+		o := d.options(switching.JournalOf(dir+"/bed.yaml"), w)
+		s := switching.New(o)
 		visits, err := s.Rehearse(t.Context())
 		testutil.OK(t, err)
 		if len(visits) != 2 || visits[0].Changed || !visits[1].Changed || visits[1].Settle != w.Settle || visits[1].Evidence != "s0-v1 192.0.2.1" {
@@ -111,6 +110,10 @@ func TestRefused(t *testing.T) {
 			d.paths[1] = pathOf("inspected", "192.0.2.2", map[string]string{"s0": "v1"})
 			d.on = func(*device, string, string) reaction { return reaction{ignored: true, pretends: true} }
 		}, []string{"switch s0", "does nothing would look like", "set s0 v1"}},
+		"the only value looks like the one before": {func(d *device, _ *inventory.Switch, o *switching.Options) {
+			o.Paths = o.Paths[1:]
+			o.Trace = func(context.Context, string) (string, error) { return "10.0.0.1 192.0.2.1", nil }
+		}, []string{"switch s0", "as it did at v0", "does nothing would look like"}},
 		"two values of three look alike": {func(d *device, w *inventory.Switch, o *switching.Options) {
 			*w = switchOf("s0", 3, inventory.ProofTrace)
 			o.Paths = append(o.Paths, pathOf("alert", "192.0.2.1", map[string]string{"s0": "v2"}))
@@ -118,6 +121,13 @@ func TestRefused(t *testing.T) {
 				return map[string]string{"v0": "10.0.0.1", "v1": "10.0.0.2", "v2": "10.0.0.1"}[d.is["s0"]], nil
 			}
 		}, []string{"switch s0", "shows 10.0.0.1 at v0 and at v2 (path alert)", "proves neither"}},
+		"two values of three look alike, and the ends do not": {func(d *device, w *inventory.Switch, o *switching.Options) {
+			*w = switchOf("s0", 3, inventory.ProofTrace)
+			o.Paths = append(o.Paths, pathOf("alert", "192.0.2.3", map[string]string{"s0": "v2"}))
+			o.Trace = func(_ context.Context, path string) (string, error) {
+				return map[string]string{"v0": "10.0.0.1 ", "v1": "10.0.0.2 ", "v2": "10.0.0.1 "}[d.is["s0"]] + path, nil
+			}
+		}, []string{"switch s0", "at v0 and at v2 (path alert)", "proves neither"}},
 		"the second of two switches does nothing": {func(d *device, w *inventory.Switch, o *switching.Options) {
 			o.Paths = []inventory.Path{pathOf("plain", "192.0.2.1", map[string]string{"s0": "v0", "s1": "v0"}), pathOf("inspected", "192.0.2.1", map[string]string{"s0": "v1", "s1": "v1"})}
 			d.paths = o.Paths

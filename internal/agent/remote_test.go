@@ -1,0 +1,309 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// longLease does not end within a test.
+const longLease = 10 * time.Minute
+
+// remote runs an agent with a lease and returns its coordinator's client.
+func remote(t *testing.T, o Options) *Client {
+	t.Helper()
+	if o.Lease == 0 {
+		o.Lease = longLease
+	}
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), far, o) }()
+	c, err := Connect(testContext(t), near)
+	testutil.OK(t, err)
+	t.Cleanup(func() {
+		testutil.OK(t, c.Close())
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return c
+}
+
+func anyPort() netip.AddrPort { return netip.MustParseAddrPort("127.0.0.1:0") }
+
+func TestHello(t *testing.T) {
+	c := remote(t, Options{Limits: probe.Limits{MaxRateBitsPerSecond: 1e9, MaxFlows: 7, MaxDuration: time.Minute}, AllowTargets: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	h := c.Hello()
+	if h.Protocol != protocol.AgentVersion || h.Host == "" || h.OS == "" || h.Environment["cpus"] == "" || h.Lease.Duration() != longLease ||
+		h.MaxRateBitsPerSecond != 1e9 || h.MaxFlows != 7 || h.MaxDuration != 60 || len(h.AllowTargets) != 1 {
+		t.Errorf("got %+v", h)
+	}
+	found := false
+	for _, i := range h.Interfaces {
+		for _, a := range i.Addresses {
+			found = found || a == netip.MustParseAddr("127.0.0.1") && i.MTUBytes > 0
+		}
+	}
+	if !found {
+		t.Errorf("no loopback among %+v", h.Interfaces)
+	}
+}
+
+// Coordinator and agent of different versions say so, with both versions.
+func TestAnotherVersion(t *testing.T) {
+	near, far := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), far, Options{Lease: longLease}) }()
+	c := NewClient(near)
+	for _, r := range []request{
+		{Op: opHello, Hello: &helloRequest{Protocol: 99, Version: "v9.9"}},
+		{Op: opListen, Listen: &listenRequest{Address: anyPort(), Token: testToken}},
+	} {
+		_, err := c.do(testContext(t), r, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Protocol ||
+			!strings.Contains(err.Error(), "version 1") || !strings.Contains(err.Error(), "the same hopbench at both ends") {
+			t.Errorf("%s: got %v", r.Op, err)
+		}
+	}
+	testutil.OK(t, c.Close())
+	testutil.OK(t, <-done)
+}
+
+// An agent whose coordinator is silent, though its connection stands, ends all that it
+// does, and says why.
+func TestLeaseEnds(t *testing.T) {
+	near, far := net.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- Serve(context.Background(), far, Options{Lease: 300 * time.Millisecond}) }()
+	c := NewClient(near) // which keeps up no lease
+	_, err := c.do(testContext(t), request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion}}, nil)
+	testutil.OK(t, err)
+	at, err := c.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	if err := <-ended; !errors.Is(err, errSilent) {
+		t.Errorf("Serve: %v", err)
+	}
+	<-c.Done()
+	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "nothing was heard of the coordinator for 300ms") {
+		t.Errorf("the coordinator is told %v", err)
+	}
+	if conn, err := net.Dial("tcp", at.String()); err == nil {
+		t.Error("its server goes on")
+		conn.Close()
+	}
+	testutil.OK(t, c.Close())
+}
+
+// A client keeps up the lease of its agent however long it asks for nothing.
+func TestLeaseIsKeptUp(t *testing.T) {
+	const lease = time.Second
+	c := remote(t, Options{Lease: lease})
+	for began := time.Now(); time.Since(began) < 2*lease; {
+		if _, err := c.Counters(testContext(t), "nothing"); err == nil {
+			t.Fatal("counters of no interface")
+		} else if c.Err() != nil {
+			t.Fatal(c.Err())
+		}
+		_ = sleep(t.Context(), lease/2)
+	}
+}
+
+// A client whose agent says nothing any more, though the connection stands, ends.
+func TestSilentAgent(t *testing.T) {
+	near, far := net.Pipe()
+	go func() {
+		var asked request
+		if protocol.Expect(far, protocol.TypeAgentRequest, maxRequest, &asked) == nil {
+			_ = protocol.WriteFrame(far, protocol.TypeAgentReply, reply{ID: asked.ID, Hello: &Hello{Host: "silent", Lease: 0.2}})
+		}
+		for b := make([]byte, 100); ; {
+			if _, err := far.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	c, err := Connect(testContext(t), near)
+	testutil.OK(t, err)
+	<-c.Done()
+	if err := c.Err(); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "silent") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Counters(testContext(t), "lo"); !errors.Is(err, errSilent) {
+		t.Errorf("asked for counters: %v", err)
+	}
+	testutil.OK(t, c.Close())
+}
+
+func TestListenOnAnyPortAndEnd(t *testing.T) {
+	far, near := remote(t, Options{}), remote(t, Options{})
+	at, err := far.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	if at.Port() == 0 {
+		t.Fatalf("listens at %v", at)
+	}
+	request := probe.Request{Target: at, Token: testToken}
+	proof, err := near.Prove(testContext(t), request)
+	testutil.OK(t, err)
+	if proof.Server != at || proof.Client != proof.Local || proof.Client.Addr() != at.Addr() {
+		t.Errorf("got %+v, want the server %v", proof, at)
+	}
+	testutil.OK(t, far.Unlisten(testContext(t), at))
+	if _, err := near.Prove(testContext(t), request); err == nil {
+		t.Error("it still listens")
+	}
+	if err := far.Unlisten(testContext(t), at); err == nil {
+		t.Error("ended twice")
+	}
+}
+
+// Whoever is at the other end of the network gets from an agent what its owner allows.
+func TestAgentsOwnLimits(t *testing.T) {
+	far := remote(t, Options{})
+	at, err := far.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	near := remote(t, Options{Limits: probe.Limits{MaxRateBitsPerSecond: 50e6, MaxFlows: 2, MaxDuration: 2 * time.Second}})
+	for name, spec := range map[string]measurement.Spec{
+		"flows":          {Kind: measurement.TCP, Flows: 3, Duration: 0.1},
+		"duration":       {Kind: measurement.RR, Duration: 3},
+		"rate":           {Kind: measurement.UDP, Duration: 0.1, RateBitsPerSecond: 60e6},
+		"pacing":         {Kind: measurement.TCP, Flows: 2, Duration: 0.1, PacingBitsPerSecond: 30e6},
+		"pings":          {Kind: measurement.Ping, Count: 100, Interval: 1},
+		"iperf3":         {Kind: measurement.TCP, Duration: 0.1, Tool: measurement.IPerf3},
+		"a stock server": {Kind: measurement.FTP, FilePath: "/big"},
+	} {
+		_, err := near.Run(testContext(t), probe.Request{Target: at, Token: testToken, Spec: spec}, nil)
+		if e, ok := errors.AsType[*probe.Error](err); !ok || e.Reason != probe.Limit {
+			t.Errorf("%s: got %v, want reason %s", name, err, probe.Limit)
+		}
+	}
+	if _, err := near.Listen(testContext(t), anyPort(), Serving{Token: testToken, IPerf3: true}); err == nil {
+		t.Error("an agent serves who cannot prove the token")
+	}
+	// What asks for no rate is paced, whoever sends.
+	for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive} {
+		for _, k := range []measurement.Kind{measurement.TCP, measurement.UDP} {
+			spec := measurement.Spec{Kind: k, Duration: 0.5, MaxWarmup: 0.1, Direction: direction}
+			out, err := near.Run(testContext(t), probe.Request{Target: at, Token: testToken, Spec: spec}, nil)
+			testutil.OK(t, err)
+			if rate := out.Metrics["goodput_bits_per_second"]; rate == 0 || rate > 80e6 {
+				t.Errorf("%s, %s: %.0f bit/s", k, direction, rate)
+			}
+		}
+	}
+}
+
+// Ping and trace go where the token was proved, or where the agent's owner allows them.
+func TestPingNeedsProof(t *testing.T) {
+	far, near := remote(t, Options{}), remote(t, Options{AllowTargets: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
+	at, err := far.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	request := probe.Request{Target: at, Token: testToken, Spec: measurement.Spec{Kind: measurement.Ping, Count: 1, Timeout: 1}}
+	refused := func(r probe.Request) bool {
+		_, err := near.Run(testContext(t), r, nil)
+		e, ok := errors.AsType[*probe.Error](err)
+		return ok && e.Reason == probe.Limit
+	}
+	if !refused(request) {
+		t.Error("an address is pinged that proved nothing")
+	}
+	wrong := request
+	wrong.Token = "another"
+	if _, err := near.Prove(testContext(t), wrong); err == nil {
+		t.Error("proved another token")
+	}
+	if !refused(request) {
+		t.Error("an address is pinged that proved another token")
+	}
+	if _, err := near.Canary(testContext(t), CanaryRequest{Target: at, UserAgent: "x", Timeout: 1}); err == nil {
+		t.Error("a canary is sent to an address that proved nothing")
+	}
+	if _, err = near.Prove(testContext(t), request); err != nil {
+		t.Fatal(err)
+	}
+	if refused(request) {
+		t.Error("an address is not pinged that has proved the token")
+	}
+	request.Target = netip.MustParseAddrPort("127.0.0.3:1")
+	if !refused(request) {
+		t.Error("one proof is taken for all addresses")
+	}
+	request.Target = netip.MustParseAddrPort("127.0.0.2:1")
+	if refused(request) {
+		t.Error("what the owner allows is refused")
+	}
+}
+
+// A test that ran has proved the token, too.
+func TestTestIsProof(t *testing.T) {
+	far, near := remote(t, Options{}), remote(t, Options{})
+	at, err := far.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	request := probe.Request{Target: at, Token: testToken, Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.01, MaxWarmup: 0.01}}
+	_, err = near.Run(testContext(t), request, nil)
+	testutil.OK(t, err)
+	got, err := near.Canary(testContext(t), CanaryRequest{Target: at, UserAgent: "hopbench", Timeout: 30})
+	if err != nil || got.Answer != CanaryPassed {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// What a firewall does to a request is told.
+func TestCanary(t *testing.T) {
+	near := start(t)
+	for name, c := range map[string]struct {
+		serve func(net.Conn)
+		want  CanaryAnswer
+	}{
+		"reset":         {func(c net.Conn) { _, _ = c.Read(make([]byte, 1)); _ = c.(*net.TCPConn).SetLinger(0) }, CanaryReset},
+		"ended":         {func(c net.Conn) { _, _ = c.Read(make([]byte, 1000)) }, CanaryReset},
+		"a page of its": {func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")) }, CanaryReset},
+		"silent":        {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, CanarySilent},
+	} {
+		at := testutil.Listen(t, c.serve)
+		request := CanaryRequest{Target: at, UserAgent: "HaxerMen", Timeout: 30}
+		if c.want == CanarySilent {
+			request.Timeout = 0.1
+		}
+		got, err := near.Canary(testContext(t), request)
+		if err != nil || got.Answer != c.want || got.Evidence == "" {
+			t.Errorf("%s: got %+v, %v, want %s", name, got, err, c.want)
+		}
+	}
+	if _, err := near.Canary(testContext(t), CanaryRequest{Target: netip.MustParseAddrPort("127.0.0.1:1"), UserAgent: "x", Timeout: 1}); err == nil {
+		t.Error("no connection says something of the request")
+	}
+}
+
+func TestCountersOfAnotherAgent(t *testing.T) {
+	c := remote(t, Options{})
+	first, err := c.Counters(testContext(t), "lo")
+	if err != nil && strings.Contains(err.Error(), "not told by this operating system") {
+		return // it says so
+	}
+	testutil.OK(t, err)
+	far, err := net.ListenPacket("udp", "127.0.0.1:0")
+	testutil.OK(t, err)
+	defer far.Close()
+	for range 10 {
+		_, err := far.WriteTo(make([]byte, 1000), far.LocalAddr())
+		testutil.OK(t, err)
+	}
+	second, err := c.Counters(testContext(t), "lo")
+	testutil.OK(t, err)
+	if n := second.Interface.SentBytes - first.Interface.SentBytes; n < 10_000 {
+		t.Errorf("%d bytes more were sent on lo", n)
+	}
+	if second.CPUs == 0 || second.CPUTotal < first.CPUTotal || second.Taken.IsZero() {
+		t.Errorf("got %+v and then %+v", first, second)
+	}
+}

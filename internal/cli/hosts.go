@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/reach"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/hosts"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+	"github.com/hopbench/hopbench/internal/testbed/switching"
+)
+
+// maxTestbedBytes bounds a testbed file.
+const maxTestbedBytes = 1 << 20
+
+// testbedFile is what is kept of the testbed file of a new run.
+func testbedFile(file string) (*store.File, error) {
+	text, err := readBounded(file, maxTestbedBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err)
+	}
+	name, err := filepath.Abs(file)
+	return &store.File{Name: name, Text: string(text)}, err
+}
+
+// findPaths finds where the paths of the run are, nil of one in a lab.
+func (r *session) findPaths() (*inventory.Inventory, error) {
+	file := r.head.TestbedFile
+	if file == nil {
+		return nil, nil
+	}
+	return inventory.LoadFor(file.Name, []byte(file.Text), r.e)
+}
+
+// reachHosts makes the hosts of a run ready to measure.
+func (r *session) reachHosts(ctx context.Context) (testbed.Testbed, error) {
+	options, err := hostOptions(r.inventory, r.head.TestbedFile.Name)
+	if err != nil {
+		return nil, err
+	}
+	return hosts.New(ctx, r.inventory, r.e, options)
+}
+
+// hostOptions are how the hosts of a testbed file are reached.
+func hostOptions(inv *inventory.Inventory, file string) (hosts.Options, error) {
+	token, err := readToken(inv.TokenFile)
+	if err != nil {
+		return hosts.Options{}, err
+	}
+	return hosts.Options{Token: token, Journal: switching.JournalOf(file), Dial: func(ctx context.Context, e inventory.Endpoint) (net.Conn, error) {
+		return reach.Dial(ctx, e, reach.Options{Token: token, Agent: agent.Options{}})
+	}}, nil
+}
+
+// findHosts looks at the hosts of a testbed file, without any load.
+func findHosts(ctx context.Context, file string, inv *inventory.Inventory, e *experiment.Experiment) ([]hosts.Finding, error) {
+	options, err := hostOptions(inv, file)
+	if err != nil {
+		return nil, err
+	}
+	return hosts.Check(ctx, inv, e, options)
+}
+
+// slowSwitch is how long a switch may take on average before a run is planned in two
+// stages, which have far fewer of them.
+const slowSwitch = 2 * time.Second
+
+// planStages plans a run in two stages where switching its paths is slow.
+func (r *session) planStages(bed testbed.Testbed) (err error) {
+	slow, ok := bed.(*hosts.Hosts)
+	if !ok || slow.Costs() <= slowSwitch {
+		return nil
+	}
+	r.head.TwoStage = true
+	r.e, r.plan, err = runner.Prepare(r.head)
+	return err
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/testbed/switching"
+)
+
+func testbedRestoreCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Bring the switches of a testbed back to what a run that was killed has found",
+		Long: `restore runs the commands of a testbed file that bring its switches back: to the
+values that the file says with restore:, or else to those that a run found before
+its first command and could not bring back itself, because it was killed or a
+command failed. They are kept in FILE.found until that is done.
+
+Every value is read back, and proven where the switch has proof: command. Nothing is
+measured and no end is reached.`,
+		Example:           `  hopbench testbed restore office.yaml`,
+		Args:              exactly("FILE"),
+		ValidArgsFunction: completeYAML,
+		RunE: func(c *cobra.Command, args []string) error {
+			return restoreTestbed(c.Context(), s, args[0])
+		},
+	}
+}
+
+func restoreTestbed(ctx context.Context, s streams, file string) error {
+	in, err := loadTestbed(file, nil)
+	if err != nil {
+		return err
+	}
+	restored, err := switching.New(switching.Options{
+		Switches: in.Switches, Paths: in.Paths, Dir: in.Dir, Journal: switching.JournalOf(file),
+	}).Restore(ctx)
+	for _, name := range slices.Sorted(maps.Keys(restored)) {
+		if _, failed := fmt.Fprintf(s.out, "%s: %s\n", name, restored[name]); failed != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	if err == nil && len(restored) == 0 {
+		_, err = fmt.Fprintf(s.out, "there is nothing to restore: no run has left %s behind, and no switch that a path sets says with restore: what it is to be at\n", switching.JournalOf(file))
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// compareEnds looks at what the ends said of themselves.
+func (h *Hosts) compareEnds() {
+	var ends []*end
+	for _, e := range h.needed() {
+		if reached := h.ends[e.Name]; reached != nil {
+			ends = append(ends, reached)
+		}
+	}
+	for i, e := range ends {
+		where := "endpoint " + e.Name
+		if e.client == nil {
+			h.found(Note, where, "is a server, which says nothing of itself before the first trial", "")
+			continue
+		}
+		h.found(Note, where, fmt.Sprintf("is host %s, %s/%s, hopbench %s", e.hello.Host, e.hello.OS, e.hello.Arch, e.hello.Version), "")
+		if own := hostinfo.Version(); e.hello.Version != own {
+			h.found(Warning, where, fmt.Sprintf("runs hopbench %s, and this is %s", e.hello.Version, own), "use one version at all ends")
+		}
+		for _, other := range ends[:i] {
+			where := fmt.Sprintf("endpoints %s and %s", other.Name, e.Name)
+			switch {
+			case !oneMachine(e, other):
+			case e.hello.NetworkID == other.hello.NetworkID:
+				h.found(Wrong, where, "are one and the same host, so that nothing would leave it", "correct the `reach:` of one of them")
+			default:
+				h.found(Warning, where, "share one machine", "")
+			}
+		}
+		h.limits(e)
+	}
+}
+
+// limits finds the tests that an agent's own limits refuse.
+func (h *Hosts) limits(e *end) {
+	if h.e == nil {
+		return
+	}
+	l := probe.Limits{MaxRateBitsPerSecond: e.hello.MaxRateBitsPerSecond, MaxDuration: e.hello.MaxDuration.Duration(), MaxFlows: e.hello.MaxFlows}
+	for _, test := range h.e.Tests {
+		if err := l.Refuse(test.Spec.Defaults()); err != nil {
+			h.found(Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or ask for less")
+		}
+	}
+}
+
+// oneMachine says that two ends are on one machine.
+func oneMachine(a, b *end) bool {
+	return a.hello.HostID != "" && a.hello.HostID == b.hello.HostID
+}
+
+// knownWithin is how long it is waited for an agent's clock to be known.
+const knownWithin = 2 * time.Second
+
+// clocks says how the agents' clocks stand to this process's.
+func (h *Hosts) clocks(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, knownWithin)
+	defer cancel()
+	for _, e := range h.needed() {
+		reached := h.ends[e.Name]
+		if reached.client == nil {
+			continue
+		}
+		for {
+			if c, ok := reached.client.Clock(); ok {
+				h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v ahead, to %v", c.Offset.Round(time.Microsecond), c.Uncertainty.Round(time.Microsecond)), "")
+				break
+			}
+			select {
+			case <-ctx.Done():
+				h.found(Warning, "endpoint "+e.Name, "its clock is not known yet", "")
+				return
+			case <-time.After(knownWithin / 100):
+			}
+		}
+	}
+}
+
+// info is what a result says of an end.
+func (e *end) info() result.TestbedEndpoint {
+	return result.TestbedEndpoint{
+		Name: e.Name, Reach: string(e.Reach.Scheme), Host: e.hello.Host, Version: e.hello.Version,
+		EgressBitsPerSecond: e.EgressBitsPerSecond, Environment: e.hello.Environment,
+	}
+}
+
+// has says whether an address is one of the end's; a server does not tell.
+func (e *end) has(a netip.Addr) bool {
+	return e.client == nil || slices.ContainsFunc(e.hello.Interfaces, func(i agent.Interface) bool {
+		return slices.ContainsFunc(i.Addresses, func(own netip.Addr) bool { return own.WithZone("") == a.WithZone("") })
+	})
+}
+
+// addresses are those of the end that others may reach.
+func (e *end) addresses() []netip.Addr {
+	var all []netip.Addr
+	for _, i := range e.hello.Interfaces {
+		for _, a := range i.Addresses {
+			if !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// listed are addresses in a sentence.
+func listed(all []netip.Addr) string {
+	words := make([]string, len(all))
+	for i, a := range all {
+		words[i] = a.String()
+	}
+	return strings.Join(words, ", ")
+}

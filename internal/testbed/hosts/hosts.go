@@ -1,0 +1,269 @@
+// Package hosts is the testbed of real hosts: it reaches the ends that a testbed file
+// names, has the destination listen, proves that each path leads there, and says what
+// is not as it should be.
+package hosts
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+	"github.com/hopbench/hopbench/internal/testbed/switching"
+)
+
+// Kind of the testbed.
+const Kind = "hosts"
+
+// Options of a testbed of hosts.
+type Options struct {
+	// Dial makes the control connection to an endpoint, which has to be closed.
+	Dial func(context.Context, inventory.Endpoint) (net.Conn, error)
+	// Token is that of the testbed file, which servers at serve:// want proven.
+	Token string
+	// Journal is the file in which the values of switches are kept that were found at
+	// the start, see switching.JournalOf.
+	Journal string
+}
+
+// Hosts is the testbed.
+type Hosts struct {
+	Options
+	inventory *inventory.Inventory
+	e         *experiment.Experiment
+	// token is that of this testbed, which its own servers want proven.
+	token    string
+	ends     map[string]*end // by endpoint
+	places   []place         // of the experiment's paths, in its order
+	findings []Finding
+	switcher *switching.Switcher // nil where all paths are in force
+
+	closing  chan struct{}
+	watching sync.WaitGroup
+	once     sync.Once
+	lost     chan struct{} // closed when an agent is lost
+	mu       sync.Mutex
+	err      error // why
+}
+
+// end is an endpoint that was reached.
+type end struct {
+	inventory.Endpoint
+	client *agent.Client // nil of a server
+	hello  agent.Hello
+}
+
+// New reaches the ends of an experiment's paths and makes them ready to measure. The
+// inventory has all of them, see inventory.LoadFor. What keeps it from measuring is the
+// error, all of it at once; what a reader must know otherwise are Facts.
+func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
+	h, err := begin(inv, e, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.rehearse); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// Check is what New would find, and what takes a little longer to find out, without any
+// load: all findings, of which those that would keep a run from measuring are Wrong.
+// Without an experiment, which is nil then, it is what there is to say of the endpoints.
+func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) ([]Finding, error) {
+	h, err := begin(inv, e, o)
+	if err != nil {
+		return nil, err
+	}
+	steps := []func(context.Context){h.reach, h.clocks}
+	if e != nil {
+		steps = append(steps, h.place, h.listen, h.prove, h.rehearse, h.traces)
+	}
+	err = h.do(ctx, steps...)
+	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
+		err = nil // they are among the findings
+	}
+	return h.findings, errors.Join(err, h.Close())
+}
+
+func begin(inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
+	secret := make([]byte, 16)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("make the run's token: %w", err)
+	}
+	return &Hosts{
+		Options: o, inventory: inv, e: e, token: hex.EncodeToString(secret), ends: map[string]*end{},
+		closing: make(chan struct{}), lost: make(chan struct{}),
+	}, nil
+}
+
+// do takes one step after the other, as long as nothing is found wrong.
+func (h *Hosts) do(ctx context.Context, steps ...func(context.Context)) error {
+	for _, step := range steps {
+		step(ctx)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := h.wrong(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reach connects to all ends that are needed at the same time.
+func (h *Hosts) reach(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, e := range h.needed() {
+		group.Go(func() { h.connect(ctx, e) })
+	}
+	group.Wait()
+	h.compareEnds()
+}
+
+// needed are the endpoints that an agent is needed at: the experiment's, or all.
+func (h *Hosts) needed() []inventory.Endpoint {
+	if h.e == nil {
+		return h.inventory.Endpoints
+	}
+	return slices.DeleteFunc(slices.Clone(h.inventory.Endpoints), func(e inventory.Endpoint) bool {
+		return e.Name != h.e.Source && e.Name != h.e.Destination
+	})
+}
+
+// connect reaches one endpoint and hears what it says of itself.
+func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
+	reached := &end{Endpoint: e}
+	if e.Reach.Scheme != inventory.ReachServe {
+		conn, err := h.Dial(ctx, e)
+		if err != nil {
+			h.found(Wrong, "endpoint "+e.Name, err.Error(), "")
+			return
+		}
+		if reached.client, err = agent.Connect(ctx, conn); err != nil {
+			h.found(Wrong, "endpoint "+e.Name, err.Error(), "")
+			return
+		}
+		reached.hello = reached.client.Hello()
+	}
+	h.mu.Lock()
+	h.ends[e.Name] = reached
+	h.mu.Unlock()
+	if reached.client != nil {
+		h.watching.Go(func() { h.watch(reached) })
+	}
+}
+
+// watch waits until an agent is lost or the testbed closed.
+func (h *Hosts) watch(e *end) {
+	select {
+	case <-e.client.Done():
+		h.lose(e, e.client.Err())
+	case <-h.closing:
+	}
+}
+
+// lose keeps why the first agent was lost.
+func (h *Hosts) lose(e *end, why error) {
+	h.once.Do(func() {
+		h.mu.Lock()
+		h.err = &testbed.Fault{Err: fmt.Errorf("the agent of %s is gone: %w", e.Name, why)}
+		h.mu.Unlock()
+		close(h.lost)
+	})
+}
+
+// source and destination are the ends; both were reached.
+func (h *Hosts) source() *end      { return h.ends[h.e.Source] }
+func (h *Hosts) destination() *end { return h.ends[h.e.Destination] }
+
+// Info says where the paths are. Ends on one machine share its CPUs, as those of a lab do.
+func (h *Hosts) Info() result.Testbed {
+	bed := result.Testbed{Kind: Kind, Name: h.inventory.Name}
+	if oneMachine(h.source(), h.destination()) {
+		bed.Relative = true
+		bed.Note = "the endpoints share one machine: absolute figures say as much about it as about the path"
+	}
+	for _, e := range []*end{h.source(), h.destination()} {
+		bed.Endpoints = append(bed.Endpoints, e.info())
+	}
+	for _, p := range h.places {
+		bed.Paths = append(bed.Paths, p.info())
+	}
+	return bed
+}
+
+// Environment is empty: each end has its own, in Info.
+func (h *Hosts) Environment() map[string]string { return nil }
+
+// Facts are what is not as it should be, and does not keep anybody from measuring.
+func (h *Hosts) Facts() []string {
+	var facts []string
+	for _, f := range h.findings {
+		if f.Severity == Warning {
+			facts = append(facts, f.String())
+		}
+	}
+	return facts
+}
+
+// Paths are those of the experiment.
+func (h *Hosts) Paths() []testbed.Path {
+	paths := make([]testbed.Path, len(h.places))
+	for i, p := range h.places {
+		paths[i] = h.asTestbed(p)
+	}
+	return paths
+}
+
+// Agent is that of an endpoint.
+func (h *Hosts) Agent(endpoint string) (testbed.Agent, error) {
+	if e := h.ends[endpoint]; e != nil && e.client != nil {
+		return e.client, nil
+	}
+	return nil, fmt.Errorf("no agent was reached at %q", endpoint)
+}
+
+// Done is closed when an agent is lost.
+func (h *Hosts) Done() <-chan struct{} { return h.lost }
+
+// Err says which agent was lost.
+func (h *Hosts) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err
+}
+
+// Close brings switches back to what they were at, and ends the agents and everything that
+// they do. A second Close does nothing.
+func (h *Hosts) Close() error {
+	select {
+	case <-h.closing:
+		return nil
+	default:
+		close(h.closing)
+	}
+	h.watching.Wait()
+	var restored, err error
+	if h.switcher != nil {
+		_, restored = h.switcher.Restore(context.Background())
+	}
+	for _, e := range h.ends {
+		if e.client != nil {
+			err = errors.Join(err, e.client.Close())
+		}
+	}
+	if h.Err() != nil {
+		return restored // closing a connection that broke tells nothing new
+	}
+	return errors.Join(restored, err)
+}

@@ -1,0 +1,249 @@
+package hosts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+)
+
+// place is where a path of the experiment is.
+type place struct {
+	inventory.Path
+	// to is what the source dials and listen where the destination does, with ports.
+	to, listen netip.AddrPort
+	// traced says that the source can trace the path.
+	traced bool
+}
+
+// place finds where the paths are, and whether the ends have their addresses.
+func (h *Hosts) place(context.Context) {
+	for _, path := range h.e.Paths {
+		at := slices.IndexFunc(h.inventory.Paths, func(p inventory.Path) bool { return p.Name == path.Name })
+		p := place{Path: h.inventory.Paths[at]}
+		port := cmp.Or(p.To.Port(), p.Listen.Port(), h.serverPort())
+		p.to = netip.AddrPortFrom(p.To.Addr(), port)
+		p.listen = p.to
+		if p.Listen.IsValid() {
+			p.listen = netip.AddrPortFrom(p.Listen.Addr(), cmp.Or(p.Listen.Port(), port))
+		}
+		// A trace follows the routes, which a bound interface may not.
+		p.traced = h.source().hello.OS == "linux" && p.Device == ""
+		if family := h.ofFamily(p.to.Addr()); len(family) == 0 {
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("goes to %v, and %s has no address of that family", p.to.Addr(), h.e.Source), "give `to:` one of its family; its addresses are "+listed(h.source().addresses()))
+			continue
+		}
+		if p.From.IsValid() && !h.source().has(p.From) {
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("is to begin at %v, which is on no interface of %s", p.From, h.e.Source), "correct `from:`; its addresses are "+listed(h.source().addresses()))
+		}
+		if !h.destination().has(p.listen.Addr()) {
+			remedy := "correct `to:`; its addresses are " + listed(h.destination().addresses())
+			if !p.Listen.IsValid() {
+				remedy = "if it is translated on the way (NAT), say with `listen:` which of these it becomes: " + listed(h.destination().addresses())
+			}
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("ends at %v, which is on no interface of %s", p.listen.Addr(), h.e.Destination), remedy)
+		}
+		h.places = append(h.places, p)
+	}
+}
+
+// ofFamily are the source's addresses of the IP version of another.
+func (h *Hosts) ofFamily(a netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(h.source().addresses(), func(own netip.Addr) bool { return own.Is4() != a.Is4() && !a.IsLoopback() })
+}
+
+// serverPort is where the destination listens, if a path does not say otherwise.
+func (h *Hosts) serverPort() uint16 {
+	if e := h.destination(); e.client == nil {
+		return cmp.Or(e.Reach.Port, measurement.DefaultPort)
+	}
+	return measurement.DefaultPort
+}
+
+// listen has the destination listen at every address that a path ends at.
+func (h *Hosts) listen(ctx context.Context) {
+	far := h.destination()
+	if far.client == nil {
+		return // it does already
+	}
+	done := map[netip.AddrPort]bool{}
+	for _, p := range h.places {
+		if done[p.listen] {
+			continue
+		}
+		done[p.listen] = true
+		serving := agent.Serving{Token: h.token, IPerf3: h.e.SpeaksIPerf3()}
+		if _, err := far.client.Listen(ctx, p.listen, serving); err != nil {
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, err), "give a free port with `to: ADDRESS:PORT`, and open it on the way")
+		}
+	}
+}
+
+// proofToken is what the destination wants proven.
+func (h *Hosts) proofToken() string {
+	if h.destination().client == nil {
+		return h.Token
+	}
+	return h.token
+}
+
+// prove proves that each path leads to the destination, by the token, without load. Those
+// that are switched may not be in force now.
+func (h *Hosts) prove(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, p := range h.places {
+		if len(p.Set) == 0 {
+			group.Go(func() { h.provePath(ctx, p) })
+		}
+	}
+	group.Wait()
+}
+
+func (h *Hosts) provePath(ctx context.Context, p place) {
+	proof, err := h.source().client.Prove(ctx, h.request(p))
+	if err != nil {
+		h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s does not reach %s at %v: %v", h.e.Source, h.e.Destination, p.to, err), h.unreached(ctx, p, err))
+		return
+	}
+	text := fmt.Sprintf("%s reaches %s at %v", h.e.Source, h.e.Destination, p.to)
+	if !h.source().has(proof.Client.Addr()) {
+		text += fmt.Sprintf(", translated to %v on the way", proof.Client.Addr())
+	}
+	if proof.MSSBytes > 0 {
+		text += fmt.Sprintf(", in segments of %d bytes", proof.MSSBytes)
+	}
+	if proof.ReceivedTTL > 0 {
+		text += fmt.Sprintf(", with a time to live of %d left", proof.ReceivedTTL)
+	}
+	if want := p.Expect.ReceivedTTL; want > 0 && proof.ReceivedTTL > 0 && want != proof.ReceivedTTL {
+		h.found(Wrong, "path "+p.Name, fmt.Sprintf("packets arrive with a time to live of %d, and `expect:` says %d: it is another path", proof.ReceivedTTL, want), "see which way they take, or correct `received_ttl:`")
+		return
+	}
+	h.found(Note, "path "+p.Name, text, "")
+}
+
+// traces says what a trace of each path shows that is in force, and which paths look
+// alike.
+func (h *Hosts) traces(ctx context.Context) {
+	shows := make([]string, len(h.places))
+	var group sync.WaitGroup
+	for i, p := range h.places {
+		if !p.traced || len(p.Set) > 0 {
+			continue
+		}
+		group.Go(func() {
+			text, err := h.trace(ctx, p.Name)
+			if err != nil {
+				h.found(Warning, "path "+p.Name, fmt.Sprintf("a trace does not show where it leads: %v", err), "the time to live on arrival proves it, if nothing else does")
+				return
+			}
+			shows[i] = text
+			h.found(Note, "path "+p.Name, "a trace shows "+text, "")
+		})
+	}
+	group.Wait()
+	for i, p := range h.places {
+		for k, other := range h.places[:i] {
+			if shows[i] != "" && routers(shows[i]) == routers(shows[k]) && shows[k] != "" {
+				h.found(Warning, fmt.Sprintf("paths %s and %s", other.Name, p.Name), "look the same to a trace", "if a hop is to be on one of them only, it is invisible to a trace (a bridge), or a route is wrong")
+			}
+		}
+	}
+}
+
+// routers are the hops of a trace without the destination.
+func routers(shows string) string {
+	return shows[:max(0, strings.LastIndexByte(shows, ' '))]
+}
+
+// request is what all tests on a path have in common.
+func (h *Hosts) request(p place) probe.Request {
+	r := probe.Request{Source: p.From, Target: p.to, Token: h.proofToken(), Spec: measurement.Spec{Device: p.Device}}
+	if p.DSCP > 0 {
+		r.Spec.DSCP = p.DSCP
+	}
+	return r
+}
+
+// asTestbed is a path as a trial takes it.
+func (h *Hosts) asTestbed(p place) testbed.Path {
+	return testbed.Path{
+		Name: p.Name,
+		Limits: testbed.Limits{
+			SourceEgressBitsPerSecond:      h.source().EgressBitsPerSecond,
+			DestinationEgressBitsPerSecond: h.destination().EgressBitsPerSecond,
+		},
+		Pairs: []testbed.Pair{{
+			Source: h.e.Source, Destination: h.e.Destination, Request: h.request(p),
+			Expect: testbed.Expectation{
+				ReceivedTTL: p.Expect.ReceivedTTL, HopCount: p.Expect.Hops, PathMTUBytes: p.Expect.PathMTUBytes,
+				Learned: true, Traced: p.traced,
+			},
+		}},
+	}
+}
+
+// info is what a result says of where a path is.
+func (p place) info() result.TestbedPath {
+	out := result.TestbedPath{Name: p.Name, To: p.to.String(), Device: p.Device, Set: p.Set, Proof: result.ProofTTL}
+	if p.traced {
+		out.Proof = result.ProofTrace
+	}
+	if p.From.IsValid() {
+		out.From = p.From.String()
+	}
+	if p.listen != p.to {
+		out.Listen = p.listen.String()
+	}
+	if p.DSCP > 0 {
+		out.DSCP = p.DSCP
+	}
+	return out
+}
+
+// unreached says what to do about a path on which the source did not reach the
+// destination.
+func (h *Hosts) unreached(ctx context.Context, p place, err error) string {
+	reason := probe.Failed
+	if known, ok := errors.AsType[*probe.Error](err); ok {
+		reason = known.Reason
+	}
+	switch {
+	case reason == probe.Unauthorized && h.destination().client == nil:
+		return "give both ends the same token: `token_file:` here, --token-file there"
+	case reason == probe.Unauthorized, reason == probe.Protocol:
+		return "another program or another agent answers there; correct `to:`, or give another port with it"
+	case h.backwards(ctx, p):
+		return fmt.Sprintf("the other way %s reaches %s: make %s the source of the experiment, as the source always dials", h.e.Destination, h.e.Source, h.e.Destination)
+	}
+	return fmt.Sprintf("open port %d of TCP and UDP towards %s on the way, or correct `to:`", p.to.Port(), h.e.Destination)
+}
+
+// backwards says whether the destination reaches the source.
+func (h *Hosts) backwards(ctx context.Context, p place) bool {
+	at := p.From
+	if own := h.ofFamily(p.to.Addr()); !at.IsValid() && len(own) > 0 {
+		at = own[0]
+	}
+	near, far := h.source().client, h.destination().client
+	if far == nil || !at.IsValid() {
+		return false
+	}
+	bound, err := near.Listen(ctx, netip.AddrPortFrom(at, 0), agent.Serving{Token: h.token})
+	if err != nil {
+		return false
+	}
+	_, err = far.Prove(ctx, probe.Request{Target: bound, Token: h.token})
+	return errors.Join(err, near.Unlisten(ctx, bound)) == nil
+}

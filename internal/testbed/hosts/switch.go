@@ -1,0 +1,143 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/inventory"
+	"github.com/hopbench/hopbench/internal/testbed/switching"
+)
+
+// rehearse brings every path into force that is switched, once, to learn what a trace of
+// it shows and how long that takes.
+func (h *Hosts) rehearse(ctx context.Context) {
+	o := switching.Options{Switches: h.inventory.Switches, Dir: h.inventory.Dir, Journal: h.Journal, Trace: h.trace, Canary: h.canary}
+	switched := false
+	for _, p := range h.places {
+		o.Paths = append(o.Paths, p.Path)
+		switched = switched || len(p.Set) > 0
+	}
+	if !switched {
+		return
+	}
+	h.switcher = switching.New(o)
+	visits, err := h.switcher.Rehearse(ctx)
+	if err != nil {
+		h.found(Wrong, "switches", err.Error(), "")
+		return
+	}
+	for _, v := range visits {
+		text := fmt.Sprintf("in force in %v", v.Took.Round(time.Millisecond))
+		if v.Settle > 0 {
+			text += fmt.Sprintf(" and %v to settle", v.Settle)
+		}
+		severity, remedy := Note, ""
+		if strings.Contains(v.Proof, string(inventory.ProofNone)) {
+			severity, remedy = Warning, "a switch that does nothing would look like a hop that costs nothing: have a proof if there can be one"
+		}
+		h.found(severity, "path "+v.Path, fmt.Sprintf("%s; proof %s: %s", text, v.Proof, v.Evidence), remedy)
+	}
+}
+
+// Switch brings a path into force by the user's commands, if it needs any.
+func (h *Hosts) Switch(ctx context.Context, path string) (testbed.Switched, error) {
+	if h.switcher == nil {
+		return testbed.Switched{}, nil
+	}
+	s, err := h.switcher.Switch(ctx, path)
+	if err != nil {
+		return s, err
+	}
+	p, err := h.at(path)
+	if err == nil && s.Changed { // an agent traces only whom it has proved the token to
+		_, err = h.source().client.Prove(ctx, h.request(p))
+	}
+	return s, err
+}
+
+// Confirm says whether a path that was brought into force has been so ever since.
+func (h *Hosts) Confirm(ctx context.Context, path string) error {
+	if h.switcher == nil {
+		return nil
+	}
+	return h.switcher.Confirm(ctx, path)
+}
+
+// Costs is about how long it takes to switch to another path, 0 where all are in force.
+func (h *Hosts) Costs() time.Duration {
+	if h.switcher == nil {
+		return 0
+	}
+	return h.switcher.Costs()
+}
+
+// at finds where a path is.
+func (h *Hosts) at(path string) (place, error) {
+	i := slices.IndexFunc(h.places, func(p place) bool { return p.Name == path })
+	if i < 0 {
+		return place{}, fmt.Errorf("the testbed has no path %q", path)
+	}
+	return h.places[i], nil
+}
+
+// furthestHop is as far as packets get that start with the time to live that Linux gives
+// them (IPDEFTTL of linux/ip.h).
+const furthestHop = 64
+
+// trace is what a trace of a path shows now, as a text.
+func (h *Hosts) trace(ctx context.Context, path string) (string, error) {
+	p, err := h.at(path)
+	if err != nil {
+		return "", err
+	}
+	if !p.traced {
+		return "", fmt.Errorf("%s cannot trace it (it runs %s, the path has interface %q); give the switch proof: canary or proof: command", h.e.Source, h.source().hello.OS, p.Device)
+	}
+	r := h.request(p)
+	if _, err := h.source().client.Prove(ctx, r); err != nil { // who does not prove is not traced
+		return "", err
+	}
+	r.ID, r.Spec = "switch", measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: furthestHop}.Defaults()
+	o, err := h.source().client.Run(ctx, r, nil)
+	if err != nil {
+		return "", err
+	}
+	var shows []string
+	for _, hop := range o.Hops {
+		if hop.Address == "" {
+			hop.Address = "*"
+		}
+		shows = append(shows, hop.Address)
+		if hop.Reached {
+			return strings.Join(shows, " "), nil
+		}
+	}
+	return "", errors.New("the destination did not answer")
+}
+
+// The canary request is caught by signature 2032081 of the Emerging Threats rules, which
+// is what Azure Firewall's own test of its IDPS sends.
+const (
+	canaryUserAgent = "HaxerMen"
+	canaryTimeout   = 3 // seconds
+)
+
+// canary sends the canary request over a path.
+func (h *Hosts) canary(ctx context.Context, path string, _ inventory.Switch) (inventory.CanaryAnswer, error) {
+	p, err := h.at(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := h.source().client.Prove(ctx, h.request(p)); err != nil {
+		return "", err
+	}
+	c, err := h.source().client.Canary(ctx, agent.CanaryRequest{Target: p.to, Source: p.From, UserAgent: canaryUserAgent, Timeout: canaryTimeout})
+	return inventory.CanaryAnswer(c.Answer), err
+}

@@ -1,0 +1,118 @@
+package words
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Where says where the endpoints and paths of a run on hosts were, and how it was proven
+// that its trials took them; nothing of a run in a lab.
+func Where(r *result.Result) []string {
+	var out []string
+	for _, e := range r.Testbed.Endpoints {
+		out = append(out, e.Name+": "+endpoint(e))
+	}
+	for _, p := range r.Testbed.Paths {
+		out = append(out, p.Name+": "+place(p)+switches(r, p))
+	}
+	return out
+}
+
+// reaches say how an endpoint was reached.
+var reaches = map[string]string{
+	"local": "in the process of the run",
+	"tls":   "an agent reached over TLS",
+	"ssh":   "an agent started over ssh",
+	"serve": "a server that was there, which tells little of itself",
+}
+
+func endpoint(e result.TestbedEndpoint) string {
+	parts := []string{}
+	if e.Host != "" {
+		parts = append(parts, "host "+e.Host)
+	}
+	for _, key := range []string{"machine", "cloud", "platform", "kernel", "cpu_model", "cpus"} {
+		switch v := e.Environment[key]; {
+		case v == "":
+		case key == "cpus":
+			parts = append(parts, v+" CPUs")
+		case key == "kernel":
+			parts = append(parts, "kernel "+v)
+		default:
+			parts = append(parts, v)
+		}
+	}
+	if e.Version != "" {
+		parts = append(parts, "hopbench "+e.Version)
+	}
+	if e.EgressBitsPerSecond > 0 {
+		parts = append(parts, "egress "+quantity.Format(e.EgressBitsPerSecond, measurement.BitsPerSecond))
+	}
+	if how := reaches[e.Reach]; how != "" {
+		parts = append(parts, how)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// proofs say what proves of a trial that it took its path.
+var proofs = map[result.PathProof]string{
+	result.ProofTrace: "a trace before each trial had to show what the first did",
+	result.ProofTTL:   "packets of each trial had to arrive with the time to live of the first",
+}
+
+func place(p result.TestbedPath) string {
+	text := "to " + p.To
+	if p.Listen != "" {
+		text += ", which is " + p.Listen + " at the destination"
+	}
+	if p.From != "" {
+		text += ", from " + p.From
+	}
+	if p.Device != "" {
+		text += ", by interface " + p.Device
+	}
+	if p.DSCP > 0 {
+		text += fmt.Sprintf(", with DSCP %d", p.DSCP)
+	}
+	if proof := proofs[p.Proof]; proof != "" {
+		text += "; " + proof
+	}
+	return text
+}
+
+// switches says how a path was brought into force.
+func switches(r *result.Result, p result.TestbedPath) string {
+	if len(p.Set) == 0 {
+		return ""
+	}
+	var set []string
+	for _, name := range slices.Sorted(maps.Keys(p.Set)) {
+		set = append(set, name+" "+p.Set[name])
+	}
+	text := "; in force with " + strings.Join(set, ", ")
+	var took []float64
+	proof := ""
+	for i := range r.Trials {
+		f := r.Trials[i].Fingerprint
+		if r.Trials[i].Path != p.Name || f == nil || f.Switch == nil || !f.Switched {
+			continue
+		}
+		took = append(took, float64(f.Switch.Took))
+		proof = f.Switch.Proof
+	}
+	if len(took) == 0 {
+		return text
+	}
+	slices.Sort(took)
+	text += fmt.Sprintf(", switched to %s in %s (median)", quantity.Count(len(took), "time"), quantity.Format(took[len(took)/2], measurement.SecondsUnit))
+	if proof == "none" {
+		return text + "; that it was in force was NOT PROVEN: a switch that does nothing would look like a hop that costs nothing"
+	}
+	return text + ", proven by " + proof
+}
