@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
@@ -22,24 +25,93 @@ func (s *Switcher) check(ctx context.Context, path string, n need) (evidence str
 	case inventory.ProofNone:
 		return "not proven", nil
 	}
-	shows, err := s.o.Trace(ctx, path)
+	own := s.shows[traced{path, path}]
+	shows, err := s.see(ctx, path, own)
 	if err != nil {
 		return "", fmt.Errorf("trace path %s: %w", path, err)
 	}
-	if own := s.shows[traced{path, path}]; shows != own {
-		return "", fmt.Errorf("the trace of path %s shows %s, and showed %s in the rehearsal%s: %w", path, shows, own, s.alike(path, shows), errNotShown)
+	alike := s.alike(path, n, shows)
+	switch {
+	case !mayBe(shows, own):
+		return "", fmt.Errorf("the trace of path %s shows %s, and showed %s in the rehearsal%s: %w", path, shows, own, alike, errNotShown)
+	case alike != "":
+		return "", fmt.Errorf("the trace of path %s shows %s, which a silent hop leaves%s: %w", path, shows, alike, errNotShown)
 	}
 	return shows, nil
 }
 
-// alike names the path that was in force when a path showed this.
-func (s *Switcher) alike(path, shows string) string {
+// alike names the path at another value that was in force when a path showed this, or what
+// may be this.
+func (s *Switcher) alike(path string, n need, shows string) string {
 	for _, q := range s.o.Paths {
-		if q.Name != path && s.shows[s.tracedAs(path, q.Name)] == shows {
+		if q.Name != path && q.Set[n.Name] != n.value && mayBe(s.shows[s.tracedAs(path, q.Name)], shows) {
 			return ", as with path " + q.Name + " in force"
 		}
 	}
 	return ""
+}
+
+// silent stands for a hop that did not answer. A router answers few packets a second
+// (Linux: net.ipv4.icmp_ratelimit), so the next trace may show it.
+const silent = "*"
+
+// answersAgain is how long it is waited for a hop that was silent; three traces then take
+// longer than the second in which Linux answers once more.
+const answersAgain = 500 * time.Millisecond
+
+// see traces a path until each hop has answered that did so before, at most inARow times.
+// Before is what was seen of it earlier, empty for nothing.
+func (s *Switcher) see(ctx context.Context, path, before string) (shows string, err error) {
+	for tries := 1; ; tries++ {
+		now, err := s.o.Trace(ctx, path)
+		if err != nil {
+			return "", err
+		}
+		if shows == "" || !mayBe(shows, now) {
+			shows = now
+		}
+		shows = both(shows, now)
+		if tries == inARow || !lacks(shows, before) {
+			return shows, nil
+		}
+		if !sleep(ctx, answersAgain) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// lacks says that a hop was silent that was not before.
+func lacks(shows, before string) bool {
+	known := strings.Fields(before)
+	for i, hop := range strings.Fields(shows) {
+		if hop == silent && (i >= len(known) || known[i] != silent) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBe says whether two traces may have seen the same path: hop by hop they differ in no
+// more than that one did not answer.
+func mayBe(a, b string) bool {
+	if a == noAnswer || b == noAnswer {
+		return a == b
+	}
+	return slices.EqualFunc(strings.Fields(a), strings.Fields(b), func(x, y string) bool { return x == y || x == silent || y == silent })
+}
+
+// both is what two traces of the same path saw together.
+func both(a, b string) string {
+	one, other := strings.Fields(a), strings.Fields(b)
+	if len(one) != len(other) {
+		return b
+	}
+	for i := range one {
+		if one[i] == silent {
+			one[i] = other[i]
+		}
+	}
+	return strings.Join(one, " ")
 }
 
 func (s *Switcher) canary(ctx context.Context, path string, n need) (string, error) {

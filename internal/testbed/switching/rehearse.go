@@ -115,7 +115,7 @@ func (s *Switcher) rehearse(ctx context.Context, path string) (Visit, error) {
 			used := s.usedValues(n.Name)
 			was, differs := shows, len(used) == 1 || slices.Contains(used, before)
 			shows, err = s.steady(ctx, path, n, func(now string) error {
-				if differs && now == was {
+				if differs && mayBe(now, was) {
 					return fmt.Errorf("a trace shows %s, as it did at %s; a switch that does nothing would look like a hop that costs nothing. If a trace cannot tell them apart, give the switch proof: canary or proof: command", now, before)
 				}
 				return nil
@@ -147,10 +147,10 @@ func (s *Switcher) learn(ctx context.Context, path string, n need, shows string,
 	if err != nil {
 		return err
 	}
-	if now != shows {
+	if !mayBe(now, shows) {
 		return fmt.Errorf("switch %s reads %s, and the trace of path %s showed %s, and after %v to settle %s: it acts late; give it a longer settle time than that", n.Name, n.value, path, shows, settle, now)
 	}
-	s.shows[traced{path, path}] = shows
+	s.shows[traced{path, path}] = both(shows, now)
 	for _, q := range s.o.Paths {
 		if key := s.tracedAs(q.Name, path); key.path == q.Name && q.Name != path && slices.ContainsFunc(s.needs(q.Name), byTrace) {
 			if s.shows[key], err = s.glance(ctx, q.Name); err != nil {
@@ -167,7 +167,7 @@ func byTrace(n need) bool { return n.Proof == inventory.ProofTrace }
 // glance is what a path shows that may not be in force, and so may lead nowhere.
 func (s *Switcher) glance(ctx context.Context, path string) (shows string, err error) {
 	for range inARow {
-		if shows, err = s.o.Trace(ctx, path); err == nil {
+		if shows, err = s.see(ctx, path, ""); err == nil {
 			return shows, nil
 		}
 		if !sleep(ctx, betweenProofs) {
@@ -202,17 +202,20 @@ func sameEnds(a, b inventory.Path) bool {
 func (s *Switcher) steady(ctx context.Context, path string, n need, right func(shows string) error) (string, error) {
 	first := ""
 	return s.provenOne(ctx, n, func(ctx context.Context) (string, error) {
-		shows, err := s.o.Trace(ctx, path)
 		was := first
 		first = ""
+		shows, err := s.see(ctx, path, was)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("trace path %s: %w", path, err)
-		case was != "" && shows != was:
+		case was != "" && !mayBe(shows, was):
 			return "", fmt.Errorf("traces of path %s show now %s, now %s; where packets take several ways, give the switch proof: canary or proof: command", path, was, shows)
 		}
 		if err := right(shows); err != nil {
 			return "", err
+		}
+		if was != "" {
+			shows = both(was, shows)
 		}
 		first = shows
 		return shows, nil
@@ -238,7 +241,7 @@ func (s *Switcher) apart() error {
 				if n.Proof != inventory.ProofTrace || !both || other == n.value {
 					continue
 				}
-				if shows := s.shows[traced{p.Name, p.Name}]; shows == s.shows[s.tracedAs(p.Name, q.Name)] {
+				if shows := s.shows[traced{p.Name, p.Name}]; mayBe(shows, s.shows[s.tracedAs(p.Name, q.Name)]) {
 					return fmt.Errorf("switch %s: a trace of path %s shows %s at %s and at %s (path %s), so it proves neither; a switch that does nothing would look like a hop that costs nothing: give it proof: canary or proof: command",
 						n.Name, p.Name, shows, n.value, other, q.Name)
 				}

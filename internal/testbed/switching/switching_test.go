@@ -268,3 +268,41 @@ func TestRestoreLater(t *testing.T) {
 		contains(t, err, says, o.Journal)
 	}
 }
+
+// A router that answers only some traces, as Linux does by its net.ipv4.icmp_ratelimit,
+// fails no switch; a switch that does nothing is still refused.
+func TestRouterThatAnswersAtTimes(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d, w := twoValues(inventory.ProofTrace)
+			if dead {
+				d.on = func(*device, string, string) reaction { return reaction{ignored: true, pretends: true} }
+			}
+			o := d.options(t.TempDir()+"/found", w)
+			traces := 0
+			o.Trace = func(ctx context.Context, path string) (string, error) {
+				shows, err := d.trace(ctx, path)
+				if traces++; traces%3 != 0 {
+					_, end, _ := strings.Cut(shows, " ")
+					shows = "* " + end
+				}
+				return shows, err
+			}
+			s := switching.New(o)
+			_, err := s.Rehearse(t.Context())
+			if dead {
+				contains(t, err, "switch s0", "does nothing would look like")
+				return
+			}
+			testutil.OK(t, err)
+			for _, path := range []string{"inspected", "plain", "inspected"} {
+				if _, err := s.Switch(t.Context(), path); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Confirm(t.Context(), path); err != nil {
+					t.Errorf("confirm %s: %v", path, err)
+				}
+			}
+		})
+	}
+}
