@@ -1,6 +1,6 @@
 // Package wine_test runs the Windows binary, under Wine, against the server of
-// this system: the system calls, the transfers and the facts of a Windows
-// client, without a Windows.
+// this system, and its agent as the source of an experiment: the system calls, the
+// transfers and the facts of a Windows client, without a Windows.
 //
 // Wine 8 lacks two things that a Go program wants. bcryptprimitives.dll, without
 // which none starts, is linked here with binutils' ld; SIO_UDP_NETRESET, without which package net
@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -96,6 +97,73 @@ func TestWindowsClient(t *testing.T) {
 		})
 	}
 }
+
+// A Windows host is the source of an experiment on real hosts: an agent that a
+// coordinator at the destination reaches over TLS.
+func TestWindowsAgent(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	c := chaintest.New(t, 2)
+	w := newWine(t, c.Source())
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	testutil.OK(t, os.WriteFile(token, []byte("a token of this test"), 0o600))
+	port := w.start(t, build(t, "windows"), "agent", "--listen", ":0", "--token-file", `Z:`+strings.ReplaceAll(token, "/", `\`))
+	experiment, inventory, out := filepath.Join(dir, "experiment.yaml"), filepath.Join(dir, "testbed.yaml"), filepath.Join(dir, "out")
+	testutil.WriteFile(t, experiment, []byte(windowsSource))
+	testutil.WriteFile(t, inventory, fmt.Appendf(nil, `format: hopbench.testbed/1
+name: wine
+kind: hosts
+token_file: %s
+endpoints:
+  windows: {reach: "tls://%s:%s"}
+  linux: {reach: local}
+paths:
+  a: {to: "%s:5201"}
+  b: {to: "%[4]s:5202"}
+`, token, c.Hop(1, false).Prev(), port, c.Target(false)))
+	said, err := c.Destination().Output(t, build(t, "linux"), "run", experiment, "--testbed", inventory, "--out", out)
+	if err != nil {
+		t.Fatalf("run: %v\n%s", err, said)
+	}
+	b, err := os.ReadFile(filepath.Join(out, "result.json"))
+	testutil.OK(t, err)
+	var r result.Result
+	testutil.OK(t, json.Unmarshal(b, &r))
+	if len(r.Trials) != 12 {
+		t.Fatalf("%d trials, want 2 blocks of 3 tests on 2 paths\n%s", len(r.Trials), said)
+	}
+	want := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), c.Target(false).String()}
+	for _, trial := range r.Trials {
+		var hops []string
+		for _, hop := range trial.Fingerprint.Hops {
+			hops = append(hops, hop.Address)
+		}
+		if !trial.Fingerprint.Matches || !slices.Equal(hops, want) {
+			t.Errorf("%s: %+v", trial.ID, trial.Fingerprint)
+		}
+		if trial.Gate.Broken {
+			t.Errorf("%s: the path is to blame: %+v", trial.ID, trial.Gate.Findings)
+		}
+	}
+}
+
+const windowsSource = `format: hopbench.experiment/1
+name: windows-source
+title: A source on Windows
+description: One path twice.
+endpoints: [{name: windows}, {name: linux}]
+source: windows
+destination: linux
+baseline: a
+blocks: 2
+paths:
+  - {name: a, title: one, hops: [{type: link, name: l, delay: 1ms}]}
+  - {name: b, title: the same, hops: [{type: link, name: l, delay: 1ms}]}
+tests:
+  - {name: latency, title: latency, kind: rr, protocol: tcp, duration: 300ms}
+  - {name: ping, title: ping, kind: ping, count: 20, interval: 10ms}
+  - {name: flows, title: flows, kind: tcp, flows: 2, duration: 500ms, max_warmup: 200ms}
+`
 
 // test runs tests on Windows and returns their trials.
 func (w *wine) test(t *testing.T, exe, target string, args ...string) []measurement.Trial {
@@ -207,6 +275,14 @@ func (w *wine) run(t *testing.T, args ...string) []byte {
 	return out
 }
 
+// start starts a program that listens, and returns its port.
+func (w *wine) start(t *testing.T, args ...string) string {
+	t.Helper()
+	c := exec.Command(w.program, args...)
+	c.Env = w.env
+	return startServer(t, w.node, c, os.Kill)
+}
+
 func build(t *testing.T, system string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "hopbench-"+system+".exe")
@@ -221,16 +297,22 @@ func build(t *testing.T, system string) string {
 // serve starts a server on a node and returns its port.
 func serve(t *testing.T, node *chaintest.Node, address, binary string) string {
 	t.Helper()
-	c := exec.Command(binary, "serve", "--open", "--bind", address, "--port", "0")
+	return startServer(t, node, exec.Command(binary, "serve", "--open", "--bind", address, "--port", "0"), os.Interrupt)
+}
+
+// startServer starts a server on a node, which the signal ends with the test, and returns
+// its port.
+func startServer(t *testing.T, node *chaintest.Node, c *exec.Cmd, signal os.Signal) string {
+	t.Helper()
 	out, err := c.StderrPipe()
 	testutil.OK(t, err)
 	node.Do(t, func() { err = c.Start() })
 	testutil.OK(t, err)
 	t.Cleanup(func() {
-		if err := c.Process.Signal(os.Interrupt); err != nil {
+		if err := c.Process.Signal(signal); err != nil {
 			t.Error(err)
 		}
-		if err := c.Wait(); err != nil {
+		if err := c.Wait(); err != nil && signal != os.Kill {
 			t.Errorf("the server ended with %v", err)
 		}
 	})
