@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"errors"
 	"net"
 
@@ -27,8 +26,3 @@ func ownPeer(*net.UnixConn) error { return errNotLinux }
 
 // Running says that the lab needs Linux.
 func Running() ([]string, error) { return nil, errNotLinux }
-
-// Check finds that the lab needs Linux.
-func Check(context.Context) []Finding {
-	return []Finding{{Name: "Linux", Required: true, Detail: errNotLinux.Error(), Remedy: "everything but the lab works here: `hopbench serve` and `hopbench test`"}}
-}

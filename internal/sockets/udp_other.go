@@ -211,15 +211,6 @@ func (p *Packets) Interrupt() {
 // Close closes the socket.
 func (p *Packets) Close() error { return p.udp.Close() }
 
-// EnableReceivedTTL is not supported here.
-func EnableReceivedTTL(*net.UDPConn) error { return ErrUnsupported }
-
-// ReadTTL reads one packet from c into p; its time to live is unknown here.
-func ReadTTL(c *net.UDPConn, p []byte) (n, ttl int, err error) {
-	n, err = c.Read(p)
-	return n, 0, err
-}
-
 // DetachUDP wraps the connected socket c, which the Conn now owns.
 func DetachUDP(c *net.UDPConn) (*Conn, error) {
 	if err := c.SetDeadline(time.Time{}); err != nil {

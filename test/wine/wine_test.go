@@ -1,11 +1,11 @@
 // Package wine_test runs the Windows binary, under Wine, against the server of
-// this system: the system calls, the transfers and the facts of a Windows
-// client, without a Windows.
+// this system, and its agent as the source of an experiment: the system calls, the
+// transfers and the facts of a Windows client, without a Windows.
 //
 // Wine 8 lacks two things that a Go program wants. bcryptprimitives.dll, without
 // which none starts, is linked here with binutils' ld; SIO_UDP_NETRESET, without which package net
 // opens no UDP socket, is not, so no server runs under Wine and no test is over
-// UDP.
+// UDP. It has IcmpSendEcho2Ex, but not Icmp6SendEcho2.
 package wine_test
 
 import (
@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -26,18 +27,26 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe/icmp/chaintest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
+func TestMain(m *testing.M) {
+	testutil.Enter()
+	os.Exit(m.Run())
+}
+
 func TestWindowsClient(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
-	w := newWine(t)
+	c := chaintest.New(t, 2)
+	w := newWine(t, c.Source())
 	exe := build(t, "windows")
 	if out := w.run(t, exe, "version"); !bytes.Contains(out, []byte("windows/amd64")) {
 		t.Fatalf("version says\n%s", out)
 	}
-	port := serve(t, build(t, "linux"))
+	target := c.Target(false).String()
+	port := serve(t, c.Destination(), target, build(t, "linux"))
 	for _, test := range []struct {
 		name   string
 		trials int
@@ -47,19 +56,123 @@ func TestWindowsClient(t *testing.T) {
 		{"receives", 1, []string{"--only", "tcp", "--flows", "2", "--reverse"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			args := append([]string{exe, "test", "127.0.0.1", "--port", port, "--duration", "200ms", "--json", "--quiet"}, test.args...)
-			var r result.Result
-			d := json.NewDecoder(bytes.NewReader(w.run(t, args...)))
-			d.DisallowUnknownFields()
-			testutil.OK(t, d.Decode(&r))
-			if len(r.Trials) != test.trials {
-				t.Fatalf("%d trials, want %d", len(r.Trials), test.trials)
+			args := append([]string{"--port", port, "--duration", "200ms"}, test.args...)
+			trials := w.test(t, exe, target, args...)
+			if len(trials) != test.trials {
+				t.Fatalf("%d trials, want %d", len(trials), test.trials)
 			}
-			for _, trial := range r.Trials {
+			for _, trial := range trials {
 				checkTrial(t, trial)
 			}
 		})
 	}
+	t.Run("ping", func(t *testing.T) {
+		trial := w.test(t, exe, target, "--only", "ping", "--count", "20", "--interval", "20ms")[0]
+		// Two routers took one each of what Linux starts with.
+		if got := trial.Source.ReceivedTTL; got != 62 {
+			t.Errorf("answers arrived with a time to live of %d", got)
+		}
+		if trial.Effective["ping_received"] != "20" || trial.Metrics["loss_fraction"] != 0 || trial.Metrics["rtt_min_seconds"] <= 0 {
+			t.Errorf("%v, %v", trial.Effective, trial.Metrics)
+		}
+	})
+	for _, protocol := range []string{"icmp", "tcp"} {
+		t.Run("trace "+protocol, func(t *testing.T) {
+			trial := w.test(t, exe, target, "--only", "trace", "--protocol", protocol, "--port", port)[0]
+			var hops []string
+			for i, hop := range trial.Hops {
+				hops = append(hops, hop.Address)
+				if hop.Reached != (i == 2) || hop.RTT <= 0 {
+					t.Errorf("hop %d is %+v", i+1, hop)
+				}
+			}
+			if want := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), target}; !slices.Equal(hops, want) {
+				t.Errorf("the hops are %v, want %v (%q)", hops, want, trial.Facts)
+			}
+			// That the probes are not what was asked for is said.
+			said := slices.ContainsFunc(trial.Facts, func(f string) bool { return strings.Contains(f, "ICMP echo requests only") })
+			if trial.Effective["trace_protocol"] != "icmp" || said != (protocol == "tcp") {
+				t.Errorf("%v, %q", trial.Effective, trial.Facts)
+			}
+		})
+	}
+}
+
+// A Windows host is the source of an experiment on real hosts: an agent that a
+// coordinator at the destination reaches over TLS.
+func TestWindowsAgent(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	c := chaintest.New(t, 2)
+	w := newWine(t, c.Source())
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	testutil.OK(t, os.WriteFile(token, []byte("a token of this test"), 0o600))
+	port := w.start(t, build(t, "windows"), "agent", "--listen", ":0", "--token-file", `Z:`+strings.ReplaceAll(token, "/", `\`))
+	experiment, inventory, out := filepath.Join(dir, "experiment.yaml"), filepath.Join(dir, "testbed.yaml"), filepath.Join(dir, "out")
+	testutil.WriteFile(t, experiment, []byte(windowsSource))
+	testutil.WriteFile(t, inventory, fmt.Appendf(nil, `format: hopbench.testbed/1
+name: wine
+kind: hosts
+token_file: %s
+endpoints:
+  windows: {reach: "tls://%s:%s"}
+  linux: {reach: local}
+paths:
+  a: {to: "%s:5201"}
+  b: {to: "%[4]s:5202"}
+`, token, c.Hop(1, false).Prev(), port, c.Target(false)))
+	said, err := c.Destination().Output(t, build(t, "linux"), "run", experiment, "--testbed", inventory, "--out", out)
+	if err != nil {
+		t.Fatalf("run: %v\n%s", err, said)
+	}
+	b, err := os.ReadFile(filepath.Join(out, "result.json"))
+	testutil.OK(t, err)
+	var r result.Result
+	testutil.OK(t, json.Unmarshal(b, &r))
+	if len(r.Trials) != 12 {
+		t.Fatalf("%d trials, want 2 blocks of 3 tests on 2 paths\n%s", len(r.Trials), said)
+	}
+	want := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), c.Target(false).String()}
+	for _, trial := range r.Trials {
+		var hops []string
+		for _, hop := range trial.Fingerprint.Hops {
+			hops = append(hops, hop.Address)
+		}
+		if !trial.Fingerprint.Matches || !slices.Equal(hops, want) {
+			t.Errorf("%s: %+v", trial.ID, trial.Fingerprint)
+		}
+		if trial.Gate.Broken {
+			t.Errorf("%s: the path is to blame: %+v", trial.ID, trial.Gate.Findings)
+		}
+	}
+}
+
+const windowsSource = `format: hopbench.experiment/1
+name: windows-source
+title: A source on Windows
+description: One path twice.
+endpoints: [{name: windows}, {name: linux}]
+source: windows
+destination: linux
+baseline: a
+blocks: 2
+paths:
+  - {name: a, title: one, hops: [{type: link, name: l, delay: 1ms}]}
+  - {name: b, title: the same, hops: [{type: link, name: l, delay: 1ms}]}
+tests:
+  - {name: latency, title: latency, kind: rr, protocol: tcp, duration: 300ms}
+  - {name: ping, title: ping, kind: ping, count: 20, interval: 10ms}
+  - {name: flows, title: flows, kind: tcp, flows: 2, duration: 500ms, max_warmup: 200ms}
+`
+
+// test runs tests on Windows and returns their trials.
+func (w *wine) test(t *testing.T, exe, target string, args ...string) []measurement.Trial {
+	t.Helper()
+	var r result.Result
+	d := json.NewDecoder(bytes.NewReader(w.run(t, append([]string{exe, "test", target, "--json", "--quiet"}, args...)...)))
+	d.DisallowUnknownFields()
+	testutil.OK(t, d.Decode(&r))
+	return r.Trials
 }
 
 func checkTrial(t *testing.T, trial measurement.Trial) {
@@ -86,13 +199,15 @@ func checkTrial(t *testing.T, trial measurement.Trial) {
 	}
 }
 
-// wine is an installation of Wine with a prefix, its Windows, of its own.
+// wine is an installation of Wine with a prefix, its Windows, of its own, on a
+// node of a network.
 type wine struct {
+	node    *chaintest.Node
 	program string
 	env     []string
 }
 
-func newWine(t *testing.T) *wine {
+func newWine(t *testing.T, node *chaintest.Node) *wine {
 	t.Helper()
 	// Debian's wine64 is not on PATH: the package wine puts a script there.
 	program, err := exec.LookPath("wine64")
@@ -101,7 +216,7 @@ func newWine(t *testing.T) *wine {
 	}
 	testutil.Need(t, err == nil, "wine64 (Debian's package of that name)")
 	prefix := filepath.Join(t.TempDir(), "prefix")
-	w := &wine{program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
+	w := &wine{node, program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
 	t.Cleanup(func() { w.end(t) })
 	w.run(t, "wineboot.exe", "--init")
 	library := filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll")
@@ -146,7 +261,11 @@ func (w *wine) run(t *testing.T, args ...string) []byte {
 		outputs[i] = f
 	}
 	c.Stdout, c.Stderr = outputs[0], outputs[1]
-	failed := c.Run()
+	var failed error
+	w.node.Do(t, func() { failed = c.Start() })
+	if failed == nil {
+		failed = c.Wait()
+	}
 	out, err := os.ReadFile(outputs[0].Name())
 	testutil.OK(t, err)
 	if failed != nil {
@@ -154,6 +273,14 @@ func (w *wine) run(t *testing.T, args ...string) []byte {
 		t.Fatalf("wine64 %s: %v\n%s%s%v", strings.Join(args, " "), failed, out, complaints, err)
 	}
 	return out
+}
+
+// start starts a program that listens, and returns its port.
+func (w *wine) start(t *testing.T, args ...string) string {
+	t.Helper()
+	c := exec.Command(w.program, args...)
+	c.Env = w.env
+	return startServer(t, w.node, c, os.Kill)
 }
 
 func build(t *testing.T, system string) string {
@@ -167,18 +294,25 @@ func build(t *testing.T, system string) string {
 	return binary
 }
 
-// serve starts a server on loopback and returns its port.
-func serve(t *testing.T, binary string) string {
+// serve starts a server on a node and returns its port.
+func serve(t *testing.T, node *chaintest.Node, address, binary string) string {
 	t.Helper()
-	c := exec.Command(binary, "serve", "--bind", "127.0.0.1", "--port", "0")
+	return startServer(t, node, exec.Command(binary, "serve", "--open", "--bind", address, "--port", "0"), os.Interrupt)
+}
+
+// startServer starts a server on a node, which the signal ends with the test, and returns
+// its port.
+func startServer(t *testing.T, node *chaintest.Node, c *exec.Cmd, signal os.Signal) string {
+	t.Helper()
 	out, err := c.StderrPipe()
 	testutil.OK(t, err)
-	testutil.OK(t, c.Start())
+	node.Do(t, func() { err = c.Start() })
+	testutil.OK(t, err)
 	t.Cleanup(func() {
-		if err := c.Process.Signal(os.Interrupt); err != nil {
+		if err := c.Process.Signal(signal); err != nil {
 			t.Error(err)
 		}
-		if err := c.Wait(); err != nil {
+		if err := c.Wait(); err != nil && signal != os.Kill {
 			t.Errorf("the server ended with %v", err)
 		}
 	})

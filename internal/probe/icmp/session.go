@@ -1,6 +1,7 @@
 package icmp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -34,8 +35,12 @@ type event struct {
 	// at is when this process saw it, kernel when the kernel did, on the wall
 	// clock; zero when unknown.
 	at, kernel time.Time
-	ttl        int
-	failure    failure // of errors
+	// took is the round trip by a clock that ticks finer than at, 0 where there is
+	// none.
+	took    time.Duration
+	ttl     int
+	failure failure // of errors
+	err     error   // of requests that were not sent
 }
 
 type what int
@@ -44,6 +49,7 @@ const (
 	replied what = iota
 	refused
 	transmitted
+	notSent // as the system said only after send
 )
 
 // failure is an ICMP error: who sent it, and what it said.
@@ -210,6 +216,14 @@ func (s *session) take(ev *event) {
 		return
 	}
 	e := &s.echos[index]
+	if ev.what == notSent && e.state == pending {
+		e.state = unsendable
+		s.sendErrors[ev.err.Error()]++
+		s.waiting--
+	}
+	if ev.what == notSent {
+		return
+	}
 	if ev.what == refused {
 		s.failures[ev.failure]++
 		if e.state == pending {
@@ -263,7 +277,7 @@ func (s *session) takeReply(e *echo, index int, ev *event) {
 // lies within the one this process saw: a value outside means that the wall
 // clock was stepped in between, and is not used.
 func (s *session) rtt(e *echo, ev *event) time.Duration {
-	user := ev.at.Sub(e.sent)
+	user := cmp.Or(ev.took, ev.at.Sub(e.sent))
 	if ev.kernel.IsZero() {
 		s.userSpace++
 		return user

@@ -2,8 +2,6 @@ package trace
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -36,34 +34,9 @@ func openWith(p plan, waiter *wire.Waiter) (prober, error) {
 	return pr, err
 }
 
-// randomBase returns where the numbers of a trace start: far enough from the
-// end that sequence numbers need no wrapping, and unlike another trace's.
-func randomBase() (base uint32, echoID uint16) {
-	var b [6]byte
-	// crypto/rand.Read never fails (Go 1.24).
-	_, _ = rand.Read(b[:])
-	return binary.BigEndian.Uint32(b[:]), max(1, binary.BigEndian.Uint16(b[4:]))
-}
-
-// verdictOf judges an ICMP error.
-func verdictOf(p *plan, control *wire.Control) verdict {
-	typ, code := control.Error.Type, control.Error.Code
-	switch {
-	case wire.IsTimeExceeded(p.v6, typ, code), wire.IsTooBig(p.v6, typ, code):
-		return passing
-	case control.Offender == p.target.Addr().WithZone(""):
-		return arrived
-	case p.protocol == measurement.OverUDP && wire.IsPortUnreachable(p.v6, typ, code):
-		// A destination with several addresses may answer from another one.
-		return arrived
-	}
-	return rejected
-}
-
 // icmpAnswer turns an ICMP error about probe id into an answer.
 func icmpAnswer(p *plan, id int, control *wire.Control) answer {
-	a := answer{id: id, from: control.Offender, verdict: verdictOf(p, control), icmp: true,
-		typ: control.Error.Type, code: control.Error.Code}
+	a := p.refusal(id, control.Offender, control.Error.Type, control.Error.Code)
 	if wire.IsTooBig(p.v6, a.typ, a.code) {
 		a.mtu = control.Error.Info
 	}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"net/netip"
 
@@ -8,6 +9,15 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/icmp/wire"
 )
+
+// randomBase returns where the numbers of a trace start: far enough from the
+// end that sequence numbers need no wrapping, and unlike another trace's.
+func randomBase() (base uint32, echoID uint16) {
+	var b [6]byte
+	// crypto/rand.Read never fails (Go 1.24).
+	_, _ = rand.Read(b[:])
+	return binary.BigEndian.Uint32(b[:]), max(1, binary.BigEndian.Uint16(b[4:]))
+}
 
 // codec builds probes of one flow that differ only by their number, and finds
 // that number in answers and in what ICMP errors quote of the probe, of which
@@ -40,6 +50,10 @@ func newCodec(protocol measurement.Protocol, local, target netip.AddrPort, echoI
 	}
 	return echoCodec{v6: target.Addr().Is6(), id: echoID, base: uint16(base)}
 }
+
+// longestAnswer is more than any answer that is read in full: an IPv4 header
+// with options, a TCP header with options, or what an ICMP error quotes.
+const longestAnswer = 1500
 
 // IP protocol numbers, for pseudo headers.
 const (

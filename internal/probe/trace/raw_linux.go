@@ -29,10 +29,6 @@ type raw struct {
 	mss      int
 }
 
-// longestAnswer is more than any answer that is read in full: an IPv4 header
-// with options, a TCP header with options, or what an ICMP error quotes.
-const longestAnswer = 1500
-
 // openEcho opens the socket of ICMP probes, raw or datagram.
 func openEcho(p plan, waiter *wire.Waiter) (prober, error) {
 	fd, kind, err := wire.OpenEcho(p.source, p.target.Addr())

@@ -24,6 +24,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,30 @@ func planOf(req Request) (plan, error) {
 	return p, nil
 }
 
+// refusal judges an ICMP error about probe id.
+func (p *plan) refusal(id int, from netip.Addr, typ, code uint8) answer {
+	a := answer{id: id, from: from, verdict: rejected, icmp: true, typ: typ, code: code}
+	switch {
+	case wire.IsTimeExceeded(p.v6, typ, code), wire.IsTooBig(p.v6, typ, code):
+		a.verdict = passing
+	case from == p.target.Addr().WithZone(""):
+		a.verdict = arrived
+	case p.protocol == measurement.OverUDP && wire.IsPortUnreachable(p.v6, typ, code):
+		// A destination with several addresses may answer from another one.
+		a.verdict = arrived
+	}
+	return a
+}
+
+// onlyEcho is the fact that the probes are echo requests although others were
+// asked for.
+func (p *plan) onlyEcho() []string {
+	if p.protocol == measurement.OverICMP {
+		return nil
+	}
+	return []string{"on this system hopbench traces with ICMP echo requests only: routers and firewalls may treat them unlike " + string(p.protocol)}
+}
+
 // prober sends probes and gathers answers. It is used by one goroutine.
 type prober interface {
 	// send sends probe id with a time to live.
@@ -127,7 +152,8 @@ type prober interface {
 	// wait blocks until something arrives, the time has come or the context
 	// ended, and appends what arrived.
 	wait(until time.Time, answers []answer) ([]answer, error)
-	// effective says how: kind of socket, flows, MSS.
+	// effective says how: kind of socket, flows, MSS, and the protocol where it is
+	// not the plan's.
 	effective() map[string]string
 	// facts are what a reader of the hops must know.
 	facts() []string
@@ -179,7 +205,7 @@ func outcome(p plan, m *machine, pr prober) measurement.Outcome {
 		Effective: pr.effective(),
 		Facts:     append(pr.facts(), m.facts(p.v6)...),
 	}
-	o.Effective["trace_protocol"] = string(p.protocol)
+	o.Effective["trace_protocol"] = cmp.Or(o.Effective["trace_protocol"], string(p.protocol))
 	// The length of a path that was not seen to its end is that of its last
 	// hop that answered.
 	length, silent := 0, 0

@@ -23,7 +23,7 @@ type place struct {
 	inventory.Path
 	// to is what the source dials and listen where the destination does, with ports.
 	to, listen netip.AddrPort
-	// traced says that the source can trace the path.
+	// traced says that a trace takes the path.
 	traced bool
 }
 
@@ -39,7 +39,7 @@ func (h *Hosts) place(context.Context) {
 			p.listen = netip.AddrPortFrom(p.Listen.Addr(), cmp.Or(p.Listen.Port(), port))
 		}
 		// A trace follows the routes, which a bound interface may not.
-		p.traced = h.source().hello.OS == "linux" && p.Device == ""
+		p.traced = p.Device == ""
 		if family := h.ofFamily(p.to.Addr()); len(family) == 0 {
 			h.found(Wrong, "path "+p.Name, fmt.Sprintf("goes to %v, and %s has no address of that family", p.to.Addr(), h.e.Source), "give `to:` one of its family; its addresses are "+listed(h.source().addresses()))
 			continue

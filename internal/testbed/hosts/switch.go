@@ -98,7 +98,7 @@ func (h *Hosts) trace(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	if !p.traced {
-		return "", fmt.Errorf("%s cannot trace it (it runs %s, the path has interface %q); give the switch proof: canary or proof: command", h.e.Source, h.source().hello.OS, p.Device)
+		return "", fmt.Errorf("a trace follows the routes, which interface %q of the path need not; give the switch proof: canary or proof: command", p.Device)
 	}
 	r := h.request(p)
 	if _, err := h.source().client.Prove(ctx, r); err != nil { // who does not prove is not traced

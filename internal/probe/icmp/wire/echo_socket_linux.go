@@ -3,17 +3,9 @@ package wire
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
 
 	"golang.org/x/sys/unix"
-)
-
-// Kinds of ICMP echo socket, by name as results carry them.
-const (
-	RawSocket      = "raw"
-	DatagramSocket = "datagram"
 )
 
 // ErrNotAllowed is in the error of OpenEcho when this process may open neither
@@ -64,20 +56,4 @@ func prepareEcho(fd int, kind string, v6 bool, source, target netip.Addr) error 
 		return err
 	}
 	return Connect(fd, source, netip.AddrPortFrom(target, 0))
-}
-
-// zoneIndex turns an IPv6 zone, a name or a number, into an interface index;
-// 0, which means none, when there is no such interface.
-func zoneIndex(zone string) uint32 {
-	if zone == "" {
-		return 0
-	}
-	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
-		return uint32(n)
-	}
-	link, err := net.InterfaceByName(zone)
-	if err != nil {
-		return 0
-	}
-	return uint32(link.Index)
 }

@@ -229,7 +229,7 @@ func Sockaddr(a netip.AddrPort) unix.Sockaddr {
 		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
 	}
 	sa := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
-	sa.ZoneId = zoneIndex(a.Addr().Zone())
+	sa.ZoneId = ZoneIndex(a.Addr().Zone())
 	return sa
 }
 

@@ -10,9 +10,18 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+)
+
+// Kinds of ICMP echo socket, by name as results carry them.
+const (
+	RawSocket      = "raw"
+	DatagramSocket = "datagram"
 )
 
 // EchoHeaderBytes is the length of an echo message before its payload
@@ -191,3 +200,70 @@ func Describe(v6 bool, typ, code uint8) string {
 		return fmt.Sprintf("ICMP type %d code %d", typ, code)
 	}
 }
+
+// ZoneIndex turns an IPv6 zone, a name or a number, into an interface index;
+// 0, which means none, when there is no such interface.
+func ZoneIndex(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
+	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+		return uint32(n)
+	}
+	link, err := net.InterfaceByName(zone)
+	if err != nil {
+		return 0
+	}
+	return uint32(link.Index)
+}
+
+// Error is an ICMP error, as it comes from the wire.
+type Error struct {
+	Type, Code uint8
+	// MTU is that of the link that was too narrow, in bytes, 0 unless IsTooBig.
+	MTU uint32
+	// To is whom the packet was for that the error is about, and Quote what it
+	// quotes of that packet, from the ICMP header on.
+	To    netip.Addr
+	Quote []byte
+}
+
+// ParseError reads an ICMP error about an ICMP message. The quote aliases b.
+func ParseError(b []byte, v6 bool) (Error, bool) {
+	if len(b) < EchoHeaderBytes {
+		return Error{}, false
+	}
+	e := Error{Type: b[0], Code: b[1]}
+	quote := b[EchoHeaderBytes:]
+	if v6 {
+		const header, next = 40, 6 // RFC 8200 §3
+		if e.Type >= uint8(ipv6.ICMPTypeEchoRequest) || len(quote) < header || quote[next] != protocolICMPv6 {
+			return Error{}, false
+		}
+		e.To, e.Quote = netip.AddrFrom16([16]byte(quote[24:])), quote[header:]
+		if IsTooBig(v6, e.Type, e.Code) {
+			e.MTU = binary.BigEndian.Uint32(b[4:]) // RFC 4443 §3.2
+		}
+		return e, true
+	}
+	switch e.Type {
+	case unreachable4, timeExceeded4, uint8(ipv4.ICMPTypeParameterProblem):
+	default:
+		return Error{}, false
+	}
+	_, rest, ok := SplitIPv4(quote)
+	if !ok || quote[9] != protocolICMP {
+		return Error{}, false
+	}
+	e.To, e.Quote = netip.AddrFrom4([4]byte(quote[16:])), rest
+	if IsTooBig(v6, e.Type, e.Code) {
+		e.MTU = uint32(binary.BigEndian.Uint16(b[6:])) // RFC 1191 §4
+	}
+	return e, true
+}
+
+// IP protocol numbers.
+const (
+	protocolICMP   = 1
+	protocolICMPv6 = 58
+)

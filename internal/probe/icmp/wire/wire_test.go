@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"golang.org/x/net/icmp"
@@ -73,5 +74,44 @@ func FuzzSplitIPv4(f *testing.F) {
 			t.Errorf("SplitIPv4(%x) = %d, %x", b, ttl, payload)
 		}
 		ParseEcho(payload)
+	})
+}
+
+func TestParseError(t *testing.T) {
+	quoted4 := append([]byte{0x45, 0, 0, 36, 0, 0, 0, 0, 1, protocolICMP, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2}, "probe"...)
+	quoted6 := append([]byte{0x60, 0, 0, 0, 0, 8, protocolICMPv6, 1}, make([]byte, 32)...)
+	copy(quoted6[24:], netip.MustParseAddr("2001:db8::2").AsSlice())
+	quoted6 = append(quoted6, "probe"...)
+	for name, c := range map[string]struct {
+		b    []byte
+		v6   bool
+		want Error
+		ok   bool
+	}{
+		"time exceeded":   {append([]byte{11, 0, 0, 0, 0, 0, 0, 0}, quoted4...), false, Error{Type: 11, To: netip.MustParseAddr("198.51.100.2"), Quote: []byte("probe")}, true},
+		"too big":         {append([]byte{3, 4, 0, 0, 0, 0, 5, 220}, quoted4...), false, Error{Type: 3, Code: 4, MTU: 1500, To: netip.MustParseAddr("198.51.100.2"), Quote: []byte("probe")}, true},
+		"too big, IPv6":   {append([]byte{2, 0, 0, 0, 0, 0, 5, 0}, quoted6...), true, Error{Type: 2, MTU: 1280, To: netip.MustParseAddr("2001:db8::2"), Quote: []byte("probe")}, true},
+		"no error":        {append([]byte{0, 0, 0, 0, 0, 0, 0, 0}, quoted4...), false, Error{}, false},
+		"no error, IPv6":  {append([]byte{129, 0, 0, 0, 0, 0, 0, 0}, quoted6...), true, Error{}, false},
+		"of TCP":          {append([]byte{11, 0, 0, 0, 0, 0, 0, 0}, bytes.Replace(quoted4, []byte{1, protocolICMP}, []byte{1, 6}, 1)...), false, Error{}, false},
+		"cut short":       {append([]byte{11, 0, 0, 0, 0, 0, 0, 0}, quoted4[:19]...), false, Error{}, false},
+		"cut short, IPv6": {append([]byte{3, 0, 0, 0, 0, 0, 0, 0}, quoted6[:39]...), true, Error{}, false},
+	} {
+		got, ok := ParseError(c.b, c.v6)
+		if ok != c.ok || ok && (got.Type != c.want.Type || got.Code != c.want.Code || got.MTU != c.want.MTU || got.To != c.want.To || string(got.Quote) != string(c.want.Quote)) {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
+
+func FuzzParseError(f *testing.F) {
+	f.Add([]byte{11, 0, 0, 0, 0, 0, 0, 0, 0x45, 0, 0, 36, 0, 0, 0, 0, 1, 1, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2, 8, 0}, false)
+	f.Add(append([]byte{3, 0, 0, 0, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 8, 58, 1}, make([]byte, 40)...), true)
+	f.Fuzz(func(t *testing.T, b []byte, v6 bool) {
+		e, ok := ParseError(b, v6)
+		if ok && (!e.To.IsValid() || e.To.Is6() != v6 || len(e.Quote) > len(b)-EchoHeaderBytes-20) {
+			t.Errorf("ParseError(%x) = %+v", b, e)
+		}
+		ParseEcho(e.Quote)
 	})
 }

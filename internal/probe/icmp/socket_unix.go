@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !windows
 
 package icmp
 
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"time"
 
@@ -35,27 +34,11 @@ type socket struct {
 var past = time.Unix(1, 0)
 
 func open(ctx context.Context, p plan) (conn, error) {
-	raw, datagram := "ip4:icmp", "udp4"
-	if p.v6 {
-		raw, datagram = "ip6:ipv6-icmp", "udp6"
+	pc, to, kind, err := wire.ListenEcho(p.source, p.target)
+	if err != nil {
+		return nil, err
 	}
-	local := ""
-	if p.source.IsValid() {
-		local = p.source.String()
-	}
-	s := &socket{plan: p, name: "raw", ctx: ctx, in: make([]byte, 60+wire.EchoHeaderBytes+len(p.cookie)+len(p.filler)+1)}
-	s.to = &net.IPAddr{IP: p.target.AsSlice(), Zone: p.target.Zone()}
-	pc, rawErr := xicmp.ListenPacket(raw, local)
-	if rawErr != nil {
-		var err error
-		if pc, err = xicmp.ListenPacket(datagram, local); err != nil {
-			return nil, fmt.Errorf("open ICMP socket: raw: %w; datagram: %w; "+
-				"run with administrator's rights, or measure round trips with an rr test, which needs none", rawErr, err)
-		}
-		s.name = "datagram"
-		s.to = &net.UDPAddr{IP: p.target.AsSlice(), Zone: p.target.Zone()}
-	}
-	s.pc = pc
+	s := &socket{plan: p, name: kind, pc: pc, to: to, ctx: ctx, in: make([]byte, 60+wire.EchoHeaderBytes+len(p.cookie)+len(p.filler)+1)}
 	s.requestTTL()
 	s.stop = context.AfterFunc(ctx, func() { _ = pc.SetReadDeadline(past) })
 	return s, nil
@@ -99,7 +82,7 @@ func (s *socket) wait(until time.Time, events []event) ([]event, error) {
 	}
 	ev := event{what: replied, at: time.Now(), ttl: ttl}
 	var ok bool
-	if ev.sequence, ok = s.plan.answers(s.in[:n]); !ok || addrOf(from) != s.plan.target.WithZone("") {
+	if ev.sequence, ok = s.plan.answers(s.in[:n]); !ok || wire.HostOf(from) != s.plan.target.WithZone("") {
 		return events, nil
 	}
 	return append(events, ev), nil
@@ -118,16 +101,4 @@ func (s *socket) read() (n, ttl int, from net.Addr, err error) {
 		ttl = cm.TTL
 	}
 	return n, ttl, from, err
-}
-
-func addrOf(a net.Addr) netip.Addr {
-	var ip net.IP
-	switch a := a.(type) {
-	case *net.IPAddr:
-		ip = a.IP
-	case *net.UDPAddr:
-		ip = a.IP
-	}
-	addr, _ := netip.AddrFromSlice(ip)
-	return addr.Unmap()
 }
