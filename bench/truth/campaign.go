@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/neighbour"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -130,12 +131,17 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 	if err := st.SetHead(*head); err != nil {
 		return errors.Join(err, first.Close())
 	}
+	presence, err := neighbour.Join(neighbour.Run{Experiment: head.Name, Started: head.Started})
+	if err != nil {
+		return errors.Join(err, first.Close())
+	}
+	defer func() { _ = presence.Leave() }()
 	var undo func() error
 	var planting error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err = runner.Run(ctx, runner.Options{
-		Planner: runner.Fixed(plan), Testbed: first, Keeper: st,
+		Planner: runner.Fixed(plan), Testbed: first, Keeper: st, Others: presence.Alive,
 		Build: func(ctx context.Context) (testbed.Testbed, error) { return b.build(ctx, e) },
 		OnEvent: func(event runner.Event) {
 			switch {

@@ -17,6 +17,7 @@ type design struct {
 	paths          []path
 	tests          []test
 	blocks         int
+	pairs          int // of hosts on each path, 0 for one
 }
 
 // path is a name and the list of its hops, without the brackets.
@@ -31,6 +32,9 @@ func (d design) text() string {
 	fmt.Fprintf(&b, "format: hopbench.experiment/1\nname: %s\nblocks: %d\nendpoints:\n", d.name, d.blocks)
 	for _, end := range [][2]string{{"client", d.client}, {"server", d.server}} {
 		fmt.Fprintf(&b, "  - {%s}\n", joined("name: "+end[0], end[1]))
+	}
+	if d.pairs > 0 {
+		fmt.Fprintf(&b, "pairs: %d\n", d.pairs)
 	}
 	fmt.Fprintf(&b, "source: client\ndestination: server\nbaseline: %s\npaths:\n", d.paths[0].name)
 	for _, p := range d.paths {

@@ -13,6 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/neighbour"
 )
 
 // caught is what a gate must make of a trial with a planted fault.
@@ -97,29 +98,41 @@ func allFaults() []faults {
 				{"rr", "kind: rr, protocol: udp, duration: 300ms, max_warmup: 20ms"},
 				{"ping", "kind: ping, count: 20, interval: 5ms"},
 				{"crr", "kind: crr, duration: 200ms, max_warmup: 20ms"},
+				{"search", "kind: udp, rate: 20Mbit, loss_bound: 1%, duration: 100ms, max_warmup: 20ms"},
+				{"mtu", "kind: mtu"},
 			}}, "loses-all", "refuses"),
 			faults: []fault{
 				rules("all packets are lost", "loses-all", "udp", asBroken, "udp dport 5201 drop"),
 				rules("no request is answered", "loses-all", "rr", asBroken, "udp dport 5201 drop"),
 				rules("no echo comes back", "loses-all", "ping", asBroken, "icmp type echo-reply drop"),
 				rules("three connections in four are refused", "refuses", "crr", asBroken, perConnection, "ct mark > 0 reject with tcp reset"),
+				rules("no rate keeps to the bound of loss", "refuses", "search", asBroken, "udp dport 5201 numgen random mod 5 0 drop"),
+				rules("no packet is small enough", "loses-all", "mtu", asBroken, "udp dport 5201 drop", "icmp type echo-reply drop"),
 			},
 		},
 		{
 			design: with(design{name: "gates-host", tests: []test{
 				{"tcp", "kind: tcp, duration: 300ms, max_warmup: 50ms"},
 				{"small-buffer", "kind: udp, rate: 200Mbit, gso: on, gro: off, duration: 200ms, max_warmup: 20ms, receive_buffer: 4kB"},
-			}}, "{type: router, name: hop}", "burns"),
+			}}, "{type: router, name: hop}", "burns", "watched"),
 			faults: []fault{
 				{
 					label: "every CPU is busy with something else", path: "burns", test: "tcp", want: asWarned,
 					plant: burn("burns", "tcp"), codes: []measurement.FindingCode{measurement.FoundBusyCPUs, measurement.FoundBusyCPU},
 				},
 				{
+					label: "another run measures meanwhile", path: "watched", test: "tcp", want: asWarned,
+					plant: another("watched"), codes: []measurement.FindingCode{measurement.FoundOtherRun},
+				},
+				{
 					label: "the receiver's socket has no room", path: "burns", test: "small-buffer", want: asWarned,
 					codes: []measurement.FindingCode{measurement.FoundDrops},
 				},
 			},
+		},
+		{
+			design: named(design{name: "gates-pairs", pairs: 3, tests: []test{{"tcp", "kind: tcp, duration: 300ms, max_warmup: 50ms"}}}, "one-unreached"),
+			faults: []fault{{label: "one of three hosts is not reached", path: "one-unreached", test: "tcp", want: asBroken, plant: unreached("one-unreached", 1)}},
 		},
 		{
 			design: with(design{name: "gates-deaths", tests: []test{{"rr", "kind: rr, duration: 800ms, max_warmup: 20ms"}}}, "{type: router, name: hop, rate: 50Mbit}", "mortal"),
@@ -138,6 +151,32 @@ func death(path string) planter {
 		killed := make(chan error, 1)
 		time.AfterFunc(400*time.Millisecond, func() { killed <- kill("^hopbench-lab-cable .*" + path + "/hop") })
 		return func() error { return <-killed }, nil
+	}
+}
+
+// unreached drops what is for one destination of a path of several pairs of hosts.
+func unreached(path string, pair int) planter {
+	return func(ctx context.Context, b *bed, t experiment.PlannedTrial) (func() error, error) {
+		if t.Path != path {
+			return nil, nil
+		}
+		laid := b.lab.Laid()
+		own := laid[slices.IndexFunc(laid, func(p lab.Path) bool { return p.Name == path })]
+		return b.nftables(ctx, path, fmt.Sprintf("ip daddr %v tcp dport 5201 drop", own.Of(pair).Destination))
+	}
+}
+
+// another is a run of somebody else on this machine during the trials of a path.
+func another(path string) planter {
+	return func(_ context.Context, _ *bed, t experiment.PlannedTrial) (func() error, error) {
+		if t.Path != path {
+			return nil, nil
+		}
+		other, err := neighbour.Join(neighbour.Run{Experiment: "another", Started: time.Now()})
+		if err != nil {
+			return nil, fmt.Errorf("be another run: %w", err)
+		}
+		return other.Leave, nil
 	}
 }
 
@@ -272,7 +311,7 @@ func gates(ctx context.Context, o options, c *campaign) (report, error) {
 		}
 	}
 	text := []string{
-		"Faults are planted in every trial of a path: with nftables and routes in its router, with programs that burn every CPU, with a socket that has no room, and by killing what carries its frames. *Broken* is an outcome of the path, *missing* a fault of the instrument, *warned* a trial that counts with a finding.",
+		"Faults are planted in every trial of a path: with nftables and routes in its router, with programs that burn every CPU, with a socket that has no room, with another run on the machine, and by killing what carries its frames. *Broken* is an outcome of the path, *missing* a fault of the instrument, *warned* a trial that counts with a finding.",
 		fmt.Sprintf("Every planted fault must be caught as what it is: %s. Trials beside them without a fault that were excluded: %s: %s.", reached(every), shams, reached(shams.k == 0)),
 	}
 	if shams.k > 0 {

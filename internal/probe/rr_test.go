@@ -34,7 +34,14 @@ func TestRRModes(t *testing.T) {
 				} else {
 					spec.MaxWarmup = 1e-6 // zero is the default
 				}
-				out, err := Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+				var out measurement.Outcome
+				var err error
+				for range 5 { // a busy machine may have no time for this process for as long as the test lasts
+					out, err = Run(testContext(t), Request{ID: "rr", Spec: spec, Target: target, Token: testToken}, nil)
+					if err == nil || !strings.Contains(err.Error(), "could not be sent") {
+						break
+					}
+				}
 				testutil.OK(t, err)
 				said := strings.Contains(strings.Join(out.Facts, "; "), "could not be sent")
 				if rate := spec.RequestsPerSecond; rate > 0 && protocol == measurement.OverTCP && !said {
