@@ -205,7 +205,7 @@ func (j *judge) fingerprint(f measurement.Fingerprint, testErr error) {
 			j.warn("fingerprint", why)
 			return
 		}
-		j.either(j.ofPath(testErr), "fingerprint", why)
+		j.either(j.ofPath(testErr) || j.pairFailed(why.Pair), "fingerprint", why)
 	case measurement.FoundTraceFailed, measurement.FoundPathFailed:
 		j.either(j.ofPath(testErr), "fingerprint", why)
 	default:

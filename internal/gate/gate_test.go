@@ -138,6 +138,14 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 		{name: "the trace took too long", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundTraceFailed}}, err: context.DeadlineExceeded, fatal: "test! fingerprint!"},
 		{name: "the other path, and reset there", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundOtherHops}}, err: syscall.ECONNRESET, fatal: "test! fingerprint"},
 		{name: "silent hops", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops}}, fatal: "fingerprint"},
+		{
+			name: "silent hops of a pair that was not reached", spec: tcpSpec(), limits: gate.Limits{Pairs: 2}, fatal: "fingerprint! pairs! flows!",
+			fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops, Pair: "c2 to s2"}},
+			change: func(o *measurement.Outcome) {
+				good := measurement.Pair{Source: "c1", Destination: "s1", Metrics: o.Metrics, Throughput: o.Throughput, RTT: []measurement.PairRTT{{}}}
+				o.Pairs = []measurement.Pair{good, {Source: "c2", Destination: "s2", Error: "no answer", Failure: string(session.TimedOut)}}
+			},
+		},
 		{name: "silent hops, and the right time to live", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops, TTL: 62}}, warn: "fingerprint"},
 		{name: "the clock was set", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{ClockStep: -time.Second}, fatal: "clock"},
 		{name: "the clock was read a little later", spec: tcpSpec(), fingerprint: took, limits: gate.Limits{ClockStep: 100 * time.Microsecond}},

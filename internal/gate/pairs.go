@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"slices"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
@@ -50,4 +52,11 @@ func (j *judge) pairs() {
 	if len(unsampled) > 0 && j.spec.Tool == measurement.Native {
 		j.warn("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutRTT, Pairs: unsampled})
 	}
+}
+
+// pairFailed says whether one of several pairs failed by its path.
+func (j *judge) pairFailed(name string) bool {
+	return slices.ContainsFunc(j.outcome.Pairs, func(p measurement.Pair) bool {
+		return p.Source+" to "+p.Destination == name && p.Error != "" && session.Reason(p.Failure).OfPath()
+	})
 }
