@@ -44,12 +44,15 @@ func (c *costEstimate) decide() {
 	}
 }
 
-// repetitionsNeeded is blocksNeeded where more blocks can help: not against
-// trials that break.
+// repetitionsNeeded is blocksNeeded where more blocks can help: against trials that
+// break they do only as far as a claim takes them.
 func (c *costEstimate) repetitionsNeeded() int {
-	switch {
-	case len(bounded(c.effects)) < len(c.effects):
-		return max(0, c.fewestBlocks()-c.n)
+	fewest := c.fewestBlocks()
+	switch broke := len(bounded(c.effects)) < len(c.effects); {
+	case broke && c.n < fewest:
+		return fewest
+	case broke:
+		return 0
 	case c.LookedAt > 0:
 		return wholeBlocks(math.Max(zeroBlocks(c.upper, c.LookedAt, c.alpha), float64(c.n+1)))
 	}
