@@ -37,7 +37,9 @@ func kindNames() []string {
 func (*Options) Names(in reflect.Type) []string {
 	var names []string
 	for _, o := range optionsIn(in) {
-		names = append(names, o.Name)
+		if !slices.Contains(names, o.Name) { // kinds may share a name
+			names = append(names, o.Name)
+		}
 	}
 	return names
 }
