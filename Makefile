@@ -1,9 +1,10 @@
 # make            build ./hopbench
 # make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
 # make test-…     those that take longer, see docs/testing.md: browser, simulations,
-#                 wine, kill, reach, soak, vm
+#                 wine, queues, kill, reach, sinks, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
+# make agents     the slim ./hopbench-agent-OS-CPU of all platforms, which ssh copies
 # make bench-…    measurements; docs/benchmarks.md keeps their results
 # make soak       honest and bad clients at one server with little to spend (SOAK=10m)
 
@@ -22,24 +23,44 @@ PLATFORMS = linux/amd64 linux/arm64 windows/amd64 darwin/arm64
 build:
 	$(GO) build -trimpath -ldflags=-w -o hopbench ./cmd/hopbench
 
+# The slim program, for each system that a machine at an end of a path may have.
+.PHONY: agents
+agents:
+	@for p in $(PLATFORMS); do \
+		echo "build hopbench-agent-$${p%/*}-$${p#*/}"; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags agent -trimpath -ldflags='-s -w' \
+			-o hopbench-agent-$${p%/*}-$${p#*/}$$(GOOS=$${p%/*} $(GO) env GOEXE) ./cmd/hopbench || exit 1; \
+	done
+
 .PHONY: test
 test:
 	@test/run
 
 # What takes longer than `make test` may. Each of them needs little more than its
 # own program, so that they can be tried one by one.
-.PHONY: test-browser test-simulations test-wine test-kill test-reach test-soak
+.PHONY: test-browser test-queues test-sinks test-simulations test-wine test-kill test-kill-fleet test-reach test-soak
 test-browser:
-	@test/run -run '^TestBrowser' ./internal/report/...
+	@test/run -run '^TestBrowser' ./internal/report/... ./internal/ui
+test-queues:
+	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 test-simulations:
 	@HOPBENCH_TEST_LONG=1 test/run ./internal/analysis
 test-wine:
 	@test/run ./test/wine
+# Two packages at a time, the longest first: they mostly wait.
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
-		./internal/lab ./internal/store ./internal/probe ./internal/testbed/labtest ./internal/testbed/switching
+	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
+		./internal/testbed/labtest ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent ./test/fleet
+# What is killed of the runs of a fleet, run by run.
+SEEDS ?= 100
+FIRST ?= 1
+test-kill-fleet:
+	@test/run -timeout 0 -run '^TestKilledRuns$$' ./test/fleet -args -seeds $(SEEDS) -first $(FIRST)
 test-reach:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestCoordinator|TestSSH)' ./internal/reach
+# Needs Debian's postgresql, and azurite-table on PATH or in build/azurite.
+test-sinks:
+	@PATH=$$PATH:$(CURDIR)/build/azurite/node_modules/.bin test/run ./test/sinks
 test-soak:
 	@test/run ./test/soak
 
@@ -50,13 +71,13 @@ test-vm:
 	$(GO) run ./test/vm $(VM)
 
 # The race detector needs cgo. Packages that build namespaces re-execute
-# themselves and are left to `make test`.
+# themselves and are left to `make test`, as are those where nothing is concurrent.
 .PHONY: race
 race:
-	CGO_ENABLED=1 $(GO) test -race -skip '^TestBrowser' -count=1 $$(test/packages-without-lab)
+	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 2 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race)
 
 .PHONY: check
-check: check-format check-vet check-static check-cross
+check: check-format check-vet check-static check-cross check-agent
 
 .PHONY: check-format
 check-format:
@@ -75,25 +96,45 @@ check-static:
 check-cross:
 	@for p in $(PLATFORMS); do \
 		echo "build $$p"; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/hopbench || exit 1; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./... || exit 1; \
 	done
+
+# The slim program stays slim: bytes at most, for linux/amd64.
+AGENT_BYTES = 12000000
+.PHONY: check-agent
+check-agent:
+	@$(GO) vet -tags agent ./cmd/hopbench
+	@out=$$(mktemp) && trap 'rm -f "$$out"' EXIT && \
+	GOOS=linux GOARCH=amd64 $(GO) build -tags agent -trimpath -ldflags='-s -w' -o "$$out" ./cmd/hopbench && \
+	bytes=$$(wc -c <"$$out") && echo "the slim program has $$bytes bytes, of $(AGENT_BYTES)" && [ $$bytes -le $(AGENT_BYTES) ]
 
 .PHONY: fuzz
 fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-hosts bench-lab bench-link bench-idps bench-peers bench-truth
+.PHONY: bench bench-aa bench-fleet bench-fleet-lab bench-hosts bench-lab bench-link bench-idps bench-peers bench-samples bench-start bench-truth
 bench: bench-lab bench-link bench-idps bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
 	$(GO) run ./cmd/hopbench run aa-null
-# The same namespaces measured by a lab's agents, by one over TLS and by one that ssh
-# starts: no way should cost anything. HOSTS="-blocks 40 -out FOLDER" and the like.
+# The same namespaces measured by a lab and as hosts: over TLS and, as root, over ssh
+# (-part aa), with paths that commands switch (-part switched); and how far apart agents
+# start (-part starts). HOSTS="-part aa -blocks 40 -out FOLDER" and the like.
 bench-hosts: build
 	$(GO) run ./bench/hosts $(HOSTS)
 bench-lab:
 	$(GO) run ./bench/lab
+# How many machines one coordinator can have, simulated: joined, paired, started, their
+# samples on the disk, back after it was started anew, and its memory, in 6 minutes at most.
+# FLEET="-machines 1000" and the like narrow it.
+bench-fleet:
+	$(GO) run ./bench/fleet $(FLEET)
+# Whether firewall-fleet carries as a fleet, each machine in its namespace a process that
+# joins, what the lab's runner carries, and what coordinator and broker take. FLEET="-pairs 20
+# -duration 10s" and the like; FLEET="-whole FOLDER" runs the experiment as it is, once.
+bench-fleet-lab: build
+	$(GO) run ./bench/fleet lab $(FLEET)
 bench-link:
 	$(GO) run ./bench/link
 # What an idps costs that is off, and what a core inspects with the built-in
@@ -101,6 +142,15 @@ bench-link:
 bench-idps:
 	$(GO) run ./cmd/hopbench run bench/idps.yaml $(IDPS)
 	$(GO) test ./internal/idps -run '^$$' -bench Inspect
+# How fast the samples of a fleet get to the disk, and 30 clients of 64 flows over 1740 s
+# onto a page; SAMPLES="-agents 300 -export" and the like change the first.
+bench-samples:
+	$(GO) run ./bench/samples $(SAMPLES)
+	@mkdir -p build
+	$(GO) run ./bench/samples -agents 30 -flows 64 -step 1s -seconds 1740 -page build/samples.html
+# How long the whole program and the slim one take to start.
+bench-start: build agents
+	$(GO) run ./bench/start ./hopbench ./hopbench-agent-$$($(GO) env GOOS)-$$($(GO) env GOARCH)
 # Against every peer on PATH; PEERS="-only tcp -pairs 16" and the like narrow it,
 # PEERS="-old PROGRAM" compares this version with an older one instead.
 bench-peers: build

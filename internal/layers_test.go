@@ -23,6 +23,11 @@ var homes = map[string][]string{
 	"github.com/mdlayher/netlink":              {"internal/lab/filter"},
 	"golang.zx2c4.com/wireguard/wgctrl":        {"internal/lab/apply"},
 	"modernc.org/sqlite":                       {"internal/store"},
+	"github.com/klauspost/compress":            {"internal/fleet/samples"},
+	"github.com/xuri/excelize/v2":              {"internal/export"},
+	"github.com/jackc/pgx/v5":                  {"internal/fleet/sink/postgres"},
+	"github.com/Azure/azure-sdk-for-go":        {"internal/fleet/sink/azuretable", "internal/fleet/servicebus"},
+	"github.com/parquet-go/parquet-go":         {"internal/export"},
 	"go.yaml.in/yaml/v4":                       {"internal/strict"},
 	"github.com/spf13/cobra":                   {"internal/cli"},
 	"github.com/invopop/jsonschema":            {"internal/schemagen"},
@@ -30,13 +35,43 @@ var homes = map[string][]string{
 	"github.com/fclairamb/ftpserverlib":        {"internal/ftp"},
 	"github.com/jlaffaye/ftp":                  {"internal/ftp"},
 	"github.com/spf13/afero":                   {"internal/ftp"},
-	"golang.org/x/net":                         {"internal/probe/icmp", "internal/probe/trace", "internal/lab/apply", "internal/metrics"},
+	"golang.org/x/net":                         {"internal/probe/icmp", "internal/probe/trace", "internal/lab/apply", "internal/metrics", "internal/ui"},
 	"github.com/prometheus/client_golang":      {"internal/metrics", "internal/meter"},
 	"github.com/gosnmp/gosnmp":                 {"internal/meter"},
+	"github.com/safchain/ethtool":              {"internal/hostinfo"},
+	"github.com/nats-io/nats-server/v2":        {"internal/fleet/broker"},
+	"github.com/nats-io/nats.go":               {"internal/fleet/bus"},
+	"github.com/nats-io/jwt/v2":                {"internal/fleet/broker"},
+	"github.com/nats-io/nkeys":                 {"internal/fleet/broker", "internal/fleet/bus"},
+	"github.com/Azure/go-amqp":                 {"internal/fleet/amqp"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {},
 	"github.com/rogpeppe/go-internal":          {},
 	"pgregory.net/rapid":                       {},
 	"go.uber.org/goleak":                       {},
+}
+
+// slim is all that the slim program may be made of, besides Go's own: what is to be copied
+// to many machines, and started there, carries no database, broker, sheet or chart.
+var slim = []string{
+	"github.com/HdrHistogram/hdrhistogram-go",
+	"github.com/fclairamb/ftpserverlib",
+	"github.com/hopbench/hopbench",
+	"github.com/jlaffaye/ftp",
+	"github.com/klauspost/compress",
+	"github.com/nats-io/nats.go",
+	"github.com/nats-io/nkeys",
+	"github.com/nats-io/nuid",
+	"github.com/safchain/ethtool",
+	"github.com/spf13/afero",
+	"github.com/spf13/cobra",
+	"github.com/spf13/pflag",
+	"go.yaml.in/yaml/v4",
+	"golang.org/x/crypto",
+	"golang.org/x/net",
+	"golang.org/x/sync",
+	"golang.org/x/sys",
+	"golang.org/x/term",
+	"golang.org/x/text",
 }
 
 type listed struct {
@@ -183,5 +218,19 @@ func TestHeavyDependenciesHaveOneHome(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestTheSlimProgramIsSlim(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-tags", "agent", "-f", "{{with .Module}}{{.Path}}{{end}}", module+"/cmd/hopbench")
+	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	used := strings.Fields(string(out))
+	slices.Sort(used)
+	if used = slices.Compact(used); !slices.Equal(used, slim) {
+		t.Errorf("the slim program is made of\n%s\nand should be of\n%s", strings.Join(used, "\n"), strings.Join(slim, "\n"))
 	}
 }

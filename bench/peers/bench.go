@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,127 +13,28 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/agent"
-	"github.com/hopbench/hopbench/internal/lab"
-	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
 )
 
-const (
-	source, router, destination = "source", "router", "destination"
-	token                       = "peerbench"
-)
+const source, router, destination = "source", "router", "destination"
 
-var target = netip.MustParseAddrPort("10.0.1.2:5300")
-
-// topology is two endpoints with one routing hop between them. Every node has
-// the same congestion control, which peers without a flag for it take.
-func topology(congestion string) lab.Topology {
-	end := func(node, name, prefix string) lab.End {
-		return lab.End{Node: node, Interface: name, Address: netip.MustParsePrefix(prefix)}
-	}
-	return lab.Topology{
-		Nodes: []lab.Node{
-			{Name: source, Agent: true, CongestionControl: congestion},
-			{Name: router, Forward: true},
-			{Name: destination, Agent: true, CongestionControl: congestion},
-		},
-		Links: []lab.Link{
-			{A: end(source, "right", "10.0.0.1/30"), B: end(router, "left", "10.0.0.2/30")},
-			{A: end(router, "right", "10.0.1.1/30"), B: end(destination, "left", "10.0.1.2/30")},
-		},
-	}
-}
-
-// bench is a lab with an agent at each end.
+// bench runs programs in the nodes of a bed, all placed in one way.
 type bench struct {
-	lab      *lab.Lab
+	bed      bed
 	placed   placement
-	clients  map[string]*agent.Client
 	duration time.Duration
 }
 
-func newBench(ctx context.Context, o options, placed placement) (*bench, error) {
-	l, err := lab.Start(ctx, topology(o.congestion), lab.Options{NodeCommand: []string{"agent", placed.name}})
+func newBench(ctx context.Context, o options, congestion string, placed placement) (*bench, error) {
+	made, err := beds[o.bed](ctx, congestion)
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{lab: l, placed: placed, duration: o.duration, clients: map[string]*agent.Client{}}
-	for _, node := range []string{source, destination} {
-		conn, err := l.Control(node)
-		if err != nil {
-			return nil, errors.Join(err, b.close())
-		}
-		b.clients[node] = agent.NewClient(conn)
-	}
-	if _, err := b.clients[destination].Listen(ctx, target, agent.Serving{Token: token}); err != nil {
-		return nil, errors.Join(err, b.close())
-	}
-	return b, nil
-}
-
-func (b *bench) close() error {
-	var err error
-	for _, c := range b.clients {
-		err = errors.Join(err, c.Close())
-	}
-	return errors.Join(err, b.lab.Close())
+	return &bench{bed: made, placed: placed, duration: o.duration}, nil
 }
 
 // wholeSeconds is the measured time of peers, most of which know no other.
 func (b *bench) wholeSeconds() string {
 	return strconv.Itoa(int((b.duration + time.Second - 1) / time.Second))
-}
-
-// own runs a test of ours and reads its outcome; the CPU time of the
-// whole run, warm-up included, is divided by all bytes of the run, as is done
-// with the peers.
-func (b *bench) own(spec measurement.Spec) func(context.Context) (values, error) {
-	return func(ctx context.Context) (values, error) {
-		before, err := busySeconds()
-		if err != nil {
-			return nil, err
-		}
-		out, err := b.clients[source].Run(ctx, probe.Request{ID: "bench", Target: target, Token: token, Spec: spec}, nil)
-		if err != nil {
-			return nil, err
-		}
-		after, err := busySeconds()
-		if err != nil {
-			return nil, err
-		}
-		return ownValues(spec.Kind, out, after-before), nil
-	}
-}
-
-func ownValues(kind measurement.Kind, out measurement.Outcome, busy float64) values {
-	v := values{}
-	for _, name := range []string{goodput, packets, connections, rttMean, rttP50, rttP99} {
-		if x, ok := out.Metrics[name]; ok {
-			v[name] = x
-		}
-	}
-	if x, ok := out.Metrics["received_packets_per_second"]; ok && kind == measurement.UDP {
-		v[packets] = x
-	}
-	if out.Latency != nil {
-		for _, p := range out.Latency.Percentiles {
-			if p.Percent == 99.9 {
-				v[rttP999] = float64(p.Value)
-			}
-		}
-	}
-	if out.Throughput != nil && (kind == measurement.TCP || kind == measurement.UDP) {
-		var sum float64
-		for _, n := range out.Throughput.Bytes {
-			sum += n
-		}
-		if sum > 0 {
-			v[cpuPerByte] = busy / sum
-		}
-	}
-	return v
 }
 
 // busySeconds is the time that the CPUs of this host were not idle.
@@ -198,7 +98,7 @@ func (b *bench) exec(ctx context.Context, node string, signals <-chan os.Signal,
 	if err != nil {
 		return "", err
 	}
-	code, err := b.lab.Exec(ctx, node, lab.Command{Argv: b.placed.confine(node, argv), Dir: os.TempDir(), Stdout: out.write, Stderr: out.write, Signals: signals})
+	code, err := b.bed.exec(ctx, node, b.placed.confine(node, argv), out.write, signals)
 	text := out.end()
 	if err == nil && code != 0 {
 		err = fmt.Errorf("%s ended with status %d: %s", filepath.Base(argv[0]), code, tail(text, 300))

@@ -1,6 +1,6 @@
-// Command peers compares this module's tests with their peers across one
-// routing hop on this machine: every peer that is on PATH, with its defaults and
-// with its fastest flags. Runs of both sides are interleaved in pairs whose
+// Command peers compares this program with its peers across one routing hop on this
+// machine, in a lab or between network namespaces made with ip(8): every peer that is on
+// PATH, with its defaults and with its fastest flags. Runs of both sides are interleaved in pairs whose
 // order alternates, so that both see the same machine; it prints the median of
 // the pairs' ratios with its 95 % interval, and compares it with the targets. A
 // peer that is missing or fails is named, and the rest goes on.
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -19,14 +18,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/lab"
 )
 
 type options struct {
 	pairs      int
 	duration   time.Duration
-	congestion string
+	bed        string
+	congestion []string // one after the other
 	only       []string
 	peers      []string
 	json       string
@@ -40,31 +39,27 @@ func main() {
 	if code, handled := lab.Main(os.Args); handled {
 		os.Exit(code)
 	}
-	if len(os.Args) == 3 && os.Args[1] == "agent" {
-		fail(confineAgent(os.Args[2]))
-		fail(serveAgent())
-		return
-	}
 	if len(os.Args) > 1 && os.Args[1] == peakCommand {
 		fail(runPeak(os.Args[2:]))
 		return
 	}
 	var o options
-	var only, peers, placed string
+	var only, peers, placed, congestion string
 	flag.IntVar(&o.pairs, "pairs", 10, "interleaved pairs of runs with each peer; fewer than 6 give no interval")
 	flag.DurationVar(&o.duration, "duration", time.Second, "measured time of each run; peers take whole seconds")
-	flag.StringVar(&o.congestion, "congestion", "cubic", "congestion control of all")
+	flag.StringVar(&o.bed, "bed", "lab", "what lies between the programs: a lab, or as root namespaces made with ip(8)")
+	flag.StringVar(&congestion, "congestion", "cubic", "the default congestion control of both ends, several one after the other, separated by commas")
 	flag.StringVar(&only, "only", "", "only these tests, separated by commas; a name stands for all that begin with it")
 	flag.StringVar(&peers, "peers", "", "only these peers, separated by commas")
 	flag.StringVar(&o.json, "json", "", "write every pair to this file")
 	flag.BoolVar(&o.markdown, "markdown", false, "print the tables in Markdown")
-	flag.StringVar(&o.program, "hopbench", "./hopbench", "the program whose memory is compared, or all with --old")
-	flag.StringVar(&o.old, "old", "", "an older version of the program to hold it against, in place of peers")
+	flag.StringVar(&o.program, "hopbench", "./hopbench", "the program that is compared")
+	flag.StringVar(&o.old, "old", "", "an older version of the program to compare it with, in place of peers")
 	flag.StringVar(&placed, "placements", "free,split,one", "where the programs run: free, and of rr and crr split (a CPU for each end) and one (one CPU for both)")
 	flag.Parse()
-	o.only, o.peers, o.placements = list(only), list(peers), list(placed)
-	if flag.NArg() > 0 || o.pairs < 1 || o.duration < 100*time.Millisecond {
-		fmt.Fprintln(os.Stderr, "peerbench: wants at least 1 pair, a duration of at least 100ms, and no further words")
+	o.only, o.peers, o.placements, o.congestion = list(only), list(peers), list(placed), list(congestion)
+	if flag.NArg() > 0 || o.pairs < 1 || o.duration < 100*time.Millisecond || beds[o.bed] == nil {
+		fmt.Fprintln(os.Stderr, "peerbench: wants at least 1 pair, a duration of at least 100ms, the bed lab or namespaces, and no further words")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,16 +76,6 @@ func fail(err error) {
 		fmt.Fprintln(os.Stderr, "peerbench:", err)
 		os.Exit(1)
 	}
-}
-
-// serveAgent is the process in a node of the lab.
-func serveAgent() error {
-	file := os.NewFile(3, "control")
-	conn, err := net.FileConn(file)
-	if err != nil {
-		return fmt.Errorf("take the control connection: %w", err)
-	}
-	return errors.Join(file.Close(), agent.Serve(context.Background(), conn, agent.Options{}))
 }
 
 func run(ctx context.Context, o options) error {
@@ -112,11 +97,12 @@ func run(ctx context.Context, o options) error {
 	record := newRecord(o, tools, missing)
 	var shown []test
 	var failed error
-	for _, p := range all {
-		tests, err := runPlaced(ctx, o, p, tools, program, old, record)
-		shown = append(shown, tests...)
-		if failed = err; failed != nil {
-			break
+	for _, congestion := range o.congestion {
+		for _, p := range all {
+			if failed == nil {
+				tests, err := runPlaced(ctx, o, congestion, p, tools, program, old, record)
+				shown, failed = append(shown, tests...), err
+			}
 		}
 	}
 	// What was measured before an interruption is shown all the same.
@@ -127,24 +113,29 @@ func run(ctx context.Context, o options) error {
 	return failed
 }
 
-// runPlaced runs the tests in a lab whose programs are all placed in one way. It
+// runPlaced runs the tests in a bed whose programs are all placed in one way. It
 // returns those that it wanted to run.
-func runPlaced(ctx context.Context, o options, placed placement, tools []*tool, program, old string, record *record) (tests []test, err error) {
+func runPlaced(ctx context.Context, o options, congestion string, placed placement, tools []*tool, program, old string, record *record) (tests []test, err error) {
 	if err := placed.needs(); err != nil {
 		return nil, err
 	}
-	b, err := newBench(ctx, o, placed)
+	b, err := newBench(ctx, o, congestion, placed)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	k := kit{ctx: ctx, seconds: b.wholeSeconds(), congestion: o.congestion}
+	defer func() { err = errors.Join(err, b.bed.close()) }()
+	k := kit{ctx: ctx, seconds: b.wholeSeconds()}
 	k.duration = number(k.seconds)
 	tests = b.tests(k, tools, program)
 	if old != "" {
-		tests = b.versions(k, tests, program, old)
+		tests = b.versions(k, tests, old)
 	}
 	tests = placed.of(chosen(tests, o.only))
+	if len(o.congestion) > 1 {
+		for i := range tests {
+			tests[i].name, tests[i].title = tests[i].name+"-"+congestion, congestion+": "+tests[i].title
+		}
+	}
 	p := newProgress(os.Stderr, tests, o)
 	defer p.clear()
 	for _, t := range tests {

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
-
-	"github.com/hopbench/hopbench/internal/probe"
-	"github.com/hopbench/hopbench/internal/sockets"
 )
 
 // pair is one run of each side, one right after the other.
@@ -43,11 +39,6 @@ func runTest(ctx context.Context, t test, pairs int, p *progress) ([]result, err
 			if ctx.Err() != nil {
 				return results[:i], ctx.Err()
 			}
-			if unable(err) {
-				// What this module cannot do here, it cannot do against anyone.
-				p.skip((len(t.variants)-i)*pairs*2 - 2*n - 1)
-				return []result{{Test: t.name, Errors: []string{err.Error()}}}, nil
-			}
 			if err != nil {
 				r.Errors = append(r.Errors, err.Error())
 				continue
@@ -60,16 +51,6 @@ func runTest(ctx context.Context, t test, pairs int, p *progress) ([]result, err
 	return results, nil
 }
 
-// unable says whether err is that a test does not exist on this host.
-func unable(err error) bool {
-	known, ok := errors.AsType[*probe.Error](err)
-	if !ok {
-		return false
-	}
-	// An agent's error comes as text, and one that names no reason as failed.
-	return known.Reason == probe.Unsupported || strings.Contains(known.Err.Error(), sockets.ErrUnsupported.Error())
-}
-
 func runPair(ctx context.Context, t test, v *variant, ownFirst bool, p *progress) (pair, error) {
 	one := pair{OwnFirst: ownFirst}
 	var ownErr, peerErr error
@@ -77,9 +58,6 @@ func runPair(ctx context.Context, t test, v *variant, ownFirst bool, p *progress
 	peer := func() { p.step(t.name, v.label()); one.Peer, peerErr = t.peer(v)(ctx) }
 	if ownFirst {
 		own()
-		if unable(ownErr) {
-			return one, ownErr
-		}
 		peer()
 	} else {
 		peer()

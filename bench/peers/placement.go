@@ -1,17 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
-	"syscall"
 
-	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // placement is on which CPUs the programs of both ends run, the same for this
@@ -26,7 +21,7 @@ type placement struct {
 // placements are free, in which each program and the kernel do as they like, and two
 // in which every program is confined by sched_setaffinity(2).
 func placements(wanted []string) (all []placement, err error) {
-	cpus := sockets.AllowedCPUs()
+	cpus := thread.AllowedCPUs()
 	for _, name := range wanted {
 		p := placement{name: name}
 		switch {
@@ -81,35 +76,4 @@ func (p placement) needs() error {
 		return fmt.Errorf("placement %s: %w (util-linux has it)", p.name, err)
 	}
 	return nil
-}
-
-// confinedEnv marks an agent that has been started on its CPU.
-const confinedEnv = "PEERS_CONFINED"
-
-// confineAgent starts this process, an agent, again on its node's CPU, which all its
-// threads inherit.
-func confineAgent(placementName string) error {
-	if os.Getenv(confinedEnv) != "" {
-		return nil
-	}
-	all, err := placements([]string{placementName})
-	if err != nil || all[0].cpu == nil {
-		return err
-	}
-	node := source
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return err
-	}
-	for _, a := range addresses {
-		if ip, ok := a.(*net.IPNet); ok && ip.IP.String() == host {
-			node = destination
-		}
-	}
-	runtime.LockOSThread()
-	if _, err := sockets.Pin([]int{all[0].cpu[node]}); err != nil {
-		return fmt.Errorf("keep to CPU %d: %w", all[0].cpu[node], err)
-	}
-	own, err := os.Executable()
-	return errors.Join(err, syscall.Exec(own, os.Args, append(os.Environ(), confinedEnv+"=1")))
 }

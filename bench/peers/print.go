@@ -19,14 +19,15 @@ type record struct {
 	Missing    []string          `json:"missing_peers,omitempty"`
 	Pairs      int               `json:"pairs"`
 	Duration   float64           `json:"duration_seconds"`
-	Congestion string            `json:"congestion_control"`
+	Bed        string            `json:"bed"`
+	Congestion []string          `json:"congestion_control"`
 	Results    []result          `json:"results"`
 }
 
 func newRecord(o options, tools []*tool, missing []string) *record {
 	r := &record{
 		Date: time.Now().UTC(), Machine: machine(), Missing: missing,
-		Pairs: o.pairs, Duration: o.duration.Seconds(), Congestion: o.congestion, Results: []result{},
+		Pairs: o.pairs, Duration: o.duration.Seconds(), Bed: o.bed, Congestion: o.congestion, Results: []result{},
 	}
 	for _, t := range tools {
 		r.Peers = append(r.Peers, strings.TrimSpace(t.name+" "+t.version))
@@ -135,7 +136,7 @@ func (t table) print(w io.Writer, markdown bool) {
 // print shows the targets first, then every peer, then what is missing.
 func (r *record) print(w io.Writer, tests []test, markdown bool) {
 	fmt.Fprintf(w, "%s, %s processors, Linux %s, %s, %s\n", r.Machine["processor"], r.Machine["processors"], r.Machine["kernel"], r.Machine["go"], r.Date.Format("2006-01-02"))
-	fmt.Fprintf(w, "one routing hop, %d interleaved pairs of %gs, congestion control %s\n", r.Pairs, r.Duration, r.Congestion)
+	fmt.Fprintf(w, "one routing hop (%s), %d interleaved pairs of %gs, congestion control %s\n", r.Bed, r.Pairs, r.Duration, strings.Join(r.Congestion, ", "))
 	fmt.Fprintf(w, "peers: %s\n", strings.Join(r.Peers, ", "))
 	if len(r.Missing) > 0 {
 		fmt.Fprintf(w, "not installed: %s\n", strings.Join(r.Missing, ", "))

@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-
-	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // test is what both sides are measured by in interleaved pairs.
 type test struct {
 	name  string
 	title string
+	words string // flags of hopbench test
 	own   func(context.Context) (values, error)
 	// peer runs a variant; variants are those that can do this test.
 	peer     func(*variant) func(context.Context) (values, error)
@@ -55,14 +54,8 @@ func (b *bench) tests(k kit, tools []*tool, ownProgram string) []test {
 		}
 		return out
 	}
-	seconds := measurement.SecondsOf(b.duration)
-	tcp := func(flows int, copied bool) measurement.Spec {
-		s := measurement.Spec{Kind: measurement.TCP, Flows: flows, CongestionControl: k.congestion, Duration: seconds, MaxWarmup: 0.3}
-		if copied {
-			s.CopyPayload, s.SendMethod = true, measurement.SendCopy
-		}
-		return s
-	}
+	// Peers discard no start; that of hopbench is short.
+	const tcp = "--only tcp --omit 300ms --flows "
 	var all []test
 	for _, flows := range []int{1, 8, 64} {
 		goals := []goal{{1, "the fastest peer with any flags", anyPeer}}
@@ -71,7 +64,7 @@ func (b *bench) tests(k kit, tools []*tool, ownProgram string) []test {
 		}
 		all = append(all, test{
 			name: fmt.Sprintf("tcp-%d", flows), title: fmt.Sprintf("TCP, flows: %d", flows),
-			own: b.own(tcp(flows, false)), peer: b.peer,
+			words:    tcp + fmt.Sprint(flows),
 			variants: gather(func(t *tool) []*variant { return k.tcp(t, flows, false) }),
 			metrics:  []metric{rate(goals...), processor()},
 		})
@@ -79,7 +72,7 @@ func (b *bench) tests(k kit, tools []*tool, ownProgram string) []test {
 	for _, flows := range []int{1, 8, 64} {
 		all = append(all, test{
 			name: fmt.Sprintf("tcp-%d-copied", flows), title: fmt.Sprintf("TCP, payload copied at both ends, flows: %d", flows),
-			own: b.own(tcp(flows, true)), peer: b.peer,
+			words: tcp + fmt.Sprint(flows) + " --copy",
 			variants: gather(func(t *tool) []*variant {
 				if t.name != "iperf3" {
 					return nil
@@ -90,60 +83,57 @@ func (b *bench) tests(k kit, tools []*tool, ownProgram string) []test {
 		})
 	}
 	all = append(all, test{
-		name: "udp", title: "UDP as fast as it goes, GSO and GRO", own: b.own(measurement.Spec{Kind: measurement.UDP, Duration: seconds}), peer: b.peer,
+		name: "udp", title: "UDP as fast as it goes, GSO and GRO", words: "--only udp",
 		variants: gather(k.udp),
 		metrics:  []metric{rate(goal{1.2, "iperf3 --gsro", withFlags("iperf3", "--gsro")}), processor()},
 	}, test{
-		name: "pps", title: "datagrams of 64 bytes", own: b.own(measurement.Spec{Kind: measurement.PPS, PacketBytes: 64, Duration: seconds}), peer: b.peer,
+		name: "pps", title: "datagrams of 64 bytes", words: "--only pps",
 		variants: gather(k.pps), metrics: []metric{packetRate()},
 	}, test{
-		name: "pps-gso", title: "datagrams of 64 bytes in super-packets, GSO and GRO", peer: b.peer,
-		own:      b.own(measurement.Spec{Kind: measurement.UDP, PacketBytes: 64, Duration: seconds}),
+		name: "pps-gso", title: "datagrams of 64 bytes in super-packets, GSO and GRO", words: "--only udp --length 64",
 		variants: gather(k.ppsGSO), metrics: []metric{packetRate()},
 	})
-	return append(append(all, b.latencyTests(k, gather)...), b.memoryTests(k, gather, ownProgram)...)
+	all = append(all, latencyTests(k, gather)...)
+	for i, t := range all {
+		all[i].own, all[i].peer = b.peer(k.hopbench(ownProgram, "", t.words)), b.peer
+	}
+	return append(all, b.memoryTests(k, gather, ownProgram)...)
 }
 
 func packetRate() metric {
 	return metric{name: packets, label: "packets", unit: "10³/s", scale: 1e-3, targets: []goal{{3, "iperf3", the("iperf3")}}}
 }
 
-func (b *bench) latencyTests(k kit, gather func(func(*tool) []*variant) []*variant) []test {
+func latencyTests(k kit, gather func(func(*tool) []*variant) []*variant) []test {
 	var all []test
-	seconds := measurement.SecondsOf(b.duration)
-	for _, over := range []measurement.Protocol{measurement.OverTCP, measurement.OverUDP} {
+	for _, over := range []string{"tcp", "udp"} {
 		for _, spin := range []bool{false, true} {
 			t := test{
-				name: "rr-" + string(over), title: "round trips over " + string(over) + ", blocking", peer: b.peer,
-				own:      b.own(measurement.Spec{Kind: measurement.RR, Protocol: over, Spin: spin, Duration: seconds}),
-				variants: gather(func(t *tool) []*variant { return k.rr(t, over == measurement.OverUDP, spin) }),
+				name: "rr-" + over, title: "round trips over " + over + ", blocking", words: "--only rr --protocol " + over,
+				variants: gather(func(t *tool) []*variant { return k.rr(t, over == "udp", spin) }),
 				metrics:  latencies(goal{0.9, "the best of qperf, sockperf, netperf, neper", the("qperf", "sockperf", "netperf", "neper")}),
 			}
 			if spin {
 				t.name += "-spin"
-				t.title = "round trips over " + string(over) + ", spinning"
+				t.title = "round trips over " + over + ", spinning"
+				t.words += " --spin"
 				t.metrics = latencies(goal{0.9, "ethr", the("ethr")})
 			}
 			all = append(all, t)
 		}
 	}
 	return append(all, test{
-		name: "crr", title: "new connections, one after the other", peer: b.peer,
-		own: b.own(measurement.Spec{Kind: measurement.CRR, Duration: seconds}), variants: gather(k.crr),
+		name: "crr", title: "new connections, one after the other", words: "--only crr", variants: gather(k.crr),
 		metrics: []metric{{name: connections, label: "connections", unit: "10³/s", scale: 1e-3,
 			targets: []goal{{1.2, "the best of netperf and neper", the("netperf", "neper")}}}},
 	})
 }
 
-// memoryTests run this project's program as a user does, not the agents, so
-// that processes are compared with processes.
 func (b *bench) memoryTests(k kit, gather func(func(*tool) []*variant) []*variant, ownProgram string) []test {
 	const flows = 8
-	ours := &variant{tool: &tool{name: "hopbench", path: ownProgram}, port: 5310,
-		server: []string{ownProgram, "serve", "--open", "--port", "5310"},
-		client: []string{ownProgram, "test", host, "--port", "5310", "--only", "tcp", "--flows", fmt.Sprint(flows), "--duration", b.duration.String(), "--quiet"}}
 	return []test{{
-		name: "memory", title: fmt.Sprintf("memory of client and server, TCP, flows: %d", flows), own: b.memory(ours), peer: b.memory,
+		name: "memory", title: fmt.Sprintf("memory of client and server, TCP, flows: %d", flows), peer: b.memory,
+		own: b.memory(k.hopbench(ownProgram, "", fmt.Sprint("--only tcp --flows ", flows))),
 		variants: gather(func(t *tool) []*variant {
 			var defaults []*variant
 			for _, v := range k.tcp(t, flows, false) {

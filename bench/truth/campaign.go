@@ -119,7 +119,7 @@ func openRun(dir string, head *store.Head) (*store.Store, error) {
 	return st, nil
 }
 
-func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Head, e *experiment.Experiment, plan experiment.Plan, plant planter) error {
+func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Head, e *experiment.Experiment, plan experiment.Plan, plant planter) (err error) {
 	b := &bed{}
 	first, err := b.build(ctx, e)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 	if err != nil {
 		return errors.Join(err, first.Close())
 	}
-	defer func() { _ = presence.Leave() }()
+	defer func() { err = errors.Join(err, presence.Leave()) }()
 	var undo func() error
 	var planting error
 	ctx, cancel := context.WithCancel(ctx)
@@ -164,6 +164,9 @@ func (c *campaign) measure(ctx context.Context, st *store.Store, head *store.Hea
 			c.progress(head.Name, event)
 		},
 	})
+	if undo != nil {
+		_ = undo() // what it undoes in the lab went with the lab; what is outside must not outlive the run
+	}
 	if planting != nil {
 		return planting
 	}
@@ -189,15 +192,17 @@ func (c *campaign) progress(name string, event runner.Event) {
 	fmt.Fprintf(c.log, "%s%s: run %d of %d, trial %d of %d, about %v left in this part%s", c.redraw, name, c.begun, c.planned, event.Done, event.Planned, left.Round(time.Second), end)
 }
 
-// bed is the lab of a run, with a way to run programs in its nodes.
+// bed is the lab of a run, with ways to run programs in its nodes and to tamper with its
+// agents.
 type bed struct {
-	lab    *testbedlab.Lab
-	name   string
-	built  int
-	server string // name of the lab in which iperf3 listens
+	lab       *testbedlab.Lab
+	name      string
+	built     int
+	server    string // name of the lab in which iperf3 listens
+	tampering tampering
 }
 
-func (b *bed) build(ctx context.Context, e *experiment.Experiment) (*testbedlab.Lab, error) {
+func (b *bed) build(ctx context.Context, e *experiment.Experiment) (testbed.Testbed, error) {
 	l, err := testbedlab.New(ctx, e)
 	if err != nil {
 		return nil, err
@@ -207,7 +212,7 @@ func (b *bed) build(ctx context.Context, e *experiment.Experiment) (*testbedlab.
 	if err := l.Publish(b.name); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return l, nil
+	return tampered{l, b}, nil
 }
 
 // exec runs a program in a node and returns what it printed. A status other
@@ -228,6 +233,12 @@ func (b *bed) exec(ctx context.Context, node string, argv ...string) (string, er
 		err = fmt.Errorf("%s in %s ended with status %d: %s", strings.Join(argv, " "), node, code, strings.TrimSpace(string(text)))
 	}
 	return string(text), err
+}
+
+// laid is the path of a name.
+func (b *bed) laid(name string) lab.Path {
+	all := b.lab.Laid()
+	return all[slices.IndexFunc(all, func(p lab.Path) bool { return p.Name == name })]
 }
 
 // node is that of the last hop of a path that is no link.

@@ -17,7 +17,8 @@ type design struct {
 	paths          []path
 	tests          []test
 	blocks         int
-	pairs          int // of hosts on each path, 0 for one
+	pairs          int  // of hosts on each path, 0 for one
+	vxlan          bool // each path is in a tunnel
 }
 
 // path is a name and the list of its hops, without the brackets.
@@ -37,8 +38,12 @@ func (d design) text() string {
 		fmt.Fprintf(&b, "pairs: %d\n", d.pairs)
 	}
 	fmt.Fprintf(&b, "source: client\ndestination: server\nbaseline: %s\npaths:\n", d.paths[0].name)
-	for _, p := range d.paths {
-		fmt.Fprintf(&b, "  - {name: %s, hops: [%s]}\n", p.name, p.hops)
+	for i, p := range d.paths {
+		tunnel := ""
+		if d.vxlan {
+			tunnel = fmt.Sprintf("tunnel: {type: vxlan, id: %d}", i+1)
+		}
+		fmt.Fprintf(&b, "  - {%s}\n", joined(fmt.Sprintf("name: %s, hops: [%s]", p.name, p.hops), tunnel))
 	}
 	b.WriteString("tests:\n")
 	for _, t := range d.tests {

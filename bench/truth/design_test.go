@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestDesigns(t *testing.T) {
 			all = append(all, h.design.pair(one.baseline, one.path))
 		}
 	}
-	for _, f := range allFaults() {
+	for _, f := range slices.Concat(allFaults(), clockFaults()) {
 		f.design.blocks = 1
 		all = append(all, f.design)
 	}
@@ -43,7 +44,7 @@ func TestDesigns(t *testing.T) {
 
 // Faults are of paths and tests of their designs.
 func TestFaultsHavePlaces(t *testing.T) {
-	for _, f := range allFaults() {
+	for _, f := range slices.Concat(allFaults(), clockFaults()) {
 		text := f.design.text()
 		for _, one := range f.faults {
 			if !strings.Contains(text, "{name: "+one.path+",") || !strings.Contains(text, "{name: "+one.test+",") {
@@ -77,8 +78,8 @@ func TestDocumentHasPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range parts() {
-		if !strings.Contains(string(text), "<!-- "+p.name+": written by make bench-truth -->\n") {
-			t.Errorf("docs/accuracy.md has no place for part %s", p.name)
+		if !strings.Contains(string(text), "<!-- "+p.Name+": written by make bench-truth -->\n") {
+			t.Errorf("docs/accuracy.md has no place for part %s", p.Name)
 		}
 	}
 }

@@ -8,32 +8,40 @@ import (
 )
 
 // nftables puts rules into the forwarding of a path's last router, for one trial.
-// Each is one rule of a chain that sees every forwarded packet.
-func (b *bed) nftables(ctx context.Context, path string, rules ...string) (undo func() error, err error) {
+// Each is one rule of a chain that sees every forwarded packet of a family of addresses,
+// inet for both.
+func (b *bed) nftables(ctx context.Context, path, family string, rules ...string) (undo func() error, err error) {
 	node, err := b.node(path)
 	if err != nil {
 		return nil, err
 	}
-	text := "add table inet truth; add chain inet truth forward { type filter hook forward priority 10; };"
+	text := fmt.Sprintf("add table %[1]s truth; add chain %[1]s truth forward { type filter hook forward priority 10; };", family)
 	for _, rule := range rules {
-		text += " add rule inet truth forward " + rule + ";"
+		text += fmt.Sprintf(" add rule %s truth forward %s;", family, rule)
 	}
 	if _, err := b.exec(ctx, node, "nft", text); err != nil {
 		return nil, err
 	}
 	return func() error {
-		_, err := b.exec(context.WithoutCancel(ctx), node, "nft", "delete table inet truth")
+		_, err := b.exec(context.WithoutCancel(ctx), node, "nft", "delete table "+family+" truth")
 		return err
 	}, nil
 }
 
-// on is a planter of rules in the trials of one path that when chooses.
-func on(path string, when func(block int) bool, rules ...string) planter {
+// rules are a planter of rules in every trial.
+func rules(each ...string) planter {
+	return func(ctx context.Context, b *bed, t experiment.PlannedTrial) (func() error, error) {
+		return b.nftables(ctx, t.Path, "inet", each...)
+	}
+}
+
+// on plants in those trials of one path that when chooses.
+func on(path string, when func(block int) bool, plant planter) planter {
 	return func(ctx context.Context, b *bed, t experiment.PlannedTrial) (func() error, error) {
 		if t.Path != path || !when(t.Block) {
 			return nil, nil
 		}
-		return b.nftables(ctx, path, rules...)
+		return plant(ctx, b, t)
 	}
 }
 

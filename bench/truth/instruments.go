@@ -12,11 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -117,7 +116,7 @@ func pinged(ctx context.Context, b *bed, p lab.Path) (float64, error) {
 	if len(times) == 0 {
 		return 0, fmt.Errorf("ping printed no round-trip times: %q", out)
 	}
-	return analysis.Median(times), nil
+	return statistics.Median(times), nil
 }
 
 // iperf3 is the goodput of one flow by iperf3, in bit/s.
@@ -165,8 +164,7 @@ func (i instrument) watch(file string) planter {
 		return nil
 	}
 	return func(ctx context.Context, b *bed, t experiment.PlannedTrial) (undo func() error, err error) {
-		laid := b.lab.Laid()
-		value, err := i.witness(ctx, b, laid[slices.IndexFunc(laid, func(p lab.Path) bool { return p.Name == t.Path })])
+		value, err := i.witness(ctx, b, b.laid(t.Path))
 		if err != nil {
 			return nil, fmt.Errorf("%s on path %s: %w", i.by, t.Path, err)
 		}
@@ -228,7 +226,7 @@ func (s series) show(i instrument) string {
 		values = append(values, v/i.per)
 	}
 	_, standardError := meanAndError(values)
-	return fmt.Sprintf("%.4g ± %.2g", analysis.Median(values), standardError*math.Sqrt(float64(len(values))))
+	return fmt.Sprintf("%.4g ± %.2g", statistics.Median(values), standardError*math.Sqrt(float64(len(values))))
 }
 
 func instruments(ctx context.Context, o options, c *campaign) (report, error) {

@@ -12,12 +12,13 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/bench/internal/program"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/testbed/labtest"
 )
@@ -26,16 +27,7 @@ func main() {
 	if code, handled := labtest.Role(os.Args); handled {
 		os.Exit(code)
 	}
-	o, err := parse(os.Args[1:])
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		err = run(ctx, o)
-		stop()
-	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "truth:", err)
-		os.Exit(1)
-	}
+	program.Main("truth", run)
 }
 
 // options are the command line.
@@ -47,6 +39,7 @@ type options struct {
 	short  bool
 	commit string // what was checked out when the program began
 	limit  time.Duration
+	only   *regexp.Regexp // names of designs of the part gates
 }
 
 // pick is how much a short or a whole run does of something.
@@ -58,52 +51,55 @@ func (o options) pick(short, whole int) int {
 }
 
 // part is one of the things that are measured.
-type part struct {
-	name    string
-	measure func(context.Context, options, *campaign) (report, error)
-}
+type part = program.Part[func(context.Context, options, *campaign) (report, error)]
 
 func parts() []part {
 	return []part{
-		{"aa", aa},
-		{"never", never},
-		{"planted", intervals},
-		{"causes", causes},
-		{"gates", gates},
-		{"instruments", instruments},
+		{Name: "aa", Measure: aa},
+		{Name: "never", Measure: never},
+		{Name: "planted", Measure: intervals},
+		{Name: "causes", Measure: causes},
+		{Name: "gates", Measure: gates},
+		{Name: "instruments", Measure: instruments},
+		{Name: "clock", Measure: clockSteps},
 	}
 }
 
 func parse(arguments []string) (o options, err error) {
-	var names []string
-	for _, p := range parts() {
-		names = append(names, p.name)
-	}
 	flags := flag.NewFlagSet("truth", flag.ContinueOnError)
-	wanted := flags.String("part", strings.Join(names, ","), "parts to measure, separated by commas")
+	chosen := program.Parts(flags, parts())
 	flags.StringVar(&o.out, "out", "hopbench-runs/truth", "folder of the raw trials; what is there is not measured again")
 	flags.StringVar(&o.update, "update", "", "write the tables into this file, docs/accuracy.md")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of every order and fault")
 	flags.BoolVar(&o.short, "short", false, "fewer runs of everything: about 10 minutes instead of an hour")
 	flags.DurationVar(&o.limit, "limit", 15*time.Minute, "longest time of one part, which then reports the runs that are complete")
+	only := flags.String("only", "", "of the part gates, measure and show only designs whose names match this")
+	version := flags.String("commit", "", "hash of the version that measures (default what is checked out here)")
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
 	}
-	o.commit = commit()
-	for name := range strings.SplitSeq(*wanted, ",") {
-		i := slices.Index(names, name)
-		if i < 0 {
-			return o, fmt.Errorf("-part %q: there are %s", name, strings.Join(names, ", "))
-		}
-		o.parts = append(o.parts, parts()[i])
+	o.commit = "commit " + *version
+	if *version == "" {
+		o.commit = commit()
+	}
+	o.parts = *chosen
+	if *only != "" && o.update != "" {
+		return o, errors.New("-only would leave rows out of the table; measure with it, then write the table without")
+	}
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-only: %w", err)
 	}
 	return o, nil
 }
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, arguments []string) error {
+	o, err := parse(arguments)
+	if err != nil {
+		return err
+	}
 	for _, p := range o.parts {
 		if err := o.measure(ctx, p); err != nil {
-			return fmt.Errorf("part %s: %w", p.name, err)
+			return fmt.Errorf("part %s: %w", p.Name, err)
 		}
 	}
 	return nil
@@ -114,12 +110,12 @@ func run(ctx context.Context, o options) error {
 func (o options) measure(ctx context.Context, p part) error {
 	limited, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
-	dir := filepath.Join(o.out, p.name)
+	dir := filepath.Join(o.out, p.Name)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("make the folder of the raw trials: %w", err)
 	}
 	c := &campaign{dir: dir, seed: o.seed, log: os.Stderr, redraw: redraw(os.Stderr), commit: o.commit, versions: map[string]bool{}}
-	found, err := p.measure(limited, o, c)
+	found, err := p.Measure(limited, o, c)
 	if c.redraw != "" {
 		fmt.Fprintln(os.Stderr)
 	}
@@ -132,10 +128,12 @@ func (o options) measure(ctx context.Context, p part) error {
 	}
 	var text strings.Builder
 	found.write(&text)
-	fmt.Fprintf(&text, "%s\n", o.provenance(p, c))
-	fmt.Printf("%s\n\n%s", p.name, text.String())
+	if c.trials > 0 { // else they were done elsewhere, which says so itself
+		fmt.Fprintf(&text, "%s\n", o.provenance(p, c))
+	}
+	fmt.Printf("%s\n\n%s", p.Name, text.String())
 	if o.update != "" {
-		return update(o.update, p.name, text.String())
+		return update(o.update, p.Name, text.String())
 	}
 	return nil
 }
@@ -143,7 +141,7 @@ func (o options) measure(ctx context.Context, p part) error {
 // provenance says where and how a table came about.
 func (o options) provenance(p part, c *campaign) string {
 	machine := hostinfo.Machine()
-	again := fmt.Sprintf("go run ./bench/truth -part %s -seed %d", p.name, o.seed)
+	again := fmt.Sprintf("go run ./bench/truth -part %s -seed %d", p.Name, o.seed)
 	if o.short {
 		again += " -short"
 	}

@@ -47,7 +47,7 @@ func allHarms() []harms {
 			},
 			harm: []harmful{{"resets connections in a fifth of its trials", "sound", "breaks", "goodput_bits_per_second"}},
 			plant: func(run *rand.Rand) planter {
-				return on("breaks", chosen(run.Perm(10)[:2]), resetAfter(1e6))
+				return on("breaks", chosen(run.Perm(10)[:2]), rules(resetAfter(1e6)))
 			},
 		},
 		{
@@ -57,7 +57,7 @@ func allHarms() []harms {
 			},
 			harm: []harmful{{"collapses in one of twelve trials", "sound", "collapses", "goodput_bits_per_second"}},
 			plant: func(run *rand.Rand) planter {
-				return on("collapses", chosen([]int{run.IntN(12)}), slowedTo(300_000))
+				return on("collapses", chosen([]int{run.IntN(12)}), rules(slowedTo(300_000)))
 			},
 		},
 	}

@@ -1,3 +1,5 @@
+//go:build !agent
+
 // Command hopbench measures what a hop costs.
 package main
 

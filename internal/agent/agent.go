@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -35,10 +36,24 @@ type Options struct {
 	Lease        time.Duration
 	Limits       probe.Limits
 	AllowTargets []netip.Prefix
+	// Samples, unless nil, holds the samples and results of tests until the coordinator has
+	// them on its disk. It outlives the connection.
+	Samples *samples.Outbox
+	// Simulated, unless nil, does what an agent does beside speaking with its coordinator.
+	Simulated *Simulation
 }
 
-// timekeeper is the clock of an agent, a clock.Monotonic.
-type timekeeper interface {
+// Simulation stands for a machine: what it says of itself, its clock and its tests. It
+// listens nowhere.
+type Simulation struct {
+	Hello Hello // as far as it is the machine's
+	Clock Clock
+	Run   func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
+	Prove func(context.Context, probe.Request) (probe.Proof, error)
+}
+
+// Clock is the clock of an agent, a clock.Monotonic.
+type Clock interface {
 	Now() time.Duration
 	Of(t time.Time) time.Duration
 	Moment(d time.Duration) time.Time
@@ -48,13 +63,20 @@ type timekeeper interface {
 type server struct {
 	opts    Options
 	control io.ReadWriteCloser
-	clock   timekeeper
+	clock   Clock
 	ctx     context.Context //nolint:containedctx // it lives as long as the one connection
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup
 	greeted bool // of the reading goroutine
+	// probeRun and probeProve are those of package probe, but in a simulation.
+	probeRun   func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
+	probeProve func(context.Context, probe.Request) (probe.Proof, error)
 
 	writing sync.Mutex
+	sending sync.Mutex       // of samples, and what was said of them
+	wanted  bool             // the coordinator has said what it keeps
+	waiting byte             // what it was told last
+	late    []samples.Result // of earlier connections, that the coordinator is to have
 
 	mu        sync.Mutex
 	running   map[uint64]context.CancelFunc
@@ -77,16 +99,25 @@ func newServer(ctx context.Context, control io.ReadWriteCloser, o Options) *serv
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	return &server{
+	s := &server{
 		opts: o, control: control, clock: clock.Start(), ctx: inner, cancel: cancel,
 		running: map[uint64]context.CancelFunc{}, held: map[uint64]chan time.Duration{},
 		listening: map[netip.AddrPort]*listening{}, proven: map[netip.Addr]struct{}{},
+		probeRun: probe.Run, probeProve: probe.Prove,
 	}
+	if m := o.Simulated; m != nil {
+		s.clock, s.probeRun, s.probeProve = m.Clock, m.Run, m.Prove
+	}
+	return s
 }
 
 func (s *server) serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.control.Close() })
 	defer stop()
+	if s.opts.Samples != nil {
+		s.opts.Samples.Reconnected()
+		s.late = s.opts.Samples.Results()
+	}
 	from := &heard{from: s.control}
 	if s.opts.Lease > 0 {
 		stop := from.watch(s.opts.Lease, s.expire)
@@ -147,6 +178,14 @@ func (s *server) read(from io.Reader) error {
 			// From this goroutine: nothing else to wait for than a frame that is
 			// being written.
 			s.write(protocol.TypeAgentClock, stamps{Sent: x.Sent, At: now})
+		case protocol.TypeAgentKept:
+			if err := s.kept(payload); err != nil {
+				return err
+			}
+		case protocol.TypeAgentSettled:
+			if err := s.settled(payload); err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("%w: frame of type %#x", protocol.ErrMalformed, byte(t))
 		}
@@ -209,9 +248,13 @@ func (s *server) progress(id uint64, p measurement.Progress) {
 // write sends one frame. A coordinator that no longer reads ends the agent:
 // the connection is closed, and the reading side notices.
 func (s *server) write(t protocol.Type, v any) {
+	s.writeFrame(func() error { return protocol.WriteFrame(s.control, t, v) })
+}
+
+func (s *server) writeFrame(do func() error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := protocol.WriteFrame(s.control, t, v)
+	err := do()
 	if err == nil || s.ctx.Err() != nil {
 		return
 	}

@@ -108,7 +108,7 @@ func TestNumbersThatJSONCannotCarry(t *testing.T) {
 	c := NewClient(near)
 	defer c.Close()
 	c.mu.Lock()
-	c.pending[1] = &call{progress: func(p measurement.Progress) { signs <- p }, reply: answers}
+	c.pending[1] = &call{progress: func(p measurement.Progress) { signs <- p }, reply: answers, over: func() {}}
 	c.mu.Unlock()
 	s.progress(1, measurement.Progress{Elapsed: 1, Throughput: math.NaN(), RTT: measurement.Seconds(math.Inf(1))})
 	s.reply(reply{ID: 1, Outcome: &measurement.Outcome{Metrics: measurement.Metrics{"a": math.Inf(1), "b": 2}}})
@@ -116,7 +116,7 @@ func TestNumbersThatJSONCannotCarry(t *testing.T) {
 	if !ok || answer.Outcome == nil {
 		t.Fatalf("the connection ended: %v", c.Err())
 	}
-	if sign := <-signs; sign != (measurement.Progress{Elapsed: 1}) {
+	if sign := <-signs; sign.Elapsed != 1 || sign.Throughput != 0 || sign.RTT != 0 {
 		t.Errorf("sign of life %+v", sign)
 	}
 	if m := answer.Outcome.Metrics; len(m) != 1 || m["b"] != 2 || len(answer.Outcome.Facts) != 1 {
@@ -148,7 +148,7 @@ func TestErrorsKeepTheirReason(t *testing.T) {
 // serveOneFlow is a server that lets no test have more than one flow.
 func serveOneFlow(t *testing.T) netip.AddrPort {
 	t.Helper()
-	server, err := probe.NewServer(probe.ServerOptions{Token: testToken, MaxFlows: 1})
+	server, err := probe.NewServer(probe.ServerOptions{Token: testToken, Limits: probe.Limits{MaxFlows: 1}})
 	testutil.OK(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testutil.OK(t, err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -73,19 +74,20 @@ func (s *server) canary(ctx context.Context, r CanaryRequest) (*Canary, error) {
 		return nil, &probe.Error{Op: op, Reason: probe.ReasonOf(err), Err: err}
 	}
 	defer conn.Close()
-	transport := &http.Transport{
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
-		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxCanary,
-	}
-	defer transport.CloseIdleConnections()
-	limited, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(limited, http.MethodGet, "http://"+r.Target.String()+"/", http.NoBody)
+	// Whoever answers may do so before the request is written, which an http.Transport takes
+	// for a fault of its connection.
+	_ = conn.SetDeadline(time.Now().Add(timeout))
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Target.String()+"/", http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	request.Header.Set("User-Agent", r.UserAgent)
-	response, err := transport.RoundTrip(request)
+	request.Close = true
+	var response *http.Response
+	if err = request.Write(conn); err == nil {
+		response, err = http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxCanary)), request)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, &probe.Error{Op: op, Reason: probe.Cancelled, Err: context.Cause(ctx)}
@@ -95,9 +97,9 @@ func (s *server) canary(ctx context.Context, r CanaryRequest) (*Canary, error) {
 			return &Canary{CanaryPassed, "the server answered " + response.Status}, nil
 		}
 		return &Canary{CanaryReset, "somebody else answered " + response.Status}, nil
-	case limited.Err() != nil || probe.ReasonOf(err) == probe.TimedOut:
+	case probe.ReasonOf(err) == probe.TimedOut:
 		return &Canary{CanarySilent, fmt.Sprintf("no answer in %v", timeout)}, nil
-	case probe.ReasonOf(err) == probe.Vanished || errors.Is(err, io.EOF):
+	case probe.ReasonOf(err) == probe.Vanished || errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &Canary{CanaryReset, "the connection was ended: " + err.Error()}, nil
 	}
 	return nil, &probe.Error{Op: op, Reason: probe.ReasonOf(err), Err: err}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -23,43 +24,64 @@ type Client struct {
 	control io.ReadWriteCloser
 	clock   clock.Monotonic
 	hello   Hello
-	ended   chan struct{}
+	life    context.Context //nolint:containedctx // ends with the connection
+	ended   context.CancelFunc
 	done    sync.WaitGroup
 	heard   heard
+	slower  func() int // see ConnectOneOf; nil is 1
 
 	writing sync.Mutex
 
-	mu      sync.Mutex
-	next    uint64
-	pending map[uint64]*call
-	failed  error
-	cause   error // of this end's closing the connection
-	agent   clock.Estimator
+	mu         sync.Mutex
+	next       uint64
+	pending    map[uint64]*call
+	failed     error
+	cause      error // of this end's closing the connection
+	agent      clock.Estimator
+	asking     []asking // in their order
+	touch      touch
+	take       func(b samples.Block, more bool) error // nil where no samples are wanted
+	takeResult func(SeatResult) error                 // likewise
 }
 
 // call is a request that waits for its reply.
 type call struct {
 	progress func(measurement.Progress)
 	prepared chan struct{} // gets one when the agent says so
-	reply    chan reply
+	reply    chan reply    // gets one, or is closed without
+	over     func()        // called then
 }
 
 // NewClient starts to read from control, which it owns from then on. The agent is one of
 // this machine and version, and shares its clock, as those of a lab; see Connect.
 func NewClient(control io.ReadWriteCloser) *Client {
-	c := &Client{
-		control: control, clock: clock.Start(), ended: make(chan struct{}), pending: map[uint64]*call{},
-		heard: heard{from: control},
-	}
+	c := newClient(control)
 	c.done.Go(c.read)
 	return c
+}
+
+func newClient(control io.ReadWriteCloser) *Client {
+	life, ended := context.WithCancel(context.Background())
+	started := clock.Start()
+	return &Client{
+		control: control, clock: started, life: life, ended: ended, pending: map[uint64]*call{},
+		heard: heard{from: control, clock: started},
+	}
 }
 
 // Connect is NewClient for an agent at the other end of a network: it says hello, keeps up
 // the lease, and follows the agent's clock, all until Close. When it fails, control is
 // closed.
 func Connect(ctx context.Context, control io.ReadWriteCloser) (*Client, error) {
+	return ConnectOneOf(ctx, control, nil)
+}
+
+// ConnectOneOf is Connect for one of so many agents that this process would do nothing but
+// follow their clocks: slower, which may be nil, says how many times as rarely that is to be
+// done now. A lease is kept up all the same.
+func ConnectOneOf(ctx context.Context, control io.ReadWriteCloser, slower func() int) (*Client, error) {
 	c := NewClient(control)
+	c.slower = slower
 	// One that does not even read holds up the request itself.
 	stop := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
 	defer stop()
@@ -71,7 +93,7 @@ func Connect(ctx context.Context, control io.ReadWriteCloser) (*Client, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	c.hello = *answer.Hello
-	c.done.Go(c.keepInTouch)
+	c.keepInTouch()
 	return c, nil
 }
 
@@ -79,7 +101,15 @@ func Connect(ctx context.Context, control io.ReadWriteCloser) (*Client, error) {
 func (c *Client) Hello() Hello { return c.hello }
 
 // Done is closed when the control connection has ended; Err says why from then on.
-func (c *Client) Done() <-chan struct{} { return c.ended }
+func (c *Client) Done() <-chan struct{} { return c.life.Done() }
+
+// AfterEnd has do called, in a goroutine of its own, when the control connection has ended.
+// Stop keeps it from being called, and says whether it did (context.AfterFunc).
+func (c *Client) AfterEnd(do func()) (stop func() bool) { return context.AfterFunc(c.life, do) }
+
+// Heard is when the agent was heard of last, which is every third of its lease at least while it
+// and the network are well.
+func (c *Client) Heard() time.Time { return c.clock.Moment(time.Duration(c.heard.last.Load())) }
 
 // Err is why the control connection ended, nil while it has not.
 func (c *Client) Err() error {
@@ -88,9 +118,18 @@ func (c *Client) Err() error {
 	return c.failed
 }
 
-// Close ends the control connection, and with it all that the agent does.
+// finishTime is how long a frame may take that is under way when the connection is closed.
+const finishTime = time.Second
+
+// Close ends the control connection, and with it all that the agent does. A frame that is
+// being written is finished, unless the agent does not take it: half of one is an error
+// there.
 func (c *Client) Close() error {
+	overdue := time.AfterFunc(finishTime, func() { _ = c.control.Close() }) // which ends the writing
+	c.writing.Lock()
 	err := c.control.Close()
+	c.writing.Unlock()
+	overdue.Stop()
 	c.done.Wait()
 	return ignoreClosed(err)
 }
@@ -167,6 +206,32 @@ func (c *Client) Canary(ctx context.Context, r CanaryRequest) (Canary, error) {
 	return *answer.Canary, nil
 }
 
+const (
+	// answerTime is how long an agent may take to say that it is there.
+	answerTime = 5 * time.Second
+	// endTime is how long it may take from a connection's failing to its end.
+	endTime = time.Second
+)
+
+// Answers waits for any answer of the agent. An error is why it is not there, as far as is
+// known in 5 s.
+func (c *Client) Answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := c.Counters(ctx, "")
+	switch probe.ReasonOf(err) {
+	case probe.TimedOut:
+		return fmt.Errorf("it does not answer within %v", answerTime)
+	case probe.Local: // if the connection ends, that was it
+		select {
+		case <-c.Done():
+			return c.Err()
+		case <-time.After(endTime):
+		}
+	}
+	return nil
+}
+
 func incomplete(op string) error {
 	return &probe.Error{Op: op, Reason: probe.Protocol, Err: errors.New("the agent's reply says nothing of what was asked")}
 }
@@ -185,6 +250,9 @@ func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measu
 	if answer.Outcome == nil {
 		return measurement.Outcome{}, incomplete(opRun)
 	}
+	if one := answer.Outcome.OneWay; one != nil {
+		one.SourceStarted = int64(answer.Stamp)
+	}
 	if e, ok := c.Clock(); ok && answer.Stamp != 0 {
 		answer.Outcome.Started = c.clock.Moment(e.Ours(answer.Stamp))
 	}
@@ -193,7 +261,10 @@ func (c *Client) Run(ctx context.Context, req probe.Request, progress func(measu
 
 func (c *Client) do(ctx context.Context, r request, report func(measurement.Progress)) (reply, error) {
 	op := "agent: " + r.Op
-	this := &call{progress: report, prepared: make(chan struct{}, 1), reply: make(chan reply, 1)}
+	// Ends with the reply too: one that is prepared may wait long for its start.
+	waiting, over := context.WithCancel(ctx)
+	defer over()
+	this := &call{progress: report, prepared: make(chan struct{}, 1), reply: make(chan reply, 1), over: over}
 	c.mu.Lock()
 	if c.failed != nil {
 		c.mu.Unlock()
@@ -208,17 +279,10 @@ func (c *Client) do(ctx context.Context, r request, report func(measurement.Prog
 		c.forget(r.ID)
 		return reply{}, &probe.Error{Op: op, Reason: probe.Local, Err: err}
 	}
-	waiting, stop := context.WithCancel(ctx)
-	var preparing sync.WaitGroup
-	defer preparing.Wait()
-	defer stop()
-	started := make(chan error, 1)
 	for {
 		select {
 		case <-this.prepared:
-			preparing.Go(func() { started <- c.start(waiting, r) })
-		case err := <-started:
-			if err != nil {
+			if err := c.start(waiting, r); err != nil && waiting.Err() == nil {
 				return reply{}, c.cancel(op, r.ID, err)
 			}
 		case answer, ok := <-this.reply:
@@ -308,9 +372,11 @@ func (c *Client) read() {
 	c.failed = fmt.Errorf("the control connection to the agent ended: %w", errors.Join(err, ignoreClosed(closed)))
 	for id, p := range c.pending {
 		close(p.reply)
+		p.over()
 		delete(c.pending, id)
 	}
-	close(c.ended)
+	c.letGo()
+	c.ended()
 }
 
 func ignoreClosed(err error) error {
@@ -349,6 +415,7 @@ func (c *Client) receive() error {
 			if p := c.pending[r.ID]; p != nil {
 				delete(c.pending, r.ID)
 				p.reply <- r
+				p.over()
 			}
 			c.mu.Unlock()
 		case protocol.TypeAgentClock:
@@ -357,6 +424,14 @@ func (c *Client) receive() error {
 				return fmt.Errorf("clock: %w", err)
 			}
 			c.noteClock(x, now)
+		case protocol.TypeAgentSamples:
+			if err := c.samples(payload); err != nil {
+				return fmt.Errorf("samples: %w", err)
+			}
+		case protocol.TypeAgentResult:
+			if err := c.result(payload); err != nil {
+				return fmt.Errorf("result: %w", err)
+			}
 		case protocol.TypeError: // its last word
 			return protocol.Decode(t, payload, protocol.TypeAgentReply, nil)
 		default:

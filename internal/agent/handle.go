@@ -75,18 +75,27 @@ func (s *server) refuseStranger(r request) *replyError {
 }
 
 func (s *server) hello(ctx context.Context) *Hello {
+	h := s.machine(ctx)
+	h.Protocol, h.Version = protocol.AgentVersion, hostinfo.Version()
+	h.Lease = measurement.SecondsOf(s.opts.Lease)
+	h.MaxRateBitsPerSecond = s.opts.Limits.MaxRateBitsPerSecond
+	h.MaxDuration = measurement.SecondsOf(s.opts.Limits.MaxDuration)
+	h.MaxFlows = s.opts.Limits.MaxFlows
+	h.AllowTargets = s.opts.AllowTargets
+	return &h
+}
+
+// machine is what there is to say of this machine.
+func (s *server) machine(ctx context.Context) Hello {
+	if s.opts.Simulated != nil {
+		return s.opts.Simulated.Hello
+	}
 	environment := hostinfo.End()
 	maps.Copy(environment, hostinfo.Hardware(ctx))
-	return &Hello{
-		Protocol: protocol.AgentVersion, Version: hostinfo.Version(),
+	return Hello{
 		Host: environment["host"], OS: runtime.GOOS, Arch: runtime.GOARCH,
 		HostID: hostinfo.HostID(), NetworkID: hostinfo.NetworkID(),
 		Interfaces: interfaces(), Environment: environment,
-		Lease:                measurement.SecondsOf(s.opts.Lease),
-		MaxRateBitsPerSecond: s.opts.Limits.MaxRateBitsPerSecond,
-		MaxDuration:          measurement.SecondsOf(s.opts.Limits.MaxDuration),
-		MaxFlows:             s.opts.Limits.MaxFlows,
-		AllowTargets:         s.opts.AllowTargets,
 	}
 }
 
@@ -125,6 +134,9 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 	if err := s.permit(&run); err != nil {
 		return nil, 0, err
 	}
+	if err := s.sample(&run); err != nil {
+		return nil, 0, err
+	}
 	if r.Hold {
 		run.Prepared = func(ctx context.Context) (time.Time, error) { return s.hold(ctx, r.ID) }
 	}
@@ -137,7 +149,7 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 		defer cancel()
 		ctx = limited
 	}
-	out, err := probe.Run(ctx, run, func(p measurement.Progress) { s.progress(r.ID, p) })
+	out, err := s.probeRun(ctx, run, thinned(run.Pairs, func(p measurement.Progress) { s.progress(r.ID, p) }))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -149,7 +161,24 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 		started = s.clock.Of(out.Started)
 	}
 	out.ThinAmong(run.Pairs) // the reply of a test of thousands of flows must fit a frame
+	s.holdResult(run, out)
 	return &out, started, nil
+}
+
+// signsPerSecond is how many signs of life all pairs of a test give together, about: a
+// coordinator of thousands would do nothing but read them.
+const signsPerSecond = 1000
+
+// thinned leaves out progress of one of so many pairs that all would give too many signs of life.
+func thinned(pairs int, report func(measurement.Progress)) func(measurement.Progress) {
+	every := measurement.Seconds(pairs) / signsPerSecond
+	var said measurement.Seconds
+	return func(p measurement.Progress) {
+		if said == 0 || p.Elapsed-said >= every {
+			said = p.Elapsed
+			report(p)
+		}
+	}
 }
 
 // hold tells the coordinator that run id is prepared and waits until it is told when to
@@ -186,7 +215,7 @@ func (s *server) release(at startAt) {
 
 // prove proves the token to the server of a request, which may then be pinged and traced.
 func (s *server) prove(ctx context.Context, r probe.Request) (*probe.Proof, error) {
-	proof, err := probe.Prove(ctx, r)
+	proof, err := s.probeProve(ctx, r)
 	if err != nil {
 		return nil, err
 	}

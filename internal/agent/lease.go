@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
 )
@@ -37,6 +38,8 @@ func (s *server) expire() {
 // a slow line is no silence.
 type heard struct {
 	from  io.Reader
+	clock clock.Monotonic
+	last  atomic.Int64 // when something was read, in ns by the clock
 	lease atomic.Pointer[lease]
 }
 
@@ -56,6 +59,9 @@ func (h *heard) watch(length time.Duration, end func()) (stop func() bool) {
 
 func (h *heard) Read(b []byte) (int, error) {
 	n, err := h.from.Read(b)
+	if n > 0 {
+		h.last.Store(int64(h.clock.Now()))
+	}
 	// A timer that was stopped, or has fired, stays so.
 	if l := h.lease.Load(); n > 0 && l != nil && l.timer.Stop() {
 		l.timer.Reset(l.length)

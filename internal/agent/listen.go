@@ -3,9 +3,12 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/probe"
 )
@@ -20,20 +23,33 @@ type listening struct {
 // for UDP.
 const listenTries = 20
 
+// takenTime is how long an address that is taken is tried again: a coordinator that begins
+// anew may be earlier than the end of what this agent did for it before.
+const takenTime = 2 * time.Second
+
 // listen starts a server that lives until unlisten, or as long as the control connection,
 // and returns where it listens.
 func (s *server) listen(r listenRequest) (*netip.AddrPort, error) {
+	if s.opts.Simulated != nil {
+		l := &listening{stop: func() {}, ended: make(chan struct{})}
+		close(l.ended)
+		s.mu.Lock()
+		s.listening[r.Address] = l
+		s.mu.Unlock()
+		return &r.Address, nil
+	}
 	if s.opts.Lease > 0 && r.IPerf3Open && len(s.opts.AllowTargets) == 0 {
 		return nil, &probe.Error{Op: opListen, Reason: probe.Limit, Err: fmt.Errorf(
 			"clients of iperf3 cannot prove the token, and this agent serves them only when it was started with --allow-target")}
 	}
 	limits := s.opts.Limits
+	limits.MaxFlows = cmp.Or(limits.MaxFlows, maxTestFlows)
+	limits.MaxDuration = cmp.Or(limits.MaxDuration, 3*probe.MaxDuration)
 	// The coordinator decides what is measured; its clients are its own agents.
 	server, err := probe.NewServer(probe.ServerOptions{
-		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open,
-		MaxConnections: 4 * probe.MaxFlows, MaxFlows: cmp.Or(limits.MaxFlows, maxTestFlows),
-		MaxDuration: cmp.Or(limits.MaxDuration, 3*probe.MaxDuration), MaxRateBitsPerSecond: limits.MaxRateBitsPerSecond,
-		Unshared: true, Spin: true, AnswerHTTP: true,
+		Token: r.Token, Log: s.opts.Log, IPerf3Open: r.IPerf3Open, Clock: s.clock,
+		MaxConnections: 4 * probe.MaxFlows, Limits: limits,
+		Unshared: true, Spin: true, AnswerHTTP: true, OnProven: s.noteProven,
 	})
 	if err != nil {
 		return nil, err
@@ -62,18 +78,33 @@ func (s *server) listen(r listenRequest) (*netip.AddrPort, error) {
 	return &at, nil
 }
 
-func (s *server) bind(server *probe.Server, at netip.AddrPort) (ln *probe.Listener, err error) {
-	for range listenTries {
-		var config net.ListenConfig
-		var tcp net.Listener
-		if tcp, err = config.Listen(s.ctx, "tcp", at.String()); err != nil {
+func (s *server) bind(server *probe.Server, at netip.AddrPort) (*probe.Listener, error) {
+	began := time.Now()
+	for tries := 1; ; tries++ {
+		ln, err := s.bindOnce(server, at)
+		switch {
+		case err == nil:
+			return ln, nil
+		case at.Port() == 0 && tries < listenTries:
+			continue
+		case at.Port() == 0 || !errors.Is(err, syscall.EADDRINUSE) || time.Since(began) > takenTime:
 			return nil, err
 		}
-		if ln, err = server.Bind(tcp); err == nil || at.Port() != 0 {
-			return ln, err
+		select {
+		case <-time.After(takenTime / 100):
+		case <-s.ctx.Done():
+			return nil, err
 		}
 	}
-	return nil, err
+}
+
+func (s *server) bindOnce(server *probe.Server, at netip.AddrPort) (*probe.Listener, error) {
+	var config net.ListenConfig
+	tcp, err := config.Listen(s.ctx, "tcp", at.String())
+	if err != nil {
+		return nil, err
+	}
+	return server.Bind(tcp)
 }
 
 // unlisten ends a server, and waits for it.

@@ -55,7 +55,8 @@ func (s *server) permitTarget(op string, target netip.Addr, proofWillDo bool) er
 // maxProven bounds how many addresses are remembered.
 const maxProven = 10_000
 
-// noteProven remembers that an address proved the token.
+// noteProven remembers that an address proved the token: a server that this agent
+// connected to, or a client of its own.
 func (s *server) noteProven(target netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -36,9 +35,8 @@ func FuzzFrames(f *testing.F) {
 		}
 		frame := make([]byte, protocol.HeaderBytes, protocol.HeaderBytes+len(payload))
 		protocol.PutHeader(frame, protocol.Type(kind), len(payload))
-		c := &Client{control: &said{rest: append(frame, payload...)}, clock: clock.Start(), ended: make(chan struct{}), pending: map[uint64]*call{}}
-		c.heard.from = c.control
-		answer := &call{reply: make(chan reply, 1), prepared: make(chan struct{}, 1)}
+		c := newClient(&said{rest: append(frame, payload...)})
+		answer := &call{reply: make(chan reply, 1), prepared: make(chan struct{}, 1), over: func() {}}
 		c.pending[1] = answer
 		c.read()
 		if c.Err() == nil {

@@ -116,7 +116,7 @@ func TestStrangersGetNoLoad(t *testing.T) {
 }
 
 func strangersGetNoLoad(t *testing.T) {
-	loopbackUp(t)
+	testutil.RaiseLoopback(t)
 	friend := remote(t, Options{})
 	at, err := friend.Listen(testContext(t), anyPort(), Serving{Token: testToken})
 	testutil.OK(t, err)
@@ -172,6 +172,23 @@ func strangersGetNoLoad(t *testing.T) {
 		}
 		check("proof to "+who, 1)
 	}
+	// Nor is a client traced that did not prove the token of the agent's own server.
+	own, err := near.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	w.upToNow(t)
+	back := probe.Request{ID: "t", Target: netip.AddrPortFrom(stranger, 4), Spec: measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP}.Defaults()}
+	for _, token := range []string{"of somebody else", testToken} {
+		_, err := probe.Prove(testContext(t), probe.Request{Source: stranger, Target: own, Token: token})
+		if token == testToken {
+			testutil.OK(t, err)
+		}
+		w.upToNow(t)
+		_, err = near.Run(testContext(t), back, nil)
+		got := w.upToNow(t)
+		if token == testToken != (err == nil) || token == testToken != (got.connections > 0) {
+			t.Errorf("traced back to a client with token %q: %v, %+v", token, err, got)
+		}
+	}
 	// The watch can fail.
 	if _, err := near.Prove(testContext(t), probe.Request{Target: other, Token: "of somebody else"}); err != nil {
 		t.Error(err)
@@ -179,16 +196,4 @@ func strangersGetNoLoad(t *testing.T) {
 	if got := w.upToNow(t); got.connections == 0 || got.payload == 0 || got.others == 0 {
 		t.Errorf("the stranger is not watched: %+v", got)
 	}
-}
-
-// loopbackUp brings up the loopback of a new network namespace.
-func loopbackUp(t *testing.T) {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	testutil.OK(t, err)
-	defer unix.Close(fd)
-	request, err := unix.NewIfreq("lo")
-	testutil.OK(t, err)
-	request.SetUint16(unix.IFF_UP)
-	testutil.OK(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
 }

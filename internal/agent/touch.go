@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -19,34 +20,99 @@ const (
 	leaseParts = 3
 )
 
-// keepInTouch exchanges stamps until the connection ends, which follows the agent's clock,
-// keeps up its lease, and notices when it is silent itself.
+// touch is what a client does until the connection ends, to follow the agent's clock, keep
+// up its lease, and notice when it is silent itself. Timers do it: a goroutine for each of
+// thousands of agents would wait nearly all the time, and its stack take 8 KiB.
+type touch struct {
+	next  *time.Timer // begins the next exchange
+	times int         // exchanges begun, of the timer's goroutine alone
+	lease func() bool // stops waiting for the agent's lease to end
+}
+
+// keepInTouch begins to.
 func (c *Client) keepInTouch() {
-	lease := c.hello.Lease.Duration()
-	every := exchangeEvery
-	if lease > 0 {
-		every = max(min(every, lease/leaseParts), burstEvery)
-		defer c.heard.watch(lease, func() {
-			c.end(fmt.Errorf("%w of the agent on %s for %v: its machine or the network is down, or this one slept", errSilent, c.hello.Host, lease))
-		})()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return
 	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-timer.C:
-		case <-c.ended:
-			return
-		}
-		if err := c.write(protocol.TypeAgentClock, stamps{Sent: c.clock.Now()}); err != nil {
-			c.end(err)
-			return
-		}
-		if n < burst {
-			timer.Reset(burstEvery)
-		} else {
-			timer.Reset(every)
-		}
+	if lease := c.hello.Lease.Duration(); lease > 0 {
+		c.touch.lease = c.heard.watch(lease, func() {
+			c.end(fmt.Errorf("%w of the agent on %s for %v: its machine or the network is down, or this one slept", errSilent, c.hello.Host, lease))
+		})
+	}
+	c.done.Add(1)
+	c.touch.next = time.AfterFunc(0, c.touchOnce)
+}
+
+// touchOnce begins an exchange, and sees to it that there will be another.
+func (c *Client) touchOnce() {
+	defer c.done.Done()
+	if err := c.write(protocol.TypeAgentClock, stamps{Sent: c.clock.Now()}); err != nil {
+		c.end(err)
+		return
+	}
+	after := c.untilNext(c.touch.times, c.hello.Lease.Duration())
+	c.touch.times++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		c.done.Add(1)
+		c.touch.next.Reset(after)
+	}
+}
+
+// letGo ends what keepInTouch began. The caller holds the lock, and the connection has ended.
+func (c *Client) letGo() {
+	if c.touch.lease != nil {
+		c.touch.lease()
+	}
+	if c.touch.next != nil && c.touch.next.Stop() {
+		c.done.Done()
+	}
+}
+
+// untilNext is how long after its n-th exchange a client begins the next.
+func (c *Client) untilNext(n int, lease time.Duration) time.Duration {
+	times := 1
+	if c.slower != nil {
+		times = max(1, c.slower())
+	}
+	every := exchangeEvery
+	if n < burst/times { // thousands that join at once would do little else
+		every = burstEvery
+	}
+	if every *= time.Duration(times); lease > 0 {
+		every = max(min(every, lease/leaseParts), burstEvery)
+	}
+	return every
+}
+
+// asking is who waits for the answer to stamps that were sent at a time.
+type asking struct {
+	sent     time.Duration
+	answered chan struct{}
+}
+
+// Exchange exchanges stamps with the agent once more, and waits for its answer.
+func (c *Client) Exchange(ctx context.Context) error {
+	c.writing.Lock() // the answers come in the order of the questions
+	this := asking{c.clock.Now(), make(chan struct{})}
+	c.mu.Lock()
+	c.asking = append(c.asking, this)
+	c.mu.Unlock()
+	err := protocol.WriteFrame(c.control, protocol.TypeAgentClock, stamps{Sent: this.sent})
+	c.writing.Unlock()
+	if err != nil {
+		return fmt.Errorf("ask the agent on %s for its time: %w", c.hello.Host, err)
+	}
+	select {
+	case <-this.answered:
+		return nil
+	case <-c.life.Done():
+		return c.Err()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -72,6 +138,10 @@ func (c *Client) noteClock(x stamps, heard time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.agent.Add(clock.Exchange{Sent: x.Sent, Heard: heard, At: x.At})
+	for len(c.asking) > 0 && c.asking[0].sent <= x.Sent {
+		close(c.asking[0].answered)
+		c.asking = c.asking[1:]
+	}
 }
 
 // Clock says how the agent's clock stands to this process's, false while that is not
@@ -80,4 +150,13 @@ func (c *Client) Clock() (clock.Estimate, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.agent.Estimate()
+}
+
+// Reads says what the agent's clock read at a moment, and the bound of the error of that,
+// false while that is not known.
+func (c *Client) Reads(moment time.Time) (at, uncertainty time.Duration, ok bool) {
+	e, ok := c.Clock()
+	ours := c.clock.Of(moment)
+	ahead, uncertainty := e.At(ours)
+	return ours + ahead, uncertainty, ok
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/analysis/cause"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -13,30 +15,21 @@ import (
 // Options are what an analysis takes for granted. The zero value means the
 // defaults.
 type Options struct {
+	cause.Options
 	// Alpha is the chance of a false claim among the primary costs of a
 	// report; default 0.05. Intervals are at 1 − Alpha.
 	Alpha float64
 	// Matters are the user's margins, by the metric's name; the others are the
 	// catalogue's.
 	Matters map[string]measurement.Margin
-	// Lab says that the trials are a lab's, where microseconds matter.
-	Lab bool
 	// Contrasts are the comparisons of the report; none compares each path with
 	// the path flagged as the baseline.
 	Contrasts []result.Contrast
-	// Variations are the tests that were done again, with their trials; those of the
-	// tests that explain another are among the others.
-	Variations []result.Variation
 	// PlannedBlocks is how many blocks the run was to have, 0 where not known.
 	PlannedBlocks int
 	// MinBlocks is the number of pairs below which there is no interval and no
 	// claim; default 6, the fewest that allow a 95 % interval of a median.
 	MinBlocks int
-	// SourceEgressBitsPerSecond and DestinationEgressBitsPerSecond are the
-	// metered rates on the wire of all that the endpoints send, as they are on
-	// this testbed (scaled); 0 where nothing meters.
-	SourceEgressBitsPerSecond      float64
-	DestinationEgressBitsPerSecond float64
 }
 
 // DefaultOptions are the options of a report.
@@ -93,8 +86,9 @@ func Analyse(trials []measurement.Trial, tests []result.TestInfo, paths []result
 		out.Costs = append(out.Costs, c.Effect)
 	}
 	out.Notes = append(out.Notes, compareNotes...)
-	out.Attributions = attributeAll(set, opts)
-	holdEffects(set, out.Costs, out.Attributions, opts)
+	run := set.run()
+	out.Attributions = cause.Attribute(run, opts.Options)
+	cause.Hold(run, out.Costs, out.Attributions, opts.Options)
 	return out
 }
 
@@ -105,6 +99,14 @@ func Fill(r *result.Result, opts Options) {
 	r.Cells, r.Costs, r.Attributions = a.Cells, a.Costs, a.Attributions
 	r.Notes = append(append(r.Notes, a.Notes...), slices.Concat(tunnelNotes(r.Paths), sameHopsNotes(r.Paths, r.Trials))...)
 	r.Published = ComparePublished(r, r.Experiment.Published)
+}
+
+// Vary lists tests to do again with one thing changed: one for each test on each path of
+// which neither its own trials nor the variations of the options tell what limited it,
+// while that one may.
+func Vary(trials []measurement.Trial, tests []result.TestInfo, paths []result.PathInfo, opts Options) []result.Variation {
+	set, _ := gather(trials, tests, paths)
+	return cause.Vary(set.run(), opts.Options)
 }
 
 // Upgrade makes a result of format 1 one of today's: it analyses the trials
@@ -140,12 +142,9 @@ type dataset struct {
 	blocks int
 }
 
-// test is the one of a name.
-func (s *dataset) test(name string) result.TestInfo {
-	if i := slices.IndexFunc(s.tests, func(t result.TestInfo) bool { return t.Name == name }); i >= 0 {
-		return s.tests[i]
-	}
-	return result.TestInfo{}
+// run is the trials of the set, for who asks for the causes of their rates.
+func (s *dataset) run() cause.Run {
+	return cause.Run{Tests: s.tests, Paths: s.paths, Trials: func(path, test string) []measurement.Trial { return s.cells[cellKey{path, test}] }}
 }
 
 // gather keeps the trials that count and says what it left out.
@@ -205,7 +204,7 @@ func gather(trials []measurement.Trial, tests []result.TestInfo, paths []result.
 func (s *dataset) outcomes(path, test string, m measurement.Metric) map[int]float64 {
 	out := map[int]float64{}
 	for _, t := range s.cells[cellKey{path, test}] {
-		if v, ok := t.Metrics[m.Name]; ok && finite(v) {
+		if v, ok := t.Metrics[m.Name]; ok && statistics.Finite(v) {
 			out[t.Block] = v
 		} else if !ok && percentileLost(t, m.Name) {
 			out[t.Block] = worst(m)
@@ -237,7 +236,3 @@ func worst(m measurement.Metric) float64 {
 	}
 	return math.Inf(1)
 }
-
-// finite says that v can be computed with: sums, differences and ratios of such
-// values neither overflow nor vanish. NaN is not less than anything.
-func finite(v float64) bool { return v == 0 || (1e-150 < math.Abs(v) && math.Abs(v) < 1e150) }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -35,6 +36,9 @@ func predecessors(ordered []measurement.Trial) map[trialPlace]string {
 		before := last[t.Test]
 		if before == "" && i > 0 && ordered[i-1].Test == t.Test {
 			before = ordered[i-1].Path
+		}
+		if t.Attempt > 1 {
+			before = "" // it was done again at the end of its block
 		}
 		out[at], last[t.Test] = before, t.Path
 	}
@@ -106,7 +110,7 @@ func (s *dataset) carryOver(test string, metric measurement.Metric) *result.Viol
 				without = append(without, residuals[i])
 			}
 		}
-		if d := Median(with) - Median(without); len(with) > 0 && len(without) > 0 && math.Abs(d) > math.Abs(size) {
+		if d := statistics.Median(with) - statistics.Median(without); len(with) > 0 && len(without) > 0 && math.Abs(d) > math.Abs(size) {
 			size, out.After = d, path.Name
 		}
 	}
@@ -155,7 +159,7 @@ func permuteOrders(values []float64, before []string, n, k int) (extreme, drawn 
 			rounded[i] = math.Round(v / scale * 1e9)
 		}
 	}
-	ranks := doubledMidranks(rounded)
+	ranks := statistics.DoubledMidranks(rounded)
 	mean := len(values) + 1
 	sums := make([]float64, len(names))
 	statistic := func(rows []int) float64 {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -24,7 +25,7 @@ func cells(set *dataset, confidence float64) []result.Cell {
 		for _, t := range set.tests {
 			trials := set.cells[cellKey{p.Name, t.Name}]
 			for _, metric := range metricsSeen(trials) {
-				if c, ok := cell(trials, metric, confidence); ok {
+				if c, ok := cell(trials, t.Spec, metric, confidence); ok {
 					c.Path, c.Test, c.Broken = p.Name, t.Name, len(set.broken[cellKey{p.Name, t.Name}])
 					out = append(out, c)
 				}
@@ -56,11 +57,11 @@ func metricsSeen(trials []measurement.Trial) []string {
 	return out
 }
 
-func cell(trials []measurement.Trial, metric string, confidence float64) (result.Cell, bool) {
+func cell(trials []measurement.Trial, spec measurement.Spec, metric string, confidence float64) (result.Cell, bool) {
 	var values []float64
 	var ids []string
 	for _, t := range trials {
-		if v, ok := t.Metrics[metric]; ok && finite(v) {
+		if v, ok := t.Metrics[metric]; ok && statistics.Finite(v) {
 			values = append(values, v)
 			ids = append(ids, t.ID)
 		}
@@ -68,9 +69,14 @@ func cell(trials []measurement.Trial, metric string, confidence float64) (result
 	if len(values) == 0 {
 		return result.Cell{}, false
 	}
-	s := sorted(values)
-	c := result.Cell{Metric: metric, N: len(values), Median: medianOfSorted(s)}
-	if i, ok := medianInterval(s, confidence); ok && len(s) >= minBlocks {
+	s := statistics.Sorted(values)
+	c := result.Cell{Metric: metric, N: len(values), Median: statistics.MedianOfSorted(s)}
+	if i, ok := statistics.MedianInterval(s, confidence); ok && len(s) >= minBlocks {
+		c.Resolution = expanded(resolutionOfTrials(trials, spec, measurement.MetricOf(metric)).amount, confidence)
+		least := i.Low
+		if i = widened(i, c.Median, c.Resolution); least >= 0 {
+			i.Low = math.Max(0, i.Low) // no metric is below nothing
+		}
 		c.Low, c.High, c.Coverage = &i.Low, &i.High, i.Coverage
 	}
 	for _, i := range outliers(values) {
@@ -86,12 +92,12 @@ func outliers(values []float64) []int {
 	if len(values) < minBlocks {
 		return nil
 	}
-	centre := Median(values)
+	centre := statistics.Median(values)
 	deviations := make([]float64, len(values))
 	for i, v := range values {
 		deviations[i] = math.Abs(v - centre)
 	}
-	limit := outlierDeviations * madToSigma * Median(deviations)
+	limit := outlierDeviations * madToSigma * statistics.Median(deviations)
 	if limit == 0 {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -45,8 +46,14 @@ type costEstimate struct {
 	// better.
 	againstEqual, missing []result.Withheld
 
-	estimate   float64
-	interval   *interval // 1 − alpha, of the effects
+	estimate float64
+	// interval is at 1 − alpha, of the effects; spreading is the part of it that the
+	// trials' spread makes, without their resolution.
+	interval, spreading *statistics.Interval
+	resolution          resolution
+	// unseen is how many shares that were zero may have made the effect as large, each
+	// with a bound of its own.
+	unseen     int
 	familySize int
 	alpha      float64
 	minBlocks  int
@@ -151,14 +158,14 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		if m.ByRatio() && a <= 0 && b <= 0 && a == b && !math.IsInf(a, 0) {
 			return false // nothing to nothing has no ratio
 		}
-		difference, ok := subtracted(block, minus)
+		difference, ok := subtracted(block, statistics.Minus)
 		if !ok {
 			return false
 		}
 		logarithm, _ := subtracted(block, logRatio)
 		c.base, c.other = append(c.base, a), append(c.other, b)
-		differences = append(differences, minus(minus(b, a), difference))
-		logs = append(logs, minus(logRatio(b, a), logarithm))
+		differences = append(differences, statistics.Minus(statistics.Minus(b, a), difference))
+		logs = append(logs, statistics.Minus(logRatio(b, a), logarithm))
 		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
 		if set.broken[cellKey{contrast.Baseline, test.Name}][block] {
 			c.ReferenceBroken++
@@ -171,8 +178,8 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	if c.n == 0 {
 		return c
 	}
-	c.ReferenceMedian, c.Median = Median(bounded(c.base)), Median(bounded(c.other))
-	c.effects = differences
+	c.ReferenceMedian, c.Median = statistics.Median(bounded(c.base)), statistics.Median(bounded(c.other))
+	c.effects, c.resolution = differences, set.contrastResolution(contrast, test, m)
 	if c.logarithmic {
 		c.effects = logs
 	}
@@ -180,23 +187,21 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 	c.differences = differences
 	if c.logarithmic || ratios {
 		c.logs = logs
-		walshLogs = walshAverages(logs)
+		walshLogs = statistics.WalshAverages(logs)
 	}
-	c.fill(walshLogs, walshAverages(differences), func(walsh []float64) (interval, bool) {
+	c.fill(walshLogs, statistics.WalshAverages(differences), func(walsh []float64) (statistics.Interval, bool) {
 		if c.n < c.minBlocks {
-			return interval{}, false
+			return statistics.Interval{}, false
 		}
-		return signedRankInterval(walsh, c.n, 1-c.alpha)
+		return statistics.SignedRankInterval(walsh, c.n, 1-c.alpha)
 	})
 	if c.n >= c.minBlocks {
-		p := signedRankP(c.effects)
-		c.P = &p
+		c.judgeP(statistics.SignedRankP(c.effects))
 	}
 	if m.Unit == measurement.Fraction {
 		c.withholdMean()
-	}
-	if m.Unit == measurement.Fraction {
-		c.ofZeroCounts(set.lookedAt(contrast, test, m.Name))
+		lows, highs := set.lookedAt(contrast, test)
+		c.ofZeroCounts(c.n, lows, highs, c.base, c.other, c.effects)
 	}
 	if len(bounded(c.effects)) == c.n {
 		c.testDrift()

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -180,33 +181,36 @@ type sample struct {
 	effects, logs, differences, levels []float64
 	// lows and highs are how much was looked at where a share was zero.
 	lows, highs []float64
+	resolution  resolution
 }
 
 // samplesOf are those of the runs of a side; nil where one of them has none.
 func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) (out []sample) {
 	for _, r := range runs {
-		var s sample
+		s := sample{resolution: r.contrastResolution(contrast, test, m)}
 		if contrast.Baseline != "" {
 			c := pairedEstimate(r.dataset, contrast, test, m, opts)
-			s = sample{effects: c.effects, logs: c.logs, differences: c.differences, levels: c.other}
-			s.lows, s.highs = r.lookedAt(contrast, test, m.Name)
+			s.logs, s.differences, s.levels = c.logs, c.differences, c.other
+			s.lows, s.highs = r.lookedAt(contrast, test)
 		} else {
 			for _, t := range r.cells[cellKey{contrast.Path, test.Name}] {
-				if v, ok := t.Metrics[m.Name]; ok && finite(v) {
-					if m.ScalesWithRate {
-						v *= r.scale
-					}
+				if v, ok := t.Metrics[m.Name]; ok && statistics.Finite(v) {
 					s.levels = append(s.levels, v)
 				}
 			}
-			s.differences, s.effects = s.levels, s.levels
-			s.highs = []float64{r.fewestLookedAt(contrast.Path, test, m.Name)}
-			if len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio() {
-				s.logs = logarithms(s.levels)
-			}
-			if m.ByRatio() {
-				s.effects = s.logs
-			}
+			s.differences = s.levels
+			s.highs = []float64{r.fewestLookedAt(contrast.Path, test)}
+		}
+		if m.ScalesWithRate {
+			s.levels, s.differences = scaled(s.levels, r.scale), scaled(s.differences, r.scale)
+			s.resolution.amount *= r.scale
+		}
+		if contrast.Baseline == "" && (len(s.levels) > 0 && slices.Min(s.levels) > 0 || m.ByRatio()) {
+			s.logs = logarithms(s.levels)
+		}
+		s.effects = s.differences
+		if m.ByRatio() {
+			s.effects = s.logs
 		}
 		if len(s.effects) == 0 {
 			return nil
@@ -216,12 +220,21 @@ func samplesOf(runs []sideRun, contrast result.Contrast, test result.TestInfo, m
 	return out
 }
 
+// scaled are values at the published scale.
+func scaled(values []float64, factor float64) []float64 {
+	out := slices.Clone(values)
+	for i := range out {
+		out[i] *= factor
+	}
+	return out
+}
+
 // estimate is the centre of a run's effects, and how uncertain it is.
 func (s sample) estimate() runEstimate {
 	n := len(s.effects)
-	r := runEstimate{value: hodgesLehmann(walshAverages(s.effects))}
+	r := runEstimate{value: statistics.HodgesLehmann(statistics.WalshAverages(s.effects))}
 	if n > 1 {
-		r.variance = square((&costEstimate{n: n, effects: s.effects}).spread()) / float64(n)
+		r.variance = statistics.Square((&costEstimate{n: n, effects: s.effects}).spread()) / float64(n)
 	}
 	return r
 }
@@ -237,12 +250,13 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
 		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
 	c.lower, c.upper = limits(m, c.Margin)
+	c.resolution = ofRuns(before).and(ofRuns(after))
 	levels := func(samples []sample) (n int, median float64) {
 		var all []float64
 		for _, s := range samples {
 			all = append(all, s.levels...)
 		}
-		return len(all), Median(bounded(all))
+		return len(all), statistics.Median(bounded(all))
 	}
 	c.ReferenceN, c.ReferenceMedian = levels(before)
 	c.N, c.Median = levels(after)
@@ -255,19 +269,52 @@ func changeEstimate(before, after []sample, contrast result.Contrast, test resul
 	c.effects = slices.Concat(around0(a.effects), around0(b.effects))
 	var logs []float64
 	if a.logs != nil && b.logs != nil {
-		logs = shifts(a.logs, b.logs)
+		logs = statistics.Shifts(a.logs, b.logs)
 	}
-	c.fill(logs, shifts(a.differences, b.differences), func(s []float64) (interval, bool) {
-		return rankSumInterval(s, len(a.effects), len(b.effects), 1-c.alpha)
+	c.fill(logs, statistics.Shifts(a.differences, b.differences), func(s []float64) (statistics.Interval, bool) {
+		return statistics.RankSumInterval(s, len(a.effects), len(b.effects), 1-c.alpha)
 	})
 	if c.interval != nil {
-		p := rankSumP(a.effects, b.effects)
-		c.P = &p
+		c.judgeP(statistics.RankSumP(a.effects, b.effects))
 	}
-	if m.Unit == measurement.Fraction {
-		c.ofZeroCounts(slices.Concat(b.lows, a.highs), slices.Concat(b.highs, a.lows))
-	}
+	c.ofZeroChanges(before, after)
 	return c
+}
+
+// ofRuns is the resolution of what several runs say together: that of the median one,
+// since what is alike in all trials is in all runs.
+func ofRuns(samples []sample) resolution {
+	var amounts, shares []float64
+	for _, s := range samples {
+		amounts, shares = append(amounts, s.resolution.amount), append(shares, s.resolution.share)
+	}
+	return resolution{statistics.Median(amounts), statistics.Median(shares)}
+}
+
+// ofZeroChanges is ofZeroCounts of two sides. Several runs of a side have the bound of
+// the one of them that looked least: that its share was not seen says nothing of how much
+// runs differ.
+func (c *costEstimate) ofZeroChanges(before, after []sample) {
+	if c.metric.Unit != measurement.Fraction {
+		return
+	}
+	n := math.MaxInt
+	var values [][]float64
+	for _, s := range slices.Concat(before, after) {
+		n = min(n, len(s.effects))
+		values = append(values, s.levels, s.effects)
+	}
+	least := func(side []sample, looked func(sample) []float64) []float64 {
+		out := slices.Clone(looked(side[0]))
+		for _, s := range side[1:] {
+			for i, l := range looked(s) {
+				out[i] = math.Min(out[i], l)
+			}
+		}
+		return out
+	}
+	lows, highs := func(s sample) []float64 { return s.lows }, func(s sample) []float64 { return s.highs }
+	c.ofZeroCounts(n, slices.Concat(least(after, lows), least(before, highs)), slices.Concat(least(after, highs), least(before, lows)), values...)
 }
 
 // fillRuns fills in the estimate from runs as the unit; nil where there are too
@@ -292,23 +339,27 @@ func (c *costEstimate) fillRuns(before, after []sample) *costEstimate {
 	if !ok {
 		return nil
 	}
-	c.estimate, c.interval, c.P, c.Coverage = d.estimate, &d.interval, &d.p, d.interval.Coverage
-	low, high := d.interval.Low, d.interval.High
+	c.estimate, c.spreading, c.Coverage = d.estimate, &d.interval, d.interval.Coverage
+	i := widened(d.interval, d.estimate, c.reach())
+	c.interval = &i
+	c.judgeP(d.p)
+	low, high := i.Low, i.High
 	if c.logarithmic {
 		low, high = math.Exp(low), math.Exp(high)
 		c.Ratio, c.Low, c.High = math.Exp(d.estimate), &low, &high
 	} else {
 		c.Difference, c.DifferenceLow, c.DifferenceHigh = d.estimate, &low, &high
 	}
+	c.ofZeroChanges(before, after)
 	return c
 }
 
 // around0 is each value's distance from their median.
 func around0(values []float64) []float64 {
-	centre := Median(values)
+	centre := statistics.Median(values)
 	out := make([]float64, len(values))
 	for i, v := range values {
-		out[i] = minus(v, centre)
+		out[i] = statistics.Minus(v, centre)
 	}
 	return out
 }
@@ -338,16 +389,16 @@ func (c *costEstimate) evenSize() float64 {
 // shiftSpread is costEstimate.spread for two samples: the estimate's standard
 // error times the root of evenSize.
 func (c *costEstimate) shiftSpread() float64 {
-	if c.interval != nil {
-		z := normalQuantile((1 + c.interval.Coverage) / 2)
-		return (c.interval.High - c.interval.Low) / (2 * z) * math.Sqrt(c.evenSize())
+	if i := c.spreading; i != nil {
+		z := statistics.NormalQuantile((1 + i.Coverage) / 2)
+		return (i.High - i.Low) / (2 * z) * math.Sqrt(c.evenSize())
 	}
 	if len(c.effects) < 3 {
 		return math.Inf(1)
 	}
 	sum := 0.0
 	for _, v := range c.effects {
-		sum += square(v)
+		sum += statistics.Square(v)
 	}
 	return math.Sqrt(2 * sum / float64(len(c.effects)-2) * math.Pi / 3)
 }

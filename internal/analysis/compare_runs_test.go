@@ -9,91 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
-
-// The distribution of U against every choice of n of n + m ranks.
-func TestRankSumDistribution(t *testing.T) {
-	for n := 1; n <= 6; n++ {
-		for m := 1; m <= 6; m++ {
-			counts := make([]float64, n*m+1)
-			total := 0.0
-			var choose func(from, left, u int)
-			choose = func(from, left, u int) {
-				if left == 0 {
-					counts[u]++
-					total++
-					return
-				}
-				for rank := from; rank <= n+m-left; rank++ {
-					// The chosen value exceeds the unchosen below it.
-					choose(rank+1, left-1, u+rank-(n-left))
-				}
-			}
-			choose(0, n, 0)
-			for u, p := range rankSumDistribution(n, m) {
-				if math.Abs(p-counts[u]/total) > 1e-12 {
-					t.Fatalf("n = %d, m = %d: P(U = %d) is %v, counted %v", n, m, u, p, counts[u]/total)
-				}
-			}
-		}
-	}
-}
-
-// The depths against the published table of the Mann–Whitney test at 5 %, two
-// sides (Hollander, Wolfe & Chicken 2014, table A.6): the critical U, and one.
-func TestRankSumDepth(t *testing.T) {
-	for _, c := range []struct{ n, m, k int }{
-		{4, 4, 1}, {5, 5, 3}, {6, 6, 6}, {7, 7, 9}, {8, 8, 14}, {10, 10, 24}, {4, 10, 6}, {20, 20, 128},
-	} {
-		k, coverage, ok := rankSumDepth(c.n, c.m, 0.95)
-		if !ok || k != c.k || coverage < 0.95 || coverage > 0.98 {
-			t.Errorf("n = %d, m = %d: k = %d, coverage %v, %v; want k = %d", c.n, c.m, k, coverage, ok, c.k)
-		}
-	}
-	for _, c := range [][2]int{{0, 10}, {1, 30}, {3, 3}, {2, 7}} {
-		if _, _, ok := rankSumDepth(c[0], c[1], 0.95); ok {
-			t.Errorf("%v values have an interval", c)
-		}
-	}
-	// Where the exact distribution ends the approximation goes on.
-	exact, _, _ := rankSumDepth(25, 25, 0.95)
-	near, _, _ := rankSumDepth(25, 26, 0.95)
-	if near < exact || near > exact+12 {
-		t.Errorf("k is %d for 25 and 25 values, %d for 25 and 26", exact, near)
-	}
-}
-
-// Without ties, the interval excludes zero exactly when p is below 5 %.
-func TestShiftIntervalAgreesWithP(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string, shift float64) []float64 {
-			values := rapid.SliceOfNDistinct(rapid.Float64Range(1, 2), 4, 12, rapid.ID[float64]).Draw(t, name)
-			for i := range values {
-				values[i] += shift
-			}
-			return values
-		}
-		a, b := draw("a", 0), draw("b", rapid.Float64Range(-1, 1).Draw(t, "shift"))
-		for _, v := range b {
-			if slices.Contains(a, v) {
-				t.Skip("a tie")
-			}
-		}
-		i, ok := rankSumInterval(shifts(a, b), len(a), len(b), 0.95)
-		if !ok {
-			t.Skip("too few")
-		}
-		if p := rankSumP(a, b); (p < 0.05) != i.excludesZero() && math.Abs(p-0.05) > 1e-12 {
-			t.Fatalf("p = %v and the interval is [%v, %v]", p, i.Low, i.High)
-		}
-	})
-}
 
 // runOf is a run of two paths with a throughput and a latency test.
 func runOf(label string, rates, rtts map[string][]float64) LabelledRun {
@@ -149,6 +69,72 @@ func TestCompareLevels(t *testing.T) {
 	noisy, _ := CompareRuns(side("A–C", 1e9, 1.3e9, 0.8e9), []Side{side("D–F", 0.8e9, 1.1e9, 0.9e9)}, DefaultOptions())
 	if len(noisy) != 1 || noisy[0].Verdict != result.NotResolved || noisy[0].RepetitionsNeeded <= 3 {
 		t.Errorf("three unequal runs a side: %+v", noisy)
+	}
+}
+
+// Shares that were zero in all trials of several runs a side have the bound of the run of
+// each side that looked least, as costs and as levels.
+func TestRunsThatLostNothing(t *testing.T) {
+	udp := result.TestInfo{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}
+	const few, some, many = 20000.0, 30000.0, 40000.0
+	side := func(label string, paths []result.PathInfo, baseline, hop []float64) Side {
+		s := Side{Label: label}
+		for run := range baseline {
+			r := &result.Result{Paths: paths, Tests: []result.TestInfo{udp}}
+			for i, p := range paths {
+				trials := trialsOf(p.Name, udp.Name, "loss_fraction", make([]float64, 8)...)
+				for k := range trials {
+					trials[k].Metrics["received_packets_per_second"] = [][]float64{baseline, hop}[i][run]
+				}
+				r.Trials = append(r.Trials, trials...)
+			}
+			s.Runs = append(s.Runs, r)
+		}
+		return s
+	}
+	one, two := pathsNamed("direct"), pathsNamed("direct", "hop")
+	loss := func(a, b Side) result.Effect {
+		t.Helper()
+		all, _ := CompareRuns(a, []Side{b}, DefaultOptions())
+		return costOf(t, Analysis{Costs: all}, "loss_fraction")
+	}
+	bound := func(looked ...float64) (sum float64) {
+		for _, l := range looked {
+			sum += zeroBound(8, l, 0.05)
+		}
+		return sum
+	}
+	lots := []float64{many, many, many}
+	for name, c := range map[string]struct {
+		a, b      Side
+		low, high float64
+		looked    float64
+	}{
+		"levels": {side("A", one, []float64{many, few, many}, nil), side("B", one, []float64{some, many, many}, nil), -bound(few), bound(some), few},
+		// Less may have come by a loss of the baseline after or of the path before.
+		"costs": {side("A", two, lots, []float64{many, few, many}), side("B", two, []float64{many, many, some}, lots), -bound(few, some), bound(many, many), few},
+	} {
+		got := loss(c.a, c.b)
+		if got.Runs != 3 || got.LookedAt != c.looked || got.DifferenceLow == nil || !near(*got.DifferenceLow, c.low, 1e-12) || !near(*got.DifferenceHigh, c.high, 1e-12) ||
+			got.Verdict != result.NoCost || got.Resolution != 0 || *got.P != 1 {
+			t.Errorf("%s: %+v, want [%g, %g] of %g", name, got, c.low, c.high, c.looked)
+		}
+	}
+	// Nor do more runs make the bound smaller.
+	short := []float64{500, 500, 500}
+	if got := loss(side("A", one, short, nil), side("B", one, short, nil)); got.Verdict != result.NotResolved || got.LookedAt != 500 || got.RepetitionsNeeded != 0 {
+		t.Errorf("of short trials: %+v: %s", got, said(got))
+	}
+	unknown := side("B", two, lots, []float64{many, 0, many})
+	if got := loss(side("A", two, lots, lots), unknown); got.DifferenceLow != nil || got.LookedAt != 0 || got.Verdict != result.NotResolved {
+		t.Errorf("of trials that do not say what they looked at: %+v", got)
+	}
+	lossy := side("B", two, lots, lots)
+	for i := range lossy.Runs[1].Trials { // on either path alike
+		lossy.Runs[1].Trials[i].Metrics["loss_fraction"] = 0.01
+	}
+	if got := loss(side("A", two, lots, lots), lossy); got.LookedAt != 0 || !near(got.Resolution, 1.959964*math.Sqrt(4.0/12)/many, 1e-9) {
+		t.Errorf("of a run that lost packets: %+v", got)
 	}
 }
 
@@ -248,8 +234,8 @@ func TestCompareRunsAtDifferentScales(t *testing.T) {
 	b.Result.Experiment.Scale = 10
 	changes, _ := compared(a, b)
 	for _, c := range changes {
-		if math.Abs(c.Ratio-1) > 0.01 {
-			t.Errorf("%s %s: %v", c.Path, c.Test, c.Ratio)
+		if math.Abs(c.Ratio-1) > 0.01 || c.Test == "flows-1" && (!near(c.Median, 1e9, 1e7) || !near(c.ReferenceMedian, 1e9, 1e7) || math.Abs(c.Difference) > 1e7) {
+			t.Errorf("%s %s: %v, %v → %v, %v", c.Path, c.Test, c.Ratio, c.ReferenceMedian, c.Median, c.Difference)
 		}
 	}
 	if text := notesText(Differences(a, b)); !strings.Contains(text, "B at 1:10") {
@@ -279,18 +265,34 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+func TestDifferencesOfEnds(t *testing.T) {
+	ends := func(offloads string) []result.TestbedEndpoint {
+		return []result.TestbedEndpoint{{Name: "client"}, {Name: "server", Environment: map[string]string{"kernel": "6.1", "nic_eth0_offloads": offloads}}}
+	}
+	a, b := &result.Result{}, &result.Result{}
+	a.Testbed.Endpoints, b.Testbed.Endpoints = ends("tso gro"), ends("gro")
+	got := Differences(LabelledRun{Label: "A", Result: a}, LabelledRun{Label: "B", Result: b})
+	if len(got) != 1 || got[0].Name != "server: nic_eth0_offloads" || got[0].Was != "tso gro" || got[0].Is != "gro" {
+		t.Errorf("between runs: %+v", got)
+	}
+	got = SessionDifferences(nil, ends("tso gro"), result.Session{Endpoints: ends("tso gro")}, result.Session{Trials: 3, Endpoints: ends("gro")}, result.Session{})
+	if len(got) != 1 || got[0].Name != "server: nic_eth0_offloads" || got[0].Count != 3 {
+		t.Errorf("between sessions: %+v", got)
+	}
+}
+
 func TestSessionDifferences(t *testing.T) {
 	first := map[string]string{"host": "x", "kernel": "1", "gone": "g", "host_load_average": "0.1"}
 	again := map[string]string{"host": "x", "kernel": "2", "new": "n", "host_load_average": "7"}
-	if d := SessionDifferences(first, result.Session{Trials: 3, Environment: first}); len(d) > 0 {
+	if d := SessionDifferences(first, nil, result.Session{Trials: 3, Environment: first}); len(d) > 0 {
 		t.Errorf("of equal sessions: %+v", d)
 	}
 	started := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
-	got := SessionDifferences(first, result.Session{Environment: first}, result.Session{Started: started, Trials: 12, Environment: again})
+	got := SessionDifferences(first, nil, result.Session{Environment: first}, result.Session{Started: started, Trials: 12, Environment: again})
 	want := []string{
-		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another gone: unknown, at first g.",
-		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
-		"After 12 trials the run was resumed (2026-11-21 09:30 UTC) with another new: n, at first unknown.",
+		"After 12 trials the run went on (2026-11-21 09:30 UTC) with another gone: unknown, at first g.",
+		"After 12 trials the run went on (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
+		"After 12 trials the run went on (2026-11-21 09:30 UTC) with another new: n, at first unknown.",
 	}
 	if notesText(got) != strings.Join(want, "\n") {
 		t.Errorf("got %s", notesText(got))

@@ -28,6 +28,11 @@ func Differences(reference, run LabelledRun) []result.Note {
 	for _, name := range []string{"host", "cpu_model", "cpus", "kernel", "hopbench"} {
 		differ(name, a.Environment[name], b.Environment[name])
 	}
+	eachEnd(a.Testbed.Endpoints, b.Testbed.Endpoints, func(end string, first, now map[string]string) {
+		for _, name := range differing(first, now) {
+			differ(end+name, first[name], now[name])
+		}
+	})
 	if was, is := cmp.Or(a.Experiment.Scale, 1), cmp.Or(b.Experiment.Scale, 1); was != is {
 		add(result.Note{Code: result.NoteScalesDiffer, Scale: is, ReferenceScale: was})
 	}
@@ -51,20 +56,39 @@ func Differences(reference, run LabelledRun) []result.Note {
 	return out
 }
 
-// SessionDifferences says in what the environments of a run's further sessions
-// differ from that of its first: each may be why trials differ.
-func SessionDifferences(first map[string]string, sessions ...result.Session) []result.Note {
+// SessionDifferences says in what the environments of a run's further sessions, and of the
+// ends of its paths, differ from those of its first: each may be why trials differ.
+func SessionDifferences(environment map[string]string, ends []result.TestbedEndpoint, sessions ...result.Session) []result.Note {
 	var out []result.Note
 	for _, s := range sessions {
-		both := make(map[string]string)
-		maps.Copy(both, first)
-		maps.Copy(both, s.Environment)
-		delete(both, "host_load_average") // it is never the same
-		for _, name := range slices.Sorted(maps.Keys(both)) {
-			if was, is := first[name], s.Environment[name]; was != is {
-				out = append(out, result.Note{Code: result.NoteResumedDiffers, Count: s.Trials, Started: s.Started, Name: name, Was: was, Is: is})
+		differ := func(end string, first, now map[string]string) {
+			for _, name := range differing(first, now) {
+				out = append(out, result.Note{Code: result.NoteResumedDiffers, Count: s.Trials, Started: s.Started, Name: end + name, Was: first[name], Is: now[name]})
+			}
+		}
+		differ("", environment, s.Environment)
+		eachEnd(ends, s.Endpoints, differ)
+	}
+	return out
+}
+
+// eachEnd calls a function for each end that says something of itself both times.
+func eachEnd(first, now []result.TestbedEndpoint, differ func(end string, first, now map[string]string)) {
+	for _, a := range first {
+		for _, b := range now {
+			if a.Name == b.Name && len(a.Environment) > 0 && len(b.Environment) > 0 {
+				differ(a.Name+": ", a.Environment, b.Environment)
 			}
 		}
 	}
-	return out
+}
+
+// differing are the names of what differs between two environments.
+func differing(first, now map[string]string) []string {
+	both := make(map[string]string)
+	maps.Copy(both, first)
+	maps.Copy(both, now)
+	delete(both, "host_load_average") // it is never the same
+	maps.DeleteFunc(both, func(name, _ string) bool { return first[name] == now[name] })
+	return slices.Sorted(maps.Keys(both))
 }

@@ -1,6 +1,10 @@
 package analysis
 
-import "math"
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
+)
 
 // correct adjusts the p values for the number of comparisons: the primary costs
 // of the report are one family, and the secondary ones are adjusted as members of
@@ -40,7 +44,7 @@ func adjust(members []*costEstimate, chosen func(*costEstimate) bool) {
 	if !wanted {
 		return
 	}
-	for i, corrected := range holm(p, len(members)) {
+	for i, corrected := range statistics.Holm(p, len(members)) {
 		if c := with[i]; chosen(c) {
 			c.PHolm, c.PAdjusted = &corrected, &corrected
 		}

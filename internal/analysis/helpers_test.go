@@ -2,7 +2,11 @@ package analysis
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -84,3 +88,7 @@ func notesText(notes []result.Note) string {
 }
 
 func plain(s string) string { return strings.ReplaceAll(s, words.NBSP, " ") }
+
+func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -62,11 +63,11 @@ func indicate(all []*costEstimate) {
 		}
 		spread := math.Sqrt(math.Max(p.squares/float64(p.degrees), variance(c.effects)))
 		t := math.Inf(1)
-		if spread > 0 {
-			t = mean / (spread / math.Sqrt(float64(c.n)))
+		if e := math.Hypot(spread/math.Sqrt(float64(c.n)), c.uncertainty()); e > 0 {
+			t = mean / e
 		}
 		// By Bonferroni, and the median effect must point the same way.
-		adjusted := math.Min(1, studentTwoSided(t, p.degrees)*float64(max(1, c.familySize)))
+		adjusted := math.Min(1, statistics.StudentTwoSided(t, p.degrees)*float64(max(1, c.familySize)))
 		if mean != 0 && mean*c.estimate > 0 && adjusted < c.alpha {
 			c.Indication = &result.Indication{P: adjusted, Comparisons: p.comparisons, DegreesOfFreedom: p.degrees}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -72,7 +73,7 @@ var lognormalCentre = func() float64 {
 	for i := range means {
 		means[i] = (noises["lognormal"](r) + noises["lognormal"](r)) / 2
 	}
-	return Median(means)
+	return statistics.Median(means)
 }
 
 func shapes() []shape {

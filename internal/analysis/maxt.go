@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
 
 const (
@@ -34,9 +36,7 @@ func stepDown(members []*costEstimate) []float64 {
 	scores := blockScores(members)
 	n := len(scores) / max(1, m)
 	observed := make([]float64, m)
-	order := make([]int, m)
-	for j := range order {
-		order[j] = j
+	for j := range observed {
 		for b := range n {
 			observed[j] += scores[b*m+j]
 		}
@@ -45,13 +45,13 @@ func stepDown(members []*costEstimate) []float64 {
 	for j, v := range observed {
 		observed[j] = math.Abs(v) - 1e-9 // less what rounding may take
 	}
-	sortByKey(order, observed)
+	order := statistics.Ascending(observed) // the maximum over those not larger is one pass
 	counts := make([]int, m)
 	total := 0
 	eachFlip(scores, sums, m, func() {
 		total++
 		most := 0.0
-		for _, j := range order { // from the smallest: the maximum over those not larger
+		for _, j := range order {
 			most = math.Max(most, math.Abs(sums[j]))
 			if most >= observed[j] {
 				counts[j]++
@@ -161,12 +161,12 @@ func clipped(effects []float64) []float64 {
 		}
 	}
 	if unbounded {
-		for i, rank := range doubledMidranks(out) {
+		for i, rank := range statistics.DoubledMidranks(out) {
 			out[i] = float64(rank)
 		}
 		return out
 	}
-	limit := clipAt * Median(sizes)
+	limit := clipAt * statistics.Median(sizes)
 	for i, v := range out {
 		if v != 0 {
 			out[i] = math.Min(1, v/limit)

@@ -2,6 +2,8 @@ package analysis
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -76,4 +78,81 @@ func driftNotes(all []*costEstimate) []result.Note {
 		out = append(out, result.Note{Code: result.NoteDriftTested, Count: tested, Level: driftAlpha})
 	}
 	return out
+}
+
+// cpuNotes says in how many trials the CPUs of an end were full, and how much of
+// their time a hypervisor took at most.
+func cpuNotes(trials []measurement.Trial) []result.Note {
+	n := result.Note{Code: result.NoteFullCPUs, Of: len(trials)}
+	for _, t := range trials {
+		if slices.ContainsFunc(t.Gate.Findings, func(f measurement.Finding) bool { return f.Code == measurement.FoundBusyCPUs }) {
+			n.Count++
+		}
+		for _, f := range t.Gate.Findings {
+			if f.Code == measurement.FoundStolenCPU {
+				n.Stolen = max(n.Stolen, f.CPUStolen)
+			}
+		}
+	}
+	if n.Count == 0 && n.Stolen == 0 {
+		return nil
+	}
+	return []result.Note{n}
+}
+
+// tunnelNotes names the firewalls below VXLAN. Its source port is a hash of the
+// inner flow (RFC 7348, section 5), another one each way. To nf_conntrack they are
+// two flows that nobody answers, whose packets stay new
+// (nf_conntrack_in in net/netfilter/nf_conntrack_core.c: established takes a
+// packet of the other direction), so a rule for established flows never matches.
+// WireGuard has the same two ports both ways.
+func tunnelNotes(paths []result.PathInfo) []result.Note {
+	var out []result.Note
+	for _, p := range paths {
+		if !strings.HasPrefix(p.Tunnel, "vxlan") {
+			continue
+		}
+		for _, h := range p.Hops {
+			if rules, err := strconv.Atoi(h.Parameters["rules"]); err == nil && rules > 0 && h.Type == "firewall" && !h.Bypassed {
+				out = append(out, result.Note{Code: result.NoteTunnelMeetsRules, Path: p.Name, Name: h.Name, Count: rules})
+			}
+		}
+	}
+	return out
+}
+
+// sameHopsNotes names the paths to one address whose first traces saw the same hops,
+// where the testbed does not declare what they must show: such as a source address by
+// which no router routes. Silent hops say nothing, so each trace must have an answer at
+// the same steps.
+func sameHopsNotes(paths []result.PathInfo, trials []measurement.Trial) []result.Note {
+	first := map[string]*measurement.Fingerprint{}
+	for _, t := range trials {
+		if f := t.Fingerprint; f != nil && f.Learned && f.Matches && len(f.Hops) > 0 && first[t.Path] == nil {
+			first[t.Path] = f
+		}
+	}
+	var out []result.Note
+	for i, p := range paths {
+		for _, before := range paths[:i] {
+			a, b := first[before.Name], first[p.Name]
+			if a != nil && b != nil && before.Dest == p.Dest && a.TracedBack == b.TracedBack && sameAnswers(a.Hops, b.Hops) {
+				out = append(out, result.Note{Code: result.NoteSameHops, Path: p.Name, Baseline: before.Name})
+				break
+			}
+		}
+	}
+	return out
+}
+
+func sameAnswers(a, b []measurement.TraceHop) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Address != b[i].Address {
+			return false
+		}
+	}
+	return true
 }

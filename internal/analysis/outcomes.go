@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -47,8 +48,7 @@ func brokenEstimate(set *dataset, contrast result.Contrast, test string, opts Op
 	c.Difference = c.Median - c.ReferenceMedian
 	c.estimate = c.Difference
 	if c.n >= c.minBlocks {
-		p := signedRankP(c.effects)
-		c.P = &p
+		c.judgeP(statistics.SignedRankP(c.effects))
 	}
 	return c
 }
@@ -100,7 +100,7 @@ func mcNemarP(a, b int) float64 {
 			effects[i] = -1
 		}
 	}
-	return signedRankP(effects)
+	return statistics.SignedRankP(effects)
 }
 
 // zeroBound is the share that the median trial can have at most, at confidence
@@ -126,44 +126,37 @@ func zeroBlocks(limit, looked, alpha float64) float64 {
 	return math.Log(alpha/2) / math.Log((1+math.Exp(-limit*looked))/2)
 }
 
-// ofZeroCounts gives a share that was zero in all trials the interval that such a
-// count has: lows and highs are how much was looked at where a share that was not
-// seen would make the effect smaller or larger. Where nobody knows how much, it has
-// none.
-func (c *costEstimate) ofZeroCounts(lows, highs []float64) {
-	none := 0.0 // what a share, or a difference of two, is where nothing was seen
-	if c.metric.HigherIsBetter && !(c.unpaired && c.Baseline != "") {
-		none = 1
-	}
-	seen := func(v float64) bool { return v != none }
-	if c.interval == nil || slices.ContainsFunc(c.base, seen) || slices.ContainsFunc(c.other, seen) || slices.ContainsFunc(c.effects, func(d float64) bool { return d != 0 }) {
+// ofZeroCounts gives a share that was zero in all of n trials, as all values are, the
+// interval that such a count has: lows and highs are how much was looked at where a share
+// that was not seen would make the effect smaller or larger. Where nobody knows how much,
+// it has none.
+func (c *costEstimate) ofZeroCounts(n int, lows, highs []float64, values ...[]float64) {
+	if c.interval == nil || slices.ContainsFunc(slices.Concat(values...), func(v float64) bool { return v != 0 }) {
 		return
 	}
 	bound := func(looked []float64) (sum float64) {
 		for _, l := range looked {
-			sum += zeroBound(c.n, l, c.alpha)
+			sum += zeroBound(n, l, c.alpha)
 		}
 		return sum
 	}
 	low, high := -bound(lows), bound(highs)
-	if c.metric.HigherIsBetter {
-		low, high = -high, -low
-	}
 	if math.IsInf(low, 0) || math.IsInf(high, 0) {
-		c.interval, c.Coverage, c.DifferenceLow, c.DifferenceHigh = nil, 0, nil, nil
+		c.interval, c.spreading, c.Coverage, c.DifferenceLow, c.DifferenceHigh = nil, nil, 0, nil, nil
 		return
 	}
-	c.LookedAt = min(slices.Min(lows), slices.Min(highs))
+	c.LookedAt, c.unseen = min(slices.Min(lows), slices.Min(highs)), max(len(lows), len(highs))
 	c.interval.Low, c.interval.High, c.interval.Coverage = low, high, 1-c.alpha
+	c.spreading, c.resolution = c.interval, resolution{} // the bound has it
 	c.DifferenceLow, c.DifferenceHigh, c.Coverage = &low, &high, 1-c.alpha
 }
 
-// fewestLookedAt is the fewest packets, requests, segments or connections that a
+// fewestLookedAt is the fewest packets, requests or connections that a
 // share of the trials of a path was taken of; 0 where a trial does not tell.
-func (s *dataset) fewestLookedAt(path string, test result.TestInfo, metric string) float64 {
+func (s *dataset) fewestLookedAt(path string, test result.TestInfo) float64 {
 	fewest := math.Inf(1)
 	for _, t := range s.cells[cellKey{path, test.Name}] {
-		fewest = math.Min(fewest, lookedAt(t, test.Spec, metric))
+		fewest = math.Min(fewest, lookedAt(t, test.Spec))
 	}
 	if math.IsInf(fewest, 0) {
 		return 0
@@ -173,20 +166,18 @@ func (s *dataset) fewestLookedAt(path string, test result.TestInfo, metric strin
 
 // lookedAt is how much was looked at on the paths of a contrast, by the direction in
 // which a share that was not seen would move the effect.
-func (s *dataset) lookedAt(c result.Contrast, test result.TestInfo, metric string) (lows, highs []float64) {
-	lows, highs = []float64{s.fewestLookedAt(c.Baseline, test, metric)}, []float64{s.fewestLookedAt(c.Path, test, metric)}
+func (s *dataset) lookedAt(c result.Contrast, test result.TestInfo) (lows, highs []float64) {
+	lows, highs = []float64{s.fewestLookedAt(c.Baseline, test)}, []float64{s.fewestLookedAt(c.Path, test)}
 	if c.Against != nil {
-		less, more := s.lookedAt(*c.Against, test, metric)
+		less, more := s.lookedAt(*c.Against, test)
 		lows, highs = append(lows, more...), append(highs, less...)
 	}
 	return lows, highs
 }
 
-// typicalMSS is the payload of a segment over Ethernet, RFC 9293, 3.7.1, less the
-// time stamps.
-const typicalMSS = 1448
-
-func lookedAt(t measurement.Trial, spec measurement.Spec, metric string) float64 {
+// lookedAt is of how many packets, requests or connections a trial's share was taken; 0
+// where it does not tell.
+func lookedAt(t measurement.Trial, spec measurement.Spec) float64 {
 	seconds := float64(spec.Duration)
 	switch spec.Kind {
 	case measurement.UDP:
@@ -195,8 +186,6 @@ func lookedAt(t measurement.Trial, spec measurement.Spec, metric string) float64
 		return t.Metrics["packets_per_second"] * seconds
 	case measurement.CRR:
 		return t.Metrics["connections_per_second"] * seconds
-	case measurement.TCP, measurement.FTP:
-		return t.Metrics["goodput_bits_per_second"] * seconds / 8 / typicalMSS
 	}
 	if t.Latency == nil {
 		return 0

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/analysis/cause"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -167,7 +168,7 @@ func TestMargins(t *testing.T) {
 		{"a margin of the wrong scale", flows1, goodput, 1e9, 0.97e9, 0.001, false, "2ms", result.NoCost},
 	} {
 		a := Analyse(concat(trialsOf("direct", c.test.Name, c.metric, around(c.base, c.noise, 10, 0)...), trialsOf("hop", c.test.Name, c.metric, around(c.other, c.noise, 10, 4)...)),
-			[]result.TestInfo{c.test}, pathsNamed("direct", "hop"), Options{Lab: c.lab, Matters: of(c.metric, c.matters)})
+			[]result.TestInfo{c.test}, pathsNamed("direct", "hop"), Options{Options: cause.Options{Lab: c.lab}, Matters: of(c.metric, c.matters)})
 		if got := only(t, a); got.Verdict != c.want {
 			t.Errorf("%s: %s", c.name, said(got))
 		}
@@ -192,7 +193,7 @@ func TestPlantedDelay(t *testing.T) {
 						base[i], other[i] = level+delay/4*noise(r), level+delay+delay/4*noise(r)
 					}
 					c := only(t, Analyse(concat(trialsOf("direct", latency.Name, rttP50, base...), trialsOf("hop", latency.Name, rttP50, other...)),
-						[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{Lab: lab}))
+						[]result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{Options: cause.Options{Lab: lab}}))
 					if c.Verdict == result.NoCost {
 						none++
 					}
@@ -342,6 +343,33 @@ func TestZeroBound(t *testing.T) {
 	}
 	if !math.IsInf(zeroBound(5, 1e9, 0.05), 1) || !math.IsInf(zeroBound(10, 0, 0.05), 1) {
 		t.Error("a bound from too little")
+	}
+	for _, m := range measurement.Catalogue() {
+		if m.Compared && m.Unit == measurement.Fraction && m.HigherIsBetter {
+			t.Errorf("%s is not nothing where nothing happened", m.Name)
+		}
+	}
+}
+
+// As many blocks as are asked for, where nothing was lost, are enough; one less is not.
+func TestBlocksForZeroCounts(t *testing.T) {
+	udp := []result.TestInfo{{Name: "udp", Spec: measurement.Spec{Kind: measurement.UDP, Duration: 1}}}
+	within := result.Contrast{Path: "both", Baseline: "tunnel", Against: &result.Contrast{Path: "fw", Baseline: "direct"}}
+	for name, contrast := range map[string]result.Contrast{"a cost": {Path: "fw", Baseline: "direct"}, "a difference of costs": within} {
+		analyse := func(blocks int) result.Effect {
+			var trials []measurement.Trial
+			for _, path := range []string{"direct", "fw", "tunnel", "both"} {
+				trials = append(trials, trialsOf(path, "udp", "loss_fraction", make([]float64, blocks)...)...)
+			}
+			for i := range trials {
+				trials[i].Metrics["received_packets_per_second"] = 1000
+			}
+			return costOf(t, Analyse(trials, udp, pathsNamed("direct", "fw", "tunnel", "both"), Options{Contrasts: []result.Contrast{contrast}}), "loss_fraction")
+		}
+		few := analyse(6)
+		if few.Verdict != result.NotResolved || analyse(few.RepetitionsNeeded-1).Verdict != result.NotResolved || analyse(few.RepetitionsNeeded).Verdict != result.NoCost {
+			t.Errorf("%s: %d blocks are asked for: %s", name, few.RepetitionsNeeded, said(few))
+		}
 	}
 }
 

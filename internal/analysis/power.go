@@ -3,7 +3,9 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // fewestBlocks is the smallest n at which an effect can be beyond chance at all,
@@ -31,19 +33,20 @@ func (c *costEstimate) blocksNeeded() int {
 	return c.more(c.resolving()(c.estimate, c.spread()))
 }
 
-// resolving gives the number of blocks that resolve an effect of a spread.
+// resolving gives the number of blocks that resolve an effect of a spread, infinite
+// where the trials' own resolution hides it from any number.
 func (c *costEstimate) resolving() func(effect, spread float64) float64 {
-	fewest, limit := float64(c.fewestBlocks()), c.upper
-	shows := normalQuantile(1-c.alpha/(2*float64(max(1, c.familySize)))) + normalQuantile(power)
-	excludes := normalQuantile(1-c.alpha/2) + normalQuantile(power)
+	fewest, limit, reach := float64(c.fewestBlocks()), c.upper, c.reach()
+	shows := statistics.NormalQuantile(1-c.alpha/(2*float64(max(1, c.familySize)))) + statistics.NormalQuantile(power)
+	excludes := statistics.NormalQuantile(1-c.alpha/2) + statistics.NormalQuantile(power)
 	return func(effect, spread float64) float64 {
 		need := math.Inf(1)
 		effect = math.Abs(effect)
-		if effect > 0 {
-			need = math.Max(fewest, square(shows*spread/effect))
+		if effect > reach {
+			need = math.Max(fewest, statistics.Square(shows*spread)/(statistics.Square(effect)-statistics.Square(reach)))
 		}
-		if effect < limit {
-			need = math.Min(need, math.Max(float64(c.minBlocks), square(excludes*spread/(limit-effect))))
+		if limit-effect > reach {
+			need = math.Min(need, math.Max(float64(c.minBlocks), statistics.Square(excludes*spread)/(statistics.Square(limit-effect)-statistics.Square(reach))))
 		}
 		return need
 	}
@@ -69,13 +72,13 @@ func (c *costEstimate) neededRange() (low, high int) {
 	spread, degrees, need := c.spread(), float64(c.n-1), c.resolving()
 	var needs []float64
 	for i := range rangeSteps {
-		s := spread * math.Sqrt(degrees/chiSquareQuantile((float64(i)+0.5)/rangeSteps, degrees))
+		s := spread * math.Sqrt(degrees/statistics.ChiSquareQuantile((float64(i)+0.5)/rangeSteps, degrees))
 		for j := range rangeSteps {
-			z := normalQuantile((float64(j) + 0.5) / rangeSteps)
+			z := statistics.NormalQuantile((float64(j) + 0.5) / rangeSteps)
 			needs = append(needs, need(c.estimate+z*s/math.Sqrt(float64(c.n)), s))
 		}
 	}
-	needs = sorted(needs)
+	needs = statistics.Sorted(needs)
 	// A twentieth on either side, not a tenth: an effect halfway to what matters asks
 	// for the most blocks, and every estimate of it for fewer.
 	out := len(needs) / 20
@@ -94,18 +97,12 @@ func (c *costEstimate) detectable() float64 {
 	if c.interval != nil { // ranks come in steps
 		level = math.Min(level, 1-c.interval.Coverage)
 	}
-	size := (studentQuantile(1-level/2, c.n-1) + studentQuantile(power, c.n-1)) * spread / math.Sqrt(n)
+	size := (statistics.StudentQuantile(1-level/2, c.n-1) + statistics.StudentQuantile(power, c.n-1)) * spread / math.Sqrt(n)
 	// The fewest blocks show nothing unless all of them agree in sign.
 	if c.n == c.fewestBlocks() {
-		size = math.Max(size, normalQuantile(math.Pow(power, 1/n))*spread)
+		size = math.Max(size, statistics.NormalQuantile(math.Pow(power, 1/n))*spread)
 	}
-	switch {
-	case !c.logarithmic:
-		return size
-	case c.metric.HigherIsBetter:
-		return -math.Expm1(-size)
-	}
-	return math.Expm1(size)
+	return c.onMargin(math.Hypot(size, c.reach()))
 }
 
 // assessPower fills in what blocks could show, and would.
@@ -126,9 +123,9 @@ func (c *costEstimate) spread() float64 {
 		return c.shiftSpread()
 	}
 	n := float64(c.n)
-	if c.interval != nil {
-		t := studentQuantile((1+c.interval.Coverage)/2, c.n-1)
-		return (c.interval.High - c.interval.Low) / (2 * t) * math.Sqrt(n)
+	if i := c.spreading; i != nil {
+		t := statistics.StudentQuantile((1+i.Coverage)/2, c.n-1)
+		return (i.High - i.Low) / (2 * t) * math.Sqrt(n)
 	}
 	return math.Sqrt(variance(c.effects) * math.Pi / 3)
 }
@@ -140,9 +137,28 @@ func variance(values []float64) float64 {
 		mean += v / n
 	}
 	for _, v := range values {
-		sum += square(v - mean)
+		sum += statistics.Square(v - mean)
 	}
 	return sum / (n - 1)
 }
 
-func square(v float64) float64 { return v * v }
+// FewestBlocks is the smallest number of blocks at which an effect can be
+// beyond chance in a report, however many comparisons it makes.
+func FewestBlocks() int {
+	o := DefaultOptions()
+	return (&costEstimate{alpha: o.Alpha, minBlocks: o.MinBlocks}).fewestBlocks()
+}
+
+// PrimaryComparisons is how many primary costs a report of so many contrasts and
+// such tests has.
+func PrimaryComparisons(contrasts int, tests []result.TestInfo) int {
+	n := 0
+	for _, t := range tests {
+		for _, m := range measurement.MetricsOf(t.Spec.Kind) {
+			if m.Compared && m.PrimaryIn(t.Spec.Kind) {
+				n += contrasts
+			}
+		}
+	}
+	return n
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -19,12 +20,12 @@ func pilot(r *rand.Rand, blocks, family int, effect float64) *costEstimate {
 		c.blocks = append(c.blocks, b+1)
 		c.effects = append(c.effects, effect+r.NormFloat64())
 	}
-	walsh := walshAverages(c.effects)
-	c.estimate = hodgesLehmann(walsh)
-	if i, ok := signedRankInterval(walsh, blocks, 0.95); ok && blocks >= minBlocks {
-		c.interval = &i
+	walsh := statistics.WalshAverages(c.effects)
+	c.estimate = statistics.HodgesLehmann(walsh)
+	if i, ok := statistics.SignedRankInterval(walsh, blocks, 0.95); ok && blocks >= minBlocks {
+		c.interval, c.spreading = &i, &i
 	}
-	p := signedRankP(c.effects)
+	p := statistics.SignedRankP(c.effects)
 	c.P = &p
 	return c
 }
@@ -73,7 +74,7 @@ func TestDetectableEffectsAreFound(t *testing.T) {
 					sizes = append(sizes, pilot(r, blocks, family, 0).detectable())
 				}
 				for range runs {
-					members := []*costEstimate{pilot(r, blocks, family, Median(sizes))}
+					members := []*costEstimate{pilot(r, blocks, family, statistics.Median(sizes))}
 					for range family - 1 {
 						members = append(members, pilot(r, blocks, family, 0))
 					}
@@ -82,7 +83,7 @@ func TestDetectableEffectsAreFound(t *testing.T) {
 					}
 				}
 				share := float64(found) / float64(runs)
-				t.Logf("%.2f standard deviations, found in %.3f", Median(sizes), share)
+				t.Logf("%.2f standard deviations, found in %.3f", statistics.Median(sizes), share)
 				if share < 0.55 || share > 0.95 {
 					t.Errorf("what is said to be shown with 80 %% is found in %.3f of reports", share)
 				}

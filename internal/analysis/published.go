@@ -3,6 +3,7 @@ package analysis
 import (
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -79,14 +80,14 @@ func (h *figureEstimate) findOtherConditions() {
 // measure fills in the run's own value, at the scale of the published one.
 func (h *figureEstimate) measure() {
 	cell := findCell(h.result, h.Path, h.Test, h.Metric)
-	if cell == nil || cell.N == 0 || !finite(cell.Median) {
+	if cell == nil || cell.N == 0 || !statistics.Finite(cell.Median) {
 		return
 	}
-	if scale := h.result.Experiment.Scale; scale > 0 && finite(scale) && h.metric.ScalesWithRate {
+	if scale := h.result.Experiment.Scale; scale > 0 && statistics.Finite(scale) && h.metric.ScalesWithRate {
 		h.Factor = scale
 	}
 	h.N, h.Measured = cell.N, cell.Median*h.Factor
-	if cell.Low != nil && cell.High != nil && finite(*cell.Low) && finite(*cell.High) {
+	if cell.Low != nil && cell.High != nil && statistics.Finite(*cell.Low) && statistics.Finite(*cell.High) {
 		low, high := *cell.Low*h.Factor, *cell.High*h.Factor
 		h.Low, h.High = &low, &high
 	}
@@ -111,8 +112,10 @@ func (h *figureEstimate) takeRatio() bool {
 	h.PublishedRatio = h.Value / published
 	h.MeasuredRatio = h.Measured / (cell.Median * h.Factor)
 	if ratios := h.blockRatios(baseline); len(ratios) > 0 {
-		h.MeasuredRatio = medianOfSorted(ratios)
-		if i, ok := medianInterval(ratios, 1-DefaultOptions().Alpha); ok && len(ratios) >= minBlocks {
+		h.MeasuredRatio = statistics.MedianOfSorted(ratios)
+		if i, ok := statistics.MedianInterval(ratios, 1-DefaultOptions().Alpha); ok && len(ratios) >= minBlocks {
+			r := h.trials.contrastResolution(result.Contrast{Path: h.Path, Baseline: baseline}, h.trials.run().Test(h.Test), h.metric)
+			i = widened(i, h.MeasuredRatio, expanded(r.share, 1-DefaultOptions().Alpha)*h.MeasuredRatio)
 			h.RatioLow, h.RatioHigh = &i.Low, &i.High
 		}
 	}
@@ -132,7 +135,7 @@ func (h *figureEstimate) blockRatios(baseline string) []float64 {
 			out = append(out, v/w)
 		}
 	}
-	return sorted(out)
+	return statistics.Sorted(out)
 }
 
 // publishedBaseline is the published value of the same test and metric on the
@@ -146,7 +149,7 @@ func (h *figureEstimate) publishedBaseline(baseline string) float64 {
 			}
 		}
 		if len(values) > 0 {
-			return Median(values)
+			return statistics.Median(values)
 		}
 	}
 	return 0
@@ -213,7 +216,7 @@ func (h *figureEstimate) whyNotMeasured() (result.Missing, int) {
 }
 
 // ratioable says that a ratio to v can be worked out.
-func ratioable(v float64) bool { return v > 0 && finite(v) }
+func ratioable(v float64) bool { return v > 0 && statistics.Finite(v) }
 
 func findCell(r *result.Result, path, test, metric string) *result.Cell {
 	for i := range r.Cells {

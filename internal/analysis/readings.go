@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -25,13 +26,13 @@ func Autocorrelation(readings []float64) (r float64, ok bool) {
 	}
 	products, squares := 0.0, 0.0
 	for t, x := range readings {
-		squares += square(x - mean)
+		squares += statistics.Square(x - mean)
 		if t > 0 {
 			products += (readings[t-1] - mean) * (x - mean)
 		}
 	}
 	// Sums that are nothing but rounding say nothing.
-	if !(squares > square(mean*1e-12)) || math.IsInf(squares, 0) {
+	if !(squares > statistics.Square(mean*1e-12)) || math.IsInf(squares, 0) {
 		return 0, false
 	}
 	return products / squares, true
@@ -41,7 +42,9 @@ func Autocorrelation(readings []float64) (r float64, ok bool) {
 // exceeds, either way, about once in twenty times: 1.96/√n (Bartlett: On the
 // theoretical specification and sampling properties of autocorrelated
 // time-series, JRSS Supplement 8, 1946).
-func AutocorrelationLimit(n int) float64 { return normalQuantile(0.975) / math.Sqrt(float64(n)) }
+func AutocorrelationLimit(n int) float64 {
+	return statistics.NormalQuantile(0.975) / math.Sqrt(float64(n))
+}
 
 // ReadingsNote says of the readings of one run that they are one trial, with
 // their autocorrelation. ok is false for fewer than three readings.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -45,7 +46,7 @@ func TestPublishedReadings(t *testing.T) {
 		{"public", 962.5e6, -0.68},
 		{"peered", 962.0e6, -0.50},
 	} {
-		if got := Median(readings[c.path]); got != c.median {
+		if got := statistics.Median(readings[c.path]); got != c.median {
 			t.Errorf("median of %s is %v, want %v", c.path, got, c.median)
 		}
 		r, ok := Autocorrelation(readings[c.path])

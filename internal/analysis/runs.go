@@ -1,6 +1,10 @@
 package analysis
 
-import "math"
+import (
+	"math"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
+)
 
 // FewestRuns is how many runs a side must have for their level to be told from
 // an effect.
@@ -13,7 +17,7 @@ type runEstimate struct{ value, variance float64 }
 // groupDifference is by how much two groups of runs differ.
 type groupDifference struct {
 	estimate, p float64
-	interval    interval
+	interval    statistics.Interval
 	// tau is the standard deviation between runs of one side that their trials
 	// do not explain.
 	tau float64
@@ -53,9 +57,9 @@ func compareGroups(reference, runs []runEstimate, confidence float64) (groupDiff
 	meanB, weightB, b := pooled(runs, high)
 	spread := math.Sqrt((1/weightA + 1/weightB) * math.Max(1, (a+b)/df))
 	d := groupDifference{estimate: meanB - meanA, tau: math.Sqrt(high)}
-	d.p = studentTwoSided(d.estimate/spread, int(df))
-	reach := studentQuantile((1+confidence)/2, int(df)) * spread
-	d.interval = interval{Low: d.estimate - reach, High: d.estimate + reach, Coverage: confidence}
+	d.p = statistics.StudentTwoSided(d.estimate/spread, int(df))
+	reach := statistics.StudentQuantile((1+confidence)/2, int(df)) * spread
+	d.interval = statistics.Interval{Low: d.estimate - reach, High: d.estimate + reach, Coverage: confidence}
 	return d, true
 }
 
@@ -69,7 +73,7 @@ func pooled(runs []runEstimate, tau2 float64) (mean, weight, squares float64) {
 	}
 	mean /= weight
 	for _, r := range runs {
-		squares += w(r) * square(r.value-mean)
+		squares += w(r) * statistics.Square(r.value-mean)
 	}
 	return mean, weight, squares
 }

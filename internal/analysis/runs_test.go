@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
 
 func TestCompareGroups(t *testing.T) {
@@ -18,7 +20,7 @@ func TestCompareGroups(t *testing.T) {
 	d, ok := compareGroups(same(1, 2, 3), same(4, 6, 8), 0.95)
 	spread := math.Sqrt(2.5 * 2 / 3)
 	if reach := 2.77645 * spread; !ok || math.Abs(d.estimate-4) > 1e-9 || math.Abs(d.interval.Low-(4-reach)) > 1e-3 || math.Abs(d.interval.High-(4+reach)) > 1e-3 ||
-		math.Abs(d.p-studentTwoSided(4/spread, 4)) > 1e-6 || math.Abs(d.tau-math.Sqrt(2.5)) > 1e-6 {
+		math.Abs(d.p-statistics.StudentTwoSided(4/spread, 4)) > 1e-6 || math.Abs(d.tau-math.Sqrt(2.5)) > 1e-6 {
 		t.Errorf("%+v, %v", d, ok)
 	}
 	if _, ok := compareGroups(same(1, 2), same(1, 2, 3), 0.95); ok {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -19,20 +20,12 @@ func logOf(v float64) float64 {
 	return math.Log(v)
 }
 
-// minus is a − b; equal values, two broken trials among them, differ by nothing.
-func minus(a, b float64) float64 {
-	if a == b {
-		return 0
-	}
-	return a - b
-}
-
 // logRatio is the logarithm of a/b. Nothing is infinitely less than something.
 func logRatio(a, b float64) float64 {
 	if a > 0 && b > 0 && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
 		return math.Log(a / b)
 	}
-	return minus(logOf(a), logOf(b))
+	return statistics.Minus(logOf(a), logOf(b))
 }
 
 // bounded are the values of trials that did not break.
@@ -58,19 +51,19 @@ func limits(m measurement.Metric, margin measurement.Margin) (lower, upper float
 // fill takes the estimates and their intervals from all candidates for them in
 // ascending order, Walsh averages or shifts of two samples: of the logarithms, nil
 // where there is no ratio, and of the differences. invert finds the limits.
-func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) (interval, bool)) {
+func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) (statistics.Interval, bool)) {
 	judged := differences
 	if c.logarithmic {
 		judged = logs
 	}
-	c.estimate = medianOfSorted(judged)
+	c.estimate = statistics.MedianOfSorted(judged)
 	c.EstimateUnbounded = math.IsInf(c.estimate, 0)
 	c.LowUnbounded, c.HighUnbounded = math.IsInf(c.estimate, -1), math.IsInf(c.estimate, 1)
-	if d := medianOfSorted(differences); !math.IsInf(d, 0) {
+	if d := statistics.MedianOfSorted(differences); !math.IsInf(d, 0) {
 		c.Difference = d
 	}
 	if logs != nil {
-		if r := math.Exp(medianOfSorted(logs)); !math.IsInf(r, 0) {
+		if r := math.Exp(statistics.MedianOfSorted(logs)); !math.IsInf(r, 0) {
 			c.Ratio = r
 		}
 	}
@@ -78,7 +71,9 @@ func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) 
 	if !ok {
 		return
 	}
-	c.interval = &i
+	spreading := i
+	i = widened(i, c.estimate, c.reach())
+	c.interval, c.spreading = &i, &spreading
 	c.Coverage = i.Coverage
 	c.LowUnbounded = c.LowUnbounded || math.IsInf(i.Low, -1)
 	c.HighUnbounded = c.HighUnbounded || math.IsInf(i.High, 1)
@@ -87,15 +82,19 @@ func (c *costEstimate) fill(logs, differences []float64, invert func([]float64) 
 
 // writeInterval writes the limits of both scales, those that are bounded. What
 // stands beside the judged scale has none without its estimate.
-func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]float64) (interval, bool)) {
+func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]float64) (statistics.Interval, bool)) {
 	write := func(to **float64, v float64, scale func(float64) float64) {
 		if !math.IsInf(v, 0) {
 			v = scale(v)
 			*to = &v
 		}
 	}
-	whole := func(candidates []float64) bool { return !math.IsInf(medianOfSorted(candidates), 0) }
-	if i, ok := invert(differences); ok && (!c.logarithmic || whole(differences)) {
+	whole := func(candidates []float64) bool { return !math.IsInf(statistics.MedianOfSorted(candidates), 0) }
+	known := func(candidates []float64, uncertainty float64) (statistics.Interval, bool) {
+		i, ok := invert(candidates)
+		return widened(i, statistics.MedianOfSorted(candidates), expanded(uncertainty, 1-c.alpha)), ok
+	}
+	if i, ok := known(differences, c.resolution.amount); ok && (!c.logarithmic || whole(differences)) {
 		same := func(v float64) float64 { return v }
 		write(&c.DifferenceLow, i.Low, same)
 		write(&c.DifferenceHigh, i.High, same)
@@ -103,7 +102,7 @@ func (c *costEstimate) writeInterval(logs, differences []float64, invert func([]
 	if logs == nil {
 		return
 	}
-	if i, ok := invert(logs); ok && (c.logarithmic || whole(logs)) {
+	if i, ok := known(logs, c.resolution.share); ok && (c.logarithmic || whole(logs)) {
 		write(&c.Low, i.Low, math.Exp)
 		write(&c.High, i.High, math.Exp)
 	}

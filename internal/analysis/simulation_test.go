@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -71,7 +72,7 @@ func TestPIsUniform(t *testing.T) {
 		for j := range values {
 			values[j] = noises["heavy"](r)
 		}
-		ps[i] = signedRankP(values)
+		ps[i] = statistics.SignedRankP(values)
 	}
 	// The values that p can take, by the exact distribution.
 	ranks := make([]int, n)
@@ -79,7 +80,7 @@ func TestPIsUniform(t *testing.T) {
 		ranks[i] = i + 1
 	}
 	tail := 0.0
-	for w, p := range signedRankDistribution(ranks) {
+	for w, p := range statistics.SignedRankDistribution(ranks) {
 		tail += p
 		step := 2 * tail
 		if step >= 1 {

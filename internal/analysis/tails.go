@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -37,13 +38,13 @@ func (c *costEstimate) findCollapse() {
 		effects = append(effects, good*math.Log(b/a))
 		differences = append(differences, good*c.effects[i])
 	}
-	fell := collapsed(effects, other, lowest(base)+math.Min(0, Median(effects)))
+	fell := collapsed(effects, other, lowest(base)+math.Min(0, statistics.Median(effects)))
 	var reversed []float64
 	for _, v := range effects {
 		reversed = append(reversed, -v)
 	}
-	reference := collapsed(reversed, base, lowest(other)+math.Min(0, Median(reversed)))
-	typical := Median(differences)
+	reference := collapsed(reversed, base, lowest(other)+math.Min(0, statistics.Median(reversed)))
+	typical := statistics.Median(differences)
 	var out result.Collapse
 	for i, down := range fell {
 		if down && typical-differences[i] > c.upper {
@@ -71,7 +72,7 @@ func (c *costEstimate) findCollapse() {
 // below a floor. What is better is higher.
 func collapsed(effects, own []float64, floor float64) []bool {
 	out := make([]bool, len(effects))
-	limit := math.Min(lowest(effects), Median(effects)+math.Log1p(-collapseLoss))
+	limit := math.Min(lowest(effects), statistics.Median(effects)+math.Log1p(-collapseLoss))
 	for i, v := range effects {
 		out[i] = v < limit && own[i] < lowest(own) && own[i] < floor
 	}
@@ -80,10 +81,10 @@ func collapsed(effects, own []float64, floor float64) []bool {
 
 // lowest is the robust lower bound of values.
 func lowest(values []float64) float64 {
-	centre := Median(values)
+	centre := statistics.Median(values)
 	deviations := make([]float64, len(values))
 	for i, v := range values {
 		deviations[i] = math.Abs(v - centre)
 	}
-	return centre - collapseDeviations*madToSigma*Median(deviations)
+	return centre - collapseDeviations*madToSigma*statistics.Median(deviations)
 }

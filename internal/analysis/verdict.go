@@ -13,7 +13,7 @@ import (
 // so a comparison of a path with itself hardly ever claims a cost.
 func (c *costEstimate) decide() {
 	ofBreaking := c.metric.Name == measurement.BrokenTrials
-	c.BeyondChance = c.PAdjusted != nil && *c.PAdjusted < c.alpha && (ofBreaking || c.interval.excludesZero())
+	c.BeyondChance = c.PAdjusted != nil && *c.PAdjusted < c.alpha && (ofBreaking || c.interval.ExcludesZero())
 	worse := c.estimate < 0
 	if !c.metric.HigherIsBetter {
 		worse = c.estimate > 0
@@ -38,28 +38,39 @@ func (c *costEstimate) decide() {
 			c.Withheld = c.missing
 		case equal:
 			c.Withheld = slices.Concat(c.againstEqual, c.missing)
+		case c.n >= c.fewestBlocks() && c.hidden():
+			c.NeedsLongerTrials = true
 		default:
 			c.RepetitionsNeeded = c.repetitionsNeeded()
 		}
 	}
+	if len(bounded(c.effects)) == len(c.effects) {
+		c.Resolution = c.onMargin(c.reach())
+	}
 }
 
-// repetitionsNeeded is blocksNeeded where more blocks can help: against trials that
-// break they do only as far as a claim takes them.
+// hidden says that no number of blocks would resolve the comparison, whatever their
+// spread: the trials' own resolution hides both that there is an effect and that there is
+// none that matters.
+func (c *costEstimate) hidden() bool {
+	return c.reach() > 0 && math.IsInf(c.resolving()(c.estimate, 0), 1)
+}
+
+// repetitionsNeeded is blocksNeeded where more blocks, or runs, can help: against trials
+// that break they do only as far as a claim takes them, against a share that was zero in
+// all runs no more of them do.
 func (c *costEstimate) repetitionsNeeded() int {
 	fewest := c.fewestBlocks()
 	switch broke := len(bounded(c.effects)) < len(c.effects); {
-	case broke && c.n < fewest:
+	case c.n < fewest && (broke || c.hidden()):
 		return fewest
-	case broke:
+	case broke, c.LookedAt > 0 && c.Runs > 0: // the bound is that of one run
 		return 0
 	case c.LookedAt > 0:
-		return wholeBlocks(math.Max(zeroBlocks(c.upper, c.LookedAt, c.alpha), float64(c.n+1)))
+		return wholeBlocks(math.Max(zeroBlocks(c.upper/float64(c.unseen), c.LookedAt, c.alpha), float64(c.n+1)))
 	}
 	return c.blocksNeeded()
 }
-
-func (i *interval) excludesZero() bool { return i != nil && (i.Low > 0 || i.High < 0) }
 
 // wholeBlocks rounds up, to two digits above 100, and bounds the number.
 func wholeBlocks(need float64) int {
@@ -78,13 +89,8 @@ func (c *costEstimate) bound() float64 {
 	margin := c.Margin.Amount
 	if c.logarithmic {
 		margin = c.Margin.Fraction
-		if c.metric.HigherIsBetter {
-			size = -math.Expm1(-size)
-		} else {
-			size = math.Expm1(size)
-		}
 	}
-	return math.Min(margin, roundUp(math.Max(size, margin/50)))
+	return math.Min(margin, roundUp(math.Max(c.onMargin(size), margin/50)))
 }
 
 // roundUp keeps two significant digits.

@@ -140,7 +140,7 @@ func fileSpecs(t *rapid.T, k measurement.Kind) []measurement.Spec {
 	keys := map[string]string{}
 	for _, o := range kind.Options() {
 		short := o.InLength && o.Name != "file" // else a test takes seconds
-		if o.InFile && o.Takes(k) && (short || rapid.IntRange(0, 3).Draw(t, "with "+o.Name) == 0) {
+		if o.InFile && o.Takes(k) && !o.Several && (short || rapid.IntRange(0, 3).Draw(t, "with "+o.Name) == 0) {
 			keys[o.Name] = drawn(t, o, k)
 		}
 	}

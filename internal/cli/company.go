@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/neighbour"
 	"github.com/hopbench/hopbench/internal/store"
 )
@@ -45,7 +46,7 @@ func (c *company) look() (news bool) {
 	for _, other := range c.presence.Others() {
 		name := "that does not say which"
 		if other.Experiment != "" {
-			name = shown(other.Experiment)
+			name = base.Shown(other.Experiment)
 		}
 		if !other.Started.IsZero() {
 			name += ", begun " + other.Started.UTC().Format("2006-01-02 15:04:05 UTC")

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/markdown"
@@ -77,7 +78,7 @@ good, also for want of blocks, "published" a figure outside of its tolerance.`,
   hopbench compare RUN --published E5.2,E5.3 --markdown`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args)+len(f.reference) > maxRuns {
-				return usageError{fmt.Errorf("hopbench compare needs 1 to %d runs; see hopbench compare --help", maxRuns)}
+				return base.Usage(fmt.Errorf("hopbench compare needs 1 to %d runs; see hopbench compare --help", maxRuns))
 			}
 			return nil
 		},
@@ -91,7 +92,7 @@ good, also for want of blocks, "published" a figure outside of its tolerance.`,
 	flags.BoolVarP(&f.json, "json", "J", false, "print one JSON document on standard output and nothing else there")
 	flags.BoolVar(&f.markdown, "markdown", false, "print Markdown")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
-	for flag, complete := range map[string]cobra.CompletionFunc{"published": completeRows, "fail-on": oneOf(failOnCost, failOnNotShownEqual, failOnPublished), "reference": completeRuns} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"published": completeRows, "fail-on": base.OneOf(failOnCost, failOnNotShownEqual, failOnPublished), "reference": completeRuns} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag: a mistake above
 		}
@@ -101,18 +102,30 @@ good, also for want of blocks, "published" a figure outside of its tolerance.`,
 
 func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) error {
 	if err := f.check(len(args)); err != nil {
-		return usageError{err}
+		return base.Usage(err)
 	}
-	data, err := publishedData()
+	comparison, err := f.comparison(ctx, args)
 	if err != nil {
 		return err
+	}
+	if err := f.print(s, comparison); err != nil {
+		return err
+	}
+	return f.verdict(s, comparison)
+}
+
+// comparison compares the runs.
+func (f compareFlags) comparison(ctx context.Context, args []string) (*result.Comparison, error) {
+	data, err := publishedData()
+	if err != nil {
+		return nil, err
 	}
 	comparison := &result.Comparison{Format: result.ComparisonFormat}
 	var runs []analysis.LabelledRun
 	for i, arg := range slices.Concat(f.reference, args) {
 		r, err := loadResult(ctx, arg)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
 		runs = append(runs, run)
@@ -127,7 +140,7 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		if len(args) == 1 && len(f.reference) == 0 || len(f.published) > 0 {
 			figures, err := chooseFigures(r, data, f.published)
 			if err != nil {
-				return usageError{fmt.Errorf("%s: %w", arg, err)}
+				return nil, base.Usage(fmt.Errorf("%s: %w", arg, err))
 			}
 			compared.Published = analysis.ComparePublished(run.Result, figures)
 			for _, note := range readingsNotes(data, figures) {
@@ -142,22 +155,19 @@ func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) 
 		reference, sides := f.sides(runs)
 		options := analysis.DefaultOptions()
 		options.Matters = runs[0].Result.Experiment.Matters
-		options.Lab = !slices.ContainsFunc(runs, func(r analysis.LabelledRun) bool { return r.Result.Testbed.Kind != "lab" })
+		options.Lab = !slices.ContainsFunc(runs, func(r analysis.LabelledRun) bool { return r.Result.Testbed.Kind != result.TestbedLab })
 		changes, notes := analysis.CompareRuns(reference, sides, options)
 		if len(changes) == 0 {
 			why := ""
 			for _, n := range notes {
 				why += "; " + words.NamesOf(comparison.Paths, comparison.Tests).Note(n)
 			}
-			return usageError{fmt.Errorf("%s have no test on any path in common that can be compared%s", strings.Join(slices.Concat(f.reference, args), " and "), why)}
+			return nil, base.Usage(fmt.Errorf("%s have no test on any path in common that can be compared%s", strings.Join(slices.Concat(f.reference, args), " and "), why))
 		}
 		comparison.Changes = changes
 		comparison.Notes = append(comparison.Notes, notes...)
 	}
-	if err := f.print(s, comparison); err != nil {
-		return err
-	}
-	return f.verdict(s, comparison)
+	return comparison, nil
 }
 
 // sides are the run, or the runs, that others are compared with, and these.
@@ -208,8 +218,7 @@ func (f compareFlags) print(s streams, c *result.Comparison) error {
 	case f.markdown:
 		return markdown.WriteComparison(s.out, c)
 	}
-	colour := isTerminal(s.out) && os.Getenv("NO_COLOR") == ""
-	return terminal.WriteComparison(s.out, c, terminal.Options{Width: terminalWidth(s.out), Colour: colour})
+	return terminal.WriteComparison(s.out, c, layout(s.out))
 }
 
 // verdict is the exit status that --fail-on asks for, with what led to it.
@@ -234,10 +243,10 @@ func (f compareFlags) verdict(s streams, c *result.Comparison) error {
 		}
 	}
 	for _, text := range found {
-		fmt.Fprintf(s.err, "hopbench: %s\n", shown(text))
+		fmt.Fprintf(s.err, "hopbench: %s\n", base.Shown(text))
 	}
 	if len(found) > 0 {
-		return statusError(exitFound)
+		return base.StatusError(base.ExitFound)
 	}
 	return nil
 }
@@ -253,19 +262,19 @@ func loadResult(ctx context.Context, arg string) (*result.Result, error) {
 		}
 		path = filepath.Join(arg, resultFile)
 		if _, missing := os.Stat(path); missing != nil || !errors.Is(err, store.ErrNoRun) {
-			return nil, usageError{fmt.Errorf("%w; hopbench results lists the runs here", err)}
+			return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
 		}
 	}
 	r, err := readResult(path)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, base.Usage(err)
 	}
 	return r, nil
 }
 
 // readResult reads a result.json; one of format 1 becomes one of today's.
 func readResult(path string) (*result.Result, error) {
-	text, err := readBounded(path, maxResultBytes)
+	text, err := base.ReadBounded(path, maxResultBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the run: %w", err)
 	}

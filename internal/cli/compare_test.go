@@ -110,7 +110,7 @@ func TestCompareStatus(t *testing.T) {
 		{[]string{good, "--fail-on", "cost"}, 2, "", "name a second one"},
 		{[]string{good, good, "--fail-on", "published"}, 2, "", "needs --published"},
 		{[]string{good, "--fail-on", "colour"}, 2, "", "cost, not-shown-equal or published"},
-		{[]string{good, "--json", "--markdown"}, 2, "", "none of the others can be"},
+		{[]string{good, "--json", "--markdown"}, 2, "", "exclude each other"},
 	} {
 		status, stdout, stderr := command(t, append([]string{"compare"}, c.args...)...)
 		if status != c.status || !strings.Contains(strings.ReplaceAll(stdout, "\u00a0", " "), c.stdout) || !strings.Contains(stderr, c.stderr) {
@@ -188,7 +188,7 @@ func TestRunAllUsage(t *testing.T) {
 		{"", []string{"all", "--only", "nope"}, 2, `no experiment "nope"`},
 		{"", []string{"aa-null", "--only", "fastpath"}, 2, "--only is for"},
 		{"", []string{"--resume", folder, "--quick"}, 2, "are for a new run"},
-		{"", []string{"all", "--quick", "--full"}, 2, "none of the others can be"},
+		{"", []string{"all", "--quick", "--full"}, 2, "exclude each other"},
 		{`{"format": "x"}`, []string{"--resume", bad}, 2, `of format "x", not hopbench.index/2`},
 		{`{`, []string{"--resume", bad}, 2, "unexpected end"},
 		{`{"format": "hopbench.index/2", "experiments": [{"name": "a", "folder": "../a"}]}`, []string{"--resume", bad}, 2, "not below it"},

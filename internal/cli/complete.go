@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -23,9 +24,9 @@ func completeTest(c *cobra.Command) {
 		switch {
 		case values[flag.Name] != nil || flag.Type == kind.File || flag.Type == kind.Truth:
 		case flag.Type == kind.Word:
-			values[flag.Name] = oneOf(flag.Words...)
+			values[flag.Name] = base.OneOf(flag.Words...)
 		case flag.Type == kind.DSCP:
-			values[flag.Name] = oneOf(slices.Sorted(maps.Keys(dscpNames()))...)
+			values[flag.Name] = base.OneOf(slices.Sorted(maps.Keys(base.DSCPNames()))...)
 		default:
 			values[flag.Name] = cobra.NoFileCompletions
 		}
@@ -36,10 +37,6 @@ func completeTest(c *cobra.Command) {
 		}
 	}
 	c.ValidArgsFunction = cobra.NoFileCompletions
-}
-
-func oneOf(values ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // completeKinds completes the last of a list of kinds, with those that are not
@@ -65,7 +62,7 @@ func completeVersus(c *cobra.Command, args []string, typed string) ([]string, co
 		case "device=":
 			values, _ = completeDevices(c, args, "")
 		case "dscp=":
-			values = slices.Sorted(maps.Keys(dscpNames()))
+			values = slices.Sorted(maps.Keys(base.DSCPNames()))
 		default:
 			values = nil
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hopbench/hopbench/internal/cli/endpoint"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -22,7 +23,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	if !found {
 		t.Fatal("there is no section on serve")
 	}
-	for section, c := range map[string]*cobra.Command{page + string(options): testCommand(streams{}), served: serveCommand(streams{})} {
+	for section, c := range map[string]*cobra.Command{page + string(options): testCommand(streams{}), served: endpoint.ServeCommand(&endpoint.Metrics{})} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			name := "`--" + f.Name + "`"
 			if f.Shorthand != "" {

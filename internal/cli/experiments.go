@@ -7,15 +7,16 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/spelling"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -31,12 +32,12 @@ func experimentsCommand(s streams) *cobra.Command {
 		Short: "Print a bundled experiment file",
 		Example: `  hopbench experiments show routing-appliance > my.yaml
   hopbench run ./my.yaml`,
-		Args:              exactly("NAME"),
+		Args:              base.Exactly("NAME"),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := experiments.Read(args[0])
 			if err != nil {
-				return usageError{unknownExperiment(args[0])}
+				return base.Usage(unknownExperiment(args[0]))
 			}
 			_, err = s.out.Write(text)
 			return err
@@ -44,7 +45,7 @@ func experimentsCommand(s streams) *cobra.Command {
 	}, &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say everything that is wrong with an experiment file",
-		Args:  exactly("FILE"),
+		Args:  base.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, text, err := readExperiment(args[0])
 			if err != nil {
@@ -60,7 +61,7 @@ func experimentsCommand(s streams) *cobra.Command {
 			}
 			plan := e.Plan(1)
 			fmt.Fprintf(s.out, "%s: %s, %s, %s: %s, about %s\n", file,
-				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), about(plan.ExpectedDuration()))
+				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), words.About(plan.ExpectedDuration()))
 			if fewest, comparisons := fewestBlocks(e); comparisons > 0 {
 				fmt.Fprintln(s.out, words.BlocksToClaim(e.Blocks, fewest, comparisons))
 			}
@@ -110,7 +111,7 @@ func listExperiments(s streams) error {
 		}
 		plan := e.Plan(1)
 		fmt.Fprintf(table, "%s\t%s\t%s × %s × %s\tabout %s\n",
-			name, e.Title, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), about(plan.ExpectedDuration()))
+			name, e.Title, quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), words.About(plan.ExpectedDuration()))
 	}
 	return table.Flush()
 }
@@ -136,23 +137,16 @@ func readExperiment(arg string) (file string, text []byte, err error) {
 	case err == nil:
 		return arg, text, nil
 	case errors.Is(err, fs.ErrNotExist) && !looksLikeFile:
-		return "", nil, usageError{unknownExperiment(arg)}
+		return "", nil, base.Usage(unknownExperiment(arg))
 	default:
-		return "", nil, usageError{fmt.Errorf("read the experiment: %w", err)}
+		return "", nil, base.Usage(fmt.Errorf("read the experiment: %w", err))
 	}
 }
 
 func unknownExperiment(name string) error {
+	if near := spelling.Nearest(name, experiments.Names()); near != "" {
+		return fmt.Errorf("there is no experiment %q; did you mean %q?", name, near)
+	}
 	return fmt.Errorf("there is no experiment %q; the bundled ones are %s, and a file of your own is given by its path",
 		name, strings.Join(experiments.Names(), ", "))
-}
-
-// about rounds a duration for people.
-func about(d time.Duration) string {
-	switch {
-	case d >= 90*time.Second:
-		return fmt.Sprintf("%d min", int((d+30*time.Second)/time.Minute))
-	default:
-		return fmt.Sprintf("%d s", int((d+500*time.Millisecond)/time.Second))
-	}
 }

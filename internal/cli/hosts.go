@@ -3,11 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net"
+	"io"
 	"path/filepath"
-	"time"
 
-	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/reach"
 	"github.com/hopbench/hopbench/internal/runner"
@@ -23,21 +22,33 @@ const maxTestbedBytes = 1 << 20
 
 // testbedFile is what is kept of the testbed file of a new run.
 func testbedFile(file string) (*store.File, error) {
-	text, err := readBounded(file, maxTestbedBytes)
+	text, err := readTestbed(file)
 	if err != nil {
-		return nil, fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err)
+		return nil, err
 	}
 	name, err := filepath.Abs(file)
 	return &store.File{Name: name, Text: string(text)}, err
+}
+
+func readTestbed(file string) ([]byte, error) {
+	text, err := base.ReadBounded(file, maxTestbedBytes)
+	if err != nil {
+		return nil, base.Usage(fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err))
+	}
+	return text, nil
 }
 
 // findPaths finds where the paths of the run are, nil of one in a lab.
 func (r *session) findPaths() (*inventory.Inventory, error) {
 	file := r.head.TestbedFile
 	if file == nil {
-		return nil, nil
+		return nil, joinAt(nil, r.flags.nats)
 	}
-	return inventory.LoadFor(file.Name, []byte(file.Text), r.e)
+	in, err := inventory.Load(file.Name, []byte(file.Text), r.e)
+	if err != nil {
+		return nil, err
+	}
+	return in, joinAt(in, r.flags.nats)
 }
 
 // reachHosts makes the hosts of a run ready to measure.
@@ -46,18 +57,19 @@ func (r *session) reachHosts(ctx context.Context) (testbed.Testbed, error) {
 	if err != nil {
 		return nil, err
 	}
-	spareProcessor() // this process may be the source
+	options.Before = r.head.Testbed.Paths
+	base.SpareProcessor() // this process may be the source
 	return hosts.New(ctx, r.inventory, r.e, options)
 }
 
 // hostOptions are how the hosts of a testbed file are reached.
 func hostOptions(inv *inventory.Inventory, file string) (hosts.Options, error) {
-	token, err := readToken(inv.TokenFile)
+	token, err := base.ReadToken(inv.TokenFile)
 	if err != nil {
 		return hosts.Options{}, err
 	}
-	return hosts.Options{Token: token, Journal: switching.JournalOf(file), Dial: func(ctx context.Context, e inventory.Endpoint) (net.Conn, error) {
-		return reach.Dial(ctx, e, reach.Options{Token: token, Agent: agent.Options{}})
+	return hosts.Options{Token: token, Journal: switching.JournalOf(file), Dial: func(ctx context.Context, e inventory.Endpoint) (io.ReadWriteCloser, error) {
+		return reach.Dial(ctx, e, token)
 	}}, nil
 }
 
@@ -70,14 +82,10 @@ func findHosts(ctx context.Context, file string, inv *inventory.Inventory, e *ex
 	return hosts.Check(ctx, inv, e, options)
 }
 
-// slowSwitch is how long a switch may take on average before a run is planned in two
-// stages, which have far fewer of them.
-const slowSwitch = 2 * time.Second
-
 // planStages plans a run in two stages where switching its paths is slow.
 func (r *session) planStages(bed testbed.Testbed) (err error) {
 	slow, ok := bed.(*hosts.Hosts)
-	if !ok || slow.Costs() <= slowSwitch {
+	if !ok || slow.Costs() <= experiment.SlowSwitch {
 		return nil
 	}
 	r.head.TwoStage = true

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
@@ -40,7 +41,7 @@ func labUpCommand(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "up EXPERIMENT",
 		Short:             "Build the lab of an experiment and hold it until interrupted",
-		Args:              exactly("EXPERIMENT"),
+		Args:              base.Exactly("EXPERIMENT"),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(c *cobra.Command, args []string) error {
 			file, text, err := readExperiment(args[0])
@@ -125,7 +126,7 @@ Only the user who holds a lab can do this, and not from inside a container.`,
   hopbench lab exec --lab my-lab vm2 -- tcpdump -ni any`,
 		Args: func(c *cobra.Command, args []string) error {
 			if node, command := splitExec(args); node == "" || len(command) == 0 {
-				return usageError{errors.New("lab exec needs a NODE and a COMMAND: hopbench lab exec vm1 -- ip addr")}
+				return base.Usage(errors.New("lab exec needs a NODE and a COMMAND: hopbench lab exec vm1 -- ip addr"))
 			}
 			return nil
 		},
@@ -151,7 +152,7 @@ Only the user who holds a lab can do this, and not from inside a container.`,
 				return err
 			}
 			if code != 0 {
-				return statusError(code)
+				return base.StatusError(code)
 			}
 			return nil
 		},
@@ -208,7 +209,7 @@ func pickLab(name string) (string, error) {
 	case len(up) == 1:
 		return up[0], nil
 	default:
-		return "", usageError{fmt.Errorf("several labs are up (%s); say which with --lab", strings.Join(up, ", "))}
+		return "", base.Usage(fmt.Errorf("several labs are up (%s); say which with --lab", strings.Join(up, ", ")))
 	}
 }
 
@@ -270,7 +271,7 @@ Without PATH it lists the paths that can be switched to.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return exactly("PATH")(c, args)
+			return base.Exactly("PATH")(c, args)
 		},
 		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -52,7 +53,7 @@ func TestLabListGoesOn(t *testing.T) {
 		})
 	}
 	var out, said bytes.Buffer
-	if status := Main([]string{"lab", "list"}, os.Stdin, &out, &said); status != exitFailed {
+	if status := Main([]string{"lab", "list"}, os.Stdin, &out, &said); status != base.ExitFailed {
 		t.Errorf("status %d", status)
 	}
 	if !strings.Contains(out.String(), "c-good: vm1 vm2\n") {

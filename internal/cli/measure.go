@@ -13,8 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/summary"
@@ -22,7 +24,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
-	"github.com/hopbench/hopbench/internal/testbed/host"
+	"github.com/hopbench/hopbench/internal/testbed/direct"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
@@ -113,15 +115,15 @@ type hostRun struct {
 
 // measureHost does the tests of a sequence and shows what they brought back. It
 // shows what there is also when it was stopped.
-func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo survey.Sequence, run host.RunFunc) (err error) {
+func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo survey.Sequence, run direct.RunFunc) (err error) {
 	request, err := f.prepare(ctx, to, f.bind)
 	if err != nil {
 		return err
 	}
-	spareProcessor()
-	path := host.Path(onlyPath, to.name, request)
+	base.SpareProcessor()
+	path := direct.Path(onlyPath, to.name, request)
 	source := path.Pairs[0].Source
-	bed := host.New(run, path)
+	bed := direct.New(run, path)
 	_, isProfile := todo.(survey.Options)
 	r := &hostRun{streams: s, flags: f, to: to, live: newLiveLine(s.err, f.quiet)}
 	r.kept, err = keep(f.out, f.head(f.blocks, bed, store.Test{
@@ -145,7 +147,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 }
 
 // head is that of a run of hopbench test that begins now.
-func (f *testFlags) head(blocks int, bed *host.Host, test store.Test) store.Head {
+func (f *testFlags) head(blocks int, bed *direct.Testbed, test store.Test) store.Head {
 	test.Command = f.command
 	return store.Head{
 		Name: "test", Seed: rand.Uint64N(1 << 53), Blocks: blocks, Matters: f.matters, Started: time.Now().Round(time.Millisecond),
@@ -165,12 +167,12 @@ func (r *hostRun) event(e runner.Event) {
 		title = test.Title
 	}
 	if e.Finished == nil {
-		var elapsed time.Duration
+		var live measurement.Progress
 		if e.Live != nil {
-			elapsed = e.Live.Elapsed.Duration()
+			live = *e.Live
 		}
 		r.head.Planned = e.Planned
-		r.live.draw(fmt.Sprintf("  %s left  %s%s", clock(e.Left-elapsed), title, liveValue(e.Live)))
+		r.live.draw(fmt.Sprintf("  %s left  %s%s", words.Clock(e.Left-live.Elapsed.Duration()), title, liveValue(live.Throughput, live.RTT)))
 		return
 	}
 	r.live.clear()
@@ -241,8 +243,8 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 // notes is what a reader must know of the tests as a whole.
 func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []string {
 	var notes []string
-	if slices.ContainsFunc(done, func(s survey.Step) bool { return s.NoServer }) {
-		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: on that host, run hopbench serve (see its --help about tokens); of a stock iperf3 server, ask --iperf3 here.", to.name, to.port))
+	if i := slices.IndexFunc(done, func(s survey.Step) bool { return s.NoServer != "" }); i >= 0 {
+		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.name, to.port, f.remedy(done[i].NoServer)))
 	}
 	if !isProfile {
 		return notes
@@ -257,6 +259,23 @@ func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []strin
 		notes = append(notes, "The hops were traced without the interface that was asked for, which trace does not take.")
 	}
 	return notes
+}
+
+// remedy is what to do where no server can be used.
+func (f *testFlags) remedy(reason probe.Reason) string {
+	switch {
+	case reason == probe.Unauthorized && f.tokenFile == "":
+		return "it asks for a token; give --token-file with the file that its hopbench serve has"
+	case reason == probe.Unauthorized:
+		return "its token is not that of " + f.tokenFile + "; both ends need the same"
+	case reason == probe.Protocol:
+		return "what answers there is no hopbench serve of this version; for a stock iperf3 server add --iperf3"
+	case reason == probe.Local:
+		return "this host could not connect, see above"
+	case reason == probe.Refused:
+		return "on that host, run hopbench serve (see its --help about tokens); for a stock iperf3 server add --iperf3"
+	}
+	return "on that host, run hopbench serve (see its --help about tokens), and let TCP to that port through any firewall between"
 }
 
 // commandOf is the command line that repeats a command: its arguments and the

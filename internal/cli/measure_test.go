@@ -13,10 +13,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/testbed/host"
+	"github.com/hopbench/hopbench/internal/testbed/direct"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -62,7 +64,7 @@ func millisecond() *measurement.Distribution {
 }
 
 // measured is what one command line prints, over a fake path.
-func measured(t *testing.T, ctx context.Context, line string, run host.RunFunc) (stdout, stderr string, err error) {
+func measured(t *testing.T, ctx context.Context, line string, run direct.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
 	f, err := parse(t, line)
 	testutil.OK(t, err)
@@ -132,7 +134,7 @@ func TestProfileGoesOnAfterAFailure(t *testing.T) {
 		return fakePath(ctx, r, progress)
 	}
 	out, _, err := measured(t, t.Context(), "", run)
-	if err == nil || !strings.Contains(err.Error(), "2 of 10 tests gave no result that counts") || exitStatus(err, new(bytes.Buffer)) != exitFailed {
+	if err == nil || !strings.Contains(err.Error(), "2 of 10 tests gave no result that counts") || base.Status(err, new(bytes.Buffer)) != base.ExitFailed {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{"does not count: test: timeout: UDP seems to be filtered", "\nidle RTT, TCP ", "\nRTT under load "} {
@@ -144,14 +146,17 @@ func TestProfileGoesOnAfterAFailure(t *testing.T) {
 
 func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	silent := &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
 	for name, c := range map[string]struct {
 		err  error
-		ends bool
+		says string // "" does not end it
 	}{
-		"nothing listens":  {&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, true},
-		"another token":    {&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the tokens differ")}, true},
-		"UDP is refused":   {&probe.Error{Op: "udp", Reason: probe.Refused, Err: &net.OpError{Op: "read", Net: "udp", Err: syscall.ECONNREFUSED}}, false},
-		"one kind refused": {&probe.Error{Op: "x", Reason: probe.Unsupported, Err: errors.New("it has none")}, false},
+		"nothing listens":  {&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run hopbench serve"},
+		"nothing answers":  {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: silent}, "any firewall between"},
+		"another token":    {&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the tokens differ")}, "give --token-file"},
+		"another program":  {&probe.Error{Op: "connect", Reason: probe.Protocol, Err: protocol.ErrMalformed}, "add --iperf3"},
+		"UDP is refused":   {&probe.Error{Op: "udp", Reason: probe.Refused, Err: &net.OpError{Op: "read", Net: "udp", Err: syscall.ECONNREFUSED}}, ""},
+		"one kind refused": {&probe.Error{Op: "x", Reason: probe.Unsupported, Err: errors.New("it has none")}, ""},
 	} {
 		ran := 0
 		out, _, err := measured(t, t.Context(), "", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
@@ -165,8 +170,9 @@ func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 		hint := strings.Contains(out, "No server could be used at 127.0.0.1, port 9")
-		if hint != c.ends || (ran == 3) != c.ends {
-			t.Errorf("%s: %d tests, hint %v:\n%s", name, ran, hint, out)
+		said := strings.Contains(strings.Join(strings.Fields(out), " "), c.says)
+		if ends := c.says != ""; hint != ends || (ran == 3) != ends || !said {
+			t.Errorf("%s: %d tests, hint %v, %q %v:\n%s", name, ran, hint, c.says, said, out)
 		}
 	}
 }
@@ -216,7 +222,7 @@ func TestKeptTests(t *testing.T) {
 		t.Errorf("compare: %v\n%s", err, &out)
 	}
 	err := resumeRun(t.Context(), streams{out: &out, err: &out}, runFlags{resume: dirs[0]})
-	if err == nil || !strings.Contains(err.Error(), "cannot be resumed") || exitStatus(err, new(bytes.Buffer)) != exitUsage {
+	if err == nil || !strings.Contains(err.Error(), "cannot be resumed") || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
 		t.Errorf("resumed: %v", err)
 	}
 }
@@ -250,18 +256,18 @@ func TestTokens(t *testing.T) {
 	testutil.OK(t, os.WriteFile(file, []byte("secret\r\n"), 0o600))
 	empty := filepath.Join(dir, "empty")
 	testutil.OK(t, os.WriteFile(empty, nil, 0o600))
-	t.Setenv(tokenFileEnv, file)
+	t.Setenv(base.TokenFileEnv, file)
 	f, err := parse(t, "")
 	if err != nil || f.tokenFile != file {
 		t.Errorf("%v, token file %q", err, f.tokenFile)
 	}
-	if token, err := readToken(f.tokenFile); token != "secret" || err != nil {
+	if token, err := base.ReadToken(f.tokenFile); token != "secret" || err != nil {
 		t.Errorf("%q, %v", token, err)
 	}
-	if _, err := readToken(empty); err == nil || exitStatus(err, new(bytes.Buffer)) != exitUsage {
+	if _, err := base.ReadToken(empty); err == nil || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
 		t.Errorf("an empty token: %v", err)
 	}
-	if _, err := readToken(filepath.Join(dir, "none")); err == nil {
+	if _, err := base.ReadToken(filepath.Join(dir, "none")); err == nil {
 		t.Error("a token from nowhere")
 	}
 }

@@ -9,17 +9,18 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // options are the flags of `hopbench test` that shape tests, each with its value.
-type options []*optionValue
+type options []*base.OptionValue
 
 // define binds the flags of package kind's table.
 func (all *options) define(c *cobra.Command) {
 	for _, f := range kind.Flags() {
-		v := &optionValue{flag: f}
+		v := &base.OptionValue{Flag: f}
 		*all = append(*all, v)
 		flag := c.Flags().VarPF(v, f.Name, f.Short, usage(f))
 		if f.Type == kind.Truth {
@@ -27,8 +28,8 @@ func (all *options) define(c *cobra.Command) {
 		}
 	}
 	for _, v := range *all {
-		if v.flag.Excludes != "" {
-			c.MarkFlagsMutuallyExclusive(v.flag.Excludes, v.flag.Name)
+		if v.Flag.Excludes != "" {
+			c.MarkFlagsMutuallyExclusive(v.Flag.Excludes, v.Flag.Name)
 		}
 	}
 }
@@ -47,7 +48,7 @@ func usage(f kind.Flag) string {
 
 // asIPerf3Says lets the long names of iperf3's flags name those here.
 func asIPerf3Says() func(*pflag.FlagSet, string) pflag.NormalizedName {
-	names := map[string]string{}
+	names := map[string]string{"version4": "ipv4", "version6": "ipv6"}
 	for _, f := range kind.Flags() {
 		for _, alias := range f.Aliases {
 			names[alias] = f.Name
@@ -61,8 +62,8 @@ func asIPerf3Says() func(*pflag.FlagSet, string) pflag.NormalizedName {
 // value is what was given for a flag, its type's zero value when nothing was.
 func value[T any](all options, flag string) T {
 	for _, v := range all {
-		if v.flag.Name == flag {
-			out, _ := v.value.(T)
+		if v.Flag.Name == flag {
+			out, _ := v.Value.(T)
 			return out
 		}
 	}
@@ -72,8 +73,8 @@ func value[T any](all options, flag string) T {
 // give is as if the flag were on the command line.
 func (all options) give(flag, text string) {
 	for _, v := range all {
-		if v.flag.Name == flag {
-			v.text, v.value = text, text
+		if v.Flag.Name == flag {
+			v.Text, v.Value = text, text
 		}
 	}
 }
@@ -83,8 +84,8 @@ func (all options) give(flag, text string) {
 func (f *testFlags) chooseKinds() ([]measurement.Kind, error) {
 	var used []kind.Flag
 	for _, v := range f.options {
-		if v.value != nil {
-			used = append(used, v.flag)
+		if v.Value != nil {
+			used = append(used, v.Flag)
 		}
 	}
 	kinds, err := f.namedKinds()
@@ -163,8 +164,8 @@ func (all options) specOf(name measurement.Kind) (measurement.Spec, error) {
 // apply does what the flags that were given do to a test of the spec's kind.
 func (all options) apply(spec *measurement.Spec) {
 	for _, v := range all {
-		if v.value != nil {
-			v.flag.Apply(spec, v.value)
+		if v.Value != nil {
+			v.Flag.Apply(spec, v.Value)
 		}
 	}
 	spec.FileCRC32 = strings.ToLower(spec.FileCRC32)
@@ -173,8 +174,8 @@ func (all options) apply(spec *measurement.Spec) {
 // blame names the flag that set an option, unless it is called the same.
 func (all options) blame(name measurement.Kind, option string) string {
 	for _, v := range all {
-		if v.value != nil && v.flag.Name != option && v.flag.Sets(name, option) {
-			return "--" + v.flag.Name + ": "
+		if v.Value != nil && v.Flag.Name != option && v.Flag.Sets(name, option) {
+			return "--" + v.Flag.Name + ": "
 		}
 	}
 	return ""

@@ -253,3 +253,26 @@ func TestTarget(t *testing.T) {
 		}
 	}
 }
+
+func TestWhomAStockServerIs(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		args []string
+		want target
+		err  string
+	}{
+		{"", []string{"host"}, target{"host", measurement.DefaultPort}, ""},
+		{"--ftp-server host --ftp-path /x", nil, target{"host", ftpPort}, ""},
+		{"--ftp-server host:2121 --ftp-path /x", nil, target{"host", 2121}, ""},
+		{"--ftp-server host", nil, target{}, "give --ftp-path"},
+		{"--ftp-server host --ftp-path /x", []string{"other"}, target{}, "two hosts"},
+		{"--ftp-user me", []string{"host"}, target{}, "--ftp-server"},
+	} {
+		f, err := parse(t, c.line)
+		testutil.OK(t, err)
+		got, err := f.whom(c.args)
+		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s %v: %v, %v", c.line, c.args, got, err)
+		}
+	}
+}

@@ -1,144 +1,286 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// progress shows a run's progress: a live line on a terminal, a line per
-// block elsewhere.
+// progress publishes a run on a stream of events, and shows it on the terminal, which
+// reads that stream as every other view does.
 type progress struct {
+	stream *event.Stream
+	step   func(runner.Event)
+	began  time.Time
+
+	stop    context.CancelFunc // of the terminal's reader
+	reading sync.WaitGroup
+}
+
+// newProgress shows what a stream is told from now on, at w. The caller ends it.
+func newProgress(w io.Writer, quiet bool, stream *event.Stream) *progress {
+	p := &progress{stream: stream, step: runner.Publish(stream), began: time.Now()}
+	reader, terminal := stream.Follow(), &terminalView{w: w, quiet: quiet, live: newLiveLine(w, quiet)}
+	var ctx context.Context
+	ctx, p.stop = context.WithCancel(context.Background())
+	p.reading.Go(func() {
+		defer terminal.live.clear()
+		for {
+			events, err := reader.Next(ctx)
+			if err != nil {
+				return // there is nothing more to read
+			}
+			for _, e := range events {
+				terminal.show(e)
+			}
+		}
+	})
+	return p
+}
+
+// Begin announces the run, its folder if there is one, and how many of its trials are
+// stored already.
+func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string, stored int) {
+	start := &event.RunStart{Name: e.Name, Title: e.Title, Folder: dir, Blocks: e.Blocks, TwoStage: e.TwoStage, Expected: measurement.SecondsOf(plan.ExpectedDuration())}
+	for _, path := range e.Paths {
+		start.Paths = append(start.Paths, path.Name)
+	}
+	for _, test := range e.Tests {
+		start.Tests = append(start.Tests, test.Name)
+	}
+	left := start.Expected * measurement.Seconds(1-float64(stored)/float64(max(len(plan.Trials), 1)))
+	p.stream.Publish(event.Event{Format: event.Format, Code: event.RunStarted, Done: stored, Planned: len(plan.Trials), Left: left, Run: start})
+	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
+		p.publish(event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, comparisons)})
+	}
+}
+
+// Facts tells sentences on the run, such as what the testbed could not do as wished.
+func (p *progress) Facts(facts []string) {
+	for _, fact := range facts {
+		p.publish(event.Event{Code: event.Note, Text: fact})
+	}
+}
+
+// Event tells one step.
+func (p *progress) Event(e runner.Event) { p.step(e) }
+
+// End shows on the terminal what was told so far, and nothing after it. A second End does
+// nothing.
+func (p *progress) End() {
+	p.stop()
+	p.reading.Wait()
+}
+
+// Ended tells that the run is over, and why if that was early.
+func (p *progress) Ended(why error) {
+	end := &event.RunEnd{Elapsed: measurement.SecondsOf(time.Since(p.began))}
+	at := p.stream.State()
+	end.Complete = at.Planned > 0 && at.Done == at.Planned
+	if why != nil {
+		end.Why = why.Error()
+	}
+	p.publish(event.Event{Code: event.RunEnded, End: end})
+}
+
+// publish publishes what is no step of the runner, with where the run is.
+func (p *progress) publish(e event.Event) { publish(p.stream, e) }
+
+func publish(stream *event.Stream, e event.Event) {
+	e.Done, e.Planned, e.Left = stream.Progress()
+	stream.Publish(e)
+}
+
+// terminalView shows a run as it goes on: a live line on a terminal, a line per block
+// elsewhere.
+type terminalView struct {
 	w      io.Writer
 	quiet  bool
 	live   *liveLine
 	blocks int
-	block  int // last one reported, on plain output
+	block  int  // last one reported, on plain output
+	late   bool // samples wait for the disk, and that was told
+	// fleet is how machines and seats stand, nil without any; clocks is of the last trial,
+	// lag what waits for the disk.
+	fleet  *event.Fleet
+	clocks *event.ClockSpread
+	lag    *event.Lag
+	// recent are what the last seconds of the trial under way showed, oldest first.
+	recent []float64
 }
 
-func newProgress(w io.Writer, quiet bool, plan experiment.Plan) *progress {
-	p := &progress{w: w, quiet: quiet, live: newLiveLine(w, quiet)}
-	for _, t := range plan.Trials {
-		p.blocks = max(p.blocks, t.Block)
-	}
-	return p
-}
-
-// Begin announces the run, and its folder if there is one.
-func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string) {
-	if p.quiet {
+func (v *terminalView) show(e event.Event) {
+	if v.quiet {
 		return
 	}
-	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
-		fmt.Fprintf(p.w, "warning: %s\n", words.BlocksToClaim(e.Blocks, fewest, comparisons))
-	}
-	into := ""
-	if dir != "" {
-		into = ", into " + dir
-	}
-	fmt.Fprintf(p.w, "%s: %s × %s × %s, about %s%s\n", shown(e.Name),
-		quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), words.Blocks(e.Blocks, e.TwoStage), about(plan.ExpectedDuration()), into)
-}
-
-// Facts tells what the testbed could not do as wished.
-func (p *progress) Facts(facts []string) {
-	for _, fact := range facts {
-		if !p.quiet {
-			p.lasting("note: %s", shown(fact))
+	switch e.Code {
+	case event.RunStarted:
+		v.blocks = e.Run.Blocks
+		v.lasting("%s", words.RunStarted(*e.Run))
+	case event.Warning:
+		v.lasting("warning: %s", e.Text)
+	case event.StoreLag:
+		v.lag = e.Lag
+		if late := e.Lag.Behind > 0; late != v.late {
+			v.late = late
+			v.lasting("warning: %s", words.StoreLag(*e.Lag))
+		}
+	case event.Joined, event.Left, event.Queued, event.Leased, event.Vacated:
+		v.fleet = e.Fleet
+	case event.Spread:
+		v.clocks = e.Clocks
+	case event.Note, event.Lost:
+		v.lasting("note: %s", words.Event(e))
+	case event.TrialStarted:
+		v.recent = nil
+		v.draw(e, "")
+	case event.Measured:
+		v.draw(e, v.second(*e.Second)+v.standing(e.Second))
+	case event.TrialEnded:
+		if !e.Ended.Gate.Passed {
+			v.lasting("%s", words.DoesNotCount(e.Trial.ID, e.Ended.Gate))
+		}
+		if !v.live.shown && e.Trial.Block > 0 && (e.Done == e.Planned || e.Trial.Block != v.block) {
+			v.block = e.Trial.Block
+			v.lasting("block %d/%d, trial %d/%d, %s left", v.block, v.blocks, e.Done, e.Planned, words.Clock(e.Left.Duration()))
 		}
 	}
 }
 
-// Event shows one step.
-func (p *progress) Event(e runner.Event) {
-	switch {
-	case p.quiet:
-	case e.Rebuilt != nil:
-		p.lasting("the lab broke and was built again: %s", shown(e.Rebuilt.Error()))
-	case e.Finished != nil:
-		if !e.Finished.Gate.Passed {
-			p.lasting("trial %s does not count: %s", e.Finished.ID, shown(words.Findings(e.Finished.Gate, true)))
-		}
-		if !p.live.shown && e.Finished.Block > 0 && (e.Done == e.Planned || e.Finished.Block != p.block) {
-			p.block = e.Finished.Block
-			fmt.Fprintf(p.w, "block %d/%d, trial %d/%d, %s left\n", p.block, p.blocks, e.Done, e.Planned, clock(e.Left))
-		}
-	default:
-		block := fmt.Sprintf("block %d/%d", e.Trial.Block, p.blocks)
-		if e.Trial.Block == 0 {
-			block = "explaining"
-		}
-		p.live.draw(fmt.Sprintf("%3d/%d  %s  %s left  %s %s%s",
-			e.Done, e.Planned, block, clock(e.Left), e.Trial.Path, e.Trial.Test, liveValue(e.Live)))
+// mostRecent is how many seconds the live line draws.
+const mostRecent = 20
+
+// second is what the live line shows of a second: its value, a bar for each of the last
+// seconds, and how many of several pairs move anything.
+func (v *terminalView) second(s event.Second) string {
+	value := liveValue(s.Throughput, s.RTT)
+	if value == "" {
+		return ""
 	}
+	height := s.Throughput
+	if height == 0 {
+		height = float64(s.RTT)
+	}
+	if v.recent = append(v.recent, height); len(v.recent) > mostRecent {
+		v.recent = v.recent[1:]
+	}
+	text := value + " " + bars(v.recent)
+	if n := len(s.Pairs); n > 0 && v.fleet == nil {
+		text += fmt.Sprintf("  %d of %d pairs", s.Running(), n)
+	}
+	return text
+}
+
+// standing is a second line, of how the machines of a fleet stand; empty without any.
+func (v *terminalView) standing(s *event.Second) string {
+	if v.fleet == nil {
+		return ""
+	}
+	parts := words.Fleet(*v.fleet, s)
+	if v.clocks != nil {
+		parts = append(parts, words.Clocks(*v.clocks))
+	}
+	if v.late {
+		parts = append(parts, "samples of "+words.Elapsed(v.lag.Behind.Duration())+" wait for the disk")
+	}
+	return "\n         " + strings.Join(parts, "; ")
+}
+
+// bars draws values as a bar each, the greatest as high as a line.
+func bars(values []float64) string {
+	const heights = "▁▂▃▄▅▆▇█"
+	each := []rune(heights)
+	most := slices.Max(values)
+	out := make([]rune, len(values))
+	for i, x := range values {
+		if most > 0 && x > 0 {
+			out[i] = each[min(int(x/most*float64(len(each))), len(each)-1)]
+		} else {
+			out[i] = each[0]
+		}
+	}
+	return string(out)
+}
+
+// draw draws the live line of a trial.
+func (v *terminalView) draw(e event.Event, value string) {
+	block := fmt.Sprintf("block %d/%d", e.Trial.Block, v.blocks)
+	if e.Trial.Block == 0 {
+		block = "explaining"
+	}
+	v.live.draw(fmt.Sprintf("%3d/%d  %s  %s left  %s %s%s",
+		e.Done, e.Planned, block, words.Clock(e.Left.Duration()), e.Trial.Path, e.Trial.Test, value))
 }
 
 // lasting prints a line that stays, above the live one.
-func (p *progress) lasting(format string, args ...any) {
-	p.live.clear()
-	fmt.Fprintf(p.w, format+"\n", args...)
+func (v *terminalView) lasting(format string, args ...any) {
+	v.live.clear()
+	fmt.Fprintln(v.w, base.Shown(fmt.Sprintf(format, args...)))
 }
-
-// End clears the live line.
-func (p *progress) End() { p.live.clear() }
 
 // redrawEvery bounds how often the live line is drawn: drawing takes
 // CPU time from what is measured.
 const redrawEvery = 500 * time.Millisecond
 
-// liveLine is one line of a terminal, redrawn in place; elsewhere it shows
+// liveLine is a line of a terminal, or a few, redrawn in place; elsewhere it shows
 // nothing.
 type liveLine struct {
 	w     io.Writer
 	shown bool // false: nothing is ever drawn
 	drawn time.Time
+	above int // lines above the one in which the cursor is
 }
 
 func newLiveLine(w io.Writer, quiet bool) *liveLine {
-	return &liveLine{w: w, shown: !quiet && isTerminal(w)}
+	return &liveLine{w: w, shown: !quiet && base.IsTerminal(w)}
 }
 
-// draw replaces the line's text, unless that was done a moment ago.
+// draw replaces the text, unless that was done a moment ago.
 func (l *liveLine) draw(text string) {
 	if !l.shown || time.Since(l.drawn) < redrawEvery {
 		return
 	}
 	l.drawn = time.Now()
-	runes := []rune(text)
-	if width := terminalWidth(l.w); len(runes) >= width {
-		text = string(runes[:width-1])
+	lines := strings.Split(text, "\n")
+	width := base.TerminalWidth(l.w)
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) >= width {
+			lines[i] = string(runes[:width-1])
+		}
 	}
-	fmt.Fprintf(l.w, "\r\x1b[K%s", text)
+	l.clear()
+	fmt.Fprint(l.w, strings.Join(lines, "\r\n"))
+	l.above = len(lines) - 1
 }
 
 // clear makes room for lasting output.
 func (l *liveLine) clear() {
-	if l.shown {
-		fmt.Fprint(l.w, "\r\x1b[K")
+	if !l.shown {
+		return
 	}
+	if l.above > 0 {
+		fmt.Fprintf(l.w, "\x1b[%dA", l.above)
+		l.above = 0
+	}
+	fmt.Fprint(l.w, "\r\x1b[J")
 }
 
-// liveValue is what a running test shows of itself, empty when nothing.
-func liveValue(p *measurement.Progress) string {
-	switch {
-	case p == nil:
-		return ""
-	case p.Throughput > 0:
-		return "  " + quantity.Format(p.Throughput, measurement.BitsPerSecond)
-	case p.RTT > 0:
-		return "  " + quantity.Format(float64(p.RTT), measurement.SecondsUnit)
+// liveValue is what a running test shows of itself at the end of a line, empty when
+// nothing.
+func liveValue(throughputBitsPerSecond float64, rtt measurement.Seconds) string {
+	if text := words.Live(throughputBitsPerSecond, rtt); text != "" {
+		return "  " + text
 	}
 	return ""
-}
-
-// clock prints a duration as minutes and seconds.
-func clock(d time.Duration) string {
-	d = max(0, d).Round(time.Second)
-	return fmt.Sprintf("%d:%02d", d/time.Minute, d%time.Minute/time.Second)
 }

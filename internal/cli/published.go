@@ -12,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -50,7 +51,7 @@ func publishedCommand(s streams) *cobra.Command {
 			}
 			if len(args) == 1 {
 				if data, err = selectPublished(data, args[0]); err != nil {
-					return usageError{err}
+					return base.Usage(err)
 				}
 			}
 			if asJSON {

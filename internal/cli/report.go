@@ -10,6 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/atomicfile"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/figure"
 	"github.com/hopbench/hopbench/internal/report/html"
@@ -33,12 +36,9 @@ so; the run keeps its own.`,
 		Example: `  hopbench report hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench report DIR --matters rtt=50us      judge again, where 50 µs matter
   hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,
-		Args: exactly("DIR"),
+		Args: base.Exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			st, err := store.Open(args[0])
-			if errors.Is(err, store.ErrNoRun) {
-				return usageError{fmt.Errorf("%w; hopbench results lists the runs here", err)}
-			}
+			st, err := openRun(args[0])
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ so; the run keeps its own.`,
 				return err
 			}
 			if picture != "" {
-				if err := writeAtomically(picture, func(w io.Writer) error { return figure.Picture(w, result) }); err != nil {
+				if err := atomicfile.Write(picture, func(w io.Writer) error { return figure.Picture(w, result) }); err != nil {
 					return err
 				}
 			}
@@ -71,6 +71,7 @@ func render(ctx context.Context, st *store.Store, over matters) (*result.Result,
 	if err != nil {
 		return nil, err
 	}
+	report.AddSampled(ctx, r, st)
 	type file struct {
 		name  string
 		write func(io.Writer, *result.Result) error
@@ -85,7 +86,7 @@ func render(ctx context.Context, st *store.Store, over matters) (*result.Result,
 		files = append(files, file{"pairs.csv", data.PairsCSV})
 	}
 	for _, file := range files {
-		err := writeAtomically(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, r) })
+		err := atomicfile.Write(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, r) })
 		if err != nil {
 			return nil, err
 		}
@@ -107,11 +108,24 @@ func printResult(s streams, result *result.Result, dir string, json bool) error 
 
 // printReport prints the summary.
 func printReport(w io.Writer, result *result.Result) error {
-	colour := isTerminal(w) && os.Getenv("NO_COLOR") == ""
-	return terminal.Write(w, result, terminal.Options{Width: terminalWidth(w), Colour: colour})
+	return terminal.Write(w, result, layout(w))
+}
+
+// layout is how a text is laid out for where it goes.
+func layout(w io.Writer) terminal.Options {
+	return terminal.Options{Width: base.TerminalWidth(w), Colour: base.IsTerminal(w) && os.Getenv("NO_COLOR") == ""}
 }
 
 // tellReport says where a run's report is.
 func tellReport(s streams, dir string) {
 	fmt.Fprintf(s.err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
+}
+
+// openRun opens the run in a folder, to read it.
+func openRun(dir string) (*store.Store, error) {
+	st, err := store.Open(dir)
+	if errors.Is(err, store.ErrNoRun) {
+		return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
+	}
+	return st, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/store"
 )
 
@@ -112,14 +113,14 @@ func printRuns(s streams, folder string, runs []runSummary) error {
 	fmt.Fprintln(table, "STARTED\tEXPERIMENT\tTRIALS\tSEED\tFOLDER")
 	for _, r := range runs {
 		if r.Error != "" {
-			fmt.Fprintf(table, "-\t-\t-\t-\t%s\n", shown(r.Error))
+			fmt.Fprintf(table, "-\t-\t-\t-\t%s\n", base.Shown(r.Error))
 			continue
 		}
 		trials := fmt.Sprintf("%d", r.Trials)
 		if !r.Complete {
 			trials = fmt.Sprintf("%d of %d", r.Trials, r.Planned)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", r.Started.Local().Format(time.DateTime), shown(r.Experiment), trials, r.Seed, shown(r.Folder))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", r.Started.Local().Format(time.DateTime), base.Shown(r.Experiment), trials, r.Seed, base.Shown(r.Folder))
 	}
 	return table.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -79,7 +80,7 @@ func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 	testutil.OK(t, os.Mkdir(dir, 0o755))
 	testutil.OK(t, os.WriteFile(filepath.Join(dir, store.FileName), nil, 0o644))
 	for _, args := range [][]string{{"run", "--resume", dir}, {"report", dir}, {"compare", dir}} {
-		if status, _, stderr := command(t, args...); status != exitUsage || !strings.Contains(stderr, "no run in this folder") || !strings.Contains(stderr, "--out") {
+		if status, _, stderr := command(t, args...); status != base.ExitUsage || !strings.Contains(stderr, "no run in this folder") || !strings.Contains(stderr, "--out") {
 			t.Errorf("%q: status %d: %s", args, status, stderr)
 		}
 	}
@@ -93,7 +94,7 @@ func TestLeftoverOfARunThatNeverBegan(t *testing.T) {
 	testutil.OK(t, err)
 	testutil.OK(t, os.WriteFile(filepath.Join(several, indexFile), index, 0o644))
 	// There is no such experiment: it got as far as reading it.
-	if status, _, stderr := command(t, "run", "--resume", several); status != exitFailed || !strings.Contains(stderr, `there is no experiment "not-bundled"`) {
+	if status, _, stderr := command(t, "run", "--resume", several); status != base.ExitFailed || !strings.Contains(stderr, `there is no experiment "not-bundled"`) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

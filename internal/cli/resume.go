@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
@@ -15,7 +16,7 @@ import (
 func resumeRun(ctx context.Context, s streams, f runFlags) error {
 	r, err := reopen(ctx, s, f, f.resume)
 	if err != nil {
-		return usageError{err}
+		return base.Usage(err)
 	}
 	return r.carryOut(ctx)
 }
@@ -42,6 +43,9 @@ func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session,
 	}
 	if r.inventory, err = r.findPaths(); err != nil {
 		return nil, err
+	}
+	if f.sink.to != "" && (r.inventory == nil || r.inventory.Broker == nil) {
+		return nil, errNoFleet
 	}
 	stored, err := st.Trials(ctx)
 	if err != nil {

@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
@@ -121,11 +122,16 @@ func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 }
 
 // stand is a testbed as far as a session knows it before the first trial.
-type stand struct{ testbed.Testbed }
+type stand struct {
+	testbed.Testbed
+	setting string
+}
 
-func (stand) Info() result.Testbed           { return result.Testbed{Kind: "lab", Relative: true} }
-func (stand) Environment() map[string]string { return map[string]string{"setting": "new"} }
-func (stand) Facts() []string                { return nil }
+func (stand) Info() result.Testbed { return result.Testbed{Kind: "lab", Relative: true} }
+func (s stand) Environment() map[string]string {
+	return map[string]string{"setting": cmp.Or(s.setting, "new")}
+}
+func (stand) Facts() []string { return nil }
 
 // What is different when a run goes on is told, kept and reported.
 func TestResumeNamesWhatIsDifferent(t *testing.T) {
@@ -137,16 +143,30 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	testutil.OK(t, err)
 	defer r.store.Close()
 	var told strings.Builder
-	testutil.OK(t, r.enter(t.Context(), stand{}, newProgress(&told, false, experiment.Plan{})))
+	show := newProgress(&told, false, event.NewStream())
+	testutil.OK(t, r.enter(t.Context(), stand{}, show))
+	show.End()
 	onlyPrintable(t, told.String())
+	// So it is when the testbed broke, and came back another.
+	var again strings.Builder
+	show = newProgress(&again, false, event.NewStream())
+	testutil.OK(t, r.compareWithLast(t.Context(), stand{}, show))
+	if len(r.head.Resumed) != 1 {
+		t.Errorf("%+v of the testbed as it was", r.head.Resumed)
+	}
+	testutil.OK(t, r.compareWithLast(t.Context(), stand{setting: "newer"}, show))
+	show.End()
+	if !strings.Contains(again.String(), "another setting: newer, at first unknown.") {
+		t.Errorf("%q of another testbed", again.String())
+	}
 	result, err := storedResult(context.WithoutCancel(t.Context()), r.store)
 	testutil.OK(t, err)
-	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 1 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
+	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 2 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
 		t.Errorf("environment %v, resumed %+v", result.Environment, result.Resumed)
 	}
 	notes := strings.Join(words.Names{}.Notes(result.Notes), "\n")
 	for _, text := range []string{notes, told.String()} {
-		for _, want := range []string{"After 1 trial the run was resumed (", "with another hopbench: " + hostinfo.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
+		for _, want := range []string{"After 1 trial the run went on (", "with another hopbench: " + hostinfo.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
 			if !strings.Contains(text, want) {
 				t.Errorf("it is not said that %q:\n%s", want, text)
 			}

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -23,6 +25,7 @@ import (
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed"
+	"github.com/hopbench/hopbench/internal/testbed/fleet"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 	"github.com/hopbench/hopbench/internal/words"
@@ -46,6 +49,11 @@ type runFlags struct {
 	explain  bool
 	matters  matters
 	testbed  string
+	sink     sinkFlags
+	nats     string // servers of a cluster, see joinAt
+	watched  viewFlags
+	// views are those who watch, from before the run begins until after it.
+	views *views
 }
 
 // What a run does when a process of the lab dies.
@@ -86,6 +94,15 @@ path: three trials of at most two seconds paced a tenth slower, three with twice
 window or three with twice the flows, whichever tells. They count for no verdict. With
 --resume it explains a run that is complete.
 
+--ui shows the run on a page of a browser: what each second brings, each pair, the
+counters of hops, a log, and at the end the report. Its address, with a random token
+in it, is printed once. --events writes the same steps for programs, --prometheus has
+them scraped. No trial waits for who watches.
+
+--to puts the samples of a fleet into a database while the run goes on, as hopbench
+export --to does of one that is over. Its file is named again with --resume, and what
+was put there before is not put again.
+
 "all" runs the bundled experiments one after the other into one folder with
 index.html, index.md and index.json. One that fails does not stop the others.
 
@@ -102,6 +119,7 @@ was measured.`,
   hopbench run fastpath --quick
   hopbench run ./my.yaml --matters rtt=50us,goodput=3%
   hopbench run public-vs-peered --testbed office.yaml
+  hopbench run firewall-fleet --ui --events steps.ndjson
   hopbench run all --quick`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			names, directive := completeExperiments(c, args, typed)
@@ -112,17 +130,21 @@ was measured.`,
 		},
 		Args: func(c *cobra.Command, args []string) error {
 			if f.resume != "" {
-				return exactly()(c, args)
+				return base.Exactly()(c, args)
 			}
-			return exactly("EXPERIMENT")(c, args)
+			return base.Exactly("EXPERIMENT")(c, args)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			if f.onFault != onFaultContinue && f.onFault != onFaultStop {
-				return usageError{fmt.Errorf("--on-fault %q: write %s or %s", f.onFault, onFaultContinue, onFaultStop)}
+				return base.Usage(fmt.Errorf("--on-fault %q: write %s or %s", f.onFault, onFaultContinue, onFaultStop))
 			}
+			if f.views, err = f.watched.open(c.Context(), &s, f.json); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, f.views.close()) }()
 			if f.resume != "" {
 				if f.quick || len(f.only) > 0 {
-					return usageError{errors.New("--quick and --only are for a new run; what is resumed knows its own")}
+					return base.Usage(errors.New("--quick and --only are for a new run; what is resumed knows its own"))
 				}
 				if isIndex(f.resume) {
 					return resumeAll(c.Context(), s, f)
@@ -130,26 +152,29 @@ was measured.`,
 				return resumeRun(c.Context(), s, f)
 			}
 			if c.Flags().Changed("blocks") && f.blocks < 1 {
-				return usageError{fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks)}
+				return base.Usage(fmt.Errorf("--blocks %d: measure every path at least once; leave it out for the experiment's own number", f.blocks))
 			}
 			if !c.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1 << 53) // exact in every JSON reader
 			}
+			if f.sink.to != "" && f.testbed == "" {
+				return base.Usage(errNoFleet)
+			}
 			if args[0] == everything && f.testbed != "" {
-				return usageError{errors.New("--testbed is for one experiment: a testbed file names its paths")}
+				return base.Usage(errors.New("--testbed is for one experiment: a testbed file names its paths"))
 			}
 			if args[0] == everything {
 				return newAll(c.Context(), s, f)
 			}
 			if len(f.only) > 0 {
-				return usageError{fmt.Errorf("--only is for %q; see %s --help", "run all", c.CommandPath())}
+				return base.Usage(fmt.Errorf("--only is for %q; see %s --help", "run all", c.CommandPath()))
 			}
 			return newRun(c.Context(), s, f, args[0])
 		},
 	}
 	flags := c.Flags()
 	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's); hopbench experiments check says how many it takes to claim anything")
-	flags.DurationVarP(&f.duration, "duration", "t", 0, "measured time of each throughput trial (default: the experiment's)")
+	flags.VarP((*base.SecondsValue)(&f.duration), "duration", "t", "measured time of each throughput trial (default: the experiment's)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
 	flags.BoolVar(&f.full, "full", false, "use the published durations")
 	flags.BoolVarP(&f.json, "json", "J", false, "print result.json on standard output and nothing else there")
@@ -161,8 +186,11 @@ was measured.`,
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
 	flags.BoolVar(&f.explain, "explain", false, "after the blocks, tell what limits the tcp tests of which it is not known, by short trials with one thing changed")
 	flags.StringVar(&f.testbed, "testbed", "", "measure on the hosts of this testbed file instead of a lab")
+	flags.StringVar(&f.nats, natsFlag, "", natsUsage)
 	flags.Var(&f.matters, mattersFlag, mattersUsage)
-	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": oneOf(onFaultContinue, onFaultStop)} {
+	f.watched.define(flags)
+	f.sink.define(c)
+	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": base.OneOf(onFaultContinue, onFaultStop)} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag: a mistake above
 		}
@@ -178,6 +206,9 @@ was measured.`,
 	return c
 }
 
+// errNoFleet says that there is nothing to be put into a database.
+var errNoFleet = errors.New("--to puts the samples of a fleet into a database while it runs: its testbed file, with kind: fleet, is named by --testbed; hopbench export writes what other runs counted")
+
 // session is a run under way: what it shows itself on, what was asked of it, and
 // what is kept of it.
 type session struct {
@@ -189,6 +220,13 @@ type session struct {
 	plan  experiment.Plan
 	// inventory is where the hosts are, nil of a lab.
 	inventory *inventory.Inventory
+	// fleet are the machines that joined, nil without any.
+	fleet    *fleet.Fleet
+	endFleet func() error
+	// samples takes what they count, nil without any.
+	samples *collect.Collector
+	// feeder puts them into a database, nil unless that is wanted.
+	feeder *collect.Feeder
 }
 
 func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
@@ -222,14 +260,17 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	}}
 	if f.testbed != "" {
 		if r.head.TestbedFile, err = testbedFile(f.testbed); err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 	}
 	if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
-		return nil, usageError{err}
+		return nil, base.Usage(err)
 	}
 	if r.inventory, err = r.findPaths(); err != nil {
-		return nil, usageError{err}
+		return nil, base.Usage(err)
+	}
+	if f.sink.to != "" && r.inventory.Broker == nil {
+		return nil, base.Usage(errNoFleet)
 	}
 	rules, err := lab.RuleFiles(r.e)
 	if err != nil {
@@ -238,7 +279,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 	if f.quick && f.blocks == 0 {
 		r.head.Blocks, _ = fewestBlocks(r.e)
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
-			return nil, usageError{err}
+			return nil, base.Usage(err)
 		}
 	}
 	r.head.Name, r.head.Planned, r.head.RuleFiles = r.e.Name, len(r.plan.Trials), rules.Digests
@@ -253,7 +294,12 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 // carryOut does a run and prints whatever there is of it then, also after an
 // interruption.
 func (r *session) carryOut(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, r.store.Close()) }()
+	defer func() {
+		if r.fleet != nil {
+			err = errors.Join(err, r.endFleet())
+		}
+		err = errors.Join(err, r.endSamples(), r.store.Close())
+	}()
 	result, err := r.measure(ctx)
 	if result == nil {
 		return err
@@ -264,9 +310,20 @@ func (r *session) carryOut(ctx context.Context) (err error) {
 // note keeps a sentence about the run, once, and says whether it is new.
 func (r *session) note(sentence string) bool { return r.head.Note(sentence) }
 
+// keeper keeps the run's trials.
+func (r *session) keeper() runner.Keeper {
+	if r.samples == nil {
+		return r.store
+	}
+	return sampledRun{r.store, r.samples, settleTime}
+}
+
 // build builds the paths of the run, by the same rules every time, or reaches its hosts.
 func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
-	if r.inventory != nil {
+	switch {
+	case r.inventory != nil && r.inventory.Broker != nil:
+		return r.reachFleet(ctx)
+	case r.inventory != nil:
 		return r.reachHosts(ctx)
 	}
 	bed, err := testbedlab.New(ctx, r.e)
@@ -282,14 +339,27 @@ func (r *session) build(ctx context.Context) (testbed.Testbed, error) {
 // measure measures what the store lacks of the plan, and writes the report
 // of whatever there is then. The result is nil where there is nothing to
 // report; it is valid together with the error of a run that ended early.
-func (r *session) measure(ctx context.Context) (*result.Result, error) {
-	show := newProgress(r.err, r.flags.quiet, r.plan)
-	show.Begin(r.e, r.plan, r.store.Dir())
+func (r *session) measure(ctx context.Context) (measured *result.Result, err error) {
+	stored, _, err := r.store.Count(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	show := newProgress(r.err, r.flags.quiet, r.flags.views.stream)
+	defer func() {
+		show.End()
+		r.flags.views.report(measured)
+		show.Ended(err)
+	}()
+	show.Begin(r.e, r.plan, r.store.Dir(), stored)
 	others := watchMachine(&r.head, r.e.Name, show)
 	defer others.leave()
 	bed, err := r.build(ctx)
 	if err != nil {
-		return nil, errors.Join(err, discardEmpty(r.store))
+		if r.fleet != nil {
+			err = errors.Join(err, r.endFleet())
+			r.fleet = nil
+		}
+		return nil, errors.Join(err, r.endSamples(), discardEmpty(r.store))
 	}
 	if err = r.repeatTorn(ctx, show); err == nil {
 		err = r.enter(ctx, bed, show)
@@ -301,30 +371,34 @@ func (r *session) measure(ctx context.Context) (*result.Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, bed.Close())
 	}
+	tell := func(sentence string) {
+		r.note(sentence)
+		show.Facts([]string{sentence})
+	}
 	runErr := runner.Run(ctx, runner.Options{
-		Planner: planner, Testbed: bed, Build: r.build, Keeper: r.store,
-		Others: others.since, SetAside: func(ctx context.Context, test string, ids []string) error {
-			r.note(words.CopiedAgain(test, len(ids)))
-			show.Facts([]string{words.CopiedAgain(test, len(ids))})
-			return r.store.SetAside(ctx, ids, r.head)
+		Planner: planner, Testbed: bed, Build: func(ctx context.Context) (testbed.Testbed, error) { return r.rebuild(ctx, show) }, Keeper: r.keeper(),
+		Others: others.since, SetAside: func(ctx context.Context, again runner.Repeated) error {
+			if t := again.Lacking; t != nil {
+				tell(words.LackedPairs(t))
+			} else {
+				tell(words.CopiedAgain(again.Copied, len(again.IDs)))
+			}
+			return r.store.SetAside(ctx, again.IDs, r.head)
 		}, StopOnFault: r.flags.onFault == onFaultStop,
 		OnEvent: func(event runner.Event) {
 			if event.Rebuilt != nil {
-				again := "The lab was built"
-				if r.inventory != nil {
-					again = "The hosts were reached"
-				}
-				r.note(fmt.Sprintf("%s again during the run: %v.", again, event.Rebuilt))
+				tell(words.Rebuilt(r.inventory != nil, event.Rebuilt))
 			}
 			show.Event(event)
-			if event.Finished != nil && others.look() {
+			if event.Rebuilt != nil || event.Finished != nil && others.look() {
 				// At once, should this run be killed; an error is told at the end.
 				_ = r.store.SetHead(r.head)
 			}
 		},
 	})
-	show.End()
 	others.leave()
+	runErr = errors.Join(runErr, r.settleSamples(ctx))
+	show.End()
 	if errors.Is(runErr, runner.ErrFault) {
 		r.note(fmt.Sprintf("The run %v.", runErr))
 	}
@@ -392,27 +466,72 @@ func loadWarning() string {
 	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
 }
 
-// enter keeps and tells where the run is measured, as far as that is known
-// before its first trial.
-func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress) error {
-	environment := hostinfo.Machine()
-	maps.Copy(environment, bed.Environment())
-	kept, _, err := r.store.Count(ctx)
+// rebuild builds the paths again.
+func (r *session) rebuild(ctx context.Context, show *progress) (testbed.Testbed, error) {
+	bed, err := r.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.compareWithLast(ctx, bed, show); err != nil {
+		return nil, errors.Join(err, bed.Close())
+	}
+	for _, fact := range bed.Facts() {
+		if r.note(fact) {
+			show.Facts([]string{fact})
+		}
+	}
+	return bed, nil
+}
+
+// compareWithLast keeps and tells what is another on a testbed that was built again than it
+// was just before, such as the system of an end that came back.
+func (r *session) compareWithLast(ctx context.Context, bed testbed.Testbed, show *progress) error {
+	now, err := r.part(ctx, bed)
 	if err != nil {
 		return err
 	}
+	last := result.Session{Environment: r.head.Environment, Endpoints: r.head.Testbed.Endpoints}
+	if n := len(r.head.Resumed); n > 0 {
+		last = r.head.Resumed[n-1]
+	}
+	if len(analysis.SessionDifferences(last.Environment, last.Endpoints, now)) == 0 {
+		return nil
+	}
+	r.head.Resumed = append(r.head.Resumed, now)
+	show.Facts(words.Names{}.Notes(analysis.SessionDifferences(r.head.Environment, r.head.Testbed.Endpoints, now)))
+	return r.store.SetHead(r.head)
+}
+
+// part is the part of the run that begins now on a testbed.
+func (r *session) part(ctx context.Context, bed testbed.Testbed) (result.Session, error) {
+	environment := hostinfo.Machine()
+	maps.Copy(environment, bed.Environment())
+	kept, _, err := r.store.Count(ctx)
+	return result.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment, Endpoints: bed.Info().Endpoints}, err
+}
+
+// enter keeps and tells where the run is measured, as far as that is known
+// before its first trial.
+func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress) error {
+	now, err := r.part(ctx, bed)
+	if err != nil {
+		return err
+	}
+	info, kept := bed.Info(), now.Trials
 	switch {
 	case kept == 0:
-		r.head.Environment, r.head.Resumed = environment, nil
+		r.head.Environment, r.head.Resumed = now.Environment, nil
 		if err := r.planStages(bed); err != nil {
 			return err
 		}
 	case kept < len(r.plan.Trials):
-		now := result.Session{Started: time.Now().Round(time.Millisecond), Trials: kept, Environment: environment}
 		r.head.Resumed = append(r.head.Resumed, now)
-		show.Facts(words.Names{}.Notes(analysis.SessionDifferences(r.head.Environment, now)))
+		show.Facts(words.Names{}.Notes(analysis.SessionDifferences(r.head.Environment, r.head.Testbed.Endpoints, now)))
 	}
-	r.head.Testbed = bed.Info()
+	if kept > 0 { // what the ends were at first, as the environment
+		info.Endpoints = r.head.Testbed.Endpoints
+	}
+	r.head.Testbed = info
 	facts := bed.Facts()
 	show.Facts(facts)
 	for _, fact := range facts {

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/atomicfile"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/report"
@@ -48,7 +50,7 @@ func newAll(ctx context.Context, s streams, f runFlags) error {
 	names := experiments.Names()
 	for _, name := range f.only {
 		if !slices.Contains(names, name) {
-			return usageError{unknownExperiment(name)}
+			return base.Usage(unknownExperiment(name))
 		}
 	}
 	if len(f.only) > 0 {
@@ -96,7 +98,7 @@ func resumeAll(ctx context.Context, s streams, f runFlags) error {
 	defer lock.Close()
 	index, err := readIndex(f.resume)
 	if err != nil {
-		return usageError{err}
+		return base.Usage(err)
 	}
 	f.seed, f.quick, f.full = index.Seed, index.Quick, index.Full
 	index.Explain = index.Explain || f.explain
@@ -107,7 +109,7 @@ func resumeAll(ctx context.Context, s streams, f runFlags) error {
 
 func readIndex(dir string) (*result.Index, error) {
 	path := filepath.Join(dir, indexFile)
-	text, err := readBounded(path, maxIndexBytes)
+	text, err := base.ReadBounded(path, maxIndexBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read the index: %w", err)
 	}
@@ -126,20 +128,6 @@ func readIndex(dir string) (*result.Index, error) {
 	return &index, nil
 }
 
-// readBounded reads a file of at most so many bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return text, err
-}
-
 // run does what is left of the index and writes its pages after each step, so
 // that also a killed program leaves them.
 func (a *several) run(ctx context.Context) error {
@@ -155,7 +143,7 @@ func (a *several) run(ctx context.Context) error {
 			break
 		}
 		if !a.flags.quiet {
-			fmt.Fprintf(a.s.err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), shown(e.Name))
+			fmt.Fprintf(a.s.err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), base.Shown(e.Name))
 		}
 		start := time.Now()
 		err := a.one(ctx, e)
@@ -185,7 +173,7 @@ func (a *several) settle(ctx context.Context, e *result.IndexEntry, err error) {
 	}
 	e.Reason = err.Error()
 	if !a.flags.quiet {
-		fmt.Fprintf(a.s.err, "%s: %s: %s\n", shown(e.Name), e.State, shown(err.Error()))
+		fmt.Fprintf(a.s.err, "%s: %s: %s\n", base.Shown(e.Name), e.State, base.Shown(err.Error()))
 	}
 }
 
@@ -221,7 +209,7 @@ func (a *several) write() error {
 		{"index.html", html.WriteIndex},
 		{"index.md", markdown.WriteIndex},
 	} {
-		if err := writeAtomically(filepath.Join(a.dir, file.name), func(w io.Writer) error { return file.write(w, a.index) }); err != nil {
+		if err := atomicfile.Write(filepath.Join(a.dir, file.name), func(w io.Writer) error { return file.write(w, a.index) }); err != nil {
 			return err
 		}
 	}
@@ -234,8 +222,7 @@ func (a *several) finish(ctx context.Context) error {
 	if a.flags.json {
 		err = data.WriteIndex(a.s.out, a.index)
 	} else {
-		colour := isTerminal(a.s.out) && os.Getenv("NO_COLOR") == ""
-		err = terminal.WriteIndex(a.s.out, a.index, terminal.Options{Width: terminalWidth(a.s.out), Colour: colour})
+		err = terminal.WriteIndex(a.s.out, a.index, layout(a.s.out))
 		fmt.Fprintf(a.s.err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
 	}
 	done, all := a.index.Count(result.EntryDone), len(a.index.Entries)

@@ -2,20 +2,15 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"net/netip"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -23,90 +18,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestWhoIsServed(t *testing.T) {
-	for _, c := range []struct {
-		token            bool
-		flags            serveFlags
-		hopbench, iperf3 string
-	}{
-		{false, serveFlags{}, "on this machine", "the same"},
-		{false, serveFlags{open: true}, "anyone", "the same"},
-		{true, serveFlags{}, "prove the token", "nobody"},
-		{true, serveFlags{open: true}, "prove the token", "nobody"},
-		{true, serveFlags{iperf3Open: true}, "prove the token", "anyone"},
-	} {
-		text := whoIsServed(c.token, c.flags)
-		hopbench, iperf3, _ := strings.Cut(text, "\n")
-		if !strings.Contains(hopbench, c.hopbench) || !strings.Contains(iperf3, c.iperf3) {
-			t.Errorf("token %v, %+v:\n%s", c.token, c.flags, text)
-		}
-	}
-}
-
-func TestLinesOfAServersTests(t *testing.T) {
-	var b bytes.Buffer
-	l := &serveLog{w: &b}
-	event := probe.TestEvent{Client: netip.MustParseAddr("192.0.2.9"), Spec: measurement.Spec{Kind: measurement.TCP, Flows: 4, Direction: measurement.Receive}.Defaults()}
-	l.event(event)
-	event.Ended, event.Elapsed = true, 10400*time.Millisecond
-	l.event(event)
-	event.Err = errors.New("limit: \x1b[31mred\nherring")
-	l.event(event)
-	event.Vanished = true
-	l.event(event)
-	for i, want := range []string{
-		`^\d\d:\d\d:\d\d  192\.0\.2\.9  tcp, 4 flows, from here, 10s: began$`,
-		`: done in 10\.4 s$`, `: failed after 10\.4 s: limit:  \[31mred herring$`, `: closed by the client after 10\.4 s$`,
-	} {
-		line := strings.Split(b.String(), "\n")[i]
-		if !regexp.MustCompile(want).MatchString(line) {
-			t.Errorf("%q, want %s", line, want)
-		}
-	}
-}
-
-// A server for one client ends two seconds after that client's last test, not
-// between the tests of its profile.
-func TestOneOffWaitsForTheWholeVisit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		idle := make(chan time.Duration, 9)
-		began := time.Now()
-		l := &serveLog{w: io.Discard, quiet: true, idle: func() { idle <- time.Since(began) }}
-		defer l.end()
-		for range 3 {
-			l.event(probe.TestEvent{})
-			time.Sleep(5 * time.Second)
-			l.event(probe.TestEvent{Ended: true})
-			time.Sleep(oneOffGrace / 2)
-		}
-		if len(idle) > 0 {
-			t.Fatalf("it ended after %v", <-idle)
-		}
-		if got, want := <-idle, 3*5*time.Second+2*oneOffGrace/2+oneOffGrace; got != want {
-			t.Errorf("it ended after %v, want %v", got, want)
-		}
-	})
-}
-
-func TestServerThatIsNotOneOffGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &serveLog{w: io.Discard}
-		l.event(probe.TestEvent{})
-		l.event(probe.TestEvent{Ended: true})
-		if l.timer != nil {
-			t.Error("it is about to end")
-		}
-	})
-}
-
 // Both ends, as a user starts them, in one process.
 func TestOneOffServesOneClient(t *testing.T) {
 	r, w, err := os.Pipe()
 	testutil.OK(t, err)
 	defer r.Close()
-	done := make(chan error, 1)
+	done := make(chan int, 1)
 	go func() {
-		done <- serve(t.Context(), streams{err: w}, serveFlags{oneOff: true, maxClients: 4, maxFlows: 4, maxDuration: time.Minute, bind: "127.0.0.1"})
+		done <- Main([]string{"serve", "--one-off", "--port", "0", "--bind", "127.0.0.1"}, nil, nil, w)
 		w.Close()
 	}()
 	head := make([]byte, 4096)
@@ -120,11 +39,11 @@ func TestOneOffServesOneClient(t *testing.T) {
 	copied := make(chan error, 1)
 	go func() { _, err := io.Copy(&log, r); copied <- err }()
 	var out, progress bytes.Buffer
-	if status := Main([]string{"test", address[1], "--only", "rr", "-t", "0.1"}, os.Stdin, &out, &progress); status != exitDone {
+	if status := Main([]string{"test", address[1], "--only", "rr", "-t", "0.1"}, os.Stdin, &out, &progress); status != base.ExitDone {
 		t.Errorf("status %d: %s%s", status, &out, &progress)
 	}
-	if err := <-done; err != nil {
-		t.Error(err)
+	if status := <-done; status != base.ExitDone {
+		t.Errorf("the server ends with status %d", status)
 	}
 	if err := <-copied; err != nil {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -20,9 +21,6 @@ import (
 
 // maxTestBlocks bounds how often test does its tests.
 const maxTestBlocks = 1000
-
-// tokenFileEnv names the token's file where --token-file does not.
-const tokenFileEnv = "HOPBENCH_TOKEN_FILE"
 
 type testFlags struct {
 	port      uint16
@@ -96,32 +94,32 @@ docs/test.md explains every flag and every line of the summary.`,
 			if value[string](f.options, "ftp-server") != "" && len(args) == 0 {
 				return nil
 			}
-			return exactly("HOST")(c, args)
+			return base.Exactly("HOST")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			f := f
 			f.command = commandOf(c, args)
 			if f.blocks < 1 || f.blocks > maxTestBlocks {
-				return usageError{fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks)}
+				return base.Usage(fmt.Errorf("--blocks %d: do the tests 1 to %d times", f.blocks, maxTestBlocks))
 			}
 			to, err := f.whom(args)
 			if err != nil {
-				return usageError{err}
+				return base.Usage(err)
 			}
 			kinds, err := f.chooseKinds()
 			if err != nil {
-				return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+				return base.Usage(fmt.Errorf("%w; see %s --help", err, c.CommandPath()))
 			}
 			if len(f.versus) > 0 {
 				v, err := f.comparison(to, kinds, c.Flags().Changed("blocks"))
 				if err != nil {
-					return usageError{err}
+					return base.Usage(err)
 				}
 				return v.measure(c.Context(), s, probe.Run)
 			}
 			todo, err := f.sequence(kinds)
 			if err != nil {
-				return usageError{err}
+				return base.Usage(err)
 			}
 			return measureHost(c.Context(), s, &f, to, todo, probe.Run)
 		},
@@ -150,7 +148,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.SortFlags = false
 	flags.SetNormalizeFunc(asIPerf3Says())
 	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port of the server")
-	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(tokenFileEnv), "file that holds the server's token (environment: "+tokenFileEnv+")")
+	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(base.TokenFileEnv), "file that holds the server's token (environment: "+base.TokenFileEnv+")")
 	flags.StringVarP(&f.bind, "bind", "B", "", "local address to send from")
 	flags.BoolVarP(&f.v4, "ipv4", "4", false, "use IPv4 only")
 	flags.BoolVarP(&f.v6, "ipv6", "6", false, "use IPv6 only")
@@ -241,7 +239,7 @@ func (f *testFlags) resolve(ctx context.Context, to target, source netip.Addr) (
 	network := "ip"
 	switch {
 	case f.v6 && source.Is4(), f.v4 && source.Is6():
-		return netip.AddrPort{}, usageError{fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source)}
+		return netip.AddrPort{}, base.Usage(fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source))
 	case f.v4, source.Is4():
 		network = "ip4"
 	case f.v6, source.Is6():
@@ -249,6 +247,8 @@ func (f *testFlags) resolve(ctx context.Context, to target, source netip.Addr) (
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, to.name)
 	switch {
+	case err != nil && network != "ip" && !source.IsValid():
+		return netip.AddrPort{}, fmt.Errorf("find an IPv%s address of %s: %w; leave -%[1]s out if the other version of IP will do", network[2:], to.name, err)
 	case err != nil && source.IsValid():
 		return netip.AddrPort{}, fmt.Errorf("find an address of %s to which %v can send: %w", to.name, source, err)
 	case err != nil:
@@ -264,13 +264,13 @@ func (f *testFlags) prepare(ctx context.Context, to target, bind string) (probe.
 	var err error
 	if bind != "" {
 		if r.Source, err = localAddress(bind); err != nil {
-			return r, usageError{err}
+			return r, base.Usage(err)
 		}
 	}
 	if r.Target, err = f.resolve(ctx, to, r.Source); err != nil {
 		return r, err
 	}
-	if r.Token, err = readToken(f.tokenFile); err != nil {
+	if r.Token, err = base.ReadToken(f.tokenFile); err != nil {
 		return r, err
 	}
 	if value[string](f.options, "ftp-server") != "" {
@@ -306,23 +306,7 @@ func readPassword(file string) (string, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("read the password: %w", err)
+		return "", base.Usage(fmt.Errorf("read the password: %w", err))
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
-}
-
-// readToken reads the shared secret, without the line's end; no file, no token.
-func readToken(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	token := strings.TrimRight(string(text), "\r\n")
-	if token == "" {
-		return "", usageError{fmt.Errorf("the token file %s is empty; make one with: head -c 24 /dev/urandom | base64 > %s", file, file)}
-	}
-	return token, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,12 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/strict"
 	"github.com/hopbench/hopbench/internal/testbed/hosts"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 func testbedCommand(s streams) *cobra.Command {
@@ -33,22 +34,23 @@ The experiment says what is compared; the same one runs in a lab and on hosts.`,
 		Example: `  hopbench testbed show hosts > office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 	}
-	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s), testbedRestoreCommand(s))
+	c.AddCommand(testbedShowCommand(s), testbedSchemaCommand(s), testbedCheckCommand(s), testbedJoinCommand(s), testbedRestoreCommand(s))
 	return c
 }
 
 func testbedShowCommand(s streams) *cobra.Command {
-	const kind = "hosts"
+	kinds := map[string]func() string{"hosts": inventory.Hosts, "fleet": inventory.Fleet}
 	return &cobra.Command{
-		Use:               "show hosts",
+		Use:               "show hosts|fleet",
 		Short:             "Print a testbed file to start with",
-		Args:              exactly("KIND"),
-		ValidArgsFunction: oneOf(kind),
+		Args:              base.Exactly("KIND"),
+		ValidArgsFunction: base.OneOf(slices.Sorted(maps.Keys(kinds))...),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if args[0] != kind {
-				return usageError{fmt.Errorf("there is no kind of testbed %q; write %s", args[0], kind)}
+			text := kinds[args[0]]
+			if text == nil {
+				return base.Usage(fmt.Errorf("there is no kind of testbed %q; write hosts or fleet", args[0]))
 			}
-			_, err := io.WriteString(s.out, inventory.Hosts())
+			_, err := io.WriteString(s.out, text())
 			return err
 		},
 	}
@@ -76,7 +78,7 @@ func testbedCheckCommand(s streams) *cobra.Command {
 		Short: "Say everything that is wrong with a testbed file, and what a run on it takes",
 		Example: `  hopbench testbed check office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
-		Args:              exactly("FILE"),
+		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,
 		RunE: func(c *cobra.Command, args []string) error {
 			var e *experiment.Experiment
@@ -98,7 +100,11 @@ func testbedCheckCommand(s streams) *cobra.Command {
 				return err
 			}
 			check := checkTestbed(args[0], in, e)
-			if !offline {
+			switch {
+			case offline:
+			case in.Queue.AMQP != nil || in.Queue.ServiceBus != nil:
+				check.Findings = findQueue(c.Context(), in.Queue)
+			case in.Broker == nil: // a fleet is reached by nobody
 				if e != nil {
 					e = e.OnHosts()
 				}
@@ -133,16 +139,13 @@ func completeYAML(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// loadTestbed reads a testbed file and holds it against an experiment, nil for none.
+// loadTestbed reads a testbed file for an experiment, nil for none.
 func loadTestbed(file string, e *experiment.Experiment) (*inventory.Inventory, error) {
-	text, err := os.ReadFile(file)
+	text, err := readTestbed(file)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err)}
+		return nil, err
 	}
-	if e == nil {
-		return inventory.Load(file, text)
-	}
-	return inventory.LoadFor(file, text, e)
+	return inventory.Load(file, text, e)
 }
 
 // testbedCheck is what a check says of a testbed file.
@@ -150,6 +153,7 @@ type testbedCheck struct {
 	File      string            `json:"file"`
 	Mistakes  strict.Errors     `json:"mistakes,omitempty"`
 	Name      string            `json:"name,omitempty"`
+	Title     string            `json:"title,omitempty"`
 	Endpoints []testbedEndpoint `json:"endpoints,omitempty"`
 	Paths     []testbedPath     `json:"paths,omitempty"`
 	Switches  []testbedSwitch   `json:"switches,omitempty"`
@@ -204,12 +208,15 @@ type testbedRun struct {
 }
 
 func checkTestbed(file string, in *inventory.Inventory, e *experiment.Experiment) testbedCheck {
-	c := testbedCheck{File: file, Name: in.Name, Alike: in.Alike()}
+	c := testbedCheck{File: file, Name: in.Name, Title: in.Title, Alike: in.Alike()}
 	for _, x := range in.Endpoints {
 		c.Endpoints = append(c.Endpoints, testbedEndpoint{x.Name, x.Reach.String()})
 	}
 	for _, p := range in.Paths {
 		path := testbedPath{Name: p.Name, To: withPort(p.To), Set: p.Set}
+		if p.Network.IsValid() {
+			path.To = p.Network.String()
+		}
 		if p.Listen.IsValid() {
 			path.Listen = withPort(p.Listen)
 		}
@@ -259,6 +266,9 @@ func withPort(a netip.AddrPort) string {
 
 func (c testbedCheck) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s: testbed %s, %s, %s\n", c.File, c.Name, quantity.Count(len(c.Endpoints), "endpoint"), quantity.Count(len(c.Paths), "path"))
+	if c.Title != "" {
+		fmt.Fprintf(w, "%s\n", base.Shown(c.Title))
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, e := range c.Endpoints {
 		fmt.Fprintf(table, "  endpoint\t%s\t%s\n", e.Name, e.Reach)
@@ -290,7 +300,7 @@ func (c testbedCheck) print(w io.Writer) error {
 		fmt.Fprintf(w, "Paths %s and %s have the same addresses and values: a difference between them is chance.\n", pair[0], pair[1])
 	}
 	if r := c.Run; r != nil {
-		fmt.Fprintf(w, "%s: %s, about %s", r.Experiment, quantity.Count(r.TrialsCount, "trial"), about(time.Duration(r.ExpectedSeconds*float64(time.Second))))
+		fmt.Fprintf(w, "%s: %s, about %s", r.Experiment, quantity.Count(r.TrialsCount, "trial"), words.About(time.Duration(r.ExpectedSeconds*float64(time.Second))))
 		if r.CommandsCount > 0 {
 			fmt.Fprintf(w, " and what %s of switches need", quantity.Count(r.CommandsCount, "command"))
 		}

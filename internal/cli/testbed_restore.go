@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
 )
 
@@ -24,7 +25,7 @@ command failed. They are kept in FILE.found until that is done.
 Every value is read back, and proven where the switch has proof: command. Nothing is
 measured and no end is reached.`,
 		Example:           `  hopbench testbed restore office.yaml`,
-		Args:              exactly("FILE"),
+		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,
 		RunE: func(c *cobra.Command, args []string) error {
 			return restoreTestbed(c.Context(), s, args[0])
@@ -37,9 +38,13 @@ func restoreTestbed(ctx context.Context, s streams, file string) error {
 	if err != nil {
 		return err
 	}
-	restored, err := switching.New(switching.Options{
+	switcher, err := switching.New(switching.Options{
 		Switches: in.Switches, Paths: in.Paths, Dir: in.Dir, Journal: switching.JournalOf(file),
-	}).Restore(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	restored, err := switcher.Restore(ctx)
 	for _, name := range slices.Sorted(maps.Keys(restored)) {
 		if _, failed := fmt.Fprintf(s.out, "%s: %s\n", name, restored[name]); failed != nil {
 			return errors.Join(failed, err)

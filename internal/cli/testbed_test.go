@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -34,4 +37,39 @@ func TestTestbedCheckIsDocumented(t *testing.T) {
 		}
 	}
 	visit(reflect.TypeFor[testbedCheck]())
+}
+
+// A fleet that joins at a cluster says what its administrator adds, and where agents join; and
+// only a fleet does.
+func TestTestbedJoinCluster(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	testutil.OK(t, os.WriteFile(file, []byte(`format: hopbench.testbed/1
+name: office
+kind: fleet
+broker: {join_file: office.join}
+endpoints: {vm1: {reach: "fleet://role=client"}, vm2: {reach: "fleet://role=server"}}
+paths: {direct: {to: 10.0.0.0/24}}
+`), 0o600))
+	var out, err bytes.Buffer
+	if status := Main([]string{"testbed", "join", file, "--nats", "tls://nats-1,tls://nats-2:4300"}, nil, &out, &err); status != base.ExitDone {
+		t.Errorf("status %d, %s", status, err.String())
+	}
+	for _, want := range []string{"--join tls://nats-1:4222,tls://nats-2:4300 ", "auth_callout { issuer: A", "users: [ { nkey: U"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s lacks %q", out.String(), want)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"testbed", "join", file, "--nats", "nats-1"}, "tls://nats-1:4222,tls://nats-2:4222"},
+		{[]string{"testbed", "join", file}, "was made for another broker"},
+		{[]string{"run", "aa-null", "--nats", "tls://nats-1", "--out", filepath.Join(t.TempDir(), "run")}, "--nats is for fleets"},
+	} {
+		err.Reset()
+		if status := Main(c.args, nil, &out, &err); status == base.ExitDone || !strings.Contains(err.String(), c.want) {
+			t.Errorf("%v: status %d, %s", c.args, status, err.String())
+		}
+	}
 }

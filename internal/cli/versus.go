@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -74,7 +75,7 @@ func (w way) other(text string) (way, error) {
 			w.device = unlessAny(value)
 		case "dscp":
 			var point float64
-			point, err = parseDSCP(value)
+			point, err = base.ParseDSCP(value)
 			w.dscp = int(point)
 		default:
 			return wrong("%q is none of bind, device, dscp and port", key)

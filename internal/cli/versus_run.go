@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"runtime"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -20,7 +22,7 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
 	"github.com/hopbench/hopbench/internal/testbed"
-	"github.com/hopbench/hopbench/internal/testbed/host"
+	"github.com/hopbench/hopbench/internal/testbed/direct"
 )
 
 // wayKey is what makes a path on the network.
@@ -44,12 +46,12 @@ func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
 		}
 		if w.device != "" {
 			if _, err := net.InterfaceByName(w.device); err != nil {
-				return nil, usageError{fmt.Errorf("%q is no network interface of this host: %w", w.device, err)}
+				return nil, base.Usage(fmt.Errorf("%q is no network interface of this host: %w", w.device, err))
 			}
 		}
 		name, key := c.e.Paths[i].Name, wayKey{request.Target, request.Source, w.device, w.dscp}
 		if same, known := names[key]; known {
-			return nil, usageError{fmt.Errorf("%s and %s are the same path: both are %v; tell them apart by HOST, :PORT, bind=, device= or dscp=", same, name, request.Target)}
+			return nil, base.Usage(fmt.Errorf("%s and %s are the same path: both are %v; tell them apart by HOST, :PORT, bind=, device= or dscp=", same, name, request.Target))
 		}
 		names[key] = name
 		if differ(c.ways, deviceOf) {
@@ -58,7 +60,7 @@ func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
 		if differ(c.ways, dscpOf) {
 			request.Spec.DSCP = w.dscp
 		}
-		path := host.Path(name, w.name, request)
+		path := direct.Path(name, w.name, request)
 		path.Pairs[0].Expect.Traced = traced
 		out = append(out, path)
 	}
@@ -98,18 +100,21 @@ type versusRun struct {
 
 // measure does the comparison and reports it. It reports what there is also when it was
 // stopped.
-func (c *comparison) measure(ctx context.Context, s streams, run host.RunFunc) (err error) {
+func (c *comparison) measure(ctx context.Context, s streams, run direct.RunFunc) (err error) {
 	f := c.flags
 	paths, err := c.paths(ctx)
 	if err != nil {
 		return err
 	}
-	spareProcessor()
-	bed := host.New(run, paths...)
+	base.SpareProcessor()
+	bed := direct.New(run, paths...)
 	head := f.head(c.e.Blocks, bed, store.Test{Title: c.e.Name, Paths: c.infos(paths), Tests: c.e.TestInfos()})
 	r := &versusRun{e: c.e, plan: c.e.Plan(head.Seed)}
 	r.planner = &whileServed{Planner: runner.Fixed(r.plan)}
-	r.progress = newProgress(s.err, f.quiet, r.plan)
+	stream := event.NewStream()
+	defer stream.Close()
+	r.progress = newProgress(s.err, f.quiet, stream)
+	defer r.progress.End()
 	head.Planned = len(r.plan.Trials)
 	if r.kept, err = keep(f.out, head); err != nil {
 		return err
@@ -118,7 +123,7 @@ func (c *comparison) measure(ctx context.Context, s streams, run host.RunFunc) (
 	if !f.json && (f.verbose || value[float64](f.options, "interval") > 0) {
 		r.trials = f.summary(s.out, c.e.Name)
 	}
-	r.progress.Begin(r.e, r.plan, f.out)
+	r.progress.Begin(r.e, r.plan, f.out, 0)
 	others := c.watch(&r.head, r.e.Name, r.progress)
 	defer others.leave()
 	runErr := runner.Run(ctx, runner.Options{
@@ -131,8 +136,8 @@ func (c *comparison) measure(ctx context.Context, s streams, run host.RunFunc) (
 			}
 		},
 	})
-	r.progress.End()
 	others.leave()
+	r.progress.End()
 	return r.end(ctx, s, f, runErr)
 }
 
@@ -236,7 +241,7 @@ func (p *whileServed) Left() []experiment.PlannedTrial {
 
 func (p *whileServed) Done(t measurement.Trial, err error) {
 	p.Planner.Done(t, err)
-	if t.Block == 1 && survey.IsNoServer(err) {
+	if t.Block == 1 && survey.NoServer(err) != "" {
 		p.unserved, p.why = t.Path, err
 	}
 }

@@ -17,12 +17,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
-	"github.com/hopbench/hopbench/internal/testbed/host"
+	"github.com/hopbench/hopbench/internal/testbed/direct"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -123,7 +124,7 @@ func TestComparisonsAreWholeExperiments(t *testing.T) {
 }
 
 // versusMeasured is what a comparison prints over fake paths.
-func versusMeasured(t *testing.T, ctx context.Context, line string, run host.RunFunc) (stdout, stderr string, err error) {
+func versusMeasured(t *testing.T, ctx context.Context, line string, run direct.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
 	c, err := compared(t, "127.0.0.2:9", line)
 	testutil.OK(t, err)
@@ -134,7 +135,7 @@ func versusMeasured(t *testing.T, ctx context.Context, line string, run host.Run
 }
 
 // slower makes the path to an address carry less, and later; no two blocks are alike.
-func slower(than netip.Addr) host.RunFunc {
+func slower(than netip.Addr) direct.RunFunc {
 	return func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 		o, err := fakePath(ctx, r, progress)
 		block := int(r.ID[2] - '1')
@@ -319,7 +320,7 @@ func TestCompletionOfWays(t *testing.T) {
 func TestLocalAddressOfTheOtherVersionOfIP(t *testing.T) {
 	f, err := parse(t, "-6")
 	testutil.OK(t, err)
-	if _, err := f.resolve(t.Context(), target{"::1", 9}, third); err == nil || !strings.Contains(err.Error(), "the other version of IP") || exitStatus(err, new(bytes.Buffer)) != exitUsage {
+	if _, err := f.resolve(t.Context(), target{"::1", 9}, third); err == nil || !strings.Contains(err.Error(), "the other version of IP") || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
 		t.Errorf("%v", err)
 	}
 }

@@ -3,7 +3,10 @@
 // believed.
 package clock
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Exchange is one exchange of stamps: this end sent at Sent and heard at Heard, by its
 // own monotonic clock; the other end stamped the request At, by its own. All are
@@ -26,9 +29,8 @@ type Estimate struct {
 	// DriftUncertainty is the bound of the error of Drift.
 	DriftUncertainty float64
 	// Steps is how often the other clock was found to have jumped, as one does that
-	// stands still while its machine is suspended; LastStep is by how much it did last.
-	Steps    int
-	LastStep time.Duration
+	// stands still while its machine is suspended.
+	Steps int
 }
 
 // At is by how much the other clock is ahead at a time of this clock, and the bound of
@@ -53,6 +55,29 @@ func (e Estimate) Ours(t time.Duration) time.Duration {
 }
 
 func scaled(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+// Step is in what steps the clock of this process goes: a time may be so much too early.
+// Some tens of nanoseconds on most systems, and a tick on Windows, where the runtime reads
+// the time of the last one. It takes a few steps.
+func Step() time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range 3 { // this thread may have to wait for a CPU in one of them
+		from := time.Now()
+		step := time.Since(from)
+		for step <= 0 {
+			step = time.Since(from)
+		}
+		if least = min(least, step); least >= tick {
+			break
+		}
+	}
+	return least
+}
+
+// tick is what a clock that goes with the ticks of the system takes for a step at least
+// (0.5 ms on Windows): one of them is waited for and not three, since each flow of a test
+// asks. That the thread had to wait meanwhile makes the step no smaller.
+const tick = 100 * time.Microsecond
 
 // Monotonic is a monotonic clock of this process. It says the time since the Unix epoch
 // as the wall clock had it when it was started, and does not follow what is done to the

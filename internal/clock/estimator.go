@@ -31,9 +31,8 @@ const (
 // Estimator estimates the other clock from exchanges. The zero value is ready. It is for
 // one goroutine at a time.
 type Estimator struct {
-	kept     []Exchange // in the order in which they were sent
-	steps    int
-	lastStep time.Duration
+	kept  []Exchange // in the order in which they were sent
+	steps int
 }
 
 // Add takes an exchange, later than those before. What cannot be, a response before its
@@ -49,7 +48,6 @@ func (e *Estimator) Add(x Exchange) {
 		if beyond := (x.offset() - ahead).Abs() - uncertainty - x.bound(); beyond > 0 {
 			if beyond > leastStep {
 				e.steps++
-				e.lastStep = x.offset() - ahead
 			}
 			e.kept = e.kept[:0] // the line that they were on goes on no longer
 		}
@@ -136,7 +134,7 @@ func (e *Estimator) Estimate() (Estimate, bool) {
 		Offset: shortest.offset() + seconds(mean), Drift: drift, Reference: first + seconds(centre),
 		Uncertainty:      shortest.bound() + seconds(scatter) + scaled(reach, wander),
 		DriftUncertainty: driftUncertainty,
-		Steps:            e.steps, LastStep: e.lastStep,
+		Steps:            e.steps,
 	}, true
 }
 

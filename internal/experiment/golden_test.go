@@ -49,7 +49,7 @@ func TestTooLarge(t *testing.T) {
 // A key that a kind of test does not take is answered with those that it does.
 func TestKeysOfAKindAreSaid(t *testing.T) {
 	_, err := Load("my.yaml", testutil.Files(t, "testdata/bad/full-of-trace.yaml")["testdata/bad/tests.txtar/full-of-trace.yaml"])
-	if err == nil || !strings.Contains(err.Error(), "it can have protocol, max_hops or timeout\n") {
+	if err == nil || !strings.Contains(err.Error(), "it can have protocol, max_hops, missing or timeout\n") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/spelling"
 	"github.com/hopbench/hopbench/internal/strict"
 )
 
@@ -122,7 +123,7 @@ func mattersOf(entries []matter, wrong func(entry int, margin bool, message, rem
 				message = fmt.Sprintf("no verdict is given on %s", m.Name)
 			}
 			remedy := "leave it out; it can have " + strict.OneOf(ShortMatterNames())
-			if right := strict.Nearest(e.name, ShortMatterNames()); right != "" {
+			if right := spelling.Nearest(e.name, ShortMatterNames()); right != "" {
 				remedy = fmt.Sprintf("did you mean %q?", right)
 			}
 			wrong(i, false, message, remedy)

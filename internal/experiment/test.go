@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fmt"
 	"reflect"
 	"time"
 
@@ -28,6 +29,8 @@ func (l *loader) test(f *FileTest) Test {
 	t.Quick = l.length(f, &f.Quick, "quick", spec, takes, sound)
 	if f.Quick == nil && t.Spec.Duration > 0 {
 		t.Quick.Duration = min(t.Spec.Duration, measurement.SecondsOf(quickDuration))
+		t.Quick.Ramp = min(t.Spec.Ramp, measurement.SecondsOf(quickDuration))
+		t.Quick.WaveEvery = min(t.Spec.WaveEvery, measurement.SecondsOf(quickDuration))
 	}
 	return t
 }
@@ -63,6 +66,18 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 	}
 	for _, p := range append(kind.Check(spec), kind.Ignored(spec)...) {
 		l.Wrong(at(p.Option), p.Remedy, "test %q: %s", f.Name, p.Message)
+	}
+	pairs := max(l.file.Pairs, 1)
+	for _, o := range kind.Options() {
+		if pairs == 1 && o.Several && !kind.IsZero(o.Get(spec)) {
+			l.Wrong(at(o.Name), "leave it out, or give the experiment pairs", "%s of test %q is of several pairs, and there is one", o.Name, f.Name)
+		}
+	}
+	if spec.Waves > pairs && pairs > 1 {
+		l.Wrong(at("waves"), fmt.Sprintf("write at most %d", pairs), "test %q has %d waves of %d pairs, so that some start nobody", f.Name, spec.Waves, pairs)
+	}
+	if n := spec.MissingPairs; n >= pairs && pairs > 1 {
+		l.Wrong(at("missing"), fmt.Sprintf("write at most %d", pairs-1), "test %q may miss %d of %d pairs, so that none need bring anything", f.Name, n, pairs)
 	}
 	for _, o := range kind.Options() {
 		v, ok := o.Get(spec).(float64)

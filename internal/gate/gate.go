@@ -28,8 +28,8 @@ type Limits struct {
 	// Instrument is how the first trial of the test that passed was measured, by
 	// the keys of its Effective; nil before that.
 	Instrument map[string]string
-	// FewWarn has few round trips warned of instead of refusing the trial,
-	// where nothing is compared.
+	// FewWarn has few round trips, and an end that stood still, warned of instead of
+	// refusing the trial, where nothing is compared.
 	FewWarn bool
 	// ClockStep is by how much the real-time clock of this machine was set during the
 	// trial, beside its monotonic one.
@@ -54,6 +54,9 @@ const (
 	cpuRoom = 0.95
 	// stealWarns is the share of CPU time taken by a hypervisor that is spoken of.
 	stealWarns = 0.05
+	// standstillMatters is the share of the measured time in which an end may have stood
+	// still: a rate is then less than 5 % below the path's, which is what matters.
+	standstillMatters = 0.05
 	// minimumBytesPerFlow is how much each flow must carry for its rate to mean
 	// anything: with less, a count of filled socket buffers looks like a rate.
 	// Of more than manyFlows, only as much as that many must carry is asked of
@@ -90,7 +93,7 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 		j.failed(testErr)
 	}
 	j.fingerprint(f, testErr)
-	j.pairs()
+	j.pairs(testErr)
 	if testErr == nil {
 		if judge, ok := judges()[spec.Kind]; ok {
 			judge(j)
@@ -104,6 +107,8 @@ func Judge(spec measurement.Spec, o measurement.Outcome, f measurement.Fingerpri
 			j.processors("source", o.Source)
 			j.processors("destination", o.Destination)
 		}
+		j.standstill("source", o.Source)
+		j.standstill("destination", o.Destination)
 	}
 	j.clock()
 	j.company()
@@ -177,11 +182,17 @@ func (j *judge) failed(err error) {
 	j.either(path, "test", f)
 }
 
+// faultOfPath says that a testbed broke in a part of the path.
+func (j *judge) faultOfPath(err error) bool {
+	fault, broke := errors.AsType[*testbed.Fault](err)
+	return broke && fault.Of(j.limits.Path)
+}
+
 // ofPath says that the path is why a test failed. Errors of the ends say so by their
 // reason, a testbed that broke by the paths that the dead part was on.
 func (j *judge) ofPath(err error) bool {
-	if fault, broke := errors.AsType[*testbed.Fault](err); broke {
-		return fault.Of(j.limits.Path)
+	if _, broke := errors.AsType[*testbed.Fault](err); broke {
+		return j.faultOfPath(err)
 	}
 	return err != nil && session.ReasonOf(err).OfPath()
 }
@@ -190,7 +201,7 @@ func (j *judge) ofPath(err error) bool {
 // path that fails if the test over it failed, too; where it did not, the time to live
 // of what arrived still proves how many there were.
 func (j *judge) fingerprint(f measurement.Fingerprint, testErr error) {
-	if fault, broke := errors.AsType[*testbed.Fault](testErr); f.Matches || broke && fault.Of(j.limits.Path) {
+	if f.Matches || j.faultOfPath(testErr) {
 		return // who died is known, and no trace sees more
 	}
 	why := measurement.Finding{Code: measurement.FoundPathFailed}
@@ -249,6 +260,19 @@ func (j *judge) processors(end string, e measurement.End) {
 		f.Code = measurement.FoundBusyCPU
 		j.warn("cpu", f)
 	}
+}
+
+// standstill refuses a trial in which an end did not run for a while. Two ends on one
+// host are two processes, of which one can be stopped.
+func (j *judge) standstill(end string, e measurement.End) {
+	if e.Standstill < standstillMatters {
+		return
+	}
+	say := j.missing
+	if j.limits.FewWarn {
+		say = j.warn
+	}
+	say("standstill", measurement.Finding{Code: measurement.FoundStandstill, End: end, Standstill: e.Standstill})
 }
 
 // Reason is an error's text without the repetition that joined errors of

@@ -139,7 +139,7 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 		{name: "the other path, and reset there", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundOtherHops}}, err: syscall.ECONNRESET, fatal: "test! fingerprint"},
 		{name: "silent hops", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops}}, fatal: "fingerprint"},
 		{
-			name: "silent hops of a pair that was not reached", spec: tcpSpec(), limits: gate.Limits{Pairs: 2}, fatal: "fingerprint! pairs! flows!",
+			name: "silent hops of a pair that was not reached", spec: tcpSpec(), limits: gate.Limits{Pairs: 2}, fatal: "fingerprint! pairs!",
 			fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundSilentHops, Pair: "c2 to s2"}},
 			change: func(o *measurement.Outcome) {
 				good := measurement.Pair{Source: "c1", Destination: "s1", Metrics: o.Metrics, Throughput: o.Throughput, RTT: []measurement.PairRTT{{}}}
@@ -157,12 +157,12 @@ func testEveryKind(t *testing.T) (found []measurement.Finding) {
 		{name: "other path", spec: tcpSpec(), fingerprint: measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundOtherHops}}, fatal: "fingerprint"},
 		{name: "nothing received", spec: tcpSpec(), fingerprint: took, fatal: "receiver-confirmed!",
 			change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }},
-		{name: "a flow is missing", spec: tcpSpec(), fingerprint: took, fatal: "flows!",
+		{name: "a flow is missing", spec: tcpSpec(), fingerprint: took, fatal: "flows",
 			change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }},
 		{name: "a handful of socket buffers", spec: tcpSpec(), fingerprint: took, fatal: "enough-flow!",
 			change: func(o *measurement.Outcome) { o.Flows[1].ReceivedBytes = 20_000 }},
 		{name: "both ways bring twice the flows", spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took},
-		{name: "half of both ways", spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took, fatal: "flows!"},
+		{name: "half of both ways", spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, Direction: measurement.Both, Duration: 1, MaxWarmup: 0.3}.Defaults(), fingerprint: took, fatal: "flows"},
 		{name: "no datagram arrived", spec: measurement.Spec{Kind: measurement.UDP}, fingerprint: took, fatal: "receiver-confirmed!",
 			outcome: measurement.Outcome{Metrics: measurement.Metrics{"goodput_bits_per_second": 0}}},
 		{name: "no small packet arrived", spec: measurement.Spec{Kind: measurement.PPS}, fingerprint: took, fatal: "receiver-confirmed!"},
@@ -301,6 +301,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 	mtu := measurement.Spec{Kind: measurement.MTU}.Defaults()
 	spinning := spec(measurement.Spec{Kind: measurement.RR, Spin: true})
 	ftp, tcp := spec(measurement.Spec{Kind: measurement.FTP, Flows: 1}), spec(measurement.Spec{Kind: measurement.TCP, Flows: 1})
+	mayLack := spec(measurement.Spec{Kind: measurement.TCP, Flows: 1, MissingPairs: 1})
 	two := gate.Limits{Pairs: 2}
 	pairs := func(change func(*measurement.Pair)) func(*measurement.Outcome) {
 		return func(o *measurement.Outcome) {
@@ -309,6 +310,9 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Pairs = []measurement.Pair{good, good}
 			o.Pairs[1].Source = "c2"
 			change(&o.Pairs[1])
+			if o.Pairs[1].Error != "" {
+				o.Flows = o.Flows[:len(o.Flows)/2] // it brought none
+			}
 		}
 	}
 	metric := func(name string, v float64) func(*measurement.Outcome) {
@@ -339,7 +343,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "udp faster than the cap with its headers alone", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 80e6}}, warn: "possible"},
 		{name: "udp within the cap", spec: udp, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 83e6, PathBitsPerSecond: 83e6}}},
 		{name: "udp, a flow is missing", spec: spec(measurement.Spec{Kind: measurement.UDP, Flows: 2}),
-			change: func(o *measurement.Outcome) { o.Flows = make([]measurement.Flow, 1) }, fatal: "flows!"},
+			change: func(o *measurement.Outcome) { o.Flows = make([]measurement.Flow, 1) }, fatal: "flows"},
 		{name: "tcp, the receiver's host lost packets", spec: tcp, change: func(o *measurement.Outcome) {
 			o.Flows[0].Final = &measurement.TCPInfo{Retransmits: 100}
 			drops(40)(o)
@@ -380,6 +384,14 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
 			drops(5)(o)
 		}, warn: "local-drops"},
+		{name: "udp search that the path ended", spec: search, change: func(o *measurement.Outcome) {
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 3e8, Loss: 0.9, Packets: 100}, {OfferedBitsPerSecond: 2e8, Loss: 0.5, Packets: 1000}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
+			drops(49)(o)
+		}},
+		{name: "udp search that a host ended among others", spec: search, change: func(o *measurement.Outcome) {
+			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, Loss: 0.5, Packets: 1000}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8}}
+			drops(50)(o)
+		}, warn: "local-drops", says: "may have ended it"},
 		{name: "rr whose requests are mostly lost", spec: measurement.Spec{Kind: measurement.RR}, change: func(o *measurement.Outcome) {
 			o.Metrics["loss_fraction"] = 0.6
 			o.Latency = &measurement.Distribution{Samples: 40, Unanswered: 60, Min: 1, Max: 2}
@@ -414,7 +426,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.IdleLatency = &measurement.Distribution{Samples: 3, Min: 1, Max: 1}
 		}, fatal: "enough-samples!", says: "without load: 3 answers"},
 		{name: "load, no answers under it", spec: load, change: func(o *measurement.Outcome) { o.Latency = nil }, fatal: "receiver-confirmed!", says: "under load"},
-		{name: "load, a flow is missing", spec: load, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }, fatal: "flows!"},
+		{name: "load, a flow is missing", spec: load, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:1] }, fatal: "flows"},
 		{name: "load faster than the cap", spec: load, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 100e6}}, warn: "possible"},
 
 		{name: "load, time ran backwards under it", spec: load, change: func(o *measurement.Outcome) {
@@ -424,6 +436,8 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "two pairs", spec: tcp, limits: two, change: pairs(func(*measurement.Pair) {})},
 		{name: "a pair was reset", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error, p.Failure = "reset", "vanished" }), fatal: "pairs!"},
 		{name: "a pair failed", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), fatal: "pairs", says: "1 of 2 pairs brought back a result; c2 to s1: reset"},
+		{name: "a pair failed, as one may", spec: mayLack, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), warn: "pairs", says: "at least 1 must"},
+		{name: "a pair was reset, as one may be missing", spec: mayLack, limits: two, change: pairs(func(p *measurement.Pair) { p.Error, p.Failure = "reset", "vanished" }), fatal: "pairs!"},
 		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs!", says: "no byte was confirmed in the measured time from c2 to s1"},
 		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short of c2 to s1"},
 		{name: "a pair without round-trip times", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.RTT = nil }), warn: "pairs", says: "sampled from c2 to s1"},
@@ -435,10 +449,9 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 		{name: "of no kind", spec: measurement.Spec{Kind: "none"}, fatal: "test"},
 
 		{name: "mtu", spec: mtu},
-		{name: "mtu not found", spec: mtu, change: func(o *measurement.Outcome) { o.Metrics = measurement.Metrics{} }, fatal: "receiver-confirmed!"},
 
 		{name: "both ways", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 170e6, DestinationEgressBitsPerSecond: 170e6, PathBitsPerSecond: 170e6}}},
-		{name: "both ways with the flows of one", spec: both, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:2] }, fatal: "flows!"},
+		{name: "both ways with the flows of one", spec: both, change: func(o *measurement.Outcome) { o.Flows = o.Flows[:2] }, fatal: "flows"},
 		{name: "too much there", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 150e6}}, warn: "possible", says: "source's egress"},
 		{name: "too much back", spec: both, limits: gate.Limits{Limits: testbed.Limits{DestinationEgressBitsPerSecond: 150e6}}, warn: "possible", says: "destination's egress"},
 		{name: "too much there by its metric", spec: both, limits: gate.Limits{Limits: testbed.Limits{SourceEgressBitsPerSecond: 200e6}}, warn: "possible",
@@ -467,6 +480,10 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Source.Host, o.Source.BusiestCPU, o.Destination.BusiestCPU = "b", 0.99, 0.99
 		}, warn: "cpu", says: "one of the host's"},
 		{name: "a hypervisor takes CPU time", spec: load, change: func(o *measurement.Outcome) { o.Source.Steal = 0.12 }, warn: "cpu", says: "took 12 % of the CPU time of the source"},
+		{name: "the destination stood still", spec: tcp, change: func(o *measurement.Outcome) { o.Destination.Standstill = 0.2 }, fatal: "standstill", says: "the destination did not run in 20 % of the measured time"},
+		{name: "one process of a host stood still", spec: tcp, change: func(o *measurement.Outcome) { o.Source.Host, o.Source.Standstill = "b", 0.05 }, fatal: "standstill", says: "the source did not run in 5 %"},
+		{name: "the destination stood still for a moment", spec: tcp, change: func(o *measurement.Outcome) { o.Destination.Standstill = 0.04 }},
+		{name: "the source stood still, and nothing is compared", spec: tcp, limits: gate.Limits{FewWarn: true}, change: func(o *measurement.Outcome) { o.Source.Standstill = 0.5 }, warn: "standstill"},
 		{name: "all processors are full", spec: load, change: func(o *measurement.Outcome) { o.Source.CPUBusy, o.Source.BusiestCPU = 0.99, 1 }, fatal: "cpu", says: "99 % busy"},
 		{name: "spinning fills a processor", spec: spinning, change: func(o *measurement.Outcome) {
 			o.Latency = &measurement.Distribution{Samples: 100, Min: 1e-5, Max: 1e-4}

@@ -17,7 +17,7 @@ func judges() map[measurement.Kind]func(*judge) {
 		measurement.CRR:   (*judge).connections,
 		measurement.Load:  (*judge).load,
 		measurement.FTP:   (*judge).transfer,
-		measurement.MTU:   (*judge).mtu,
+		measurement.MTU:   func(*judge) {}, // a search that finds no size fails
 		measurement.Ping:  func(j *judge) { j.latency("", j.outcome.Latency) },
 		measurement.Trace: func(*judge) {}, // the fingerprint says what a trace must show
 	}
@@ -38,13 +38,11 @@ func (j *judge) streams(metric string) {
 		j.either(j.spare(), "receiver-confirmed", measurement.Finding{Code: measurement.FoundNoBytes})
 		return
 	}
-	want := j.spec.Flows * j.limits.pairs()
+	want := j.spec.Flows
 	if j.spec.Direction == measurement.Both {
 		want *= 2
 	}
-	if got := len(j.outcome.Flows); got != want {
-		j.broken("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
-	}
+	j.flows(want)
 	j.enoughFlow()
 	j.conserved()
 	j.localDropsOfStreams()
@@ -58,6 +56,21 @@ func (j *judge) streams(metric string) {
 		j.possible(back, j.limits.ReturnBitsPerSecond, measurement.LimitReverseHop, 0)
 	default:
 		j.oneWay(goodput)
+	}
+}
+
+// flows checks that there are as many as each pair that brought a result has. What a path
+// does to a flow fails its test, so that a flow that lacks without an error is nobody's
+// but the instrument's.
+func (j *judge) flows(each int) {
+	want := each * j.limits.pairs()
+	for _, p := range j.outcome.Pairs {
+		if p.Error != "" {
+			want -= each // which the gate of pairs says
+		}
+	}
+	if got := len(j.outcome.Flows); got != want {
+		j.missing("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
 	}
 }
 
@@ -130,7 +143,7 @@ func (j *judge) duration(goodput float64) {
 	var covered measurement.Seconds
 	switch b := j.outcome.Throughput; {
 	case b != nil:
-		covered = b.Width*measurement.Seconds(len(b.Bytes)) - j.outcome.Warmup
+		covered = max(b.Width*measurement.Seconds(len(b.Bytes))-j.outcome.Warmup, 0) // of pairs the last may start when the first has ended
 	case j.spec.Tool == measurement.IPerf3:
 		var received int64
 		for _, flow := range j.outcome.Flows {
@@ -199,8 +212,8 @@ func (j *judge) packets() {
 	if goodput <= 0 || loss >= 1 {
 		return
 	}
-	if got, want := len(j.outcome.Flows), j.spec.Flows*j.limits.pairs(); got > 0 && got != want {
-		j.broken("flows", measurement.Finding{Code: measurement.FoundFlowsMissing, Count: got, Of: want})
+	if len(j.outcome.Flows) > 0 {
+		j.flows(j.spec.Flows)
 	}
 	// iperf3 counts bytes at the receiver and need not say how many packets.
 	if perSecond > 0 && received < minimumPackets {
@@ -226,13 +239,15 @@ func (j *judge) search() {
 
 // localDrops warns of packets that the hosts lost themselves, where they are a
 // notable share of all that were lost: then the hosts were measured and not the
-// path. A search overloads on purpose; there every such packet counts, because
-// what ended the search may have been a host.
+// path. A search overloads on purpose; there those count that were lost at the rate that
+// was found and at the one that ended the search, which may have been a host.
 func (j *judge) localDrops(loss, received float64) {
 	f := j.dropped()
 	lost := received * loss / (1 - loss)
 	switch {
 	case f.Dropped == 0:
+		return
+	case j.spec.LossBound > 0 && f.Dropped < localDropsMatter*j.lostAtTheEnd():
 		return
 	case j.spec.LossBound > 0:
 		f.Code = measurement.FoundDropsOfSearch
@@ -244,6 +259,18 @@ func (j *judge) localDrops(loss, received float64) {
 		return
 	}
 	j.warn("local-drops", f)
+}
+
+// lostAtTheEnd is how many packets were lost at the rate that ended a search, the lowest
+// that failed; 0 where none did.
+func (j *judge) lostAtTheEnd() float64 {
+	var lowest measurement.LossStep
+	for _, s := range j.outcome.LossSearch {
+		if s.Loss > j.spec.LossBound && (lowest.OfferedBitsPerSecond == 0 || s.OfferedBitsPerSecond < lowest.OfferedBitsPerSecond) {
+			lowest = s
+		}
+	}
+	return lowest.Loss * float64(lowest.Packets)
 }
 
 // dropped is how many packets the ends lost themselves, and where. What two ends
@@ -280,6 +307,9 @@ func (j *judge) latency(part string, d *measurement.Distribution) {
 	}
 	if d.Samples < minimumRoundTrips {
 		f := measurement.Finding{Code: measurement.FoundFewAnswers, Part: part, Count: int(d.Samples), Needed: minimumRoundTrips}
+		if j.spec.Kind == measurement.RR && j.spec.RequestsPerSecond == 0 && d.Unanswered > 0 {
+			f.Of = int(d.Due()) // each that was lost took the time of many
+		}
 		if j.limits.FewWarn {
 			j.warn("enough-samples", f)
 		} else {
@@ -340,12 +370,5 @@ func (j *judge) transfer() {
 	j.streams("goodput_bits_per_second")
 	if took := j.outcome.Metrics["transfer_seconds"]; took > 0 && took < shortTransfer {
 		j.warn("short", measurement.Finding{Code: measurement.FoundShortTransfer, Measured: measurement.Seconds(took)})
-	}
-}
-
-// mtu judges a search for the largest packet, which either way back may lack.
-func (j *judge) mtu() {
-	if j.outcome.Metrics["path_mtu_bytes"] <= 0 {
-		j.broken("receiver-confirmed", measurement.Finding{Code: measurement.FoundNoMTU})
 	}
 }

@@ -5,25 +5,31 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/session"
+	"github.com/hopbench/hopbench/internal/testbed"
 )
 
 // pairs is how many pairs did the test, at least 1.
 func (l Limits) pairs() int { return max(l.Pairs, 1) }
 
-// pairs judges that every one of several pairs brought back what the test asks.
-func (j *judge) pairs() {
+// pairs judges that every one of several pairs brought back what the test asks. One that
+// the path failed breaks the trial. Any other that lacks is a hole, which says nothing of
+// the path: more of them than the test may have are the instrument's fault. Where it is
+// known why no pair could go on, that is judged in their place.
+func (j *judge) pairs(testErr error) {
 	want := j.limits.pairs()
-	if want == 1 {
+	if want == 1 || testErr != nil && (len(j.outcome.Pairs) == 0 || j.faultOfPath(testErr)) {
 		return
 	}
 	good := 0
-	var failed, empty, short, unsampled []string
-	ofPath := true // why any failed
+	var failed, holes, empty, short, unsampled []string
 	for _, p := range j.outcome.Pairs {
-		name := p.Source + " to " + p.Destination
-		if p.Error != "" {
+		name := nameOf(p)
+		switch {
+		case Hole(p):
+			holes = append(holes, name+": "+p.Error)
+			continue
+		case p.Error != "":
 			failed = append(failed, name+": "+p.Error)
-			ofPath = ofPath && session.Reason(p.Failure).OfPath()
 			continue
 		}
 		good++
@@ -40,8 +46,18 @@ func (j *judge) pairs() {
 			unsampled = append(unsampled, name)
 		}
 	}
-	if good < want {
-		j.either(ofPath && len(failed) > 0, "pairs", measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: failed})
+	if len(failed) > 0 {
+		j.broken("pairs", measurement.Finding{Code: measurement.FoundPairsFailed, Count: len(failed), Of: want, Pairs: failed})
+	}
+	if lacking := want - good - len(failed); lacking > 0 {
+		say, f := j.warn, measurement.Finding{Code: measurement.FoundPairsMissing, Count: good, Of: want, Pairs: holes}
+		if j.spec.MissingPairs > 0 {
+			f.Needed = want - j.spec.MissingPairs
+		}
+		if lacking > j.spec.MissingPairs {
+			say = j.missing
+		}
+		say("pairs", f)
 	}
 	if len(empty) > 0 {
 		j.broken("pairs", measurement.Finding{Code: measurement.FoundPairsWithoutBytes, Pairs: empty})
@@ -54,9 +70,32 @@ func (j *judge) pairs() {
 	}
 }
 
+// Hole says that a pair brought back nothing, and that the path is not why, as far as is
+// known.
+func Hole(p measurement.Pair) bool {
+	return p.Error != "" && !session.Reason(p.Failure).OfPath()
+}
+
+// TooManyHoles says that a trial is missing because it lacks too many pairs, and that its
+// path failed none: another attempt hides nothing.
+func TooManyHoles(g measurement.Gate) bool {
+	lacks := false
+	for _, f := range g.Findings {
+		if f.Fatal && f.PathFailure {
+			return false
+		}
+		lacks = lacks || f.Fatal && f.Code == measurement.FoundPairsMissing
+	}
+	return lacks
+}
+
 // pairFailed says whether one of several pairs failed by its path.
 func (j *judge) pairFailed(name string) bool {
 	return slices.ContainsFunc(j.outcome.Pairs, func(p measurement.Pair) bool {
-		return p.Source+" to "+p.Destination == name && p.Error != "" && session.Reason(p.Failure).OfPath()
+		return nameOf(p) == name && p.Error != "" && !Hole(p)
 	})
+}
+
+func nameOf(p measurement.Pair) string {
+	return testbed.Pair{Source: p.Source, Destination: p.Destination}.String()
 }

@@ -1,7 +1,6 @@
 package hostinfo
 
 import (
-	"bytes"
 	"net"
 	"net/netip"
 	"os"
@@ -36,13 +35,7 @@ func LinkSpeed(local netip.Addr) float64 {
 // to be those of the interface.
 func linkSpeed(folder string, i net.Interface) float64 {
 	at := filepath.Join(folder, i.Name)
-	read := func(name string) string {
-		text, err := readProc(filepath.Join(at, name))
-		if err != nil {
-			return ""
-		}
-		return string(bytes.TrimSpace(text))
-	}
+	read := func(name string) string { return line(filepath.Join(at, name)) }
 	if read("ifindex") != strconv.Itoa(i.Index) || read("address") != i.HardwareAddr.String() {
 		return 0
 	}

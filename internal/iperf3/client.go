@@ -116,6 +116,9 @@ func (e *RemoteError) Limit() bool {
 	return false
 }
 
+// Unauthorized says that the server lets in only who proves who he is.
+func (e *RemoteError) Unauthorized() bool { return code(e.Code) == codeAuthorization }
+
 // client is a test in progress.
 type client struct {
 	*transfer

@@ -52,6 +52,9 @@ type Options struct {
 	// MaxRate of a test, all streams together, in bit/s; 0 does not bound it.
 	MaxRate float64
 
+	// LacksUDP is why there is none here, nil where there is; it may be nil.
+	LacksUDP func() error
+
 	// OnTest is told of the beginning and the end of each test, from several
 	// goroutines at a time; it may be nil.
 	OnTest func(Event)
@@ -129,9 +132,9 @@ func (s *Server) ServeConn(c *Conn) error {
 		return err
 	}
 	if s.opts.Denied != "" {
-		log.Warn("iperf3 client refused", "error", s.opts.Denied)
-		s.deny(c.TCPConn)
-		return ErrBusy
+		err := newSession(s, id, c, log).refuseAfterParams()
+		log.Warn("iperf3 client refused", "error", err)
+		return err
 	}
 	t, known := s.sessionOf(id, c, log)
 	if known {

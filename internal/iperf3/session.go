@@ -197,6 +197,16 @@ func (t *session) await(try func() (again <-chan struct{}, err error)) error {
 	}
 }
 
+// refuseAfterParams lets nobody in: the protocol can say why only once the parameters
+// were read. Nothing of the server's budget is taken for that.
+func (t *session) refuseAfterParams() error {
+	err := t.exchangeParams()
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return errors.Join(err, t.refuse(r))
+	}
+	return err
+}
+
 func (t *session) exchangeParams() error {
 	if err := t.control.SetDeadline(time.Now().Add(messageTimeout)); err != nil {
 		return err
@@ -221,10 +231,14 @@ func (t *session) allow() error {
 	p, o := t.params, t.server.opts
 	asked := max(p.Rate, p.FQRate) * float64(p.streams())
 	switch {
+	case o.Denied != "":
+		return refuse(codeAuthorization, "%s", o.Denied)
 	case int(p.Parallel) > o.MaxStreams:
 		return refuse(codeStreams, "%v streams, this server allows %d", p.Parallel, o.MaxStreams)
 	case p.omit()+p.length() > o.MaxDuration:
 		return refuse(codeMaxDuration, "a test of %v, this server allows %v", p.omit()+p.length(), o.MaxDuration)
+	case bool(p.UDP) && o.LacksUDP != nil && o.LacksUDP() != nil:
+		return refuse(codeStreamListen, "the system of the server has no UDP for it: %v", o.LacksUDP())
 	case o.MaxRate > 0 && asked > o.MaxRate:
 		return refuse(codeTotalRate, "%.0f bit/s, this server allows %.0f", asked, o.MaxRate)
 	}

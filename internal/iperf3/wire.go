@@ -70,6 +70,7 @@ const (
 	codeAuthorization  code = 142
 	codeNoMessage      code = 144
 	codeExpired        code = 160 // since 3.20
+	codeStreamListen   code = 202
 	codeStreamAccept   code = 204
 	codeStreamTransfer code = 206
 )
@@ -95,9 +96,10 @@ var texts = map[code]string{
 	codeCongestion:     "the server cannot set the congestion control algorithm",
 	codePacing:         "the server cannot set the pacing rate",
 	codeBuffer:         "the server's kernel does not allow so large a socket buffer (net.core.rmem_max, wmem_max)",
-	codeAuthorization:  "the server demands a user name and a password of its own, which are not supported here",
+	codeAuthorization:  "the server demands authorization, a user name and password or a token, which iperf3 clients here cannot give",
 	codeNoMessage:      "nothing arrived at the server for too long",
 	codeExpired:        "the test took longer than the server allows",
+	codeStreamListen:   "the server cannot listen for streams; it may have no UDP",
 	codeStreamAccept:   "the server did not see all streams",
 	codeStreamTransfer: "the server lost a stream",
 }

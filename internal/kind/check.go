@@ -71,6 +71,7 @@ func Check(s measurement.Spec) (p Problems) {
 	}
 	checkPorts(s, &p)
 	checkIPerf3(s, &p)
+	checkStarts(s, &p)
 	if s.Colocate && !s.Placed() {
 		p.add("colocate", "leave colocate out", "%s", measurement.NotPlaced)
 	}
@@ -128,6 +129,24 @@ func checkPorts(s measurement.Spec, p *Problems) {
 	}
 }
 
+// checkStarts refuses starts of several pairs that contradict each other, or take too long.
+func checkStarts(s measurement.Spec, p *Problems) {
+	switch {
+	case s.Ramp > 0 && (s.Waves > 0 || s.WaveEvery > 0):
+		p.add("ramp", "leave out the ramp or the waves", "pairs start either spread evenly or in waves")
+	case s.Waves > 0 && s.WaveEvery == 0:
+		p.add("waves", "add wave_every, such as 60s", "%d waves have no time from one to the next", s.Waves)
+	case s.WaveEvery > 0 && s.Waves == 0:
+		p.add("wave_every", "add waves, such as 10", "it is not said how many waves there are")
+	case s.StartSpan()+s.MaxWarmup+s.Duration > MaxSeconds:
+		option := "ramp"
+		if s.Waves > 0 {
+			option = "waves"
+		}
+		p.add(option, "let the pairs start in less", "the last pair starts after %s, and the test would take more than %s", format(Time, float64(s.StartSpan())), format(Time, MaxSeconds))
+	}
+}
+
 // Bounds of iperf3 itself: MAX_STREAMS, MAX_OMIT_TIME (iperf.h, iperf_api.h).
 const (
 	MaxIPerf3Streams     = 128
@@ -145,7 +164,7 @@ func checkIPerf3(s measurement.Spec, p *Problems) {
 		}
 	}
 	refuse(s.Flows > MaxIPerf3Streams, "flows", fmt.Sprintf("more than %d flows", MaxIPerf3Streams))
-	refuse(s.MaxWarmup > maxIPerf3OmitSeconds, "max_warmup", "a discarded start of more than 10m")
+	refuse(s.StartSpan()+s.MaxWarmup > maxIPerf3OmitSeconds, "max_warmup", "a discarded start of more than 10m, starts of other pairs included,")
 	refuse(s.LossBound > 0, "loss_bound", "a search for the highest rate")
 	refuse(s.GSO == measurement.On, "gso", "gso: on")
 	refuse(s.GRO == measurement.On, "gro", "gro: on")

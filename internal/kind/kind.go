@@ -23,6 +23,8 @@ type Kind struct {
 	// Implied says that flags alone can choose this kind; the first of All that
 	// takes all flags is meant, as for iperf3.
 	Implied bool
+	// Datagrams says that it measures UDP, whatever its protocol.
+	Datagrams bool
 	// check compares the values of a complete spec with each other.
 	check func(measurement.Spec, *Problems)
 }
@@ -39,6 +41,12 @@ func Of(name measurement.Kind) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+// OverUDP says that the two ends of a test send each other packets of UDP.
+func OverUDP(s measurement.Spec) bool {
+	k, _ := Of(s.Kind)
+	return k.Datagrams || s.Protocol == measurement.OverUDP && !k.NoServer
 }
 
 // Defaults is the spec of a test of which nothing is said.

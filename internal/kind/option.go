@@ -65,6 +65,8 @@ type Option struct {
 	Optional bool
 	// Unset is what zero means, where that is no value.
 	Unset string
+	// Several says that it is of several pairs of hosts that do a test at the same time.
+	Several bool
 	// Doc is what it does, in one line.
 	Doc string
 	// field is where it lies in a spec.

@@ -20,13 +20,13 @@ const (
 
 var kinds = []Kind{
 	{Name: tcp, Doc: "bulk TCP throughput, as the receiver confirmed it", Fills: true, Streams: true, Implied: true},
-	{Name: udp, Doc: "UDP throughput, and how many packets are lost, late or out of order", Fills: true, Implied: true, check: checkPackets},
-	{Name: pps, Doc: "how many small UDP packets pass in a second, without offloads", Fills: true, check: checkPackets},
+	{Name: udp, Doc: "UDP throughput, and how many packets are lost, late or out of order", Fills: true, Datagrams: true, Implied: true, check: checkPackets},
+	{Name: pps, Doc: "how many small UDP packets pass in a second, without offloads", Fills: true, Datagrams: true, check: checkPackets},
 	{Name: rr, Doc: "latency of a request and its response", Implied: true, check: checkExchange},
 	{Name: crr, Doc: "connect, request, response, close: new connections in a second"},
 	{Name: load, Doc: "latency of the idle path, then of the path under the load of TCP flows", Fills: true, Streams: true, check: checkLoad},
 	{Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, checked by a digest", Implied: true, check: checkFTP},
-	{Name: mtu, Doc: "the largest packet that the path carries, each way"},
+	{Name: mtu, Doc: "the largest packet that the path carries, each way", Datagrams: true},
 	{Name: ping, Doc: "ICMP echo", NoServer: true, Implied: true, check: checkPing},
 	{Name: trace, Doc: "the hops of the path", NoServer: true, Implied: true},
 }
@@ -65,6 +65,8 @@ const (
 	LeastBufferBytes       = 4_000
 	// leastSegment of a file, after scaling, is one that takes long enough for a rate.
 	leastSegment = 64_000
+	// maxMissing of the most pairs of an experiment leaves one.
+	maxMissing = 999
 	// maxSegments bounds the segments of a file, each of which has a session of its own.
 	maxSegments = 256
 )
@@ -75,6 +77,9 @@ var (
 	served  = []measurement.Kind{tcp, udp, pps, rr, crr, load, ftp, mtu}
 	streams = []measurement.Kind{tcp, load}
 	packets = []measurement.Kind{udp, pps}
+	every   = measurement.Kinds()
+	// together are the kinds that make their connections, and then start at one moment.
+	together = of(tcp, udp, pps, rr, crr)
 )
 
 func of(kinds ...measurement.Kind) []measurement.Kind { return kinds }
@@ -304,6 +309,31 @@ var options = []Option{
 		Name: "max_hops", InFile: true, Flag: "max-hops", Kinds: of(trace), Type: Whole, Limits: upTo(MaxHops),
 		Doc:   "hops after which it gives up",
 		field: func(s *measurement.Spec) any { return &s.MaxHops },
+	},
+	{
+		Name: "ramp", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: MaxSeconds}, Several: true,
+		Unset: "all at once", Doc: "several pairs start spread evenly over this time, the first at once, the last at its end; each connects shortly before its start, and nothing is measured before the last has started",
+		field: func(s *measurement.Spec) any { return &s.Ramp },
+	},
+	{
+		Name: "waves", InFile: true, InLength: true, Kinds: together, Type: Whole, Limits: Limits{Least: 2, Most: maxMissing + 1}, Several: true,
+		Unset: "all at once", Doc: "several pairs start in so many groups, one every wave_every, as with a ramp",
+		field: func(s *measurement.Spec) any { return &s.Waves },
+	},
+	{
+		Name: "wave_every", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: MaxSeconds}, Several: true,
+		Unset: "all at once", Doc: "time from one of the waves to the next",
+		field: func(s *measurement.Spec) any { return &s.WaveEvery },
+	},
+	{
+		Name: "lead", Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds},
+		Unset: "none", Doc: "start before the warm-up of which nothing is measured; set where others of several pairs start later",
+		field: func(s *measurement.Spec) any { return &s.Lead },
+	},
+	{
+		Name: "missing", InFile: true, Kinds: every, Type: Whole, Limits: Limits{Most: maxMissing}, Several: true,
+		Doc:   "of several pairs, how many may bring back nothing, by no fault of the path, in a trial that counts; with more it is done again",
+		field: func(s *measurement.Spec) any { return &s.MissingPairs },
 	},
 	{
 		Name: "timeout", InFile: true, Flag: "timeout", Kinds: of(rr, load, mtu, ping, trace), Type: Time, Limits: Limits{Least: 0.001, Most: 60},

@@ -157,6 +157,9 @@ func (p *publication) switchTo(path string) error {
 	return p.lab.Switch(ctx, path)
 }
 
+// errWentDown is why a command in a published lab ended with it.
+var errWentDown = errors.New("the lab went down")
+
 func (p *publication) exec(w *message.Conn, command message.Command, files []*os.File) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
@@ -179,6 +182,9 @@ func (p *publication) exec(w *message.Conn, command message.Command, files []*os
 		}
 	})
 	answer, err := p.lab.request(ctx, message.Exec, command, files, signals)
+	if err != nil && p.ctx.Err() != nil {
+		err = errWentDown
+	}
 	_ = w.SendResult(message.Reply, 0, answer.Body, err) // a client that hung up does not read it
 	// End the reader, whose client waits for nothing more.
 	cancel()
@@ -257,7 +263,7 @@ func requestOver(ctx context.Context, w *message.Conn, verb message.Verb, body a
 			results <- r // for the deferred wait
 			switch {
 			case errors.Is(r.err, io.EOF):
-				return r.m, errors.New("the lab went down")
+				return r.m, errWentDown
 			case r.err != nil:
 				return r.m, fmt.Errorf("wait for the lab's answer: %w", r.err)
 			case r.m.Error != "":

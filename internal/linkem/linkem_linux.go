@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // Link emulator joins two ports.
@@ -146,7 +146,7 @@ type direction struct {
 	polled [2]unix.PollFd
 	spin   spin
 	meter  meter
-	thread atomic.Pointer[sockets.Thread] // nil before it runs
+	thread atomic.Pointer[thread.Thread] // nil before it runs
 }
 
 func (d *direction) counters() DirectionCounters {
@@ -192,7 +192,7 @@ func (d *direction) run() error {
 	if err := askForShortSlice(); err != nil {
 		return err
 	}
-	d.thread.Store(sockets.CurrentThread())
+	d.thread.Store(thread.Current())
 	if d.config.direct() {
 		return d.runDirect()
 	}

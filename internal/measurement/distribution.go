@@ -17,6 +17,9 @@ type Distribution struct {
 	StdDev      Seconds      `json:"standard_deviation_seconds"`
 	Max         Seconds      `json:"max_seconds"`
 	Percentiles []Percentile `json:"percentiles"`
+	// Resolution is the smallest distance between two of the times, which shows the steps
+	// of a coarse clock; the time itself where all are the same.
+	Resolution Seconds `json:"resolution_seconds,omitempty"`
 	// HDR is the histogram of the answered in HdrHistogram's V2 compressed encoding
 	// (nanoseconds), so that histograms of trials can be merged exactly.
 	HDR []byte `json:"hdr_v2,omitempty"`

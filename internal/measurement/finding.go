@@ -43,7 +43,6 @@ const (
 	FoundNoBytes           FindingCode = "no_bytes" // confirmed by the receiver
 	FoundNoPackets         FindingCode = "no_packets"
 	FoundNoAnswers         FindingCode = "no_answers"
-	FoundNoMTU             FindingCode = "no_mtu"
 	FoundFlowsMissing      FindingCode = "flows_missing"
 	FoundShortFlow         FindingCode = "short_flow"  // carried too little for a rate
 	FoundShortFlows        FindingCode = "short_flows" // likewise, all together
@@ -63,8 +62,9 @@ const (
 	FoundFailedConnections FindingCode = "failed_connections"
 	FoundShortTransfer     FindingCode = "short_transfer"
 	FoundClockStepped      FindingCode = "clock_stepped"
-	FoundOtherRun          FindingCode = "other_run" // of hopbench, on the same machine
-	FoundPairsMissing      FindingCode = "pairs_missing"
+	FoundOtherRun          FindingCode = "other_run"     // of hopbench, on the same machine
+	FoundPairsMissing      FindingCode = "pairs_missing" // holes: nothing came from them, by no fault of the path
+	FoundPairsFailed       FindingCode = "pairs_failed"  // by the path
 	FoundPairsWithoutBytes FindingCode = "pairs_without_bytes"
 	FoundPairsCutShort     FindingCode = "pairs_cut_short"
 	FoundPairsWithoutRTT   FindingCode = "pairs_without_rtt"
@@ -72,6 +72,7 @@ const (
 	FoundBusyCPUs          FindingCode = "busy_cpus"
 	FoundBusyCPU           FindingCode = "busy_cpu" // a single one
 	FoundStolenCPU         FindingCode = "stolen_cpu"
+	FoundStandstill        FindingCode = "standstill" // of an end whose CPUs had room
 
 	// Of the path that a trial took.
 	FoundPathFailed       FindingCode = "path_failed"   // before it could be seen
@@ -91,10 +92,10 @@ const (
 
 // GateCodes lists the codes of what a trial brought back.
 func GateCodes() []FindingCode {
-	return []FindingCode{FoundText, FoundTestFailed, FoundHopDied, FoundHopDiedBefore, FoundBedBroke, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundNoMTU, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
+	return []FindingCode{FoundText, FoundTestFailed, FoundHopDied, FoundHopDiedBefore, FoundBedBroke, FoundUnknownKind, FoundNoBytes, FoundNoPackets, FoundNoAnswers, FoundFlowsMissing, FoundShortFlow, FoundShortFlows,
 		FoundNoSeries, FoundCutShort, FoundAboveLimit, FoundMoreThanSent, FoundAllLost, FoundDrops, FoundDropsOfSearch, FoundDropsOfAll, FoundFewPackets, FoundAboveLossBound, FoundFewAnswers,
-		FoundUnanswered, FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
-		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU, FoundStolenCPU}
+		FoundUnanswered, FoundImpossibleTimes, FoundFailedConnections, FoundShortTransfer, FoundClockStepped, FoundOtherRun, FoundPairsMissing, FoundPairsFailed, FoundPairsWithoutBytes, FoundPairsCutShort, FoundPairsWithoutRTT,
+		FoundOtherInstrument, FoundBusyCPUs, FoundBusyCPU, FoundStolenCPU, FoundStandstill}
 }
 
 // PathCodes lists the codes of the path that a trial took.
@@ -127,6 +128,7 @@ type Finding struct {
 	Part  string `json:"part,omitempty"`  // of a load test: idle or loaded
 	Pair  string `json:"pair,omitempty"`  // of endpoints
 	Outer bool   `json:"outer,omitempty"` // the path below a tunnel
+	Back  bool   `json:"back,omitempty"`  // the way back
 	Flow  int    `json:"flow,omitempty"`  // counted from 1
 	// Count is how many, Of how many there are, Needed how many would do.
 	Count       int      `json:"count,omitempty"`
@@ -157,6 +159,8 @@ type Finding struct {
 	CPUBusy float64   `json:"cpu_busy,omitempty"` // share of all CPUs
 	// CPUStolen is the share of all CPU time in which a hypervisor ran something else.
 	CPUStolen float64 `json:"cpu_stolen,omitempty"`
+	// Standstill is the share of the measured time in which an end did not run.
+	Standstill float64 `json:"standstill,omitempty"`
 	// Setting is what differs between two trials, Was and Is its values.
 	Setting string `json:"setting,omitempty"`
 	Was     string `json:"was,omitempty"`

@@ -1,5 +1,7 @@
 package measurement
 
+import "math"
+
 // HopSeries is what one hop of a path counted during a trial.
 type HopSeries struct {
 	// Name of the hop in the experiment; link emulators in a row that a path begins with
@@ -148,9 +150,24 @@ type Pair struct {
 	Throughput *Bins `json:"throughput,omitempty"`
 	// Delay is how much later than Outcome.Started this pair started.
 	Delay Seconds `json:"delay_seconds,omitempty"`
+	// PlannedDelay is how much later than the first pair the test had it start.
+	PlannedDelay Seconds `json:"planned_delay_seconds,omitempty"`
 	// RTT is the mean TCP round-trip time of the pair's flows over time, from
 	// the pair's own start.
 	RTT []PairRTT `json:"rtt,omitempty"`
+}
+
+// StartSpread is how far apart pairs started, beside what was planned: the latest against
+// the earliest, each compared with its own turn. Those that brought nothing are left out.
+func StartSpread(pairs []Pair) Seconds {
+	least, most := Seconds(math.Inf(1)), Seconds(math.Inf(-1))
+	for _, p := range pairs {
+		if p.Error == "" {
+			late := p.Delay - p.PlannedDelay
+			least, most = min(least, late), max(most, late)
+		}
+	}
+	return max(most-least, 0) // of none it is -Inf
 }
 
 // PairRTT is the mean of the round-trip times that the kernel kept for the

@@ -41,6 +41,9 @@ type Metric struct {
 	// as one of the primary comparisons.
 	Beside []Kind
 	Kinds  []Kind
+	// BoundedBy names the metric that is the bound of this one's error, either way, where
+	// what is wrong may be alike in all trials.
+	BoundedBy string
 	// Pairs is how the values of several pairs that did a test at the same time
 	// become one.
 	Pairs Combination
@@ -101,6 +104,10 @@ func Catalogue() []Metric {
 		{Name: "duplicated_fraction", Doc: "of packets received, those that had come before", Label: "duplicated", Unit: Fraction, Kinds: []Kind{UDP, PPS}},
 		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
 		{Name: "delay_variation_p99_seconds", Doc: "RFC 5481: packet delay variation against the fastest packet", Label: "delay variation p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
+		{Name: "one_way_delay_p50_seconds", Doc: "RFC 7679: median one-way delay of the packets, of the flow with the largest", Label: "one-way delay p50", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, BoundedBy: "one_way_delay_bound_seconds", Pairs: Greatest},
+		{Name: "one_way_delay_min_seconds", Doc: "RFC 7679: one-way delay of the fastest packet", Label: "one-way delay min", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, BoundedBy: "one_way_delay_bound_seconds", Pairs: Least},
+		{Name: "one_way_delay_p99_seconds", Doc: "RFC 7679: 99th percentile of the one-way delay, of the flow with the largest", Label: "one-way delay p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, BoundedBy: "one_way_delay_bound_seconds", Pairs: Greatest},
+		{Name: "one_way_delay_bound_seconds", Doc: "by how much what is not known of the clocks may make the one-way delays wrong, either way", Label: "one-way delay bound", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
 
 		{Name: "transactions_per_second", Doc: "requests that were answered", Label: "transactions/s", Unit: Count, HigherIsBetter: true, Kinds: []Kind{RR}},
 

@@ -39,6 +39,9 @@ type Outcome struct {
 	Pairs []Pair `json:"pairs,omitempty"`
 	// LossSearch is how a search for the highest rate went, step by step.
 	LossSearch []LossStep `json:"loss_search,omitempty"`
+	// OneWay is how the one-way delays of a udp or pps test were found between ends that
+	// have no clock in common.
+	OneWay *OneWay `json:"one_way,omitempty"`
 	// Hops is what a trace saw.
 	Hops []TraceHop `json:"hops,omitempty"`
 
@@ -178,6 +181,9 @@ type End struct {
 	// Steal is the part of CPUBusy in which a hypervisor ran something else (/proc/stat,
 	// proc(5)).
 	Steal float64 `json:"cpu_steal_fraction,omitempty"`
+	// Standstill is the share of the measured time in which this end did not run although
+	// its CPUs had room: its process was stopped, or its machine.
+	Standstill float64 `json:"standstill_fraction,omitempty"`
 	// BusiestCPU is the share that the busiest single CPU was busy over
 	// the measured time: one full CPU of many hides in CPUBusy.
 	BusiestCPU float64 `json:"busiest_cpu_fraction,omitempty"`
@@ -188,7 +194,8 @@ type End struct {
 	ContextSwitches float64 `json:"context_switches,omitempty"`
 	// DropsCounted says that this end watched its counters of lost packets.
 	DropsCounted bool `json:"drops_counted,omitempty"`
-	// Drops are packets that this host itself lost over the whole test, by the
+	// Drops are packets that this host itself lost over the whole test, of a search for
+	// a rate at the one that was found and at the lowest that failed, by the
 	// place that counted them (interface, queueing discipline, softnet backlog,
 	// UDP receive buffer); places without any are absent. The counters are those
 	// of the end's network namespace, other traffic included.
@@ -254,6 +261,18 @@ type Progress struct {
 	Elapsed    Seconds `json:"elapsed_seconds"`
 	Throughput float64 `json:"throughput_bits_per_second,omitempty"`
 	RTT        Seconds `json:"rtt_seconds,omitempty"`
+	// Pairs are the parts of a path's pairs where it has several, and Hops what its hops
+	// have counted so far, one sample each, where a testbed reads them. Both are put
+	// together by whoever does the trial, and are nil where there is nothing new.
+	Pairs []PairProgress `json:"-"`
+	Hops  []HopSeries    `json:"-"`
+}
+
+// PairProgress is the part that one pair of ends has in a Progress.
+type PairProgress struct {
+	Source, Destination string
+	Throughput          float64 // bits per second
+	RTT                 Seconds
 }
 
 // Trial is one test on one path, once: the unit of replication.
@@ -267,6 +286,9 @@ type Trial struct {
 	Path  string    `json:"path"`
 	Test  string    `json:"test"`
 	Start time.Time `json:"start"`
+	// Attempt is which attempt at the trial this is, where those before lacked too many
+	// pairs; absent of the first.
+	Attempt int `json:"attempt,omitempty"`
 	// Elapsed is the whole time the trial took, checks included.
 	Elapsed Seconds `json:"elapsed_seconds"`
 	Gate    Gate    `json:"gate"`
@@ -279,10 +301,12 @@ type Trial struct {
 type Fingerprint struct {
 	Hops []TraceHop `json:"hops"`
 	// OuterHops are those below a tunnel, whose inside Hops are then.
-	OuterHops   []TraceHop `json:"outer_hops,omitempty"`
-	ReceivedTTL int        `json:"received_ttl,omitempty"`
-	PathMTU     int64      `json:"path_mtu_bytes,omitempty"`
-	MSS         int64      `json:"mss_bytes,omitempty"`
+	OuterHops []TraceHop `json:"outer_hops,omitempty"`
+	// TracedBack says that Hops are those from the destination back to the source.
+	TracedBack  bool  `json:"traced_back,omitempty"`
+	ReceivedTTL int   `json:"received_ttl,omitempty"`
+	PathMTU     int64 `json:"path_mtu_bytes,omitempty"`
+	MSS         int64 `json:"mss_bytes,omitempty"`
 	// Matches says that it is the path that the plan asked for; Why says what
 	// differs when it is not.
 	Matches bool     `json:"matches"`

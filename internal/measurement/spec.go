@@ -192,6 +192,18 @@ type Spec struct {
 
 	// MaxHops bounds a trace.
 	MaxHops int `json:"max_hops,omitempty"`
+	// Ramp spreads the starts of several pairs evenly over a time. Waves starts them in so
+	// many groups, one every WaveEvery. What comes before the last start is not measured.
+	Ramp      Seconds `json:"ramp_seconds,omitempty"`
+	Waves     int     `json:"waves,omitempty"`
+	WaveEvery Seconds `json:"wave_every_seconds,omitempty"`
+	// Lead is a start of a tcp test, before its warm-up, of which nothing is measured: others
+	// of several pairs have yet to start.
+	Lead Seconds `json:"lead_seconds,omitempty"`
+	// MissingPairs is how many of several pairs may bring back nothing, by no fault of the
+	// path, in a trial that counts.
+	MissingPairs int `json:"missing_pairs,omitempty"`
+
 	// Timeout is how long a single ping, trace or mtu probe, or a response of
 	// rr over UDP, is waited for.
 	Timeout Seconds `json:"timeout_seconds,omitempty"`
@@ -233,13 +245,32 @@ func (s Spec) Defaults() Spec {
 // have, which an ftp test is about to find out.
 const expectedFTPBitsPerSecond = 1e9
 
+// StartOf is how long after the first of several pairs one starts, counted from 0.
+func (s Spec) StartOf(pair, pairs int) Seconds {
+	switch {
+	case pairs < 2:
+		return 0
+	case s.Waves > 0:
+		return Seconds(pair*s.Waves/pairs) * s.WaveEvery
+	}
+	return s.Ramp * Seconds(pair) / Seconds(pairs-1)
+}
+
+// StartSpan is how long after the first of several pairs the last one starts.
+func (s Spec) StartSpan() Seconds {
+	if s.Waves > 0 {
+		return Seconds(s.Waves-1) * s.WaveEvery
+	}
+	return s.Ramp
+}
+
 // ExpectedDuration is about how long the test takes, for a progress display
 // and for deadlines; it is an upper estimate on a healthy path.
 func (s Spec) ExpectedDuration() Seconds {
 	s = s.Defaults()
 	switch s.Kind {
 	case TCP, UDP, PPS, RR, CRR:
-		return s.MaxWarmup + s.Duration
+		return s.StartSpan() + s.Lead + s.MaxWarmup + s.Duration
 	case Load:
 		return s.IdleDuration + s.MaxWarmup + s.Duration
 	case FTP:

@@ -15,7 +15,7 @@ import (
 func fileMeter(t *testing.T) (Meter, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "fw.csv")
-	m, err := New(inventory.Hop{Name: "fw", CSV: &inventory.CSVMeter{File: file}}, nil)
+	m, err := newMeter(inventory.Hop{Name: "fw", CSV: &inventory.CSVMeter{File: file}}, nil)
 	testutil.OK(t, err)
 	return m, file
 }
@@ -66,7 +66,7 @@ func TestTableOfFile(t *testing.T) {
 }
 
 func TestTableOfNoFile(t *testing.T) {
-	m, err := New(inventory.Hop{CSV: &inventory.CSVMeter{File: t.TempDir()}}, nil)
+	m, err := newMeter(inventory.Hop{CSV: &inventory.CSVMeter{File: t.TempDir()}}, nil)
 	testutil.OK(t, err)
 	if _, err := m.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("a folder: %v", err)

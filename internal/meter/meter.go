@@ -51,9 +51,9 @@ type Counter interface {
 	Counters(ctx context.Context, name string) (agent.Counters, error)
 }
 
-// New is the meter of a hop, which nobody has been asked for yet. The agent of an endpoint
-// is looked up when it is read.
-func New(hop inventory.Hop, counter func(endpoint string) (Counter, error)) (Meter, error) {
+// newMeter is the meter of a hop, which nobody has been asked for yet. The agent of an
+// endpoint is looked up when it is read.
+func newMeter(hop inventory.Hop, counter func(endpoint string) (Counter, error)) (Meter, error) {
 	switch {
 	case hop.Agent != nil:
 		return &appliance{*hop.Agent, counter}, nil
@@ -64,7 +64,7 @@ func New(hop inventory.Hop, counter func(endpoint string) (Counter, error)) (Met
 	case hop.CSV != nil:
 		return &table{hop.CSV.File}, nil
 	}
-	return nil, fmt.Errorf("hop %s has no source of its figures; give it one of agent, prometheus, snmp, csv", hop.Name)
+	return nil, errors.New("it has no source of its figures; give it one of agent, prometheus, snmp, csv")
 }
 
 // checkTotal says why a number is no total.

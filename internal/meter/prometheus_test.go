@@ -20,7 +20,7 @@ import (
 
 func asking(t testing.TB, m inventory.PrometheusMeter) Meter {
 	t.Helper()
-	p, err := New(inventory.Hop{Name: "fw", Prometheus: &m}, nil)
+	p, err := newMeter(inventory.Hop{Name: "fw", Prometheus: &m}, nil)
 	testutil.OK(t, err)
 	t.Cleanup(func() { testutil.OK(t, p.Close()) })
 	return p

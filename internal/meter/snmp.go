@@ -32,10 +32,10 @@ const (
 const (
 	snmpTimeout    = time.Second // of one request, which is made twice
 	mostInterfaces = 10_000
-	mostCommunity  = 1 << 10 // bytes of the file
+	mostSecret     = 1 << 10 // bytes of the file
 )
 
-// interfaceMIB reads the counters of an interface by SNMPv2c.
+// interfaceMIB reads the counters of an interface by SNMPv3 or SNMPv2c.
 type interfaceMIB struct {
 	inventory.SNMPMeter
 	device *gosnmp.GoSNMP // nil while there is no connection
@@ -81,13 +81,12 @@ func (m *interfaceMIB) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	community, err := readCommunity(m.CommunityFile)
-	if err != nil {
-		return fmt.Errorf("read the community: %w", err)
-	}
 	device := &gosnmp.GoSNMP{
-		Target: host, Port: uint16(number), Transport: "udp", Version: gosnmp.Version2c, Community: community,
+		Target: host, Port: uint16(number), Transport: "udp",
 		Context: ctx, Timeout: snmpTimeout, Retries: 1, MaxOids: gosnmp.MaxOids, MaxRepetitions: 25,
+	}
+	if err := m.identify(device); err != nil {
+		return err
 	}
 	if err := device.Connect(); err != nil {
 		return err
@@ -96,21 +95,46 @@ func (m *interfaceMIB) connect(ctx context.Context) error {
 	return nil
 }
 
-// readCommunity is the word in a file.
-func readCommunity(file string) (string, error) {
+// identify says as whom a device is asked.
+func (m *interfaceMIB) identify(device *gosnmp.GoSNMP) error {
+	if m.User == "" {
+		community, err := readSecret(m.CommunityFile)
+		if err != nil {
+			return fmt.Errorf("read the community: %w", err)
+		}
+		device.Version, device.Community = gosnmp.Version2c, community
+		return nil
+	}
+	password, err := readSecret(m.AuthFile)
+	if err != nil {
+		return fmt.Errorf("read the password of user %s: %w", m.User, err)
+	}
+	user := &gosnmp.UsmSecurityParameters{UserName: m.User, AuthenticationProtocol: gosnmp.SHA256, AuthenticationPassphrase: password}
+	device.Version, device.SecurityModel, device.MsgFlags, device.SecurityParameters = gosnmp.Version3, gosnmp.UserSecurityModel, gosnmp.AuthNoPriv, user
+	if m.PrivacyFile != "" {
+		if user.PrivacyPassphrase, err = readSecret(m.PrivacyFile); err != nil {
+			return fmt.Errorf("read the password of privacy: %w", err)
+		}
+		device.MsgFlags, user.PrivacyProtocol = gosnmp.AuthPriv, gosnmp.AES
+	}
+	return nil
+}
+
+// readSecret is the word in a file.
+func readSecret(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostCommunity+1))
+	text, err := io.ReadAll(io.LimitReader(f, mostSecret+1))
 	switch text = bytes.TrimSpace(text); {
 	case err != nil:
 		return "", err
 	case len(text) == 0:
 		return "", fmt.Errorf("%s: %w", file, errEmpty)
-	case len(text) > mostCommunity:
-		return "", fmt.Errorf("%s is longer than %d bytes", file, mostCommunity)
+	case len(text) > mostSecret:
+		return "", fmt.Errorf("%s is longer than %d bytes", file, mostSecret)
 	}
 	return string(text), nil
 }
@@ -137,19 +161,23 @@ func (m *interfaceMIB) find() error {
 	switch {
 	case err != nil:
 		m.index = ""
-		return unanswered(err)
+		return m.unanswered(err)
 	case m.index == "" && rows == 0:
-		return errors.New("it shows no interface to this community (ifName of IF-MIB)")
+		return errors.New("it shows no interface to this community or user (ifName of IF-MIB)")
 	case m.index == "":
 		return fmt.Errorf("none of its %d interfaces has that name or number (ifName, ifIndex)", rows)
 	}
 	return nil
 }
 
-// unanswered says what silence may mean.
-func unanswered(err error) error {
-	if errors.Is(err, gosnmp.ErrMaxRetriesExceeded) {
-		return fmt.Errorf("no answer within %v; the address or the community is wrong, or packets do not get there: %w", snmpTimeout, err)
+// unanswered says what silence, or a refusal, may mean. A device that knows no such user
+// says so without the user's proof, which is no answer that could be believed.
+func (m *interfaceMIB) unanswered(err error) error {
+	switch {
+	case errors.Is(err, gosnmp.ErrMaxRetriesExceeded):
+		return fmt.Errorf("no answer within %v; the address, the community or a password is wrong, or packets do not get there: %w", snmpTimeout, err)
+	case m.User != "":
+		return fmt.Errorf("it may not know the user, or another password (authentication is by SHA-256, privacy by AES-128): %w", err)
 	}
 	return err
 }
@@ -172,7 +200,7 @@ func (m *interfaceMIB) ask() (r Reading, err error) {
 	asked := time.Now()
 	answer, err := m.device.Get(wanted)
 	if err != nil {
-		return Reading{}, unanswered(err)
+		return Reading{}, m.unanswered(err)
 	}
 	r.Taken, r.Timing = asked.Add(time.Since(asked)/2), Seen
 	if answer.Error != gosnmp.NoError || len(answer.Variables) != len(wanted) {

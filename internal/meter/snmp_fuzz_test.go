@@ -97,3 +97,35 @@ func TestSNMPAnswer(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// No answer of a device to a user ends anything but the reading either.
+func FuzzSNMPv3(f *testing.F) {
+	m := inventory.SNMPMeter{Interface: "lan1", User: "hopbench", AuthFile: f.TempDir() + "/auth", PrivacyFile: f.TempDir() + "/privacy"}
+	for _, file := range []string{m.AuthFile, m.PrivacyFile} {
+		testutil.OK(f, os.WriteFile(file, []byte("a-long-password"), 0o600))
+	}
+	for _, flags := range []gosnmp.SnmpV3MsgFlags{gosnmp.NoAuthNoPriv, gosnmp.AuthPriv} {
+		report := gosnmp.SnmpPacket{
+			Version: gosnmp.Version3, MsgFlags: flags, SecurityModel: gosnmp.UserSecurityModel, PDUType: gosnmp.Report, MsgID: placeholder, RequestID: placeholder,
+			SecurityParameters: &gosnmp.UsmSecurityParameters{
+				AuthoritativeEngineID: "\x80\x00\x1f\x88\x04test", AuthoritativeEngineBoots: 1, AuthoritativeEngineTime: 7, UserName: m.User,
+				AuthenticationProtocol: gosnmp.SHA256, SecretKey: make([]byte, 32), PrivacyProtocol: gosnmp.AES, PrivacyKey: make([]byte, 32),
+			},
+			Variables: []gosnmp.SnmpPDU{{Name: ".1.3.6.1.6.3.15.1.1.4.0", Type: gosnmp.Counter32, Value: uint32(1)}},
+		}
+		text, err := report.MarshalMsg()
+		testutil.OK(f, err)
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m := &interfaceMIB{SNMPMeter: m, index: "7", name: "lan1"}
+		device := &gosnmp.GoSNMP{Target: "127.0.0.1", Port: 161, Transport: "udp", Context: t.Context(), Timeout: time.Second, MaxOids: gosnmp.MaxOids}
+		testutil.OK(t, m.identify(device))
+		testutil.OK(t, device.Connect())
+		_ = device.Conn.Close()
+		device.Conn, m.device = &echo{left: 10, answer: func(uint32) []byte { return text }}, device
+		if _, err := m.Read(t.Context()); err == nil {
+			t.Error("an answer is believed that proves nothing")
+		}
+	})
+}

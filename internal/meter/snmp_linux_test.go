@@ -19,7 +19,11 @@ import (
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-const community = "for-hopbench"
+const (
+	community       = "for-hopbench"
+	authPassword    = "proves-the-user"
+	privacyPassword = "hides-the-rest"
+)
 
 // snmpDevice runs Debian's snmpd.
 func snmpDevice(t *testing.T) (address string) {
@@ -28,7 +32,9 @@ func snmpDevice(t *testing.T) (address string) {
 	testutil.Need(t, err == nil, "an SNMP agent (Debian's package snmpd)")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "snmpd.conf")
-	testutil.OK(t, os.WriteFile(config, []byte("[snmp] persistentDir "+dir+"\nrocommunity "+community+" 127.0.0.1\n"), 0o600))
+	testutil.OK(t, os.WriteFile(config, []byte("[snmp] persistentDir "+dir+"\nrocommunity "+community+" 127.0.0.1\n"+
+		"createUser hopbench SHA-256 "+authPassword+" AES "+privacyPassword+"\nrouser hopbench auth\n"+
+		"createUser careful SHA-256 "+authPassword+" AES "+privacyPassword+"\nrouser careful priv\n"), 0o600))
 	port, err := testutil.FreePort()
 	testutil.OK(t, err)
 	address = fmt.Sprintf("127.0.0.1:%d", port)
@@ -49,7 +55,7 @@ func of(t *testing.T, address, name, word string) Meter {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "community")
 	testutil.OK(t, os.WriteFile(file, []byte(word+"\n"), 0o600))
-	m, err := New(inventory.Hop{Name: "core", SNMP: &inventory.SNMPMeter{Address: address, Interface: name, CommunityFile: file}}, nil)
+	m, err := newMeter(inventory.Hop{Name: "core", SNMP: &inventory.SNMPMeter{Address: address, Interface: name, CommunityFile: file}}, nil)
 	testutil.OK(t, err)
 	t.Cleanup(func() { testutil.OK(t, m.Close()) })
 	return m
@@ -95,8 +101,43 @@ func TestSNMP(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := of(t, address, "lan1", "another").Read(t.Context()); err == nil || !strings.Contains(err.Error(), "the address or the community is wrong") {
+		if _, err := of(t, address, "lan1", "another").Read(t.Context()); err == nil || !strings.Contains(err.Error(), "the address, the community or a password is wrong") {
 			t.Errorf("another community: %v", err)
+		}
+	})
+}
+
+// A device is asked as a user whose password is proven, with and without encryption, and
+// says who is refused.
+func TestSNMPv3(t *testing.T) {
+	testutil.InNamespaces(t, unix.CLONE_NEWNET, func(t *testing.T) {
+		ip(t, "link", "set", "lo", "up")
+		address := snmpDevice(t)
+		as := func(user, auth, privacy string) Meter {
+			m := inventory.SNMPMeter{Address: address, Interface: "lo", User: user, AuthFile: filepath.Join(t.TempDir(), "auth")}
+			testutil.OK(t, os.WriteFile(m.AuthFile, []byte(auth+"\n"), 0o600))
+			if privacy != "" {
+				m.PrivacyFile = filepath.Join(t.TempDir(), "privacy")
+				testutil.OK(t, os.WriteFile(m.PrivacyFile, []byte(privacy+"\n"), 0o600))
+			}
+			meter, err := newMeter(inventory.Hop{Name: "core", SNMP: &m}, nil)
+			testutil.OK(t, err)
+			t.Cleanup(func() { testutil.OK(t, meter.Close()) })
+			return meter
+		}
+		for _, m := range []Meter{as("hopbench", authPassword, ""), as("hopbench", authPassword, privacyPassword), as("careful", authPassword, privacyPassword)} {
+			if r := awaitReading(t, m, func(r Reading) bool { return r.Totals.ForwardBytes > 0 }); r.Timing != Seen {
+				t.Errorf("%+v", r)
+			}
+		}
+		for name, m := range map[string]Meter{
+			"an unknown user": as("nobody", authPassword, privacyPassword), "another password": as("hopbench", "another-password", privacyPassword),
+			"another password of privacy": as("hopbench", authPassword, "another-password"), "too little security": as("careful", authPassword, ""),
+		} {
+			_, err := m.Read(t.Context())
+			if err == nil || strings.Contains(err.Error(), authPassword) || strings.Contains(err.Error(), privacyPassword) || !strings.Contains(err.Error(), "password") && !strings.Contains(err.Error(), "user") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	})
 }
@@ -128,7 +169,7 @@ func TestCommunity(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "community")
 	for text, says := range map[string]string{"": "it is empty", " \n": "it is empty", strings.Repeat("x", 2000): "longer than", " word \n": ""} {
 		testutil.OK(t, os.WriteFile(file, []byte(text), 0o600))
-		word, err := readCommunity(file)
+		word, err := readSecret(file)
 		if (err != nil) != (says != "") || err != nil && !strings.Contains(err.Error(), says) || err == nil && word != "word" {
 			t.Errorf("%.10q: %q, %v", text, word, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
@@ -33,7 +33,7 @@ type Hops struct {
 func Open(inv *inventory.Inventory, counter func(endpoint string) (Counter, error)) (*Hops, error) {
 	h := &Hops{meters: map[string]Meter{}, paths: map[string][]string{}}
 	for _, hop := range inv.Hops {
-		m, err := New(hop, counter)
+		m, err := newMeter(hop, counter)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("hop %s: %w", hop.Name, err), h.Close())
 		}
@@ -77,12 +77,14 @@ func (h *Hops) Try(ctx context.Context) map[string]error {
 // Watch has the hops of a path read until it is ended.
 type Watch struct{ hops []*watched }
 
-// watched is one hop in one trial. What its sampler writes is read when that has ended.
+// watched is one hop in one trial. What its sampler writes is read when that has ended,
+// but for readings, which mu guards until then.
 type watched struct {
 	name     string
 	sampler  *sampling.Sampler
 	cancel   context.CancelFunc // of a reading that is under way
 	ending   atomic.Bool
+	mu       sync.Mutex
 	readings []Reading
 	asked    int
 	failed   int
@@ -144,9 +146,32 @@ func (w *watched) take(ctx context.Context, m Meter, limit time.Duration) {
 		}
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.readings = append(w.readings, r); len(w.readings) > mostReadings {
 		w.readings = sampling.Thin(w.readings)
 	}
+}
+
+// Now is what each hop has counted as far as it was read, one sample each. It waits for no
+// reading.
+func (w *Watch) Now() []measurement.HopSeries {
+	var out []measurement.HopSeries
+	for _, one := range w.hops {
+		if sample, ok := one.now(); ok {
+			out = append(out, measurement.HopSeries{Name: one.name, Samples: []measurement.HopSample{sample}})
+		}
+	}
+	return out
+}
+
+func (w *watched) now() (measurement.HopSample, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.readings) < 2 {
+		return measurement.HopSample{}, false
+	}
+	return w.readings[len(w.readings)-1].Totals.Since(w.readings[0].Totals), true
 }
 
 // End reads a last time and adds what was seen to a test's outcome. A hop of which nothing
@@ -254,5 +279,5 @@ func grainOf(fresh []Reading) time.Duration {
 	for i := range gaps {
 		gaps[i] = fresh[i+1].Taken.Sub(fresh[i].Taken).Seconds()
 	}
-	return measurement.Seconds(analysis.Median(gaps)).Duration()
+	return measurement.Seconds(statistics.Median(gaps)).Duration()
 }

@@ -50,6 +50,11 @@ func watchFor(t *testing.T, trial time.Duration, meters map[string]Meter) (o mea
 	w := h.Watch(t.Context(), "p", measurement.Spec{Kind: measurement.TCP, Duration: measurement.SecondsOf(trial), Flows: 1, Direction: measurement.Send})
 	o.Started = time.Now()
 	time.Sleep(trial)
+	for _, h := range w.Now() {
+		if len(h.Samples) != 1 || h.Samples[0].ForwardBytes < 0 {
+			t.Errorf("while it goes on, hop %s has counted %+v", h.Name, h.Samples)
+		}
+	}
 	end := time.Now()
 	w.End(&o)
 	return o, time.Since(end)

@@ -1,4 +1,4 @@
-// Package metrics lets Prometheus see what a server does.
+// Package metrics lets Prometheus see what a server does, and where a run is.
 package metrics
 
 import (
@@ -38,8 +38,12 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 
 // Serve answers GET /metrics at ln with what stats says until ctx ends. It closes ln.
 func Serve(ctx context.Context, ln net.Listener, stats func() probe.Stats) error {
+	return serve(ctx, ln, newServer(stats))
+}
+
+func serve(ctx context.Context, ln net.Listener, what prometheus.Collector) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newServer(stats))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), what)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: mostRequests, Timeout: requestTime}))
 	s := &http.Server{

@@ -3,10 +3,12 @@ package probe
 import (
 	"context"
 	"net"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -60,5 +62,35 @@ func TestErrorsOfAccept(t *testing.T) {
 	}
 	if err := s.Serve(context.Background(), ln); err == nil {
 		t.Error("a closed listener is served")
+	}
+}
+
+// Where the system has no UDP, tests over TCP are served, and those over UDP refused with the
+// reason and a way out, iperf3's as well.
+func TestServerWithoutUDP(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	testutil.OK(t, err)
+	s, err := NewServer(ServerOptions{})
+	testutil.OK(t, err)
+	s.lacksUDP = syscall.EPROTONOSUPPORT
+	l := &Listener{s: s, tcp: ln}
+	ctx, stop := context.WithCancel(testContext(t))
+	done := make(chan error, 1)
+	go func() { done <- l.Serve(ctx) }()
+	target := ln.Addr().(*net.TCPAddr).AddrPort()
+	mustServe(t, target, "without UDP")
+	tool := measurement.Spec{Kind: measurement.UDP, Tool: measurement.IPerf3, Duration: 1}.Defaults()
+	for _, spec := range []measurement.Spec{
+		{Kind: measurement.UDP, Duration: 0.1}, {Kind: measurement.PPS, Duration: 0.1}, {Kind: measurement.MTU},
+		{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.1}, tool,
+	} {
+		_, err := Run(ctx, Request{Spec: spec.Defaults(), Target: target}, nil)
+		if err == nil || !strings.Contains(err.Error(), "no UDP") {
+			t.Errorf("%s with %s: %v", spec.Kind, spec.Tool, err)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -84,7 +84,7 @@ func mustServe(t testing.TB, target netip.AddrPort, what string) {
 // What a spec says beyond its kind, or beyond the limits, is refused before anything
 // is made for it.
 func TestSpecsFromTheWireAreRefused(t *testing.T) {
-	target := serve(t, ServerOptions{MaxDuration: time.Minute, MaxFlows: 8, MaxRateBitsPerSecond: 1e6})
+	target := serve(t, ServerOptions{Limits: Limits{MaxDuration: time.Minute, MaxFlows: 8, MaxRateBitsPerSecond: 1e6}})
 	for _, c := range []struct {
 		name, spec string
 		want       Reason
@@ -345,7 +345,7 @@ func TestSilenceIsPushedOut(t *testing.T) {
 func TestRateOfATestIsBounded(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	const limit = 4e7
-	target := serve(t, ServerOptions{MaxRateBitsPerSecond: limit})
+	target := serve(t, ServerOptions{Limits: Limits{MaxRateBitsPerSecond: limit}})
 	for _, spec := range []measurement.Spec{
 		{Kind: measurement.UDP, Direction: measurement.Receive, Duration: 1, PacketBytes: 500},
 		{Kind: measurement.TCP, Direction: measurement.Receive, Duration: 1, Flows: 2},

@@ -123,6 +123,9 @@ func (s *Server) handshake(c *connection, first byte) (protocol.Identity, protoc
 	if err != nil {
 		return id, open, err
 	}
+	if s.opts.Token != "" && s.opts.OnProven != nil {
+		s.opts.OnProven(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	}
 	if err := protocol.Expect(c, protocol.TypeOpen, protocol.MaxOpen, &open); err != nil {
 		return id, open, err
 	}
@@ -142,12 +145,13 @@ func (s *Server) allow(spec measurement.Spec, flow int) error {
 	if spec.Tool != measurement.Native || k.NewServer == nil {
 		return session.Refusal(Unsupported, "a server takes no part in a test of kind %q", spec.Kind)
 	}
+	if s.lacksUDP != nil && kind.OverUDP(spec) {
+		return session.Refusal(Unsupported, "the system of the server has no UDP for it (%v): test over TCP, or serve on another host", s.lacksUDP)
+	}
 	if flow < 0 || flow >= kind.Connections(spec) {
 		return session.Refusal(Limit, "flow %d of %d of this test", flow+1, kind.Connections(spec))
 	}
-	return Limits{
-		MaxRateBitsPerSecond: s.opts.MaxRateBitsPerSecond, MaxDuration: s.opts.MaxDuration, MaxFlows: s.opts.MaxFlows,
-	}.Refuse(spec)
+	return s.opts.Limits.Refuse(spec)
 }
 
 // request is what a connection asked for.
@@ -245,7 +249,7 @@ func (s *Server) join(c *connection, asked *request) (*test, *protocol.Ready, er
 	return t, &protocol.Ready{
 		Client: netip.AddrPortFrom(client.Addr().Unmap(), client.Port()).String(),
 		Server: unmapped(c.LocalAddr()), Cookie: t.Cookie[:],
-		Placement: p.Name, CPUs: p.Source,
+		Placement: p.Name, CPUs: p.Source, ClockID: s.clockID,
 		MaxRateBitsPerSecond: session.LeastRate(s.opts.MaxRateBitsPerSecond, asked.MaxRateBitsPerSecond),
 	}, nil
 }

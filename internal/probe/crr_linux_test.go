@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -27,7 +25,7 @@ func TestCRRBeyondThePorts(t *testing.T) {
 }
 
 func beyondThePorts(t *testing.T) {
-	raiseLoopback(t)
+	testutil.RaiseLoopback(t)
 	const ports = 64
 	sysctl(t, "ip_local_port_range", fmt.Sprintf("40000 %d", 40000+ports-1))
 	sysctl(t, "tcp_tw_reuse", "0") // a client must not depend on it
@@ -70,17 +68,6 @@ func beyondThePorts(t *testing.T) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != Local || !strings.Contains(e.Error(), "ip_local_port_range") {
 		t.Errorf("got %v", err)
 	}
-}
-
-func raiseLoopback(t *testing.T) {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	testutil.OK(t, err)
-	defer unix.Close(fd)
-	request, err := unix.NewIfreq("lo")
-	testutil.OK(t, err)
-	request.SetUint16(unix.IFF_UP)
-	testutil.OK(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
 }
 
 func sysctl(t *testing.T, name, value string) {

@@ -70,7 +70,7 @@ func TestFTPKnowsTheSendersTCP(t *testing.T) {
 			t.Skipf("%s: this system has no TCP_INFO", direction)
 		}
 		// The last sample of a socket may be older than its last bytes.
-		if f.Final.SentBytes <= 0 || out.Metrics["congestion_window_bytes"] <= 0 {
+		if f.Final.SentBytes <= 0 || f.Final.CongestionWindow <= 0 {
 			t.Errorf("%s: %+v, %v", direction, f.Final, out.Metrics)
 		}
 	}
@@ -78,7 +78,7 @@ func TestFTPKnowsTheSendersTCP(t *testing.T) {
 
 func TestFTPIsRefused(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2})
+	limited := serve(t, ServerOptions{Token: testToken, Limits: Limits{MaxFlows: 2}})
 	for name, c := range map[string]struct {
 		req  Request
 		want Reason
@@ -143,7 +143,7 @@ func TestFTPIsCancelled(t *testing.T) {
 
 // A server ends a transfer that takes longer than it allows, and says so.
 func TestFTPTakesTooLong(t *testing.T) {
-	target := serve(t, ServerOptions{MaxDuration: 300 * time.Millisecond})
+	target := serve(t, ServerOptions{Limits: Limits{MaxDuration: 300 * time.Millisecond}})
 	_, err := Run(testContext(t), Request{Spec: ftpSpec(1, 1e12), Target: target}, nil)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Reason != TimedOut {
 		t.Errorf("%v, want a timeout", err)

@@ -20,7 +20,8 @@ func (s *Server) newIPerf3Server() *iperf3.Server {
 		Denied: denied,
 		Budget: s.budget, MaxStreams: min(o.MaxFlows, iperf3.MaxStreams), MaxDuration: o.MaxDuration,
 		MaxRate: o.MaxRateBitsPerSecond, Log: o.Log,
-		OnTest: func(e iperf3.Event) { s.notify(iperf3Event(e)) },
+		LacksUDP: func() error { return s.lacksUDP },
+		OnTest:   func(e iperf3.Event) { s.notify(iperf3Event(e)) },
 		Count: func(sends bool, moved func() int64) func() {
 			return s.counts.NewMeter().Add(sends, moved)
 		},

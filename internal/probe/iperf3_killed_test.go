@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/hopbench/hopbench/internal/testutil"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -13,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // TestKilledIPerf3Clients has clients speak a random prefix of a session and

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -249,13 +248,13 @@ func TestStockClientsRefused(t *testing.T) {
 		args    string
 		says    string // "" is served
 	}{
-		{"token", ServerOptions{Token: testToken}, "-n 1M", "server is busy"},
+		{"token", ServerOptions{Token: testToken}, "-n 1M", "authorization failed"},
 		{"token and open", ServerOptions{Token: testToken, IPerf3Open: true}, "-n 1M", ""},
-		{"too long", ServerOptions{MaxDuration: 5 * time.Second}, "-t 20", "test duration too long"},
-		{"too many", ServerOptions{MaxFlows: 2}, "-n 1M -P 3", "number of parallel streams too large"},
-		{"too fast", ServerOptions{MaxRateBitsPerSecond: 1e6}, "-t 1 -b 2M", "total required bandwidth"},
-		{"faster than asked", ServerOptions{MaxRateBitsPerSecond: 1e6}, "-t 10", "total required bandwidth"},
-		{"slow enough", ServerOptions{MaxRateBitsPerSecond: 8e6}, "-t 1 -R -l 4K", ""},
+		{"too long", ServerOptions{Limits: Limits{MaxDuration: 5 * time.Second}}, "-t 20", "test duration too long"},
+		{"too many", ServerOptions{Limits: Limits{MaxFlows: 2}}, "-n 1M -P 3", "number of parallel streams too large"},
+		{"too fast", ServerOptions{Limits: Limits{MaxRateBitsPerSecond: 1e6}}, "-t 1 -b 2M", "total required bandwidth"},
+		{"faster than asked", ServerOptions{Limits: Limits{MaxRateBitsPerSecond: 1e6}}, "-t 10", "total required bandwidth"},
+		{"slow enough", ServerOptions{Limits: Limits{MaxRateBitsPerSecond: 8e6}}, "-t 1 -R -l 4K", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -435,7 +434,7 @@ func checkIPerf3(t *testing.T, spec measurement.Spec, out measurement.Outcome) {
 
 func TestRunIPerf3Refused(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	limited := serve(t, ServerOptions{MaxDuration: time.Second})
+	limited := serve(t, ServerOptions{Limits: Limits{MaxDuration: time.Second}})
 	spec := measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 2, MaxWarmup: 1}
 	search := spec
 	search.Kind, search.LossBound = measurement.UDP, 0.1
@@ -443,16 +442,15 @@ func TestRunIPerf3Refused(t *testing.T) {
 		target netip.AddrPort
 		spec   measurement.Spec
 		reason Reason
-		is     error
 	}{
-		{target, spec, Limit, iperf3.ErrBusy},
-		{limited, spec, Limit, nil},
-		{limited, search, Failed, nil},
-		{silentServer(t), spec, Vanished, nil},
+		{target, spec, Unauthorized},
+		{limited, spec, Limit},
+		{limited, search, Failed},
+		{silentServer(t), spec, Vanished},
 	} {
 		_, err := Run(testContext(t), Request{Spec: test.spec, Target: test.target}, nil)
 		var e *Error
-		if !errors.As(err, &e) || e.Reason != test.reason || test.is != nil && !errors.Is(err, test.is) {
+		if !errors.As(err, &e) || e.Reason != test.reason {
 			t.Errorf("error %v, want %s", err, test.reason)
 		}
 	}

@@ -42,7 +42,7 @@ func (l Limits) length(spec measurement.Spec) time.Duration {
 	case k.Planned == nil:
 		return spec.ExpectedDuration().Duration()
 	default:
-		return k.Planned(spec)
+		return spec.StartSpan().Duration() + k.Planned(spec)
 	}
 }
 

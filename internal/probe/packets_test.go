@@ -60,6 +60,9 @@ func checkOutcome(t *testing.T, out measurement.Outcome, spec measurement.Spec) 
 		if host := strings.HasPrefix(m.Name, "cpu_") || m.Name == "context_switches_per_second" || m.Name == "dropped_packets_count"; host && !ok {
 			continue // the system or its coarse clock does not say
 		}
+		if _, known := out.Metrics["one_way_delay_bound_seconds"]; strings.HasPrefix(m.Name, "one_way_delay_") && !known && !ok {
+			continue // all or none: loopback takes little longer than clocks are read
+		}
 		if !ok || v < 0 || math.IsNaN(v) || m.Unit == measurement.Fraction && v > 1 {
 			t.Errorf("metric %s is %v (present: %v)", m.Name, v, ok)
 		}

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // confined are the lists of CPUs of those threads of this process that may not
@@ -43,7 +43,7 @@ func confined(t *testing.T) (lists []string) {
 // one where that is asked for, and are free afterwards; otherwise this does not end.
 func TestEndsArePlaced(t *testing.T) {
 	target := serve(t, ServerOptions{Token: testToken})
-	one := len(sockets.AllowedCPUs()) == 1
+	one := len(thread.AllowedCPUs()) == 1
 	for name, spec := range map[string]measurement.Spec{
 		"rr over TCP":     {Kind: measurement.RR},
 		"rr over UDP":     {Kind: measurement.RR, Protocol: measurement.OverUDP},

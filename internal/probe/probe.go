@@ -13,6 +13,10 @@ import "github.com/hopbench/hopbench/internal/probe/session"
 type (
 	// Request is one test to be done from this host.
 	Request = session.Request
+	// Sampled, FlowCount and ReadFlow are of a test whose flows are sampled while it runs.
+	Sampled   = session.Sampled
+	FlowCount = session.FlowCount
+	ReadFlow  = session.ReadFlow
 	// Error is the error of every test that gave no outcome.
 	Error = session.Error
 	// Reason is why a test gave no outcome, in one word that programs may rely on.

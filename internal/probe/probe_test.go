@@ -302,7 +302,7 @@ func TestServeRefusesToServeOthersWithoutToken(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	limited := serve(t, ServerOptions{Token: testToken, MaxFlows: 2, MaxDuration: time.Second})
+	limited := serve(t, ServerOptions{Token: testToken, Limits: Limits{MaxFlows: 2, MaxDuration: time.Second}})
 	ok := measurement.Spec{Kind: measurement.TCP, Duration: 0.05, MaxWarmup: 0.01}
 	with := func(change func(*measurement.Spec)) measurement.Spec {
 		s := ok

@@ -39,9 +39,11 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 		k.Run, k.PreparesItself = iperf3.Run, false
 	}
 	if !k.PreparesItself {
-		if err := req.AwaitCommonStart(ctx); err != nil {
+		begun, err := req.AwaitCommonStart(ctx)
+		if err != nil {
 			return measurement.Outcome{}, session.Wrap(op, err)
 		}
+		begun()
 		req.Prepared = nil
 	}
 	if k.Planned == nil {

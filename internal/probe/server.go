@@ -8,10 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/admission"
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/ftp"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/iperf3"
@@ -54,17 +56,14 @@ type ServerOptions struct {
 	// Open allows an empty Token on an address that others can reach.
 	Open bool
 
-	MaxConnections int           // of all clients, those not yet authenticated included (40 000); never more than descriptors are
-	MaxTests       int           // at the same time, those of iperf3 clients included (64)
-	MaxFlows       int           // of one test, in each direction (10 000)
-	MaxDuration    time.Duration // of one test, all its parts together (an hour)
+	MaxConnections int // of all clients, those not yet authenticated included (40 000); never more than descriptors are
+	MaxTests       int // at the same time, those of iperf3 clients included (64)
+	// Limits of one test (10 000 flows, an hour, any rate), of any protocol: one that asks
+	// for more is refused, one that does more ended.
+	Limits
 	// MaxMemoryBytes bounds what all tests together may take (half of what this
 	// process may have).
 	MaxMemoryBytes int64
-	// MaxRateBitsPerSecond bounds what one test may move, all its flows together, of
-	// any protocol: a test that asks for more is refused, one that moves more ended. 0
-	// does not bound it.
-	MaxRateBitsPerSecond float64
 	// Unshared lets one client address have all there is, which otherwise has a
 	// share: for a server whose clients are one coordinator's.
 	Unshared bool
@@ -83,6 +82,15 @@ type ServerOptions struct {
 	// AnswerHTTP answers a GET of HTTP with nothing: what an agent's canary request
 	// asks for.
 	AnswerHTTP bool
+
+	// Clock is that of the stamps that this end answers with; nil is one of the server's
+	// own.
+	Clock session.Clock
+
+	// OnProven is told of the address of each client that proved the token on a
+	// connection of TCP, before it asks for anything, from several goroutines at a time;
+	// it may be nil.
+	OnProven func(client netip.Addr)
 
 	// OnTest is told of the beginning and the end of each test, from several
 	// goroutines at a time; it may be nil.
@@ -103,11 +111,16 @@ type Server struct {
 	door   *admission.Door
 	iperf3 *iperf3.Server
 	counts *session.Counts
+	// clockID is that of READY.
+	clockID string
 	// servers are its ends of each kind of test, transactions the one of them that
 	// answers connections of its own.
 	servers      map[measurement.Kind]session.Server
 	transactions session.TransactionServer
 	udp          *datagram.Flows
+	// lacksUDP is why there is no UDP here, nil where there is; it is set before any
+	// client is served.
+	lacksUDP error
 
 	mu       sync.Mutex
 	conns    map[*session.Guard]struct{}
@@ -131,6 +144,16 @@ func NewServer(o ServerOptions) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Clock == nil {
+		o.Clock = clock.Start()
+	}
+	clockID := hostinfo.ClockID()
+	if clockID == "" {
+		var err error
+		if clockID, err = session.NewID(); err != nil {
+			return nil, err
+		}
+	}
 	limits, door := limitsOf(o)
 	s := &Server{
 		opts: o, log: o.Log,
@@ -139,13 +162,14 @@ func NewServer(o ServerOptions) (*Server, error) {
 		counts:  session.NewCounts(),
 		servers: map[measurement.Kind]session.Server{},
 		udp:     datagram.NewFlows(),
+		clockID: clockID,
 		conns:   map[*session.Guard]struct{}{},
 		tests:   map[testKey]*test{},
 		cookies: map[cookieKey]*test{},
 	}
 	s.iperf3 = s.newIPerf3Server()
 	env := session.ServerEnv{
-		Token: o.Token, MaxDuration: o.MaxDuration, Spin: o.Spin,
+		Token: o.Token, MaxDuration: o.MaxDuration, Spin: o.Spin, Clock: o.Clock,
 		FTPPorts: o.FTPPorts, Log: o.Log, Find: s.find, Closing: s.isClosing, AcceptUDP: s.udp.Accept,
 	}
 	for name, k := range kinds {
@@ -164,12 +188,12 @@ func NewServer(o ServerOptions) (*Server, error) {
 type Listener struct {
 	s   *Server
 	tcp net.Listener
-	udp *sockets.Packets
+	udp *sockets.Packets // nil where the system has no UDP
 }
 
 // Bind adds the UDP port of the same number to the TCP listener tcp, which it
-// closes when it fails. It refuses an address that others can reach without a
-// token, unless that was asked for.
+// closes when it fails. Where the system has no UDP, tests over TCP are served. It
+// refuses an address that others can reach without a token, unless that was asked for.
 func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	addr, ok := tcp.Addr().(*net.TCPAddr)
 	if !ok {
@@ -178,20 +202,33 @@ func (s *Server) Bind(tcp net.Listener) (*Listener, error) {
 	if s.opts.Token == "" && !s.opts.Open && !addr.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("serve: others can reach %s, and without a token anyone could aim traffic with this server: give a token, or ask for an open server", addr), tcp.Close())
 	}
+	l := &Listener{s: s}
 	udp, err := sockets.ListenUDP(context.Background(), addr.AddrPort())
-	if err != nil {
+	switch {
+	case sockets.LacksUDP(err):
+		s.lacksUDP = err
+	case err != nil:
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close())
+	default:
+		if l.udp, err = sockets.DetachPackets(udp); err != nil {
+			return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), session.IgnoreClosed(udp.Close()))
+		}
 	}
-	packets, err := sockets.DetachPackets(udp)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serve: %w", err), tcp.Close(), session.IgnoreClosed(udp.Close()))
+	if l.tcp, err = s.transactions.Wrap(tcp); err != nil {
+		return nil, errors.Join(fmt.Errorf("serve: %w", err), l.closeUDP())
 	}
-	detached, err := s.transactions.Wrap(tcp)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serve: %w", err), packets.Close())
-	}
-	return &Listener{s: s, tcp: detached, udp: packets}, nil
+	return l, nil
 }
+
+func (l *Listener) closeUDP() error {
+	if l.udp == nil {
+		return nil
+	}
+	return session.IgnoreClosed(l.udp.Close())
+}
+
+// LacksUDP is why only tests over TCP are served, nil where those over UDP are, too.
+func (l *Listener) LacksUDP() error { return l.s.lacksUDP }
 
 // Addr is where clients find the server.
 func (l *Listener) Addr() net.Addr { return l.tcp.Addr() }
@@ -211,14 +248,16 @@ func (l *Listener) Serve(ctx context.Context) error {
 	s := l.s
 	stop := context.AfterFunc(ctx, func() { s.shutdown(l) })
 	defer stop()
-	s.wg.Go(func() {
-		for s.contained("answer UDP", func() error { s.serveUDP(l.udp); return nil }) {
-		}
-	})
+	if l.udp != nil {
+		s.wg.Go(func() {
+			for s.contained("answer UDP", func() error { s.serveUDP(l.udp); return nil }) {
+			}
+		})
+	}
 	err := s.accept(l.tcp)
 	s.shutdown(l)
 	s.wg.Wait()
-	err = errors.Join(err, session.IgnoreClosed(l.udp.Close()), s.closeKinds())
+	err = errors.Join(err, l.closeUDP(), s.closeKinds())
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -319,7 +358,9 @@ func (s *Server) isClosing() bool {
 
 func (s *Server) shutdown(l *Listener) {
 	_ = l.tcp.Close() // it fails only when it is closed already
-	l.udp.Interrupt()
+	if l.udp != nil {
+		l.udp.Interrupt()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closing = true

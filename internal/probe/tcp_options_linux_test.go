@@ -88,7 +88,7 @@ func TestCongestionControlBeatsTheRoute(t *testing.T) {
 }
 
 func congestionBeatsRoute(t *testing.T) {
-	raiseLoopback(t)
+	testutil.RaiseLoopback(t)
 	path, err := exec.LookPath("ip")
 	testutil.Need(t, err == nil, "ip of iproute2")
 	out, err := exec.Command(path, "route", "replace", "local", "127.0.0.1", "dev", "lo", "table", "local", "congctl", "cubic").CombinedOutput()

@@ -52,6 +52,10 @@ func (s *Server) answerUDP(p *sockets.Packets, packet, out []byte, from netip.Ad
 	if size == 0 {
 		return nil
 	}
+	if packet[datagram.KindOffset] == datagram.Stamp {
+		datagram.PutStamp(packet, s.opts.Clock.Now())
+		return p.Reply(packet[:size])
+	}
 	copy(out[:datagram.HeaderBytes], packet[:datagram.HeaderBytes])
 	return p.Reply(out[:size])
 }
@@ -65,8 +69,14 @@ func (s *Server) answerSize(packet []byte, from netip.AddrPort) int {
 	if t == nil {
 		return 0
 	}
-	if packet[datagram.KindOffset] == datagram.Echo {
+	switch packet[datagram.KindOffset] {
+	case datagram.Echo:
 		return datagram.HeaderBytes
+	case datagram.Stamp:
+		if len(packet) < datagram.StampBytes {
+			return 0
+		}
+		return datagram.StampBytes
 	}
 	if d, ok := s.servers[t.Spec.Kind].(session.DatagramServer); ok {
 		return d.AnswerBytes(t, packet, from)

@@ -71,7 +71,10 @@ func TestUDPAnswersOnlyTests(t *testing.T) {
 		{"echo of an unknown cookie", packet(foreign, datagram.Echo, 1000), 0},
 		{"too short", packet(rr.Ready.Cookie, datagram.Request, datagram.HeaderBytes)[:datagram.HeaderBytes-1], 0},
 		{"empty", nil, 0},
-		{"unknown kind", packet(rr.Ready.Cookie, 7, 100), 0},
+		{"unknown kind", packet(rr.Ready.Cookie, 8, 100), 0},
+		{"stamp", packet(rr.Ready.Cookie, datagram.Stamp, 1000), datagram.StampBytes},
+		{"stamp of an unknown cookie", packet(foreign, datagram.Stamp, 1000), 0},
+		{"stamp longer than its request", packet(rr.Ready.Cookie, datagram.Stamp, datagram.StampBytes-1), 0},
 		{"request in a tcp test", packet(tcp.Ready.Cookie, datagram.Request, 100), 0},
 		{"echo in a tcp test", packet(tcp.Ready.Cookie, datagram.Echo, 100), datagram.HeaderBytes},
 	} {

@@ -15,6 +15,8 @@ import (
 const (
 	maxCount   = 1e15 // bytes, packets, segments: ten days at a Tbit/s
 	maxSeconds = 1e7  // four months
+	// MaxStamp is in nanoseconds: of a clock that counts from 1970, in 2096.
+	MaxStamp   = 4e18
 	minRate    = 8    // bit/s; what a spec asks for at least
 	maxRate    = 1e21 // bit/s; a kernel's largest number of bytes per second is 1.5e20
 	maxBins    = 20_000
@@ -148,6 +150,7 @@ func (r *Reached) Check() error {
 func (r *Received) Check() error {
 	var c checks
 	c.bins(r.Bins)
+	c.clock(r.Clock)
 	if p := r.Packets; p != nil {
 		c.packets(p, len(r.Bins.Bytes))
 	}
@@ -179,6 +182,17 @@ func (c *checks) packets(p *Packets, bins int) {
 	c.count("count of packets dropped by a full buffer", p.BufferDrops)
 	c.between("jitter in seconds", float64(p.Jitter), 0, maxSeconds)
 	c.between("variation of delay in seconds", float64(p.DelayVariation), 0, maxSeconds)
+	c.between("median variation of delay in seconds", float64(p.DelayMedian), 0, maxSeconds)
+	c.between("least delay in seconds", float64(p.LeastDelay), -maxSeconds, maxSeconds)
+}
+
+// clock may be unknown.
+func (c *checks) clock(k *Clock) {
+	if k != nil {
+		c.between("start in nanoseconds", float64(k.Start), 0, MaxStamp)
+		c.between("stamp of the start in nanoseconds", float64(k.Stamped), 0, MaxStamp)
+		c.between("uncertainty of a clock in seconds", float64(k.Uncertainty), 0, maxSeconds)
+	}
 }
 
 // Check implements checker.
@@ -191,6 +205,7 @@ func (s *Sent) Check() error {
 		c.fail("%d packets of %d bytes in %d bytes sent", s.MeasuredPackets, s.PacketBytes, s.Bytes)
 	}
 	c.info(s.Final, s.Info)
+	c.clock(s.Clock)
 	c.host(s.Host)
 	return c.err
 }

@@ -42,15 +42,15 @@ func aReady() *Ready {
 func aReceived() *Received {
 	return &Received{
 		Bins:    measurement.Bins{Width: 0.01, Bytes: []float64{0, 100}},
-		Packets: &Packets{Bins: []float64{0, 2}, Sent: 3, Received: 2, Reordered: 1, Jitter: 1e-6},
-		Host:    aSeries(), Effective: map[string]string{"gro": "on"}, Facts: []string{"a fact"},
+		Packets: &Packets{Bins: []float64{0, 2}, Sent: 3, Received: 2, Reordered: 1, Jitter: 1e-6, LeastDelay: -2},
+		Clock:   &Clock{ID: "c", Start: 1, Uncertainty: 1e-6}, Host: aSeries(), Effective: map[string]string{"gro": "on"}, Facts: []string{"a fact"},
 	}
 }
 
 func aSent() *Sent {
 	last := aSample(2)
 	return &Sent{
-		Bytes: 300, MeasuredPackets: 3, PacketBytes: 100, Final: &last,
+		Bytes: 300, MeasuredPackets: 3, PacketBytes: 100, Final: &last, Clock: &Clock{ID: "c", Start: 1, Uncertainty: 1e-6},
 		Info: []measurement.TCPInfo{aSample(1), aSample(1), last}, Host: aSeries(),
 	}
 }
@@ -157,11 +157,15 @@ func TestMessagesThatCannotBe(t *testing.T) {
 		received[fmt.Sprint("bin of packets ", v)] = func(r *Received) { r.Packets.Bins[0] = v }
 		received[fmt.Sprint("width ", v)] = func(r *Received) { r.Bins.Width = measurement.Seconds(v) }
 		received[fmt.Sprint("jitter ", v)] = func(r *Received) { r.Packets.Jitter = measurement.Seconds(v) }
+		received[fmt.Sprint("median of the delay's variation ", v)] = func(r *Received) { r.Packets.DelayMedian = measurement.Seconds(v) }
+		received[fmt.Sprint("uncertainty ", v)] = func(r *Received) { r.Clock.Uncertainty = measurement.Seconds(v) }
 		report[fmt.Sprint("time ", v)] = func(r *Report) { r.Transfers[0].Took = measurement.Seconds(v) }
 		report[fmt.Sprint("bin of bytes ", v)] = func(r *Report) { r.Transfers[0].Bins.Bytes[0] = v }
 	}
 	for _, n := range []int64{-1, 1 << 62, -1 << 63} {
 		received[fmt.Sprint("duplicated ", n)] = func(r *Received) { r.Packets.Duplicated = n }
+		received[fmt.Sprint("start ", n)] = func(r *Received) { r.Clock.Start = n }
+		sent[fmt.Sprint("start ", n)] = func(s *Sent) { s.Clock.Start = n }
 		received[fmt.Sprint("dropped ", n)] = func(r *Received) { r.Packets.BufferDrops = n }
 		received[fmt.Sprint("received ", n)] = func(r *Received) { r.Packets.Received = n }
 		sent[fmt.Sprint("packets ", n)] = func(s *Sent) { s.MeasuredPackets = n }

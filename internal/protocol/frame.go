@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/hopbench/hopbench/internal/printable"
 )
@@ -38,6 +39,10 @@ const (
 	TypeAgentPrepared Type = 0x24
 	TypeAgentStart    Type = 0x25
 	TypeAgentClock    Type = 0x26
+	TypeAgentSamples  Type = 0x27 // agent → coordinator: a block of samples, not JSON
+	TypeAgentKept     Type = 0x28 // coordinator → agent: the blocks that are on its disk, and credit
+	TypeAgentResult   Type = 0x29 // agent → coordinator: what a test of an earlier connection brought
+	TypeAgentSettled  Type = 0x2a // coordinator → agent: a result that is on its disk
 )
 
 // HeaderBytes is the length of a frame's header:
@@ -102,7 +107,7 @@ func maxPayload(t Type) int {
 	switch t {
 	case TypeData:
 		return MaxData
-	case TypeAgentReply:
+	case TypeAgentReply, TypeAgentResult:
 		return MaxAgentReply
 	}
 	return MaxControl
@@ -181,6 +186,17 @@ func WriteFrame(w io.Writer, t Type, v any) error {
 		return err
 	}
 	_, err = w.Write(frame)
+	return err
+}
+
+// WriteBytes writes one control frame with a payload that is not JSON, in one Write.
+func WriteBytes(w io.Writer, t Type, parts ...[]byte) error {
+	frame := slices.Concat(append([][]byte{make([]byte, HeaderBytes)}, parts...)...)
+	if limit := maxPayload(t); len(frame)-HeaderBytes > limit {
+		return fmt.Errorf("frame of type %#x: payload of %d bytes, at most %d", byte(t), len(frame)-HeaderBytes, limit)
+	}
+	PutHeader(frame, t, len(frame)-HeaderBytes)
+	_, err := w.Write(frame)
 	return err
 }
 

@@ -106,6 +106,9 @@ type Ready struct {
 	// MaxRateBitsPerSecond is the most payload that the two ends let the whole test
 	// move; absent if neither bounds it. A test that asked for no rate is paced so.
 	MaxRateBitsPerSecond float64 `json:"max_rate_bits_per_second,omitempty"`
+	// ClockID tells the clock of the server's stamps from others; a server that
+	// answers none has none.
+	ClockID string `json:"clock_id,omitempty"`
 	// FTP is where the file of an ftp test is.
 	FTP *FTP `json:"ftp,omitempty"`
 }
@@ -130,6 +133,7 @@ type Received struct {
 	Info []measurement.ReceiverInfo `json:"info,omitempty"`
 	// Packets is what was counted besides bytes in a test over UDP.
 	Packets   *Packets          `json:"packets,omitempty"`
+	Clock     *Clock            `json:"clock,omitempty"`
 	Host      *HostSeries       `json:"host,omitempty"`
 	Effective map[string]string `json:"effective,omitempty"`
 	Facts     []string          `json:"facts,omitempty"`
@@ -155,12 +159,29 @@ type Packets struct {
 	// and where ClockStepped.
 	Jitter         measurement.Seconds `json:"jitter_seconds,omitempty"`
 	DelayVariation measurement.Seconds `json:"delay_variation_p99_seconds,omitempty"`
+	// DelayMedian is the median of that variation, LeastDelay the delay of the fastest
+	// packet, its arrival since the receiver's START less its sending since the sender's.
+	DelayMedian measurement.Seconds `json:"delay_variation_p50_seconds,omitempty"`
+	LeastDelay  measurement.Seconds `json:"least_delay_seconds,omitempty"`
 	// ClockStepped says that someone set the clock by which the receiving kernel
 	// stamps packets, so that the delays say nothing.
 	ClockStepped bool `json:"clock_stepped,omitempty"`
 	// BufferDrops is how often the receiving socket's buffer was full, in the
 	// whole test: loss in the host and not on the path.
 	BufferDrops int64 `json:"buffer_drops,omitempty"`
+}
+
+// Clock says when START was at an end.
+type Clock struct {
+	// ID is that of a monotonic clock that processes of the end's machine share, empty
+	// where none is known. Two ends have one clock where it is the same. Start is START
+	// by that clock.
+	ID    string `json:"id,omitempty"`
+	Start int64  `json:"start_nanoseconds,omitempty"`
+	// Stamped is START by the clock of the server's stamps.
+	Stamped int64 `json:"stamped_nanoseconds,omitempty"`
+	// Uncertainty bounds the error of the end's times by either clock.
+	Uncertainty measurement.Seconds `json:"uncertainty_seconds"`
 }
 
 // Sent is the payload of TypeSent: what the sender saw. Nothing in it counts
@@ -173,6 +194,7 @@ type Sent struct {
 	MeasuredPackets int64 `json:"measured_packets,omitempty"`
 	// PacketBytes is the payload of each of them.
 	PacketBytes int                   `json:"packet_bytes,omitempty"`
+	Clock       *Clock                `json:"clock,omitempty"`
 	Final       *measurement.TCPInfo  `json:"final,omitempty"`
 	Info        []measurement.TCPInfo `json:"info,omitempty"`
 	Host        *HostSeries           `json:"host,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
@@ -37,6 +38,25 @@ func FuzzDialog(f *testing.F) {
 	})
 }
 
+// Of the programs beside this one for another system the slim one is copied.
+func TestProgramsBesideThisOne(t *testing.T) {
+	self, err := os.Executable()
+	testutil.OK(t, err)
+	if _, err := findProgram(inventory.Endpoint{}, "plan9", "mips"); err == nil || !strings.Contains(err.Error(), "hopbench-agent-plan9-mips") {
+		t.Errorf("without any: %v", err)
+	}
+	for _, name := range []string{"hopbench-plan9-mips", "hopbench-agent-plan9-mips"} {
+		beside := filepath.Join(filepath.Dir(self), name)
+		testutil.OK(t, os.WriteFile(beside, []byte(name), 0o700))
+		t.Cleanup(func() { testutil.OK(t, os.Remove(beside)) })
+		p, err := findProgram(inventory.Endpoint{}, "plan9", "mips")
+		testutil.OK(t, err)
+		if string(p.plain) != name {
+			t.Errorf("%s is copied in place of %s", p.plain, name)
+		}
+	}
+}
+
 // Login shells of all kinds pass the script on as it is, and the tools of busybox do
 // for it. Ssh is a shell here.
 func TestScript(t *testing.T) {
@@ -61,7 +81,7 @@ func TestScript(t *testing.T) {
 			bin := t.TempDir()
 			testutil.OK(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(fake), 0o755))
 			t.Setenv("PATH", bin+string(os.PathListSeparator)+search)
-			c, err := Dial(t.Context(), sshEnd(22), Options{})
+			c, err := Dial(t.Context(), sshEnd(22), "")
 			testutil.OK(t, err)
 			works(t, c)
 			left, err := os.ReadDir(home)

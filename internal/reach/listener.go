@@ -19,6 +19,7 @@ import (
 	"github.com/hopbench/hopbench/internal/admission"
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sendqueue"
 )
 
 // ListenerOptions are those of an agent that listens.
@@ -48,9 +49,10 @@ type Listener struct {
 	tls   *tls.Config
 	door  *admission.Door
 	works sync.WaitGroup
+	free  chan struct{} // has one while nobody has the agent
 
 	mu     sync.Mutex
-	holder netip.AddrPort // who has the agent; invalid for nobody
+	holder netip.AddrPort // who has the agent, or had it last
 	since  time.Time
 }
 
@@ -79,7 +81,9 @@ func Listen(ctx context.Context, address string, o ListenerOptions) (*Listener, 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Listener{o: o, log: log, tcp: ln, door: admission.NewDoor(doorRoom), tls: &tls.Config{
+	free := make(chan struct{}, 1)
+	free <- struct{}{}
+	return &Listener{o: o, log: log, tcp: ln, free: free, door: admission.NewDoor(doorRoom), tls: &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{applicationProtocol},
 		Certificates:           []tls.Certificate{certificate},
@@ -151,7 +155,12 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, 
 	// Nothing moves this limit, however slowly an end speaks.
 	late := time.AfterFunc(proofTime, func() { _ = raw.Close() })
 	defer late.Stop()
-	defer l.letGo(from)
+	held := false
+	defer func() {
+		if held {
+			l.free <- struct{}{}
+		}
+	}()
 	conn := tls.Server(raw, l.tls)
 	err := conn.HandshakeContext(ctx)
 	var binding []byte
@@ -159,7 +168,11 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, 
 		binding, err = bindingOf(conn)
 	}
 	if err == nil {
-		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error { return l.hold(ctx, from) })
+		err = protocol.ProveToCoordinator(conn, l.o.Token, binding, func() error {
+			err := l.hold(ctx, from)
+			held = err == nil
+			return err
+		})
 	}
 	if err != nil {
 		if errors.Is(err, protocol.ErrUnauthorized) {
@@ -173,7 +186,7 @@ func (l *Listener) take(ctx context.Context, raw net.Conn, from netip.AddrPort, 
 	}
 	began := time.Now()
 	l.visit(Visit{Coordinator: from})
-	err = agent.Serve(ctx, newQueue(conn), l.o.Agent)
+	err = agent.Serve(ctx, sendqueue.New(conn), l.o.Agent)
 	l.visit(Visit{Coordinator: from, Ended: true, Elapsed: time.Since(began), Err: err})
 	return err
 }
@@ -185,42 +198,24 @@ func (l *Listener) visit(v Visit) {
 }
 
 // handOver is how long a coordinator waits for one whose connection has ended: what the
-// agent did for it takes a moment to end, too. It is asked every handOverPoll.
-const (
-	handOver     = 2 * time.Second
-	handOverPoll = 20 * time.Millisecond
-)
+// agent did for it takes a moment to end, too.
+const handOver = 2 * time.Second
 
 // hold gives the agent to a coordinator, unless another has it and goes on.
 func (l *Listener) hold(ctx context.Context, from netip.AddrPort) error {
-	for until := time.Now().Add(handOver); ; {
-		err := l.tryHold(from)
-		if err == nil || time.Now().After(until) {
-			return err
-		}
-		select {
-		case <-time.After(handOverPoll):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (l *Listener) tryHold(from netip.AddrPort) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.holder.IsValid() {
+	late := time.NewTimer(handOver)
+	defer late.Stop()
+	select {
+	case <-l.free:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.holder, l.since = from, time.Now()
+		return nil
+	case <-late.C:
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return fmt.Errorf("this agent works for the coordinator at %v since %s: try again when that has ended", l.holder, l.since.Format(time.TimeOnly))
-	}
-	l.holder, l.since = from, time.Now()
-	return nil
-}
-
-// letGo takes the agent from a coordinator, if it has it.
-func (l *Listener) letGo(from netip.AddrPort) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.holder == from {
-		l.holder = netip.AddrPort{}
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -67,7 +67,7 @@ func actAsCoordinator() {
 }
 
 func coordinate(ctx context.Context, port uint16) error {
-	c, err := Dial(ctx, sshEnd(port), Options{})
+	c, err := Dial(ctx, sshEnd(port), "")
 	if err != nil {
 		return err
 	}

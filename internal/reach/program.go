@@ -24,7 +24,8 @@ type program struct {
 }
 
 // findProgram is the hopbench for a system and a CPU as Go names them: the one that
-// the testbed file names, this very program, or one beside it.
+// the testbed file names, the slim one beside this program, this very program, or a whole
+// one beside it.
 func findProgram(e inventory.Endpoint, goos, goarch string) (*program, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -33,6 +34,11 @@ func findProgram(e inventory.Endpoint, goos, goarch string) (*program, error) {
 	if e.Binary != "" {
 		return readProgram(e.Binary, e.Binary)
 	}
+	dir, system := filepath.Dir(self), goos+"-"+goarch
+	slim := filepath.Join(dir, "hopbench-agent-"+system)
+	if p, err := readProgram(slim, slim); !errors.Is(err, fs.ErrNotExist) {
+		return p, err
+	}
 	if goos == runtime.GOOS && goarch == runtime.GOARCH {
 		if goos == "linux" {
 			// It may have been replaced or removed since it was started.
@@ -40,11 +46,10 @@ func findProgram(e inventory.Endpoint, goos, goarch string) (*program, error) {
 		}
 		return readProgram(self, self)
 	}
-	name := "hopbench-" + goos + "-" + goarch
-	beside := filepath.Join(filepath.Dir(self), name)
+	beside := filepath.Join(dir, "hopbench-"+system)
 	p, err := readProgram(beside, beside)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("it is %[1]s/%[2]s, and there is no hopbench for that here: put one at %[3]s, or name it with the key binary (GOOS=%[1]s GOARCH=%[2]s CGO_ENABLED=0 go build -o %[4]s ./cmd/hopbench makes it)", goos, goarch, beside, name)
+		return nil, fmt.Errorf("it is %[1]s/%[2]s, and there is no hopbench for that here: put one at %[3]s, or name it with the key binary (GOOS=%[1]s GOARCH=%[2]s CGO_ENABLED=0 go build -tags agent -o hopbench-agent-%[1]s-%[2]s ./cmd/hopbench makes it)", goos, goarch, slim)
 	}
 	return p, err
 }

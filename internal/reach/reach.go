@@ -8,36 +8,30 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/sendqueue"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
 // DefaultPort is the TCP port of agents that listen.
 const DefaultPort = 5202
 
-// Options of Dial.
-type Options struct {
-	// Token proves both ends of a connection over TLS.
-	Token string
-	// Agent are the options of an agent in this process.
-	Agent agent.Options
-}
-
 // Dial connects to the agent of an endpoint, and starts it where that takes ssh or
-// this process. Nothing of it is left when it fails, nor once the connection is closed.
-// A write to the connection never waits for the other end. Errors are one sentence that
-// names the endpoint and says what to do.
-func Dial(ctx context.Context, e inventory.Endpoint, o Options) (net.Conn, error) {
-	var conn net.Conn
+// this process; the token proves both ends of a connection over TLS. Nothing of it is left
+// when it fails, nor once the connection is closed. A write to the connection never waits
+// for the other end. Errors are one sentence that names the endpoint and says what to do.
+func Dial(ctx context.Context, e inventory.Endpoint, token string) (io.ReadWriteCloser, error) {
+	var conn io.ReadWriteCloser
 	var err error
 	switch e.Reach.Scheme {
 	case inventory.ReachLocal:
-		return serveLocal(o.Agent), nil
+		return serveLocal(), nil
 	case inventory.ReachTLS:
-		conn, err = dialTLS(ctx, e.Reach, o.Token)
+		conn, err = dialTLS(ctx, e.Reach, token)
 	case inventory.ReachSSH:
 		conn, err = dialSSH(ctx, e)
 	default:
@@ -46,7 +40,7 @@ func Dial(ctx context.Context, e inventory.Endpoint, o Options) (net.Conn, error
 	if err != nil {
 		return nil, fmt.Errorf("reach %s: %w", e.Name, err)
 	}
-	return newQueue(conn), nil
+	return sendqueue.New(conn), nil
 }
 
 // hostPort is where an endpoint listens.
@@ -61,13 +55,13 @@ type local struct {
 }
 
 // serveLocal starts an agent that lives until its connection is closed.
-func serveLocal(o agent.Options) net.Conn {
+func serveLocal() io.ReadWriteCloser {
 	near, far := net.Pipe()
 	c := &local{Conn: near, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		// The pipe's other end sees why it ended.
-		_ = agent.Serve(context.Background(), far, o)
+		_ = agent.Serve(context.Background(), far, agent.Options{})
 	}()
 	return c
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -53,6 +52,7 @@ func sshArgs(r inventory.Reach, command string) []string {
 // session is the connection to an agent on the far side of an ssh.
 type session struct {
 	pipes
+	host  string
 	cmd   *exec.Cmd
 	said  *tail
 	ended chan struct{} // closed when ssh has ended
@@ -61,7 +61,7 @@ type session struct {
 
 // dialSSH copies hopbench to a host that has nothing but sshd, and runs it there as an
 // agent on standard input and output.
-func dialSSH(ctx context.Context, e inventory.Endpoint) (net.Conn, error) {
+func dialSSH(ctx context.Context, e inventory.Endpoint) (io.ReadWriteCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	late := time.AfterFunc(greetTime, func() {
@@ -115,7 +115,7 @@ func startSSH(r inventory.Reach) (*session, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a pipe to ssh: %w", err), theirIn.Close(), out.Close())
 	}
-	s := &session{said: new(tail), ended: make(chan struct{}), pipes: pipes{from: in, in: in, out: out, name: "ssh to " + r.Host}}
+	s := &session{said: new(tail), ended: make(chan struct{}), host: r.Host, pipes: pipes{from: in, in: in, out: out}}
 	s.close = sync.OnceValue(s.end)
 	s.cmd = exec.Command(path, sshArgs(r, "exec sh -c '"+script+"'")...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirIn, theirOut, s.said
@@ -145,7 +145,7 @@ func (s *session) Read(b []byte) (int, error) {
 		case <-time.After(endTime):
 		}
 		if text := s.said.String(); text != "" {
-			return n, fmt.Errorf("%s ended: %s", s.name, lastLine(text))
+			return n, fmt.Errorf("ssh to %s ended: %s", s.host, lastLine(text))
 		}
 	}
 	return n, err

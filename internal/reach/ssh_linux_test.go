@@ -190,7 +190,7 @@ func (f *far) nothingLeft() {
 func TestSSH(t *testing.T) {
 	onFarHost(t, func(f *far) {
 		began := time.Now()
-		c, err := Dial(t.Context(), sshEnd(f.port), Options{})
+		c, err := Dial(t.Context(), sshEnd(f.port), "")
 		testutil.OK(t, err)
 		t.Logf("an agent over ssh in %v", time.Since(began))
 		for _, l := range f.left() {
@@ -231,7 +231,7 @@ func TestSSHRefusals(t *testing.T) {
 				f.authorize(`command="echo exec : The term exec is not recognized as the name >&2; exit 1"`)
 			}, nil, []string{"Windows", "tls://"}},
 			{"another system", func(*inventory.Endpoint) { f.authorize(`command="echo hopbench: here Plan9 pdp11 gzip; cat"`) }, nil, []string{"no program for", "Plan9", "tls://"}},
-			{"a CPU without a program", func(*inventory.Endpoint) { f.authorize(`command="echo hopbench: here Linux s390x gzip; cat"`) }, nil, []string{"linux/s390x", "hopbench-linux-s390x", "binary"}},
+			{"a CPU without a program", func(*inventory.Endpoint) { f.authorize(`command="echo hopbench: here Linux s390x gzip; cat"`) }, nil, []string{"linux/s390x", "hopbench-agent-linux-s390x", "binary"}},
 			{"a program for another CPU", func(e *inventory.Endpoint) {
 				e.Binary = f.path("other")
 				other := bytes.Clone(self)
@@ -254,7 +254,7 @@ func TestSSHRefusals(t *testing.T) {
 		} {
 			e := sshEnd(f.port)
 			c.spoil(&e)
-			conn, err := Dial(t.Context(), e, Options{})
+			conn, err := Dial(t.Context(), e, "")
 			if err == nil {
 				conn.Close()
 			}
@@ -271,14 +271,14 @@ func TestSSHRefusals(t *testing.T) {
 		}
 		// One folder that takes it is enough.
 		mount("/tmp", "", syscall.MS_NOEXEC)
-		c, err := Dial(t.Context(), sshEnd(f.port), Options{})
+		c, err := Dial(t.Context(), sshEnd(f.port), "")
 		testutil.OK(t, err)
 		works(t, c)
 		testutil.OK(t, syscall.Unmount("/tmp", 0))
 		f.nothingLeft()
 
 		testutil.OK(t, os.Setenv("PATH", farHome))
-		_, err = Dial(t.Context(), sshEnd(f.port), Options{})
+		_, err = Dial(t.Context(), sshEnd(f.port), "")
 		wantError(t, err, "OpenSSH's client")
 	})
 }
@@ -287,7 +287,7 @@ func TestSSHRefusals(t *testing.T) {
 func TestSSHBabble(t *testing.T) {
 	onFarHost(t, func(f *far) {
 		f.authorize(`command="echo welcome; printf 'today: '; eval \"$SSH_ORIGINAL_COMMAND\""`)
-		c, err := Dial(t.Context(), sshEnd(f.port), Options{})
+		c, err := Dial(t.Context(), sshEnd(f.port), "")
 		testutil.OK(t, err)
 		works(t, c)
 		f.nothingLeft()
@@ -303,14 +303,14 @@ func TestSSHJumpHost(t *testing.T) {
 		e := inventory.Endpoint{Name: "vm2", Reach: inventory.Reach{Scheme: inventory.ReachSSH, Host: "behind", User: "root"}}
 		behind := fmt.Sprintf("\nHost behind\nHostName ::1\nPort %[1]d\nProxyJump 127.0.0.1:%[1]d\n", f.port)
 		f.write("config", direct+behind)
-		c, err := Dial(t.Context(), e, Options{})
+		c, err := Dial(t.Context(), e, "")
 		testutil.OK(t, err)
 		works(t, c)
 		f.nothingLeft()
 
 		identity := "IdentityFile " + f.path("user") + "\n"
 		f.write("config", strings.Replace(direct, identity, "", 1)+"Host 127.0.0.1\nIdentityFile "+f.path("stranger")+behind+identity)
-		_, err = Dial(t.Context(), e, Options{})
+		_, err = Dial(t.Context(), e, "")
 		wantError(t, err, "accepts no key of yours")
 		f.nothingLeft()
 	})
@@ -322,7 +322,7 @@ func TestSSHCancelled(t *testing.T) {
 		for seed := range uint64(testutil.Repeat(3, 20)) {
 			ctx, cancel := context.WithCancel(t.Context())
 			timer := time.AfterFunc(rand.N(600*time.Millisecond), cancel)
-			c, err := Dial(ctx, sshEnd(f.port), Options{})
+			c, err := Dial(ctx, sshEnd(f.port), "")
 			if timer.Stop() {
 				cancel()
 			}

@@ -4,12 +4,12 @@ package reach
 
 import (
 	"errors"
-	"net"
+	"io"
 	"runtime"
 )
 
 // Stdio says that ssh starts no agents here.
-func Stdio() (net.Conn, error) {
+func Stdio() (io.ReadWriteCloser, error) {
 	return nil, errors.New("agents on standard input need a Unix; on " + runtime.GOOS + " use hopbench agent --listen")
 }
 

@@ -4,7 +4,7 @@ package reach
 
 import (
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sendqueue"
 )
 
 // Stdio is the control connection of an agent whose coordinator has its standard input
 // and output. The agent has nobody else: the end of standard input is its coordinator's.
 // It speaks first, with the protocol's preface, which tells that it runs.
-func Stdio() (net.Conn, error) {
+func Stdio() (io.ReadWriteCloser, error) {
 	// Copies above the standard descriptors, which are closed on their own terms: a
 	// write to a broken standard output ends a Go program by SIGPIPE.
 	in, err := ownPipe(os.Stdin)
@@ -30,12 +31,12 @@ func Stdio() (net.Conn, error) {
 		_ = in.Close()
 		return nil, err
 	}
-	c := &pipes{from: in, in: in, out: out, name: "standard input"}
+	c := &pipes{from: in, in: in, out: out}
 	if err := protocol.WritePreface(c); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("greet the coordinator: %w", err)
 	}
-	return newQueue(c), nil
+	return sendqueue.New(c), nil
 }
 
 // ownPipe is another descriptor of a pipe, for Go's poller: closing it ends a read.

@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
@@ -26,7 +28,7 @@ const (
 )
 
 // dialTLS connects to an agent that listens, and proves the token with it.
-func dialTLS(ctx context.Context, r inventory.Reach, token string) (net.Conn, error) {
+func dialTLS(ctx context.Context, r inventory.Reach, token string) (io.ReadWriteCloser, error) {
 	where := hostPort(r)
 	if token == "" {
 		return nil, fmt.Errorf("an agent at %s takes orders only from who proves its token: name the file with token_file", where)
@@ -87,7 +89,7 @@ func explainTLS(where string, err error) error {
 	remote, refused := errors.AsType[*protocol.RemoteError](err)
 	_, otherProtocol := errors.AsType[tls.RecordHeaderError](err)
 	switch {
-	case refused && remote.Reason == "unauthorized":
+	case refused && probe.Reason(remote.Reason) == probe.Unauthorized:
 		return fmt.Errorf("the agent at %s does not take the token of token_file: give both ends the same file, unless somebody is in between", where)
 	case refused:
 		return fmt.Errorf("the agent at %s says: %s", where, remote.Message)

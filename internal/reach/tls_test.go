@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/protocol"
+	"github.com/hopbench/hopbench/internal/sendqueue"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -66,7 +66,7 @@ func tlsEnd(at netip.AddrPort) inventory.Endpoint {
 }
 
 // works has an agent listen, which proves that it takes orders.
-func works(t *testing.T, c net.Conn) {
+func works(t *testing.T, c io.ReadWriteCloser) {
 	t.Helper()
 	client, err := agent.Connect(t.Context(), c)
 	testutil.OK(t, err)
@@ -86,13 +86,13 @@ func works(t *testing.T, c net.Conn) {
 }
 
 func TestLocal(t *testing.T) {
-	c, err := Dial(t.Context(), inventory.Endpoint{Name: "vm1", Reach: inventory.Reach{Scheme: inventory.ReachLocal}}, Options{})
+	c, err := Dial(t.Context(), inventory.Endpoint{Name: "vm1", Reach: inventory.Reach{Scheme: inventory.ReachLocal}}, "")
 	testutil.OK(t, err)
 	works(t, c)
 }
 
 func TestServeHasNoControlConnection(t *testing.T) {
-	_, err := Dial(t.Context(), inventory.Endpoint{Name: "vm2", Reach: inventory.Reach{Scheme: inventory.ReachServe, Host: "127.0.0.1"}}, Options{})
+	_, err := Dial(t.Context(), inventory.Endpoint{Name: "vm2", Reach: inventory.Reach{Scheme: inventory.ReachServe, Host: "127.0.0.1"}}, "")
 	wantError(t, err, "vm2", "no control connection")
 }
 
@@ -114,7 +114,7 @@ func wantError(t *testing.T, err error, words ...string) {
 func TestTLS(t *testing.T) {
 	at, seen := listenForTest(t)
 	for range 2 { // one after the other
-		c, err := Dial(t.Context(), tlsEnd(at), Options{Token: testToken})
+		c, err := Dial(t.Context(), tlsEnd(at), testToken)
 		testutil.OK(t, err)
 		works(t, c)
 		if v := <-seen.gone; v.Err != nil {
@@ -132,18 +132,18 @@ func TestTLSRefusals(t *testing.T) {
 		"another token": {"another token, long enough", []string{"vm2", "does not take the token"}},
 		"no token":      {"", []string{"vm2", "token_file"}},
 	} {
-		_, err := Dial(t.Context(), tlsEnd(at), Options{Token: c.token})
+		_, err := Dial(t.Context(), tlsEnd(at), c.token)
 		if wantError(t, err, c.words...); t.Failed() {
 			t.Log(name)
 		}
 	}
 	nobody, err := testutil.FreePort()
 	testutil.OK(t, err)
-	_, err = Dial(t.Context(), tlsEnd(netip.AddrPortFrom(at.Addr(), nobody)), Options{Token: testToken})
+	_, err = Dial(t.Context(), tlsEnd(netip.AddrPortFrom(at.Addr(), nobody)), testToken)
 	wantError(t, err, "vm2", "hopbench agent --listen")
 
 	plain := testutil.Listen(t, func(c net.Conn) { _, _ = io.WriteString(c, "220 mail.example.org ready\r\n") })
-	_, err = Dial(t.Context(), tlsEnd(plain), Options{Token: testToken})
+	_, err = Dial(t.Context(), tlsEnd(plain), testToken)
 	wantError(t, err, "vm2", "no hopbench agent")
 
 	other := testutil.Listen(t, func(c net.Conn) {
@@ -154,7 +154,7 @@ func TestTLSRefusals(t *testing.T) {
 		}
 		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"hopbench-agent/2"}}).Handshake()
 	})
-	_, err = Dial(t.Context(), tlsEnd(other), Options{Token: testToken})
+	_, err = Dial(t.Context(), tlsEnd(other), testToken)
 	wantError(t, err, "vm2", "same hopbench at both ends")
 	if n := seen.count(); n != 0 {
 		t.Errorf("the agent took orders from %d", n)
@@ -165,14 +165,14 @@ func TestTLSRefusals(t *testing.T) {
 // has gone.
 func TestBusy(t *testing.T) {
 	at, seen := listenForTest(t)
-	first, err := Dial(t.Context(), tlsEnd(at), Options{Token: testToken})
+	first, err := Dial(t.Context(), tlsEnd(at), testToken)
 	testutil.OK(t, err)
-	_, err = Dial(t.Context(), tlsEnd(at), Options{Token: testToken})
-	wantError(t, err, "vm2", "works for the coordinator at "+first.LocalAddr().String())
+	_, err = Dial(t.Context(), tlsEnd(at), testToken)
+	wantError(t, err, "vm2", "works for the coordinator at "+first.(*sendqueue.Queue).ReadWriteCloser.(net.Conn).LocalAddr().String())
 	works(t, first)
 	<-seen.gone
 	for {
-		second, err := Dial(t.Context(), tlsEnd(at), Options{Token: testToken})
+		second, err := Dial(t.Context(), tlsEnd(at), testToken)
 		if err != nil && strings.Contains(err.Error(), "works for the coordinator") {
 			continue // it is being let go
 		}
@@ -190,7 +190,7 @@ func TestSilenceAtTheDoor(t *testing.T) {
 		testutil.OK(t, err)
 		defer c.Close()
 	}
-	c, err := Dial(t.Context(), tlsEnd(at), Options{Token: testToken})
+	c, err := Dial(t.Context(), tlsEnd(at), testToken)
 	testutil.OK(t, err)
 	works(t, c)
 }
@@ -246,7 +246,7 @@ func TestSomebodyInBetween(t *testing.T) {
 		both.Go(func() { _, _ = io.Copy(coordinator, far); _ = coordinator.Close() })
 		both.Wait()
 	}, at)
-	_, err := Dial(t.Context(), tlsEnd(passesOn), Options{Token: testToken})
+	_, err := Dial(t.Context(), tlsEnd(passesOn), testToken)
 	wantError(t, err, "does not take the token", "in between")
 
 	reflects := relay(t, func(coordinator, _ *tls.Conn) {
@@ -258,7 +258,7 @@ func TestSomebodyInBetween(t *testing.T) {
 		_ = protocol.WriteFrame(coordinator, protocol.TypeAccept, proof)
 		_, _ = io.Copy(io.Discard, coordinator)
 	}, at)
-	_, err = Dial(t.Context(), tlsEnd(reflects), Options{Token: testToken})
+	_, err = Dial(t.Context(), tlsEnd(reflects), testToken)
 	wantError(t, err, "does not have the token", "in between")
 	if n := seen.count(); n != 0 {
 		t.Errorf("the agent took orders from %d", n)
@@ -272,52 +272,9 @@ func TestDialEndsWithItsContext(t *testing.T) {
 		cancel(why)
 		_, _ = io.Copy(io.Discard, c)
 	})
-	if _, err := Dial(ctx, tlsEnd(silent), Options{Token: testToken}); !errors.Is(err, why) {
+	if _, err := Dial(ctx, tlsEnd(silent), testToken); !errors.Is(err, why) {
 		t.Error(err)
 	}
-}
-
-// A write does not wait for an end that reads nothing, and what waits is bounded.
-func TestQueue(t *testing.T) {
-	near, far := net.Pipe()
-	defer far.Close()
-	q := newQueue(near)
-	piece := make([]byte, 1<<20)
-	var written int
-	for {
-		n, err := q.Write(piece)
-		written += n
-		if err != nil {
-			break
-		}
-	}
-	if written < maxQueued-len(piece) || written > maxQueued+len(piece) {
-		t.Errorf("%d bytes were taken, and %d may wait", written, maxQueued)
-	}
-	if _, err := q.Write(nil); err == nil {
-		t.Error("a failed connection takes more")
-	}
-	testutil.OK(t, q.Close())
-}
-
-// What is written arrives, in its order.
-func TestQueueKeepsOrder(t *testing.T) {
-	near, far := net.Pipe()
-	q := newQueue(near)
-	for i := range 256 {
-		_, err := q.Write([]byte{byte(i), byte(i)})
-		testutil.OK(t, err)
-	}
-	testutil.OK(t, far.SetReadDeadline(time.Now().Add(time.Minute)))
-	got := make([]byte, 512)
-	_, err := io.ReadFull(far, got)
-	testutil.OK(t, err)
-	for i, b := range got {
-		if int(b) != i/2 {
-			t.Fatalf("byte %d is %d", i, b)
-		}
-	}
-	testutil.OK(t, errors.Join(q.Close(), far.Close()))
 }
 
 // Nobody without the token passes, whatever they say.

@@ -45,6 +45,7 @@ func ComparisonSheets(c *result.Comparison) []sheet {
 				s.add(change, names)
 			}
 		}
+		slices.SortStableFunc(s.Verdicts, func(a, b verdict) int { return harmless(a.Kind) - harmless(b.Kind) })
 		s.Below = append(s.Below, words.ChangesNote(c.Changes))
 		out = append(out, s)
 	}
@@ -72,7 +73,7 @@ func (s *sheet) add(c result.Effect, names words.Names) {
 		s.Changes = [][]string{{"path", "test", "metric", typeset.Line(c.ReferenceRun), typeset.Line(c.Run), "change", "95 % interval", "p", "verdict"}}
 	}
 	if c.Primary {
-		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c))})
+		s.Verdicts = append(s.Verdicts, verdict{Kind: c.Verdict, Text: typeset.Sentence(names.Effect(c)), cost: c})
 	}
 	metric := measurement.MetricOf(c.Metric)
 	column := words.NewColumn(metric.Unit, []float64{c.ReferenceMedian, c.Median}, nil)

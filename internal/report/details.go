@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,7 +52,8 @@ func (m *Model) details() []detail {
 	return out
 }
 
-// detailColumn is a metric's medians, path by path, nil when there is none.
+// detailColumn is a metric's medians, path by path, with the bounds of their errors where it
+// has such; nil when there is none.
 func (m *Model) detailColumn(t Test, metric measurement.Metric) []string {
 	var medians []float64
 	out := make([]string, len(m.Paths))
@@ -70,6 +73,9 @@ func (m *Model) detailColumn(t Test, metric measurement.Metric) []string {
 		out[i] = "—"
 		if c := m.cell(Key{p.Name, t.Name, metric.Name}); c != nil && c.N > 0 {
 			out[i] = column.Write(c.Median)
+			if bound := m.cell(Key{p.Name, t.Name, metric.BoundedBy}); bound != nil && bound.N > 0 {
+				out[i] += " ± " + words.Value(bound.Median, metric.Unit)
+			}
 		}
 	}
 	return out
@@ -82,19 +88,21 @@ const maxSeen = 12
 // searches for a rate went, what the hosts themselves lost, and the facts that
 // the ends reported, each said once with the number of trials.
 func (m *Model) seen() []string {
-	var searches, drops []string
+	var searches []string
+	var lost lostPackets
 	for _, t := range m.Tests {
 		for _, p := range m.Paths {
-			trials := m.counted(p, t)
-			if s := searchText(trials, t.Primary.Name); s != "" {
+			if s := searchText(m.counted(p, t), t.Primary.Name); s != "" {
 				searches = append(searches, fmt.Sprintf("%s, %s: %s.", p.Label, t.Label, s))
-			}
-			if s := dropsText(trials); s != "" {
-				drops = append(drops, fmt.Sprintf("%s, %s: %s.", p.Label, t.Label, s))
 			}
 		}
 	}
-	return slices.Concat(bounded(searches), bounded(drops), bounded(m.factTexts()), m.readingsText())
+	for _, p := range m.Paths {
+		for _, t := range m.Tests {
+			lost.add(p.Label, t.Label, m.counted(p, t))
+		}
+	}
+	return slices.Concat(bounded(searches), bounded(lost.texts()), bounded(m.factTexts()), m.readingsText())
 }
 
 // counted are the trials of a test on a path that count.
@@ -131,47 +139,83 @@ func searchText(trials []*measurement.Trial, metric string) string {
 	return words.LossSearch(typeset.Line(t.ID), t.LossSearch)
 }
 
-// dropsText tells what the hosts themselves lost in all trials together, by end
-// and place.
-func dropsText(trials []*measurement.Trial) string {
-	lost := map[string]float64{}
-	var places []string
-	add := func(end string, e measurement.End) {
+// lostPackets are what the hosts themselves lost, of the cells that lost it in the same
+// places together.
+type lostPackets []*lostThere
+
+type lostThere struct {
+	places  []string
+	packets map[string]float64 // by place
+	trials  int
+	paths   []string
+	tests   map[string][]string // by path
+}
+
+// add counts the trials of a test on a path.
+func (l *lostPackets) add(path, test string, trials []*measurement.Trial) {
+	packets := map[string]float64{}
+	of := func(end string, e measurement.End) {
 		for _, d := range e.Drops {
-			place := end + typeset.Line(d.Place)
-			if _, known := lost[place]; !known {
-				places = append(places, place)
-			}
-			lost[place] += d.Packets
+			packets[end+typeset.Line(d.Place)] += d.Packets
 		}
 	}
 	for _, t := range trials {
-		add("source's ", t.Source)
-		add("destination's ", t.Destination)
+		of("source's ", t.Source)
+		of("destination's ", t.Destination)
 	}
-	if len(places) == 0 {
-		return ""
+	if len(packets) == 0 {
+		return
 	}
-	slices.SortStableFunc(places, func(a, b string) int { return cmp.Compare(lost[b], lost[a]) })
-	if len(places) > maxSeen {
-		places = places[:maxSeen]
+	places := slices.Sorted(maps.Keys(packets))
+	i := slices.IndexFunc(*l, func(other *lostThere) bool { return slices.Equal(other.places, places) })
+	if i < 0 {
+		i = len(*l)
+		*l = append(*l, &lostThere{places: places, packets: map[string]float64{}, tests: map[string][]string{}})
 	}
-	for i, place := range places {
-		places[i] = place + " " + words.Value(lost[place], measurement.Count)
+	there := (*l)[i]
+	for place, n := range packets {
+		there.packets[place] += n
 	}
-	return fmt.Sprintf("packets that the hosts themselves lost in %s: %s", quantity.Count(len(trials), "trial"), strings.Join(places, ", "))
+	there.trials += len(trials)
+	if there.tests[path] == nil {
+		there.paths = append(there.paths, path)
+	}
+	there.tests[path] = append(there.tests[path], test)
 }
 
-// factTexts are the facts of all trials, the most frequent of each test first.
+// texts tells it by end and place, the most packets first, and of which cells.
+func (l lostPackets) texts() []string {
+	var out []string
+	for _, there := range l {
+		cells := make([]string, len(there.paths))
+		for i, path := range there.paths {
+			cells[i] = path + ", " + words.List(there.tests[path])
+		}
+		slices.SortStableFunc(there.places, func(a, b string) int { return cmp.Compare(there.packets[b], there.packets[a]) })
+		var places []string
+		for _, place := range there.places[:min(len(there.places), maxSeen)] {
+			places = append(places, place+" "+words.Value(there.packets[place], measurement.Count))
+		}
+		out = append(out, fmt.Sprintf("%s: packets that the hosts themselves lost in %s: %s.", strings.Join(cells, "; "), quantity.Count(there.trials, "trial"), strings.Join(places, ", ")))
+	}
+	return out
+}
+
+// numbers are what differs between facts of the same kind; not those in names, such as r1.
+var numbers = regexp.MustCompile(`\b[0-9]+([.,][0-9]+)*\b`)
+
+// factTexts are the facts of all trials, the most frequent of each test first. Those that
+// differ in their numbers alone are one, in the words that most trials have.
 func (m *Model) factTexts() []string {
 	type fact struct {
-		text  string
-		count int
+		trials int
+		last   *measurement.Trial // of them
+		texts  map[string]int     // in how many trials
 	}
 	var out []string
 	for _, t := range m.Tests {
 		var facts []*fact
-		byText := map[string]*fact{}
+		ofKind := map[string]*fact{}
 		trials := 0
 		for i := range m.Run.Trials {
 			trial := &m.Run.Trials[i]
@@ -180,16 +224,28 @@ func (m *Model) factTexts() []string {
 			}
 			trials++
 			for _, text := range slices.Compact(slices.Sorted(slices.Values(typeset.Lines(trial.Facts)))) {
-				if byText[text] == nil {
-					byText[text] = &fact{text: text}
-					facts = append(facts, byText[text])
+				kind := numbers.ReplaceAllString(text, "0")
+				if ofKind[kind] == nil {
+					ofKind[kind] = &fact{texts: map[string]int{}}
+					facts = append(facts, ofKind[kind])
 				}
-				byText[text].count++
+				f := ofKind[kind]
+				f.texts[text]++
+				if f.last != trial {
+					f.trials, f.last = f.trials+1, trial
+				}
 			}
 		}
-		slices.SortStableFunc(facts, func(a, b *fact) int { return b.count - a.count })
+		slices.SortStableFunc(facts, func(a, b *fact) int { return b.trials - a.trials })
 		for _, f := range facts {
-			out = append(out, fmt.Sprintf("%s, %d of %s: %s", t.Label, f.count, quantity.Count(trials, "trial"), f.text))
+			texts := slices.SortedFunc(maps.Keys(f.texts), func(a, b string) int {
+				return cmp.Or(f.texts[b]-f.texts[a], strings.Compare(a, b))
+			})
+			such := ""
+			if len(texts) > 1 {
+				such = ", such as"
+			}
+			out = append(out, fmt.Sprintf("%s, %d of %s%s: %s", t.Label, f.trials, quantity.Count(trials, "trial"), such, texts[0]))
 		}
 	}
 	return out

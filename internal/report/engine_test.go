@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,5 +187,34 @@ func TestUnitsOfAColumn(t *testing.T) {
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%v is shown as %s, want %s", c.values, text, c.want)
 		}
+	}
+}
+
+// Remarks that differ in their numbers are one line with the number of trials.
+func TestRemarksOfOneKind(t *testing.T) {
+	r := engineFixture(t, 6)
+	of := func(i int) *measurement.Trial {
+		for k := range r.Trials {
+			if r.Trials[k].Test == r.Tests[0].Name {
+				if i--; i < 0 {
+					return &r.Trials[k]
+				}
+			}
+		}
+		t.Fatal("too few trials")
+		return nil
+	}
+	for i, n := range []int{14, 15, 15, 7} {
+		of(i).Facts = []string{fmt.Sprintf("only %d round trips were divided", n)}
+	}
+	of(4).Facts = []string{"only 3 round trips were divided", "only 4 round trips were divided", "r1 was divided", "r2 was divided"}
+	var said []string
+	for _, line := range report.New(r).Seen {
+		if strings.Contains(line, "divided") {
+			said = append(said, strings.SplitN(line, ", ", 2)[1])
+		}
+	}
+	if want := []string{"5 of 12 trials, such as: only 15 round trips were divided", "1 of 12 trials: r1 was divided", "1 of 12 trials: r2 was divided"}; !slices.Equal(said, want) {
+		t.Errorf("%q, want %q", said, want)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -403,7 +403,7 @@ func hopRows(trials []*measurement.Trial) ([]string, []hopRow) {
 			}
 			column[i] = "—"
 			if len(values) > 0 {
-				middle := analysis.Median(values)
+				middle := statistics.Median(values)
 				if c.Unit == measurement.Count {
 					middle = math.Round(middle) // no half packets
 				}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -60,10 +60,10 @@ func (m *Model) processorSentence(p Path, t Test, trials []*measurement.Trial) s
 	if len(machine) == 0 {
 		return ""
 	}
-	write := func(v []float64) string { return words.Value(analysis.Median(v), measurement.SecondsPerByte) }
+	write := func(v []float64) string { return words.Value(statistics.Median(v), measurement.SecondsPerByte) }
 	said := fmt.Sprintf("The lab's CPUs spent %s", write(machine))
 	separator := ": "
-	if analysis.Median(hops) > 0 {
+	if statistics.Median(hops) > 0 {
 		said += separator + write(hops) + " in these hops as far as that is known"
 		separator = ", "
 	}

@@ -1,14 +1,40 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/words"
 )
+
+// MedianTrial is the trial of a test on a path whose result is the median one, of those that
+// so many pairs at least did, and of those that count if any does; nil when there is none.
+func MedianTrial(r *result.Result, path, test, metric string, pairs int) *measurement.Trial {
+	var all, good []*measurement.Trial
+	for i := range r.Trials {
+		t := &r.Trials[i]
+		if t.Test != test || t.Path != path || len(t.Pairs) < pairs {
+			continue
+		}
+		all = append(all, t)
+		if t.Gate.Passed {
+			good = append(good, t)
+		}
+	}
+	if len(good) > 0 {
+		all = good
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b *measurement.Trial) int { return cmp.Compare(a.Metrics[metric], b.Metrics[metric]) })
+	return all[(len(all)-1)/2]
+}
 
 // pairDetails is a table per test that several pairs did at the same time: what
 // the slowest, the median and the fastest pair reached, and how fair that is.
@@ -45,8 +71,12 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 		if len(trial.Pairs) < 2 {
 			continue
 		}
+		brought := 0 // without holes
 		var rates, rtts []float64
 		for _, pair := range trial.Pairs {
+			if pair.Error == "" {
+				brought++
+			}
 			if v, ok := pair.Metrics[t.Primary.Name]; ok {
 				rates = append(rates, v)
 			}
@@ -54,13 +84,13 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 				rtts = append(rtts, v)
 			}
 		}
-		row := []float64{float64(len(trial.Pairs))}
+		row := []float64{float64(brought)}
 		if len(rates) > 0 {
-			row = append(row, slices.Min(rates), analysis.Median(rates), slices.Max(rates))
+			row = append(row, slices.Min(rates), statistics.Median(rates), slices.Max(rates))
 			if kinds[t.Kind].flowsRTT {
 				row = append(row, jainIndex(rates))
 				if len(rtts) > 0 {
-					row = append(row, slices.Min(rtts), analysis.Median(rtts), slices.Max(rtts))
+					row = append(row, slices.Min(rtts), statistics.Median(rtts), slices.Max(rtts))
 				}
 			}
 		}
@@ -72,7 +102,7 @@ func (m *Model) pairRowOf(t Test, p Path, n int) []string {
 		if len(values) == 0 {
 			continue
 		}
-		switch v := analysis.Median(values); {
+		switch v := statistics.Median(values); {
 		case i == 0:
 			out[i] = quantity.Number(v, 0)
 		case i == 4:

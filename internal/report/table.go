@@ -180,13 +180,7 @@ func (m *Model) verdicts() {
 					costs = append(costs, c)
 				}
 			}
-			harmless := func(c *result.Effect) int {
-				if c.Verdict == result.Costs || c.Verdict == result.Breaks {
-					return 0
-				}
-				return 1
-			}
-			slices.SortStableFunc(costs, func(a, b *result.Effect) int { return harmless(a) - harmless(b) })
+			slices.SortStableFunc(costs, func(a, b *result.Effect) int { return harmless(a.Verdict) - harmless(b.Verdict) })
 			for _, c := range costs {
 				v := verdict{Kind: c.Verdict, Text: typeset.Sentence(m.names.Effect(*c)), Path: p.Label, Test: t.Label, Metric: typeset.Line(measurement.MetricOf(c.Metric).Label), cost: *c}
 				if c.Primary || (t.HasPrimary && c.Metric == t.Primary.Name) {
@@ -198,6 +192,14 @@ func (m *Model) verdicts() {
 		}
 	}
 	m.Headline = m.headline()
+}
+
+// harmless is 0 of what costs, which leads, and 1 of all else.
+func harmless(v result.Verdict) int {
+	if v == result.Costs || v == result.Breaks {
+		return 0
+	}
+	return 1
 }
 
 // headline is what a reader must know first.

@@ -64,9 +64,15 @@ type Effect struct {
 	HighUnbounded     bool `json:"high_unbounded,omitempty"`
 	EstimateUnbounded bool `json:"estimate_unbounded,omitempty"`
 	// LookedAt is set where a share was zero in every trial of both sides: the
-	// fewest packets, requests, segments or connections that a trial looked at.
+	// fewest packets, requests or connections that a trial looked at.
 	// The interval follows from it.
 	LookedAt float64 `json:"looked_at_count,omitempty"`
+	// Resolution is how far the estimate may be off, at 95 %, because trials count whole
+	// segments, packets or steps of a clock, on the scale of Margin. Intervals and P have
+	// it in them; more blocks do not make it smaller. NeedsLongerTrials says that it hides
+	// both that there is an effect and that there is none that matters.
+	Resolution        float64 `json:"resolution,omitempty"`
+	NeedsLongerTrials bool    `json:"needs_longer_trials,omitempty"`
 	// P is the exact two-sided p (signed ranks of pairs, rank sum of two runs),
 	// PAdjusted is adjusted for the number of comparisons: over the primary
 	// effects for a primary one, over all for the others; never below P. PHolm is

@@ -73,8 +73,10 @@ type Result struct {
 	Paths    []PathInfo          `json:"paths"`
 	Tests    []TestInfo          `json:"tests"`
 	Trials   []measurement.Trial `json:"trials"`
-	Cells    []Cell              `json:"cells"`
-	Costs    []Effect            `json:"costs"`
+	// Sampled has trials of a fleet as its agents counted them, by their ids.
+	Sampled map[string]*Sampled `json:"-"`
+	Cells   []Cell              `json:"cells"`
+	Costs   []Effect            `json:"costs"`
 	// Attributions divide the time of throughput tests among what limits them.
 	Attributions []Attribution `json:"attributions"`
 	// Variations are the tests that were done again because it could not be told
@@ -96,6 +98,8 @@ type Session struct {
 	Trials int `json:"trials_before"`
 	// Environment is as that of Result.
 	Environment map[string]string `json:"environment"`
+	// Endpoints are the ends of the paths of hosts, as those of Testbed.
+	Endpoints []TestbedEndpoint `json:"endpoints,omitempty"`
 }
 
 // ExperimentInfo identifies the experiment and says what its figures mean.
@@ -156,7 +160,7 @@ const (
 
 // Testbed is where the paths existed.
 type Testbed struct {
-	Kind string `json:"kind"` // lab, hosts, fleet, azure
+	Kind string `json:"kind"` // TestbedLab, TestbedHosts, TestbedFleet
 	// Relative marks a testbed whose absolute numbers measure its own machine
 	// as much as the path.
 	Relative bool   `json:"relative"`
@@ -167,10 +171,17 @@ type Testbed struct {
 	Paths     []TestbedPath     `json:"paths,omitempty"`
 }
 
+// The kinds of testbed that this hopbench has.
+const (
+	TestbedLab   = "lab"
+	TestbedHosts = "hosts"
+	TestbedFleet = "fleet"
+)
+
 // TestbedEndpoint is a host at an end of the paths.
 type TestbedEndpoint struct {
 	Name  string `json:"name"`
-	Reach string `json:"reach"` // local, tls, ssh or serve
+	Reach string `json:"reach"` // local, tls, ssh, serve or fleet
 	// Host, Version of its hopbench and Environment, which is as that of Result, are
 	// absent of a server.
 	Host        string            `json:"host,omitempty"`
@@ -201,8 +212,9 @@ type PathProof string
 
 // The proofs.
 const (
-	ProofTrace PathProof = "trace"        // the hops
-	ProofTTL   PathProof = "received_ttl" // how many hops packets passed
+	ProofTrace     PathProof = "trace"        // the hops
+	ProofTraceBack PathProof = "trace_back"   // the hops of the way back, and how many hops packets passed
+	ProofTTL       PathProof = "received_ttl" // how many hops packets passed
 )
 
 // PathInfo is a path as it was built.
@@ -281,6 +293,9 @@ type Cell struct {
 	// Coverage is what the interval attains, at least 0.95: order statistics
 	// come in steps.
 	Coverage float64 `json:"coverage,omitempty"`
+	// Resolution is how far the median may be off, at 95 %, in the metric's unit, because
+	// trials count whole segments, packets or steps of a clock; the interval has it in it.
+	Resolution float64 `json:"resolution,omitempty"`
 	// Outliers are the ids of trials beyond three median absolute deviations:
 	// flagged, never dropped.
 	Outliers []string `json:"outliers,omitempty"`

@@ -93,9 +93,9 @@ func (x *explaining) Done(t measurement.Trial, err error) {
 	}
 }
 
-// Again has trials of the plan done again.
-func (x *explaining) Again(ids []string) {
-	x.fixed.Again(ids)
+// Again has trials of the plan, or of variations, done again.
+func (x *explaining) Again(ids []string, last bool) {
+	x.fixed.Again(ids, last)
 	x.trials = slices.DeleteFunc(x.trials, func(t measurement.Trial) bool { return slices.Contains(ids, t.ID) })
 }
 

@@ -44,9 +44,9 @@ func TestOneInstrumentWherePipesRunOut(t *testing.T) {
 			testutil.OK(t, err)
 			asked := map[string]int{}
 			options := runner.Options{Planner: runner.Fixed(plan), Testbed: bed, Keeper: st}
-			options.SetAside = func(ctx context.Context, test string, ids []string) error {
-				asked[test]++
-				return st.SetAside(ctx, ids, head)
+			options.SetAside = func(ctx context.Context, again runner.Repeated) error {
+				asked[again.Copied]++
+				return st.SetAside(ctx, again.IDs, head)
 			}
 			testutil.OK(t, runner.Run(t.Context(), options))
 			trials, err := st.Trials(t.Context())

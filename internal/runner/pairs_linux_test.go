@@ -46,6 +46,9 @@ paths:
 tests:
   - {name: flows, kind: tcp, flows: 4, duration: 600ms, max_warmup: 400ms}
   - {name: latency, kind: rr, duration: 100ms}
+  - {name: both, kind: tcp, flows: 2, direction: both, duration: 300ms, max_warmup: 200ms}
+  - {name: ramp, kind: tcp, flows: 2, ramp: 400ms, duration: 300ms, max_warmup: 300ms}
+  - {name: ramp-latency, kind: rr, waves: 3, wave_every: 100ms, duration: 100ms, max_warmup: 50ms}
 `
 
 // pairsLab builds the lab of an experiment's text, or skips.
@@ -146,6 +149,73 @@ func TestPairsShareAHop(t *testing.T) {
 	}
 }
 
+// Pairs that start one after the other are measured when all have started, whatever the
+// machine makes of the moments.
+func TestPairsStartByARamp(t *testing.T) {
+	e, l := pairsLab(t, threePairs)
+	for test, planned := range map[string][]measurement.Seconds{"ramp": {0, 0.2, 0.4}, "ramp-latency": {0, 0.1, 0.2}} {
+		wanted := plannedTrial(t, e, "through", test)
+		o, f, err := trial.Measure(t.Context(), l, wanted, nil)
+		if err != nil || !f.Matches || len(o.Pairs) != 3 {
+			t.Fatalf("%s: %v, %+v, %d pairs", test, err, f.Why, len(o.Pairs))
+		}
+		for k, p := range o.Pairs {
+			if p.Error != "" || math.Abs(float64(p.PlannedDelay-planned[k])) > 1e-9 {
+				t.Errorf("%s: pair %d was to start after %v s, want %v: %s", test, k+1, p.PlannedDelay, planned[k], p.Error)
+			}
+			if p.Delay > o.Warmup+0.01 { // a bin
+				t.Errorf("%s: pair %d started after %v s, and what is measured begins at %v s", test, k+1, p.Delay, o.Warmup)
+			}
+		}
+		if test == "ramp" && o.Metrics["goodput_bits_per_second"] <= 0 || test != "ramp" && o.Latency == nil {
+			t.Errorf("%s brought %v", test, o.Metrics)
+		}
+	}
+}
+
+// Three pairs send both ways at once through a hop: each way is counted, of each pair and of
+// all together, and gets no more than the hop lets through.
+func TestPairsSendBothWays(t *testing.T) {
+	e, l := pairsLab(t, threePairs)
+	wanted := plannedTrial(t, e, "through", "both")
+	o, f, err := trial.Measure(t.Context(), l, wanted, nil)
+	if err != nil || !f.Matches || len(o.Pairs) != 3 || len(o.Flows) != 3*2*2 {
+		t.Fatalf("%v, %+v, %d pairs, %d flows", err, f.Why, len(o.Pairs), len(o.Flows))
+	}
+	ways := []string{"goodput_bits_per_second", "forward_goodput_bits_per_second", "reverse_goodput_bits_per_second"}
+	var sums [3]float64
+	for k, p := range o.Pairs {
+		for n, name := range ways {
+			v := p.Metrics[name]
+			if sums[n] += v; v <= 0 {
+				t.Errorf("pair %d has a %s of %v", k+1, name, v)
+			}
+		}
+		if both := p.Metrics[ways[1]] + p.Metrics[ways[2]]; math.Abs(both-p.Metrics[ways[0]]) > 1e-6*both {
+			t.Errorf("pair %d: %v are more or less than both ways", k+1, p.Metrics)
+		}
+	}
+	for n, name := range ways {
+		if got := o.Metrics[name]; math.Abs(got-sums[n]) > 1e-6*got {
+			t.Errorf("%s is %v, the pairs' add up to %v", name, got, sums[n])
+		}
+	}
+	reverse := 0
+	for _, flow := range o.Flows {
+		if flow.Reverse {
+			reverse++
+		}
+	}
+	if reverse != len(o.Flows)/2 {
+		t.Errorf("%d of %d flows go back", reverse, len(o.Flows))
+	}
+	for _, c := range gate.Judge(wanted.Spec, o, f, gate.Limits{Pairs: 3, BusyWarns: true}, nil).Findings {
+		if c.Name == "pairs" || c.Name == "flows" || c.Name == "duration" || c.Name == "test" {
+			t.Errorf("gate: %+v", c)
+		}
+	}
+}
+
 // agentOf finds the process of a node's agent among this process's descendants.
 func agentOf(t *testing.T, node string) int {
 	t.Helper()
@@ -179,8 +249,8 @@ func agentOf(t *testing.T, node string) int {
 	return 0
 }
 
-// An agent that is killed in the middle fails its trial by name, and the next
-// trial works on a lab built anew.
+// An agent that is killed in the middle leaves a hole, and the other pairs measure on. The
+// trial is done again on a lab built anew, unless it may have that hole.
 func TestKilledAgentOfAPair(t *testing.T) {
 	t.Parallel() // it waits for most of its time
 	text := strings.Replace(threePairs, "duration: 600ms", "duration: 2s", 1)
@@ -192,18 +262,24 @@ func TestKilledAgentOfAPair(t *testing.T) {
 	var plan experiment.Plan
 	for i, path := range []string{"plain", "through"} {
 		w := plannedTrial(t, e, path, "flows")
-		plan.Trials = append(plan.Trials, experiment.PlannedTrial{ID: w.ID, Order: i + 1, Path: path, Test: "flows", Spec: w.Spec})
+		w.Spec.MissingPairs = i
+		plan.Trials = append(plan.Trials, experiment.PlannedTrial{ID: w.ID, Block: 1, Order: i + 1, Path: path, Test: "flows", Spec: w.Spec})
 	}
-	killed := false
+	victims := map[string]string{"plain": "client-2", "through": "server-3"}
+	var again []measurement.Trial
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = runner.Run(ctx, runner.Options{
 		Planner: runner.Fixed(plan), Testbed: l, Keeper: st,
 		Build: func(ctx context.Context) (testbed.Testbed, error) { return testbedlab.New(ctx, e) },
+		SetAside: func(ctx context.Context, r runner.Repeated) error {
+			again = append(again, *r.Lacking)
+			return st.SetAside(ctx, r.IDs, head)
+		},
 		OnEvent: func(event runner.Event) {
-			if event.Live != nil && !killed {
-				killed = true
-				if err := syscall.Kill(agentOf(t, "client-2"), syscall.SIGKILL); err != nil {
+			if victim := victims[event.Trial.Path]; event.Live != nil && victim != "" {
+				delete(victims, event.Trial.Path)
+				if err := syscall.Kill(agentOf(t, victim), syscall.SIGKILL); err != nil {
 					t.Error(err)
 				}
 			}
@@ -211,18 +287,41 @@ func TestKilledAgentOfAPair(t *testing.T) {
 	})
 	testutil.OK(t, err)
 	trials, err := st.Trials(ctx)
-	if err != nil || len(trials) != 2 {
-		t.Fatalf("%d trials, %v", len(trials), err)
+	if err != nil || len(trials) != 2 || len(again) != 1 || again[0].Path != "plain" {
+		t.Fatalf("%d trials, %d set aside, %v", len(trials), len(again), err)
 	}
-	reasons := words.Findings(trials[0].Gate, false)
-	if trials[0].Gate.Passed || !strings.Contains(reasons, "client-2 was killed") || !strings.Contains(reasons, "of 3 pairs brought back a result") {
-		t.Errorf("the trial in which client-2 was killed: %+v", trials[0].Gate)
+	// brought says which pairs brought what they carried, by their numbers.
+	brought := func(trial measurement.Trial) (pairs string) {
+		for k, p := range trial.Pairs {
+			if p.Error == "" && p.Metrics["goodput_bits_per_second"] > 0 {
+				pairs += strconv.Itoa(k + 1)
+			}
+		}
+		return pairs
 	}
-	if p := trials[0].Pairs; len(p) != 3 || p[1].Error == "" {
-		t.Errorf("the pairs of the broken trial: %+v", p)
-	}
-	if p := trials[1].Pairs; len(p) != 3 || p[0].Error+p[1].Error+p[2].Error != "" || trials[1].Metrics["goodput_bits_per_second"] <= 0 {
-		t.Errorf("the next trial: %+v, %d pairs", trials[1].Gate, len(p))
+	for _, c := range []struct {
+		trial   measurement.Trial
+		attempt int
+		brought string
+		fatal   bool
+		says    string
+	}{
+		{again[0], 0, "13", true, "client-2 was killed"},
+		{trials[0], 2, "123", false, ""},
+		{trials[1], 0, "12", false, "server-3 was killed"},
+	} {
+		if c.trial.Attempt != c.attempt || brought(c.trial) != c.brought {
+			t.Errorf("%s, attempt %d: pairs %s brought a result, want %s of attempt %d", c.trial.ID, c.trial.Attempt, brought(c.trial), c.brought, c.attempt)
+		}
+		var lacks measurement.Finding
+		for _, f := range c.trial.Gate.Findings {
+			if f.Name == "pairs" && f.Code != measurement.FoundPairsWithoutRTT {
+				lacks = f
+			}
+		}
+		if reasons := words.Findings(c.trial.Gate, false) + words.Findings(c.trial.Gate, true); lacks.Fatal != c.fatal || lacks.PathFailure || !strings.Contains(reasons, c.says) {
+			t.Errorf("%s: %+v: %s", c.trial.ID, lacks, reasons)
+		}
 	}
 }
 

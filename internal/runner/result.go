@@ -104,7 +104,7 @@ func Result(head store.Head, stored []measurement.Trial) (*result.Result, error)
 		Tests:       s.tests,
 		Trials:      trials,
 		Variations:  variations,
-		Notes:       analysis.SessionDifferences(head.Environment, head.Resumed...),
+		Notes:       analysis.SessionDifferences(head.Environment, head.Testbed.Endpoints, head.Resumed...),
 	}
 	for _, b := range head.Repeated {
 		r.Notes = append(r.Notes, result.Note{Code: result.NoteRepeatedBlock, Count: b.Trials, Block: b.Block})
@@ -155,7 +155,7 @@ func steps(r *result.Result) (out []survey.Step) {
 
 func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Options {
 	o := analysis.DefaultOptions()
-	o.Matters, o.Contrasts, o.PlannedBlocks, o.Lab = e.Matters, e.Contrasts, e.Blocks, bed.Kind == "lab"
+	o.Matters, o.Contrasts, o.PlannedBlocks, o.Lab = e.Matters, e.Contrasts, e.Blocks, bed.Kind == result.TestbedLab
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {

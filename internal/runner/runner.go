@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
@@ -60,10 +61,9 @@ type Options struct {
 	// Others is how many other runs have measured on this machine since it was asked
 	// last; nil where that is not known.
 	Others func() int
-	// SetAside takes trials of a test out of those that count, because a sender had to
-	// copy its payload after it had not; the planner, which has an Again, then does them
-	// again. Where it is nil, trials of which that is so are missing.
-	SetAside func(ctx context.Context, test string, ids []string) error
+	// SetAside takes trials out of those that count, which the planner, an Again, then does
+	// again. Where it is nil, trials of which that would be so are missing.
+	SetAside func(context.Context, Repeated) error
 	// Unlimited lets trials take as long as their tests do.
 	Unlimited bool
 	// StopOnFault ends the run with ErrFault when the testbed breaks, instead of
@@ -73,6 +73,21 @@ type Options struct {
 	OnEvent func(Event)
 }
 
+// Repeated are trials that are done again, and why.
+type Repeated struct {
+	IDs []string
+	// Copied is the test of which a sender had to copy its payload after it had not.
+	Copied string
+	// Lacking is the trial that lacked too many pairs, nil of others.
+	Lacking *measurement.Trial
+}
+
+// repeater is a planner that can have trials done again.
+type repeater interface {
+	// Again has trials done again in their turn, or at the end of their blocks.
+	Again(ids []string, last bool)
+}
+
 // Event is a step of a run.
 type Event struct {
 	// Trial is the one that begins (Finished nil) or has ended.
@@ -80,8 +95,12 @@ type Event struct {
 	Finished *measurement.Trial
 	// Live is a sign of life of the trial under way.
 	Live *measurement.Progress
+	// Switched says that the trial's path came into force in place of another.
+	Switched *testbed.Switched
 	// Rebuilt is why the testbed was built again.
 	Rebuilt error
+	// Stored is how long it took to store the trial that has ended.
+	Stored time.Duration
 	// Done of Planned trials are stored, and Left is about how long the rest
 	// will take.
 	Done, Planned int
@@ -100,7 +119,7 @@ var ErrFault = errors.New("stopped at a fault")
 // ctx's error when stopped early, and ErrFault as the options say; what was
 // measured until then is kept.
 func Run(ctx context.Context, o Options) (err error) {
-	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, copies: map[string]bool{}, said: map[string]map[string]string{}}
+	r := &run{Options: o, first: map[string]measurement.Fingerprint{}, instruments: map[string]map[string]string{}, copies: map[string]bool{}, said: map[string]map[string]string{}, lacked: map[string]int{}}
 	if r.OnEvent == nil {
 		r.OnEvent = func(Event) {}
 	}
@@ -169,6 +188,8 @@ type run struct {
 	instruments map[string]map[string]string
 	// copies are the tests all of whose senders are to copy.
 	copies map[string]bool
+	// lacked is how many attempts at each trial lacked too many pairs.
+	lacked map[string]int
 	// overhead is how much longer than their expected duration trials have
 	// taken in all, over measured of them.
 	overhead time.Duration
@@ -186,7 +207,8 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 	if copies := r.copies[planned.Test] || r.instruments[planned.Test][sendMethod] == measurement.SentCopy; copies && spec.SendMethod == measurement.SendFast && kind.OptionNamed(sendMethod).Takes(spec.Kind) {
 		spec.SendMethod = measurement.SendCopy // also where it need not any more
 	}
-	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited}
+	wanted := trial.Wanted{ID: planned.ID, Path: planned.Path, Spec: spec, First: r.first[planned.Path], Instrument: r.instruments[planned.Test], Others: r.Others, Unlimited: r.Unlimited,
+		Switched: func(s testbed.Switched) { r.emit(Event{Trial: planned, Switched: &s}) }}
 	done, err := trial.Do(ctx, r.Testbed, wanted, func(p measurement.Progress) {
 		r.emit(Event{Trial: planned, Live: &p})
 	})
@@ -206,14 +228,45 @@ func (r *run) trial(ctx context.Context, planned experiment.PlannedTrial) error 
 		Start: start, Elapsed: measurement.SecondsOf(elapsed),
 		Gate: done.Gate, Fingerprint: &done.Fingerprint, Outcome: done.Outcome,
 	}
+	if before := r.lacked[planned.ID]; before > 0 {
+		finished.Attempt = before + 1
+	}
 	r.sayOnce(planned.Path+" source", &finished.Source)
 	r.sayOnce(planned.Path+" destination", &finished.Destination)
 	r.measured++
 	r.overhead += elapsed - planned.Spec.ExpectedDuration().Duration()
+	if repeated, err := r.repeat(ctx, planned, finished); repeated || err != nil {
+		return err
+	}
 	if err := r.keep(ctx, planned, finished, done.Err); err != nil {
 		return err
 	}
 	return r.copied(ctx, spec, finished)
+}
+
+// mostAttempts bounds how often a trial is begun that lacks too many pairs.
+const mostAttempts = 3
+
+// repeat sets a trial aside that lacks too many pairs, and has it done again at the end of
+// its block.
+func (r *run) repeat(ctx context.Context, planned experiment.PlannedTrial, t measurement.Trial) (bool, error) {
+	planner, can := r.Planner.(repeater)
+	if !can || r.SetAside == nil || !gate.TooManyHoles(t.Gate) || r.lacked[t.ID]+1 == mostAttempts {
+		return false, nil
+	}
+	if err := r.Keeper.Put(ctx, t); err != nil {
+		return false, err
+	}
+	r.emit(Event{Trial: planned, Finished: &t})
+	if err := r.SetAside(ctx, Repeated{IDs: []string{t.ID}, Lacking: &t}); err != nil {
+		return false, err
+	}
+	r.lacked[t.ID]++
+	planner.Again([]string{t.ID}, true)
+	// They were said of what does not count.
+	delete(r.said, planned.Path+" source")
+	delete(r.said, planned.Path+" destination")
+	return true, nil
 }
 
 // sendMethod is the option, and the setting, of how a payload is sent.
@@ -223,7 +276,7 @@ const sendMethod = "send_method"
 // which a sender had to make them, or had to for some of its flows: what splice(2) takes,
 // other runs of the user may have taken. So all trials of a test are measured in one way.
 func (r *run) copied(ctx context.Context, spec measurement.Spec, t measurement.Trial) error {
-	planner, can := r.Planner.(interface{ Again(ids []string) })
+	planner, can := r.Planner.(repeater)
 	if !can || r.SetAside == nil || spec.SendMethod != measurement.SendFast {
 		return nil
 	}
@@ -246,10 +299,10 @@ func (r *run) copied(ctx context.Context, spec measurement.Spec, t measurement.T
 			ids = append(ids, s.ID)
 		}
 	}
-	if err := r.SetAside(ctx, t.Test, ids); err != nil {
+	if err := r.SetAside(ctx, Repeated{IDs: ids, Copied: t.Test}); err != nil {
 		return err
 	}
-	planner.Again(ids)
+	planner.Again(ids, false)
 	r.done -= len(ids)
 	r.copies[t.Test] = true
 	delete(r.instruments, t.Test)
@@ -258,14 +311,16 @@ func (r *run) copied(ctx context.Context, spec measurement.Spec, t measurement.T
 
 // keep stores a trial and tells of it.
 func (r *run) keep(ctx context.Context, planned experiment.PlannedTrial, t measurement.Trial, testErr error) error {
+	ended := time.Now()
 	if err := r.Keeper.Put(ctx, t); err != nil {
 		return err
 	}
+	stored := time.Since(ended)
 	if t.Gate.Passed {
 		r.rebuilds = 0
 	}
 	r.note(t, testErr)
-	r.emit(Event{Trial: planned, Finished: &t})
+	r.emit(Event{Trial: planned, Finished: &t, Stored: stored})
 	return nil
 }
 
@@ -366,7 +421,7 @@ type fixed struct {
 
 // Fixed does the trials of a plan in their order.
 func Fixed(plan experiment.Plan) Planner {
-	return &fixed{trials: plan.Trials, done: map[string]bool{}}
+	return &fixed{trials: slices.Clone(plan.Trials), done: map[string]bool{}}
 }
 
 func (f *fixed) Next() (experiment.PlannedTrial, bool) {
@@ -378,10 +433,20 @@ func (f *fixed) Next() (experiment.PlannedTrial, bool) {
 
 func (f *fixed) Done(t measurement.Trial, _ error) { f.done[t.ID] = true }
 
-// Again has trials done again that were done.
-func (f *fixed) Again(ids []string) {
+// Again has trials done again, in their turn or at the end of their blocks.
+func (f *fixed) Again(ids []string, last bool) {
 	for _, id := range ids {
 		delete(f.done, id)
+		at := slices.IndexFunc(f.trials, func(p experiment.PlannedTrial) bool { return p.ID == id })
+		if !last || at < 0 {
+			continue
+		}
+		t := f.trials[at]
+		f.trials = slices.Delete(f.trials, at, at+1)
+		for at < len(f.trials) && f.trials[at].Block == t.Block {
+			at++
+		}
+		f.trials = slices.Insert(f.trials, at, t)
 	}
 }
 

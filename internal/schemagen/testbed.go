@@ -21,6 +21,7 @@ func restrictTestbed(schemas jsonschema.Definitions) {
 	one, two := uint64(1), uint64(2)
 	schemas["hop"].MinProperties, schemas["hop"].MaxProperties = &one, &one
 	schemas["prometheusmeter"].MinProperties = &two // where to ask, and what
+	schemas["snmpmeter"].OneOf = []*jsonschema.Schema{{Required: []string{"community_file"}}, {Required: []string{"user", "auth_file"}}}
 	toggle := schemas["switch"]
 	for _, needs := range []struct {
 		proof inventory.Proof

@@ -10,7 +10,7 @@ import (
 func TestTestbedSchemaAcceptsGoodFiles(t *testing.T) {
 	schema := compile(t, []byte(inventory.Schema()))
 	files := testutil.Files(t, "../testbed/inventory/testdata/good/*.yaml")
-	files["hosts.yaml"] = []byte(inventory.Hosts())
+	files["hosts.yaml"], files["fleet.yaml"] = []byte(inventory.Hosts()), []byte(inventory.Fleet())
 	for file, text := range files {
 		if _, err := check(schema, text); err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -22,11 +22,15 @@ func TestTestbedSchemaRefusesBadFiles(t *testing.T) {
 	refuses(t, compile(t, []byte(inventory.Schema())), "../testbed/inventory/testdata/bad/*.yaml", []string{
 		// names that name nothing, or occur twice
 		"set-unknown-switch", "set-unknown-value", "unknown-hop", "no-switches", "unused", "unused-hop", "hop-twice", "agent-of-nobody",
-		"restore-nothing", "canary-of-no-value", "experiment-lacks-endpoint", "experiment-lacks-path",
+		"restore-nothing", "canary-of-no-value", "experiment-lacks-endpoint", "experiment-lacks-path", "experiment-ping-on-every-path",
 		// one value against another
 		"two-of-one-reach", "both-local", "tls-without-token", "token-for-nobody", "binary-without-ssh", "experiment-source-serves",
+		"snmp-password-without-user", "snmp-privacy-without-user",
 		"set-missing", "families-from", "families-listen", "listen-of-serve", "loopback", "agent-of-serve",
-		"canary-lacks-a-value", "canary-alike", "values-of-one-spelling", "same-command", "shell-syntax", "no-program", "from-itself", "link-local",
+		"trace-back-by-a-server", "proof-by-device", "untraced-and-switched",
+		"fleet-queue-empty", "fleet-queue-servicebus", "canary-lacks-a-value", "canary-alike", "values-of-one-spelling", "same-command", "shell-syntax", "no-program", "from-itself", "link-local",
+		// what one kind of testbed has and the other has not
+		"fleet-like-hosts", "hosts-like-fleet", "hosts-queue", "fleet-ca", "fleet-cluster-listens",
 		// what an address, a name or a size may be
 		"port-too-large", "port-zero", "ssh-option", "ssh-option-user", "ssh-password", "ssh-path", "tls-user", "ipv6-without-brackets",
 		"mapped-address", "bad-address", "multicast", "unspecified-listen", "from-with-port", "token-of-another-home",
@@ -43,7 +47,7 @@ func FuzzTestbedSchemaAgrees(f *testing.F) {
 	}
 	schema := compile(f, []byte(inventory.Schema()))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := inventory.Load("my.yaml", text); err != nil {
+		if _, err := inventory.Load("my.yaml", text, nil); err != nil {
 			return
 		}
 		if _, err := check(schema, text); err != nil {

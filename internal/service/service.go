@@ -153,9 +153,11 @@ func windowsCommands(a Agent) string {
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	return fmt.Sprintf(`New-Service -Name %s -DisplayName %s -StartupType Automatic -BinaryPathName %s
-sc.exe config %s obj= "NT AUTHORITY\LocalService"
-Start-Service %s
-`, Name, quote(displayName), quote(strings.Join(quoted, " ")), Name, Name)
+sc.exe config %[1]s obj= "NT AUTHORITY\LocalService"
+sc.exe failure %[1]s reset= 86400 actions= restart/5000
+sc.exe failureflag %[1]s 1
+Start-Service %[1]s
+`, Name, quote(displayName), quote(strings.Join(quoted, " ")))
 }
 
 const displayName = "hopbench agent"

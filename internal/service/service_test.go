@@ -79,4 +79,8 @@ func TestWindowsCommands(t *testing.T) {
 	if want := `-BinaryPathName '"C:\Program Files\it''s\hopbench.exe" "agent" "--listen" ":5202" "--token-file" "C:\token"'`; !strings.Contains(text, want) {
 		t.Errorf("%s\nlacks %s", text, want)
 	}
+	// An agent that fails stops with an error, which the service manager by itself takes for no failure.
+	if want := "\nsc.exe failureflag " + Name + " 1\n"; !strings.Contains(text, want) {
+		t.Errorf("%s\nlacks %s", text, want)
+	}
 }

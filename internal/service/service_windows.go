@@ -6,8 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/mgr"
+)
+
+// One that fails is started again after a while, as by systemd; after a day its failures are
+// forgotten.
+const (
+	restartDelay      = 5 * time.Second
+	failuresForgotten = 24 * time.Hour
 )
 
 // stopTime is how long a service may take to end what it does.
@@ -33,11 +41,19 @@ func Install(ctx context.Context, a Agent) error {
 	if err != nil {
 		return fmt.Errorf("make the service: %w", err)
 	}
+	again := made.SetRecoveryActions([]mgr.RecoveryAction{{Type: mgr.ServiceRestart, Delay: restartDelay}}, uint32(failuresForgotten/time.Second))
+	// An agent that fails says so and stops, which is no crash. Wine knows no such setting.
+	if err := made.SetRecoveryActionsOnNonCrashFailures(true); !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		again = errors.Join(again, err)
+	}
+	if again != nil {
+		again = fmt.Errorf("have the service start again when it fails: %w", again)
+	}
 	started := made.Start()
 	if started != nil {
 		started = fmt.Errorf("start the service: %w; may LocalService read %s?", started, a.TokenFile)
 	}
-	return errors.Join(started, made.Close())
+	return errors.Join(again, started, made.Close())
 }
 
 // Uninstall ends the agent and removes what Install made.
@@ -69,17 +85,16 @@ func remove(ctx context.Context, s *mgr.Service) error {
 	return s.Delete() // one that cannot be stopped goes when it ends
 }
 
-// Run is run, which ends when the service manager says so if that started this process.
+// Run is run, which ends when the service manager says so if that started this process. Only
+// the manager knows whether it did: parents and sessions of processes are not the same on
+// all systems (under Wine a service is in a user's session).
 func Run(ctx context.Context, run func(context.Context) error) error {
-	service, err := svc.IsWindowsService()
-	if err != nil {
-		return fmt.Errorf("ask whether this is a service: %w", err)
-	}
-	if !service {
+	h := &handler{ctx: ctx, run: run}
+	err := svc.Run(Name, h)
+	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
 		return run(ctx)
 	}
-	h := &handler{ctx: ctx, run: run}
-	return errors.Join(svc.Run(Name, h), h.err)
+	return errors.Join(err, h.err)
 }
 
 // handler speaks with the service manager.

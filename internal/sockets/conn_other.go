@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
 )
 
 // Conn is a connected socket behind the runtime's network poller, with
@@ -171,6 +173,11 @@ func (c *Conn) NoDelay() error {
 	return nil
 }
 
+// Acknowledged is not known here.
+func (c *Conn) Acknowledged() (bytes int64, info measurement.TCPInfo, ok bool) {
+	return 0, measurement.TCPInfo{}, false
+}
+
 // ClampWindow is not supported here.
 func (c *Conn) ClampWindow(int) error { return ErrUnsupported }
 
@@ -201,9 +208,6 @@ func (c *Conn) ReadWithin(p []byte, wait time.Duration, orWrite bool) (int, erro
 	}
 	return c.read(p, max(wait, shortest))
 }
-
-// Spin is refused here: sockets are read through the runtime's network poller.
-func Spin() (release func(), ok bool) { return nil, false }
 
 // EnableReceiveStamps is not supported here.
 func (c *Conn) EnableReceiveStamps() error { return ErrUnsupported }
@@ -279,12 +283,6 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 		return fmt.Errorf("bind to interface %s: %w", device, ErrUnsupported)
 	}
 }
-
-// AllowedCPUs are unknown here.
-func AllowedCPUs() []int { return nil }
-
-// Pin is not supported here.
-func Pin([]int) (unpin func(), err error) { return nil, ErrUnsupported }
 
 // Unread is unknown here.
 func (c *Conn) Unread() int64 { return 0 }

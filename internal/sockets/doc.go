@@ -1,9 +1,8 @@
 // Package sockets holds the fast paths of one connection that differ between
 // operating systems: blocking transfers without the runtime's network poller,
-// zero-copy sending, discarding received bytes inside the kernel, TCP_INFO, the time
-// to live of received packets, and threads pinned to CPUs. What a system lacks is
-// answered with an error or a zero that says so; the transfers themselves work
-// everywhere.
+// zero-copy sending, discarding received bytes inside the kernel, and TCP_INFO. What a
+// system lacks is answered with an error or a zero that says so; the transfers
+// themselves work everywhere.
 package sockets
 
 import (

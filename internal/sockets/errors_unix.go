@@ -31,6 +31,17 @@ func ListenerBroken(err error) bool {
 	return false
 }
 
+// LacksUDP says that an error of opening a UDP socket is that the system has none, or
+// lets this process have none, of whatever port.
+func LacksUDP(err error) bool {
+	for _, lacking := range []error{syscall.EPROTONOSUPPORT, syscall.ESOCKTNOSUPPORT, syscall.EOPNOTSUPP} {
+		if errors.Is(err, lacking) {
+			return true
+		}
+	}
+	return false
+}
+
 // OutOfDescriptors says that there are none left, in this process or the system.
 func OutOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"errors"
 	"syscall"
 
 	"golang.org/x/sys/windows"
@@ -18,6 +19,18 @@ const (
 
 // ListenerBroken is never known here but by net.ErrClosed.
 func ListenerBroken(error) bool { return false }
+
+// LacksUDP says that an error of opening a UDP socket is that the system has none, or
+// none as the net package wants it: Wine cannot have them keep quiet of ICMP errors
+// (SIO_UDP_NETRESET).
+func LacksUDP(err error) bool {
+	for _, lacking := range []error{windows.WSAEPROTONOSUPPORT, windows.WSAESOCKTNOSUPPORT, windows.WSAEOPNOTSUPP} {
+		if errors.Is(err, lacking) {
+			return true
+		}
+	}
+	return false
+}
 
 // OutOfDescriptors does not happen here.
 func OutOfDescriptors(error) bool { return false }

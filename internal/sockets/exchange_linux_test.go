@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
@@ -127,45 +126,6 @@ func TestMark(t *testing.T) {
 		if got := near.intOption(c.level, c.option); got != 46<<2 {
 			t.Errorf("%s: the field is %d, want %d", c.address, got, 46<<2)
 		}
-	}
-}
-
-// A pinned thread may run on those CPUs alone, and afterwards on all as before.
-func TestPin(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	before := AllowedCPUs()
-	if len(before) == 0 {
-		t.Fatal("this thread may run on no CPU")
-	}
-	last := before[len(before)-1:]
-	unpin, err := Pin(last)
-	testutil.OK(t, err)
-	if got := AllowedCPUs(); !slices.Equal(got, last) {
-		t.Errorf("pinned to %v it may run on %v", last, got)
-	}
-	unpin()
-	if got := AllowedCPUs(); !slices.Equal(got, before) {
-		t.Errorf("it might run on %v before, on %v afterwards", before, got)
-	}
-	if _, err := Pin([]int{1023}); err == nil && !slices.Contains(before, 1023) {
-		t.Error("it was pinned to a CPU on which it may not run")
-	}
-}
-
-// Those that spin never take all CPUs.
-func TestSpinLeavesAProcessor(t *testing.T) {
-	taken := 0
-	for {
-		release, ok := Spin()
-		if !ok {
-			break
-		}
-		defer release()
-		taken++
-	}
-	if taken >= runtime.NumCPU() {
-		t.Errorf("%d may spin on %d processors", taken, runtime.NumCPU())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/hopbench/hopbench/internal/sockets/ttl"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -217,16 +218,16 @@ func TestPacketsAnswerFromTheAddressAsked(t *testing.T) {
 			client, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(c.ask), Port: port})
 			testutil.Need(t, err == nil, "a route to "+c.ask)
 			defer client.Close()
-			testutil.OK(t, EnableReceivedTTL(client))
+			testutil.OK(t, ttl.Enable(client))
 			testutil.OK(t, client.SetDeadline(time.Now().Add(20*time.Second)))
 			if _, err := client.Write([]byte("hello")); err != nil {
 				t.Fatal(err)
 			}
 			b := make([]byte, 100)
 			// A connected socket accepts packets of that very address only.
-			n, ttl, err := ReadTTL(client, b)
-			if err != nil || string(b[:n]) != "hello" || ttl != 64 {
-				t.Errorf("%q with TTL %d, %v", b[:n], ttl, err)
+			n, received, err := ttl.Read(client, b)
+			if err != nil || string(b[:n]) != "hello" || received != 64 {
+				t.Errorf("%q with TTL %d, %v", b[:n], received, err)
 			}
 			want := client.LocalAddr().(*net.UDPAddr).AddrPort()
 			if from := <-senders; from != want {

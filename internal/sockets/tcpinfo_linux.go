@@ -146,6 +146,19 @@ func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
 	return info, nil
 }
 
+// Acknowledged is how many bytes the other end's kernel has acknowledged (tcpi_bytes_acked,
+// tcpEStatsAppHCThruOctetsAcked of RFC 4898), with the rest of what is known at that moment;
+// false once the connection is closed.
+func (c *Conn) Acknowledged() (bytes int64, info measurement.TCPInfo, ok bool) {
+	k, err := c.tcpInfo()
+	if err != nil || k.Snd_mss == 0 {
+		return 0, measurement.TCPInfo{}, false
+	}
+	return int64(k.Bytes_acked), measurement.TCPInfo{
+		RTT: microseconds(uint64(k.Rtt)), CongestionWindow: int64(k.Snd_cwnd) * int64(k.Snd_mss), Retransmits: int64(k.Total_retrans),
+	}, true
+}
+
 // tcpInfo keeps what it reads off the stack, which each of thousands of flows has.
 func (c *Conn) tcpInfo() (*unix.TCPInfo, error) {
 	k := new(unix.TCPInfo)

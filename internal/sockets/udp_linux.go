@@ -115,25 +115,6 @@ func (c *Conn) SetReadTick(d time.Duration) error {
 	return c.ask(func() error { return unix.SetsockoptTimeval(c.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait) })
 }
 
-// PreciseTimers lets the calling thread, which must be locked, wake when it asked to,
-// not up to 50 µs later (PR_SET_TIMERSLACK(2const)), until the returned function is
-// called.
-func PreciseTimers() func() {
-	// A kernel that refuses only wakes it later; what is late is counted.
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	return func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }
-}
-
-// Sleep blocks the thread for d: the runtime's timers are up to a millisecond
-// late. It may return early when a signal comes.
-func Sleep(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&t, nil) // EINTR: the caller looks at the clock
-}
-
 // QueuePathErrors has the kernel keep what routers answer to packets that are
 // too big for them, for PathErrors (IP_RECVERR, ip(7)).
 func (c *Conn) QueuePathErrors() error {

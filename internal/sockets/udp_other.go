@@ -149,12 +149,6 @@ func (c *Conn) SetReadTick(d time.Duration) error {
 	return nil
 }
 
-// PreciseTimers changes nothing here.
-func PreciseTimers() func() { return func() {} }
-
-// Sleep blocks for d.
-func Sleep(d time.Duration) { time.Sleep(d) }
-
 // QueuePathErrors is not supported here.
 func (c *Conn) QueuePathErrors() error { return ErrUnsupported }
 

@@ -22,9 +22,12 @@ import (
 const helperEnv = "HOPBENCH_TEST_STORE"
 
 var helpers = map[string]func(dir string) error{
-	"write":     writeRun,
-	"fill":      fillDisk,
-	"read-only": readOnly,
+	"write":        writeRun,
+	"fill":         fillDisk,
+	"read-only":    readOnly,
+	"samples":      writeSamples,
+	"fill-samples": fillSamples,
+	"feed":         feedSamples,
 }
 
 func TestMain(m *testing.M) {

@@ -244,11 +244,12 @@ func (s *Store) Discard() error {
 			err = errors.Join(err, gone)
 		}
 	}
+	err = errors.Join(err, s.Close()) // the lock may be a file in the folder (package filelock)
 	// Only what is empty now goes: the folder may have been the user's own.
 	if os.Remove(s.dir) == nil {
 		_ = os.Remove(filepath.Dir(s.dir))
 	}
-	return errors.Join(err, s.Close())
+	return err
 }
 
 // Close releases the run. A second Close does nothing.

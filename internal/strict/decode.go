@@ -20,6 +20,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/spelling"
 )
 
 // MaxFileBytes bounds a file.
@@ -89,7 +90,7 @@ func (d *Decoder) another(top *yaml.Node) bool {
 	}
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
-		if key.Value == "format" && strings.HasPrefix(value.Value, prefix) && Nearest(kind(value.Value), []string{kind(d.Format)}) == "" {
+		if key.Value == "format" && strings.HasPrefix(value.Value, prefix) && spelling.Nearest(kind(value.Value), []string{kind(d.Format)}) == "" {
 			d.add(value.Line, value.Column, fmt.Sprintf("this is a file of format %q, not %s", Clip(value.Value), article(d.Noun)), "give a file with format: "+d.Format)
 			return true
 		}
@@ -288,7 +289,7 @@ func (d *Decoder) object(node *yaml.Node, v reflect.Value, what string) {
 		seen[key.Value] = key
 		if !slices.Contains(known, key.Value) {
 			d.add(key.Line, key.Column, fmt.Sprintf("unknown key %q in %s", Clip(key.Value), what), Instead(key.Value, known))
-			misspelled[Nearest(key.Value, known)] = true
+			misspelled[spelling.Nearest(key.Value, known)] = true
 			continue
 		}
 		name := key.Value

@@ -112,3 +112,12 @@ type Entry[K ~string, V any] struct {
 	Key   K
 	Value V
 }
+
+// Keys are the keys of a Mapping, as places in the file.
+func Keys[K ~string, V any](entries []Entry[K, V]) []*K {
+	keys := make([]*K, len(entries))
+	for i := range entries {
+		keys[i] = &entries[i].Key
+	}
+	return keys
+}

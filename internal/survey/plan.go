@@ -100,7 +100,7 @@ func (p *Plan) planned(block, order int, test result.TestInfo) experiment.Planne
 func (p *Plan) Done(t measurement.Trial, err error) {
 	if p.again == nil {
 		test, _ := p.Current()
-		p.steps = append(p.steps, Step{Test: test, Trial: t, NoServer: IsNoServer(err)})
+		p.steps = append(p.steps, Step{Test: test, Trial: t, NoServer: NoServer(err)})
 	}
 	p.done++
 }
@@ -129,17 +129,19 @@ func (p *Plan) Left() []experiment.PlannedTrial {
 	return left
 }
 
-// IsNoServer says that a test failed in a way in which every other test that
-// needs the server would, too.
-func IsNoServer(err error) bool {
+// NoServer is why a test failed, if every other test that needs the server would fail in
+// the same way, and else empty.
+func NoServer(err error) probe.Reason {
 	var failed *probe.Error
 	var dial *net.OpError
 	var version *protocol.VersionError
-	switch {
-	case errors.As(err, &dial) && dial.Op == "dial" && strings.HasPrefix(dial.Net, "tcp"):
-		return true
-	case errors.As(err, &failed) && failed.Reason == probe.Unauthorized:
-		return true
+	switch errors.As(err, &failed); {
+	case errors.As(err, &version) || errors.Is(err, protocol.ErrMalformed):
+		return probe.Protocol
+	case failed == nil:
+		return ""
+	case errors.As(err, &dial) && dial.Op == "dial" && strings.HasPrefix(dial.Net, "tcp"), failed.Reason == probe.Unauthorized:
+		return failed.Reason
 	}
-	return errors.As(err, &version) || errors.Is(err, protocol.ErrMalformed)
+	return ""
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -18,9 +19,9 @@ const goodputName = "goodput_bits_per_second"
 type Step struct {
 	Test  result.TestInfo
 	Trial measurement.Trial
-	// NoServer says that the test failed because no server can be used there:
+	// NoServer is why no server can be used there, if that is why the test failed:
 	// no other test that needs one is worth its time-out.
-	NoServer bool
+	NoServer probe.Reason
 }
 
 func (s Step) counts() bool { return s.Trial.Gate.Passed }
@@ -135,7 +136,7 @@ func find(done []Step, name string) (Step, bool) {
 
 func noServer(done []Step) bool {
 	for _, s := range done {
-		if s.NoServer {
+		if s.NoServer != "" {
 			return true
 		}
 	}

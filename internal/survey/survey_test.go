@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -29,7 +30,10 @@ func (p path) but(noServer bool, failing ...string) path {
 	return func(test result.TestInfo) Step {
 		s := p(test)
 		if slices.Contains(failing, test.Name) {
-			s.Trial.Gate.Passed, s.NoServer = false, noServer
+			s.Trial.Gate.Passed = false
+			if noServer {
+				s.NoServer = probe.Refused
+			}
 		}
 		return s
 	}
@@ -164,7 +168,9 @@ func TestProfileEndsWithinWhatIsLeft(t *testing.T) {
 			}
 			s := Step{Test: test}
 			s.Trial.Gate.Passed = rapid.Bool().Draw(t, "passes")
-			s.NoServer = !s.Trial.Gate.Passed && rapid.Bool().Draw(t, "no server")
+			if !s.Trial.Gate.Passed && rapid.Bool().Draw(t, "no server") {
+				s.NoServer = probe.Refused
+			}
 			s.Trial.Metrics = measurement.Metrics{goodputName: rapid.Float64Range(0, 1e12).Draw(t, "goodput")}
 			done = append(done, s)
 			next := seconds(o.Left(done))

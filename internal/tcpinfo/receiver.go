@@ -7,11 +7,12 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // threadMeter reads how long a thread wanted a CPU since the first reading.
 type threadMeter struct {
-	of    atomic.Pointer[sockets.Thread] // nil while it is not known
+	of    atomic.Pointer[thread.Thread] // nil while it is not known
 	first time.Duration
 }
 
@@ -40,11 +41,11 @@ type ReceiverSampler struct {
 	seen   int
 }
 
-// StartReceiver samples one of so many flows, which thread reads, until End. Times
+// StartReceiver samples one of so many flows, which reader reads, until End. Times
 // count from start.
-func StartReceiver(conn *sockets.Conn, thread *sockets.Thread, start time.Time, flows int) *ReceiverSampler {
+func StartReceiver(conn *sockets.Conn, reader *thread.Thread, start time.Time, flows int) *ReceiverSampler {
 	s := &ReceiverSampler{conn: conn, start: start, limit: Kept(flows), every: 1}
-	s.thread.of.Store(thread)
+	s.thread.of.Store(reader)
 	s.Sampler = sampling.Start(interval*time.Duration(1+flows/16), s.sample)
 	return s
 }

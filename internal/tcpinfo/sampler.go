@@ -9,6 +9,7 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sampling"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // Sampler is the TCP_INFO series of one sending socket.
@@ -58,7 +59,7 @@ func New(conn *sockets.Conn, start time.Time, limit int, interval time.Duration,
 }
 
 // WrittenBy tells which thread writes to the socket. It may be called on nil.
-func (s *Sampler) WrittenBy(t *sockets.Thread) {
+func (s *Sampler) WrittenBy(t *thread.Thread) {
 	if s != nil {
 		s.thread.of.Store(t)
 	}

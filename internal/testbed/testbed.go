@@ -24,7 +24,8 @@ type Testbed interface {
 	// all paths, Facts are sentences on what it did not allow as wished.
 	Environment() map[string]string
 	Facts() []string
-	// Paths are all of its paths, the same for as long as it lives.
+	// Paths are all of its paths, the same for as long as it lives, but for their pairs: an
+	// Attempter may have others when a trial begins.
 	Paths() []Path
 	// Agent is what acts at the source of a path.
 	Agent(source string) (Agent, error)
@@ -40,7 +41,10 @@ type Testbed interface {
 type Fault struct {
 	// Paths are those whose hop died; none where what died is no hop.
 	Paths []string
-	Err   error
+	// Ends are those that are gone, where nothing else is: pairs of other ends can end the
+	// test that they do.
+	Ends []string
+	Err  error
 }
 
 func (f *Fault) Error() string { return f.Err.Error() }
@@ -76,6 +80,9 @@ type Pair struct {
 	Request probe.Request
 	// Expect is what a trace of the path must show.
 	Expect Expectation
+	// Back, unless nil, is what the destination is asked to trace in place of a trace by
+	// the source: the way back to it.
+	Back *probe.Request
 	// Outer is the path below a tunnel, nil without one.
 	Outer *Outer
 }
@@ -108,6 +115,18 @@ type Expectation struct {
 	// Learned has what the path's first trial shows be what the others must show;
 	// Traced has the path traced although its hops are not known.
 	Learned, Traced bool
+	// Before, unless nil, is what the pair's path showed before the first trial, which
+	// each trial is compared with in place of the first: its Hops and ReceivedTTL.
+	Before *measurement.Fingerprint
+}
+
+// furthestHop is as far as packets get that start with the time to live that Linux gives
+// them (IPDEFTTL of linux/ip.h).
+const furthestHop = 64
+
+// TraceSpec traces a path to its end.
+func TraceSpec() measurement.Spec {
+	return measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: furthestHop}.Defaults()
 }
 
 // Limits are rates on the wire that a path cannot exceed, 0 where nothing is
@@ -155,6 +174,32 @@ type Confirmer interface {
 type Timed interface {
 	// Clock is how it stands, false while that is not known.
 	Clock() (clock.Estimate, bool)
+	// Reads is what it read at a moment, and the bound of the error of that, false while
+	// that is not known.
+	Reads(moment time.Time) (at, uncertainty time.Duration, ok bool)
+	// Exchange compares it once more, over the way that orders take, and returns when the
+	// agent has answered.
+	Exchange(ctx context.Context) error
+}
+
+// Mortal is an agent that may end before the others of its testbed do.
+type Mortal interface {
+	// Answers asks whether it is there. An error is why it is not.
+	Answers(ctx context.Context) error
+}
+
+// Patient is a testbed whose ends go on with a test while they are not connected to this
+// process.
+type Patient interface {
+	// Away is for how long: a result may come so much later.
+	Away() time.Duration
+}
+
+// Attempter is a testbed that keeps what the ends of a test send while it goes on, apart
+// for each time that a trial is begun.
+type Attempter interface {
+	// Begin is called before each trial, by its id. After an error nothing more can be kept.
+	Begin(ctx context.Context, trial string) error
 }
 
 // Observer is a testbed that acts or counts while a trial goes on: hops that
@@ -170,6 +215,9 @@ type Observer interface {
 type Observation interface {
 	// Progress hears of the test's progress.
 	Progress(measurement.Progress)
+	// Hops is what the path's hops have counted since the test was about to begin, one
+	// sample each, as far as they were read; it waits for no reading.
+	Hops() []measurement.HopSeries
 	// End adds what was seen to the test's outcome. It is told why the test
 	// failed, nil if it did not, and returns why the observation makes it
 	// invalid.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // insideEnv tells a test that it is in the namespaces it asked for.
@@ -33,4 +35,16 @@ func InNamespaces(t *testing.T, flags uintptr, body func(*testing.T)) {
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// RaiseLoopback brings up the loopback of a new network namespace.
+func RaiseLoopback(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	OK(t, err)
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	OK(t, err)
+	request.SetUint16(unix.IFF_UP)
+	OK(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))
 }

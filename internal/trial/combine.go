@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -32,7 +33,7 @@ type combination struct {
 func combine(spec measurement.Spec, all []brought) measurement.Outcome {
 	c := &combination{spec: spec.Defaults(), out: measurement.Outcome{Metrics: measurement.Metrics{}}}
 	for k, b := range all {
-		pair := measurement.Pair{Source: b.source, Destination: b.destination}
+		pair := measurement.Pair{Source: b.source, Destination: b.destination, PlannedDelay: spec.StartOf(k, len(all))}
 		if b.err != nil {
 			pair.Error, pair.Failure = gate.Reason(b.err), string(session.ReasonOf(b.err))
 		} else {
@@ -168,29 +169,51 @@ func combined(name string, values, weights []float64) float64 {
 // flows lists the flows of all pairs.
 func (c *combination) flows() {
 	for i, o := range c.good {
-		c.out.Flows = append(c.out.Flows, o.Flows...)
+		c.out.Flows = append(c.out.Flows, later(o.Flows, measurement.SecondsOf(c.delays[i]))...)
 		c.out.Warmup = max(c.out.Warmup, o.Warmup+measurement.SecondsOf(c.delays[i]))
 		c.out.WarmupSteady = o.WarmupSteady && (i == 0 || c.out.WarmupSteady)
 	}
 }
 
+// later are flows whose times are from so long before they started.
+func later(flows []measurement.Flow, delay measurement.Seconds) []measurement.Flow {
+	flows = slices.Clone(flows)
+	for i := range flows {
+		f := &flows[i]
+		f.Info, f.Receiver = slices.Clone(f.Info), slices.Clone(f.Receiver)
+		for j := range f.Info {
+			f.Info[j].At += delay
+		}
+		for j := range f.Receiver {
+			f.Receiver[j].At += delay
+		}
+		if f.Final != nil {
+			final := *f.Final
+			final.At += delay
+			f.Final = &final
+		}
+	}
+	return flows
+}
+
 // throughput adds up the counts on the axis that begins with the first start
 // and ends with the first end, and takes the goodput of a tcp test from it.
 func (c *combination) throughput() {
-	width, bins := c.good[0].Throughput, math.MaxInt
-	for _, o := range c.good {
-		if b := o.Throughput; b == nil || width == nil || b.Width != width.Width || b.Width <= 0 {
+	sum, end := measurement.Bins{}, math.Inf(1)
+	for i, o := range c.good {
+		b := o.Throughput
+		if b == nil || b.Width <= 0 {
 			return // a peer that speaks iperf3 may bring none
 		}
-		bins = min(bins, len(o.Throughput.Bytes))
+		sum.Width = max(sum.Width, b.Width) // of pairs that count for longer they are wider
+		end = min(end, c.delays[i].Seconds()+float64(b.Width)*float64(len(b.Bytes)))
 	}
-	sum := measurement.Bins{Width: width.Width, Bytes: make([]float64, bins)}
+	sum.Bytes = make([]float64, int(end/float64(sum.Width)+1e-6))
 	shifted := make([][]float64, len(c.good))
 	latest := 0.0
 	for i, o := range c.good {
-		offset := c.delays[i].Seconds() / float64(sum.Width)
-		latest = max(latest, offset)
-		shifted[i] = shift(o.Throughput.Bytes, offset, bins)
+		latest = max(latest, c.delays[i].Seconds()/float64(sum.Width))
+		shifted[i] = onAxis(*o.Throughput, c.delays[i].Seconds(), float64(sum.Width), len(sum.Bytes))
 		for j, n := range shifted[i] {
 			sum.Bytes[j] += n
 		}
@@ -205,32 +228,37 @@ func (c *combination) throughput() {
 		return
 	}
 	c.out.Warmup, c.out.WarmupSteady = measurement.Seconds(first)*sum.Width, steady
-	total := 0.0
+	sums := measurement.Metrics{}
 	for i := range c.good {
-		own := 0.0
+		bytes := 0.0
 		for _, n := range shifted[i][first:last] {
-			own += n
+			bytes += n
 		}
-		total += own
-		c.out.Pairs[c.index[i]].Metrics["goodput_bits_per_second"] = own * 8 / seconds
+		m := c.out.Pairs[c.index[i]].Metrics
+		own := m["goodput_bits_per_second"]
+		m["goodput_bits_per_second"] = bytes * 8 / seconds
+		sums["goodput_bits_per_second"] += m["goodput_bits_per_second"]
+		// The count is of both directions: each has the part that it had in the pair's own window.
+		for _, way := range []string{"forward_goodput_bits_per_second", "reverse_goodput_bits_per_second"} {
+			if v, known := m[way]; known && own > 0 {
+				m[way] = v / own * m["goodput_bits_per_second"]
+				sums[way] += m[way]
+			}
+		}
 	}
-	c.out.Metrics["goodput_bits_per_second"] = total * 8 / seconds
+	maps.Copy(c.out.Metrics, sums)
 }
 
-// shift moves a count so many bins later onto an axis of n bins, each bin's
-// bytes spread evenly over it.
-func shift(count []float64, by float64, n int) []float64 {
+// onAxis puts a count that began at a delay on an axis of n bins of a width, all in
+// seconds, each of its bins' bytes spread evenly over it.
+func onAxis(count measurement.Bins, delay, width float64, n int) []float64 {
 	out := make([]float64, n)
-	whole, part := math.Modf(max(by, 0))
-	if whole >= float64(n) {
-		return out
-	}
-	for i, bytes := range count {
-		if at := i + int(whole); at < n {
-			out[at] += bytes * (1 - part)
-			if at+1 < n {
-				out[at+1] += bytes * part
-			}
+	from, each := max(delay, 0)/width, float64(count.Width)/width
+	for i, bytes := range count.Bytes {
+		low := from + float64(i)*each
+		high := low + each
+		for at := int(low); at < n && float64(at) < high; at++ {
+			out[at] += bytes * (min(high, float64(at+1)) - max(low, float64(at))) / each
 		}
 	}
 	return out
@@ -321,8 +349,8 @@ func (c *combination) said() {
 			}
 		}
 	}
-	if i := slices.Index(c.delays, slices.Max(c.delays)); c.delays[i] > 0 {
-		c.out.Effective["last_start_seconds"] = fmt.Sprintf("%.3f", c.delays[i].Seconds())
+	if spread := measurement.StartSpread(c.out.Pairs); spread > 0 {
+		c.out.Effective["start_spread_seconds"] = fmt.Sprintf("%.3f", float64(spread))
 	}
 }
 
@@ -372,7 +400,7 @@ func hostsOf(ends []measurement.End) measurement.End {
 		out.ContextSwitches += host.ContextSwitches
 		out.SoftnetSqueezes += host.SoftnetSqueezes
 		out.Drops = append(out.Drops, host.Drops...)
-		out.Steal = max(out.Steal, host.Steal)
+		out.Steal, out.Standstill = max(out.Steal, host.Steal), max(out.Standstill, host.Standstill)
 		out.CPUBusy, out.SoftIRQ, out.BusiestCPU = max(out.CPUBusy, host.CPUBusy), max(out.SoftIRQ, host.SoftIRQ), max(out.BusiestCPU, host.BusiestCPU)
 	}
 	return out
@@ -389,7 +417,7 @@ func oneHost(ends []measurement.End) measurement.End {
 		out.CPUBusy += e.CPUBusy / n
 		out.SoftIRQ += e.SoftIRQ / n
 		out.Steal += e.Steal / n
-		out.BusiestCPU = max(out.BusiestCPU, e.BusiestCPU)
+		out.BusiestCPU, out.Standstill = max(out.BusiestCPU, e.BusiestCPU), max(out.Standstill, e.Standstill)
 		out.SoftnetSqueezes = max(out.SoftnetSqueezes, e.SoftnetSqueezes)
 		for _, d := range e.Drops {
 			at := slices.IndexFunc(out.Drops, func(known measurement.Drop) bool {

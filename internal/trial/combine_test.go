@@ -80,6 +80,25 @@ func TestCombine(t *testing.T) {
 	}
 }
 
+// The goodputs of both directions are of the window of all pairs, as their sum is.
+func TestCombineBothDirections(t *testing.T) {
+	all := []brought{steadyPair(1000, 0), steadyPair(3000, 25*time.Millisecond), steadyPair(0, 0)}
+	for i, forward := range []float64{0.25, 0.5, 0} {
+		m := all[i].outcome.Metrics
+		m["goodput_bits_per_second"] *= 0.9 // of its own window
+		m["forward_goodput_bits_per_second"], m["reverse_goodput_bits_per_second"] = forward*m["goodput_bits_per_second"], (1-forward)*m["goodput_bits_per_second"]
+	}
+	o := combine(combineSpec, all)
+	for name, want := range map[string]float64{"goodput_bits_per_second": 4000, "forward_goodput_bits_per_second": 250 + 1500, "reverse_goodput_bits_per_second": 750 + 1500} {
+		if got := o.Metrics[name]; math.Abs(got-want*800) > 1e-6*got {
+			t.Errorf("%s is %v, want %v", name, got, want*800)
+		}
+	}
+	if m := o.Pairs[0].Metrics; math.Abs(m["forward_goodput_bits_per_second"]-0.25*1000*800) > 1 {
+		t.Errorf("the first pair has %v", m)
+	}
+}
+
 func TestCombineOfNothing(t *testing.T) {
 	o, each, err := together(combineSpec, []brought{{source: "a", destination: "b", err: errors.New("one")}, {source: "c", destination: "d", err: errors.New("two")}})
 	if err == nil || !strings.Contains(err.Error(), "none of 2 pairs") || !strings.Contains(err.Error(), "one") || len(each) != 2 || len(o.Pairs) != 2 {
@@ -87,27 +106,29 @@ func TestCombineOfNothing(t *testing.T) {
 	}
 }
 
-// Whatever the delays, no byte that fits on the axis is lost or made.
-func TestShiftKeepsBytes(t *testing.T) {
+// Whatever the delays and the widths, no byte that fits on the axis is lost or made.
+func TestAxisKeepsBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
-		count := make([]float64, rng.IntN(50))
+		count := measurement.Bins{Width: measurement.Seconds(0.01 + rng.Float64()), Bytes: make([]float64, rng.IntN(50))}
 		total := 0.0
-		for i := range count {
-			count[i] = rng.Float64()
-			total += count[i]
+		for i := range count.Bytes {
+			count.Bytes[i] = rng.Float64()
+			total += count.Bytes[i]
 		}
-		by := rng.Float64() * 60
-		n := len(count) + int(by) + 1
+		delay, width := rng.Float64()*60, 0.01+rng.Float64()
+		end := delay + float64(count.Width)*float64(len(count.Bytes))
 		sum := 0.0
-		for _, v := range shift(count, by, n) {
-			sum += v
+		for i, v := range onAxis(count, delay, width, int(end/width)+1) {
+			if sum += v; v > 0 && (float64(i+1)*width < delay-1e-9 || float64(i)*width > end+1e-9) {
+				t.Fatalf("%v bytes from %v to %v are in the bin at %v", v, delay, end, float64(i)*width)
+			}
 		}
 		if math.Abs(sum-total) > 1e-9 {
-			t.Fatalf("%v bytes became %v when shifted by %v", total, sum, by)
+			t.Fatalf("%v bytes became %v %v later in bins of %v", total, sum, delay, width)
 		}
-		if short := shift(count, by, len(count)/2); len(short) != len(count)/2 {
-			t.Fatalf("%d bins, want %d", len(short), len(count)/2)
+		if short := onAxis(count, delay, width, 7); len(short) != 7 {
+			t.Fatalf("%d bins, want 7", len(short))
 		}
 	}
 }
@@ -140,7 +161,7 @@ func TestPairGates(t *testing.T) {
 		"all": {func([]brought) {}, "", measurement.Gate{Passed: true}},
 		"one failed": {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("burnt")} },
 			"2 of 3 pairs brought back a result; c2 to s2: burnt", measurement.Gate{}},
-		"one was reset":                       {func(b []brought) { b[1].err = syscall.ECONNRESET }, "2 of 3 pairs", measurement.Gate{Broken: true}},
+		"one was reset":                       {func(b []brought) { b[1].err = syscall.ECONNRESET }, "the path failed 1 of 3 pairs", measurement.Gate{Broken: true}},
 		"two failed, one of them by the path": {func(b []brought) { b[1].err, b[2].err = syscall.ECONNRESET, errors.New("burnt") }, "1 of 3 pairs", measurement.Gate{}},
 		"one empty": {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome },
 			"no byte was confirmed in the measured time from c3 to s", measurement.Gate{Broken: true}},

@@ -47,6 +47,11 @@ func TestFindingsOnPaths(t *testing.T) {
 	pair := func(e testbed.Expectation) testbed.Pair {
 		return testbed.Pair{Source: "a", Destination: "b", Expect: e}
 	}
+	back := func(e testbed.Expectation) testbed.Pair {
+		p := pair(e)
+		p.Back = &probe.Request{}
+		return p
+	}
 	hops := func(addresses ...netip.Addr) [][]netip.Addr { return [][]netip.Addr{addresses} }
 	right, wrong := hops(netip.MustParseAddr("10.0.0.2")), hops(netip.MustParseAddr("10.9.0.2"), netip.MustParseAddr("10.9.0.6"))
 	tunnel := pair(testbed.Expectation{Hops: right})
@@ -82,6 +87,10 @@ func TestFindingsOnPaths(t *testing.T) {
 		{"more hops", misled{pair: pair(counted)}, "p", failed + "the trace saw 1 hops [10.0.0.2] where the path has 2", measurement.Fingerprint{}},
 		{"another MTU", misled{pair: pair(testbed.Expectation{PathMTUBytes: 1500})}, "p", failed + "TCP found a path MTU of 1400 where the path has 1500", measurement.Fingerprint{}},
 		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
+		{"another hop back than at first", misled{pair: back(testbed.Expectation{Learned: true})}, "p", failed + "the trace back to the source saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
+		{"another TTL than at first by the same way back", misled{pair: back(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"more hops back", misled{pair: back(testbed.Expectation{HopCount: 2})}, "p", failed + "the trace back to the source saw 1 hops [10.0.0.2] where the path has 2", measurement.Fingerprint{}},
+		{"not traced back", misled{pair: back(testbed.Expectation{}), trace: refused}, "p", failed + "the trace failed: b traces back to a: refused", measurement.Fingerprint{}},
 		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
 		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},

@@ -7,47 +7,40 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
-const (
-	// mostTraces is how often a path is traced until every hop that answers has.
-	mostTraces = 3
-	// furthestHop is as far as packets get that start with the time to live that
-	// Linux gives them (IPDEFTTL of linux/ip.h).
-	furthestHop = 64
-)
-
-// fingerprintTrace traces a path to its end.
-func fingerprintTrace() measurement.Spec {
-	return measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: furthestHop}.Defaults()
-}
+// mostTraces is how often a path is traced until every hop that answers has.
+const mostTraces = 3
 
 // traces has the source of every pair trace its path, where there is something
 // to compare with, and returns what each saw. Queues that a trial before has left
 // can be longer than a trace waits: one that lacks an answer is done again. One
 // that has a wrong answer is not.
-func (t *trial) traces(ctx context.Context) ([][]measurement.TraceHop, error) {
+func (t *trial) traces(ctx context.Context) [][]measurement.TraceHop {
 	return t.eachPair(ctx, func(ctx context.Context, k int, pair testbed.Pair) ([]measurement.TraceHop, error) {
+		if pair.Back != nil {
+			return t.traceBack(ctx, pair)
+		}
 		if len(pair.Expect.Hops) == 0 && !pair.Expect.Traced {
 			return []measurement.TraceHop{}, nil
 		}
 		request := t.request(pair)
 		request.ID += "-fingerprint"
-		request.Spec = fingerprintTrace()
+		request.Spec = testbed.TraceSpec()
 		if pair.Expect.Traced {
-			return t.learn(ctx, t.sources[k], request)
-		}
-		for left := mostTraces; ; left-- {
-			outcome, err := t.sources[k].Run(ctx, request, nil)
+			hops, err := Learn(ctx, t.sources[k], t.earlier(pair.Expect).Hops, request)
 			if err != nil && len(t.path.Pairs) > 1 {
 				err = fmt.Errorf("%s: %w", pair, err)
 			}
+			return hops, err
+		}
+		for left := mostTraces; ; left-- {
+			outcome, err := t.sources[k].Run(ctx, request, nil)
 			if err != nil || left == 1 || !lacksAnswers(pair.Expect, outcome.Hops) {
 				return outcome.Hops, err
 			}
@@ -60,13 +53,13 @@ func (t *trial) traces(ctx context.Context) ([][]measurement.TraceHop, error) {
 // show that it is the path that was wanted. Nobody listens outside: the
 // destination's kernel refuses the connection, which ends the trace as well as
 // an answer would.
-func (t *trial) traceOuter(ctx context.Context) ([][]measurement.TraceHop, error) {
+func (t *trial) traceOuter(ctx context.Context) [][]measurement.TraceHop {
 	return t.eachPair(ctx, func(ctx context.Context, k int, pair testbed.Pair) ([]measurement.TraceHop, error) {
 		if pair.Outer == nil {
 			return nil, nil
 		}
 		outcome, err := t.sources[k].Run(ctx, probe.Request{
-			ID: t.ID + "-outer-fingerprint", Spec: fingerprintTrace(),
+			ID: t.ID + "-outer-fingerprint", Spec: testbed.TraceSpec(),
 			Target: pair.Outer.Destination, Source: pair.Outer.Source, Token: pair.Request.Token,
 		}, nil)
 		if err != nil {
@@ -76,17 +69,17 @@ func (t *trial) traceOuter(ctx context.Context) ([][]measurement.TraceHop, error
 	})
 }
 
-// eachPair traces something of every pair at the same time.
-func (t *trial) eachPair(ctx context.Context, do func(context.Context, int, testbed.Pair) ([]measurement.TraceHop, error)) ([][]measurement.TraceHop, error) {
+// eachPair traces something of every pair that has not failed, at the same time.
+func (t *trial) eachPair(ctx context.Context, do func(context.Context, int, testbed.Pair) ([]measurement.TraceHop, error)) [][]measurement.TraceHop {
 	seen := make([][]measurement.TraceHop, len(t.path.Pairs))
-	group, ctx := errgroup.WithContext(ctx)
+	var group sync.WaitGroup
 	for k, pair := range t.path.Pairs {
-		group.Go(func() (err error) {
-			seen[k], err = do(ctx, k, pair)
-			return err
-		})
+		if t.failed[k] == nil {
+			group.Go(func() { seen[k], t.failed[k] = do(ctx, k, pair) })
+		}
 	}
-	return seen, group.Wait()
+	group.Wait()
+	return seen
 }
 
 // lacksAnswers says that a hop of the path that answers did not, and that nothing
@@ -117,13 +110,27 @@ func lacksAnswers(want testbed.Expectation, seen []measurement.TraceHop) bool {
 
 // fingerprints compares what every pair saw with the path that it should take,
 // below a tunnel, too: the result is the first that does not match, or else the
-// first.
+// first. A hole shows no path.
 func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measurement.Outcome) measurement.Fingerprint {
-	var first measurement.Fingerprint
+	var first *measurement.Fingerprint
 	for k, pair := range t.path.Pairs {
+		if t.hole(k) && len(t.path.Pairs) > 1 {
+			continue
+		}
 		f := fingerprint(pair.Expect, seen[k], each[k])
+		if f.TracedBack = pair.Back != nil; f.TracedBack && f.Why != nil {
+			f.Why.Back = f.Why.Code == measurement.FoundOtherHopCount
+		}
 		if pair.Outer != nil {
 			f = withTunnel(*pair.Outer, outer[k], f)
+		}
+		if own := pair.Expect.Before != nil; f.Matches && len(pair.Expect.Hops) == 0 && (k == 0 || own) {
+			earlier := t.earlier(pair.Expect)
+			if k > 0 {
+				earlier.PathMTU = 0 // that of the first pair
+			}
+			f = learned(pair.Expect, earlier, f)
+			f.Learned = k == 0
 		}
 		if !f.Matches {
 			if len(t.path.Pairs) > 1 {
@@ -131,14 +138,23 @@ func (t *trial) fingerprints(seen, outer [][]measurement.TraceHop, each []measur
 			}
 			return f
 		}
-		if k == 0 {
-			first = f
-			if len(pair.Expect.Hops) == 0 {
-				first = learned(pair.Expect, t.First, f)
-			}
+		if first == nil {
+			first = &f
 		}
 	}
-	return first
+	if first == nil {
+		return measurement.Fingerprint{Why: &measurement.Finding{Code: measurement.FoundTraceFailed, Text: t.failed[0].Error()}}
+	}
+	return *first
+}
+
+// earlier is what the trials of a pair are compared with.
+func (t *trial) earlier(want testbed.Expectation) measurement.Fingerprint {
+	f := t.First
+	if want.Before != nil {
+		f.Hops, f.ReceivedTTL = want.Before.Hops, want.Before.ReceivedTTL
+	}
+	return f
 }
 
 // fingerprint compares what was seen on the way with the path that is wanted.

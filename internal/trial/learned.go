@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -13,8 +14,9 @@ import (
 // what the first trial did.
 const mostLearned = 4
 
-// learn traces a path of unknown hops. Every trace is another flow.
-func (t *trial) learn(ctx context.Context, source testbed.Agent, request probe.Request) ([]measurement.TraceHop, error) {
+// Learn traces a path of unknown hops, of which first are known, unless there are none,
+// from earlier traces. Every trace is another flow.
+func Learn(ctx context.Context, source testbed.Agent, first []measurement.TraceHop, request probe.Request) ([]measurement.TraceHop, error) {
 	var seen []measurement.TraceHop
 	for n := range mostLearned {
 		outcome, err := source.Run(ctx, request, nil)
@@ -23,8 +25,8 @@ func (t *trial) learn(ctx context.Context, source testbed.Agent, request probe.R
 		}
 		hops := answered(outcome.Hops)
 		switch {
-		case len(t.First.Hops) > 0:
-			if seen = hops; sameWay(t.First.Hops, seen) {
+		case len(first) > 0:
+			if seen = hops; sameWay(first, seen) {
 				return seen, nil
 			}
 		case n == 0:
@@ -34,6 +36,21 @@ func (t *trial) learn(ctx context.Context, source testbed.Agent, request probe.R
 		}
 	}
 	return seen, nil
+}
+
+// traceBack has the destination of a pair trace the way back, and learns from it.
+func (t *trial) traceBack(ctx context.Context, pair testbed.Pair) ([]measurement.TraceHop, error) {
+	destination, err := t.bed.Agent(pair.Destination)
+	if err != nil {
+		return nil, err
+	}
+	request := *pair.Back
+	request.ID, request.Spec = t.ID+"-back-fingerprint", testbed.TraceSpec()
+	hops, err := Learn(ctx, destination, t.First.Hops, request)
+	if err != nil {
+		return nil, fmt.Errorf("%s traces back to %s: %w", pair.Destination, pair.Source, err)
+	}
+	return hops, nil
 }
 
 // answered leaves out the silent steps behind the last answer.
@@ -97,7 +114,7 @@ func learned(want testbed.Expectation, first, f measurement.Fingerprint) measure
 	f.Learned = true
 	switch {
 	case !sameWay(first.Hops, f.Hops):
-		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundOtherHops, Hops: shownHops(f.Hops), ExpectedHops: shownHops(first.Hops)}
+		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundOtherHops, Hops: shownHops(f.Hops), ExpectedHops: shownHops(first.Hops), Back: f.TracedBack}
 	case differ(f.ReceivedTTL, first.ReceivedTTL) && want.Learned && !want.Traced:
 		f.Matches, f.Why = false, &measurement.Finding{Code: measurement.FoundOtherTTL, TTL: f.ReceivedTTL, ExpectedTTL: first.ReceivedTTL}
 	case differ(f.ReceivedTTL, first.ReceivedTTL):

@@ -50,14 +50,12 @@ func TestLearnedWays(t *testing.T) {
 		{"the destination is silent, and another hop", [][]string{way("a", "b", "")}, [][]string{way("a", "c", "")}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			first := &trial{}
-			hops, err := first.learn(t.Context(), &tracer{ways: c.first}, probe.Request{})
+			hops, err := Learn(t.Context(), &tracer{ways: c.first}, nil, probe.Request{})
 			testutil.OK(t, err)
-			later := &trial{Wanted: Wanted{First: measurement.Fingerprint{Hops: hops}}}
 			source := &tracer{ways: c.later}
-			seen, err := later.learn(t.Context(), source, probe.Request{})
+			seen, err := Learn(t.Context(), source, hops, probe.Request{})
 			testutil.OK(t, err)
-			f := learned(testbed.Expectation{Traced: true}, later.First, measurement.Fingerprint{Hops: seen, Matches: true})
+			f := learned(testbed.Expectation{Traced: true}, measurement.Fingerprint{Hops: hops}, measurement.Fingerprint{Hops: seen, Matches: true})
 			if f.Matches != c.same {
 				t.Errorf("learned %+v, saw %+v: matches %v", hops, seen, f.Matches)
 			}
@@ -65,5 +63,38 @@ func TestLearnedWays(t *testing.T) {
 				t.Errorf("given up after %d flows", source.traced)
 			}
 		})
+	}
+}
+
+// Where pairs were traced before the first trial, each has to go its own way again, whatever
+// that of the first is.
+func TestEachPairHasItsWay(t *testing.T) {
+	ways := [][]measurement.TraceHop{traced([]string{"a", "dst"}), traced([]string{"b", "c", "dst"}), {}}
+	other := &trial{failed: make([]error, len(ways)), Wanted: Wanted{First: measurement.Fingerprint{Hops: traced([]string{"x"}), ReceivedTTL: 60, PathMTU: 9000}}}
+	for k, hops := range ways {
+		other.path.Pairs = append(other.path.Pairs, testbed.Pair{Source: string(rune('a' + k)), Destination: "dst", Expect: testbed.Expectation{
+			Learned: true, Traced: len(hops) > 0, Before: &measurement.Fingerprint{Hops: hops, ReceivedTTL: 62 - k},
+		}})
+	}
+	for _, c := range []struct {
+		name   string
+		change func(seen [][]measurement.TraceHop, each []measurement.Outcome)
+		pair   string // that is wrong
+		code   measurement.FindingCode
+	}{
+		{name: "the same", change: func([][]measurement.TraceHop, []measurement.Outcome) {}},
+		{"the first goes elsewhere", func(seen [][]measurement.TraceHop, _ []measurement.Outcome) { seen[0] = ways[1] }, "a to dst", measurement.FoundOtherHops},
+		{"another goes the way of the first", func(seen [][]measurement.TraceHop, _ []measurement.Outcome) { seen[1] = ways[0] }, "b to dst", measurement.FoundOtherHops},
+		{"one that cannot trace passes more hops", func(_ [][]measurement.TraceHop, each []measurement.Outcome) { each[2].Destination.ReceivedTTL-- }, "c to dst", measurement.FoundOtherTTL},
+	} {
+		seen, each := append([][]measurement.TraceHop{}, ways...), make([]measurement.Outcome, len(ways))
+		for k := range each {
+			each[k].Destination.ReceivedTTL = 62 - k
+		}
+		c.change(seen, each)
+		f := other.fingerprints(seen, make([][]measurement.TraceHop, len(ways)), each)
+		if f.Matches != (c.code == "") || !f.Matches && (f.Why.Code != c.code || f.Why.Pair != c.pair) {
+			t.Errorf("%s: %+v, %+v", c.name, f, f.Why)
+		}
 	}
 }

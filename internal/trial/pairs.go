@@ -3,11 +3,14 @@ package trial
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -21,76 +24,52 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 		t.noteClocks(pair, &outcome)
 		return outcome, []measurement.Outcome{outcome}, err
 	}
-	sum := &progressSum{last: make([]measurement.Progress, len(t.path.Pairs)), report: progress}
-	common := newCommonStart(len(t.path.Pairs))
-	brought := make([]brought, len(t.path.Pairs))
+	sum := newProgressSum(t.path.Pairs, progress)
+	start := newCommonStart(t.spec, len(t.path.Pairs))
+	outcomes := make([]measurement.Outcome, len(t.path.Pairs))
 	var group sync.WaitGroup
 	for k, pair := range t.path.Pairs {
+		wait := t.spec.StartOf(k, len(t.path.Pairs))
+		if t.failed[k] != nil {
+			start.arrive(k, wait, false)
+			continue
+		}
 		request := t.request(pair)
 		request.Pairs = len(t.path.Pairs)
+		request.Spec = measuresLater(request.Spec, t.spec.StartSpan()-wait)
 		if kind := request.Spec.Kind; kind == measurement.TCP || kind == measurement.Load {
 			request.Spec.ShareThreads = true // with a thread per flow, 1920 flows are 3840 threads
 		}
-		arrive := sync.OnceFunc(common.arrived.Done)
-		request.Prepared = func(ctx context.Context) (time.Time, error) {
-			arrive()
-			select {
-			case <-common.start:
-				return common.at, nil
-			case <-ctx.Done():
-				return time.Time{}, context.Cause(ctx)
-			}
-		}
+		ctx, giveUp := context.WithCancelCause(ctx)
+		start.giveUp[k] = giveUp
 		group.Go(func() {
-			defer arrive() // nobody waits for one that failed before its start
-			b := &brought[k]
-			b.source, b.destination = pair.Source, pair.Destination
-			b.outcome, b.err = t.sources[k].Run(ctx, request, func(p measurement.Progress) { sum.add(k, p) })
-			t.noteClocks(pair, &b.outcome)
+			defer giveUp(nil)
+			defer start.arrive(k, wait, false) // nobody waits for one that failed before its start
+			if t.failed[k] = start.turn(ctx, wait); t.failed[k] != nil {
+				return
+			}
+			began := time.Now()
+			request.Prepared = func(ctx context.Context) (time.Time, error) {
+				start.took(time.Since(began))
+				start.arrive(k, wait, true)
+				return start.await(ctx, wait)
+			}
+			outcomes[k], t.failed[k] = t.sources[k].Run(ctx, request, func(p measurement.Progress) {
+				p.Elapsed += wait
+				sum.add(k, p)
+			})
+			t.noteClocks(pair, &outcomes[k])
 		})
 	}
-	common.open(headStart(t.sources))
+	start.open(stragglers(t.spec, len(t.path.Pairs)), func() time.Duration { return headStart(ctx, t.sources) })
 	group.Wait()
+	t.findHoles(ctx)
+	brought := make([]brought, len(t.path.Pairs))
+	for k, pair := range t.path.Pairs {
+		brought[k].source, brought[k].destination = pair.Source, pair.Destination
+		brought[k].outcome, brought[k].err = outcomes[k], t.failed[k]
+	}
 	return together(t.spec, brought)
-}
-
-// commonStart lets pairs start when all are prepared or have failed.
-type commonStart struct {
-	arrived sync.WaitGroup
-	start   chan struct{}
-	at      time.Time // once start is closed
-}
-
-func newCommonStart(pairs int) *commonStart {
-	c := &commonStart{start: make(chan struct{})}
-	c.arrived.Add(pairs)
-	return c
-}
-
-// open waits for every pair and starts those that are there: at a moment that is so far
-// ahead, or at once where that is 0.
-func (c *commonStart) open(ahead time.Duration) {
-	c.arrived.Wait()
-	if ahead > 0 {
-		c.at = time.Now().Add(ahead)
-	}
-	close(c.start)
-}
-
-// busyStart is what the machine of a coordinator or of an agent may take, while it is
-// busy, to pass on a start.
-const busyStart = 50 * time.Millisecond
-
-// headStart is how far ahead a common start has to be for every source to know of it in
-// time, 0 where their clocks are not known: those of a lab hear of it at once. What the
-// way there takes is at most a round trip, of which the uncertainty of a clock is half.
-func headStart(sources []testbed.Agent) (ahead time.Duration) {
-	for _, s := range sources {
-		if e, known := clockOf(s); known {
-			ahead = max(ahead, 2*e.Uncertainty+busyStart)
-		}
-	}
-	return ahead
 }
 
 func clockOf(a testbed.Agent) (clock.Estimate, bool) {
@@ -118,6 +97,53 @@ func (t *trial) noteClocks(p testbed.Pair, o *measurement.Outcome) {
 			}
 		}
 	}
+	if o.OneWay != nil {
+		t.narrowOneWay(p, o)
+	}
+}
+
+// narrowOneWay has the one-way delays of a pair be as well known as the clocks of its ends
+// are to this process: it may reach them on shorter ways than the path.
+func (t *trial) narrowOneWay(p testbed.Pair, o *measurement.Outcome) {
+	one := o.OneWay
+	if one.SourceStarted == 0 || one.DestinationStarted == 0 {
+		return
+	}
+	least, most := measurement.Seconds(math.Inf(1)), measurement.Seconds(math.Inf(-1))
+	// Bounds of straight lines: the ends of the time have the extremes.
+	for _, since := range []measurement.Seconds{one.From, one.To} {
+		moment := o.Started.Add(since.Duration())
+		source, u, known := t.reads(p.Source, moment)
+		destination, v, alsoKnown := t.reads(p.Destination, moment)
+		if !known || !alsoKnown {
+			return
+		}
+		ahead := destination - time.Duration(one.DestinationStarted) - (source - time.Duration(one.SourceStarted))
+		off := u + v + 2*clock.Step() // each was compared with the clock of this process
+		least, most = min(least, measurement.SecondsOf(ahead-off)), max(most, measurement.SecondsOf(ahead+off))
+	}
+	before := *one
+	if !one.Narrow(least, most) {
+		return
+	}
+	if !one.Fill(o.Metrics) {
+		*one = before // it cannot be: packets arrived before they were sent
+		return
+	}
+	o.Facts = append(o.Facts, "one-way delay: the coordinator knows the clocks of the two agents better than stamps over the path do, which makes the bound smaller")
+}
+
+// reads is what the clock of an end read at a moment.
+func (t *trial) reads(name string, moment time.Time) (at, uncertainty time.Duration, known bool) {
+	agent, err := t.bed.Agent(name)
+	if err != nil {
+		return 0, 0, false // an end that only serves
+	}
+	timed, ok := agent.(testbed.Timed)
+	if !ok {
+		return 0, 0, false
+	}
+	return timed.Reads(moment)
 }
 
 // brought is what one pair came back with.
@@ -132,8 +158,16 @@ type progressSum struct {
 	report func(measurement.Progress)
 
 	mu       sync.Mutex
-	last     []measurement.Progress
+	last     []measurement.PairProgress
 	reported time.Time
+}
+
+func newProgressSum(pairs []testbed.Pair, report func(measurement.Progress)) *progressSum {
+	s := &progressSum{report: report, last: make([]measurement.PairProgress, len(pairs))}
+	for k, p := range pairs {
+		s.last[k].Source, s.last[k].Destination = p.Source, p.Destination
+	}
+	return s
 }
 
 // sumInterval is how often the sum is reported: as often as each pair reports.
@@ -142,10 +176,10 @@ const sumInterval = 200 * time.Millisecond
 func (s *progressSum) add(k int, p measurement.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last[k] = p
+	s.last[k].Throughput, s.last[k].RTT = p.Throughput, p.RTT
 	if now := time.Now(); s.report != nil && now.Sub(s.reported) >= sumInterval {
 		s.reported = now
-		all := measurement.Progress{Elapsed: p.Elapsed}
+		all := measurement.Progress{Elapsed: p.Elapsed, Pairs: slices.Clone(s.last)}
 		for _, one := range s.last {
 			all.Throughput += one.Throughput
 			all.RTT = max(all.RTT, one.RTT)
@@ -154,19 +188,34 @@ func (s *progressSum) add(k int, p measurement.Progress) {
 	}
 }
 
+// measuresLater is what one of several pairs is asked to do that starts so much before the
+// last: it measures when all do.
+func measuresLater(s measurement.Spec, wait measurement.Seconds) measurement.Spec {
+	s = s.Defaults() // what is added to a default is none
+	if s.Kind == measurement.TCP && s.Tool == measurement.Native {
+		s.Lead = wait // whose warm-up ends when the rate is steady
+	} else if wait > 0 {
+		s.MaxWarmup += wait
+	}
+	return s
+}
+
 // together puts what the pairs brought back into one outcome.
 func together(spec measurement.Spec, all []brought) (measurement.Outcome, []measurement.Outcome, error) {
 	each := make([]measurement.Outcome, len(all))
-	failed := 0
+	failed, why := 0, all[0]
 	for k, b := range all {
 		each[k] = b.outcome
 		if b.err != nil {
 			failed++
 		}
+		if !probe.ReasonOf(why.err).OfPath() && probe.ReasonOf(b.err).OfPath() {
+			why = b // it says more of the path
+		}
 	}
 	out := combine(spec, all)
 	if failed == len(all) {
-		return out, each, fmt.Errorf("none of %d pairs brought back a result, %s to %s because of: %w", len(all), all[0].source, all[0].destination, all[0].err)
+		return out, each, fmt.Errorf("none of %d pairs brought back a result, %s to %s because of: %w", len(all), why.source, why.destination, why.err)
 	}
 	return out, each, nil
 }

@@ -36,6 +36,9 @@ type Wanted struct {
 	// Unlimited lets the trial take as long as the test itself does: nothing is
 	// known of the path from which it would follow how long that may be.
 	Unlimited bool
+	// Switched hears that another path came into force than was before; nil where nobody
+	// wants to.
+	Switched func(testbed.Switched)
 }
 
 // Done is a trial that was done.
@@ -48,15 +51,20 @@ type Done struct {
 }
 
 // grace is how much longer than expected a trial may take before it is given
-// up: connecting, tracing and collecting on a slow or lossy path.
-const grace = 10 * time.Second
+// up: connecting, tracing and collecting on a slow or lossy path. Each pair of thousands adds
+// gracePerPair, in which it is told of its test and what it brought is heard.
+const (
+	grace        = 10 * time.Second
+	gracePerPair = 2 * time.Millisecond
+)
 
 // ErrInterrupted is why a trial is to be done again: a hop died that is none of its
 // path, and the testbed broke with it. It says nothing of the path.
 var ErrInterrupted = errors.New("interrupted by the death of another path's hop")
 
 // Do does a trial. The error is that of ctx, which ended it, or ErrInterrupted: half a
-// trial is no trial. Progress may be nil.
+// trial is no trial; or of a testbed that cannot keep what the trial would bring. Progress
+// may be nil.
 func Do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measurement.Progress)) (Done, error) {
 	return do(ctx, bed, w, progress, clockOffset)
 }
@@ -65,11 +73,26 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 	var d Done
 	began := time.Now()
 	before := offset(began)
-	up, release := whileUp(ctx, bed)
+	up, release := whileUp(ctx, bed, w.Path)
 	defer release()
+	if attempter, ok := bed.(testbed.Attempter); ok {
+		if err := attempter.Begin(ctx, w.ID); err != nil {
+			return d, err
+		}
+	}
 	switched, err := switchTo(up, bed, w.Path)
 	if err == nil {
-		longest := (2*w.Spec.ExpectedDuration().Duration() + grace).Round(time.Second)
+		if switched.Changed && w.Switched != nil {
+			w.Switched(switched)
+		}
+		longest := 2*w.Spec.ExpectedDuration().Duration() + grace
+		if path, err := pathOf(bed, w.Path); err == nil && len(path.Pairs) > 1 {
+			longest += stragglers(w.Spec, len(path.Pairs)) + time.Duration(len(path.Pairs))*gracePerPair
+		}
+		if patient, ok := bed.(testbed.Patient); ok {
+			longest += patient.Away()
+		}
+		longest = longest.Round(time.Second)
 		limited, cancel := context.WithCancel(ctx)
 		if !w.Unlimited {
 			limited, cancel = context.WithTimeout(ctx, longest)
@@ -77,7 +100,7 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		defer cancel()
 		d.Outcome, d.Fingerprint, err = Measure(limited, bed, w, progress)
 		d.Fingerprint.Switched, d.Fingerprint.Settle = switched.Changed, measurement.SecondsOf(switched.Settle)
-		d.Fingerprint.Switch = switchOf(switched)
+		d.Fingerprint.Switch = SwitchOf(switched)
 		if err != nil && limited.Err() != nil {
 			err = fmt.Errorf("no result within %v: %w", longest, err)
 		}
@@ -90,7 +113,7 @@ func do(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(measur
 		}
 	} else {
 		d.Fingerprint.Why = &measurement.Finding{Code: measurement.FoundNotSwitched}
-		d.Fingerprint.Switch = switchOf(switched)
+		d.Fingerprint.Switch = SwitchOf(switched)
 	}
 	if ctx.Err() != nil {
 		return d, ctx.Err()
@@ -178,9 +201,9 @@ func switchTo(ctx context.Context, bed testbed.Testbed, path string) (testbed.Sw
 	}
 }
 
-// switchOf is what a trial keeps of commands that switched to its path, nil where there
+// SwitchOf is what a trial keeps of commands that switched to its path, nil where there
 // were none.
-func switchOf(s testbed.Switched) *measurement.PathSwitch {
+func SwitchOf(s testbed.Switched) *measurement.PathSwitch {
 	if len(s.Set) == 0 {
 		return nil
 	}
@@ -194,6 +217,7 @@ type trial struct {
 	path    testbed.Path
 	spec    measurement.Spec
 	sources []testbed.Agent // of the path's pairs
+	failed  []error         // of each pair, why it brought back nothing
 }
 
 // Measure does a trial's test on the path as it is, and says which path that
@@ -214,10 +238,11 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 		}
 		t.sources = append(t.sources, source)
 	}
-	ctx, release := whileUp(ctx, bed)
+	t.failed = make([]error, len(t.sources))
+	ctx, release := whileUp(ctx, bed, w.Path)
 	defer release()
-	outer, err := t.traceOuter(ctx)
-	if err != nil {
+	outer := t.traceOuter(ctx)
+	if err := t.onlyPairFailed(); err != nil {
 		_, f, _ := failed(measurement.FoundTraceFailed, err)
 		f.Why.Outer = true
 		return measurement.Outcome{}, f, err
@@ -228,15 +253,15 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 			return failed(measurement.FoundPathFailed, err)
 		}
 	}
-	seen, err := t.traces(ctx)
-	if err != nil {
+	seen := t.traces(ctx)
+	if err := t.onlyPairFailed(); err != nil {
 		_, f, _ := failed(measurement.FoundTraceFailed, err)
 		return measurement.Outcome{}, f, fmt.Errorf("trace the path: %w", err)
 	}
 	var observation testbed.Observation
 	if observer != nil {
 		observation = observer.Observe(ctx, w.Path, w.Spec)
-		progress = both(observation.Progress, progress)
+		progress = observed(observation, progress)
 	}
 	outcome, each, err := t.test(ctx, progress)
 	if observation != nil {
@@ -245,35 +270,56 @@ func Measure(ctx context.Context, bed testbed.Testbed, w Wanted, progress func(m
 	return outcome, t.fingerprints(seen, outer, each), err
 }
 
-// both calls two functions, of which the second may be nil.
-func both(first, second func(measurement.Progress)) func(measurement.Progress) {
+// hopsEvery is how often progress says what the hops have counted.
+const hopsEvery = time.Second
+
+// observed tells an observation of the progress, and adds to it what the hops count. The
+// progress may be nil.
+func observed(o testbed.Observation, progress func(measurement.Progress)) func(measurement.Progress) {
+	said := time.Now()
 	return func(p measurement.Progress) {
-		first(p)
-		if second != nil {
-			second(p)
+		o.Progress(p)
+		if progress == nil {
+			return
 		}
+		if now := time.Now(); now.Sub(said) >= hopsEvery {
+			said, p.Hops = now, o.Hops()
+		}
+		progress(p)
 	}
 }
 
-// request is what the source of a pair is asked to do: the test, with the pair's interface
-// and DSCP where the test has none of its own.
+// request is what the source of a pair is asked to do: the test, with the interface and
+// DSCP that make the pair's path, and without what is the business of all pairs together.
 func (t *trial) request(p testbed.Pair) probe.Request {
 	r := p.Request
 	r.ID, r.Spec = t.ID, t.spec
-	r.Spec.Device = cmp.Or(r.Spec.Device, p.Request.Spec.Device)
-	r.Spec.DSCP = cmp.Or(r.Spec.DSCP, p.Request.Spec.DSCP)
+	r.Spec.Ramp, r.Spec.Waves, r.Spec.WaveEvery, r.Spec.MissingPairs = 0, 0, 0, 0
+	r.Spec.Device = cmp.Or(p.Request.Spec.Device, r.Spec.Device)
+	r.Spec.DSCP = cmp.Or(p.Request.Spec.DSCP, r.Spec.DSCP)
 	return r
 }
 
-// whileUp is a context that ends with the testbed: one that breaks ends the
-// trial at once, not when the trial's time is over. The caller calls release.
-func whileUp(ctx context.Context, bed testbed.Testbed) (up context.Context, release func()) {
+// onlyPairFailed is why the pair of a path failed that has one.
+func (t *trial) onlyPairFailed() error {
+	if len(t.failed) > 1 {
+		return nil // the others go on
+	}
+	return t.failed[0]
+}
+
+// whileUp is a context that ends with the testbed: one that breaks ends a trial on the
+// path at once, not when the trial's time is over, unless pairs of it can go on. The
+// caller calls release.
+func whileUp(ctx context.Context, bed testbed.Testbed, path string) (up context.Context, release func()) {
 	up, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
 		case <-bed.Done():
-			cancel(bed.Err())
+			if !goesOn(bed, path) {
+				cancel(bed.Err())
+			}
 		case <-up.Done():
 		}
 	})

@@ -3,6 +3,7 @@ package trial
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,7 @@ func (s *slow) Done() <-chan struct{}               { return s.done }
 func (s *slow) Err() error                          { return s.broken }
 func (s *slow) Close() error                        { return nil }
 func (s *slow) Progress(measurement.Progress)       { s.seen = append(s.seen, "progress") }
+func (s *slow) Hops() []measurement.HopSeries       { return []measurement.HopSeries{{Name: "box"}} }
 func (s *slow) Reset(context.Context, string) error { s.seen = append(s.seen, "reset"); return nil }
 func (s *slow) Paths() []testbed.Path {
 	return []testbed.Path{{Name: "p", Pairs: []testbed.Pair{{Source: "a", Destination: "b"}}}}
@@ -72,6 +74,23 @@ func TestTrialsThatTakeLong(t *testing.T) {
 			}
 			if !unlimited && !strings.Contains(d.Err.Error(), "no result within 10s") {
 				t.Errorf("%v does not say for how long it was waited", d.Err)
+			}
+		})
+	}
+}
+
+// away is a testbed whose ends may have no connection for a while.
+type away struct{ *slow }
+
+func (away) Away() time.Duration { return time.Minute }
+
+// A result may come later by as long as its end may be away.
+func TestTrialsOfThoseWhoAreAway(t *testing.T) {
+	for takes, counts := range map[time.Duration]bool{time.Minute: true, 2 * time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			d, err := Do(t.Context(), away{&slow{takes: takes}}, traceOfP, nil)
+			if err != nil || (d.Err == nil) != counts {
+				t.Errorf("after %v: %v, %v", takes, err, d.Err)
 			}
 		})
 	}
@@ -139,4 +158,45 @@ func TestTrialThatIsStopped(t *testing.T) {
 	if _, err := Do(ctx, &slow{takes: time.Hour}, traceOfP, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// What makes a path is the path's, whatever the test would have.
+func TestRequestTakesThePath(t *testing.T) {
+	one := &trial{Wanted: Wanted{ID: "t"}, spec: measurement.Spec{Kind: measurement.TCP, Flows: 2, DSCP: 10}}
+	pair := testbed.Pair{Request: probe.Request{Spec: measurement.Spec{Device: "eth1", DSCP: 46}}}
+	if got, want := one.request(pair), (measurement.Spec{Kind: measurement.TCP, Flows: 2, Device: "eth1", DSCP: 46}); !reflect.DeepEqual(got.Spec, want) {
+		t.Errorf("got %+v, want %+v", got.Spec, want)
+	}
+	if got := one.request(testbed.Pair{}); !reflect.DeepEqual(got.Spec, one.spec) {
+		t.Errorf("got %+v, want %+v", got.Spec, one.spec)
+	}
+}
+
+// Who listens to a trial hears at most once a second what the hops count.
+func TestProgressHasTheHops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := 0
+		progress := observed(&slow{}, func(p measurement.Progress) { heard += len(p.Hops) })
+		for range 10 {
+			time.Sleep(250 * time.Millisecond)
+			progress(measurement.Progress{})
+		}
+		if heard != 2 {
+			t.Errorf("it was said %d times in 2.5 s", heard)
+		}
+	})
+}
+
+// The sum of the pairs has each of them by its ends.
+func TestProgressOfPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard measurement.Progress
+		sum := newProgressSum([]testbed.Pair{{Source: "c1", Destination: "s1"}, {Source: "c2", Destination: "s2"}}, func(p measurement.Progress) { heard = p })
+		sum.add(0, measurement.Progress{Throughput: 1, RTT: 2})
+		time.Sleep(time.Second)
+		sum.add(1, measurement.Progress{Throughput: 3, RTT: 1})
+		if heard.Throughput != 4 || heard.RTT != 2 || len(heard.Pairs) != 2 || heard.Pairs[1] != (measurement.PairProgress{Source: "c2", Destination: "s2", Throughput: 3, RTT: 1}) {
+			t.Errorf("%+v", heard)
+		}
+	})
 }

@@ -246,6 +246,8 @@ func where(e result.Effect) string {
 
 func needs(e result.Effect) string {
 	switch {
+	case e.NeedsLongerTrials:
+		return "; trials of this length resolve no less than " + amount(e, e.Resolution, false) + ": measure longer, more often does not help"
 	case e.RepetitionsNeeded >= result.MaxRepetitionsNeeded:
 		return "; needs more than " + repetitions(e, result.MaxRepetitionsNeeded)
 	case e.RepetitionsNeeded > 0:

@@ -35,7 +35,6 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundNoBytes:      func(finding) string { return "the receiver confirmed no bytes" },
 	measurement.FoundNoPackets:    func(finding) string { return "the receiver confirmed no packet" },
 	measurement.FoundNoAnswers:    func(f finding) string { return part(f) + "no answer came back" },
-	measurement.FoundNoMTU:        func(finding) string { return "no packet of any size came through" },
 	measurement.FoundFlowsMissing: func(f finding) string { return brought(f, "flows") },
 	measurement.FoundShortFlow: func(f finding) string {
 		return fmt.Sprintf("flow %d carried %d bytes in the measured time, "+ofFlows, f.Flow, f.Bytes, f.NeededBytes)
@@ -63,7 +62,11 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("none of %s lost at most %s", quantity.Count(f.Count, "rate"), quantity.Format(f.LossBound, measurement.Fraction))
 	},
 	measurement.FoundFewAnswers: func(f finding) string {
-		return part(f) + fmt.Sprintf("%d answers are too few for a median (at least %d)", f.Count, f.Needed)
+		text := part(f) + fmt.Sprintf("%d answers are too few for a median (at least %d)", f.Count, f.Needed)
+		if f.Of > 0 {
+			text += fmt.Sprintf("; %d of %d requests were lost, and each was waited for: a shorter timeout, or requests_per_second, brings more", f.Of-f.Count, f.Of)
+		}
+		return text
 	},
 	measurement.FoundUnanswered: func(f finding) string {
 		return part(f) + fmt.Sprintf("%d of %d requests had no answer, so that there is no median", f.Count, f.Of)
@@ -79,10 +82,19 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	},
 	measurement.FoundPairsMissing: func(f finding) string {
 		text := brought(f, "pairs")
+		if f.Needed > 0 {
+			text += fmt.Sprintf(", at least %d must", f.Needed)
+		}
 		if len(f.Pairs) > 0 {
 			text += "; " + firstPairs(f.Pairs, "; ")
 		}
+		if !f.Fatal {
+			text += fmt.Sprintf("; sums are those of the others, too small by %s if all carry alike", Percent(float64(f.Of-f.Count)/float64(f.Of)))
+		}
 		return text
+	},
+	measurement.FoundPairsFailed: func(f finding) string {
+		return fmt.Sprintf("the path failed %d of %d pairs; %s", f.Count, f.Of, firstPairs(f.Pairs, "; "))
 	},
 	measurement.FoundPairsWithoutBytes: func(f finding) string {
 		return "no byte was confirmed in the measured time from " + firstPairs(f.Pairs, ", ")
@@ -116,6 +128,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundStolenCPU: func(f finding) string {
 		return fmt.Sprintf("a hypervisor took %.0f %% of the CPU time of the %s", f.CPUStolen*100, f.End)
 	},
+	measurement.FoundStandstill: func(f finding) string {
+		return fmt.Sprintf("the %s did not run in %.0f %% of the measured time although its CPUs had room: its process was stopped or its machine paused, or a container's CPU limit was reached", f.End, f.Standstill*100)
+	},
 
 	measurement.FoundPathFailed:   func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundNotSwitched:  func(finding) string { return "it was not switched to" },
@@ -130,7 +145,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return below(f) + fmt.Sprintf("hops did not answer: the trace saw %v of the path %v", f.Hops, f.ExpectedHops)
 	},
 	measurement.FoundOtherHops: func(f finding) string {
-		return below(f) + fmt.Sprintf("the trace saw %v where the path is %v", f.Hops, f.ExpectedHops)
+		return below(f) + fmt.Sprintf("%s saw %v where the path is %v", theTrace(f), f.Hops, f.ExpectedHops)
 	},
 	measurement.FoundOtherTTL: func(f finding) string {
 		return below(f) + fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.TTL, f.ExpectedTTL)
@@ -142,7 +157,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("TCP found a path MTU of %d where the tunnel has %d", f.MTU, f.ExpectedMTU)
 	},
 	measurement.FoundOtherHopCount: func(f finding) string {
-		return fmt.Sprintf("the trace saw %d hops %v where the path has %d", f.Count, f.Hops, f.Needed)
+		return fmt.Sprintf("%s saw %d hops %v where the path has %d", theTrace(f), f.Count, f.Hops, f.Needed)
 	},
 	measurement.FoundOtherMTU: func(f finding) string {
 		return fmt.Sprintf("TCP found a path MTU of %d where the path has %d", f.MTU, f.ExpectedMTU)
@@ -220,6 +235,13 @@ func part(f finding) string {
 		return "under load: "
 	}
 	return ""
+}
+
+func theTrace(f finding) string {
+	if f.Back {
+		return "the trace back to the source"
+	}
+	return "the trace"
 }
 
 func below(f finding) string {

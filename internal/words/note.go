@@ -71,7 +71,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Drift was tested on %s at the %s level by two tests each.", quantity.Count(x.Count, "comparison"), Percent(x.Level))
 	}},
 	result.NoteResumedDiffers: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("After %s the run was resumed (%s) with another %s: %s, at first %s.", quantity.Count(x.Count, "trial"), Moment(x.Started),
+		return fmt.Sprintf("After %s the run went on (%s) with another %s: %s, at first %s.", quantity.Count(x.Count, "trial"), Moment(x.Started),
 			x.Name, cmp.Or(x.Is, "unknown"), cmp.Or(x.Was, "unknown"))
 	}},
 	result.NoteRunsDiffer: {say: func(_ Names, x result.Note) string {

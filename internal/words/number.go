@@ -182,8 +182,9 @@ type Column struct {
 }
 
 // mixedUnits is how far apart the values of a column may lie to share a unit:
-// 42 µs next to 10205.5 µs reads worse than next to 10.2 ms.
-const mixedUnits = 100
+// 42 µs next to 10205.5 µs reads worse than next to 10.2 ms, and 0.1913 Gbit/s next to
+// 16.0083 Gbit/s than 191 Mbit/s next to 16.0 Gbit/s.
+const mixedUnits = 30
 
 // NewColumn chooses a unit for values, whose intervals have these widths.
 // Fractions are far apart in nature: each is written with its own digits.

@@ -118,6 +118,9 @@ func Blocks(n int, twoStage bool) string {
 	return text
 }
 
+// onMachines says whether a kind of testbed is one of real machines.
+func onMachines(kind string) bool { return kind == result.TestbedHosts || kind == result.TestbedFleet }
+
 // Statement says what the figures of a run are and are not.
 func Statement(r *result.Result) string {
 	var parts []string
@@ -127,7 +130,7 @@ func Statement(r *result.Result) string {
 		parts = append(parts, fmt.Sprintf("This is a model of the published setting, at 1:%s: rates are multiplied by %s before they are compared with published ones; times are not scaled.", Scale(scale), Scale(scale)))
 	case scaled:
 		parts = append(parts, fmt.Sprintf("This experiment is scaled down, at 1:%s; times are not scaled.", Scale(scale)))
-	case published && r.Testbed.Kind != "hosts":
+	case published && !onMachines(r.Testbed.Kind):
 		parts = append(parts, "This is a model of the published setting.")
 	}
 	pairs := 0
@@ -138,7 +141,7 @@ func Statement(r *result.Result) string {
 		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", pairs))
 	}
 	note, bed := strings.TrimSpace(r.Testbed.Note), strings.TrimSpace(r.Testbed.Kind)
-	if bed == "" || bed == "hosts" {
+	if bed == "" || onMachines(bed) {
 		bed = "testbed"
 	}
 	if r.Testbed.Relative {
@@ -179,6 +182,9 @@ func Fingerprint(f *measurement.Fingerprint) string {
 	var parts []string
 	if len(f.Hops) > 0 {
 		parts = append(parts, traced(f.Hops))
+		if f.TracedBack {
+			parts[0] += " on the way back"
+		}
 	}
 	if len(f.OuterHops) > 0 {
 		if len(parts) > 0 {
@@ -302,6 +308,26 @@ func Varied(v result.Variation, trials int) string {
 	each := v.Test.Spec.ExpectedDuration()
 	return fmt.Sprintf("what limits %s on %s cannot be told: it is done again %s, %d times, which takes about %s",
 		v.Test.Explains, v.Path, changed[v.Test.Intervention], trials, Time(each*measurement.Seconds(trials)))
+}
+
+// Rebuilt says that a testbed broke in the middle of a run, and the run went on.
+func Rebuilt(onHosts bool, why error) string {
+	again := "The lab was built"
+	if onHosts {
+		again = "The hosts were reached"
+	}
+	return fmt.Sprintf("%s again during the run: %v.", again, why)
+}
+
+// LackedPairs says that a trial is done again because it lacked too many pairs.
+func LackedPairs(t *measurement.Trial) string {
+	why := ""
+	for _, f := range t.Gate.Findings {
+		if f.Code == measurement.FoundPairsMissing {
+			why = findings[f.Code](f)
+		}
+	}
+	return fmt.Sprintf("Attempt %d at trial %s is set aside, and the trial is done again at the end of its block: %s.", max(t.Attempt, 1), t.ID, why)
 }
 
 // CopiedAgain says that the trials of a test are done again, since all are to be measured

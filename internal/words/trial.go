@@ -177,6 +177,13 @@ func (f *figures) datagrams() {
 	f.loss()
 	f.value("reordered_fraction", "reordered ", "")
 	f.value("jitter_seconds", "jitter ", "")
+	if bound, ok := f.Metrics["one_way_delay_bound_seconds"]; ok {
+		about := " ± " + Time(measurement.Seconds(bound))
+		if bound > f.Metrics["one_way_delay_p50_seconds"]/2 {
+			about += ", which the clocks leave open"
+		}
+		f.value("one_way_delay_p50_seconds", "one way p50 ", about)
+	}
 }
 
 func (f *figures) latency() {

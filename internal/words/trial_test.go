@@ -28,3 +28,15 @@ func TestLackingPercentiles(t *testing.T) {
 		}
 	}
 }
+
+// Where few answers came because lost requests were waited for, it is said what helps.
+func TestFewAnswers(t *testing.T) {
+	f := measurement.Finding{Code: measurement.FoundFewAnswers, Count: 3, Needed: 10}
+	if got := Finding(f); strings.Contains(got, "timeout") {
+		t.Error(got)
+	}
+	f.Of = 5
+	if got := Finding(f); !strings.Contains(got, "2 of 5 requests were lost") || !strings.Contains(got, "requests_per_second") {
+		t.Error(got)
+	}
+}

@@ -18,6 +18,7 @@ func Where(r *result.Result) []string {
 	for _, e := range r.Testbed.Endpoints {
 		out = append(out, e.Name+": "+endpoint(e))
 	}
+	out = append(out, endsDiffer(r.Testbed.Endpoints)...)
 	for _, p := range r.Testbed.Paths {
 		out = append(out, p.Name+": "+place(p)+switches(r, p))
 	}
@@ -30,6 +31,7 @@ var reaches = map[string]string{
 	"tls":   "an agent reached over TLS",
 	"ssh":   "an agent started over ssh",
 	"serve": "a server that was there, which tells little of itself",
+	"fleet": "joined the fleet",
 }
 
 func endpoint(e result.TestbedEndpoint) string {
@@ -60,10 +62,53 @@ func endpoint(e result.TestbedEndpoint) string {
 	return strings.Join(parts, ", ")
 }
 
+// endsDiffer says in which settings the ends differ that say theirs.
+func endsDiffer(ends []result.TestbedEndpoint) (out []string) {
+	for i, a := range ends {
+		for _, b := range ends[i+1:] {
+			is, other := settings(a.Environment), settings(b.Environment)
+			var parts []string
+			for _, name := range slices.Sorted(maps.Keys(is)) {
+				if v, known := other[name]; known && v != is[name] {
+					parts = append(parts, fmt.Sprintf("%s (%s, and %s)", name, is[name], v))
+				}
+			}
+			if len(parts) > 0 {
+				out = append(out, fmt.Sprintf("%s and %s differ in %s", a.Name, b.Name, strings.Join(parts, ", ")))
+			}
+		}
+	}
+	return out
+}
+
+// settings are those of an environment that bear on what an end measures, and of its
+// network interface where it has only one.
+func settings(environment map[string]string) map[string]string {
+	out, nics := map[string]string{}, 0
+	for key, v := range environment {
+		name, nic := strings.CutPrefix(key, "nic_")
+		switch _, of, attribute := strings.Cut(name, "_"); {
+		case nic && attribute:
+			out["NIC "+of] = v
+		case nic:
+			nics++
+			out["NIC"] = v
+		case strings.HasPrefix(key, "net."), key == "clock_source":
+			out[key] = v
+		}
+	}
+	if nics > 1 {
+		maps.DeleteFunc(out, func(name, _ string) bool { return strings.HasPrefix(name, "NIC") })
+	}
+	return out
+}
+
 // proofs say what proves of a trial that it took its path.
 var proofs = map[result.PathProof]string{
 	result.ProofTrace: "a trace before each trial had to show what the first did",
-	result.ProofTTL:   "packets of each trial had to arrive with the time to live of the first",
+	result.ProofTraceBack: "the source did not trace it: a trace back from the destination had to show before each trial what the first did, which proves the way back alone; " +
+		"of the way there, packets had to arrive with the same time to live",
+	result.ProofTTL: "packets of each trial had to arrive with the time to live of the first",
 }
 
 func place(p result.TestbedPath) string {

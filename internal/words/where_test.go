@@ -2,11 +2,29 @@ package words
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
+
+// What differs between the ends is said, as far as both tell it.
+func TestEndsDiffer(t *testing.T) {
+	end := func(name string, environment map[string]string) result.TestbedEndpoint {
+		return result.TestbedEndpoint{Name: name, Environment: environment}
+	}
+	client := map[string]string{"nic_eth0": "virtio_net, MTU 1500", "nic_eth0_offloads": "tso gro", "net.ipv4.tcp_rmem": "1 2 3", "kernel": "6.1"}
+	server := map[string]string{"nic_ens3": "virtio_net, MTU 1500", "nic_ens3_offloads": "gro", "net.ipv4.tcp_rmem": "1 2 4", "kernel": "6.2", "clock_source": "tsc"}
+	got := endsDiffer([]result.TestbedEndpoint{end("client", client), end("silent", nil), end("server", server)})
+	if want := []string{"client and server differ in NIC offloads (tso gro, and gro), net.ipv4.tcp_rmem (1 2 3, and 1 2 4)"}; !slices.Equal(got, want) {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	server["nic_ens4"] = "igb, MTU 1500"
+	if got := endsDiffer([]result.TestbedEndpoint{end("client", client), end("server", server)}); len(got) != 1 || strings.Contains(got[0], "NIC") {
+		t.Errorf("of two interfaces it says %q", got)
+	}
+}
 
 // A run on hosts says where its ends and paths were; one in a lab has nothing to say.
 func TestWhere(t *testing.T) {

@@ -56,6 +56,7 @@ func TestColumn(t *testing.T) {
 		{measurement.BitsPerSecond, []float64{1.19e9, 355e6, 348e6}, nil, "1190 Mbit/s, 355 Mbit/s, 348 Mbit/s"},
 		{measurement.BitsPerSecond, []float64{1.19e9, 1.18e9}, []float64{0.002e9}, "1.190 Gbit/s, 1.180 Gbit/s"},
 		{measurement.SecondsUnit, []float64{42e-6, 10.2055e-3}, nil, "42.0 µs, 10.2 ms"},
+		{measurement.BitsPerSecond, []float64{16.0083e9, 0.1913e9}, []float64{0.1e9, 0.0001e9}, "16.0 Gbit/s, 191 Mbit/s"},
 		{measurement.Count, []float64{1, 2}, []float64{0, 1}, "1, 2"},
 		{measurement.Count, []float64{1, 2.5}, []float64{0, 1}, "1.00, 2.50"},
 		{measurement.BitsPerSecond, []float64{0, math.NaN()}, nil, "0 bit/s, —"},

@@ -39,13 +39,17 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
-	binary := build(t)
+	binary, tools := build(t), t.TempDir()
+	if os.Getenv(binaryEnv) == "" {
+		compile(t, filepath.Join(filepath.Dir(binary), "hopbench-agent"), "-tags", "agent")
+	}
+	testutil.OK(t, os.WriteFile(filepath.Join(tools, "wait-until"), []byte(waitUntilScript), 0o755))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
+			env.Setenv("PATH", strings.Join([]string{filepath.Dir(binary), tools, os.Getenv("PATH")}, string(os.PathListSeparator)))
 			port, err := testutil.FreePort()
 			env.Setenv("PORT", strconv.Itoa(int(port)))
 			return err
@@ -71,12 +75,17 @@ func build(t *testing.T) string {
 		return binary
 	}
 	binary := filepath.Join(t.TempDir(), "hopbench")
-	c := exec.Command("go", "build", "-o", binary, "../../cmd/hopbench")
+	compile(t, binary)
+	return binary
+}
+
+func compile(t *testing.T, binary string, flags ...string) {
+	t.Helper()
+	c := exec.Command("go", slices.Concat([]string{"build", "-o", binary}, flags, []string{"../../cmd/hopbench"})...)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	return binary
 }
 
 // have is the condition of `[!lab] skip` and `[!ip] skip`: whether a lab can be

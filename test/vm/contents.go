@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ func buildImage(ctx context.Context, file, work string, k kernel, suites []suite
 	for _, add := range []func() error{
 		func() error { return addBase(a, work) },
 		func() error { return addSuites(a, work, suites) },
+		func() error { return addSystemd(a, suites) },
 		func() error { return addModules(a, k) },
 		ctx.Err,
 		a.Close,
@@ -63,7 +65,7 @@ func addBase(a *image.Archive, work string) error {
 	groups := fmt.Appendf(nil, "root:x:0:\ntester:x:%d:\nnogroup:x:65534:\n", ordinary)
 	return errors.Join(
 		addFile(a, "/init", filepath.Join(work, "init"), 0o755),
-		addFile(a, "/usr/bin/hopbench", filepath.Join(work, "hopbench"), 0o755),
+		addFile(a, programFolder+"hopbench", filepath.Join(work, "hopbench"), 0o755),
 		a.File("/etc/passwd", 0o644, users),
 		a.File("/etc/group", 0o644, groups),
 		a.File("/etc/hosts", 0o644, []byte("127.0.0.1 localhost vm\n")),
@@ -75,7 +77,12 @@ func addBase(a *image.Archive, work string) error {
 func addSuites(a *image.Archive, work string, suites []suite) error {
 	var jobs []report.Job
 	for _, s := range suites {
-		jobs = append(jobs, report.Job{Name: s.name, Argv: s.argv, Dir: "/src/" + s.pkg, User: s.user, Timeout: s.timeout})
+		jobs = append(jobs, report.Job{Name: s.name, Argv: s.argv, Dir: "/src/" + s.pkg, User: s.user, Timeout: s.timeout, Systemd: s.systemd})
+		if s.program != "" && !a.Has(s.argv[0]) {
+			if err := addFile(a, s.argv[0], filepath.Join(work, path.Base(s.program)), 0o755); err != nil {
+				return err
+			}
+		}
 		for _, file := range s.files {
 			if err := addFile(a, "/src/"+file, filepath.Join("test", "vm", file), 0o644); err != nil {
 				return err

@@ -28,6 +28,7 @@ type options struct {
 	only    *regexp.Regexp // tests to run, nil for all
 	timeout time.Duration
 	console bool
+	program string // to run instead of the suites, "" for none
 }
 
 func main() {
@@ -35,6 +36,7 @@ func main() {
 	flag.StringVar(&o.cache, "cache", "", "folder that keeps the unpacked kernel (default hopbench-vm in the user's cache)")
 	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long the machine may run")
 	flag.BoolVar(&o.console, "console", false, "print the kernel's messages though nothing failed")
+	flag.StringVar(&o.program, "program", "", "run this program as root, and nothing else: a package of this repository and its arguments")
 	only := flag.String("run", "", "run only tests whose names match this regular expression")
 	flag.Parse()
 	if *only != "" {
@@ -74,7 +76,7 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("get the kernel: %w", err)
 	}
 	m := machine{kernel: k.image, initrd: filepath.Join(work, "initrd"), console: filepath.Join(work, "console")}
-	suites, err := prepare(ctx, work, o.only)
+	suites, err := prepare(ctx, work, o)
 	if err != nil {
 		return err
 	}

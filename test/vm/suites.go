@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,6 +24,8 @@ type suite struct {
 	except  map[string]string // tests left out, and why
 	skips   map[string]string // tests that may skip, and why
 	argv    []string          // the command
+	program string            // package that it is built from, "" for what the machine has
+	systemd bool              // whether it runs under systemd; those that do are the last
 	says    []string          // what the command must print
 	never   []string          // what it must not
 	files   []string          // of this folder, which it finds in /src
@@ -78,19 +81,37 @@ func allSuites() []suite {
 			name: "the built program", pkg: "test/script", user: ordinary, timeout: 3 * time.Minute,
 			pattern: "^TestScripts$", parts: []string{"lab"},
 		},
+		{
+			name: "the installed agent", user: root, timeout: 3 * time.Minute, systemd: true,
+			program: "./test/vm/installed", says: []string{"nothing is left"},
+		},
 	}
 }
 
+// programFolder is where the machine has the programs that are built for it.
+const programFolder = "/usr/bin/"
+
 // prepare builds the binaries into the folder work and finds the tests that
 // each suite has to run.
-func prepare(ctx context.Context, work string, only *regexp.Regexp) ([]suite, error) {
-	for output, pkg := range map[string]string{"init": "./test/vm/guest", "hopbench": "./cmd/hopbench"} {
+func prepare(ctx context.Context, work string, o options) ([]suite, error) {
+	all, programs := allSuites(), map[string]string{"init": "./test/vm/guest", "hopbench": "./cmd/hopbench"}
+	if words := strings.Fields(o.program); len(words) > 0 {
+		all = []suite{{name: o.program, user: root, program: words[0], argv: words[1:], timeout: o.timeout}}
+	}
+	for i, s := range all {
+		if s.program != "" {
+			name := path.Base(s.program)
+			programs[name] = s.program
+			all[i].argv = append([]string{programFolder + name}, s.argv...)
+		}
+	}
+	for output, pkg := range programs {
 		if _, err := command(ctx, ".", "go", "build", "-o", filepath.Join(work, output), pkg); err != nil {
 			return nil, err
 		}
 	}
 	var suites []suite
-	for _, s := range allSuites() {
+	for _, s := range all {
 		if s.pkg == "" {
 			suites = append(suites, s)
 			continue
@@ -101,7 +122,7 @@ func prepare(ctx context.Context, work string, only *regexp.Regexp) ([]suite, er
 				return nil, err
 			}
 		}
-		if err := s.choose(ctx, binary, only); err != nil {
+		if err := s.choose(ctx, binary, o.only); err != nil {
 			return nil, err
 		}
 		if len(s.tests) > 0 {

@@ -75,7 +75,7 @@ func TestKernelDependency(t *testing.T) {
 // Every list of the suites has its reasons.
 func TestSuites(t *testing.T) {
 	for _, s := range allSuites() {
-		if s.name == "" || s.timeout <= 0 || (s.pkg == "") == (len(s.argv) == 0) {
+		if s.name == "" || s.timeout <= 0 || (s.pkg == "") == (len(s.argv) == 0 && s.program == "") {
 			t.Errorf("%+v is neither tests nor a command, or has no bound", s)
 		}
 		for _, reasons := range []map[string]string{s.except, s.skips} {

@@ -1,10 +1,11 @@
-// Package wine_test runs the Windows binary, under Wine, against the server of
-// this system, and its agent as the source of an experiment: the system calls, the
-// transfers and the facts of a Windows client, without a Windows.
+// Package wine_test runs the Windows binary, under Wine, against this system: as a client
+// and as a server, its agent as the source and as the destination of an experiment, and the
+// tests of packages that have code of their own for Windows. So the system calls, the
+// transfers and the facts of a Windows host are tested without a Windows.
 //
 // Wine 8 lacks two things that a Go program wants. bcryptprimitives.dll, without
 // which none starts, is linked here with binutils' ld; SIO_UDP_NETRESET, without which package net
-// opens no UDP socket, is not, so no server runs under Wine and no test is over
+// opens no UDP socket, is not, so servers serve TCP alone and no test is over
 // UDP. It has IcmpSendEcho2Ex, but not Icmp6SendEcho2.
 package wine_test
 
@@ -16,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,8 +37,19 @@ import (
 
 func TestMain(m *testing.M) {
 	testutil.Enter()
-	os.Exit(m.Run())
+	var err error
+	if shared, err = os.MkdirTemp("", "hopbench-wine"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(shared); err != nil {
+		panic(err)
+	}
+	os.Exit(status)
 }
+
+// shared is the folder of what is made once for all tests.
+var shared string
 
 func TestWindowsClient(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
@@ -98,19 +112,148 @@ func TestWindowsClient(t *testing.T) {
 	}
 }
 
-// A Windows host is the source of an experiment on real hosts: an agent that a
-// coordinator at the destination reaches over TLS.
+// A Windows host is the far end of tests. Where it has no UDP, as under Wine, it serves those
+// over TCP, and says why the others are refused.
+func TestWindowsServer(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	c := chaintest.New(t, 2)
+	w := newWine(t, c.Source())
+	linux, address := build(t, "linux"), c.Hop(1, false).Prev().String()
+	port := w.start(t, build(t, "windows"), "serve", "--open", "--bind", address, "--port", "0")
+	test := func(args ...string) (string, error) {
+		return c.Destination().Output(t, linux, append([]string{"test", address, "--port", port, "--json", "--quiet"}, args...)...)
+	}
+	for _, args := range [][]string{
+		{"--only", "rr,crr,tcp", "--flows", "2", "--duration", "200ms"},
+		{"--only", "tcp", "--flows", "2", "--reverse", "--duration", "200ms"},
+		{"--only", "load", "--protocol", "tcp", "--duration", "200ms"},
+		{"--only", "ftp", "--file", "1MB"},
+	} {
+		said, err := test(args...)
+		if err != nil {
+			t.Errorf("%v: %v\n%s", args, err, said)
+			continue
+		}
+		var r result.Result
+		testutil.OK(t, json.Unmarshal([]byte(said), &r))
+		for _, trial := range r.Trials {
+			if !trial.Gate.Passed || trial.Destination.HostID == trial.Source.HostID {
+				t.Errorf("%s: %+v, the ends are %+v and %+v", trial.Test, trial.Gate.Findings, trial.Source, trial.Destination)
+			}
+		}
+	}
+	if said, err := test("--only", "pps"); err == nil || !strings.Contains(said, "has no UDP") {
+		t.Errorf("a test over UDP: %v\n%s", err, said)
+	}
+}
+
+// The service manager starts an agent that was installed, which a coordinator joins, and
+// ends it. Nothing is left then.
+func TestWindowsService(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	c := chaintest.New(t, 1)
+	w := newWine(t, c.Source())
+	windows, dir, host := build(t, "windows"), t.TempDir(), c.Hop(1, false).Prev().String()
+	// Wine ends its services when no other program runs.
+	w.start(t, windows, "serve", "--open", "--bind", host, "--port", "0")
+	token, inventory := filepath.Join(dir, "token"), filepath.Join(dir, "testbed.yaml")
+	testutil.OK(t, os.WriteFile(token, []byte("a token of this test"), 0o600))
+	testutil.WriteFile(t, inventory, fmt.Appendf(nil, `format: hopbench.testbed/1
+name: wine
+kind: hosts
+token_file: %s
+endpoints:
+  windows: {reach: "tls://%s"}
+  linux: {reach: local}
+paths:
+  a: {to: "%s:5201"}
+  b: {to: "%[3]s:5202"}
+`, token, host, c.Target(false)))
+	experiment := filepath.Join(dir, "experiment.yaml")
+	testutil.WriteFile(t, experiment, []byte(oneTest))
+	install := []string{windows, "agent", "install", "--token-file", `Z:` + strings.ReplaceAll(token, "/", `\`), "--listen", host}
+	// For a moment after its start Wine's service manager is busy with its own services.
+	w.until(t, "the agent is installed", func() error { _, err := w.try(t, install...); return err })
+	linux := build(t, "linux")
+	w.until(t, "a coordinator joins the agent", func() error {
+		said, err := c.Destination().Output(t, linux, "testbed", "check", inventory, "--experiment", experiment)
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, said)
+		}
+		return err
+	})
+	out := filepath.Join(dir, "out")
+	if said, err := c.Destination().Output(t, linux, "run", experiment, "--testbed", inventory, "--out", out); err != nil {
+		t.Errorf("run: %v\n%s", err, said)
+	}
+	w.run(t, windows, "agent", "uninstall")
+	if said, err := w.try(t, windows, "agent", "uninstall"); err == nil {
+		t.Errorf("it is uninstalled a second time: %s", said)
+	}
+	c.Source().Do(t, func() {
+		if conn, err := net.Dial("tcp", host+":5202"); err == nil {
+			t.Errorf("something listens still: %v", conn.Close())
+		}
+	})
+}
+
+const oneTest = `format: hopbench.experiment/1
+name: service
+title: An agent that is a service
+endpoints: [{name: windows}, {name: linux}]
+source: windows
+destination: linux
+baseline: a
+blocks: 1
+paths:
+  - {name: a, hops: [{type: link}]}
+  - {name: b, hops: [{type: link}]}
+tests:
+  - {name: latency, kind: rr, duration: 300ms}
+`
+
+// What only Windows runs of some packages is tested there.
+func TestWindowsPackages(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	c := chaintest.New(t, 1)
+	w := newWine(t, c.Source())
+	for _, name := range []string{"filelock", "probe/icmp/iphelper"} {
+		t.Run(name, func(t *testing.T) {
+			binary := filepath.Join(t.TempDir(), "package.test.exe")
+			goTool(t, "windows", "test", "-c", "-o", binary, "../../internal/"+name)
+			if said := w.run(t, binary, "-test.v"); !bytes.HasSuffix(bytes.TrimSpace(said), []byte("PASS")) {
+				t.Errorf("%s", said)
+			}
+		})
+	}
+}
+
+// A Windows host is the source of an experiment on real hosts, and the destination of
+// another: an agent that a coordinator at the other end reaches over TLS.
 func TestWindowsAgent(t *testing.T) {
 	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
 	c := chaintest.New(t, 2)
 	w := newWine(t, c.Source())
 	dir := t.TempDir()
-	token := filepath.Join(dir, "token")
+	token, windows, linux := filepath.Join(dir, "token"), build(t, "windows"), build(t, "linux")
 	testutil.OK(t, os.WriteFile(token, []byte("a token of this test"), 0o600))
-	port := w.start(t, build(t, "windows"), "agent", "--listen", ":0", "--token-file", `Z:`+strings.ReplaceAll(token, "/", `\`))
-	experiment, inventory, out := filepath.Join(dir, "experiment.yaml"), filepath.Join(dir, "testbed.yaml"), filepath.Join(dir, "out")
-	testutil.WriteFile(t, experiment, []byte(windowsSource))
-	testutil.WriteFile(t, inventory, fmt.Appendf(nil, `format: hopbench.testbed/1
+	port := w.start(t, windows, "agent", "--listen", ":0", "--token-file", `Z:`+strings.ReplaceAll(token, "/", `\`))
+	here, there := c.Hop(1, false).Prev(), c.Target(false)
+	hops := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), there.String()}
+	for _, test := range []struct {
+		source, destination string
+		to                  netip.Addr
+		hops                []string
+	}{
+		{"windows", "linux", there, hops},
+		// The other sides of the same two routers.
+		{"linux", "windows", here, []string{there.Prev().String(), c.Hop(2, false).Prev().String(), here.String()}},
+	} {
+		t.Run("from "+test.source, func(t *testing.T) {
+			dir := t.TempDir()
+			experiment, inventory, out := filepath.Join(dir, "experiment.yaml"), filepath.Join(dir, "testbed.yaml"), filepath.Join(dir, "out")
+			testutil.WriteFile(t, experiment, fmt.Appendf(nil, twoSystems, test.source, test.destination))
+			testutil.WriteFile(t, inventory, fmt.Appendf(nil, `format: hopbench.testbed/1
 name: wine
 kind: hosts
 token_file: %s
@@ -120,19 +263,30 @@ endpoints:
 paths:
   a: {to: "%s:5201"}
   b: {to: "%[4]s:5202"}
-`, token, c.Hop(1, false).Prev(), port, c.Target(false)))
-	said, err := c.Destination().Output(t, build(t, "linux"), "run", experiment, "--testbed", inventory, "--out", out)
-	if err != nil {
-		t.Fatalf("run: %v\n%s", err, said)
+`, token, here, port, test.to))
+			for _, args := range [][]string{
+				{"testbed", "check", inventory, "--experiment", experiment},
+				{"run", experiment, "--testbed", inventory, "--out", out},
+			} {
+				if said, err := c.Destination().Output(t, linux, args...); err != nil {
+					t.Fatalf("%s: %v\n%s", args[0], err, said)
+				}
+			}
+			checkRun(t, filepath.Join(out, "result.json"), test.hops)
+		})
 	}
-	b, err := os.ReadFile(filepath.Join(out, "result.json"))
+}
+
+// checkRun checks the trials of an experiment whose paths have these hops.
+func checkRun(t *testing.T, file string, want []string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
 	testutil.OK(t, err)
 	var r result.Result
 	testutil.OK(t, json.Unmarshal(b, &r))
 	if len(r.Trials) != 12 {
-		t.Fatalf("%d trials, want 2 blocks of 3 tests on 2 paths\n%s", len(r.Trials), said)
+		t.Fatalf("%d trials, want 2 blocks of 3 tests on 2 paths", len(r.Trials))
 	}
-	want := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), c.Target(false).String()}
 	for _, trial := range r.Trials {
 		var hops []string
 		for _, hop := range trial.Fingerprint.Hops {
@@ -147,13 +301,13 @@ paths:
 	}
 }
 
-const windowsSource = `format: hopbench.experiment/1
-name: windows-source
-title: A source on Windows
+const twoSystems = `format: hopbench.experiment/1
+name: two-systems
+title: Windows and Linux
 description: One path twice.
 endpoints: [{name: windows}, {name: linux}]
-source: windows
-destination: linux
+source: %s
+destination: %s
 baseline: a
 blocks: 2
 paths:
@@ -216,19 +370,60 @@ func newWine(t *testing.T, node *chaintest.Node) *wine {
 	}
 	testutil.Need(t, err == nil, "wine64 (Debian's package of that name)")
 	prefix := filepath.Join(t.TempDir(), "prefix")
-	w := &wine{node, program, append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")}
+	w := &wine{node, program, wineEnv(prefix)}
 	t.Cleanup(func() { w.end(t) })
-	w.run(t, "wineboot.exe", "--init")
+	made, err := boot(program)
+	if err == nil {
+		err = command(nil, "cp", "-a", made, prefix)
+	}
+	testutil.OK(t, err)
+	return w
+}
+
+func wineEnv(prefix string) []string {
+	return append(os.Environ(), "WINEPREFIX="+prefix, "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", "DISPLAY=")
+}
+
+// boot makes a prefix that tests take copies of, since that takes ten times as long.
+func boot(program string) (prefix string, err error) {
+	prefix = filepath.Join(shared, "prefix")
+	if _, err := os.Stat(prefix); err == nil {
+		return prefix, nil
+	}
+	env := wineEnv(prefix)
+	if err := command(env, program, "wineboot.exe", "--init"); err != nil {
+		return "", err
+	}
 	library := filepath.Join(prefix, "drive_c/windows/system32/bcryptprimitives.dll")
 	if _, err := os.Stat(library); errors.Is(err, fs.ErrNotExist) {
 		// ProcessPrng and RtlGenRandom, whose real name this is, take and return
 		// the same.
-		c := exec.Command("ld", "-m", "i386pep", "--shared", "-e", "0", "-o", library, "testdata/bcryptprimitives.def")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("ld: %v\n%s", err, out)
+		if err := command(nil, "ld", "-m", "i386pep", "--shared", "-e", "0", "-o", library, "testdata/bcryptprimitives.def"); err != nil {
+			return "", err
 		}
 	}
-	return w
+	server := filepath.Join(filepath.Dir(program), "wineserver")
+	_ = command(env, server, "-k") // its status says that there was none left to stop
+	_ = command(env, server, "-w")
+	return prefix, nil
+}
+
+// command runs a program of this system, with an environment other than this process's if
+// one is given. What it says goes to a file, since Wine's services inherit the descriptors
+// and outlive it: a pipe would stay open.
+func command(env []string, name string, args ...string) error {
+	said, err := os.CreateTemp(shared, "said")
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	c := exec.Command(name, args...)
+	c.Env, c.Stdout, c.Stderr = env, said, said
+	if err := c.Run(); err != nil {
+		text, _ := os.ReadFile(said.Name())
+		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, text)
+	}
+	return nil
 }
 
 // end stops the processes of the prefix, and them alone, and waits for them.
@@ -244,7 +439,33 @@ func (w *wine) end(t *testing.T) {
 	}
 }
 
+// until tries something again and again until it works.
+func (w *wine) until(t *testing.T, what string, works func() error) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := works()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not after a minute: %v", what, err)
+		}
+		time.Sleep(100 * time.Millisecond) // between two tries
+	}
+}
+
 func (w *wine) run(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := w.try(t, args...)
+	if err != nil {
+		t.Fatalf("wine64 %s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+// try is run of a program that may fail; then the error has all that it said.
+func (w *wine) try(t *testing.T, args ...string) ([]byte, error) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
@@ -270,9 +491,9 @@ func (w *wine) run(t *testing.T, args ...string) []byte {
 	testutil.OK(t, err)
 	if failed != nil {
 		complaints, err := os.ReadFile(outputs[1].Name())
-		t.Fatalf("wine64 %s: %v\n%s%s%v", strings.Join(args, " "), failed, out, complaints, err)
+		return nil, fmt.Errorf("%w\n%s%s%v", failed, out, complaints, err)
 	}
-	return out
+	return out, nil
 }
 
 // start starts a program that listens, and returns its port.
@@ -283,15 +504,24 @@ func (w *wine) start(t *testing.T, args ...string) string {
 	return startServer(t, w.node, c, os.Kill)
 }
 
+// build builds hopbench for a system, once.
 func build(t *testing.T, system string) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "hopbench-"+system+".exe")
-	c := exec.Command("go", "build", "-o", binary, "../../cmd/hopbench")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64", "GOOS="+system)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	binary := filepath.Join(shared, "hopbench-"+system+".exe")
+	if _, err := os.Stat(binary); err != nil {
+		goTool(t, system, "build", "-o", binary, "../../cmd/hopbench")
 	}
 	return binary
+}
+
+// goTool runs the go command for a system.
+func goTool(t *testing.T, system string, args ...string) {
+	t.Helper()
+	c := exec.Command("go", args...)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64", "GOOS="+system)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 }
 
 // serve starts a server on a node and returns its port.

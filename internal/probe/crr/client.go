@@ -111,15 +111,18 @@ func (t *test) run(dialing context.Context, progress func(measurement.Progress))
 			return session.Wrap("prepare the connections", err)
 		}
 	}
-	if err := t.req.AwaitCommonStart(dialing); err != nil {
+	begun, err := t.req.AwaitCommonStart(dialing)
+	if err != nil {
 		return err
 	}
+	defer begun()
 	t.start = time.Now()
 	for _, c := range t.controls {
 		if err := c.begin(t.start.Add(session.Planned(spec) + session.Grace)); err != nil {
 			return err
 		}
 	}
+	begun()
 	host := host.StartSampler(t.start)
 	defer host.End()
 	signs := sampling.Start(session.ProgressInterval, func() { progress(t.progress()) })
@@ -142,7 +145,7 @@ func (t *test) run(dialing context.Context, progress func(measurement.Progress))
 			return session.Pinned(t.ends.Source, c.run)
 		})
 	}
-	err := group.Wait()
+	err = group.Wait()
 	watch.End()
 	signs.End()
 	t.host = host.Result()

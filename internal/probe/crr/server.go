@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // server is a server's end of all crr tests.
@@ -192,7 +193,7 @@ func (a *answerer) keepTo(cpus *[]int) (unpin func()) {
 	if cpus == nil {
 		return func() {}
 	}
-	unpin, err := sockets.Pin(*cpus)
+	unpin, err := thread.Pin(*cpus)
 	if err != nil { // they have gone since the test began
 		a.s.env.Log.Warn("keep the thread that answers transactions on its CPUs", "cpus", *cpus, "error", err)
 		return func() {}

@@ -29,6 +29,8 @@ const (
 	Mirror  = 5 // of an mtu test, answered with as many bytes
 	// Follower is of a udp test, behind a datagramData in a large buffer.
 	Follower = 6
+	// Stamp is answered with the time, behind its header: see stamps.go.
+	Stamp = 7
 
 	MaxBytes = kind.MaxDatagramBytes
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 const (
@@ -180,7 +181,7 @@ func Open(ctx context.Context, req session.Request, l *session.Link, flow int, m
 		// Whatever it says, the next one may pass; if none does, time is up.
 		_, _ = conn.Write(hello)
 		for next := time.Now().Add(helloEvery); !w.Readable() && time.Now().Before(next); {
-			sockets.Sleep(pollEvery)
+			thread.Sleep(pollEvery)
 		}
 	}
 	w.Deadline = time.Now().Add(session.HandshakeTimeout)

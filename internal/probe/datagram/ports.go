@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // Where something replaces the destination address, it may be a load balancer,
@@ -110,7 +111,7 @@ func (s *portSearch) run(ctx context.Context) (found *sockets.Conn, err error) {
 			// Whatever it says, the next one may pass.
 			_, _ = c.Write(echo)
 		}
-		for next := time.Now().Add(portsEvery); time.Now().Before(next); sockets.Sleep(pollEvery) {
+		for next := time.Now().Add(portsEvery); time.Now().Before(next); thread.Sleep(pollEvery) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/sockets/ttl"
 )
 
 // TTLProbe learns the time to live that packets from the server arrive with,
@@ -60,7 +60,7 @@ func probeTTL(ctx context.Context, req session.Request, ready protocol.Ready) in
 	// answer; none of it concerns the test itself.
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-	if sockets.EnableReceivedTTL(c) != nil {
+	if ttl.Enable(c) != nil {
 		return 0
 	}
 	packet, in := make([]byte, HeaderBytes), make([]byte, HeaderBytes+1)
@@ -73,8 +73,8 @@ func probeTTL(ctx context.Context, req session.Request, ready protocol.Ready) in
 		if c.SetReadDeadline(time.Now().Add(ttlWait)) != nil {
 			return 0
 		}
-		if n, ttl, err := sockets.ReadTTL(c, in); err == nil && n == HeaderBytes {
-			return ttl
+		if n, received, err := ttl.Read(c, in); err == nil && n == HeaderBytes {
+			return received
 		}
 	}
 	return 0

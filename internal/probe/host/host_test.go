@@ -31,12 +31,83 @@ func TestEndOf(t *testing.T) {
 		CPUTime: 2, ContextSwitches: 100, DropsCounted: true, SoftnetSqueezes: 3, ReceivedTTL: 63,
 		Drops: []measurement.Drop{{Place: "b", Packets: 7, HostWide: true}, {Place: "a", Packets: 1}},
 	}
-	if got := EndOf(series, 2, 4, 63); !reflect.DeepEqual(got, want) {
+	got := EndOf(series, 2, 4, 63)
+	// A sample was due every 50 ms.
+	if want.Standstill = got.Standstill; math.Abs(got.Standstill-.95) > 1e-9 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
 	}
 	half := EndOf(series, 1.5, 2.5, 0)
 	if half.CPUTime != 1.5 || half.CPUBusy != .75 || half.ContextSwitches != 75 {
 		t.Errorf("between samples: %+v", half)
+	}
+}
+
+// An end that did not run is told from one whose CPUs were full, by the gaps between its
+// samples.
+func TestStandstill(t *testing.T) {
+	// series are samples every 50 ms of one CPU, but for a gap, over which it was busy and
+	// robbed for so much of the time.
+	series := func(gap, busy, stolen float64) *protocol.HostSeries {
+		h := &protocol.HostSeries{CPUs: 1}
+		at, spent, lost := 0.0, 0.0, 0.0
+		add := func(step, busy, stolen float64) {
+			at, spent, lost = at+step, spent+busy*step, lost+stolen*step
+			h.At, h.Total = append(h.At, at), append(h.Total, at)
+			h.Busy, h.Steal, h.SoftIRQ = append(h.Busy, spent), append(h.Steal, lost), append(h.SoftIRQ, 0)
+		}
+		add(0, 0, 0)
+		for i := range 120 {
+			if i == 10 {
+				add(gap, busy, stolen)
+			}
+			add(0.05, 0.3, 0)
+		}
+		return h
+	}
+	// regular are samples at one distance, as of a container that is stopped in each period
+	// of its CPU limit.
+	regular := func(step, busy float64) *protocol.HostSeries {
+		h := &protocol.HostSeries{CPUs: 1}
+		for i := range 20 {
+			at := step * float64(i)
+			h.At, h.Total = append(h.At, at), append(h.Total, at)
+			h.Busy, h.SoftIRQ = append(h.Busy, busy*at), append(h.SoftIRQ, 0)
+		}
+		return h
+	}
+	for _, test := range []struct {
+		name         string
+		series       *protocol.HostSeries
+		from, to     float64
+		atLeast, not float64
+	}{
+		{"nothing", series(0.05, 0.3, 0), 0.3, 1.3, 0, 0.001},
+		{"a late sample", series(0.09, 0.3, 0), 0.3, 1.3, 0, 0.001},
+		{"stopped for 200 ms", series(0.2, 0.1, 0), 0.3, 1.3, 0.149, 0.151},
+		{"stopped half before the window", series(0.2, 0.1, 0), 0.6, 1.6, 0.099, 0.101},
+		{"stopped before the window", series(0.2, 0.1, 0), 0.8, 1.8, 0, 0.001},
+		{"processors that others use, too", series(0.2, 0.8, 0), 0.3, 1.3, 0, 0.001},
+		{"full processors", series(0.2, 1, 0), 0.3, 1.3, 0, 0.001},
+		{"full processors, some of it stolen", series(0.2, 1, 0.3), 0.3, 1.3, 0, 0.001},
+		{"the machine stopped", series(0.2, 1, 0.9), 0.3, 1.3, 0.149, 0.151},
+		{"no window", series(0.2, 0, 0), 1, 1, 0, 0.001},
+		{"stopped in each period of 120 ms", regular(0.12, 0.3), 0.3, 1.3, 0.599, 0.601},
+		{"full processors all the time", regular(0.12, 1), 0.3, 1.3, 0, 0.001},
+		{"a few samples", &protocol.HostSeries{CPUs: 1, At: []float64{0, 0.05, 0.25}, Busy: []float64{0, 0, 0}, SoftIRQ: []float64{0, 0, 0}, Total: []float64{0, 0.05, 0.25}}, 0, 0.2, 0.49, 0.51},
+	} {
+		if got := EndOf(test.series, test.from, test.to, 0).Standstill; got < test.atLeast || got > test.not {
+			t.Errorf("%s: %v of the time, want %v to %v", test.name, got, test.atLeast, test.not)
+		}
+	}
+	// Of a long test every fourth sample is left: 200 ms between two is usual.
+	long := series(0.5, 0.1, 0)
+	for i := range long.At {
+		for _, of := range [][]float64{long.At, long.Total} {
+			of[i] *= 4
+		}
+	}
+	if got := EndOf(long, 0, 10, 0).Standstill; got < 0.17 || got > 0.19 {
+		t.Errorf("a long test: %v of the time, want 1.8 s of 10 s", got)
 	}
 }
 
@@ -54,7 +125,7 @@ func FuzzEndOf(f *testing.F) {
 		if _, err := json.Marshal(end); err != nil {
 			t.Errorf("%+v: %v", end, err)
 		}
-		for _, fraction := range []float64{end.CPUBusy, end.SoftIRQ, end.Steal, end.BusiestCPU} {
+		for _, fraction := range []float64{end.CPUBusy, end.SoftIRQ, end.Steal, end.Standstill, end.BusiestCPU} {
 			if fraction < 0 || fraction > 1 {
 				t.Errorf("a fraction of %v in %+v", fraction, end)
 			}

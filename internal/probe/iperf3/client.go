@@ -74,6 +74,8 @@ func wrap(op string, err error) error {
 	switch {
 	case errors.Is(err, iperf3.ErrBusy):
 		return &session.Error{Op: op, Reason: session.Limit, Err: err}
+	case errors.As(err, &remote) && remote.Unauthorized():
+		return &session.Error{Op: op, Reason: session.Unauthorized, Err: err}
 	case errors.As(err, &remote) && remote.Limit():
 		return &session.Error{Op: op, Reason: session.Limit, Err: err}
 	case errors.As(err, &remote):

@@ -39,6 +39,8 @@ type Recorder struct {
 	n          int64
 	unanswered int64
 	min, max   int64
+	// step is the largest Resolution of what was merged.
+	step int64
 	// mean and m2 are Welford's running mean and sum of squared deviations
 	// (Technometrics 4(3), 1962): no cancellation over millions of samples.
 	mean, m2 float64
@@ -101,8 +103,27 @@ func (r *Recorder) Distribution() measurement.Distribution {
 			d.Percentiles = append(d.Percentiles, measurement.Percentile{Percent: p, Value: nanoseconds(r.at(p, sorted))})
 		}
 	}
+	d.Resolution = nanoseconds(float64(max(r.step, smallestStep(sorted))))
 	d.HDR = r.encode()
 	return d
+}
+
+// smallestStep is the smallest distance between two different times, which are sorted, or
+// the time itself where all are the same: a clock has no larger steps.
+func smallestStep(sorted []int64) int64 {
+	if len(sorted) < 2 {
+		return 0
+	}
+	step := int64(math.MaxInt64)
+	for i, v := range sorted[1:] {
+		if d := v - sorted[i]; d > 0 {
+			step = min(step, d)
+		}
+	}
+	if step == math.MaxInt64 {
+		return sorted[0]
+	}
+	return step
 }
 
 // FillMetrics sets the round-trip metrics that the Catalogue lists for kind. The
@@ -151,6 +172,7 @@ func Merge(parts []measurement.Distribution) (*Recorder, error) {
 		if dropped := all.hist.Merge(h); dropped > 0 {
 			return nil, fmt.Errorf("histogram %d of %d has %d samples out of range", i+1, len(parts), dropped)
 		}
+		all.step = max(all.step, int64(math.Round(float64(d.Resolution)*1e9)))
 		least, most := int64(math.Round(float64(d.Min)*1e9)), int64(math.Round(float64(d.Max)*1e9))
 		if all.n == 0 || least < all.min {
 			all.min = least
@@ -166,15 +188,8 @@ func Merge(parts []measurement.Distribution) (*Recorder, error) {
 	return all, nil
 }
 
-// sorted returns the exact samples in order when they are all of them.
-func (r *Recorder) sorted() []int64 {
-	if r.n > int64(len(r.exact)) {
-		return nil
-	}
-	s := slices.Clone(r.exact)
-	slices.Sort(s)
-	return s
-}
+// sorted are the exact samples in order.
+func (r *Recorder) sorted() []int64 { return slices.Sorted(slices.Values(r.exact)) }
 
 // at is the p-th percentile of the requests that were due, in nanoseconds, which
 // must be one that was answered: interpolated between the two nearest ranks (Hyndman
@@ -182,7 +197,7 @@ func (r *Recorder) sorted() []int64 {
 // exact extremes that a bucket's edge may overstep.
 func (r *Recorder) at(p float64, sorted []int64) float64 {
 	due := float64(r.n + r.unanswered)
-	if sorted == nil {
+	if r.n > int64(len(sorted)) {
 		// The histogram holds the answered alone: the same rank is another percentile.
 		v := r.hist.ValueAtPercentile(min(p*due/float64(r.n), 100))
 		return float64(min(max(v, r.min), r.max))

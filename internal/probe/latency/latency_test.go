@@ -154,3 +154,29 @@ func TestRecordDoesNotAllocate(t *testing.T) {
 		t.Errorf("Record allocates %v times", n)
 	}
 }
+
+// The steps of a coarse clock show in the smallest distance between two times; pairs have
+// the coarsest of theirs.
+func TestResolution(t *testing.T) {
+	of := func(times ...time.Duration) measurement.Distribution {
+		r := New()
+		for _, d := range times {
+			r.Record(d)
+		}
+		return r.Distribution()
+	}
+	coarse, fine := of(31*time.Millisecond, 30*time.Millisecond, 30*time.Millisecond, 33*time.Millisecond), of(1200*time.Nanosecond, 1207*time.Nanosecond)
+	for _, c := range []struct {
+		d    measurement.Distribution
+		want measurement.Seconds
+	}{{coarse, 1e-3}, {fine, 7e-9}, {of(30*time.Millisecond, 30*time.Millisecond), 30e-3}, {of(30 * time.Millisecond), 0}} {
+		if math.Abs(float64(c.d.Resolution-c.want)) > 1e-12 {
+			t.Errorf("%v, want %v", c.d.Resolution, c.want)
+		}
+	}
+	both, err := Merge([]measurement.Distribution{fine, coarse, fine})
+	testutil.OK(t, err)
+	if got := both.Distribution().Resolution; got != coarse.Resolution {
+		t.Errorf("together %v, want %v", got, coarse.Resolution)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 const (
@@ -214,7 +215,7 @@ func (t *test) round(ctx context.Context, kind byte, sizes []int) (map[int]bool,
 				_, _ = t.conn.Write(probe)
 			}
 		}
-		sockets.Sleep(pause)
+		thread.Sleep(pause)
 	}
 	for deadline := time.Now().Add(t.timeout); len(passed) < len(sizes) && time.Now().Before(deadline); {
 		n, err := t.conn.Read(t.in)

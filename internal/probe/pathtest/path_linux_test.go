@@ -91,20 +91,20 @@ func newPath(t *testing.T, routers int) *path {
 	t.Helper()
 	p := &path{Chain: chaintest.New(t, routers)}
 	for i, v6 := range []bool{false, true} {
-		p.targets[i] = p.serve(t, netip.AddrPortFrom(p.Target(v6), 0))
+		p.targets[i] = serveIn(t, func(f func()) { p.Destination().Do(t, f) }, netip.AddrPortFrom(p.Target(v6), 0))
 	}
 	return p
 }
 
-// serve runs a server at the destination until the test ends.
-func (p *path) serve(t *testing.T, address netip.AddrPort) netip.AddrPort {
+// serveIn runs a server in the namespaces that do enters, until the test ends.
+func serveIn(t *testing.T, do func(func()), address netip.AddrPort) netip.AddrPort {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), nodeEnv+"="+address.String())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	testutil.OK(t, err)
-	p.Destination().Do(t, func() { err = cmd.Start() })
+	do(func() { err = cmd.Start() })
 	testutil.OK(t, err)
 	t.Cleanup(func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
@@ -123,13 +123,23 @@ func (p *path) run(t *testing.T, spec measurement.Spec, v6 bool) answer {
 	if v6 {
 		req.Target = p.targets[1]
 	}
+	return runIn(t, func(f func()) { p.Source().Do(t, f) }, req)
+}
+
+// runIn does a test in the namespaces that do enters, by a program that runs what follows
+// it, if one is given.
+func runIn(t *testing.T, do func(func()), req probe.Request, program ...string) answer {
+	t.Helper()
 	job, err := json.Marshal(req)
 	testutil.OK(t, err)
-	cmd := exec.Command("/proc/self/exe")
+	self, err := os.Executable()
+	testutil.OK(t, err)
+	program = append(program, self)
+	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Env = append(os.Environ(), nodeEnv+"="+string(job))
 	cmd.Stderr = os.Stderr
 	var text []byte
-	p.Source().Do(t, func() { text, err = cmd.Output() })
+	do(func() { text, err = cmd.Output() })
 	if err != nil {
 		t.Fatalf("client: %v", err)
 	}

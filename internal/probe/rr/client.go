@@ -17,7 +17,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sampling"
-	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // answerTick is how often who waits for a response over UDP looks whether its
@@ -58,9 +58,10 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	if t.hooks.Enough != nil {
 		defer context.AfterFunc(t.hooks.Enough, func() { t.loop.stop.Store(true) })()
 	}
-	if err := req.AwaitCommonStart(ctx); err != nil {
+	if t.begun, err = req.AwaitCommonStart(ctx); err != nil {
 		return measurement.Outcome{}, err
 	}
+	defer t.begun()
 	if req.Spec.Protocol == measurement.OverUDP {
 		err = t.overUDP(ctx, progress)
 	} else {
@@ -81,6 +82,7 @@ type test struct {
 	ends    session.Placement
 	loop    loop
 	several *pipeline // nil in a closed loop with one request in flight
+	begun   func()    // see session.Request.AwaitCommonStart
 	start   time.Time
 	spin    bool // was done, not only asked for
 	facts   []string
@@ -181,6 +183,7 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 	if err := protocol.WriteFrame(&t.control, protocol.TypeStart, nil); err != nil {
 		return session.Wrap("start", err)
 	}
+	t.begun()
 	if t.hooks.Started != nil {
 		t.hooks.Started(start)
 	}
@@ -196,7 +199,7 @@ func (t *test) measure(progress func(measurement.Progress), e *endpoint, loop fu
 		if t.several != nil {
 			t.several.spin = spin
 			if !spin {
-				defer sockets.PreciseTimers()()
+				defer thread.PreciseTimers()()
 			}
 		}
 		return loop(start)

@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/latency"
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // The first byte of a request over TCP says whether another follows; after the
@@ -178,7 +179,9 @@ func (l *loop) run(start time.Time) error {
 	// Where the host is so busy that the loop begins late, it still measures one.
 	counting, measured := l.warmup == 0, false
 	began := time.Since(start)
+	var turn thread.Turn
 	for {
+		turn.Take()
 		sent := time.Since(start)
 		if sent >= l.warmup+l.length && measured || l.stop.Load() {
 			l.measured = sent - began

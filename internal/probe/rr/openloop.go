@@ -74,9 +74,10 @@ type pipeline struct {
 	// unsent requests were due in the measured time and never left.
 	late, unsent int64
 	latest       time.Duration
-	// silent says that the path or the other end had fallen silent at the end, so
-	// that nothing more can be asked of this connection.
-	silent bool
+	// answered is when the last response came. silent says that at the end some were
+	// missing for too long, so that nothing more can be asked of this connection.
+	answered time.Duration
+	silent   bool
 	// samples, where capacity was given, keeps every request after the warm-up.
 	samples []session.Sample
 }
@@ -132,8 +133,8 @@ func (p *pipeline) run(start time.Time) error {
 }
 
 // giveUp counts as lost what an open loop had no answer to in the end, over a transport
-// that itself loses nothing. Where nothing at all was measured, that is an error; so it is
-// in a closed loop, in which the requests of all the silence were never due.
+// that itself loses nothing. Where nothing at all was measured and nothing came since, that
+// is an error; so it is in a closed loop, in which the requests of all the silence were never due.
 func (p *pipeline) giveUp() error {
 	if p.period == 0 {
 		return session.ErrSilent
@@ -144,7 +145,7 @@ func (p *pipeline) giveUp() error {
 		}
 	}
 	p.silent, p.measured = true, p.end-p.warmup
-	if p.recorder.Samples() == 0 {
+	if p.recorder.Samples() == 0 && p.answered < p.end {
 		return session.ErrSilent
 	}
 	return nil
@@ -206,6 +207,7 @@ func (p *pipeline) take(start time.Time, wait time.Duration) error {
 		return err
 	}
 	now := time.Since(start)
+	p.answered = now
 	for i := range n {
 		sequence := first + uint32(i)
 		if p.timeout == 0 && int32(sequence-p.next) >= 0 {
@@ -288,7 +290,7 @@ func (p *pipeline) facts() []string {
 		facts = append(facts, fmt.Sprintf("overload: %d requests that were due could not be sent, because too many were unanswered or this end was too slow; in the percentiles they count as never answered", p.unsent))
 	}
 	if p.silent {
-		facts = append(facts, fmt.Sprintf("for %v after the last request nothing was answered any more: what was under way counts as lost", p.drain))
+		facts = append(facts, fmt.Sprintf("what was not answered %v after the last request counts as lost", p.drain))
 	}
 	return facts
 }

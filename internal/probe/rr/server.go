@@ -15,6 +15,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // server is a server's end of all rr tests.
@@ -123,6 +124,7 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 	}
 	size, response := e.spec.RequestBytes, e.zeros[:e.spec.ResponseBytes]
 	piece := make([]byte, min(size, requestPiece))
+	var turn thread.Turn
 	for {
 		var first byte
 		for done := 0; done < size; {
@@ -139,6 +141,7 @@ func (e *responder) answer(w *session.ControlConn, spin bool) error {
 			return err
 		}
 		n := e.answered.Add(1)
+		turn.Take()
 		if first != moreRequests {
 			return nil
 		}
@@ -217,6 +220,7 @@ func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bo
 		read, write = conn.TryRead, conn.TryWrite
 	}
 	var p session.Patience
+	var turn thread.Turn
 	for bad := 0; bad < maxBadReads && !stop.Load(); {
 		n, err := read(in)
 		switch {
@@ -237,5 +241,6 @@ func (e *responder) answerPackets(conn *sockets.Conn, spin bool, stop *atomic.Bo
 		if _, err := write(out); err == nil {
 			e.answered.Add(1)
 		}
+		turn.Take()
 	}
 }

@@ -30,5 +30,5 @@ func BinsOf(spec measurement.Spec) (n int, width time.Duration) {
 
 // Planned is the longest a test sends that has a duration: the window always fits.
 func Planned(spec measurement.Spec) time.Duration {
-	return (spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
+	return (spec.Lead + spec.IdleDuration + spec.MaxWarmup + spec.Duration).Duration()
 }

@@ -68,10 +68,11 @@ type Kind struct {
 
 // ServerEnv is what a server gives to the kinds of tests that it serves.
 type ServerEnv struct {
-	// Token, MaxDuration, Spin, FTPPorts and Log are those of the server's options.
+	// Token, MaxDuration, Spin, Clock, FTPPorts and Log are those of the server's options.
 	Token       string
 	MaxDuration time.Duration
 	Spin        bool
+	Clock       Clock
 	FTPPorts    ftp.Ports
 	Log         *slog.Logger
 
@@ -83,6 +84,12 @@ type ServerEnv struct {
 	// AcceptUDP sends READY, waits for the flow's first UDP packet and connects a
 	// socket to where it came from.
 	AcceptUDP func(w *ControlConn, o *Flow, ready *protocol.Ready) (*sockets.Conn, error)
+}
+
+// Clock is one that a process tells others the time by, a clock.Monotonic.
+type Clock interface {
+	Now() time.Duration
+	Of(t time.Time) time.Duration
 }
 
 // Server is the server's end of all tests of one kind. It may also be a

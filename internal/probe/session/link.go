@@ -12,6 +12,7 @@ import (
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 const (
@@ -84,7 +85,7 @@ func open(c *net.TCPConn, req Request, testID string, flow int) (*Link, error) {
 	l := &Link{Local: c.LocalAddr().String(), Remote: c.RemoteAddr().String()}
 	offer := protocol.Open{Spec: req.Spec, HostSeries: flow == 0, MaxRateBitsPerSecond: req.MaxRateBitsPerSecond}
 	if req.Placed {
-		offer.HostID, offer.CPUs = hostinfo.HostID(), sockets.AllowedCPUs()
+		offer.HostID, offer.CPUs = hostinfo.HostID(), thread.AllowedCPUs()
 	}
 	if err := protocol.WriteFrame(c, protocol.TypeOpen, offer); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // maxCPU bounds the numbers of CPUs: those of a cpu_set_t (CPU_SET(3)).
@@ -63,7 +63,7 @@ func PlaceEnds(open protocol.Open) (Placement, error) {
 		return p, err
 	}
 	if id := hostinfo.HostID(); id != "" && id == open.HostID {
-		p = place(open.Spec.Colocate, open.CPUs, sockets.AllowedCPUs())
+		p = place(open.Spec.Colocate, open.CPUs, thread.AllowedCPUs())
 	}
 	if open.Spec.Colocate && p.Name != measurement.PlacementSame {
 		return p, Refusal(Unsupported, "both ends cannot run on one CPU as asked (colocate): they are on different hosts, or have no CPU in common")
@@ -109,7 +109,7 @@ func Pinned(cpus []int, f func() error) error {
 	if len(cpus) == 0 {
 		return f()
 	}
-	unpin, err := sockets.Pin(cpus)
+	unpin, err := thread.Pin(cpus)
 	if err != nil {
 		return fmt.Errorf("keep the thread on CPUs %v: %w", cpus, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/protocol"
-	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 func TestPlace(t *testing.T) {
@@ -72,7 +72,7 @@ func TestPlaceNeverShares(t *testing.T) {
 }
 
 func TestPlacementOfOtherHosts(t *testing.T) {
-	own := protocol.Open{Spec: measurement.Spec{Kind: measurement.RR}.Defaults(), HostID: hostinfo.HostID(), CPUs: sockets.AllowedCPUs()}
+	own := protocol.Open{Spec: measurement.Spec{Kind: measurement.RR}.Defaults(), HostID: hostinfo.HostID(), CPUs: thread.AllowedCPUs()}
 	for name, change := range map[string]func(*protocol.Open){
 		"another host":       func(o *protocol.Open) { o.HostID = "other" },
 		"an unknown host":    func(o *protocol.Open) { o.HostID = "" },

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 // A spinning loop offers its CPU to other goroutines every spinYield
@@ -25,7 +26,7 @@ const (
 func OnThread(spin bool, where string, cpus []int, f func(spin bool) error) (fact string, err error) {
 	err = OnFreshStack(func() error {
 		if spin {
-			if release, ok := sockets.Spin(); ok {
+			if release, ok := thread.Spin(); ok {
 				defer release()
 				return f(true)
 			}

@@ -37,7 +37,11 @@ type flow struct {
 	received protocol.Received
 	sent     protocol.Sent
 	untold   bool // the other end did not say what it sent
-	facts    []string
+	// before is what was acknowledged before the payload, counted what was counted last.
+	before  int64
+	counted session.FlowCount
+	reading sync.Mutex // of counted
+	facts   []string
 }
 
 // test is a tcp test in progress at the client.
@@ -77,10 +81,13 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		}
 	})
 	defer stop()
-	if err := req.AwaitCommonStart(ctx); err != nil {
+	begun, err := req.AwaitCommonStart(ctx)
+	if err != nil {
 		return out, err
 	}
-	if err := t.begin(); err != nil {
+	err = t.begin()
+	begun()
+	if err != nil {
 		return out, err
 	}
 	host := host.StartSampler(t.start)
@@ -89,7 +96,9 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	defer ttl.End()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
 	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.start, t.moved, progress))
+	ended := t.watch()
 	err = t.transfer()
+	ended()
 	signs.End()
 	if err != nil {
 		return out, err
@@ -190,7 +199,7 @@ func (t *test) transfer() error {
 			if !f.Conn.Attached() {
 				defer sockets.Lock()()
 			}
-			if err := f.transfer(t.req.Spec); err != nil {
+			if err := f.transfer(&t.req); err != nil {
 				once.Do(func() {
 					first = session.Wrap(fmt.Sprintf("flow %d of %d", i+1, len(t.flows)), err)
 					for _, other := range t.flows {
@@ -204,25 +213,29 @@ func (t *test) transfer() error {
 	return first
 }
 
-func (f *flow) transfer(spec measurement.Spec) error {
+// transfer runs the flow. Of ten thousand, the stack of each counts: what is large is not copied.
+func (f *flow) transfer(req *session.Request) error {
 	if f.send != nil {
 		received, err := f.send.run()
+		if req.Watch != nil {
+			f.count() // there is nobody to ask any more soon
+		}
 		info := f.send.info
 		info.End()
 		f.sent = protocol.Sent{
 			Bytes: f.send.sent.Load(), Final: info.Final, Info: info.Series,
-			Effective: senderEffective(f.send, spec), Facts: info.Facts(),
+			Effective: senderEffective(f.send, req.Spec), Facts: info.Facts(),
 		}
-		f.facts = senderFacts(f.send, spec)
+		f.facts = senderFacts(f.send, req.Spec)
 		f.received = received
 		// Throw away what is still queued here: it belongs to no measurement.
 		return errors.Join(err, f.Conn.Abort())
 	}
-	stopClamp := keepClamp(f.Conn, spec)
+	stopClamp := keepClamp(f.Conn, req.Spec)
 	sent, err := f.receive.run()
 	stopClamp()
-	f.received = protocol.Received{Info: f.receive.info, Effective: receiverEffective(f.receive, spec)}
-	f.facts = receiverFacts(f.receive, spec)
+	f.received = protocol.Received{Info: f.receive.info, Effective: receiverEffective(f.receive, req.Spec)}
+	f.facts = receiverFacts(f.receive, req.Spec)
 	if err == nil && sent == nil && f.receive.stalled() {
 		err = session.ErrSilent
 	}
@@ -247,6 +260,35 @@ func (t *test) close() error {
 		_ = f.Conn.Abort()
 	}
 	return session.Wrap("give back the payload", t.bulk.close())
+}
+
+// watch has whoever wants to watch the flows, until the returned function is called. The
+// kernel tells of one path of a connection of Multipath TCP, and not of all.
+func (t *test) watch() (ended func()) {
+	if t.req.Watch == nil || t.req.Spec.MPTCP {
+		return func() {}
+	}
+	read := make([]session.ReadFlow, len(t.flows))
+	for i, f := range t.flows {
+		if f.send != nil {
+			f.before, _, _ = f.Conn.Acknowledged()
+		}
+		read[i] = f.count
+	}
+	return t.req.Watch(t.start, read)
+}
+
+// count is what the flow has counted so far.
+func (f *flow) count() (session.FlowCount, bool) {
+	if f.receive != nil {
+		return session.FlowCount{Bytes: f.receive.count.Load()}, true
+	}
+	f.reading.Lock()
+	defer f.reading.Unlock()
+	if bytes, info, ok := f.Conn.Acknowledged(); ok {
+		f.counted = session.FlowCount{Bytes: max(bytes-f.before, 0), RTT: info.RTT.Duration(), CongestionWindow: info.CongestionWindow, Retransmits: info.Retransmits}
+	}
+	return f.counted, f.counted != session.FlowCount{}
 }
 
 // moved is how many bytes this end has sent and received so far.

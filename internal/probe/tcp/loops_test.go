@@ -95,10 +95,10 @@ func TestChooseWindow(t *testing.T) {
 	}
 	// Whatever the series, the window fits it.
 	for range 2000 {
-		spec := measurement.Spec{Duration: measurement.Seconds(0.01 + rng.Float64()), MaxWarmup: measurement.Seconds(rng.Float64() * 0.5)}
+		spec := measurement.Spec{Duration: measurement.Seconds(0.01 + rng.Float64()), MaxWarmup: measurement.Seconds(rng.Float64() * 0.5), Lead: measurement.Seconds(max(0, rng.Float64()*60-30))}
 		n, width := session.BinsOf(spec)
 		w := chooseWindow(make([]float64, n), width, spec)
-		if w.first < 0 || w.last > n || w.first >= w.last {
+		if w.first < 0 || w.last > n || w.first >= w.last || float64(w.first+1)*width.Seconds() < float64(spec.Lead) {
 			t.Fatalf("%+v: window %+v of %d bins", spec, w, n)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
 	"github.com/hopbench/hopbench/internal/tcpinfo"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 const (
@@ -64,7 +65,7 @@ type sender struct {
 // returns it.
 func (s *sender) run() (protocol.Received, error) {
 	if !s.Conn.Attached() {
-		s.info.WrittenBy(sockets.CurrentThread())
+		s.info.WrittenBy(thread.Current())
 	}
 	frame, checked := minFrame, time.Now()
 	for {
@@ -238,7 +239,7 @@ func (r *receiver) run() (*protocol.Sent, error) {
 	var came arrival
 	watch := func() {}
 	if !r.Conn.Attached() {
-		s := tcpinfo.StartReceiver(r.Conn, sockets.CurrentThread(), r.start, r.flows)
+		s := tcpinfo.StartReceiver(r.Conn, thread.Current(), r.start, r.flows)
 		watch = func() {
 			s.End()
 			r.info = s.Series

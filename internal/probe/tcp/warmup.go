@@ -31,11 +31,12 @@ const (
 // error of the mean of what remains least (White, "An effective truncation
 // heuristic for bias reduction in simulation output", Simulation 69(6), 1997;
 // White, Cobb and Spratt, Winter Simulation Conference 2000). The window is
-// always Duration long and starts within MaxWarmup.
+// always Duration long and starts within MaxWarmup, after the Lead.
 func chooseWindow(bins []float64, width time.Duration, spec measurement.Spec) window {
 	length := min(max(int(math.Round(spec.Duration.Duration().Seconds()/width.Seconds())), 1), len(bins))
 	latest := len(bins) - length
-	earliest := min(int(math.Ceil(float64(latest)*minWarmupShare)), latest)
+	lead := min(int(math.Ceil(spec.Lead.Duration().Seconds()/width.Seconds())), latest)
+	earliest := min(lead+int(math.Ceil(float64(latest-lead)*minWarmupShare)), latest)
 	// Batches are counted from the earliest start, so that each candidate
 	// start is the edge of a batch.
 	var batches []float64

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hopbench/hopbench/internal/clock"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe/datagram"
 	"github.com/hopbench/hopbench/internal/probe/host"
@@ -36,15 +37,20 @@ type test struct {
 	flows []*flow
 	pages packetPages
 	start time.Time
-	facts []string
+	// ended is when the last packet had come, exchanges are those of stamps.
+	ended     time.Time
+	exchanges []clock.Exchange
+	facts     []string
 }
 
 // Run does one test from this host.
 func Run(ctx context.Context, req session.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 	if req.Spec.LossBound > 0 {
-		if err := req.AwaitCommonStart(ctx); err != nil {
+		begun, err := req.AwaitCommonStart(ctx)
+		if err != nil {
 			return measurement.Outcome{}, err
 		}
+		begun()
 		req.Prepared = nil // its steps are tests of their own
 		return searchLoss(ctx, req, progress)
 	}
@@ -66,11 +72,17 @@ func measure(ctx context.Context, req session.Request, progress func(measurement
 	defer context.AfterFunc(ctx, t.interrupt)()
 	ttl := datagram.StartTTLProbe(ctx, req, t.flows[0].Ready)
 	defer ttl.End()
+	stamps := datagram.StartStamps(ctx, req, t.flows[0].Ready)
+	defer stamps.End()
 	localTTL := ttl.Result() // before the packets, behind which it would queue
-	if err := req.AwaitCommonStart(ctx); err != nil {
+	stamps.Begun()
+	begun, err := req.AwaitCommonStart(ctx)
+	if err != nil {
 		return measurement.Outcome{}, err
 	}
-	if err := t.begin(); err != nil {
+	err = t.begin()
+	begun()
+	if err != nil {
 		return measurement.Outcome{}, err
 	}
 	host := host.StartSampler(t.start)
@@ -82,6 +94,8 @@ func measure(ctx context.Context, req session.Request, progress func(measurement
 	if err != nil {
 		return measurement.Outcome{}, err
 	}
+	t.ended = time.Now()
+	t.exchanges = stamps.Result(t.start)
 	return t.outcome(host.Result(), localTTL)
 }
 
@@ -268,6 +282,7 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 	out.Source = host.EndOf(local, from, to, localTTL)
 	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
 	sum.fill(&out, spec)
+	t.fillOneWay(&out)
 	ready := t.flows[0].Ready
 	t.facts = session.AppendNew(t.facts, sum.facts(paced(spec, ready.MaxRateBitsPerSecond))...)
 	if paced(spec, ready.MaxRateBitsPerSecond) != spec {

@@ -24,7 +24,7 @@ func Kind() session.Kind {
 		Run: Run, PreparesItself: true, Planned: session.Planned,
 		Files: func(spec measurement.Spec) int { return 2 * spec.Flows }, // a control connection beside each
 		NewServer: func(env session.ServerEnv) session.Server {
-			return &server{accept: env.AcceptUDP}
+			return &server{accept: env.AcceptUDP, clock: env.Clock}
 		},
 		Demand:     demand,
 		Rate:       func(spec measurement.Spec) float64 { return spec.RateBitsPerSecond },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -39,6 +40,8 @@ type rateSearch struct {
 	// if none. unlimited says that even the first step passed.
 	passed, failed float64
 	unlimited      bool
+	// ended is what the step of the lowest rate that failed brought: it ended the search.
+	ended measurement.Outcome
 }
 
 // next is the rate of the next step, 0 for as fast as the sender can.
@@ -80,11 +83,13 @@ func searchLoss(ctx context.Context, req session.Request, progress func(measurem
 	deadline := time.Now().Add(req.Spec.Duration.Duration() - 2*share)
 	s := &rateSearch{bound: req.Spec.LossBound, most: req.Spec.RateBitsPerSecond}
 	for done := false; !done && (len(s.steps) < 2 || time.Now().Before(deadline)); {
-		_, step, err := searchStep(ctx, req, s.next(), share, progress)
+		out, step, err := searchStep(ctx, req, s.next(), share, progress)
 		if err != nil {
 			return measurement.Outcome{}, err
 		}
-		done = s.add(step)
+		if done = s.add(step); step.Loss > s.bound && step.OfferedBitsPerSecond == s.failed {
+			s.ended = out
+		}
 	}
 	return s.confirm(func(rate float64) (measurement.Outcome, measurement.LossStep, error) {
 		return searchStep(ctx, req, rate, 2*share, progress)
@@ -92,8 +97,8 @@ func searchLoss(ctx context.Context, req session.Request, progress func(measurem
 }
 
 // confirm measures at the rate that was found, and lower when too much is lost
-// there after all. Its outcome is of the rate that kept to the bound, the last step's;
-// where none did, it has no rate at all.
+// there after all. Its outcome is of the rate that kept to the bound, the last step's, with
+// what the ends lost in the step that ended the search; where none did, it has no rate at all.
 func (s *rateSearch) confirm(at func(rate float64) (measurement.Outcome, measurement.LossStep, error)) (measurement.Outcome, error) {
 	rate := s.passed
 	if s.unlimited {
@@ -108,19 +113,38 @@ func (s *rateSearch) confirm(at func(rate float64) (measurement.Outcome, measure
 		}
 		s.steps = append(s.steps, step)
 		if step.Loss > s.bound && try < confirmTries {
-			rate = step.OfferedBitsPerSecond * backOff
+			s.ended, rate = out, step.OfferedBitsPerSecond*backOff
 			continue
 		}
 		out.LossSearch = s.steps
 		if step.Loss > s.bound {
-			out.Metrics = measurement.Metrics{"loss_fraction": step.Loss}
+			out.Metrics, out.OneWay = measurement.Metrics{"loss_fraction": step.Loss}, nil
 			out.Facts = append(out.Facts, fmt.Sprintf("even at %.4g bit/s, the last rate of the search, more than the bound of %g was lost: %.2g", step.OfferedBitsPerSecond, s.bound, step.Loss))
+		}
+		if step.Loss <= s.bound {
+			out.Source.Drops = withDrops(out.Source.Drops, s.ended.Source.Drops)
+			out.Destination.Drops = withDrops(out.Destination.Drops, s.ended.Destination.Drops)
 		}
 		if s.unlimited {
 			out.Facts = append(out.Facts, "the search never reached its bound of loss: the sender was not fast enough, or its rate was bounded")
 		}
 		return out, nil
 	}
+}
+
+// withDrops adds the packets that an end lost in one step to those of another.
+func withDrops(drops, more []measurement.Drop) []measurement.Drop {
+	for _, d := range more {
+		i := slices.IndexFunc(drops, func(known measurement.Drop) bool {
+			return known.Place == d.Place && known.HostWide == d.HostWide
+		})
+		if i < 0 {
+			drops = append(drops, d)
+		} else {
+			drops[i].Packets += d.Packets
+		}
+	}
+	return drops
 }
 
 // searchStep measures at one rate.

@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -66,8 +67,21 @@ func TestOnlyAConfirmedRateIsReported(t *testing.T) {
 			}
 			rates = append(rates, rate)
 			m := measurement.Metrics{"goodput_bits_per_second": rate * (1 - loss), "loss_fraction": loss}
-			return measurement.Outcome{Metrics: m}, measurement.LossStep{OfferedBitsPerSecond: rate, Loss: loss}, nil
+			end := measurement.End{Drops: []measurement.Drop{{Place: "queue", Packets: 1}, {Place: fmt.Sprint(len(rates)), Packets: 1}}}
+			return measurement.Outcome{Metrics: m, Source: end, OneWay: &measurement.OneWay{}}, measurement.LossStep{OfferedBitsPerSecond: rate, Loss: loss}, nil
 		})
+		// What the hosts lost is told of the rate that passed, and of the one that ended the search.
+		lost := []measurement.Drop{{Place: "queue", Packets: 1}, {Place: fmt.Sprint(c.rates), Packets: 1}}
+		if c.passes && c.rates > 1 {
+			lost[0].Packets = 2
+			lost = append(lost, measurement.Drop{Place: fmt.Sprint(c.rates - 1), Packets: 1})
+		}
+		if !slices.Equal(out.Source.Drops, lost) {
+			t.Errorf("losses %v: hosts lost %+v, want %+v", c.losses, out.Source.Drops, lost)
+		}
+		if (out.OneWay != nil) != c.passes {
+			t.Errorf("losses %v: one-way delays %v", c.losses, out.OneWay)
+		}
 		_, reported := out.Metrics["goodput_bits_per_second"]
 		if err != nil || len(rates) != c.rates || reported != c.passes || len(out.LossSearch) != c.rates {
 			t.Errorf("losses %v: %d rates, %v, metrics %v", c.losses, len(rates), err, out.Metrics)

@@ -372,6 +372,7 @@ func (r *receiver) received(sent protocol.Sent, step time.Duration) protocol.Rec
 		},
 		Effective: r.effective, Facts: r.facts,
 	}
+	apart := time.Duration(0)
 	switch {
 	case r.stamped && step != 0:
 		out.Packets.ClockStepped = true
@@ -379,6 +380,17 @@ func (r *receiver) received(sent protocol.Sent, step time.Duration) protocol.Rec
 	case r.delays.n > 0:
 		out.Packets.Jitter = measurement.Seconds(r.delays.jitter / 1e9)
 		out.Packets.DelayVariation = measurement.SecondsOf(r.delays.variation(0.99))
+		out.Packets.DelayMedian = measurement.SecondsOf(r.delays.variation(0.5))
+		least := time.Duration(r.delays.smallest)
+		if r.stamped {
+			// The kernel stamps packets by the clock that people set: what that and the
+			// monotonic one went apart is in the bound.
+			least -= time.Duration(r.start.UnixNano())
+			now := time.Now()
+			apart = (now.Round(0).Sub(r.start.Round(0)) - now.Sub(r.start)).Abs()
+		}
+		out.Packets.LeastDelay = measurement.SecondsOf(least)
 	}
+	out.Clock = clockAt(r.start, apart)
 	return out
 }

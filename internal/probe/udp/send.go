@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/sockets"
+	"github.com/hopbench/hopbench/internal/thread"
 )
 
 const (
@@ -40,6 +41,8 @@ type sender struct {
 	size  int
 	pace  pacer
 	start time.Time
+	// clock is that of a server's stamps, nil at a client.
+	clock session.Clock
 	// warmup and end bound the measured time.
 	warmup, end time.Duration
 
@@ -147,7 +150,7 @@ func (s *sender) refer(spec measurement.Spec, cookie []byte, pages *packetPages)
 // run sends until the receiver has something to say, or until a second after
 // the measured time. It neither allocates nor logs.
 func (s *sender) run() error {
-	defer sockets.PreciseTimers()()
+	defer thread.PreciseTimers()()
 	checked := time.Duration(0)
 	for {
 		now := time.Since(s.start)
@@ -162,7 +165,7 @@ func (s *sender) run() error {
 		}
 		n, wait := s.pace.due(now)
 		if n == 0 {
-			sockets.Sleep(min(wait, session.StopCheck))
+			thread.Sleep(min(wait, session.StopCheck))
 			continue
 		}
 		if stop, err := s.burst(n, now); err != nil || stop {
@@ -228,7 +231,7 @@ func (s *sender) retry(err error) (stop bool, _ error) {
 	switch {
 	case errors.Is(err, sockets.ErrNoBuffers):
 		s.queueFull++
-		sockets.Sleep(queueWait)
+		thread.Sleep(queueWait)
 	case errors.Is(err, sockets.ErrTick):
 	case errors.Is(err, sockets.ErrTooBig):
 		return true, fmt.Errorf("send packets of %d bytes: the path's MTU is now %d bytes: give a smaller packet_bytes", s.size, s.conn.PathMTU())
@@ -250,6 +253,10 @@ func (s *sender) finish(host func() *protocol.HostSeries) (protocol.Sent, error)
 	sent := protocol.Sent{
 		Bytes: s.sent.Load() * int64(s.size), MeasuredPackets: s.measured, PacketBytes: s.size,
 		Host: host(), Effective: s.effective, Facts: facts,
+		Clock: clockAt(s.start, 0),
+	}
+	if s.clock != nil {
+		sent.Clock.Stamped = int64(s.clock.Of(s.start))
 	}
 	return sent, protocol.WriteFrame(&s.control, protocol.TypeSent, sent)
 }

@@ -11,6 +11,7 @@ import (
 // server is a server's end of all udp or pps tests.
 type server struct {
 	accept func(*session.ControlConn, *session.Flow, *protocol.Ready) (*sockets.Conn, error)
+	clock  session.Clock
 }
 
 // Begin keeps what the flows of a test send without a copy.
@@ -49,6 +50,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 		return err
 	}
 	received := r.received(sent, r.stepped())
+	received.Clock.Stamped = int64(s.clock.Of(r.start))
 	received.Host = host.Result()
 	if err := protocol.WriteFrame(&r.control, protocol.TypeReceived, received); err != nil {
 		return err
@@ -66,6 +68,7 @@ func (s *server) send(w *session.ControlConn, conn *sockets.Conn, open *session.
 	if err != nil {
 		return err
 	}
+	sender.clock = s.clock
 	if sender.start, err = sender.control.ReadStart(session.Planned(spec) + session.Grace); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -53,16 +52,16 @@ func csvRows(t *measurement.Trial, kind measurement.Kind) [][]string {
 		start = t.Start.UTC().Format(time.RFC3339Nano)
 	}
 	float := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	head := []string{csvText(t.ID), strconv.Itoa(t.Block), strconv.Itoa(t.Order), csvText(t.Path), csvText(t.Test),
-		csvText(string(kind)), start, float(float64(t.Elapsed)), float(float64(t.Warmup)),
-		strconv.FormatBool(t.Gate.Passed), csvText(words.Findings(t.Gate, false))}
+	head := []string{typeset.Cell(t.ID), strconv.Itoa(t.Block), strconv.Itoa(t.Order), typeset.Cell(t.Path), typeset.Cell(t.Test),
+		typeset.Cell(string(kind)), start, float(float64(t.Elapsed)), float(float64(t.Warmup)),
+		strconv.FormatBool(t.Gate.Passed), typeset.Cell(words.Findings(t.Gate, false))}
 	var out [][]string
 	for _, name := range metricOrder(t.Metrics) {
 		unit := ""
 		if m, ok := measurement.MetricNamed(name); ok {
 			unit = string(m.Unit)
 		}
-		out = append(out, slices.Concat(head, []string{csvText(name), unit, float(t.Metrics[name])}))
+		out = append(out, slices.Concat(head, []string{typeset.Cell(name), unit, float(t.Metrics[name])}))
 	}
 	if len(out) == 0 {
 		out = append(out, slices.Concat(head, []string{"", "", ""}))
@@ -84,14 +83,4 @@ func metricOrder(m measurement.Metrics) []string {
 		}
 	}
 	return out
-}
-
-// csvText keeps a spreadsheet from running a text as a formula: one that
-// starts like a formula gets an apostrophe before it.
-func csvText(s string) string {
-	s = typeset.Line(s)
-	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
-		return "'" + s
-	}
-	return s
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
@@ -29,7 +30,9 @@ func resultTypes() []reflect.Type {
 			seen[t] = true
 			out = append(out, t)
 			for i := range t.NumField() {
-				visit(t.Field(i).Type)
+				if t.Field(i).Tag.Get("json") != "-" {
+					visit(t.Field(i).Type)
+				}
 			}
 		}
 	}
@@ -37,6 +40,7 @@ func resultTypes() []reflect.Type {
 	visit(reflect.TypeFor[result.Comparison]())
 	visit(reflect.TypeFor[result.Index]())
 	visit(reflect.TypeFor[result.PublishedData]())
+	visit(reflect.TypeFor[event.Event]())
 	return out
 }
 
@@ -108,7 +112,13 @@ func TestDataFormatIsDocumented(t *testing.T) {
 			t.Errorf("the note `%s` is not explained", code)
 		}
 	}
-	for _, format := range []string{result.Format, result.ComparisonFormat, result.IndexFormat, result.PublishedFormat} {
+	_, eventSection, _ := strings.Cut(text, "\n### Event\n")
+	for _, code := range event.Codes() {
+		if !explains(eventSection, string(code)) {
+			t.Errorf("section Event does not explain the code `%s`", code)
+		}
+	}
+	for _, format := range []string{event.Format, result.Format, result.ComparisonFormat, result.IndexFormat, result.PublishedFormat} {
 		if !strings.Contains(text, format) {
 			t.Errorf("the format %q is not named", format)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 )
 
@@ -32,7 +33,7 @@ func PairsCSV(w io.Writer, r *result.Result) error {
 	for i := range r.Trials {
 		t := &r.Trials[i]
 		for k, p := range t.Pairs {
-			head := []string{csvText(t.ID), csvText(t.Path), csvText(t.Test), strconv.FormatBool(t.Gate.Passed), strconv.Itoa(k + 1), csvText(p.Source), csvText(p.Destination)}
+			head := []string{typeset.Cell(t.ID), typeset.Cell(t.Path), typeset.Cell(t.Test), strconv.FormatBool(t.Gate.Passed), strconv.Itoa(k + 1), typeset.Cell(p.Source), typeset.Cell(p.Destination)}
 			rows = append(rows, pairRows(head, p)...)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -110,7 +110,7 @@ func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test
 			}
 		}
 		panel.polyline(at, class("s", i)+kind, l.label)
-		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(analysis.Median(tail))})
+		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(statistics.Median(tail))})
 	}
 	panel.endLabels(ended)
 	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}

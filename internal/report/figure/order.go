@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -62,7 +62,7 @@ func laneOf(m *report.Model, t report.Test, p int) lane {
 	if len(good) == 0 {
 		good = all
 	}
-	l.middle, l.has = analysis.Median(good), len(good) > 0
+	l.middle, l.has = statistics.Median(good), len(good) > 0
 	return l
 }
 

@@ -1,12 +1,11 @@
 package figure
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -37,7 +36,7 @@ func PairFigures(m *report.Model) []Figure {
 	for i, t := range m.Tests {
 		var all []pairLines
 		for p := range m.Paths {
-			trial := typicalOfPairs(m, t, p)
+			trial := report.MedianTrial(m.Run, m.Paths[p].Name, t.Name, t.Primary.Name, 2)
 			if trial == nil {
 				continue
 			}
@@ -51,32 +50,6 @@ func PairFigures(m *report.Model) []Figure {
 		}
 	}
 	return out
-}
-
-// typicalOfPairs is the trial of a test on a path whose result is the median
-// one, of those that count if any does; nil when none has several pairs.
-func typicalOfPairs(m *report.Model, t report.Test, path int) *measurement.Trial {
-	var all, good []*measurement.Trial
-	for i := range m.Run.Trials {
-		trial := &m.Run.Trials[i]
-		if trial.Test != t.Name || trial.Path != m.Paths[path].Name || len(trial.Pairs) < 2 {
-			continue
-		}
-		all = append(all, trial)
-		if trial.Gate.Passed {
-			good = append(good, trial)
-		}
-	}
-	if len(good) > 0 {
-		all = good
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(all, func(a, b *measurement.Trial) int {
-		return cmp.Compare(a.Metrics[t.Primary.Name], b.Metrics[t.Primary.Name])
-	})
-	return all[(len(all)-1)/2]
 }
 
 // pairSlots is into how many slices the time of a picture is divided at most.
@@ -135,7 +108,7 @@ func (s slots) ranges(lines [][]point) []ranged {
 	for i, v := range values {
 		if len(v) > 0 {
 			slices.Sort(v)
-			out = append(out, ranged{(float64(i) + 0.5) * s.width, v[0], analysis.Median(v), v[len(v)-1]})
+			out = append(out, ranged{(float64(i) + 0.5) * s.width, v[0], statistics.Median(v), v[len(v)-1]})
 		}
 	}
 	return out
@@ -174,7 +147,7 @@ func pairFigure(m *report.Model, id string, t report.Test, all []pairLines) Figu
 		fmt.Sprintf("Over time, of one trial per path: the throughput of %d pairs together, that of each pair as median and range, and TCP's round-trip time likewise; the warm-up is grey.", pairs),
 		m.Paths, panelTop+panelBottom+3*pairRow+2*pairGap)
 	p.x = axis{low: 0, high: max(slices.Max(ends), 1e-9), from: p.left, to: p.right}
-	bottom, warmup := p.bottom, p.x.at(analysis.Median(warmups))
+	bottom, warmup := p.bottom, p.x.at(statistics.Median(warmups))
 	for row, name := range []string{"all pairs together", "each pair, median and range", "TCP RTT of each pair"} {
 		p.top = panelTop + float64(row)*(pairRow+pairGap)
 		p.bottom = p.top + pairRow
@@ -228,7 +201,7 @@ func (p *panel) pairRow(m *report.Model, row int, name string, all []pairLines, 
 		for _, r := range line[len(line)*3/4:] {
 			tail = append(tail, r.middle)
 		}
-		labels = append(labels, endLabel{path: l.path, label: m.Paths[l.path].Label, y: p.y.at(analysis.Median(tail))})
+		labels = append(labels, endLabel{path: l.path, label: m.Paths[l.path].Label, y: p.y.at(statistics.Median(tail))})
 	}
 	p.endLabels(labels)
 }

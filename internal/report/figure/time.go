@@ -5,7 +5,7 @@ import (
 	"html/template"
 	"slices"
 
-	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
@@ -100,7 +100,7 @@ func medianPoint(points []point) point {
 		x += p.x
 		y = append(y, p.y)
 	}
-	return point{x / float64(len(points)), analysis.Median(y)}
+	return point{x / float64(len(points)), statistics.Median(y)}
 }
 
 func compare(a, b float64) int {
@@ -151,7 +151,7 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 		p.y = logAxis(ys, p.bottom, p.top) // one stalled trial must not flatten all others
 	}
 	unit := p.y.unitOf(u)
-	warmup := analysis.Median(warmups)
+	warmup := statistics.Median(warmups)
 	if warmup > 0 {
 		p.rect(p.left, p.top, p.x.at(warmup)-p.left, p.bottom-p.top, "warm", "")
 	}
@@ -244,7 +244,7 @@ func seriesLabels(m *report.Model, all []series, y axis) []endLabel {
 			}
 		}
 		if len(tails) > 0 {
-			out = append(out, endLabel{path: i, label: p.Label, y: y.at(analysis.Median(tails))})
+			out = append(out, endLabel{path: i, label: p.Label, y: y.at(statistics.Median(tails))})
 		}
 	}
 	return out

@@ -22,6 +22,11 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
+// headHTML begins every page.
+//
+//go:embed head.html
+var headHTML string
+
 //go:embed page.html
 var pageHTML string
 
@@ -31,8 +36,17 @@ var pageCSS string
 // page is the template, parsed when the first page is rendered: other commands
 // start without it.
 var page = sync.OnceValue(func() *template.Template {
-	return template.Must(template.Must(template.New("page").Parse(pageHTML)).Parse(publishedHTML))
+	return parsed(pageHTML, publishedHTML)
 })
+
+// parsed is the page of the first text, which begins with the head and may use the others.
+func parsed(texts ...string) *template.Template {
+	t := template.New("page")
+	for _, text := range append(texts, headHTML) {
+		template.Must(t.Parse(text))
+	}
+	return t
+}
 
 // Write writes the report as one self-contained page. It needs no network and
 // no script, and its content security policy forbids both.
@@ -43,6 +57,19 @@ func Write(w io.Writer, r *result.Result) error {
 	}
 	return typeset.Flush(w, b.String(), "HTML report")
 }
+
+// Fragment writes what the page of a report shows, without the page around it: a page
+// that has Styles may contain it.
+func Fragment(w io.Writer, r *result.Result) error {
+	var b strings.Builder
+	if err := page().ExecuteTemplate(&b, "report", newPageData(report.New(r))); err != nil {
+		return fmt.Errorf("render the report: %w", err)
+	}
+	return typeset.Flush(w, b.String(), "report")
+}
+
+// Styles is the style sheet of every page.
+func Styles() string { return pageCSS }
 
 // pageData is what the template shows.
 type pageData struct {
@@ -58,6 +85,7 @@ type pageData struct {
 	RTT        []figure.Figure
 	HopFigures []figure.Figure
 	Pairs      []figure.Figure
+	Clients    []figure.Clients
 	Order      []figure.Figure
 	Latency    []figure.Figure
 	Dashed     bool // some curves of Latency are from before a load
@@ -73,7 +101,7 @@ func newPageData(m *report.Model) pageData {
 	d := pageData{Model: m, CSS: template.CSS(pageCSS),
 		CostsWide: figure.CostFigure(m, "costs-wide", figure.WideCosts()), CostsSmall: figure.CostFigure(m, "costs-narrow", figure.NarrowCosts()),
 		ShareBars: figure.ShareBars(m), Routes: m.Drawings(),
-		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m),
+		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Clients: figure.ClientFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m),
 		Facts: facts(m), Command: command(r), Specs: specs(m), Trials: trialRows(m), Text: typeset.Clean(r.Experiment.Text, true)}
 	if s, ok := m.Scaled(); ok {
 		d.ScaleName = words.Scale(s)

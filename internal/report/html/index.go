@@ -17,7 +17,7 @@ import (
 var indexHTML string
 
 var indexPage = sync.OnceValue(func() *template.Template {
-	return template.Must(template.Must(template.New("index").Parse(indexHTML)).Parse(publishedHTML))
+	return parsed(indexHTML, publishedHTML)
 })
 
 // WriteIndex writes an index as one self-contained page that links to the

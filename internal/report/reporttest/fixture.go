@@ -13,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/cause"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -212,7 +213,7 @@ func Latency(t testing.TB, rng *rand.Rand, o *measurement.Outcome, rtt float64, 
 // Analyse works out what the run's trials say, as the program does.
 func Analyse(r *result.Result) {
 	r.Notes = nil
-	analysis.Fill(r, analysis.Options{SourceEgressBitsPerSecond: 1.25e9})
+	analysis.Fill(r, analysis.Options{Options: cause.Options{SourceEgressBitsPerSecond: 1.25e9}})
 }
 
 // Counting is a hop that passes on the payload of a trial's bins times factor,

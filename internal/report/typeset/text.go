@@ -158,3 +158,13 @@ func Wrap(s string, n int) []string {
 	}
 	return lines
 }
+
+// Cell is a text as one line that a spreadsheet does not run as a formula: one that
+// starts like a formula gets an apostrophe before it.
+func Cell(s string) string {
+	s = Line(s)
+	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

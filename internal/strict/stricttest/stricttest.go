@@ -4,7 +4,9 @@ package stricttest
 import (
 	"errors"
 	"flag"
+	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -37,6 +39,40 @@ func BadFiles(t *testing.T, pattern string, load func(name string, text []byte) 
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 		})
+	}
+}
+
+// Document reads a document and lists the files of YAML in it.
+func Document(t *testing.T, file string) (doc string, examples []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	testutil.OK(t, err)
+	doc = string(text)
+	for _, rest := range strings.Split(doc, "\n```yaml\n")[1:] {
+		example, _, _ := strings.Cut(rest, "\n```\n")
+		examples = append(examples, example+"\n")
+	}
+	if len(examples) == 0 {
+		t.Fatalf("%s has no example", file)
+	}
+	return doc, examples
+}
+
+// CheckDocument checks that a document has every key of the types of a file, and every
+// word that their tags list.
+func CheckDocument(t *testing.T, doc string, types ...reflect.Type) {
+	t.Helper()
+	for _, typ := range types {
+		for i, key := range strict.KeysOf(typ) {
+			if key != "-" && !strings.Contains(doc, "`"+key+"`") {
+				t.Errorf("key %s of %s is not in the document", key, typ.Name())
+			}
+			for _, tag := range strings.Split(typ.Field(i).Tag.Get("jsonschema"), ",") {
+				if word, ok := strings.CutPrefix(tag, "enum="); ok && !strings.Contains(doc, "`"+word+"`") {
+					t.Errorf("word %s of %s is not in the document", word, typ.Name())
+				}
+			}
+		}
 	}
 }
 

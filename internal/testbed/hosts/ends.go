@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
 )
@@ -56,6 +58,26 @@ func (h *Hosts) limits(e *end) {
 		if err := l.Refuse(test.Spec.Defaults()); err != nil {
 			h.found(Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or ask for less")
 		}
+		if e.Name == h.e.Source {
+			h.unproven(e, test)
+		}
+	}
+}
+
+// unproven finds a test whose protocol cannot prove the token, and which the source's agent
+// therefore does only where it was allowed to.
+func (h *Hosts) unproven(e *end, test experiment.Test) {
+	spec := test.Spec.Defaults()
+	if e.hello.Lease == 0 || spec.Kind == measurement.Ping || spec.Kind == measurement.Trace || probe.Proves(spec) {
+		return
+	}
+	for _, p := range h.inventory.Paths {
+		needed := slices.ContainsFunc(h.e.Paths, func(of experiment.Path) bool { return of.Name == p.Name })
+		to := p.To.Addr().Unmap()
+		if needed && !slices.ContainsFunc(e.hello.AllowTargets, func(allowed netip.Prefix) bool { return allowed.Contains(to) }) {
+			h.found(Wrong, "test "+test.Name, fmt.Sprintf("cannot prove the token, and the agent of %s sends such load to no address that it was not allowed, as %v on path %s", e.Name, to, p.Name),
+				fmt.Sprintf("start that agent with --allow-target %v/%d, or leave that test out", to, to.BitLen()))
+		}
 	}
 }
 
@@ -76,17 +98,18 @@ func (h *Hosts) clocks(ctx context.Context) {
 		if reached.client == nil {
 			continue
 		}
-		for {
-			if c, ok := reached.client.Clock(); ok {
-				h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v ahead, to %v", c.Offset.Round(time.Microsecond), c.Uncertainty.Round(time.Microsecond)), "")
-				break
-			}
+		c, known := reached.client.Clock()
+		for !known && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
-				h.found(Warning, "endpoint "+e.Name, "its clock is not known yet", "")
-				return
 			case <-time.After(knownWithin / 100):
 			}
+			c, known = reached.client.Clock()
+		}
+		if known {
+			h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v ahead, known to within %v", c.Offset.Round(time.Microsecond), c.Uncertainty.Round(time.Microsecond)), "")
+		} else {
+			h.found(Warning, "endpoint "+e.Name, "its clock is not known yet", "")
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -21,18 +22,17 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed/switching"
 )
 
-// Kind of the testbed.
-const Kind = "hosts"
-
 // Options of a testbed of hosts.
 type Options struct {
 	// Dial makes the control connection to an endpoint, which has to be closed.
-	Dial func(context.Context, inventory.Endpoint) (net.Conn, error)
+	Dial func(context.Context, inventory.Endpoint) (io.ReadWriteCloser, error)
 	// Token is that of the testbed file, which servers at serve:// want proven.
 	Token string
 	// Journal is the file in which the values of switches are kept that were found at
 	// the start, see switching.JournalOf.
 	Journal string
+	// Before is where the paths of a run were in its earlier session, if it has one.
+	Before []result.TestbedPath
 }
 
 // Hosts is the testbed.
@@ -54,6 +54,8 @@ type Hosts struct {
 	lost     chan struct{} // closed when an agent is lost
 	mu       sync.Mutex
 	err      error // why
+	// clients are the source's address as the destination saw it last, by path.
+	clients map[string]netip.Addr
 }
 
 // end is an endpoint that was reached.
@@ -64,14 +66,14 @@ type end struct {
 }
 
 // New reaches the ends of an experiment's paths and makes them ready to measure. The
-// inventory has all of them, see inventory.LoadFor. What keeps it from measuring is the
+// inventory has all of them, see inventory.Load. What keeps it from measuring is the
 // error, all of it at once; what a reader must know otherwise are Facts.
 func New(ctx context.Context, inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Hosts, error) {
 	h, err := begin(inv, e, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.openMeters, h.rehearse); err != nil {
+	if err := h.do(ctx, h.reach, h.place, h.listen, h.prove, h.chooseProofs, h.openMeters, h.rehearse); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
@@ -87,7 +89,7 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	}
 	steps := []func(context.Context){h.reach, h.clocks}
 	if e != nil {
-		steps = append(steps, h.place, h.listen, h.prove, h.openMeters, h.rehearse, h.traces)
+		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.openMeters, h.rehearse, h.alike)
 	}
 	err = h.do(ctx, steps...)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
@@ -102,7 +104,7 @@ func begin(inv *inventory.Inventory, e *experiment.Experiment, o Options) (*Host
 		return nil, fmt.Errorf("make the run's token: %w", err)
 	}
 	return &Hosts{
-		Options: o, inventory: inv, e: e, token: hex.EncodeToString(secret), ends: map[string]*end{},
+		Options: o, inventory: inv, e: e, token: hex.EncodeToString(secret), ends: map[string]*end{}, clients: map[string]netip.Addr{},
 		closing: make(chan struct{}), lost: make(chan struct{}),
 	}, nil
 }
@@ -189,7 +191,7 @@ func (h *Hosts) destination() *end { return h.ends[h.e.Destination] }
 
 // Info says where the paths are. Ends on one machine share its CPUs, as those of a lab do.
 func (h *Hosts) Info() result.Testbed {
-	bed := result.Testbed{Kind: Kind, Name: h.inventory.Name}
+	bed := result.Testbed{Kind: result.TestbedHosts, Name: h.inventory.Name}
 	if oneMachine(h.source(), h.destination()) {
 		bed.Relative = true
 		bed.Note = "the endpoints share one machine: absolute figures say as much about it as about the path"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/hosts"
@@ -87,7 +89,7 @@ func networkOf(t *testing.T, text string) *network {
 }
 
 // dial starts an agent at the node that an endpoint names as its host.
-func (n *network) dial(_ context.Context, e inventory.Endpoint) (net.Conn, error) {
+func (n *network) dial(_ context.Context, e inventory.Endpoint) (io.ReadWriteCloser, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -181,7 +183,7 @@ func TestRun(t *testing.T) {
 // What is wrong with a testbed is said with what to do, and nothing is measured.
 func TestFindings(t *testing.T) {
 	n := newNetwork(t)
-	good := n.inventory
+	good, published := n.inventory, n.e
 	path := func(name string) *inventory.Path {
 		i := slices.IndexFunc(n.inventory.Paths, func(p inventory.Path) bool { return p.Name == name })
 		return &n.inventory.Paths[i]
@@ -200,6 +202,11 @@ func TestFindings(t *testing.T) {
 			path("direct").From = netip.Addr{}
 		}, "path direct: goes to 2001:db8::7, and a has no address of that family"},
 		{"one host", func() { n.inventory.Endpoints[1].Reach.Host = n.inventory.Endpoints[0].Reach.Host }, "endpoints a and b: are one and the same host"},
+		{"a test that cannot prove the token", func() {
+			e := *published
+			e.Tests = []experiment.Test{{Name: "stock", Spec: measurement.Spec{Kind: measurement.TCP, Tool: measurement.IPerf3, Duration: 0.1}}}
+			n.e = &e
+		}, "test stock: cannot prove the token, and the agent of a sends such load to no address that it was not allowed"},
 		{"the other way round", func() { path("routed").To = netip.AddrPortFrom(path("routed").To.Addr(), 9999) }, ""},
 		{"a wrong address of the same host", func() {
 			// Behind the translation nothing is that has this address.
@@ -207,7 +214,7 @@ func TestFindings(t *testing.T) {
 		}, "path translated: a does not reach b at 192.0.2.9:5201"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n.inventory = good
+			n.inventory, n.e = good, published
 			n.inventory.Endpoints, n.inventory.Paths = slices.Clone(good.Endpoints), slices.Clone(good.Paths)
 			c.change()
 			bed, err := n.open(t.Context())
@@ -258,11 +265,77 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
+// Where the source cannot trace, the destination traces back to it: that proves the way
+// back, and no other end is traced than one that proved the token.
+func TestTraceBack(t *testing.T) {
+	n := newNetwork(t)
+	// As on a system that lets no program choose a time to live.
+	const refuse = `table ip refuse { chain output { type filter hook output priority 0; ip ttl < 50 drop; }; }`
+	status, err := n.lab.Exec(t.Context(), n.inventory.Endpoints[0].Reach.Host, lab.Command{Argv: []string{"nft", refuse}, Stderr: os.Stderr})
+	testutil.OK(t, err)
+	if status != 0 {
+		t.Fatalf("nft: exit status %d", status)
+	}
+	bed, err := n.open(t.Context())
+	testutil.OK(t, err)
+	for _, p := range bed.Info().Paths {
+		if p.Proof != result.ProofTraceBack {
+			t.Errorf("%+v", p)
+		}
+	}
+	for _, trial := range n.misled(t, bed) {
+		f := trial.Fingerprint
+		other := trial.Block == 2 && trial.Path == "routed"
+		switch {
+		case !f.TracedBack || len(f.Hops) == 0 || trial.Path == "routed" && !other && len(f.Hops) != 2:
+			t.Errorf("trial %s: %+v", trial.ID, f)
+		case f.Matches == other || other && (trial.Gate.Passed || f.Why.Code != measurement.FoundOtherHops || !f.Why.Back):
+			t.Errorf("trial %s: %+v, gate %+v", trial.ID, f, trial.Gate)
+		}
+	}
+	testutil.OK(t, bed.Close())
+	// A session that goes on with a run does not choose anew: what traces back is not traced,
+	// and what was traced is not traced back.
+	for before, want := range map[result.PathProof]result.PathProof{result.ProofTTL: result.ProofTTL, result.ProofTrace: result.ProofTTL, result.ProofTraceBack: result.ProofTraceBack} {
+		bed, err := hosts.New(t.Context(), &n.inventory, n.e, hosts.Options{Dial: n.dial, Before: []result.TestbedPath{{Name: "routed", Proof: before}}})
+		testutil.OK(t, err)
+		if p := bed.Info().Paths[slices.IndexFunc(bed.Info().Paths, func(p result.TestbedPath) bool { return p.Name == "routed" })]; p.Proof != want {
+			t.Errorf("proven by %s before, and now by %s", before, p.Proof)
+		}
+		testutil.OK(t, bed.Close())
+	}
+	findings, err := hosts.Check(t.Context(), &n.inventory, n.e, hosts.Options{Dial: n.dial})
+	testutil.OK(t, err)
+	if !slices.ContainsFunc(findings, func(f hosts.Finding) bool {
+		return f.Where == "path routed" && strings.Contains(f.What, "a cannot trace b") && strings.Contains(f.What, "b traces back to a and sees")
+	}) {
+		t.Errorf("found %v", findings)
+	}
+	for i := range n.inventory.Paths {
+		n.inventory.Paths[i].Proof = result.ProofTrace
+	}
+	if bed, err := n.open(t.Context()); err == nil || !strings.Contains(err.Error(), "path routed: is to be proven by trace, and a cannot trace b") {
+		t.Errorf("%v, %v", bed, err)
+	}
+}
+
 // A trial on a path that is really another one does not count.
 func TestOtherPath(t *testing.T) {
 	n := newNetwork(t)
 	bed, err := n.open(t.Context())
 	testutil.OK(t, err)
+	for _, trial := range n.misled(t, bed) {
+		other := trial.Block == 2 && trial.Path == "routed"
+		f := trial.Fingerprint
+		if f.Matches == other || other && (trial.Gate.Passed || f.Why.Code != measurement.FoundOtherHops) {
+			t.Errorf("trial %s: %+v, gate %+v", trial.ID, f, trial.Gate)
+		}
+	}
+}
+
+// misled does all trials on a testbed whose path "routed" is another one from the second
+// block on.
+func (n *network) misled(t *testing.T, bed testbed.Testbed) []measurement.Trial {
 	moved := &misled{Testbed: bed}
 	keeper := &runner.Memory{}
 	testutil.OK(t, runner.Run(t.Context(), runner.Options{
@@ -271,13 +344,7 @@ func TestOtherPath(t *testing.T) {
 			moved.since = moved.since || e.Finished != nil && e.Trial.Block == 1 && e.Done == 3
 		},
 	}))
-	for _, trial := range keeper.Kept {
-		other := trial.Block == 2 && trial.Path == "routed"
-		f := trial.Fingerprint
-		if f.Matches == other || other && (trial.Gate.Passed || f.Why.Code != measurement.FoundOtherHops) {
-			t.Errorf("trial %s: %+v, gate %+v", trial.ID, f, trial.Gate)
-		}
-	}
+	return keeper.Kept
 }
 
 // misled leads packets of one path over another since the first block, as a route would

@@ -62,7 +62,7 @@ func TestFiguresOfHops(t *testing.T) {
 	}
 }
 
-// checkCounts holds what a hop counted against what was received: with the headers it is
+// checkCounts compares what a hop counted with what was received: with the headers it is
 // more in the direction of the data, and much less in that of the acknowledgements.
 func checkCounts(t *testing.T, trial measurement.Trial, s measurement.HopSeries) {
 	t.Helper()

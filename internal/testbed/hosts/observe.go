@@ -2,13 +2,10 @@ package hosts
 
 import (
 	"context"
-	"fmt"
 	"sync"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/meter"
-	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -29,9 +26,13 @@ func (h *Hosts) Observe(ctx context.Context, path string, spec measurement.Spec)
 // Progress is not needed.
 func (observation) Progress(measurement.Progress) {}
 
-// End adds the figures of the path's hops. It finds out, when a test failed, whether that was because of an agent: a process that
-// dies takes its sockets with it, and the other end of the test sees that as a
-// path that failed, often before this process hears that the agent is gone.
+// Hops is what the hops have counted so far.
+func (o observation) Hops() []measurement.HopSeries { return o.hops.Now() }
+
+// End adds the figures of the path's hops. It finds out, when a test failed, whether that
+// was because of an agent: a process that dies takes its sockets with it, and the other end
+// of the test sees that as a path that failed, often before this process hears that the
+// agent is gone.
 func (o observation) End(ctx context.Context, out *measurement.Outcome, failed error) error {
 	o.hops.End(out)
 	if failed == nil {
@@ -40,33 +41,13 @@ func (o observation) End(ctx context.Context, out *measurement.Outcome, failed e
 	var asking sync.WaitGroup
 	for _, e := range o.h.ends {
 		if e.client != nil {
-			asking.Go(func() { o.h.askWhetherThere(context.WithoutCancel(ctx), e) })
+			asking.Go(func() {
+				if err := e.client.Answers(context.WithoutCancel(ctx)); err != nil {
+					o.h.lose(e, err)
+				}
+			})
 		}
 	}
 	asking.Wait()
 	return nil
-}
-
-const (
-	// answerTime is how long an agent may take to say that it is there.
-	answerTime = 5 * time.Second
-	// endTime is how long it may take from a connection's failing to its end.
-	endTime = time.Second
-)
-
-// askWhetherThere waits for any answer of an agent.
-func (h *Hosts) askWhetherThere(ctx context.Context, e *end) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	_, err := e.client.Counters(ctx, "")
-	switch reason := probe.ReasonOf(err); {
-	case reason == probe.TimedOut:
-		h.lose(e, fmt.Errorf("it does not answer within %v", answerTime))
-	case reason == probe.Local: // if the connection ends, that was it
-		select {
-		case <-e.client.Done():
-			h.lose(e, e.client.Err())
-		case <-time.After(endTime):
-		}
-	}
 }

@@ -23,8 +23,11 @@ type place struct {
 	inventory.Path
 	// to is what the source dials and listen where the destination does, with ports.
 	to, listen netip.AddrPort
-	// traced says that a trace takes the path.
-	traced bool
+	// shows is what a trace showed when the proof of the path, which the file may leave
+	// open, was chosen.
+	shows string
+	// before is what proved the path in an earlier session of the run, empty without one.
+	before result.PathProof
 }
 
 // place finds where the paths are, and whether the ends have their addresses.
@@ -38,8 +41,12 @@ func (h *Hosts) place(context.Context) {
 		if p.Listen.IsValid() {
 			p.listen = netip.AddrPortFrom(p.Listen.Addr(), cmp.Or(p.Listen.Port(), port))
 		}
-		// A trace follows the routes, which a bound interface may not.
-		p.traced = p.Device == ""
+		if k := slices.IndexFunc(h.Before, func(b result.TestbedPath) bool { return b.Name == path.Name }); k >= 0 {
+			p.before = h.Before[k].Proof
+		}
+		if p.before == result.ProofTTL {
+			p.Proof = result.ProofTTL
+		}
 		if family := h.ofFamily(p.to.Addr()); len(family) == 0 {
 			h.found(Wrong, "path "+p.Name, fmt.Sprintf("goes to %v, and %s has no address of that family", p.to.Addr(), h.e.Source), "give `to:` one of its family; its addresses are "+listed(h.source().addresses()))
 			continue
@@ -111,7 +118,7 @@ func (h *Hosts) prove(ctx context.Context) {
 }
 
 func (h *Hosts) provePath(ctx context.Context, p place) {
-	proof, err := h.source().client.Prove(ctx, h.request(p))
+	proof, err := h.proveToken(ctx, p)
 	if err != nil {
 		h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s does not reach %s at %v: %v", h.e.Source, h.e.Destination, p.to, err), h.unreached(ctx, p, err))
 		return
@@ -133,29 +140,11 @@ func (h *Hosts) provePath(ctx context.Context, p place) {
 	h.found(Note, "path "+p.Name, text, "")
 }
 
-// traces says what a trace of each path shows that is in force, and which paths look
-// alike.
-func (h *Hosts) traces(ctx context.Context) {
-	shows := make([]string, len(h.places))
-	var group sync.WaitGroup
+// alike finds the paths in force of which traces show the same.
+func (h *Hosts) alike(context.Context) {
 	for i, p := range h.places {
-		if !p.traced || len(p.Set) > 0 {
-			continue
-		}
-		group.Go(func() {
-			text, err := h.trace(ctx, p.Name)
-			if err != nil {
-				h.found(Warning, "path "+p.Name, fmt.Sprintf("a trace does not show where it leads: %v", err), "the time to live on arrival proves it, if nothing else does")
-				return
-			}
-			shows[i] = text
-			h.found(Note, "path "+p.Name, "a trace shows "+text, "")
-		})
-	}
-	group.Wait()
-	for i, p := range h.places {
-		for k, other := range h.places[:i] {
-			if shows[i] != "" && routers(shows[i]) == routers(shows[k]) && shows[k] != "" {
+		for _, other := range h.places[:i] {
+			if p.shows != "" && p.Proof == other.Proof && routers(p.shows) == routers(other.shows) && other.shows != "" {
 				h.found(Warning, fmt.Sprintf("paths %s and %s", other.Name, p.Name), "look the same to a trace", "if a hop is to be on one of them only, it is invisible to a trace (a bridge), or a route is wrong")
 			}
 		}
@@ -178,28 +167,29 @@ func (h *Hosts) request(p place) probe.Request {
 
 // asTestbed is a path as a trial takes it.
 func (h *Hosts) asTestbed(p place) testbed.Path {
+	pair := testbed.Pair{
+		Source: h.e.Source, Destination: h.e.Destination, Request: h.request(p),
+		Expect: testbed.Expectation{
+			ReceivedTTL: p.Expect.ReceivedTTL, HopCount: p.Expect.Hops, PathMTUBytes: p.Expect.PathMTUBytes,
+			Learned: true, Traced: p.Proof == result.ProofTrace,
+		},
+	}
+	if p.Proof == result.ProofTraceBack {
+		back := h.back(p)
+		pair.Back = &back
+	}
 	return testbed.Path{
-		Name: p.Name,
+		Name: p.Name, Pairs: []testbed.Pair{pair},
 		Limits: testbed.Limits{
 			SourceEgressBitsPerSecond:      h.source().EgressBitsPerSecond,
 			DestinationEgressBitsPerSecond: h.destination().EgressBitsPerSecond,
 		},
-		Pairs: []testbed.Pair{{
-			Source: h.e.Source, Destination: h.e.Destination, Request: h.request(p),
-			Expect: testbed.Expectation{
-				ReceivedTTL: p.Expect.ReceivedTTL, HopCount: p.Expect.Hops, PathMTUBytes: p.Expect.PathMTUBytes,
-				Learned: true, Traced: p.traced,
-			},
-		}},
 	}
 }
 
 // info is what a result says of where a path is.
 func (p place) info() result.TestbedPath {
-	out := result.TestbedPath{Name: p.Name, To: p.to.String(), Device: p.Device, Set: p.Set, Proof: result.ProofTTL}
-	if p.traced {
-		out.Proof = result.ProofTrace
-	}
+	out := result.TestbedPath{Name: p.Name, To: p.to.String(), Device: p.Device, Set: p.Set, Proof: cmp.Or(p.Proof, result.ProofTTL)}
 	if p.From.IsValid() {
 		out.From = p.From.String()
 	}

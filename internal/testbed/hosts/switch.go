@@ -2,14 +2,12 @@ package hosts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
@@ -27,12 +25,16 @@ func (h *Hosts) rehearse(ctx context.Context) {
 	if !switched {
 		return
 	}
-	h.switcher = switching.New(o)
-	visits, err := h.switcher.Rehearse(ctx)
+	var visits []switching.Visit
+	var err error
+	if h.switcher, err = switching.New(o); err == nil {
+		visits, err = h.switcher.Rehearse(ctx)
+	}
 	if err != nil {
 		h.found(Wrong, "switches", err.Error(), "")
 		return
 	}
+	h.chooseSwitched(ctx)
 	for _, v := range visits {
 		text := fmt.Sprintf("in force in %v", v.Took.Round(time.Millisecond))
 		if v.Settle > 0 {
@@ -57,7 +59,7 @@ func (h *Hosts) Switch(ctx context.Context, path string) (testbed.Switched, erro
 	}
 	p, err := h.at(path)
 	if err == nil && s.Changed { // an agent traces only whom it has proved the token to
-		_, err = h.source().client.Prove(ctx, h.request(p))
+		_, err = h.proveToken(ctx, p)
 	}
 	return s, err
 }
@@ -87,41 +89,6 @@ func (h *Hosts) at(path string) (place, error) {
 	return h.places[i], nil
 }
 
-// furthestHop is as far as packets get that start with the time to live that Linux gives
-// them (IPDEFTTL of linux/ip.h).
-const furthestHop = 64
-
-// trace is what a trace of a path shows now, as a text.
-func (h *Hosts) trace(ctx context.Context, path string) (string, error) {
-	p, err := h.at(path)
-	if err != nil {
-		return "", err
-	}
-	if !p.traced {
-		return "", fmt.Errorf("a trace follows the routes, which interface %q of the path need not; give the switch proof: canary or proof: command", p.Device)
-	}
-	r := h.request(p)
-	if _, err := h.source().client.Prove(ctx, r); err != nil { // who does not prove is not traced
-		return "", err
-	}
-	r.ID, r.Spec = "switch", measurement.Spec{Kind: measurement.Trace, Protocol: measurement.OverTCP, MaxHops: furthestHop}.Defaults()
-	o, err := h.source().client.Run(ctx, r, nil)
-	if err != nil {
-		return "", err
-	}
-	var shows []string
-	for _, hop := range o.Hops {
-		if hop.Address == "" {
-			hop.Address = "*"
-		}
-		shows = append(shows, hop.Address)
-		if hop.Reached {
-			return strings.Join(shows, " "), nil
-		}
-	}
-	return "", errors.New("the destination did not answer")
-}
-
 // The canary request is caught by signature 2032081 of the Emerging Threats rules, which
 // is what Azure Firewall's own test of its IDPS sends.
 const (
@@ -135,7 +102,7 @@ func (h *Hosts) canary(ctx context.Context, path string, _ inventory.Switch) (in
 	if err != nil {
 		return "", err
 	}
-	if _, err := h.source().client.Prove(ctx, h.request(p)); err != nil {
+	if _, err := h.proveToken(ctx, p); err != nil {
 		return "", err
 	}
 	c, err := h.source().client.Canary(ctx, agent.CanaryRequest{Target: p.to, Source: p.From, UserAgent: canaryUserAgent, Timeout: canaryTimeout})

@@ -5,7 +5,8 @@ import (
 	"slices"
 
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/spelling"
 )
 
 // against checks that the file says where everything of an experiment is. It may have
@@ -31,8 +32,35 @@ func (l *loader) against(e *experiment.Experiment) {
 	if end := l.serves(); end != nil && string(end.Key) == e.Source {
 		l.Wrong(&end.Value.Reach, "have it reached by local, ssh:// or tls://", "endpoint %q is the source of experiment %s, and hopbench serve is only ever a destination", end.Key, e.Name)
 	}
-	if e.Pairs > 1 {
+	l.carried(e)
+	if e.Pairs > 1 && !l.isFleet() {
 		l.Wrong(&l.file.Endpoints, "give the experiment pairs: 1", "experiment %s has %d pairs of a source and a destination, and a testbed of hosts has one", e.Name, e.Pairs)
+	}
+}
+
+// carried checks that every test of an experiment takes what makes a path: otherwise it
+// would measure another.
+func (l *loader) carried(e *experiment.Experiment) {
+	for i := range l.file.Paths {
+		p := &l.file.Paths[i]
+		if !slices.ContainsFunc(e.Paths, func(of experiment.Path) bool { return of.Name == string(p.Key) }) {
+			continue
+		}
+		for _, t := range e.Tests {
+			for _, o := range []struct {
+				option string
+				has    bool
+				field  any
+			}{{"device", p.Value.Device != "", &p.Value.Device}, {"dscp", p.Value.DSCP != 0, &p.Value.DSCP}} {
+				if _, takes := kind.Find(t.Spec.Kind, o.option); o.has && !takes {
+					l.Wrong(o.field, "leave it out, or the test", "path %q has a %s of its own, and test %q of experiment %s (%s) takes none", p.Key, o.option, t.Name, e.Name, t.Spec.Kind)
+				}
+			}
+			// In a spec, 0 is the code point of who has none of its own.
+			if l.Written(&p.Value.DSCP) && p.Value.DSCP == 0 && t.Spec.DSCP != 0 {
+				l.Wrong(&p.Value.DSCP, "leave it out of one of them", "path %q has dscp 0, and test %q of experiment %s has %d", p.Key, t.Name, e.Name, t.Spec.DSCP)
+			}
+		}
 	}
 }
 
@@ -52,7 +80,7 @@ func (l *loader) has(field any, what, example string, have, want []string, e *ex
 			continue
 		}
 		remedy := fmt.Sprintf("add %s: %s", name, example)
-		if close := strict.Nearest(name, spare); close != "" {
+		if close := spelling.Nearest(name, spare); close != "" {
 			remedy = fmt.Sprintf("%q is there: rename it if that is meant", close)
 		}
 		l.Misplaced(field, remedy, "the file has no %s %q, which experiment %s has", what, name, e.Name)

@@ -1,52 +1,42 @@
 package inventory
 
 import (
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
-	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/strict/stricttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-func readDoc(t *testing.T) string {
+func readDoc(t *testing.T) (doc string, examples []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/testbed-file.md")
-	testutil.OK(t, err)
-	return string(text)
-}
-
-// examples lists the YAML of a document.
-func examples(doc string) (texts []string) {
-	for _, rest := range strings.Split(doc, "\n```yaml\n")[1:] {
-		text, _, _ := strings.Cut(rest, "\n```\n")
-		texts = append(texts, text+"\n")
-	}
-	return texts
+	return stricttest.Document(t, "../../../docs/testbed-file.md")
 }
 
 // The document's example loads, with its hops, too; its mistakes are those that it
 // shows.
 func TestDocExamples(t *testing.T) {
-	doc := readDoc(t)
-	examples := examples(doc)
-	if len(examples) != 2 {
+	doc, examples := readDoc(t)
+	if len(examples) != 3 {
 		t.Fatalf("the document has %d examples", len(examples))
 	}
-	in, err := Load("docs/testbed-file.md", []byte(examples[0]))
+	in, err := Load("docs/testbed-file.md", []byte(examples[0]), nil)
 	testutil.OK(t, err)
 	if len(in.Paths) != 3 || len(in.Switches) != 1 {
 		t.Errorf("loaded %+v", in)
 	}
 	whole := strings.Replace(examples[0], "direct: {to: 10.0.0.7}", "direct: {to: 10.0.0.7, hops: [firewall, nva, core, log]}\n", 1)
 	whole = strings.Replace(whole, "paths:\n", "  nva-vm: {reach: ssh://nva}\npaths:\n", 1) + examples[1]
-	if in, err = Load("docs/testbed-file.md", []byte(whole)); err != nil || len(in.Hops) != 4 {
+	if in, err = Load("docs/testbed-file.md", []byte(whole), nil); err != nil || len(in.Hops) != 4 {
 		t.Errorf("with hops: %+v, %v", in, err)
+	}
+	if in, err = Load("docs/testbed-file.md", []byte(examples[2]), nil); err != nil || in.Broker == nil {
+		t.Errorf("a fleet: %+v, %v", in, err)
 	}
 	wrong := strings.Replace(examples[0], "direct: {to: 10.0.0.7}", "direct: {to: fw.example.com}", 1)
 	wrong = strings.Replace(wrong, "{inspection: deny}", "{inspection: dney}", 1)
-	_, err = Load("my.yaml", []byte(wrong))
+	_, err = Load("my.yaml", []byte(wrong), nil)
 	if err == nil {
 		t.Fatal("the mistakes are accepted")
 	}
@@ -57,28 +47,18 @@ func TestDocExamples(t *testing.T) {
 
 // Every key and every word of the format is in the document.
 func TestDocHasEveryKey(t *testing.T) {
-	doc := readDoc(t)
-	for _, typ := range []reflect.Type{
-		reflect.TypeFor[File](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileExpectation](), reflect.TypeFor[FileSwitch](),
-		reflect.TypeFor[FileHop](), reflect.TypeFor[FileAgentMeter](), reflect.TypeFor[FilePrometheusMeter](), reflect.TypeFor[FileSNMPMeter](), reflect.TypeFor[FileCSVMeter](),
-	} {
-		for i, key := range strict.KeysOf(typ) {
-			if !strings.Contains(doc, "`"+key+"`") {
-				t.Errorf("key %s of %s is not in the document", key, typ.Name())
-			}
-			for _, tag := range strings.Split(typ.Field(i).Tag.Get("jsonschema"), ",") {
-				if word, ok := strings.CutPrefix(tag, "enum="); ok && !strings.Contains(doc, "`"+word+"`") {
-					t.Errorf("word %s of %s is not in the document", word, typ.Name())
-				}
-			}
-		}
-	}
-	for _, d := range []string{"`1s`", "`2m`", "`1s` to `6h`", "up to `1h`"} {
+	doc, _ := readDoc(t)
+	stricttest.CheckDocument(t, doc,
+		reflect.TypeFor[File](), reflect.TypeFor[FileBroker](), reflect.TypeFor[FileQueue](), reflect.TypeFor[FileEndpoint](), reflect.TypeFor[FilePath](), reflect.TypeFor[FileExpectation](), reflect.TypeFor[FileSwitch](),
+		reflect.TypeFor[FileHop](), reflect.TypeFor[FileAgentMeter](), reflect.TypeFor[FilePrometheusMeter](), reflect.TypeFor[FileSNMPMeter](), reflect.TypeFor[FileCSVMeter]())
+	for _, d := range []string{"`1s`", "`2m`", "`1s` to `6h`", "up to `1h`", "`5m`", "`24h`", "1000", "`30s`", "`3s` to `1h`"} {
 		if !strings.Contains(doc, d) {
 			t.Errorf("the document lacks %s", d)
 		}
 	}
-	if defaultSettle.String() != "1s" || defaultTimeout.String() != "2m0s" || minTimeout.String() != "1s" || maxTimeout.String() != "6h0m0s" || maxSettle.String() != "1h0m0s" {
+	if defaultSettle.String() != "1s" || defaultTimeout.String() != "2m0s" || minTimeout.String() != "1s" || maxTimeout.String() != "6h0m0s" || maxSettle.String() != "1h0m0s" ||
+		defaultWait.String() != "5m0s" || maxWait.String() != "24h0m0s" || defaultMaxAgents != 1000 ||
+		DefaultLease.String() != "30s" || minLease.String() != "3s" || maxLease.String() != "1h0m0s" {
 		t.Error("the document has other defaults and bounds than the loader")
 	}
 }

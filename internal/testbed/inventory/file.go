@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"reflect"
@@ -30,7 +32,7 @@ type File struct {
 	// One line for people.
 	Title strict.LineText `json:"title,omitempty"`
 	// What the testbed consists of.
-	Kind string `json:"kind" jsonschema:"enum=hosts"`
+	Kind string `json:"kind" jsonschema:"enum=hosts,enum=fleet"`
 	// Name of the file that holds the token of all ends that are reached by tls:// or
 	// serve://.
 	TokenFile FileText `json:"token_file,omitempty" jsonschema:"example=~/.hopbench-token"`
@@ -43,6 +45,52 @@ type File struct {
 	Switches FileSwitches `json:"switches,omitempty"`
 	// Where the figures of hops come from, by name.
 	Hops FileHops `json:"hops,omitempty"`
+	// Where the machines of a fleet join.
+	Broker *FileBroker `json:"broker,omitempty"`
+	// The queue that feeds the clients of a fleet with servers; in the fleet's own broker
+	// when left out.
+	Queue *FileQueue `json:"queue,omitempty"`
+}
+
+// FileBroker is where the machines of a fleet join.
+type FileBroker struct {
+	// Address of this machine, with a port if it is not 5203; all its addresses when left
+	// out.
+	Listen AddressText `json:"listen,omitempty"`
+	// Servers of a NATS cluster of yours at which the machines join, separated by commas; a
+	// broker in hopbench's own process when left out.
+	URL ClusterText `json:"url,omitempty" jsonschema:"example=tls://nats-1:4222"`
+	// File with the certificates of who signs those of the cluster's servers; the system's when
+	// left out.
+	CAFile FileText `json:"ca_file,omitempty" jsonschema:"example=nats-ca.pem"`
+	// Name of the file that every machine needs to join, which hopbench makes, and beside
+	// which it keeps a key.
+	JoinFile FileText `json:"join_file" jsonschema:"example=office.join"`
+	// How long a run waits for its machines; 5m when left out.
+	Wait strict.TimeText `json:"wait,omitempty" jsonschema:"example=10m"`
+	// The most machines that are connected at the same time; 1000 when left out.
+	MaxAgents int `json:"max_agents,omitempty" jsonschema:"minimum=2,maximum=100000"`
+}
+
+// FileQueue is the queue that feeds the clients of a fleet with servers.
+type FileQueue struct {
+	// Where it is: in the fleet's own broker (jetstream), at another that speaks AMQP 1.0
+	// (amqp), or in Azure Service Bus (servicebus); jetstream when left out.
+	Driver string `json:"driver,omitempty" jsonschema:"enum=jetstream,enum=amqp,enum=servicebus"`
+	// How long a machine may be silent until its place goes to another; 30s when left out.
+	Lease strict.TimeText `json:"lease,omitempty" jsonschema:"example=1m"`
+	// With driver amqp: address of its broker, with TLS (amqps) or without (amqp).
+	URL BrokerURLText `json:"url,omitempty"`
+	// With driver amqp: address of the queue, as its broker writes it; with servicebus: its
+	// name. Nobody else uses it.
+	Address strict.LineText `json:"address,omitempty" jsonschema:"example=/queue/hopbench"`
+	// With driver amqp: name of the user.
+	User strict.LineText `json:"user,omitempty" jsonschema:"example=hopbench"`
+	// With driver amqp: name of the file that holds the user's password.
+	PasswordFile FileText `json:"password_file,omitempty" jsonschema:"example=~/.amqp-password"`
+	// With driver servicebus: name of the file that holds a connection string, of a policy
+	// that may send and listen.
+	ConnectionFile FileText `json:"connection_file,omitempty" jsonschema:"example=~/.servicebus"`
 }
 
 // FileEndpoints are endpoints by name.
@@ -57,7 +105,7 @@ func (FileEndpoints) Entries() strict.Entries {
 type FileEndpoint struct {
 	// How it is reached: local (this process), tls://HOST:PORT (hopbench agent),
 	// ssh://USER@HOST (sshd alone) or serve://HOST:PORT (hopbench serve, only as a
-	// destination).
+	// destination); of a fleet, fleet://NAME=VALUE: the machines with that label.
 	Reach ReachText `json:"reach"`
 	// Metered rate of all that it sends, for the gates; not known when left out.
 	EgressRate strict.RateText `json:"egress_rate,omitempty"`
@@ -77,8 +125,8 @@ func (FilePaths) Entries() strict.Entries {
 // FilePath is where a path of the experiment is.
 type FilePath struct {
 	// Address that the source sends to, with a port if it is not that of the
-	// destination's listener.
-	To AddressText `json:"to"`
+	// destination's listener; of a fleet, the network in which each destination has it.
+	To TargetText `json:"to"`
 	// Address that the destination listens on, which differs behind NAT; the one that
 	// the source sends to when left out.
 	Listen AddressText `json:"listen,omitempty"`
@@ -90,6 +138,10 @@ type FilePath struct {
 	DSCP int `json:"dscp,omitempty" jsonschema:"minimum=0,maximum=63"`
 	// What a trial on the path must show; learned at the first trial when left out.
 	Expect *FileExpectation `json:"expect,omitempty"`
+	// What proves of each trial that it took the path: a trace by the source, a trace back
+	// by the destination, or only the time to live on arrival; the first of these that shows
+	// something when left out.
+	Proof string `json:"proof,omitempty" jsonschema:"enum=trace,enum=trace_back,enum=received_ttl"`
 	// Values of switches that bring the path into force.
 	Set FileSet `json:"set,omitempty"`
 	// Names of the hops whose figures belong to the path.
@@ -186,7 +238,7 @@ type FileHop struct {
 	Agent *FileAgentMeter `json:"agent,omitempty"`
 	// A Prometheus server.
 	Prometheus *FilePrometheusMeter `json:"prometheus,omitempty"`
-	// IF-MIB of an appliance, by SNMPv2c.
+	// IF-MIB of an appliance, by SNMPv3 or SNMPv2c.
 	SNMP *FileSNMPMeter `json:"snmp,omitempty"`
 	// A file that something else appends to.
 	CSV *FileCSVMeter `json:"csv,omitempty"`
@@ -219,14 +271,21 @@ type FilePrometheusMeter struct {
 	CPUSeconds strict.ProseText `json:"cpu_seconds,omitempty"`
 }
 
-// FileSNMPMeter is an appliance that answers SNMPv2c.
+// FileSNMPMeter is an appliance that answers SNMPv3, to a user, or SNMPv2c, to a community.
 type FileSNMPMeter struct {
 	// Its address with the port; 161 when left out.
 	Address HostText `json:"address"`
 	// Name (ifName) or number (ifIndex) of its interface towards the source.
 	Interface strict.LineText `json:"interface" jsonschema:"example=eth1"`
-	// Name of the file that holds the community.
-	CommunityFile FileText `json:"community_file" jsonschema:"example=~/.snmp-community"`
+	// With SNMPv2c: name of the file that holds the community.
+	CommunityFile FileText `json:"community_file,omitempty" jsonschema:"example=~/.snmp-community"`
+	// With SNMPv3: name of the user, whose authentication is by SHA-256.
+	User strict.LineText `json:"user,omitempty" jsonschema:"example=hopbench"`
+	// With SNMPv3: name of the file that holds the password of authentication.
+	AuthFile FileText `json:"auth_file,omitempty" jsonschema:"example=~/.snmp-auth"`
+	// With SNMPv3: name of the file that holds the password of privacy, by AES-128; nothing
+	// is encrypted when left out.
+	PrivacyFile FileText `json:"privacy_file,omitempty" jsonschema:"example=~/.snmp-privacy"`
 }
 
 // FileCSVMeter is a file that something else appends to.
@@ -241,12 +300,18 @@ type (
 	ReachText string
 	// AddressText is an IP address, with or without a port.
 	AddressText string
+	// TargetText is an AddressText, or a network.
+	TargetText string
 	// IPText is an IP address.
 	IPText string
 	// HostText is a name or address, with or without a port.
 	HostText string
 	// URLText is the address of an HTTP server.
 	URLText string
+	// BrokerURLText is the address of an AMQP broker.
+	BrokerURLText string
+	// ClusterText are addresses of servers of NATS, separated by commas.
+	ClusterText string
 	// FileText is the name of a file.
 	FileText string
 	// ValueText is a value of a switch.
@@ -257,6 +322,7 @@ type (
 
 const (
 	valuePattern = `^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`
+	labelPattern = `^[A-Za-z0-9._-]{1,60}=[A-Za-z0-9._-]{1,60}$`
 	hostPattern  = `^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$`
 	userPattern  = `^[A-Za-z0-9_][A-Za-z0-9._@\\-]{0,63}$`
 	maxFile      = 1000
@@ -266,11 +332,14 @@ const (
 // TextRules gives the rule of every kind of text.
 func TextRules() map[reflect.Type]strict.Rule {
 	rules := strict.TextRules()
-	rules[reflect.TypeFor[ReachText]()] = strict.Rule{Pattern: `^(local|(tls|ssh|serve)://.+)$`, MaxLength: 400, Example: "ssh://ops@10.0.0.7", Check: strict.Parses(parseReach)}
+	rules[reflect.TypeFor[ReachText]()] = strict.Rule{Pattern: `^(local|(tls|ssh|serve|fleet)://.+)$`, MaxLength: 400, Example: "ssh://ops@10.0.0.7", Check: strict.Parses(parseReach)}
 	rules[reflect.TypeFor[AddressText]()] = strict.Rule{Pattern: `^\[?[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?\]?(:[0-9]+)?$`, MaxLength: 80, Example: "10.0.0.7", Check: strict.Parses(parseAddress)}
+	rules[reflect.TypeFor[TargetText]()] = strict.Rule{Pattern: `^\[?[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?\]?((:|/)[0-9]+)?$`, MaxLength: 80, Example: "10.0.0.7", Check: strict.Parses(parseTarget)}
 	rules[reflect.TypeFor[IPText]()] = strict.Rule{Pattern: `^[0-9A-Fa-f.:]+(%[A-Za-z0-9._-]+)?$`, MaxLength: 80, Example: "10.0.5.2", Check: strict.Parses(parseIP)}
 	rules[reflect.TypeFor[HostText]()] = strict.Rule{Pattern: `^[^ /@]+$`, MaxLength: 300, Example: "10.0.0.1:161", Check: strict.Parses(parseHostPort)}
 	rules[reflect.TypeFor[URLText]()] = strict.Rule{Pattern: `^https?://.+$`, MaxLength: 1000, Example: `"http://mon:9090"`, Check: strict.Parses(parseURL)}
+	rules[reflect.TypeFor[BrokerURLText]()] = strict.Rule{Pattern: `^amqps?://[^/@]+/?$`, MaxLength: 300, Example: `"amqps://mq:5671"`, Check: strict.Parses(parseBrokerURL)}
+	rules[reflect.TypeFor[ClusterText]()] = strict.Rule{Pattern: `^tls://[^ /@,]+(,tls://[^ /@,]+)*$`, MaxLength: 1000, Example: `"tls://nats-1:4222"`, Check: strict.Parses(ParseCluster)}
 	rules[reflect.TypeFor[FileText]()] = strict.Rule{MaxLength: maxFile, Check: checkFileName, Unquoted: true}
 	rules[reflect.TypeFor[ValueText]()] = strict.Rule{Pattern: valuePattern, MaxLength: 40, Example: "deny", Check: checkValue}
 	rules[reflect.TypeFor[ArgText]()] = strict.Rule{MaxLength: maxArg, Check: checkArg, Unquoted: true}
@@ -287,6 +356,12 @@ func parseReach(text string) (Reach, error) {
 		return Reach{Scheme: ReachLocal}, nil
 	}
 	scheme, rest, found := strings.Cut(text, "://")
+	if Scheme(scheme) == ReachFleet {
+		if !regexp.MustCompile(labelPattern).MatchString(rest) {
+			return Reach{}, wrong("write one as in fleet://role=client", "%q names no label of machines", strict.Clip(text))
+		}
+		return Reach{Scheme: ReachFleet, Label: rest}, nil
+	}
 	r := Reach{Scheme: Scheme(scheme)}
 	if !found || r.Scheme != ReachTLS && r.Scheme != ReachSSH && r.Scheme != ReachServe {
 		return Reach{}, wrong(forms, "%q says no way to reach an endpoint", strict.Clip(text))
@@ -381,6 +456,27 @@ func parseAddress(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, port), unusable(ip)
 }
 
+// target is an address, or a network.
+type target struct {
+	address netip.AddrPort
+	network netip.Prefix
+}
+
+func parseTarget(text string) (target, error) {
+	if !strings.Contains(text, "/") {
+		address, err := parseAddress(text)
+		return target{address: address}, err
+	}
+	network, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return target{}, wrong("write an address and the length of its prefix, as in 10.0.0.0/24", "%q is no network", strict.Clip(text))
+	case network != network.Masked():
+		return target{}, wrong(fmt.Sprintf("write %v", network.Masked()), "%q is more than a network", strict.Clip(text))
+	}
+	return target{network: network}, nil
+}
+
 func noAddress(name string) error {
 	if regexp.MustCompile(`^[0-9.]+$`).MatchString(name) {
 		return wrong("write four numbers from 0 to 255, as in 10.0.0.7", "%q is no address", strict.Clip(name))
@@ -428,6 +524,27 @@ func parseHostPort(text string) (string, error) {
 	return fmt.Sprintf("%s:%d", host, port), nil
 }
 
+// clusterPort is that of NATS.
+const clusterPort = 4222
+
+// ParseCluster reads the servers of a NATS cluster: tls://HOST:PORT, separated by commas, with
+// port 4222 where it is left out. It returns them as the library wants them.
+func ParseCluster(text string) (string, error) {
+	all := strings.Split(text, ",")
+	for i, one := range all {
+		host, found := strings.CutPrefix(strings.TrimSpace(one), "tls://")
+		if !found {
+			return "", wrong(`write them as in "tls://nats-1:4222,tls://nats-2:4222"`, "%q has what is no server of NATS that speaks TLS", strict.Clip(text))
+		}
+		name, port, err := splitHost(host)
+		if err != nil {
+			return "", err
+		}
+		all[i] = "tls://" + net.JoinHostPort(name, strconv.Itoa(cmp.Or(int(port), clusterPort)))
+	}
+	return strings.Join(all, ","), nil
+}
+
 func parseURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -437,6 +554,19 @@ func parseURL(text string) (string, error) {
 		return "", wrong("have a proxy on this machine add them; secrets are never in this file", "%q has a user or a password", strict.Clip(u.Redacted()))
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", wrong("write the queries under their own keys", "%q is more than the address of a server", strict.Clip(text))
+	}
+	return strings.TrimSuffix(text, "/"), nil
+}
+
+func parseBrokerURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || u.Host == "":
+		return "", wrong(`write it as in "amqps://mq:5671"`, "%q is no address of an AMQP broker", strict.Clip(text))
+	case u.User != nil:
+		return "", wrong("write user: and password_file:; secrets are never in this file", "%q has a user or a password", strict.Clip(u.Redacted()))
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return "", wrong("write the queue under address:", "%q is more than the address of a broker", strict.Clip(text))
 	}
 	return strings.TrimSuffix(text, "/"), nil
 }

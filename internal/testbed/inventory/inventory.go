@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hopbench/hopbench/internal/result"
 )
 
 // Format is the version of testbed files.
@@ -24,8 +26,73 @@ type Inventory struct {
 	Paths     []Path
 	Switches  []Switch
 	Hops      []Hop
+	// Broker is where the machines of a fleet join, nil of a testbed of hosts.
+	Broker *Broker
+	// Queue feeds the clients of a fleet with servers.
+	Queue Queue
 	// Dir is the folder of the file, to which its relative names belong.
 	Dir string
+}
+
+// Broker is where the machines of a fleet join.
+type Broker struct {
+	// Listen is the address of this machine; port 0 is that of brokers.
+	Listen netip.AddrPort
+	// URL has the servers of a cluster at which machines join, see ParseCluster, and CAFile who
+	// vouches for them; empty for a broker of this process.
+	URL, CAFile string
+	// JoinFile is what machines need to join.
+	JoinFile string
+	// Wait is how long a run waits for its machines.
+	Wait time.Duration
+	// MaxAgents bounds how many join.
+	MaxAgents int
+}
+
+// Queue feeds the clients of a fleet with servers.
+type Queue struct {
+	// Lease is how long a machine may be silent until its place goes to another, 0 for
+	// LeaseOf the broker's MaxAgents.
+	Lease time.Duration
+	// AMQP or ServiceBus says where the queue is; both are nil where it is in the fleet's
+	// own broker.
+	AMQP       *AMQPQueue
+	ServiceBus *ServiceBusQueue
+}
+
+// DefaultLease is the lease of a queue that says none, of a fleet that is not too large for it.
+const DefaultLease = 30 * time.Second
+
+// SignsPerSecond is how many signs of life the machines of a fleet give altogether, so that
+// of thousands each gives one more rarely than every second.
+const SignsPerSecond = 500
+
+// signsInLease is how many signs of life a machine gives within a lease at least.
+const signsInLease = 3
+
+// SignsEvery is how often each of so many machines gives a sign of life.
+func SignsEvery(machines int) time.Duration {
+	return time.Duration(1+machines/SignsPerSecond) * time.Second
+}
+
+// LeastLease is the shortest lease that so many machines can keep.
+func LeastLease(machines int) time.Duration { return signsInLease * SignsEvery(machines) }
+
+// LeaseOf is the lease of a queue that says none, of a fleet of up to so many machines.
+func LeaseOf(maxAgents int) time.Duration { return max(DefaultLease, LeastLease(maxAgents)) }
+
+// AMQPQueue is a queue at a broker that speaks AMQP 1.0.
+type AMQPQueue struct {
+	URL          string // amqps://HOST:PORT, without a user
+	Address      string // of the queue, as its broker writes it
+	User         string // may be empty
+	PasswordFile string // of the user; empty without one
+}
+
+// ServiceBusQueue is a queue of Azure Service Bus.
+type ServiceBusQueue struct {
+	Name           string
+	ConnectionFile string // holds a connection string
 }
 
 // Scheme is how an end is reached.
@@ -37,6 +104,7 @@ const (
 	ReachTLS   Scheme = "tls"   // hopbench agent --listen
 	ReachSSH   Scheme = "ssh"   // sshd alone
 	ReachServe Scheme = "serve" // hopbench serve; only as a destination
+	ReachFleet Scheme = "fleet" // the machines of a fleet that have a label
 )
 
 // Reach is how an end is reached.
@@ -45,6 +113,7 @@ type Reach struct {
 	User   string // ssh; may be empty
 	Host   string // name or address; empty for local
 	Port   uint16 // 0: the scheme's own
+	Label  string // fleet, as in role=client
 }
 
 // Endpoint is a host at an end of paths, or an appliance on them that has an agent.
@@ -62,6 +131,9 @@ type Path struct {
 	Name string
 	// To is what the source dials; port 0 is that of the destination's listener.
 	To netip.AddrPort
+	// Network is, of a fleet, where each destination has the address that its source
+	// dials.
+	Network netip.Prefix
 	// Listen is the address that the destination listens on, invalid for To: it
 	// differs behind NAT.
 	Listen netip.AddrPort
@@ -70,6 +142,9 @@ type Path struct {
 	Device string // of the source; may be empty
 	DSCP   int    // -1: the test's own
 	Expect Expectation
+	// Proof is what proves of each trial that it took the path, empty for the best that
+	// there is.
+	Proof result.PathProof
 	// Set are the values of switches that bring the path into force, by the
 	// switch's name.
 	Set map[string]string
@@ -144,11 +219,15 @@ type PrometheusMeter struct {
 	DroppedPackets, CPUSeconds      string
 }
 
-// SNMPMeter reads IF-MIB (RFC 2863) of an appliance by SNMPv2c.
+// SNMPMeter reads IF-MIB (RFC 2863) of an appliance: by SNMPv2c with a community, or by
+// SNMPv3 as a user.
 type SNMPMeter struct {
 	Address       string // host:port
 	Interface     string // ifName or ifIndex, towards the source
-	CommunityFile string
+	CommunityFile string // of SNMPv2c, empty with a user
+	// User is that of SNMPv3's USM (RFC 3414), who proves the password in AuthFile by
+	// HMAC-SHA-256 (RFC 7860); with PrivacyFile, AES-128 (RFC 3826) encrypts what is said.
+	User, AuthFile, PrivacyFile string
 }
 
 // CSVMeter reads a file that something else appends to: a column time (RFC 3339 or
@@ -161,6 +240,9 @@ type CSVMeter struct {
 func (r Reach) String() string {
 	if r.Scheme == ReachLocal {
 		return string(r.Scheme)
+	}
+	if r.Scheme == ReachFleet {
+		return string(r.Scheme) + "://" + r.Label
 	}
 	host := r.Host
 	if strings.Contains(host, ":") {
@@ -197,12 +279,17 @@ func (in *Inventory) Switching(order []string) (commands int, settle time.Durati
 	return commands, settle
 }
 
+// SameAddresses says whether nothing but switches can tell two paths apart.
+func (p Path) SameAddresses(q Path) bool {
+	return p.To == q.To && p.Network == q.Network && p.Listen == q.Listen && p.From == q.From && p.Device == q.Device && p.DSCP == q.DSCP
+}
+
 // Alike lists pairs of paths that have the same addresses and set the same values: a
 // difference between them is chance.
 func (in *Inventory) Alike() (pairs [][2]string) {
 	for i, p := range in.Paths {
 		for _, q := range in.Paths[i+1:] {
-			if p.To == q.To && p.Listen == q.Listen && p.From == q.From && p.Device == q.Device && p.DSCP == q.DSCP && maps.Equal(p.Set, q.Set) {
+			if p.SameAddresses(q) && maps.Equal(p.Set, q.Set) {
 				pairs = append(pairs, [2]string{p.Name, q.Name})
 			}
 		}

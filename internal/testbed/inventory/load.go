@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/strict"
 )
 
@@ -26,16 +27,10 @@ const (
 	maxPathMTUBytes = 65535
 )
 
-// Load reads a testbed file. File names it in messages, and its folder is that of
-// relative names. What the file has wrong comes back as strict.Errors, all at once.
-func Load(file string, text []byte) (*Inventory, error) { return load(file, text, nil) }
-
-// LoadFor is Load, and checks that the file has the places of an experiment's paths.
-func LoadFor(file string, text []byte, e *experiment.Experiment) (*Inventory, error) {
-	return load(file, text, e)
-}
-
-func load(file string, text []byte, e *experiment.Experiment) (*Inventory, error) {
+// Load reads a testbed file, and checks that it says where everything of an experiment is,
+// unless that is nil. File names it in messages, and its folder is that of relative names.
+// What the file has wrong comes back as strict.Errors, all at once.
+func Load(file string, text []byte, e *experiment.Experiment) (*Inventory, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return nil, fmt.Errorf("find the folder of %s: %w", file, err)
@@ -82,7 +77,14 @@ func (l *loader) inventory() *Inventory {
 		in.Hops = append(in.Hops, l.hop(&f.Hops[i]))
 	}
 	l.sets()
+	l.sameWay(in.Paths)
 	l.crossed()
+	if l.isFleet() {
+		in.Broker = l.fleet()
+		in.Queue = l.queue(in.Broker.MaxAgents)
+	} else {
+		l.noFleet()
+	}
 	return in
 }
 
@@ -176,8 +178,8 @@ func (l *loader) onThisMachine() bool {
 func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	v := &f.Value
 	p := Path{
-		Name: string(f.Key), To: strict.Parsed(parseAddress, v.To), Listen: strict.Parsed(parseAddress, v.Listen),
-		From: strict.Parsed(parseIP, v.From), Device: string(v.Device), DSCP: -1,
+		Name: string(f.Key), To: strict.Parsed(parseTarget, v.To).address, Network: strict.Parsed(parseTarget, v.To).network, Listen: strict.Parsed(parseAddress, v.Listen),
+		From: strict.Parsed(parseIP, v.From), Device: string(v.Device), DSCP: -1, Proof: result.PathProof(v.Proof),
 	}
 	if l.Written(&v.DSCP) {
 		p.DSCP = v.DSCP
@@ -196,6 +198,12 @@ func (l *loader) path(f *strict.Entry[strict.NameText, FilePath]) Path {
 	}
 	if e := l.serves(); e != nil && l.Written(&v.Listen) {
 		l.Misplaced(&v.Listen, "leave it out, or have it reached by tls:// or ssh://", "endpoint %q listens where hopbench serve was told to", e.Key)
+	}
+	if e := l.serves(); e != nil && p.Proof == result.ProofTraceBack {
+		l.Wrong(&v.Proof, "leave it out, or have it reached by tls:// or ssh://", "endpoint %q is a server, which traces nobody", e.Key)
+	}
+	if p.Proof == result.ProofTrace && p.Device != "" {
+		l.Wrong(&v.Proof, "leave it out, or write trace_back", "a trace of the source follows the routes, which interface %q of path %q need not", strict.Clip(p.Device), f.Key)
 	}
 	if v.Expect != nil {
 		p.Expect = Expectation{
@@ -357,10 +365,7 @@ func argv(args []ArgText) []string {
 
 // sets checks what paths set against the switches that there are.
 func (l *loader) sets() {
-	var names []*strict.NameText
-	for i := range l.file.Switches {
-		names = append(names, &l.file.Switches[i].Key)
-	}
+	names := strict.Keys(l.file.Switches)
 	used := map[strict.NameText]bool{}
 	for i := range l.file.Paths {
 		p := &l.file.Paths[i]
@@ -374,6 +379,9 @@ func (l *loader) sets() {
 			l.Refers(&set.Key, fmt.Sprintf("set of path %q:", p.Key), "switch", names)
 			for k := range l.file.Switches {
 				if s := &l.file.Switches[k]; s.Key == set.Key {
+					if byTrace := s.Value.Proof == "" || Proof(s.Value.Proof) == ProofTrace; byTrace && result.PathProof(p.Value.Proof) == result.ProofTTL {
+						l.Wrong(&p.Value.Proof, "leave it out, or give the switch proof: canary or proof: command", "path %q is not to be traced, and a trace is the proof of switch %q", p.Key, s.Key)
+					}
 					l.names(&set.Value, s.Value.Values, "path %q: switch %q", p.Key, s.Key)
 				}
 			}
@@ -384,40 +392,29 @@ func (l *loader) sets() {
 			l.Wrong(name, fmt.Sprintf("add set: {%s: VALUE} to the paths that it brings into force, or leave it out", *name), "no path sets switch %q", *name)
 		}
 	}
-	l.sameWay()
 }
 
 // sameWay checks that of paths with the same addresses each says how the switches of
-// the others are to stand: its packets would go where the path before it left them.
-func (l *loader) sameWay() {
-	type way struct {
-		to, listen, from, device string
-		dscp                     int
-	}
-	groups := map[way][]*strict.Entry[strict.NameText, FilePath]{}
-	for i := range l.file.Paths {
-		p := &l.file.Paths[i]
-		dscp := -1
-		if l.Written(&p.Value.DSCP) {
-			dscp = p.Value.DSCP
+// the others are to stand, for its packets would go where the path before it left them,
+// and that the same proves all of them.
+func (l *loader) sameWay(paths []Path) {
+	for i, p := range paths {
+		other := slices.IndexFunc(paths[:i], func(q Path) bool { return len(q.Set) > 0 && q.SameAddresses(p) && q.Proof != p.Proof })
+		if other >= 0 && len(p.Set) > 0 && p.To.IsValid() {
+			l.Wrong(&l.file.Paths[i].Key, "write the same proof: at both, or at neither", "paths %q and %q have the same addresses and another proof, and traces of different ways cannot be compared", paths[other].Name, p.Name)
 		}
-		w := way{string(p.Value.To), string(p.Value.Listen), string(p.Value.From), string(p.Value.Device), dscp}
-		if p.Key != "" && w.to != "" {
-			groups[w] = append(groups[w], p)
-		}
-	}
-	for _, group := range groups {
-		for i := range l.file.Switches {
-			name := l.file.Switches[i].Key
-			sets := func(p *strict.Entry[strict.NameText, FilePath]) bool {
-				return slices.ContainsFunc(p.Value.Set, func(s strict.Entry[strict.NameText, ValueText]) bool { return s.Key == name })
+		for k := range l.file.Switches {
+			name := l.file.Switches[k].Key
+			if _, sets := p.Set[string(name)]; sets || p.Name == "" || !p.To.IsValid() {
+				continue
 			}
-			first := slices.IndexFunc(group, sets)
-			for _, p := range group {
-				if first >= 0 && !sets(p) {
-					l.Wrong(&p.Key, fmt.Sprintf("add set: {%s: VALUE} to it, or an address of its own", name),
-						"path %q has the addresses of path %q and does not say how switch %q stands", p.Key, group[first].Key, name)
-				}
+			other := slices.IndexFunc(paths, func(q Path) bool {
+				_, sets := q.Set[string(name)]
+				return sets && q.Name != "" && p.SameAddresses(q)
+			})
+			if other >= 0 {
+				l.Wrong(&l.file.Paths[i].Key, fmt.Sprintf("add set: {%s: VALUE} to it, or an address of its own", name),
+					"path %q has the addresses of path %q and does not say how switch %q stands", p.Name, paths[other].Name, name)
 			}
 		}
 	}

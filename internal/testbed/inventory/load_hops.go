@@ -39,7 +39,21 @@ func (l *loader) hop(f *strict.Entry[strict.NameText, FileHop]) Hop {
 		}
 	}
 	if m := v.SNMP; m != nil {
-		h.SNMP = &SNMPMeter{Address: strict.Parsed(parseHostPort, m.Address), Interface: string(m.Interface), CommunityFile: l.fileName(&m.CommunityFile)}
+		h.SNMP = &SNMPMeter{Address: strict.Parsed(parseHostPort, m.Address), Interface: string(m.Interface), CommunityFile: l.fileName(&m.CommunityFile),
+			User: string(m.User), AuthFile: l.fileName(&m.AuthFile), PrivacyFile: l.fileName(&m.PrivacyFile)}
+		user, community := l.Written(&m.User), l.Written(&m.CommunityFile)
+		switch {
+		case !user && !community && l.Written(m):
+			l.Wrong(m, "add user: hopbench with auth_file: ~/.snmp-auth (SNMPv3), or community_file: ~/.snmp-community (SNMPv2c)", "hop %q is asked by SNMP, and the file says neither a user nor a community", f.Key)
+		case user && community:
+			l.Misplaced(&m.CommunityFile, "leave it out, or write no user", "hop %q is asked by SNMPv3, which has no community", f.Key)
+		case user && !l.Written(&m.AuthFile):
+			l.Wrong(&m.User, "add auth_file: ~/.snmp-auth", "user %q of hop %q has no password", strict.Clip(string(m.User)), f.Key)
+		case !user && l.Written(&m.AuthFile):
+			l.Misplaced(&m.AuthFile, "leave it out, or write a user and no community_file", "hop %q is asked by SNMPv2c, which has no password", f.Key)
+		case !user && l.Written(&m.PrivacyFile):
+			l.Misplaced(&m.PrivacyFile, "leave it out, or write a user and no community_file", "hop %q is asked by SNMPv2c, which encrypts nothing", f.Key)
+		}
 	}
 	if m := v.CSV; m != nil {
 		h.CSV = &CSVMeter{File: l.fileName(&m.File)}
@@ -49,23 +63,18 @@ func (l *loader) hop(f *strict.Entry[strict.NameText, FileHop]) Hop {
 
 // metered checks that the endpoint of an appliance has an agent.
 func (l *loader) metered(f *strict.Entry[strict.NameText, FileHop], m *FileAgentMeter) {
-	var names []*strict.NameText
 	for i := range l.file.Endpoints {
 		e := &l.file.Endpoints[i]
-		names = append(names, &e.Key)
 		if e.Key == m.Endpoint && m.Endpoint != "" && strict.Parsed(parseReach, e.Value.Reach).Scheme == ReachServe {
 			l.Wrong(&m.Endpoint, "have it reached by ssh:// or tls://", "endpoint %q of hop %q runs hopbench serve, which tells nothing of its interfaces", e.Key, f.Key)
 		}
 	}
-	l.Refers(&m.Endpoint, fmt.Sprintf("endpoint of hop %q:", f.Key), "endpoint", names)
+	l.Refers(&m.Endpoint, fmt.Sprintf("endpoint of hop %q:", f.Key), "endpoint", strict.Keys(l.file.Endpoints))
 }
 
 // crossed checks which hops the paths have.
 func (l *loader) crossed() {
-	var names []*strict.NameText
-	for i := range l.file.Hops {
-		names = append(names, &l.file.Hops[i].Key)
-	}
+	names := strict.Keys(l.file.Hops)
 	used := map[strict.NameText]bool{}
 	for i := range l.file.Paths {
 		p := &l.file.Paths[i]

@@ -9,20 +9,24 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/strict/stricttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// What is said of each bad file. What begins with "experiment" is held against one.
+// What is said of each bad file. What begins with "experiment" is checked with one, and
+// what begins with "experiment-ping" with one that has tests which cannot take every path.
 func TestBadFiles(t *testing.T) {
-	e := anExperiment(t)
+	e, pings := anExperiment(t), experimentOf(t, "{name: bulk, kind: tcp, dscp: 10}, {name: echo, kind: ping}")
 	stricttest.BadFiles(t, "testdata/bad/*", func(name string, text []byte) (string, error) {
-		var err error
-		if strings.HasPrefix(name, "experiment-") {
-			_, err = LoadFor("my.yaml", text, e)
-		} else {
-			_, err = Load("my.yaml", text)
+		var with *experiment.Experiment
+		switch {
+		case strings.HasPrefix(name, "experiment-ping"):
+			with = pings
+		case strings.HasPrefix(name, "experiment-"):
+			with = e
 		}
+		_, err := Load("my.yaml", text, with)
 		if err == nil {
 			return "", nil
 		}
@@ -31,6 +35,11 @@ func TestBadFiles(t *testing.T) {
 }
 
 func anExperiment(t testing.TB) *experiment.Experiment {
+	t.Helper()
+	return experimentOf(t, "{name: bulk, kind: tcp}")
+}
+
+func experimentOf(t testing.TB, tests string) *experiment.Experiment {
 	t.Helper()
 	e, err := experiment.Load("fw.yaml", []byte(`format: hopbench.experiment/1
 name: fw
@@ -41,7 +50,7 @@ baseline: direct
 paths:
   - {name: direct, hops: [{type: link}]}
   - {name: firewall, hops: [{type: router, name: fw}]}
-tests: [{name: bulk, kind: tcp}]
+tests: [`+tests+`]
 `))
 	testutil.OK(t, err)
 	return e
@@ -53,7 +62,7 @@ func TestGoodFile(t *testing.T) {
 	testutil.OK(t, err)
 	t.Setenv("HOME", "/home/ops")
 	t.Setenv("USERPROFILE", "/home/ops")
-	in, err := LoadFor("testdata/good/everything.yaml", text, anExperiment(t))
+	in, err := Load("testdata/good/everything.yaml", text, anExperiment(t))
 	testutil.OK(t, err)
 	dir, err := filepath.Abs("testdata/good")
 	testutil.OK(t, err)
@@ -68,11 +77,14 @@ func TestGoodFile(t *testing.T) {
 	}
 	p := in.Paths[1]
 	if p.To != netip.MustParseAddrPort("203.0.113.9:5300") || p.Listen != netip.AddrPortFrom(netip.MustParseAddr("10.0.0.7"), 0) || p.From.String() != "10.0.5.2" || p.DSCP != 0 ||
-		p.Expect != (Expectation{Hops: 8, ReceivedTTL: 57, PathMTUBytes: 1400}) || p.Set["idps"] != "deny" || len(p.Hops) != 4 {
+		p.Expect != (Expectation{Hops: 8, ReceivedTTL: 57, PathMTUBytes: 1400}) || p.Set["idps"] != "deny" || len(p.Hops) != 5 {
 		t.Errorf("path %+v", p)
 	}
 	if got := in.Paths[0]; got.To != netip.AddrPortFrom(netip.MustParseAddr("10.0.0.7"), 0) || got.DSCP != -1 || got.Listen.IsValid() || got.From.IsValid() {
 		t.Errorf("path %+v", got)
+	}
+	if in.Paths[0].Proof != "" || in.Paths[4].Proof != result.ProofTraceBack {
+		t.Errorf("paths %+v", in.Paths)
 	}
 	s := in.Switches[0]
 	if strings.Join(s.Values["off"], " ") != "./fw.sh idps off 0 true" || s.Read[2] != "show" || s.Proof != ProofCanary || s.Canary["off"] != CanaryPassed ||
@@ -82,14 +94,14 @@ func TestGoodFile(t *testing.T) {
 	if got := in.Switches[1]; got.Proof != ProofCommand || got.Settle != defaultSettle || got.Timeout != defaultTimeout || len(got.Verify) != 2 {
 		t.Errorf("switch %+v", got)
 	}
-	if in.Hops[0].Agent.Interface != "eth1" || in.Hops[1].Prometheus.URL != "http://mon:9090" || in.Hops[2].SNMP.Address != "10.0.0.1:161" || in.Hops[3].CSV.File != filepath.Join(dir, "fw.csv") {
+	if in.Hops[0].Agent.Interface != "eth1" || in.Hops[1].Prometheus.URL != "http://mon:9090" || in.Hops[2].SNMP.AuthFile != "/etc/snmp/auth" || in.Hops[2].SNMP.CommunityFile != "" || in.Hops[3].SNMP.Address != "10.0.0.1:161" || in.Hops[4].CSV.File != filepath.Join(dir, "fw.csv") {
 		t.Errorf("hops %+v", in.Hops)
 	}
 }
 
 // The starting point is a file that is right in itself.
 func TestStartingPointLoads(t *testing.T) {
-	in, err := Load("hosts.yaml", []byte(Hosts()))
+	in, err := Load("hosts.yaml", []byte(Hosts()), nil)
 	testutil.OK(t, err)
 	if len(in.Endpoints) != 2 || len(in.Paths) != 3 || len(in.Switches) != 1 {
 		t.Errorf("loaded %+v", in)
@@ -100,13 +112,14 @@ func TestStartingPointLoads(t *testing.T) {
 // with strict.Errors that point into the file.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(Hosts()))
+	f.Add([]byte(Fleet()))
 	for _, text := range testutil.Files(f, "testdata/*/*.yaml") {
 		f.Add(text)
 	}
 	e := anExperiment(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, e := range []*experiment.Experiment{nil, e} {
-			in, err := load("my.yaml", text, e)
+			in, err := Load("my.yaml", text, e)
 			if err != nil {
 				if in != nil {
 					t.Fatalf("got %v and %v", in, err)
@@ -130,7 +143,7 @@ func checkAccepted(t *testing.T, in *Inventory) {
 		}
 	}
 	for _, p := range in.Paths {
-		if !p.To.Addr().IsValid() || p.Name == "" || p.DSCP < -1 || p.DSCP > 63 {
+		if p.To.IsValid() == p.Network.IsValid() || p.Network.IsValid() != (in.Broker != nil) || p.Name == "" || p.DSCP < -1 || p.DSCP > 63 {
 			t.Errorf("path %+v", p)
 		}
 		for name, value := range p.Set {
@@ -140,8 +153,38 @@ func checkAccepted(t *testing.T, in *Inventory) {
 		}
 	}
 	for _, e := range in.Endpoints {
-		if e.Name == "" || e.Reach.Scheme != ReachLocal && e.Reach.Host == "" || strings.HasPrefix(e.Reach.Host, "-") || strings.HasPrefix(e.Reach.User, "-") {
+		if e.Name == "" || (e.Reach.Label != "") != (in.Broker != nil) || e.Reach.Scheme != ReachLocal && e.Reach.Scheme != ReachFleet && e.Reach.Host == "" || strings.HasPrefix(e.Reach.Host, "-") || strings.HasPrefix(e.Reach.User, "-") {
 			t.Errorf("endpoint %+v", e)
 		}
+	}
+}
+
+// A fleet has a broker, labels and networks.
+func TestFleet(t *testing.T) {
+	text, err := os.ReadFile("testdata/good/fleet.yaml")
+	testutil.OK(t, err)
+	in, err := Load("testdata/good/fleet.yaml", text, anExperiment(t))
+	testutil.OK(t, err)
+	dir, err := filepath.Abs("testdata/good")
+	testutil.OK(t, err)
+	if want := (Broker{Listen: netip.MustParseAddrPort("10.0.0.5:5300"), JoinFile: filepath.Join(dir, "office.join"), Wait: 10 * time.Minute, MaxAgents: 20000}); *in.Broker != want {
+		t.Errorf("broker %+v, want %+v", *in.Broker, want)
+	}
+	if want := (AMQPQueue{"amqps://mq:5671", "/queue/hopbench", "hopbench", filepath.Join(dir, "amqp-password")}); in.Queue.Lease != time.Minute || in.Queue.AMQP == nil || *in.Queue.AMQP != want {
+		t.Errorf("queue %+v, want %+v", in.Queue, want)
+	}
+	if got := in.Endpoints[0]; got.Reach != (Reach{Scheme: ReachFleet, Label: "role=client"}) || got.EgressBitsPerSecond != 10e9 || got.Reach.String() != "fleet://role=client" {
+		t.Errorf("endpoint %+v", got)
+	}
+	if got := in.Paths[0]; got.Proof != result.ProofTrace || got.Expect.Hops != 3 {
+		t.Errorf("path %+v", got)
+	}
+	if got := in.Paths[1].Network; got != netip.MustParsePrefix("2001:db8:1::/64") {
+		t.Errorf("network %v", got)
+	}
+	in, err = Load("fleet.yaml", []byte(Fleet()), nil)
+	testutil.OK(t, err)
+	if in.Queue != (Queue{Lease: DefaultLease}) || in.Broker.Wait != defaultWait || in.Broker.MaxAgents != defaultMaxAgents || len(in.Alike()) != 0 {
+		t.Errorf("%+v", in)
 	}
 }

@@ -34,10 +34,25 @@ func (l *Lab) blame(err error) *testbed.Fault {
 		return &testbed.Fault{Err: fmt.Errorf("the lab broke: %w", err)}
 	}
 	fault := &testbed.Fault{Paths: l.struck(death), Err: fmt.Errorf("the lab broke: %w", err)}
+	if len(fault.Paths) == 0 && l.isEnd(death) {
+		fault.Ends = []string{death.Node}
+	}
 	if who := l.victim(death); who != "" {
 		fault.Err = fmt.Errorf("%s died: %w", who, err)
 	}
 	return fault
+}
+
+// isEnd says that the agent of an end of a pair died.
+func (l *Lab) isEnd(d *lab.Death) bool {
+	for _, p := range l.order {
+		for k := range max(len(p.Pairs), 1) {
+			if at := p.Of(k); d.Interface == "" && (d.Node == at.SourceNode || d.Node == at.DestinationNode) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // struck are the paths that a process was part of as a hop or a link. The ends of a

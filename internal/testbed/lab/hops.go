@@ -44,6 +44,7 @@ type hopWatch struct {
 	nodes    []string
 	stop     context.CancelFunc
 	running  sync.WaitGroup
+	mu       sync.Mutex // of readings, until the watch has ended
 	readings []lab.Counters
 	cpu      readCPU
 	spent    []cpuReading
@@ -89,7 +90,9 @@ func (w *hopWatch) take(ctx context.Context) {
 		}
 		return
 	}
+	w.mu.Lock()
 	w.readings = append(w.readings, counters)
+	w.mu.Unlock()
 	if times, err := w.cpu(); err == nil { // what a system cannot tell is absent
 		w.spent = append(w.spent, cpuReading{time.Now(), times})
 	}
@@ -108,20 +111,37 @@ func (w *hopWatch) end(ctx context.Context, o *measurement.Outcome) {
 		o.Facts = append(o.Facts, fmt.Sprintf("the counters of the hops could not be read to the end: %v", w.err))
 	}
 	if len(w.readings) > 1 {
-		o.HopSeries = w.series(o.Started)
+		o.HopSeries = w.series(w.readings, o.Started)
 		o.LabCPU = w.labCPU(o.Started)
 	}
 }
 
-// series are the readings hop by hop, as totals since the first.
-func (w *hopWatch) series(started time.Time) []measurement.HopSeries {
+// now is the last reading hop by hop, as totals since the first.
+func (w *hopWatch) now() []measurement.HopSeries {
+	w.mu.Lock()
+	n := len(w.readings)
+	if n < 2 {
+		w.mu.Unlock()
+		return nil
+	}
+	ends := []lab.Counters{w.readings[0], w.readings[n-1]}
+	w.mu.Unlock()
+	out := w.series(ends, time.Now())
+	for i, s := range out {
+		out[i].Samples = s.Samples[max(0, len(s.Samples)-1):]
+	}
+	return out
+}
+
+// series are readings hop by hop, as totals since the first.
+func (w *hopWatch) series(readings []lab.Counters, started time.Time) []measurement.HopSeries {
 	out := make([]measurement.HopSeries, len(w.hops))
 	for i, h := range w.hops {
 		out[i] = measurement.HopSeries{Name: h.Hop, Instance: h.Instance}
 		// The back ends of a balancer are one node, whose work is told once.
 		again := slices.ContainsFunc(w.hops[:i], func(other lab.HopNode) bool { return other.Node == h.Node })
 		var first measurement.HopSample
-		for _, reading := range w.readings {
+		for _, reading := range readings {
 			s, ok := hopSample(h, h.Node == w.host, reading, started)
 			if !ok {
 				continue

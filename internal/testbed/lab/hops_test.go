@@ -66,7 +66,14 @@ func TestWatchHops(t *testing.T) {
 		w := watchHops(t.Context(), read, cpu, watchedPath(), 100*time.Millisecond)
 		time.Sleep(30 * time.Millisecond)
 		o := measurement.Outcome{Started: time.Now()}
+		if now := w.now(); now != nil {
+			t.Errorf("after one reading it is known what was counted since: %+v", now)
+		}
 		time.Sleep(250 * time.Millisecond)
+		synctest.Wait()
+		if now := w.now(); len(now) != 3 || len(now[2].Samples) != 1 || now[2].Samples[0].ForwardBytes != 2000 {
+			t.Errorf("while it goes on, the hops have counted %+v", now)
+		}
 		w.end(t.Context(), &o)
 		time.Sleep(time.Second) // nothing is read any more
 		if n != 5+4 {

@@ -125,7 +125,7 @@ func (l *Lab) listen(ctx context.Context, far listener) error {
 // Info says that a lab's figures are relative.
 func (l *Lab) Info() result.Testbed {
 	return result.Testbed{
-		Kind: "lab", Relative: true,
+		Kind: result.TestbedLab, Relative: true,
 		Note: "network namespaces on one machine: the endpoints and the hops share its CPUs, so absolute figures say as much about the machine as about the path",
 	}
 }

@@ -45,6 +45,9 @@ func (l *Lab) scale(path lab.Path) func(ctx context.Context, hop string, instanc
 	}
 }
 
+// Hops is what the hops have counted so far.
+func (o *observation) Hops() []measurement.HopSeries { return o.hops.now() }
+
 // End ends everything. When the test failed, it also gives the lab a moment to
 // notice that a process of it died.
 func (o *observation) End(ctx context.Context, out *measurement.Outcome, failed error) error {

@@ -57,6 +57,8 @@ type Fault struct {
 	Instrument map[string]string
 	// During plants the fault when traffic flows, not before.
 	During bool
+	// Hidden faults cannot be told from what full CPUs do.
+	Hidden bool
 	// Deadly faults end the lab. Long ones are for tests that are run at length.
 	Deadly, Long bool
 	plant        func(ctx context.Context, l *testbedlab.Lab) error
@@ -86,7 +88,8 @@ func (f Fault) Try(ctx context.Context, l *testbedlab.Lab) (done trial.Done, err
 // Misjudged says in what a judgement is not that of the fault; empty where it is.
 func (f Fault) Misjudged(g measurement.Gate) string {
 	spoke := f.Gate == "" || slices.ContainsFunc(g.Findings, func(x measurement.Finding) bool { return x.Name == f.Gate && x.Fatal != f.Passed })
-	if g.Passed == f.Passed && g.Broken == f.Broken && spoke {
+	full := slices.ContainsFunc(g.Findings, func(x measurement.Finding) bool { return x.Code == measurement.FoundBusyCPUs })
+	if g.Passed == f.Passed && g.Broken == f.Broken && spoke || f.Hidden && full {
 		return ""
 	}
 	return fmt.Sprintf("passed %v, broken %v, want %v and %v by the gate %q: %s", g.Passed, g.Broken, f.Passed, f.Broken, f.Gate, words.Findings(g, false))
@@ -99,6 +102,8 @@ func Faults() []Fault {
 	ports := tcp // of the source, counted from this one
 	ports.SourcePort = 20000
 	udp := measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 5e6, Duration: 0.4, MaxWarmup: 0.2}
+	second := tcp
+	second.Duration = 1
 	rr := measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, Duration: 0.3, MaxWarmup: 0.01}
 	impatient := rr
 	impatient.Timeout = 0.05
@@ -122,6 +127,8 @@ func Faults() []Fault {
 		{Name: "the hop's link dies", Gate: "test", Broken: true, Spec: tcp, During: true, Deadly: true,
 			plant: kill(`^hopbench-lab-cable .*` + faultyHop)},
 		{Name: "the server dies", Long: true, Gate: "test", Spec: tcp, During: true, Deadly: true, plant: kill(`^hopbench:b `)},
+		{Name: "the server stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:b `)},
+		{Name: "the source stands still", Long: true, Hidden: true, Gate: "standstill", Spec: second, During: true, plant: stop(`^hopbench:a `)},
 		{Name: "another router", Long: true, Gate: "fingerprint", Spec: tcp,
 			plant: onHop("nft 'add table ip planted; add chain ip planted c { type filter hook output priority 0 ; }; add rule ip planted c icmp type time-exceeded ip saddr set 10.1.1.3'"),
 			heal:  onHop("nft delete table ip planted")},
@@ -167,6 +174,11 @@ func atSource(command string) func(context.Context, *testbedlab.Lab) error {
 
 func kill(pattern string) func(context.Context, *testbedlab.Lab) error {
 	return func(context.Context, *testbedlab.Lab) error { return Kill(pattern) }
+}
+
+// stop has a process stand still for a while.
+func stop(pattern string) func(context.Context, *testbedlab.Lab) error {
+	return func(context.Context, *testbedlab.Lab) error { return Stop(pattern, 300*time.Millisecond) }
 }
 
 // burner has processes do nothing but run, until it is doused.

@@ -51,16 +51,47 @@ func (s *Switcher) read(ctx context.Context, n need) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// set runs the command of a value, and waits until the switch says that it has it.
+// command is set for a value that is not to stay. From before it begins until settle is
+// told of its proof, the journal says until when it may act.
+func (s *Switcher) command(ctx context.Context, n need) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.underWay[n.Name] = time.Now().Add(2 * n.Timeout) // one to end, and one as in settle
+	if err := s.keep(); err != nil {
+		return err
+	}
+	err := s.set(ctx, n)
+	if err != nil {
+		s.settle(false, n)
+	}
+	return err
+}
+
+// settle says whether commands were seen to act. What was not may act for another timeout:
+// a program at a far end goes on when its ssh is ended, and a cloud takes its time.
+func (s *Switcher) settle(seen bool, needs ...need) {
+	for _, n := range needs {
+		if _, commanded := s.underWay[n.Name]; commanded && !seen {
+			s.unsettled[n.Name] = latest(s.unsettled[n.Name], time.Now().Add(n.Timeout))
+		}
+		delete(s.underWay, n.Name)
+	}
+	// Where that fails, the journal has the longer time of command.
+	_ = s.keep()
+}
+
+// set runs the command of a value, and waits until the switch says that it has it. It goes
+// on when ctx is over: a change that is cut off leaves nobody knows what.
 func (s *Switcher) set(ctx context.Context, n need) error {
-	limited, cancel := context.WithTimeout(ctx, n.Timeout)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.Timeout)
 	defer cancel()
 	// Whatever becomes of the command, the value is not known until it is read.
 	delete(s.state, n.Name)
 	s.commanded[n.Name] = true
 	command := n.Values[n.value]
 	if _, err := s.run(limited, n.Switch, n.value, command); err != nil {
-		if late(ctx, limited) {
+		if limited.Err() != nil {
 			return fmt.Errorf("switch %s: the command of %s did not end within %v and was ended: %w; see why, or give the switch a longer timeout", n.Name, n.value, n.Timeout, err)
 		}
 		return fmt.Errorf("switch %s: the command of %s failed: %w; run it by hand to see why", n.Name, n.value, err)
@@ -79,18 +110,12 @@ func (s *Switcher) set(ctx context.Context, n need) error {
 		s.state[n.Name] = n.value
 		return nil
 	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case failed != nil:
+	if failed != nil {
 		return fmt.Errorf("switch %s: %s was commanded, and for %v its value could not be read: %w; run its read command by hand to see why", n.Name, n.value, n.Timeout, failed)
 	}
 	return fmt.Errorf("switch %s: %s was commanded, and %v later %s still prints %s: the command did not act; run %s by hand, or give the switch a longer timeout",
 		n.Name, n.value, n.Timeout, shown(n.Read), quoted(printed), shown(command))
 }
-
-// late says that a limit of ctx's was over before ctx was.
-func late(ctx, limited context.Context) bool { return ctx.Err() == nil && limited.Err() != nil }
 
 // maxOutput bounds what a command may print, in bytes.
 const maxOutput = 64 << 10

@@ -9,10 +9,12 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // device is what the commands of a test switch. It knows what is true of its paths,
@@ -203,6 +205,14 @@ func pathOf(name, to string, set map[string]string) inventory.Path {
 // options are those of a Switcher of the device.
 func (d *device) options(journal string, switches ...inventory.Switch) switching.Options {
 	return switching.Options{Switches: switches, Paths: d.paths, Journal: journal, Run: d.run, Trace: d.trace, Canary: d.canary}
+}
+
+// newSwitcher makes a Switcher that nobody else keeps from the switches.
+func newSwitcher(t *testing.T, o switching.Options) *switching.Switcher {
+	t.Helper()
+	s, err := switching.New(o)
+	testutil.OK(t, err)
+	return s
 }
 
 // drawn is one of a list.

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,7 +142,11 @@ func isAt(t *testing.T, dir, want string) {
 func coordinator(dir string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	s := switching.New(realBed(dir))
+	s, err := switching.New(realBed(dir))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	for k := 0; ctx.Err() == nil; k++ {
 		path := []string{"inspected", "plain"}[k%2]
 		_, err := s.Switch(ctx, path)
@@ -162,51 +167,88 @@ func coordinator(dir string) {
 }
 
 // Commands of a real device, whose coordinator is killed or interrupted at any moment: what
-// it found is restored, by itself or by another program.
+// it found is restored, by itself or by another program. All of them mostly wait, so that
+// several go on at a time.
 func TestKilledWhileSwitching(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 9))
+	const atATime = 6
+	rounds := make(chan struct{}, atATime)
+	var all sync.WaitGroup
+	defer all.Wait()
 	for k := range testutil.Repeat(2, 60) {
-		dir := newRealBed(t)
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), coordinatorEnv+"="+dir)
-		out, err := cmd.StdoutPipe()
-		testutil.OK(t, err)
-		// The commands of the coordinator hold the pipe, too, since it does not know of it.
-		left, held, err := os.Pipe()
-		testutil.OK(t, err)
-		cmd.ExtraFiles = []*os.File{held}
-		testutil.OK(t, cmd.Start())
-		testutil.OK(t, held.Close())
-		// Its first line says that it has begun.
-		lines := bufio.NewScanner(out)
-		for range 1 + r.IntN(3) {
-			if !lines.Scan() {
-				t.Errorf("the coordinator ended: %v", lines.Err())
-			}
-		}
-		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond) // anywhere
+		dir, lines, wait := newRealBed(t), 1+r.IntN(3), time.Duration(r.IntN(300))*time.Millisecond
 		killed := k%2 == 0
-		if killed {
-			testutil.OK(t, cmd.Process.Kill())
-		} else {
-			testutil.OK(t, cmd.Process.Signal(os.Interrupt))
-		}
-		for lines.Scan() {
-			if s := lines.Text(); s != "plain" && s != "inspected" {
-				t.Errorf("the coordinator says %s", s)
+		rounds <- struct{}{}
+		all.Go(func() {
+			err := endCoordinator(dir, lines, wait, killed)
+			<-rounds
+			if err == nil {
+				err = restoreAfter(t.Context(), dir, killed)
 			}
-		}
-		if err := cmd.Wait(); killed != (err != nil) {
-			t.Errorf("the coordinator ended with %v", err)
-		}
-		_, err = io.ReadAll(left) // until the command under way has ended
-		testutil.OK(t, errors.Join(err, left.Close()))
-		restored, err := switching.New(realBed(dir)).Restore(t.Context())
-		testutil.OK(t, err)
-		if killed != (restored["fw"] == "off") {
-			t.Errorf("killed %v, and restored %v", killed, restored)
-		}
-		isAt(t, dir, "off")
+			if err != nil {
+				t.Errorf("round %d, killed %v: %v", k, killed, err)
+			}
+			isAt(t, dir, "off")
+		})
 	}
+}
+
+// endCoordinator starts a coordinator and kills or interrupts it a while after it has said so
+// many lines. It returns when the command under way has ended.
+func endCoordinator(dir string, lines int, wait time.Duration, killed bool) error {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), coordinatorEnv+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	// The commands of the coordinator hold the pipe, too, since it does not know of it.
+	left, held, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer left.Close()
+	cmd.ExtraFiles = []*os.File{held}
+	if err := errors.Join(cmd.Start(), held.Close()); err != nil {
+		return err
+	}
+	var wrong error
+	said := bufio.NewScanner(out)
+	for range lines { // the first line says that it has begun
+		if !said.Scan() {
+			wrong = fmt.Errorf("the coordinator ended: %v", said.Err())
+		}
+	}
+	time.Sleep(wait) // anywhere
+	if killed {
+		wrong = errors.Join(wrong, cmd.Process.Kill())
+	} else {
+		wrong = errors.Join(wrong, cmd.Process.Signal(os.Interrupt))
+	}
+	for said.Scan() {
+		if s := said.Text(); s != "plain" && s != "inspected" {
+			wrong = errors.Join(wrong, fmt.Errorf("the coordinator says %s", s))
+		}
+	}
+	if err := cmd.Wait(); killed != (err != nil) {
+		wrong = errors.Join(wrong, fmt.Errorf("the coordinator ended with %v", err))
+	}
+	_, err = io.ReadAll(left) // until the command under way has ended
+	return errors.Join(wrong, err)
+}
+
+// restoreAfter is a later program's restoration, which has something to do only after a kill.
+func restoreAfter(ctx context.Context, dir string, killed bool) error {
+	later := realBed(dir)
+	later.Switches[0].Timeout = 5 * time.Second // it waits for two of them, after a kill in a command
+	s, err := switching.New(later)
+	if err != nil {
+		return err
+	}
+	restored, err := s.Restore(ctx)
+	if err != nil || killed != (restored["fw"] == "off") {
+		return fmt.Errorf("restored %v: %v", restored, err)
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package switching
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+	"time"
 
+	"github.com/hopbench/hopbench/internal/atomicfile"
+	"github.com/hopbench/hopbench/internal/filelock"
+	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
@@ -20,19 +24,22 @@ import (
 // what one that was killed has left.
 func JournalOf(file string) string { return file + ".found" }
 
-const journalFormat = "hopbench.found/1"
+const journalFormat = "hopbench.found/2"
 
 // journal is what is kept until the values found at the start are restored.
 type journal struct {
 	Format string            `json:"format"`
 	Values map[string]string `json:"values"` // found, by switch
+	// MayActUntil is until when a command of a switch may act that was not seen to.
+	MayActUntil map[string]time.Time `json:"may_act_until,omitempty"`
 }
 
-// readJournal is what an earlier program found and did not restore, nil if there is none.
-func readJournal(file string) (map[string]string, error) {
+// readJournal is what an earlier program found and did not restore, without values if there
+// is none.
+func readJournal(file string) (journal, error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return journal{}, nil
 	}
 	var text []byte
 	if err == nil {
@@ -40,61 +47,66 @@ func readJournal(file string) (map[string]string, error) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what was found before the last run: %w", err)
+		return journal{}, fmt.Errorf("read what was found before the last run: %w", err)
 	}
-	values, err := decodeJournal(text)
+	j, err := decodeJournal(text)
 	if err != nil {
-		return nil, fmt.Errorf("read what was found before the last run: %s: %w; see what the switches are at, and remove the file", file, err)
+		return journal{}, fmt.Errorf("read what was found before the last run: %s: %w; see what the switches are at, and remove the file", file, err)
 	}
-	return values, nil
+	return j, nil
 }
 
-func decodeJournal(text []byte) (map[string]string, error) {
+func decodeJournal(text []byte) (journal, error) {
 	if len(text) > maxOutput {
-		return nil, fmt.Errorf("it is longer than %d KiB", maxOutput>>10)
+		return journal{}, fmt.Errorf("it is longer than %d KiB", maxOutput>>10)
 	}
 	var j journal
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&j); err != nil {
-		return nil, err
+		return journal{}, err
 	}
 	if j.Format != journalFormat || j.Values == nil {
-		return nil, fmt.Errorf("it is not of format %s", journalFormat)
+		return journal{}, fmt.Errorf("it is not of format %s", journalFormat)
 	}
-	return j.Values, nil
+	return j, nil
 }
 
 // writeJournal returns once the file is whole and on disk.
-func writeJournal(file string, values map[string]string) (err error) {
-	text, err := json.MarshalIndent(journal{journalFormat, values}, "", "  ")
+func writeJournal(file string, j journal) error {
+	j.Format = journalFormat
+	err := atomicfile.Write(file, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(j)
+	})
 	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.new")
-	if err == nil {
-		_, err = f.Write(append(text, '\n'))
-		err = errors.Join(err, f.Sync(), f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), file)
-		}
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("keep what the switches were at, to restore it: %w; is the folder of the testbed file read-only or the disk full?", err)
+		return fmt.Errorf("keep what the switches were at, to restore it: %w", err)
 	}
 	return nil
 }
 
-// leftBehind are the values that an earlier program found and did not restore.
+// keep writes down what is to be restored, and which commands may still act.
+func (s *Switcher) keep() error {
+	if len(s.found) == 0 {
+		return nil
+	}
+	until := maps.Clone(s.unsettled)
+	for name, t := range s.underWay {
+		until[name] = latest(until[name], t)
+	}
+	return writeJournal(s.o.Journal, journal{Values: s.found, MayActUntil: until})
+}
+
+// leftBehind are the values that an earlier program found and did not restore. Its commands
+// may still act.
 func (s *Switcher) leftBehind() (map[string]string, error) {
-	found, err := readJournal(s.o.Journal)
+	j, err := readJournal(s.o.Journal)
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range found {
+	maps.Copy(s.unsettled, j.MayActUntil)
+	for name, value := range j.Values {
 		i := slices.IndexFunc(s.o.Switches, func(w inventory.Switch) bool { return w.Name == name })
 		switch {
 		case i < 0:
@@ -103,7 +115,7 @@ func (s *Switcher) leftBehind() (map[string]string, error) {
 			return nil, fmt.Errorf("an earlier run found switch %s at %s and did not restore it, and the testbed file has no such value any more (only %s); say with restore: what to leave behind, and run hopbench testbed restore", name, quoted(value), values(s.o.Switches[i]))
 		}
 	}
-	return found, nil
+	return j.Values, nil
 }
 
 // begin reads what all switches are at, and keeps what is to be restored. What a program
@@ -128,11 +140,41 @@ func (s *Switcher) begin(ctx context.Context) error {
 	}
 	found := maps.Clone(state)
 	maps.Copy(found, left)
-	if len(found) > 0 {
-		if err := writeJournal(s.o.Journal, found); err != nil {
-			return err
-		}
-	}
 	s.found, s.state = found, state
+	if err := s.keep(); err != nil {
+		s.found = nil
+		return err
+	}
+	return nil
+}
+
+// hold keeps other coordinators from the switches: they would measure one another's paths,
+// and restore what another has just set.
+func hold(journal string) (io.Closer, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("say who switches: %w", err)
+	}
+	me := fmt.Sprintf("process %d on %s, since %s", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
+	lock, holder, err := filelock.Made(journal+".lock", me)
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, fmt.Errorf("another hopbench uses the switches of this testbed (%s): wait until it is done, or end it", printable.Line(cmp.Or(holder, "it did not say which"), 200))
+	case err != nil:
+		return nil, fmt.Errorf("keep what the switches were at, and others from them: %w; is the disk full or the folder read-only?", err)
+	}
+	return lock, nil
+}
+
+// release lets others switch.
+func (s *Switcher) release() error {
+	if s.lock == nil {
+		return nil
+	}
+	err := s.lock.Close()
+	s.lock = nil
+	if err != nil {
+		return fmt.Errorf("let others use the switches again: %w", err)
+	}
 	return nil
 }

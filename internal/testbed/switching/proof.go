@@ -21,7 +21,7 @@ func (s *Switcher) check(ctx context.Context, path string, n need) (evidence str
 	case inventory.ProofCanary:
 		return s.canary(ctx, path, n)
 	case inventory.ProofCommand:
-		return s.command(ctx, n)
+		return s.verified(ctx, n)
 	case inventory.ProofNone:
 		return "not proven", nil
 	}
@@ -44,16 +44,17 @@ func (s *Switcher) check(ctx context.Context, path string, n need) (evidence str
 // may be this.
 func (s *Switcher) alike(path string, n need, shows string) string {
 	for _, q := range s.o.Paths {
-		if q.Name != path && q.Set[n.Name] != n.value && mayBe(s.shows[s.tracedAs(path, q.Name)], shows) {
+		// A path that does not set the switch says nothing of its values.
+		if v, sets := q.Set[n.Name]; sets && v != n.value && mayBe(s.shows[s.tracedAs(path, q.Name)], shows) {
 			return ", as with path " + q.Name + " in force"
 		}
 	}
 	return ""
 }
 
-// silent stands for a hop that did not answer. A router answers few packets a second
+// Silent stands for a hop that did not answer. A router answers few packets a second
 // (Linux: net.ipv4.icmp_ratelimit), so the next trace may show it.
-const silent = "*"
+const Silent = "*"
 
 // answersAgain is how long it is waited for a hop that was silent; three traces then take
 // longer than the second in which Linux answers once more.
@@ -84,7 +85,7 @@ func (s *Switcher) see(ctx context.Context, path, before string) (shows string, 
 func lacks(shows, before string) bool {
 	known := strings.Fields(before)
 	for i, hop := range strings.Fields(shows) {
-		if hop == silent && (i >= len(known) || known[i] != silent) {
+		if hop == Silent && (i >= len(known) || known[i] != Silent) {
 			return true
 		}
 	}
@@ -97,7 +98,7 @@ func mayBe(a, b string) bool {
 	if a == noAnswer || b == noAnswer {
 		return a == b
 	}
-	return slices.EqualFunc(strings.Fields(a), strings.Fields(b), func(x, y string) bool { return x == y || x == silent || y == silent })
+	return slices.EqualFunc(strings.Fields(a), strings.Fields(b), func(x, y string) bool { return x == y || x == Silent || y == Silent })
 }
 
 // both is what two traces of the same path saw together.
@@ -107,11 +108,16 @@ func both(a, b string) string {
 		return b
 	}
 	for i := range one {
-		if one[i] == silent {
+		if one[i] == Silent {
 			one[i] = other[i]
 		}
 	}
 	return strings.Join(one, " ")
+}
+
+// refuted says that a proof does not hold because of what was seen.
+func refuted(n need, err error) bool {
+	return errors.Is(err, errNotShown) || n.Proof == inventory.ProofCommand
 }
 
 func (s *Switcher) canary(ctx context.Context, path string, n need) (string, error) {
@@ -125,7 +131,7 @@ func (s *Switcher) canary(ctx context.Context, path string, n need) (string, err
 	return "canary request " + string(answer), nil
 }
 
-func (s *Switcher) command(ctx context.Context, n need) (string, error) {
+func (s *Switcher) verified(ctx context.Context, n need) (string, error) {
 	if _, err := s.run(ctx, n.Switch, n.value, verify(n)); err != nil {
 		return "", err
 	}
@@ -146,7 +152,7 @@ func (s *Switcher) proven(ctx context.Context, path string, needs []need) (evide
 }
 
 func (s *Switcher) provenOne(ctx context.Context, n need, check func(context.Context) (string, error)) (evidence string, err error) {
-	limited, cancel := context.WithTimeout(ctx, n.Timeout)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.Timeout)
 	defer cancel()
 	if n.Proof == inventory.ProofNone {
 		return check(limited)
@@ -162,6 +168,9 @@ func (s *Switcher) provenOne(ctx context.Context, n need, check func(context.Con
 				if limited.Err() == nil || why == nil {
 					why = err
 				}
+				if ctx.Err() != nil && !refuted(n, err) {
+					cancel() // nor will it be: an end is gone
+				}
 				return false
 			}
 			evidence = e
@@ -170,7 +179,7 @@ func (s *Switcher) provenOne(ctx context.Context, n need, check func(context.Con
 	}) {
 		return evidence, nil
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && why != nil && !refuted(n, why) {
 		return "", ctx.Err()
 	}
 	if why == nil {

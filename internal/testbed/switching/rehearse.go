@@ -53,11 +53,13 @@ func (s *Switcher) rehearseAll(ctx context.Context) (visits []Visit, err error) 
 		// the command before the last one is found out by coming round again.
 		needs := s.needs(paths[0])
 		for _, n := range needs {
-			if err := s.set(ctx, n); err != nil {
+			if err := s.command(ctx, n); err != nil {
 				return nil, err
 			}
 		}
-		if _, err := s.proven(ctx, paths[0], needs); err != nil {
+		_, err := s.proven(ctx, paths[0], needs)
+		s.settle(err == nil, needs...)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +103,7 @@ func (s *Switcher) rehearse(ctx context.Context, path string) (Visit, error) {
 		if changes {
 			v.Changed = true
 			v.Settle = max(v.Settle, n.Settle)
-			if err := s.set(ctx, n); err != nil {
+			if err := s.command(ctx, n); err != nil {
 				return v, err
 			}
 		}
@@ -120,6 +122,9 @@ func (s *Switcher) rehearse(ctx context.Context, path string) (Visit, error) {
 				}
 				return nil
 			})
+		}
+		if changes {
+			s.settle(err == nil, n)
 		}
 		if err != nil {
 			return v, err
@@ -180,7 +185,7 @@ func (s *Switcher) glance(ctx context.Context, path string) (shows string, err e
 // tracedAs is under what it is kept what a path shows while another one is in force.
 // Paths with the same ends show the same.
 func (s *Switcher) tracedAs(path, inForce string) traced {
-	if sameEnds(s.path(path), s.path(inForce)) {
+	if s.path(path).SameAddresses(s.path(inForce)) {
 		return traced{inForce, inForce}
 	}
 	return traced{path, inForce}
@@ -192,10 +197,6 @@ func (s *Switcher) path(name string) inventory.Path {
 		return inventory.Path{}
 	}
 	return s.o.Paths[i]
-}
-
-func sameEnds(a, b inventory.Path) bool {
-	return a.To == b.To && a.Listen == b.Listen && a.From == b.From && a.Device == b.Device && a.DSCP == b.DSCP
 }
 
 // steady polls what a trace of a path shows until it is right and the same inARow times.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
@@ -18,8 +19,9 @@ const restoreTries = 2
 // Restore brings the switches back to what the file says is to be left behind, or else to
 // what was found at the start, by this program or by one that was killed; it returns
 // what it restored. None of it is forgotten before all of it is done. Its context must
-// be another than that of a run that was stopped.
+// be another than that of a run that was stopped. Then others may use the switches.
 func (s *Switcher) Restore(ctx context.Context) (restored map[string]string, err error) {
+	defer func() { err = errors.Join(err, s.release()) }()
 	// What a trial saw that is not confirmed is nobody's.
 	_ = s.endWatch()
 	s.inForce = ""
@@ -38,7 +40,10 @@ func (s *Switcher) Restore(ctx context.Context) (restored map[string]string, err
 		back = append(back, need{w, value})
 	}
 	for range restoreTries {
-		if restored, err = s.bringBack(ctx, back); err == nil || ctx.Err() != nil {
+		if restored, err = s.bringBack(ctx, back); err == nil {
+			err = s.stay(ctx, back)
+		}
+		if err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -50,6 +55,8 @@ func (s *Switcher) Restore(ctx context.Context) (restored map[string]string, err
 	}
 	s.found = nil
 	clear(s.commanded)
+	clear(s.unsettled)
+	clear(s.underWay)
 	return restored, nil
 }
 
@@ -80,6 +87,72 @@ func (s *Switcher) bringBack(ctx context.Context, back []need) (map[string]strin
 	return restored, nil
 }
 
+// stay looks again and again at switches that were brought back, for as long as a command
+// may still act that was not seen to, and brings back what does not stay.
+func (s *Switcher) stay(ctx context.Context, back []need) error {
+	began, until := time.Now(), time.Time{}
+	for _, n := range back {
+		t := latest(s.unsettled[n.Name], s.underWay[n.Name])
+		if longest := began.Add(2 * n.Timeout); t.After(longest) {
+			t = longest // by a clock that was set back
+		}
+		until = latest(until, t)
+	}
+	for wait := firstPoll; time.Now().Before(until); wait = min(2*wait, lastPoll) {
+		if !sleep(ctx, min(wait, time.Until(until))) {
+			return ctx.Err()
+		}
+		if moved := s.moved(ctx, back); len(moved) > 0 {
+			if _, err := s.bringBack(ctx, moved); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// moved are those values that are not in force any more, as far as that can be seen.
+func (s *Switcher) moved(ctx context.Context, back []need) (moved []need) {
+	for _, n := range back {
+		limited, cancel := context.WithTimeout(ctx, n.Timeout)
+		v, err := s.read(limited, n)
+		if err == nil && v == n.value {
+			switch {
+			case n.Proof == inventory.ProofCommand, n.Proof == inventory.ProofCanary && s.o.Canary != nil:
+				_, err = s.check(limited, s.pathOf(n.Name), n)
+			case n.Proof == inventory.ProofTrace:
+				err = s.traceRestored(limited, n)
+			}
+			if !refuted(n, err) {
+				err = nil
+			}
+		}
+		cancel()
+		if err != nil || v != n.value {
+			moved = append(moved, n)
+		}
+	}
+	return moved
+}
+
+// traceRestored traces a path that a value is in force for, if there is one that is known.
+func (s *Switcher) traceRestored(ctx context.Context, n need) error {
+	for _, p := range s.o.Paths {
+		if p.Set[n.Name] == n.value && s.at(s.needs(p.Name)) && s.shows[traced{p.Name, p.Name}] != "" {
+			_, err := s.check(ctx, p.Name, n)
+			return err
+		}
+	}
+	return nil
+}
+
 // provenBack proves values over a path, as far as there is what that takes: a later
 // program has no ends that could trace, and ends that are gone say nothing. A rehearsal that
 // was refused has learned what some paths show.
@@ -92,7 +165,7 @@ func (s *Switcher) provenBack(ctx context.Context, path string, needs []need) er
 		}
 	}
 	for _, n := range toProve(needs) {
-		if _, err := s.check(ctx, path, n); err != nil && !errors.Is(err, errNotShown) && n.Proof != inventory.ProofCommand {
+		if _, err := s.check(ctx, path, n); err != nil && !refuted(n, err) {
 			return nil
 		}
 	}

@@ -12,6 +12,7 @@ package switching
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -33,8 +34,8 @@ type Options struct {
 	Journal string
 	// Run runs a command; nil is Exec.
 	Run func(ctx context.Context, c Command) (stdout string, err error)
-	// Trace says what a trace of a path shows now, as a text that is the same whenever
-	// packets take the same way; required for ProofTrace.
+	// Trace says what a trace of a path shows now: its hops with spaces between, Silent
+	// for one that did not answer; required for ProofTrace.
 	Trace func(ctx context.Context, path string) (shows string, err error)
 	// Canary sends the canary request of a switch over a path; required for
 	// ProofCanary.
@@ -59,6 +60,9 @@ type Switcher struct {
 	found, state map[string]string
 	// commanded are the switches whose commands were run.
 	commanded map[string]bool
+	// unsettled is until when commands may still act that were given up, and underWay
+	// until when one may that was not seen to act yet.
+	unsettled, underWay map[string]time.Time
 	// inForce is the path that was brought into force and proven, empty where that is
 	// not known.
 	inForce string
@@ -69,6 +73,8 @@ type Switcher struct {
 	// readTook is how long the last read command of a switch took.
 	readTook map[string]time.Duration
 	watch    *watch
+	// lock keeps other coordinators from the switches, nil where no path needs one.
+	lock io.Closer
 }
 
 // traced is a path that was traced while another was in force.
@@ -85,12 +91,24 @@ type Visit struct {
 	Evidence string
 }
 
-// New makes a Switcher. It runs nothing.
-func New(o Options) *Switcher {
+// New makes a Switcher, which keeps other coordinators from the switches until Restore, the
+// last that is called of it. It runs nothing.
+func New(o Options) (*Switcher, error) {
 	if o.Run == nil {
 		o.Run = Exec
 	}
-	return &Switcher{o: o, state: map[string]string{}, commanded: map[string]bool{}, shows: map[traced]string{}, readTook: map[string]time.Duration{}}
+	s := &Switcher{
+		o: o, state: map[string]string{}, commanded: map[string]bool{}, unsettled: map[string]time.Time{}, underWay: map[string]time.Time{},
+		shows: map[traced]string{}, readTook: map[string]time.Duration{},
+	}
+	if len(s.used()) == 0 {
+		return s, nil
+	}
+	var err error
+	if s.lock, err = hold(o.Journal); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // need is a value that a switch must have.
@@ -125,7 +143,8 @@ func (s *Switcher) used() (used []inventory.Switch) {
 }
 
 // Switch brings a path into force and proves it, in the first call after a rehearsal. An
-// error says which switch, which value, and what to do.
+// error says which switch, which value, and what to do. A command that has begun goes on
+// to its end and is proven also when ctx is over: what it did is then known.
 func (s *Switcher) Switch(ctx context.Context, path string) (testbed.Switched, error) {
 	s.endWatch()
 	needs := s.needs(path)
@@ -156,11 +175,13 @@ func (s *Switcher) Switch(ctx context.Context, path string) (testbed.Switched, e
 				}
 			}
 			done.Settle = max(done.Settle, n.Settle)
-			if err := s.set(ctx, n); err != nil {
+			if err := s.command(ctx, n); err != nil {
 				return done, err
 			}
 		}
-		if evidence, err = s.proven(ctx, path, needs); err != nil {
+		evidence, err = s.proven(ctx, path, needs)
+		s.settle(err == nil, needs...)
+		if err != nil {
 			return done, err
 		}
 	}

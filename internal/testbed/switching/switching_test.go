@@ -3,6 +3,7 @@ package switching_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"strings"
@@ -39,7 +40,7 @@ func TestSwitch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := twoValues(inventory.ProofTrace)
 		o := d.options(switching.JournalOf(dir+"/bed.yaml"), w)
-		s := switching.New(o)
+		s := newSwitcher(t, o)
 		visits, err := s.Rehearse(t.Context())
 		testutil.OK(t, err)
 		if len(visits) != 2 || visits[0].Changed || !visits[1].Changed || visits[1].Settle != w.Settle || visits[1].Evidence != "s0-v1 192.0.2.1" {
@@ -85,7 +86,7 @@ func TestPathsWithoutSwitches(t *testing.T) {
 		t.Error("a command was run")
 		return "", nil
 	}}
-	s := switching.New(o)
+	s := newSwitcher(t, o)
 	done, err := s.Switch(t.Context(), "b")
 	testutil.OK(t, err)
 	testutil.OK(t, s.Confirm(t.Context(), "b"))
@@ -176,8 +177,10 @@ func TestRefused(t *testing.T) {
 				if o.Switches == nil {
 					o.Switches = []inventory.Switch{w}
 				}
-				s := switching.New(o)
-				_, err := s.Switch(t.Context(), "inspected")
+				s, err := switching.New(o)
+				if err == nil {
+					_, err = s.Switch(t.Context(), "inspected")
+				}
 				contains(t, err, test.says...)
 			})
 		})
@@ -189,7 +192,7 @@ func TestConfirm(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		d, w := twoValues(inventory.ProofCommand)
-		s := switching.New(switching.Options{Switches: []inventory.Switch{w}, Paths: d.paths, Journal: dir + "/found", Run: d.run})
+		s := newSwitcher(t, switching.Options{Switches: []inventory.Switch{w}, Paths: d.paths, Journal: dir + "/found", Run: d.run})
 		contains(t, s.Confirm(t.Context(), "plain"), "path plain is not in force")
 		for _, says := range []bool{true, false} {
 			_, err := s.Switch(t.Context(), "inspected")
@@ -222,51 +225,100 @@ func TestConfirm(t *testing.T) {
 	})
 }
 
+// Two coordinators do not switch at a time, and neither restores what the other has set.
+func TestOneCoordinatorAtATime(t *testing.T) {
+	d, w := twoValues(inventory.ProofNone)
+	o := switching.Options{Switches: []inventory.Switch{w}, Paths: d.paths, Journal: t.TempDir() + "/found", Run: d.run}
+	first := newSwitcher(t, o)
+	_, err := first.Switch(t.Context(), "inspected")
+	testutil.OK(t, err)
+	_, err = switching.New(o)
+	contains(t, err, "another hopbench uses the switches", fmt.Sprintf("process %d on ", os.Getpid()))
+	testutil.OK(t, first.Confirm(t.Context(), "inspected"))
+	_, err = first.Restore(t.Context())
+	testutil.OK(t, err)
+	second := newSwitcher(t, o)
+	_, err = second.Switch(t.Context(), "inspected")
+	testutil.OK(t, err)
+	if restored, err := second.Restore(t.Context()); err != nil || restored["s0"] != "v0" || d.is["s0"] != "v0" {
+		t.Errorf("restored %v: %v, at %v", restored, err, d.is)
+	}
+}
+
 // A later program restores what one that was killed has found, and no value that came
 // in between; what cannot be restored is kept.
 func TestRestoreLater(t *testing.T) {
 	dir := t.TempDir()
 	d, w := twoValues(inventory.ProofNone)
 	o := switching.Options{Switches: []inventory.Switch{w}, Paths: d.paths, Journal: dir + "/found", Run: d.run}
-	_, err := switching.New(o).Switch(t.Context(), "inspected") // and is killed
+	first := newSwitcher(t, o)
+	_, err := first.Switch(t.Context(), "inspected")
 	testutil.OK(t, err)
-	second := switching.New(o)
-	_, err = second.Switch(t.Context(), "inspected") // and is killed, too
+	first.Die()
+	second := newSwitcher(t, o)
+	_, err = second.Switch(t.Context(), "inspected")
 	testutil.OK(t, err)
 	testutil.OK(t, second.Confirm(t.Context(), "inspected"))
+	second.Die()
 	d.on = func(*device, string, string) reaction { return reaction{err: errors.New("exit status 1: busy")} }
-	_, err = switching.New(o).Restore(t.Context())
+	_, err = newSwitcher(t, o).Restore(t.Context())
 	contains(t, err, "restore the switches", "switch s0: the command of v0 failed", "busy", "testbed restore")
 	failures := 1 // then it is tried once more
 	d.on = func(*device, string, string) reaction {
 		failures--
 		return reaction{err: map[bool]error{true: errors.New("exit status 1: busy")}[failures == 0]}
 	}
-	restored, err := switching.New(o).Restore(t.Context())
+	restored, err := newSwitcher(t, o).Restore(t.Context())
 	testutil.OK(t, err)
 	if restored["s0"] != "v0" || d.is["s0"] != "v0" {
 		t.Errorf("restored %v, at %v", restored, d.is)
 	}
-	restored, err = switching.New(o).Restore(t.Context())
+	restored, err = newSwitcher(t, o).Restore(t.Context())
 	if err != nil || len(restored) != 0 {
 		t.Errorf("there is nothing to restore: %v, %v", restored, err)
 	}
 	w.Restore = "v1"
 	o.Switches = []inventory.Switch{w}
-	restored, err = switching.New(o).Restore(t.Context())
+	restored, err = newSwitcher(t, o).Restore(t.Context())
 	if err != nil || restored["s0"] != "v1" || d.is["s0"] != "v1" {
 		t.Errorf("what the file says: %v, %v, at %v", restored, err, d.is)
 	}
 	for text, says := range map[string]string{
-		`{"format":"hopbench.found/1","values":{"s9":"v0"}}`:       `switch "s9"`,
-		`{"format":"hopbench.found/2","values":{"s0":"v0"}}`:       "hopbench.found/1",
-		`{"format":"hopbench.found/1","values":{"s0":"v0"},"x":1}`: "x",
+		`{"format":"hopbench.found/2","values":{"s9":"v0"}}`:       `switch "s9"`,
+		`{"format":"hopbench.found/9","values":{"s0":"v0"}}`:       "hopbench.found/2",
+		`{"format":"hopbench.found/2","values":{"s0":"v0"},"x":1}`: "x",
 		`{`: "EOF",
 	} {
 		testutil.OK(t, os.WriteFile(o.Journal, []byte(text), 0o600))
-		_, err := switching.New(o).Restore(t.Context())
+		_, err := newSwitcher(t, o).Restore(t.Context())
 		contains(t, err, says, o.Journal)
 	}
+}
+
+// What a program began that was killed may act after all that a later one began: that is
+// waited for, too.
+func TestRestoreWaitsForEarlierCommands(t *testing.T) {
+	journal := t.TempDir() + "/found"
+	synctest.Test(t, func(t *testing.T) {
+		d, w := twoValues(inventory.ProofNone)
+		until, err := time.Now().Add(2 * w.Timeout).MarshalJSON()
+		testutil.OK(t, err)
+		testutil.OK(t, os.WriteFile(journal, fmt.Appendf(nil, `{"format":"hopbench.found/2","values":{"s0":"v0"},"may_act_until":{"s0":%s}}`, until), 0o600))
+		d.later(2*w.Timeout-time.Second, func() { d.put("s0", "v1", true) })
+		d.on = func(*device, string, string) reaction {
+			return reaction{err: errors.New("exit status 1"), ignored: true}
+		}
+		s := newSwitcher(t, d.options(journal, w))
+		_, err = s.Switch(t.Context(), "inspected")
+		contains(t, err, "the command of v1 failed")
+		d.on = nil
+		_, err = s.Restore(t.Context())
+		testutil.OK(t, err)
+		time.Sleep(time.Hour)
+		if d.is["s0"] != "v0" {
+			t.Errorf("left at %v", d.is)
+		}
+	})
 }
 
 // A router that answers only some traces, as Linux does by its net.ipv4.icmp_ratelimit,
@@ -288,7 +340,7 @@ func TestRouterThatAnswersAtTimes(t *testing.T) {
 				}
 				return shows, err
 			}
-			s := switching.New(o)
+			s := newSwitcher(t, o)
 			_, err := s.Rehearse(t.Context())
 			if dead {
 				contains(t, err, "switch s0", "does nothing would look like")

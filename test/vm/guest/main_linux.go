@@ -1,7 +1,8 @@
 // Command guest is the first process of the virtual machine of test/vm. It makes
 // of the bare kernel what a distribution's start leaves behind, runs the jobs of
 // /jobs.json one after the other, reports them (package report) and switches the
-// machine off.
+// machine off. If some of the jobs need systemd, it hands the machine over, as the first
+// file system of a distribution does, and systemd runs this program for them.
 package main
 
 import (
@@ -22,15 +23,26 @@ import (
 	"github.com/hopbench/hopbench/test/vm/report"
 )
 
-// The process has two roles: the first process of a machine has to collect the
+// The process has several roles: the first process of a machine has to collect the
 // orphans of all others, which would take the status of its own children from
 // those who wait for them.
-const runnerRole = "runner"
+const (
+	runnerRole  = "runner"  // runs the jobs that do not need systemd
+	systemdRole = "systemd" // runs those that do, as a service
+)
+
+const systemd = "/usr/lib/systemd/systemd"
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == runnerRole {
-		if err := run(); err != nil {
+	if len(os.Args) == 2 && (os.Args[1] == runnerRole || os.Args[1] == systemdRole) {
+		err := run(os.Args[1] == systemdRole)
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "guest:", err)
+		}
+		if os.Args[1] == systemdRole {
+			switchOff()
+		}
+		if err != nil {
 			os.Exit(1)
 		}
 		return
@@ -42,6 +54,10 @@ func main() {
 	if err := start(); err != nil {
 		fmt.Fprintln(os.Stderr, "guest:", err)
 	}
+	switchOff()
+}
+
+func switchOff() {
 	unix.Sync()
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF); err != nil {
 		fmt.Fprintln(os.Stderr, "guest: switch off:", err)
@@ -71,9 +87,17 @@ func start() error {
 		case pid == runner.Pid && status.ExitStatus() != 0:
 			return fmt.Errorf("the jobs ended with %v", status)
 		case pid == runner.Pid:
-			return nil
+			return handOver()
 		}
 	}
+}
+
+// handOver lets systemd take this process's place if the image has it.
+func handOver() error {
+	if _, err := os.Stat(systemd); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("start %s: %w", systemd, unix.Exec(systemd, []string{systemd}, nil))
 }
 
 // settings are those that Debian's packages make at the start: procps in
@@ -146,8 +170,8 @@ func loopbackUp() error {
 	return nil
 }
 
-// run does the jobs.
-func run() error {
+// run does the jobs, those that need systemd or the others.
+func run(underSystemd bool) error {
 	text, err := os.ReadFile("/jobs.json")
 	if err != nil {
 		return err
@@ -162,7 +186,12 @@ func run() error {
 	}
 	defer line.Close()
 	events := json.NewEncoder(line)
+	left := 0
 	for i, job := range jobs {
+		if job.Systemd != underSystemd {
+			left++
+			continue
+		}
 		if err := events.Encode(report.Event{Kind: report.Started, Job: i}); err != nil {
 			return err
 		}
@@ -177,8 +206,10 @@ func run() error {
 			return err
 		}
 	}
-	if err := events.Encode(report.Event{Kind: report.Done}); err != nil {
-		return err
+	if underSystemd || left == 0 {
+		if err := events.Encode(report.Event{Kind: report.Done}); err != nil {
+			return err
+		}
 	}
 	// What the serial line still holds would be lost with the machine.
 	if err := unix.IoctlSetInt(int(line.Fd()), unix.TCSBRK, 1); err != nil {

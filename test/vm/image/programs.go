@@ -12,8 +12,9 @@ import (
 )
 
 // libraryFolders is where Debian's loader looks without being told (ld.so(8)
-// and /etc/ld.so.conf.d of libc6).
-var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib", "/usr/local/lib"}
+// and /etc/ld.so.conf.d of libc6), and where it has the libraries of systemd from, which
+// name each other without the folder that its programs name.
+var libraryFolders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu/systemd"}
 
 // mergedRoots are links into /usr, as on any Debian since version 12.
 var mergedRoots = []string{"bin", "sbin", "lib", "lib64"}

@@ -20,6 +20,9 @@ type Job struct {
 	Dir     string        `json:"dir"`
 	User    uint32        `json:"user"` // user and group id
 	Timeout time.Duration `json:"timeout"`
+	// Systemd says that it runs under systemd, which takes the machine over after all
+	// jobs that do not.
+	Systemd bool `json:"systemd"`
 }
 
 // Kind says what an event is about.

@@ -48,6 +48,7 @@ type Requests struct {
 	source, target netip.Addr
 	handle         uintptr
 	rate           int64 // of the performance counter, in ticks a second
+	send6          caller
 	open           chan struct{}
 	answers        chan Answer
 	sending        sync.WaitGroup
@@ -67,15 +68,24 @@ func Open(ctx context.Context, source, target netip.Addr) (*Requests, error) {
 	if windows.Handle(handle) == windows.InvalidHandle {
 		return nil, fmt.Errorf("%s: %w", create.Name, err)
 	}
+	return newRequests(ctx, source, target, handle, icmp6SendEcho), nil
+}
+
+// caller is a function of the system's.
+type caller interface {
+	Call(arguments ...uintptr) (r1, r2 uintptr, lastErr error)
+}
+
+func newRequests(ctx context.Context, source, target netip.Addr, handle uintptr, send6 caller) *Requests {
 	r := &Requests{
-		ctx: ctx, source: source, target: target, handle: handle,
+		ctx: ctx, source: source, target: target, handle: handle, send6: send6,
 		open: make(chan struct{}, mostOpen),
 		// Never full: an answer is taken before its request makes room for another.
 		answers: make(chan Answer, mostOpen),
 	}
 	// Neither it nor the counter fails since Windows XP.
 	_, _, _ = readRate.Call(uintptr(unsafe.Pointer(&r.rate)))
-	return r, nil
+	return r
 }
 
 // Send sends a request whose answer will bear id, with a time to live, and
@@ -153,7 +163,7 @@ func (r *Requests) ask(ttl int, payload []byte, timeout time.Duration) Answer {
 	began := r.now()
 	if v6 {
 		source, target := socketAddress(r.source), socketAddress(r.target)
-		n, _, err = icmp6SendEcho.Call(r.handle, 0, 0, 0, uintptr(unsafe.Pointer(&source)), uintptr(unsafe.Pointer(&target)),
+		n, _, err = r.send6.Call(r.handle, 0, 0, 0, uintptr(unsafe.Pointer(&source)), uintptr(unsafe.Pointer(&target)),
 			uintptr(data), uintptr(len(payload)), uintptr(unsafe.Pointer(&options)), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), milliseconds)
 	} else {
 		n, _, err = icmpSendEcho.Call(r.handle, 0, 0, 0, inAddr(r.source), inAddr(r.target),

@@ -1,0 +1,47 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// Whoever answers is there, whatever the answer; one whose connection ended is not, nor one
+// that is silent.
+func TestAnswers(t *testing.T) {
+	near, far := net.Pipe()
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, far, Options{}) }()
+	c := NewClient(near)
+	if err := c.Answers(t.Context()); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
+	end()
+	<-served
+	if err := c.Answers(t.Context()); err == nil || !strings.Contains(err.Error(), "ended") {
+		t.Errorf("one that ended: %v", err)
+	}
+	testutil.OK(t, c.Close())
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		go func() { // reads, and says nothing
+			buffer := make([]byte, 1024)
+			for {
+				if _, err := far.Read(buffer); err != nil {
+					return
+				}
+			}
+		}()
+		c := NewClient(near)
+		if err := c.Answers(t.Context()); err == nil || !strings.Contains(err.Error(), "5s") {
+			t.Errorf("one that is silent: %v", err)
+		}
+		testutil.OK(t, c.Close())
+		testutil.OK(t, far.Close())
+	})
+}

@@ -1,0 +1,56 @@
+package cause
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// endCauses are those of an end, which say nothing of the path between.
+var endCauses = []result.Cause{
+	result.CauseSenderApplication, result.CauseReceiverApplication, result.CausePacing, result.CauseSourceThread,
+	result.CauseDestinationThread, result.CauseSourceCPU, result.CauseDestinationCPU, result.CauseSourceCap, result.CauseDestinationCap,
+	result.CauseSourceLink, result.CauseDestinationLink, result.CauseGenerator,
+}
+
+// Hold says of each comparison of a throughput what held both sides alike: an
+// end, so that nothing is known of the path beyond that rate.
+func Hold(run Run, effects []result.Effect, attributions []result.Attribution, opts Options) {
+	for i := range effects {
+		e := &effects[i]
+		if measurement.MetricOf(e.Metric).Unit == measurement.BitsPerSecond {
+			e.HeldBy = heldBy(e, run.Test(e.Test).Spec.Defaults(), attributions, opts)
+		}
+	}
+}
+
+func heldBy(e *result.Effect, spec measurement.Spec, attributions []result.Attribution, opts Options) *result.Held {
+	offered := spec.RateBitsPerSecond
+	if offered > 0 && spec.LossBound == 0 && math.Min(e.Median, e.ReferenceMedian) >= capReached*offered {
+		return &result.Held{Cause: result.CausePacing, RateBitsPerSecond: offered}
+	}
+	of := func(path string) (result.Cause, bool) {
+		i := slices.IndexFunc(attributions, func(a result.Attribution) bool { return a.Path == path && a.Test == e.Test })
+		if i < 0 {
+			return "", false
+		}
+		return dominant(attributions[i].Shares)
+	}
+	one, ok := of(e.Path)
+	other, known := of(e.Baseline)
+	if !ok || !known || one != other || !slices.Contains(endCauses, one) {
+		return nil
+	}
+	held := &result.Held{Cause: one, RateBitsPerSecond: math.Min(e.Median, e.ReferenceMedian)}
+	switch {
+	case one == result.CauseSourceCap && opts.SourceEgressBitsPerSecond > 0:
+		held.RateBitsPerSecond = opts.SourceEgressBitsPerSecond
+	case one == result.CauseDestinationCap && opts.DestinationEgressBitsPerSecond > 0:
+		held.RateBitsPerSecond = opts.DestinationEgressBitsPerSecond
+	case one == result.CausePacing && spec.PacingBitsPerSecond > 0:
+		held.RateBitsPerSecond = spec.PacingBitsPerSecond * float64(max(spec.Flows, 1))
+	}
+	return held
+}

@@ -1,0 +1,164 @@
+package cause
+
+import (
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+const (
+	// rateUsed is the share of the time in which a hop sends at its rate from which
+	// on the rate is used up: congestion control leaves it a little after a loss.
+	rateUsed = 0.9
+	// mostlyUsed is the same for a rate whose queue was seen to drop.
+	mostlyUsed = 0.7
+	// surelyUsed is the same where a window that a flow filled might explain the rate
+	// as well.
+	surelyUsed = 0.97
+	// threadFull is the share of the time in which a thread ran, or waited for a CPU,
+	// from which on it can do no more.
+	threadFull = 0.85
+	// shortQueueBytes is what waits in front of a hop that polices: next to nothing.
+	shortQueueBytes = 32 << 10
+)
+
+// hopFacts is what one hop counted in the measured time, in the direction of the data.
+// Instances of one name are together.
+type hopFacts struct {
+	name string
+	// Shares of the time, the mean over the instances that carried anything. That of
+	// the flows' rates is added up over flows.
+	busy, flowBusy, thread float64
+	// Packets.
+	dropped, queueDropped, flowDropped, lost, reordered float64
+}
+
+// hopsOf reads the hops' counters over the measured time.
+func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts {
+	from := float64(t.Warmup)
+	to := from + float64(spec.Duration)
+	var out []hopFacts
+	carrying := map[string]float64{}
+	for _, series := range t.HopSeries {
+		samples := within(series.Samples, from, to)
+		if len(samples) < 2 {
+			continue
+		}
+		first, last := samples[0], samples[len(samples)-1]
+		elapsed := float64(last.At - first.At)
+		over := func(of func(measurement.HopSample) float64) float64 { return of(last) - of(first) }
+		share := func(forward, backward func(measurement.HopSample) measurement.Seconds) float64 {
+			of := forward
+			if reverse {
+				of = backward
+			}
+			return float64(of(last)-of(first)) / elapsed
+		}
+		i := len(out) - 1
+		if i < 0 || out[i].name != series.Name {
+			out = append(out, hopFacts{name: series.Name})
+			i++
+		}
+		h := &out[i]
+		if over(func(s measurement.HopSample) float64 { return s.ForwardPackets + s.BackwardPackets }) > 0 {
+			carrying[h.name]++
+		}
+		type sample = measurement.HopSample
+		type seconds = measurement.Seconds
+		h.busy += share(func(s sample) seconds { return s.ForwardBusy }, func(s sample) seconds { return s.BackwardBusy })
+		h.flowBusy += share(func(s sample) seconds { return s.ForwardFlowBusy }, func(s sample) seconds { return s.BackwardFlowBusy })
+		h.thread += share(func(s sample) seconds { return s.ForwardThread }, func(s sample) seconds { return s.BackwardThread })
+		h.dropped += over(func(s sample) float64 { return s.DroppedPackets })
+		h.queueDropped += over(func(s sample) float64 { return s.QueueDroppedPackets })
+		h.flowDropped += over(func(s sample) float64 { return s.FlowQueueDroppedPackets })
+		h.lost += over(func(s sample) float64 { return s.LostPackets })
+		h.reordered += over(func(s sample) float64 { return s.ReorderedPackets })
+	}
+	for i := range out {
+		if n := carrying[out[i].name]; n > 1 {
+			out[i].busy /= n
+			out[i].thread /= n
+		}
+	}
+	return out
+}
+
+// within are the readings of the measured time, and one before and behind it where there
+// are fewer than two in its half.
+func within(samples []measurement.HopSample, from, to float64) []measurement.HopSample {
+	first, last := 0, len(samples)-1
+	for first < last && float64(samples[first+1].At) <= from {
+		first++
+	}
+	for last > first && float64(samples[last-1].At) >= to {
+		last--
+	}
+	inside := samples[first : last+1]
+	if n := len(inside); n > 3 && float64(inside[n-2].At-inside[1].At) >= (to-from)/2 {
+		return inside[1 : n-1]
+	}
+	return inside
+}
+
+// most is the hop with the most of something, the first of several; nil without any.
+func most(hops []hopFacts, of func(hopFacts) float64) *hopFacts {
+	var out *hopFacts
+	for i := range hops {
+		if of(hops[i]) > 0 && (out == nil || of(hops[i]) > of(*out)) {
+			out = &hops[i]
+		}
+	}
+	return out
+}
+
+// wire is a rate of payload as it is on the wire, in bit/s.
+func (d division) wire(goodput float64) float64 { return d.onWire(goodput, frameOverhead) }
+
+// onWire is a rate of payload with so many bytes more for each segment.
+func (d division) onWire(goodput, overhead float64) float64 {
+	mss := medianOver(d.flows, func(f flowFacts) float64 { return float64(f.mss) })
+	if mss == 0 {
+		mss = usualMSS
+	}
+	return goodput * (mss + overhead) / mss
+}
+
+// blameHop gives what a sender fills while something further on is slower to the hop
+// whose counters show that its rate, or its thread, is used up. It reports whether there
+// is one.
+func (w oneWay) blameHop(d *division) bool {
+	flows := float64(len(w.flows))
+	slow := most(w.hops, func(h hopFacts) float64 { return h.busy })
+	slowFlow := most(w.hops, func(h hopFacts) float64 { return h.flowBusy })
+	full := most(w.hops, func(h hopFacts) float64 { return h.thread })
+	switch {
+	case slow != nil && slow.busy >= rateUsed && (slowFlow == nil || slow.busy >= slowFlow.flowBusy/flows):
+		cause := result.CauseHopRate
+		if slow.queueDropped > 0 && w.shortQueue(d) {
+			cause = result.CauseHopPolicer
+		}
+		d.blame(cause, place{slow.name, d.wire(w.goodput) / min(slow.busy, 1)}, slow.busy >= surelyUsed || queued(d.flows))
+	case slowFlow != nil && slowFlow.flowBusy/flows >= rateUsed:
+		d.blame(result.CauseHopFlowRate, place{slowFlow.name, d.wire(w.goodput) / flows / min(slowFlow.flowBusy/flows, 1)},
+			slowFlow.flowBusy/flows >= surelyUsed || queued(d.flows))
+	case full != nil && full.thread >= threadFull && full.queueDropped+full.flowDropped == 0: // its queues would not fill
+		d.blame(result.CauseHopCPU, place{hop: full.name}, queued(d.flows))
+	default:
+		return false
+	}
+	return true
+}
+
+// shortQueue says that next to nothing waits at the measured round trips.
+func (w oneWay) shortQueue(d *division) bool {
+	return medianOver(d.flows, func(f flowFacts) float64 { return f.rtt - f.minRTT })*w.goodput/8 < shortQueueBytes
+}
+
+// blame moves what the sender's windows were waiting for to a cause. Windows also says
+// that the receive window and the send buffer only bounded its queue.
+func (d *division) blame(cause result.Cause, at place, windows bool) {
+	d.shares.move(cause, 1, result.CauseCongestionWindowLoss, result.CauseCongestionWindowDelay, result.CauseUnknown)
+	if windows {
+		d.shares.move(cause, 1, result.CauseReceiveWindow, result.CauseSendBuffer)
+	}
+	d.places[cause] = at
+}

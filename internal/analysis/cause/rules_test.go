@@ -1,0 +1,242 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/analysis/cause"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// hopCounts is a hop that counted evenly over the 1.3 s of a test: rates are per second.
+func hopCounts(name string, perSecond measurement.HopSample) measurement.HopSeries {
+	s := measurement.HopSeries{Name: name}
+	for i := range 14 {
+		at := float64(i) * 0.1
+		var sample measurement.HopSample
+		sample.Combine(perSecond, func(_, rate float64) float64 { return rate * at })
+		sample.At, sample.ForwardPackets = measurement.Seconds(at), at*1e4
+		s.Samples = append(s.Samples, sample)
+	}
+	return s
+}
+
+// change returns a flow with what is changed in each of its samples.
+func (f flow) with(change func(*measurement.TCPInfo)) measurement.Flow {
+	out := f.build()
+	for i := range out.Info {
+		out.Info[i].Delivered = 1
+		change(&out.Info[i])
+	}
+	*out.Final = out.Info[len(out.Info)-1]
+	return out
+}
+
+// received adds what the receiving end saw.
+func received(f measurement.Flow, unread int64, thread float64) measurement.Flow {
+	for i := range 27 {
+		at := measurement.Seconds(i) * 0.05
+		f.Receiver = append(f.Receiver, measurement.ReceiverInfo{At: at, Unread: unread, Thread: 1e-9 + at*measurement.Seconds(thread)})
+	}
+	return f
+}
+
+func TestAttributionRules(t *testing.T) {
+	queueing := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3}
+	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 4}
+	idle := flow{busy: 1, inFlight: 10e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}
+	window := flow{busy: 1, window: 1, inFlight: 100e3, cwnd: 400e3, rtt: 10e-3, minRTT: 9e-3}
+	advertise := func(s *measurement.TCPInfo) { s.SendWindow = 100e3 }
+	nothing := func(*measurement.TCPInfo) {}
+	type counts = measurement.HopSample
+	links := func(source, destination float64) func(*measurement.Trial) {
+		return func(t *measurement.Trial) {
+			t.Source.LinkBitsPerSecond, t.Destination.LinkBitsPerSecond = source, destination
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		flows []measurement.Flow
+		hops  []measurement.HopSeries
+		opts  cause.Options
+		set   func(*measurement.Trial)
+		want  result.Cause
+		hop   string
+		rate  float64
+	}{
+		{name: "hop's rate", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{
+			hopCounts("wire", counts{ForwardBusy: 0.3}), hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "hop's rate just below the cap", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.99})},
+			opts: cause.Options{SourceEgressBitsPerSecond: 85e6}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "cap before a faster hop", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},
+			opts: cause.Options{SourceEgressBitsPerSecond: 83e6}, want: result.CauseSourceCap},
+		{name: "the other direction", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{BackwardBusy: 0.99})},
+			want: result.CauseCongestionWindowLoss},
+		{name: "window below the hop's rate", flows: []measurement.Flow{window.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.92})},
+			want: result.CauseReceiveWindow},
+		{name: "rate per flow", flows: []measurement.Flow{queueing.build(), queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardFlowBusy: 1.98})},
+			want: result.CauseHopFlowRate, hop: "box", rate: 40e6},
+		{name: "policer", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.5, QueueDroppedPackets: 4})},
+			want: result.CauseHopPolicer, hop: "box", rate: 160e6},
+		{name: "policer, its rate used up", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.95, QueueDroppedPackets: 4})},
+			want: result.CauseHopPolicer, hop: "box", rate: 80e6},
+		{name: "a long queue that drops while the machine is slow", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
+			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.4, QueueDroppedPackets: 4})}, want: result.CauseUnknown},
+		{name: "hop's rate, mostly used", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3, retransmits: 4}.build()},
+			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.8, QueueDroppedPackets: 4})}, want: result.CauseHopRate, hop: "box", rate: 100e6},
+		{name: "hop's CPU", flows: []measurement.Flow{queueing.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{ForwardThread: 0.95})}, want: result.CauseHopCPU, hop: "box"},
+		{name: "random loss", flows: []measurement.Flow{lossy.build()}, hops: []measurement.HopSeries{hopCounts("box", counts{LostPackets: 4})},
+			want: result.CauseCongestionWindowLoss, hop: "box"},
+		{name: "reordering", flows: []measurement.Flow{lossy.with(func(s *measurement.TCPInfo) {
+			s.DuplicateSegments, s.ReorderingSeen = s.Retransmits, int64(s.At*100)
+		})}, hops: []measurement.HopSeries{hopCounts("box", counts{ReorderedPackets: 100})}, want: result.CauseReordering, hop: "box"},
+		{name: "spurious retransmits", flows: []measurement.Flow{lossy.with(func(s *measurement.TCPInfo) { s.DuplicateSegments = s.Retransmits })}, want: result.CauseUnknown},
+		{name: "local drops", flows: []measurement.Flow{lossy.build()}, set: func(t *measurement.Trial) {
+			t.Source.Drops = []measurement.Drop{{Place: "eth0", Packets: 4}}
+		}, want: result.CauseLocalDrops},
+		{name: "sending program", flows: []measurement.Flow{idle.with(nothing)}, want: result.CauseSenderApplication},
+		{name: "send buffer", flows: []measurement.Flow{idle.with(func(s *measurement.TCPInfo) { s.SendBufferFull = true })}, want: result.CauseSendBuffer},
+		{name: "sending thread", flows: []measurement.Flow{idle.with(func(s *measurement.TCPInfo) { s.Thread = 1e-9 + s.At*0.95 })}, want: result.CauseSourceThread},
+		{name: "receiving program", flows: []measurement.Flow{received(window.with(advertise), 80e3, 0.1)}, want: result.CauseReceiverApplication},
+		{name: "receiving thread", flows: []measurement.Flow{received(window.with(advertise), 80e3, 0.95)}, want: result.CauseDestinationThread},
+		{name: "window that is read at once", flows: []measurement.Flow{received(window.with(advertise), 2e3, 0.95)}, want: result.CauseReceiveWindow},
+		{name: "growing window", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}.with(func(s *measurement.TCPInfo) {
+			s.CongestionWindow = int64(50e3 * (1 + s.At))
+		})}, want: result.CauseCongestionWindowGrowth},
+		{name: "queue that marks", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}.with(func(s *measurement.TCPInfo) {
+			s.Delivered, s.SlowStartThreshold, s.CongestionMarks = int64(s.At*7000), 1, int64(s.At*70)
+		})}, want: result.CauseHopMarks},
+		{name: "a mark or two", flows: []measurement.Flow{flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3}.with(func(s *measurement.TCPInfo) {
+			s.Delivered, s.SlowStartThreshold, s.CongestionMarks = int64(s.At*7000), 1, int64(s.At*2)
+		})}, want: result.CauseCongestionWindowDelay},
+		{name: "marks of a hop that says its rate", flows: []measurement.Flow{queueing.with(func(s *measurement.TCPInfo) { s.CongestionMarks = int64(s.At * 70) })},
+			hops: []measurement.HopSeries{hopCounts("box", counts{ForwardBusy: 0.99})}, want: result.CauseHopRate, hop: "box", rate: 80e6},
+		{name: "source's link", flows: []measurement.Flow{queueing.build()}, set: links(82e6, 1e9), want: result.CauseSourceLink},
+		{name: "destination's link", flows: []measurement.Flow{queueing.build()}, set: links(1e9, 82e6), want: result.CauseDestinationLink},
+		{name: "destination's link alone is known", flows: []measurement.Flow{queueing.build()}, set: links(0, 82e6), want: result.CauseDestinationLink},
+		{name: "faster links", flows: []measurement.Flow{queueing.build()}, set: links(100e6, 1e9), want: result.CauseHopRate},
+		{name: "a speed that was exceeded", flows: []measurement.Flow{queueing.build()}, set: links(10e6, 0), want: result.CauseHopRate},
+		{name: "a speed in a lab", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{Lab: true}, set: links(82e6, 82e6), want: result.CauseUnknown},
+		{name: "BBR behind a hop that says nothing", flows: []measurement.Flow{flow{busy: 1, inFlight: 50e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, pacing: 80e6}.build()},
+			set: func(t *measurement.Trial) { t.Effective = map[string]string{"congestion_control": "bbr"} }, want: result.CauseHopRate, rate: 80e6},
+		{name: "the machine", flows: []measurement.Flow{queueing.build()}, opts: cause.Options{Lab: true}, set: func(t *measurement.Trial) {
+			t.Source = measurement.End{Host: "h", CPUs: 2, CPUBusy: 1}
+			t.Destination = t.Source
+		}, want: result.CauseGenerator},
+		{name: "a full machine that the test does not need", flows: []measurement.Flow{received(queueing.with(nothing), 0, 0.1)}, opts: cause.Options{Lab: true}, set: func(t *measurement.Trial) {
+			t.Source = measurement.End{Host: "h", CPUs: 2, CPUBusy: 1}
+			t.Destination = t.Source
+		}, want: result.CauseUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trial := throughputTrial(80e6*1448/(1448+66), c.flows...)
+			trial.HopSeries = c.hops
+			if c.set != nil {
+				c.set(&trial)
+			}
+			got := analysis.Analyse([]measurement.Trial{trial}, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{Options: c.opts}).Attributions[0]
+			cause := largest(got.Shares)
+			if got.Shares[cause] < 0.5 || cause != c.want || got.Hop != c.hop || c.rate > 0 && !near(got.RateBitsPerSecond, c.rate, 0.1*c.rate) {
+				t.Errorf("%s at %q, %v bit/s, want %s at %q, %v bit/s (%v): %s", cause, got.Hop, got.RateBitsPerSecond, c.want, c.hop, c.rate, got.Shares, words.Attribution(got, ""))
+			}
+		})
+	}
+}
+
+// A rate of the path that grows with the flows is one of each flow; one that does not is
+// no reason to advise more flows.
+func TestAttributionAcrossFlows(t *testing.T) {
+	queueing := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 1e-3}.build()
+	tests := []result.TestInfo{
+		{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1}},
+		{Name: "flows-8", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 8, Duration: 1}},
+	}
+	analyse := func(rate1, rate8 float64) []result.Attribution {
+		one, eight := throughputTrial(rate1, queueing), throughputTrial(rate8)
+		for range 8 {
+			eight.Flows = append(eight.Flows, queueing)
+		}
+		one.Test, eight.Test = "flows-1", "flows-8"
+		return analysis.Analyse([]measurement.Trial{one, eight}, tests, pathsNamed("hop"), analysis.Options{}).Attributions
+	}
+	if a := analyse(20e6, 158e6); a[0].Shares[result.CauseHopFlowRate] != 1 || a[1].Shares[result.CauseHopFlowRate] != 1 ||
+		!near(a[1].RateBitsPerSecond, 20.6e6, 1e6) || !near(a[0].MoreFlowsGain, 7.9, 0.01) {
+		t.Errorf("8 times as much with 8 flows: %+v", a)
+	}
+	unsteady := func(rate float64) measurement.Trial {
+		t := throughputTrial(rate, queueing, queueing)
+		for i := range t.Throughput.Bytes {
+			t.Throughput.Bytes[i] *= float64(i % 50)
+		}
+		t.Test = "flows-8"
+		return t
+	}
+	steady := throughputTrial(150e6, queueing)
+	steady.Test = "flows-1"
+	for rate, want := range map[float64]result.Cause{158e6: result.CauseHopRate, 250e6: result.CauseUnknown} {
+		a := analysis.Analyse([]measurement.Trial{steady, unsteady(rate)}, tests, pathsNamed("hop"), analysis.Options{}).Attributions
+		if a[0].Shares[result.CauseHopRate] != 1 || a[1].Shares[want] != 1 {
+			t.Errorf("%v bit/s with 8 flows, which are not steady: %+v, want %s", rate, a, want)
+		}
+	}
+	if a := analyse(158e6, 158e6); a[0].Shares[result.CauseHopRate] != 1 || a[0].MoreFlowsGain != 1 {
+		t.Errorf("as much with 8 flows: %+v", a)
+	}
+}
+
+// What held both sides of a comparison alike, and is an end's, is said of it.
+func TestHeldBy(t *testing.T) {
+	capped := flow{busy: 1, window: 0.9, inFlight: 133e3, cwnd: 400e3, rtt: 0.9e-3, minRTT: 0.74e-3}.build()
+	trial := func(path string, rate float64) measurement.Trial {
+		out := throughputTrial(rate, capped)
+		out.Path = path
+		return out
+	}
+	held := func(o cause.Options, trials ...measurement.Trial) *result.Held {
+		a := analysis.Analyse(trials, []result.TestInfo{flows1}, pathsNamed("direct", "hop"), analysis.Options{Options: o})
+		for _, e := range a.Costs {
+			if e.Metric == goodput {
+				return e.HeldBy
+			}
+		}
+		t.Fatalf("no comparison: %+v", a.Costs)
+		return nil
+	}
+	cap := cause.Options{SourceEgressBitsPerSecond: 1.25e9}
+	if h := held(cap, trial("direct", 1.19e9), trial("hop", 1.195e9)); h == nil || h.Cause != result.CauseSourceCap || h.RateBitsPerSecond != 1.25e9 {
+		t.Errorf("both at the cap: %+v", h)
+	}
+	if h := held(cap, trial("direct", 1.19e9), trial("hop", 0.5e9)); h != nil {
+		t.Errorf("one at the cap: %+v", h)
+	}
+	if h := held(cause.Options{}, trial("direct", 1.19e9), trial("hop", 1.19e9)); h != nil {
+		t.Errorf("both at a window: %+v", h)
+	}
+}
+
+// A test that was done again a little slower tells a rate that something sets from losses
+// that come at any rate.
+func TestAttributionExplains(t *testing.T) {
+	tests := []result.TestInfo{
+		{Name: "flows-1", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1}},
+		{Name: "slower", Explains: "flows-1", Intervention: result.Slower, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Duration: 1, PacingBitsPerSecond: 72e6}},
+	}
+	lossy := flow{busy: 1, inFlight: 100e3, cwnd: 105e3, rtt: 10e-3, minRTT: 9e-3, retransmits: 100}
+	calm := flow{busy: 1, inFlight: 50e3, cwnd: 400e3, rtt: 9.5e-3, minRTT: 9e-3, pacing: 72e6}
+	analyse := func(rate float64, again flow) result.Attribution {
+		first, second := throughputTrial(80e6, lossy.build()), throughputTrial(rate, again.build())
+		first.Test, second.Test = "flows-1", "slower"
+		return analysis.Analyse([]measurement.Trial{first, second}, tests, pathsNamed("hop"), analysis.Options{}).Attributions[0]
+	}
+	if a := analyse(71e6, calm); a.Shares[result.CauseHopRate] != 1 || !near(a.RateBitsPerSecond, 83.6e6, 1e5) {
+		t.Errorf("kept to without losses: %+v", a)
+	}
+	if a := analyse(60e6, lossy); a.Shares[result.CauseCongestionWindowLoss] != 1 {
+		t.Errorf("as many losses: %+v", a)
+	}
+	if a := analyse(71e6, lossy); a.Shares[result.CauseUnknown] != 1 {
+		t.Errorf("kept to, with as many losses: %+v", a)
+	}
+}

@@ -1,0 +1,79 @@
+package analysis
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// Full CPUs of trials are one note of the run, whether the trials count or not.
+func TestFullCPUsAreOneNote(t *testing.T) {
+	trials := make([]measurement.Trial, 5)
+	if notes := cpuNotes(trials); notes != nil {
+		t.Errorf("of idle CPUs: %+v", notes)
+	}
+	full := measurement.Finding{Name: "cpu", Code: measurement.FoundBusyCPUs, CPUBusy: 1}
+	trials[1].Gate = measurement.Gate{Passed: true, Findings: []measurement.Finding{full, full}} // both ends
+	trials[2].Gate = measurement.Gate{Findings: []measurement.Finding{full}}
+	trials[3].Gate = measurement.Gate{Passed: true, Findings: []measurement.Finding{
+		{Name: "cpu", Code: measurement.FoundStolenCPU, CPUStolen: 0.1}, {Name: "cpu", Code: measurement.FoundStolenCPU, CPUStolen: 0.2}}}
+	notes := cpuNotes(trials)
+	if len(notes) != 1 || notes[0].Code != result.NoteFullCPUs || notes[0].Count != 2 || notes[0].Of != 5 || notes[0].Stolen != 0.2 {
+		t.Errorf("%+v", notes)
+	}
+}
+
+func TestTunnelNotes(t *testing.T) {
+	firewall := func(rules string, bypassed bool) []result.HopInfo {
+		return []result.HopInfo{{Type: "link"}, {Type: "firewall", Name: "fw", Parameters: map[string]string{"rules": rules}, Bypassed: bypassed}}
+	}
+	r := &result.Result{Paths: []result.PathInfo{
+		{Name: "native", Baseline: true, Hops: firewall("5000", false)},
+		{Name: "inside", Tunnel: "vxlan id 7, UDP port 4789, MTU 1450", Hops: firewall("5000", false)},
+		{Name: "past", Tunnel: "vxlan id 8, UDP port 4789, MTU 1450", Hops: firewall("5000", true)},
+		{Name: "without", Tunnel: "vxlan id 9, UDP port 4789, MTU 1450", Hops: firewall("0", false)},
+		{Name: "secret", Tunnel: "wireguard, UDP port 51820, MTU 1420", Hops: firewall("5000", false)},
+	}}
+	Fill(r, DefaultOptions())
+	var got []result.Note
+	for _, n := range r.Notes {
+		if n.Code == result.NoteTunnelMeetsRules {
+			got = append(got, n)
+		}
+	}
+	if want := []result.Note{{Code: result.NoteTunnelMeetsRules, Path: "inside", Name: "fw", Count: 5000}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the notes are %+v, want %+v", got, want)
+	}
+}
+
+// Two paths to one address that a trace cannot tell apart are named; what a testbed
+// declares, other addresses and what did not count prove nothing.
+func TestPathsWithTheSameHopsAreNamed(t *testing.T) {
+	paths := []result.PathInfo{{Name: "any", Dest: "10.0.0.7:5201"}, {Name: "bound", Dest: "10.0.0.7:5201"}, {Name: "public", Dest: "203.0.113.9:5201"}}
+	seen := func(path string, learned, matches bool, addresses ...string) measurement.Trial {
+		f := &measurement.Fingerprint{Learned: learned, Matches: matches}
+		for i, a := range addresses {
+			f.Hops = append(f.Hops, measurement.TraceHop{TTL: i + 1, Address: a})
+		}
+		return measurement.Trial{Path: path, Fingerprint: f}
+	}
+	for name, c := range map[string]struct {
+		trials []measurement.Trial
+		want   int
+	}{
+		"the same":                  {[]measurement.Trial{seen("any", true, true, "10.0.5.1", "", "10.0.0.7"), seen("bound", true, true, "10.0.5.1", "", "10.0.0.7")}, 1},
+		"another router":            {[]measurement.Trial{seen("any", true, true, "10.0.5.1", "10.0.0.7"), seen("bound", true, true, "10.0.6.1", "10.0.0.7")}, 0},
+		"one more":                  {[]measurement.Trial{seen("any", true, true, "10.0.0.7"), seen("bound", true, true, "10.0.6.1", "10.0.0.7")}, 0},
+		"another address":           {[]measurement.Trial{seen("any", true, true, "10.0.0.7"), seen("public", true, true, "10.0.0.7")}, 0},
+		"declared":                  {[]measurement.Trial{seen("any", false, true, "10.0.0.7"), seen("bound", false, true, "10.0.0.7")}, 0},
+		"another at first":          {[]measurement.Trial{seen("any", true, true, "10.0.0.7"), seen("bound", true, false, "10.0.0.7"), seen("bound", true, true, "10.0.6.1", "10.0.0.7")}, 0},
+		"nobody traced":             {[]measurement.Trial{seen("any", true, true), seen("bound", true, true), {Path: "public"}}, 0},
+		"another later is no proof": {[]measurement.Trial{seen("any", true, true, "10.0.0.7"), seen("bound", true, true, "10.0.0.7"), seen("bound", true, true, "10.0.6.1", "10.0.0.7")}, 1},
+	} {
+		if notes := sameHopsNotes(paths, c.trials); len(notes) != c.want || c.want == 1 && (notes[0].Path != "bound" || notes[0].Baseline != "any") {
+			t.Errorf("%s: %+v, want %d", name, notes, c.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+// Package base is what the commands of all programs share: how a command line is
+// run and with which status it ends, how values of flags are read, and how text of others is
+// shown.
+//
+// Results go to standard output; progress, hints and errors go to standard error.
+package base
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hopbench/hopbench/internal/hostinfo"
+	"github.com/hopbench/hopbench/internal/printable"
+)
+
+// Exit statuses.
+const (
+	ExitDone   = 0
+	ExitFailed = 1 // or was stopped
+	ExitUsage  = 2 // the command line or an input file is wrong
+	ExitFound  = 3 // a comparison found what it was told to fail on
+)
+
+// Execute runs one command line, args without the program's name.
+func Execute(root *cobra.Command, args []string, stdin *os.File, stdout, stderr io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// The first signal asks for an orderly end; a second one ends at once.
+	context.AfterFunc(ctx, stop)
+
+	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
+	root.SetFlagErrorFunc(FlagError)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// usageError marks an error in the command line or an input file.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage is an error in the command line or an input file.
+func Usage(err error) error { return usageError{err} }
+
+// StatusError is an exit status of a program that hopbench ran for the user.
+type StatusError int
+
+func (e StatusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// Status is the exit status of a command that ended with an error, or with none, and says
+// what it was.
+func Status(err error, stderr io.Writer) int {
+	if err == nil {
+		return ExitDone
+	}
+	var status StatusError
+	if errors.As(err, &status) {
+		return int(status)
+	}
+	err, excluded := excluding(err)
+	fmt.Fprintf(stderr, "hopbench: %s\n", ShownLines(err.Error(), "  "))
+	var usage usageError
+	if errors.As(err, &usage) || excluded || strings.HasPrefix(err.Error(), "unknown command") {
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// Exactly is cobra.ExactArgs with a message that says what is missing.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return Usage(fmt.Errorf("%s needs %s; see %s --help", c.CommandPath(), strings.Join(names[len(args):], " and "), c.CommandPath()))
+		case len(args) > len(names):
+			return Usage(fmt.Errorf("%s does not take %q; see %s --help", c.CommandPath(), args[len(names)], c.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// OneOf completes the value of a flag that is one of several.
+func OneOf(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// AddVersion has a program print its version, and what else it has to say of itself, in lines.
+func AddVersion(root *cobra.Command, short, more string) {
+	text := fmt.Sprintf("hopbench %s (%s, %s/%s)\n%s", hostinfo.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, more)
+	print := func(c *cobra.Command, _ []string) error {
+		_, err := io.WriteString(c.OutOrStdout(), text)
+		return err
+	}
+	root.AddCommand(&cobra.Command{Use: "version", Short: short, Args: cobra.NoArgs, RunE: print})
+	// The library's own flag needs text/template, with which the linker keeps 3 MB more.
+	asked := root.Flags().BoolP("version", "v", false, "print the version")
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if *asked {
+			return print(c, args)
+		}
+		return c.Help()
+	}
+}
+
+// IsTerminal says whether a stream is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Mode()&os.ModeDevice != 0 && f.Name() != os.DevNull
+}
+
+// TerminalWidth is the number of columns of w, 100 when it is no terminal.
+func TerminalWidth(w io.Writer) int {
+	if f, ok := w.(*os.File); ok && IsTerminal(w) {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return 100
+}
+
+// maxShown bounds, in characters, a text that somebody else wrote.
+const maxShown = 1000
+
+// Shown is a line that may come from a file of a stranger, a peer or a lab,
+// made safe for a terminal.
+func Shown(text string) string { return printable.Line(text, maxShown) }
+
+// ShownLines is Shown of a text of several lines. What follows the first begins
+// with indent, so that a line of somebody else's does not look like one of ours.
+func ShownLines(text, indent string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = Shown(lines[i])
+	}
+	return strings.Join(lines, "\n"+indent)
+}
+
+// SpareProcessor keeps flows from waiting for each other where there is one
+// processor: their system calls block, and a blocked call gives its Go
+// CPU back only after a while.
+func SpareProcessor() {
+	const enough = 4
+	if runtime.GOMAXPROCS(0) == 1 {
+		runtime.GOMAXPROCS(enough)
+	}
+}

@@ -1,0 +1,137 @@
+package base
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/spelling"
+)
+
+// foreignFlag is a flag that iperf3 has and no command here takes as it stands.
+type foreignFlag struct {
+	name, short string
+	instead     string // a sentence that says what to write, without a full stop
+}
+
+// iperf3Flags are those of iperf3 3.21 that `hopbench test` and `hopbench serve` do not
+// have, each with what does the same. docs/iperf3.md has this table too, and a test holds
+// both to iperf3's own --help.
+var iperf3Flags = []foreignFlag{
+	{"server", "s", "the server is a command of its own: hopbench serve --open, or with --token-file"},
+	{"client", "c", "the host stands alone: hopbench test HOST"},
+	{"daemon", "D", "hopbench serve stays in the foreground: have systemd start it, or hopbench agent install"},
+	{"server-bitrate-limit", "", "hopbench serve --max-rate bounds the rate of each test"},
+	{"server-max-duration", "", "hopbench serve --max-duration bounds each test"},
+	{"idle-timeout", "", "leave it out: a silent client's test ends by itself, and keeps nobody else waiting"},
+	{"pidfile", "I", "have the shell do it: hopbench serve ... & echo $! > FILE"},
+	{"bytes", "n", "a test takes a time, -t, so that the start can be left out; for so many bytes: --only ftp --file 1GB"},
+	{"blockcount", "k", "a test takes a time, -t, so that the start can be left out; for so many bytes: --only ftp --file 1GB"},
+	{"file", "F", "a measured file is made up: --only ftp --file SIZE; one of a stock FTP server: --ftp-server and --ftp-path"},
+	{"version", "v", "hopbench version"},
+	{"format", "f", "figures choose their own unit; --json has them in bits per second"},
+	{"affinity", "A", "start it as taskset -c 0 hopbench ...; --colocate has both ends of rr and crr on one CPU"},
+	{"json-stream", "", "-i prints intervals, and --json all of them at the end"},
+	{"json-stream-full-output", "", "-i prints intervals, and --json all of them at the end"},
+	{"logfile", "", "have the shell do it: > FILE 2>&1; --out DIR keeps the trials and a report"},
+	{"forceflush", "", "leave it out: each line is written at once"},
+	{"timestamps", "", "pipe it into ts (of moreutils); --json has the time of each trial"},
+	{"title", "T", "--out NAME keeps the trials and a report under a name"},
+	{"extra-data", "", "--out NAME keeps the trials and a report under a name"},
+	{"rcv-timeout", "", "leave it out: a test whose other end falls silent ends by itself, and says so"},
+	{"snd-timeout", "", "leave it out: a test whose other end falls silent ends by itself, and says so"},
+	{"connect-timeout", "", "leave it out: a connection that takes longer than 5 s has failed"},
+	{"cntl-ka", "", "leave it out: a test whose other end falls silent ends by itself, and says so"},
+	{"debug", "d", "-V prints every metric, and what was effective"},
+	{"pacing-timer", "", "leave it out: -b paces TCP in the kernel"},
+	{"fq-rate", "", "-b does so: it paces TCP in the kernel (SO_MAX_PACING_RATE)"},
+	{"no-delay", "N", "leave it out: rr and crr never wait for more to send, and bulk data leaves no small segment to hold back"},
+	{"flowlabel", "L", "there is nothing like it: the kernel chooses the flow label"},
+	{"skip-rx-copy", "", "leave it out: the receiver discards in the kernel, unless --copy is given"},
+	{"get-server-output", "", "leave it out: figures are the receiver's, and --json has both ends"},
+	{"udp-counters-64bit", "", "leave it out: sequence numbers that wrap are followed"},
+	{"gsro", "", "leave it out: datagrams are cut and joined by the kernel where it can (--gso, --gro)"},
+	{"repeating-payload", "", "leave it out: the payload is noise, the same over and over"},
+	{"dont-fragment", "", "leave it out: --only mtu finds what passes unfragmented, each way"},
+}
+
+// FlagError says what is wrong with a flag, and what to write instead.
+func FlagError(c *cobra.Command, err error) error {
+	see := "see " + c.CommandPath() + " --help"
+	if absent, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		written, shorthand := "--"+absent.GetSpecifiedName(), absent.GetSpecifiedShortnames() != ""
+		if shorthand {
+			written = "-" + absent.GetSpecifiedName()[:1]
+		}
+		if advice := insteadOf(c, written); advice != "" {
+			see = advice
+		}
+		return Usage(fmt.Errorf("%s has no %s; %s", c.CommandPath(), written, see))
+	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := bad.GetFlag()
+		if flag.Name == "count" && strings.Trim(bad.GetValue(), "0123456789") != "" {
+			see = "to measure to a host, write it alone: hopbench test " + bad.GetValue()
+		}
+		return Usage(fmt.Errorf("--%s %q: %s; %s", flag.Name, bad.GetValue(), numberError(bad.Unwrap()), see))
+	}
+	return Usage(fmt.Errorf("%w; %s", err, see))
+}
+
+// insteadOf is what to write for a flag that a command does not have, if that is known.
+func insteadOf(c *cobra.Command, written string) string {
+	for _, f := range iperf3Flags {
+		if written == "--"+f.name || f.short != "" && written == "-"+f.short {
+			return f.instead
+		}
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	for _, f := range kind.Flags() {
+		for _, alias := range f.Aliases {
+			if c.Flags().Lookup(alias) != nil {
+				known = append(known, alias)
+			}
+		}
+	}
+	if near := spelling.Nearest(strings.TrimLeft(written, "-"), known); near != "" {
+		return "did you mean --" + near + "?"
+	}
+	return ""
+}
+
+// numberError is what is wrong with a number, without the name of the function that reads
+// numbers.
+func numberError(err error) error {
+	for _, function := range []string{"strconv.", "time: "} {
+		if strings.HasPrefix(err.Error(), function) {
+			return errors.New("it is not a number that this flag takes")
+		}
+	}
+	return err
+}
+
+// excluding reads the words with which the library refuses flags that exclude each other.
+func excluding(err error) (error, bool) {
+	text := err.Error()
+	if !strings.HasPrefix(text, "if any flags in the group") {
+		return err, false
+	}
+	_, given, _ := strings.Cut(text, "; [")
+	given, _, _ = strings.Cut(given, "]")
+	both := strings.Fields(given)
+	if len(both) < 2 {
+		return err, true
+	}
+	slices.Sort(both)
+	return fmt.Errorf("--%s exclude each other; leave one out", strings.Join(both, " and --")), true
+}

@@ -1,0 +1,38 @@
+// Package endpoint is the commands of a machine at an end of a path: agent and serve. It is
+// also the whole command line of the slim program (build tag agent), which is these and
+// nothing else, so that what it imports has to be small.
+package endpoint
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/cli/base"
+)
+
+// Main runs one command line of the slim program, args without the program's name, and
+// returns the exit status.
+func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	root := &cobra.Command{
+		Use:   "hopbench",
+		Short: "Be an end of a path that is measured",
+		Long: `This is the slim hopbench: what a machine at an end of a path needs. It takes orders
+of the coordinator of an experiment (agent), and answers tests of other machines
+(serve, here without --metrics).
+
+It does not run experiments or tests of its own, keep results, or make reports and labs. The
+whole hopbench does: go build ./cmd/hopbench, without -tags agent. Both speak
+to each other when they are of the same version.`,
+	}
+	root.AddCommand(AgentCommand(), ServeCommand(nil))
+	base.AddVersion(root, "Print the version", "the slim program: agent and serve\n")
+	err := base.Execute(root, args, stdin, stdout, stderr)
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
+		err = fmt.Errorf("%w: this is the slim program, which has agent, serve and version; the whole hopbench has the others", err)
+	}
+	return base.Status(err, stderr)
+}

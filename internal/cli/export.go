@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/atomicfile"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/export"
+	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// exportFormats are what export writes, the first by default. File is its name in the
+// run folder.
+var exportFormats = []struct {
+	name, file string
+	write      func(io.Writer, export.Run) error
+}{
+	{"xlsx", "run.xlsx", export.XLSX},
+	{"parquet", "samples.parquet", export.Parquet},
+	{"csv", "samples.csv", export.CSV},
+}
+
+func exportFormatNames() (names []string) {
+	for _, f := range exportFormats {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+func exportCommand(s streams) *cobra.Command {
+	var format, out string
+	var sink sinkFlags
+	var trials []string
+	c := &cobra.Command{
+		Use:   "export DIR",
+		Short: "Write what a run's tests counted over time as a spreadsheet, Parquet or CSV",
+		Long: `export writes what the tests of a run counted over time, for other programs.
+
+xlsx is a spreadsheet: all clients together with charts, the metrics of each trial, and
+a sheet for each client. parquet and csv are one long table of all samples, flow by
+flow. docs/data-format.md explains the columns.
+
+--to puts the samples of a fleet's agents into a database instead, each once, however
+often it is done.`,
+		Example: `  hopbench export hopbench-runs/2026-11-21T09-30-00-firewall-fleet
+  hopbench export DIR -o fleet.parquet
+  hopbench export DIR --format csv -o - | head
+  hopbench export DIR --to postgres --connection-file secret.txt`,
+		Args: base.Exactly("DIR"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if format == "" {
+				format = exportFormats[0].name
+				if ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(out)), "."); slices.Contains(exportFormatNames(), ending) {
+					format = ending
+				} else if out != "" && out != "-" {
+					return base.Usage(fmt.Errorf("the name %s does not say what to write; add --format %s", out, strings.Join(exportFormatNames(), ", ")))
+				}
+			}
+			i := slices.Index(exportFormatNames(), format)
+			if i < 0 {
+				return base.Usage(fmt.Errorf("there is no format %q; write --format %s", format, strings.Join(exportFormatNames(), ", ")))
+			}
+			st, err := openRun(args[0])
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, st.Close()) }()
+			run, err := exportOf(c.Context(), st, trials)
+			if err != nil {
+				return err
+			}
+			if sink.to != "" {
+				return exportTo(c.Context(), s, st, run, sink)
+			}
+			if out == "-" {
+				return exportFormats[i].write(s.out, run)
+			}
+			if out == "" {
+				out = filepath.Join(st.Dir(), exportFormats[i].file)
+			}
+			if err := atomicfile.Write(out, func(w io.Writer) error { return exportFormats[i].write(w, run) }); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.err, "export: %s\n", out)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&format, "format", "", "what to write: "+strings.Join(exportFormatNames(), ", ")+"; by default what the ending of -o says, or "+exportFormats[0].name)
+	c.Flags().StringVarP(&out, "output", "o", "", "write this file instead of one in DIR; - is standard output")
+	c.Flags().StringArrayVar(&trials, "trial", nil, "only this trial, by its id in trials.csv (may be repeated)")
+	sink.define(c)
+	c.MarkFlagsMutuallyExclusive("to", "format")
+	c.MarkFlagsMutuallyExclusive("to", "output")
+	if err := c.RegisterFlagCompletionFunc("format", base.OneOf(exportFormatNames()...)); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
+	return c
+}
+
+// exportOf is a stored run, of which only some trials are exported if any are named.
+func exportOf(ctx context.Context, st *store.Store, trials []string) (export.Run, error) {
+	r, err := analyse(ctx, st, nil)
+	if err != nil {
+		return export.Run{}, err
+	}
+	for _, id := range trials {
+		if !slices.ContainsFunc(r.Trials, func(t measurement.Trial) bool { return t.ID == id }) {
+			return export.Run{}, base.Usage(fmt.Errorf("the run has no trial %q; trials.csv in %s names them", id, st.Dir()))
+		}
+	}
+	if len(trials) > 0 {
+		r.Trials = slices.DeleteFunc(r.Trials, func(t measurement.Trial) bool { return !slices.Contains(trials, t.ID) })
+	}
+	return export.Run{
+		Result: r, Blocks: func(trial string) iter.Seq2[samples.Block, error] { return st.Samples(ctx, trial) },
+		Agents: func(trial string) ([]string, error) { return st.Agents(ctx, trial) },
+	}, nil
+}
+
+// exportTo puts the samples of a run's trials into a database.
+func exportTo(ctx context.Context, s streams, st *store.Store, run export.Run, flags sinkFlags) (err error) {
+	head, err := st.Head()
+	if err != nil {
+		return err
+	}
+	open, err := flags.opener(head)
+	if err != nil {
+		return err
+	}
+	sink, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	total, err := export.Into(ctx, sink, run)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.err, "export: %s in %s\n", quantity.Count(total, "block"), flags.to)
+	return nil
+}

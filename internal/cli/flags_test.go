@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"bytes"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// ofIPerf3 are the flags of iperf3 3.21, "-s/--server" where both are there, with a value
+// where one is needed; those behind "server:" are only a server's.
+const ofIPerf3 = `
+-p/--port=5201 -f/--format=m -i/--interval=1 -I/--pidfile=f -F/--file=1GB -A/--affinity=0 -B/--bind=127.0.0.1 --bind-dev=lo
+-V/--verbose -J/--json --json-stream --json-stream-full-output --logfile=f --forceflush --timestamps --rcv-timeout=1 --snd-timeout=1
+--cntl-ka -m/--mptcp -d/--debug -v/--version -h/--help
+-c/--client=h -u/--udp --connect-timeout=1 -b/--bitrate=1G --pacing-timer=1 --fq-rate=1G -t/--time=1 -n/--bytes=1M -k/--blockcount=1
+-l/--length=1400 --cport=9000 -P/--parallel=2 -R/--reverse --bidir -w/--window=64K -C/--congestion=cubic -M/--set-mss=1400 -N/--no-delay
+-4/--version4 -6/--version6 -S/--tos=0xb8 --dscp=ef -L/--flowlabel=1 -Z/--zerocopy --skip-rx-copy -O/--omit=1 -T/--title=x
+--extra-data=x --get-server-output --udp-counters-64bit --gsro --repeating-payload --dont-fragment
+server: -s/--server -D/--daemon -1/--one-off --server-bitrate-limit=1G --idle-timeout=1 --server-max-duration=1`
+
+// Each flag of iperf3, long or short, is taken or answered with what to write.
+func TestFlagsOfIPerf3(t *testing.T) {
+	client, server, _ := strings.Cut(ofIPerf3, "server:")
+	for command, list := range map[string]string{"test": client, "serve": server} {
+		for _, flag := range strings.Fields(list) {
+			flag, value, valued := strings.Cut(flag, "=")
+			for _, written := range strings.Split(flag, "/") {
+				args := []string{written}
+				if valued && !strings.HasPrefix(written, "--") {
+					args = append(args, value)
+				} else if valued {
+					args[0] += "=" + value
+				}
+				c, _, err := rootCommand(streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}).Find([]string{command})
+				testutil.OK(t, err)
+				err = c.ParseFlags(args)
+				if err == nil || err == pflag.ErrHelp { //nolint:errorlint // its very value
+					continue
+				}
+				if text := base.FlagError(c, err).Error(); !answered(text) {
+					t.Errorf("%s %s: %s", command, strings.Join(args, " "), text)
+				}
+			}
+		}
+	}
+}
+
+func answered(text string) bool {
+	return !strings.HasSuffix(text, "--help") && !strings.Contains(text, "did you mean")
+}
+
+// The list above is that of the iperf3 that is installed, or of a later one.
+func TestFlagsOfInstalledIPerf3(t *testing.T) {
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		t.Skip("iperf3 is not installed")
+	}
+	help, err := exec.Command("iperf3", "--help").CombinedOutput()
+	testutil.OK(t, err)
+	found := regexp.MustCompile(`(?m)^ +(?:-\w, )?(--[a-z0-9-]+)`).FindAllSubmatch(help, -1)
+	if len(found) < 30 {
+		t.Fatalf("%d flags in\n%s", len(found), help)
+	}
+	for _, f := range found {
+		name := string(f[1])
+		if !regexp.MustCompile(regexp.QuoteMeta(name)+`([= \n]|$)`).MatchString(ofIPerf3) &&
+			!slices.Contains([]string{"--sctp", "--xbind", "--nstreams", "--username", "--rsa-public-key-path", "--rsa-private-key-path", "--authorized-users-path", "--time-skew-threshold", "--use-pkcs1-padding"}, name) { // 3.21 has them only where it is built so
+			t.Errorf("%s is not known here", name)
+		}
+	}
+}
+
+func TestFlagErrors(t *testing.T) {
+	for line, want := range map[string]string{
+		"test h --paralel 3":                   "did you mean --parallel?",
+		"test h --quite":                       "did you mean --quiet?",
+		"test h --xyzzy":                       "see hopbench test --help",
+		"test -c 127.0.0.1":                    "hopbench test 127.0.0.1",
+		"test h -n 10M":                        "--only ftp",
+		"-s":                                   "hopbench serve --open",
+		"-c h":                                 "hopbench test HOST",
+		"test h -P 0":                          "write 1 or more",
+		"test h -P x":                          "not a number",
+		"run routing-appliance --quick --full": "--full and --quick exclude each other",
+		"run routing-aplliance":                `did you mean "routing-appliance"?`,
+		"run routing-appliance -t soon":        "soon",
+		"test 127.0.0.1 --token-file /nonexistent": "no such file",
+	} {
+		var out, err bytes.Buffer
+		status := Main(strings.Fields(line), nil, &out, &err)
+		if text := err.String(); status != base.ExitUsage || !strings.Contains(text, want) || strings.Contains(text, "strconv") {
+			t.Errorf("%s: status %d, %q; want %q", line, status, text, want)
+		}
+	}
+	for _, line := range []string{"--version", "-v", "version"} {
+		var out, err bytes.Buffer
+		if status := Main([]string{line}, nil, &out, &err); status != base.ExitDone || !strings.HasPrefix(out.String(), "hopbench ") || !strings.Contains(out.String(), "result format") {
+			t.Errorf("%s: status %d, %q %q", line, status, out.String(), err.String())
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/ui"
+)
+
+func uiCommand(s streams) *cobra.Command {
+	var address string
+	c := &cobra.Command{
+		Use:   "ui [FOLDER…]",
+		Short: "Show past runs on pages of a browser, and compare two",
+		Long: `ui serves pages with the runs in each FOLDER (default ` + runsFolder + `): their reports, made
+again from the stored trials, and two of them compared. It prints the address and
+serves until Ctrl-C. Only this machine reaches it, unless --address says otherwise,
+and only who has the address, which holds a random token.
+
+hopbench run --ui shows a run while it goes on.`,
+		Example: `  hopbench ui
+  hopbench ui before/ after/`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{runsFolder}
+			}
+			page, err := ui.Listen(c.Context(), ui.Options{Address: address, Library: folders(args)})
+			if err != nil {
+				return base.Usage(fmt.Errorf("--address: %w", err))
+			}
+			tellPage(&s, page)
+			<-c.Context().Done()
+			return page.Close()
+		},
+	}
+	c.Flags().StringVar(&address, "address", anyPort, "ADDRESS:PORT of the pages; port 0 is any that is free")
+	return c
+}
+
+// folders are the library of the runs in them.
+type folders []string
+
+// Runs lists all, the newest first. A folder that is a run itself is one of them.
+func (f folders) Runs(ctx context.Context) ([]ui.Run, error) {
+	var out []ui.Run
+	for _, folder := range f {
+		runs, err := listRuns(ctx, folder)
+		if err != nil {
+			return nil, err
+		}
+		if own, err := summarise(ctx, folder); err == nil {
+			runs = append(runs, own)
+		}
+		for _, r := range runs {
+			out = append(out, ui.Run{ID: runID(r.Folder), Folder: r.Folder, Experiment: r.Experiment, Started: r.Started, Trials: r.Trials, Planned: r.Planned, Error: r.Error})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ui.Run) int { return b.Started.Compare(a.Started) })
+	return out, nil
+}
+
+// runID tells a run from others without saying where it is: a page asks for what is
+// listed, and for no folder of its choice.
+func runID(folder string) string {
+	digest := sha256.Sum256([]byte(filepath.Clean(folder)))
+	return hex.EncodeToString(digest[:8])
+}
+
+// folder is where a run is.
+func (f folders) folder(ctx context.Context, id string) (string, error) {
+	runs, err := f.Runs(ctx)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(runs, func(r ui.Run) bool { return r.ID == id })
+	if i < 0 {
+		return "", ui.ErrNoRun
+	}
+	return runs[i].Folder, nil
+}
+
+// Result analyses a run.
+func (f folders) Result(ctx context.Context, id string) (_ *result.Result, err error) {
+	folder, err := f.folder(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	st, err := store.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	r, err := analyse(ctx, st, nil)
+	if err != nil {
+		return nil, err
+	}
+	report.AddSampled(ctx, r, st)
+	return r, nil
+}
+
+// Comparison compares a run with another.
+func (f folders) Comparison(ctx context.Context, reference, id string) (*result.Comparison, error) {
+	var both []string
+	for _, one := range []string{reference, id} {
+		folder, err := f.folder(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		both = append(both, folder)
+	}
+	return compareFlags{}.comparison(ctx, both)
+}

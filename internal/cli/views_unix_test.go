@@ -1,0 +1,34 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// A pipe that nobody reads holds up neither what is published nor, for long, the end.
+func TestPipeThatNobodyReads(t *testing.T) {
+	t.Parallel() // it waits for drainTime
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	testutil.OK(t, syscall.Mkfifo(pipe, 0o600))
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) // both ends, so that neither waits for the other
+	testutil.OK(t, err)
+	defer reader.Close()
+	var told bytes.Buffer
+	v, err := viewFlags{events: pipe}.open(t.Context(), &streams{out: &told, err: &told}, false)
+	testutil.OK(t, err)
+	for range 10_000 {
+		v.stream.Publish(event.Event{Code: event.Note, Text: strings.Repeat("more than a pipe holds ", 10)})
+	}
+	if err := v.close(); err == nil || !strings.Contains(err.Error(), "write the events") {
+		t.Errorf("what was not written is not said: %v", err)
+	}
+}

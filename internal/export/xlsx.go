@@ -1,0 +1,355 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/xuri/excelize/v2"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+const (
+	aggregateSheet = "aggregate"
+	trialsSheet    = "trials"
+	// chartRows are above the columns of the aggregate sheet, where its charts are.
+	chartRows    = 22
+	chartColumns = 8
+	// mostLines bounds the lines of a chart; more cannot be told apart.
+	mostLines = 24
+)
+
+// clientHeader names the columns of a client's sheet.
+var clientHeader = []any{"trial", "path", "test", "passed", "pair", "destination", "at_seconds", "step_seconds", "throughput_bits_per_second", "rtt_seconds", "retransmitted_segments"}
+
+// XLSX writes a spreadsheet: all clients together over time with a chart for each test,
+// the metrics of each trial, and a sheet for each client. What is not known is empty.
+func XLSX(w io.Writer, run Run) (err error) {
+	sheets, err := run.sheets()
+	if err != nil {
+		return err
+	}
+	f := excelize.NewFile()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := f.SetSheetName("Sheet1", aggregateSheet); err != nil {
+		return fmt.Errorf("write the spreadsheet: %w", err)
+	}
+	bold, err := f.NewStyle(&excelize.Style{Font: &excelize.Font{Bold: true}})
+	if err != nil {
+		return fmt.Errorf("write the spreadsheet: %w", err)
+	}
+	b := book{File: f, bold: bold}
+	if err := b.aggregate(run.lines(sheets)); err != nil {
+		return fmt.Errorf("write the sheet of all clients: %w", err)
+	}
+	if err := b.trials(run); err != nil {
+		return fmt.Errorf("write the sheet of trials: %w", err)
+	}
+	names := sheetNames(sheets)
+	for i, s := range sheets {
+		if err := b.client(names[i], s); err != nil {
+			return fmt.Errorf("write the sheet of client %s: %w", s.client, err)
+		}
+		s.steps = nil // it is in the file
+	}
+	if err := f.Write(w); err != nil {
+		return fmt.Errorf("write the spreadsheet: %w; is the disk full?", err)
+	}
+	return nil
+}
+
+// sheetNames are names that a spreadsheet takes for its sheets: at most 31 characters,
+// without []:*?/\ or an apostrophe at an end, and different, whatever the case.
+func sheetNames(sheets []*sheet) []string {
+	taken := map[string]bool{aggregateSheet: true, trialsSheet: true, "history": true} // the last is Excel's own
+	out := make([]string, len(sheets))
+	for i, s := range sheets {
+		clean := strings.Trim(strings.Map(func(r rune) rune {
+			if strings.ContainsRune(`[]:*?/\'`, r) {
+				return '_'
+			}
+			return r
+		}, s.client), " ")
+		if clean == "" {
+			clean = "client"
+		}
+		name := shorten(clean, 31)
+		for n := 2; taken[strings.ToLower(name)]; n++ {
+			suffix := fmt.Sprintf(" (%d)", n)
+			name = shorten(clean, 31-len(suffix)) + suffix
+		}
+		taken[strings.ToLower(name)] = true
+		out[i] = name
+	}
+	return out
+}
+
+// shorten cuts a text to so many of UTF-16's units, in which spreadsheets count.
+func shorten(s string, most int) string {
+	n := 0
+	for i, r := range s {
+		if n++; r > 0xffff {
+			n++
+		}
+		if n > most {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// book is a spreadsheet that is being written.
+type book struct {
+	*excelize.File
+	bold int
+}
+
+// stream writes the rows of a sheet, the first of them bold.
+type stream struct {
+	*excelize.StreamWriter
+	row  int
+	bold int
+}
+
+func (b book) stream(sheet string, after int) (*stream, error) {
+	w, err := b.NewStreamWriter(sheet)
+	return &stream{StreamWriter: w, row: after, bold: b.bold}, err
+}
+
+func (s *stream) put(values []any, options ...excelize.RowOpts) error {
+	s.row++
+	cell, err := excelize.CoordinatesToCellName(1, s.row)
+	if err != nil {
+		return err
+	}
+	return s.SetRow(cell, values, options...)
+}
+
+func (s *stream) heading(values []any) error {
+	return s.put(values, excelize.RowOpts{StyleID: s.bold})
+}
+
+// client writes what one client did.
+func (b book) client(name string, s *sheet) error {
+	if _, err := b.NewSheet(name); err != nil {
+		return err
+	}
+	out, err := b.stream(name, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(out.SetColWidth(1, len(clientHeader), 16), out.SetPanes(&excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}), out.heading(clientHeader)); err != nil {
+		return err
+	}
+	for _, step := range s.steps {
+		row := []any{step.Trial, step.Path, step.Test, step.Passed, step.Pair, step.Destination, step.At, step.Step, step.throughput(), nil, nil}
+		if step.RTT != nil {
+			row[9] = nanoseconds(*step.RTT)
+		}
+		if step.Retransmits != nil {
+			row[10] = *step.Retransmits
+		}
+		if err := out.put(row); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// aggregate writes the columns of each trial, below a chart for each test.
+func (b book) aggregate(lines []*line) error {
+	longest := 0
+	var names, columns []any
+	for _, l := range lines {
+		longest = max(longest, len(l.at))
+		title := l.trial
+		if !l.passed {
+			title += " (does not count)"
+		}
+		names = append(names, title, l.path)
+		columns = append(columns, "at_seconds", "throughput_bits_per_second")
+		for _, hop := range l.hops {
+			names = append(names, "hop "+hop.name)
+			columns = append(columns, "payload_bits_per_second")
+		}
+	}
+	if len(columns) > excelize.MaxColumns {
+		return fmt.Errorf("%d trials have too many columns for a spreadsheet; %s", len(lines), remedy)
+	}
+	out, err := b.stream(aggregateSheet, chartRows)
+	if err != nil {
+		return err
+	}
+	// A drawing has to be there before the sheet is flushed.
+	if err := errors.Join(out.SetColWidth(1, max(len(columns), chartColumns), 13), b.charts(lines), out.heading(names), out.heading(columns)); err != nil {
+		return err
+	}
+	for i := range longest {
+		row := make([]any, 0, len(columns))
+		for _, l := range lines {
+			if i >= len(l.at) {
+				row = append(row, make([]any, 2+len(l.hops))...)
+				continue
+			}
+			row = append(row, l.at[i], l.throughput[i])
+			for _, hop := range l.hops {
+				row = append(row, hop.throughput[i])
+			}
+		}
+		if err := out.put(row); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// charts draws a chart for each test: throughput over time, a line for each of its first
+// trials that count, or for each at all where none does; and dashed what the hops of the
+// first of them on each path carried.
+func (b book) charts(lines []*line) error {
+	var tests []string
+	for _, l := range lines {
+		if !slices.Contains(tests, l.test) {
+			tests = append(tests, l.test)
+		}
+	}
+	for i, test := range tests {
+		series := chartLines(lines, test, true)
+		if len(series) == 0 {
+			series = chartLines(lines, test, false)
+		}
+		cell, err := excelize.CoordinatesToCellName(1+i*chartColumns, 1)
+		if err != nil {
+			return err
+		}
+		title := func(text string) excelize.ChartTitle {
+			return excelize.ChartTitle{Paragraph: []excelize.RichTextRun{{Text: text}}}
+		}
+		if err := b.AddChart(aggregateSheet, cell, &excelize.Chart{
+			Type: excelize.Scatter, Series: series, Title: title(test + ": all clients together"),
+			Legend:    excelize.ChartLegend{Position: "bottom"},
+			XAxis:     excelize.ChartAxis{Title: title("seconds"), NumFmt: excelize.ChartNumFmt{CustomNumFmt: "0"}},
+			YAxis:     excelize.ChartAxis{Title: title("bit/s"), MajorGridLines: true, NumFmt: excelize.ChartNumFmt{CustomNumFmt: "0.0E+0"}},
+			Dimension: excelize.ChartDimension{Width: 760, Height: 430},
+		}); err != nil {
+			return err
+		}
+		b.numbersAt(fmt.Sprintf("xl/charts/chart%d.xml", i+1))
+	}
+	return nil
+}
+
+// numbersAt makes the horizontal axis of a scatter chart one of numbers, which excelize
+// refers to as texts (ECMA-376 part 1, xVal).
+func (b book) numbersAt(chart string) {
+	part, _ := b.Pkg.Load(chart)
+	text, ok := part.([]byte)
+	if !ok {
+		return
+	}
+	b.Pkg.Store(chart, textualX.ReplaceAll(text, []byte("<xVal><numRef>$1</numRef></xVal>")))
+}
+
+var textualX = regexp.MustCompile(`<xVal><strRef>(.*?)</strRef></xVal>`)
+
+// chartLines are the lines of a test's chart, of the trials that count or of the others.
+func chartLines(lines []*line, test string, counts bool) (out []excelize.ChartSeries) {
+	var hops []excelize.ChartSeries
+	seen := map[string]bool{}
+	column := 1
+	for _, l := range lines {
+		if l.test == test && l.passed == counts {
+			if len(out) < mostLines {
+				out = append(out, chartSeries(column, column, column+1, len(l.at)))
+			}
+			for k := range l.hops {
+				if !seen[l.path] {
+					series := chartSeries(column+2+k, column, column+2+k, len(l.at))
+					series.Line.Dash = excelize.LineDashDash
+					hops = append(hops, series)
+				}
+			}
+			seen[l.path] = true
+		}
+		column += 2 + len(l.hops)
+	}
+	return append(out, hops[:min(len(hops), mostLines)]...)
+}
+
+// chartSeries is a line of a chart, named by the heading of one column of the aggregate
+// sheet, with so many rows of two.
+func chartSeries(name, x, y, rows int) excelize.ChartSeries {
+	at := func(column, row int) string {
+		cell, err := excelize.CoordinatesToCellName(column, row, true)
+		if err != nil {
+			panic(err) // aggregate has counted the columns
+		}
+		return cell
+	}
+	const heading = chartRows + 1
+	column := func(n int) string {
+		return fmt.Sprintf("%s!%s:%s", aggregateSheet, at(n, heading+2), at(n, heading+1+rows))
+	}
+	return excelize.ChartSeries{
+		Name: aggregateSheet + "!" + at(name, heading), Categories: column(x), Values: column(y),
+		Line: excelize.LineOptions{Type: excelize.LineSolid, Width: 1.25}, Marker: excelize.ChartMarker{Symbol: "none"},
+	}
+}
+
+// trials writes the metrics of each trial.
+func (b book) trials(run Run) error {
+	if _, err := b.NewSheet(trialsSheet); err != nil {
+		return err
+	}
+	out, err := b.stream(trialsSheet, 0)
+	if err != nil {
+		return err
+	}
+	trials := report.OnlyFinite(run.Result).Trials
+	have := map[string]bool{}
+	for _, t := range trials {
+		for name := range t.Metrics {
+			have[name] = true
+		}
+	}
+	var metrics []string
+	for _, m := range measurement.Catalogue() {
+		if have[m.Name] {
+			metrics = append(metrics, m.Name)
+			delete(have, m.Name)
+		}
+	}
+	metrics = append(metrics, slices.Sorted(maps.Keys(have))...)
+	header := []any{"trial", "block", "order", "path", "test", "start", "passed", "reasons"}
+	for _, name := range metrics {
+		header = append(header, typeset.Line(name))
+	}
+	if err := errors.Join(out.SetColWidth(1, len(header), 16), out.heading(header)); err != nil {
+		return err
+	}
+	for _, t := range trials {
+		row := []any{typeset.Line(t.ID), t.Block, t.Order, typeset.Line(t.Path), typeset.Line(t.Test), nil, t.Gate.Passed, shorten(typeset.Line(words.Findings(t.Gate, false)), excelize.TotalCellChars)}
+		if !t.Start.IsZero() {
+			row[5] = t.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+		}
+		for _, name := range metrics {
+			if v, ok := t.Metrics[name]; ok {
+				row = append(row, v)
+			} else {
+				row = append(row, nil)
+			}
+		}
+		if err := out.put(row); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}

@@ -1,0 +1,127 @@
+package bus_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/fleet/broker"
+	"github.com/hopbench/hopbench/internal/fleet/bus"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// What one end of a link writes, the other reads, whatever its size.
+func TestLink(t *testing.T) {
+	y := newYard(t)
+	links := make(chan io.ReadWriteCloser, 1)
+	start(t, y.options("vm-1", links))
+	a := take(t, y.arrived)
+	if a.Name != "vm-1" || a.Version != "test" || len(a.Labels) != 1 || a.Labels[0] != "role=client" {
+		t.Errorf("arrived: %+v", a)
+	}
+	far := take(t, links)
+	large := bytes.Repeat([]byte("0123456789abcdef"), 3<<16) // of several messages
+	for _, way := range []struct{ from, to io.ReadWriter }{{a.Link, far}, {far, a.Link}} {
+		for _, said := range [][]byte{[]byte("hello"), large} {
+			_, err := way.from.Write(said)
+			testutil.OK(t, err)
+			heard := make([]byte, len(said))
+			_, err = io.ReadFull(way.to, heard)
+			testutil.OK(t, err)
+			if !bytes.Equal(heard, said) {
+				t.Fatalf("%d bytes are not what was said", len(said))
+			}
+		}
+	}
+	testutil.OK(t, a.Link.Close())
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the link was closed, and the other end reads %v", err)
+	}
+}
+
+// An agent whose process ends is gone at once, and says so.
+func TestAgentEnds(t *testing.T) {
+	y := newYard(t)
+	links := make(chan io.ReadWriteCloser, 1)
+	stop := start(t, y.options("vm-1", links))
+	a := take(t, y.arrived)
+	take(t, links)
+	testutil.OK(t, stop())
+	_, err := a.Link.Read(make([]byte, 1))
+	if err == nil || !strings.Contains(err.Error(), "the agent ends") && !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+// cutting is a broker whose connection to the coordinator a test can cut.
+type cutting struct {
+	*broker.Broker
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (c *cutting) InProcessConn() (net.Conn, error) {
+	conn, err := c.Broker.InProcessConn()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conns = append(c.conns, conn)
+	return conn, err
+}
+
+// cut ends the connections.
+func (c *cutting) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.conns = nil
+}
+
+// A coordinator that loses its connection to the broker has another, and agents join there.
+func TestCoordinatorComesBack(t *testing.T) {
+	y := newYard(t)
+	cut := &cutting{Broker: y.broker}
+	arrived, lost := make(chan bus.Arrival, 16), make(chan error, 16)
+	c, err := bus.Coordinate(cut, bus.CoordinatorOptions{
+		Fleet: fleet, OnArrival: func(a bus.Arrival) { arrived <- a }, OnDisconnect: func(err error) { lost <- err },
+	})
+	testutil.OK(t, err)
+	testutil.OK(t, y.bus.Close())
+	links := make(chan io.ReadWriteCloser, 16)
+	start(t, y.options("vm-1", links))
+	take(t, arrived)
+	take(t, links)
+	cut.cut()
+	take(t, lost)
+	start(t, y.options("vm-2", links))
+	if who := take(t, arrived).Name; who != "vm-2" {
+		t.Errorf("%s arrived: the link of vm-1 goes on", who)
+	}
+	testutil.OK(t, c.Close())
+}
+
+// An agent that is expelled is told, and its connection ends.
+func TestExpelled(t *testing.T) {
+	y := newYard(t)
+	links := make(chan io.ReadWriteCloser, 1)
+	o := y.options("vm-1", links)
+	states := make(chan error, 16)
+	o.OnState = func(s bus.State, err error) {
+		if s == bus.Away {
+			states <- err
+		}
+	}
+	start(t, o)
+	a := take(t, y.arrived)
+	take(t, links)
+	testutil.OK(t, y.broker.Expel(a.Agent))
+	if err := take(t, states); err == nil || !strings.Contains(err.Error(), "ended") {
+		t.Error(err)
+	}
+	testutil.OK(t, a.Link.Close())
+}

@@ -1,0 +1,225 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/fleet/seat"
+	"github.com/hopbench/hopbench/internal/fleet/seat/seattest"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// seatCluster is three servers that keep each seat thrice.
+type seatCluster struct {
+	t       *testing.T
+	options [3]server.Options
+	servers [3]*server.Server
+}
+
+func startSeatCluster(t *testing.T) *seatCluster {
+	t.Helper()
+	c := &seatCluster{t: t}
+	first, err := testutil.FreePorts(6)
+	testutil.OK(t, err)
+	var routes []*url.URL
+	for i := range c.options {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", int(first)+3+i)})
+	}
+	for i := range c.options {
+		c.options[i] = server.Options{
+			ServerName: fmt.Sprint("node-", i), Port: int(first) + i, StoreDir: t.TempDir(),
+			Cluster: server.ClusterOpts{Name: "seats", Host: "127.0.0.1", Port: int(first) + 3 + i},
+			Routes:  routes,
+		}
+		c.start(i)
+	}
+	t.Cleanup(func() {
+		for _, s := range c.servers {
+			endSeatServer(s)
+		}
+	})
+	return c
+}
+
+func (c *seatCluster) start(i int) {
+	o := c.options[i]
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	s, err := server.NewServer(&o)
+	testutil.OK(c.t, err)
+	s.Start()
+	c.servers[i] = s
+}
+
+// urls are those of all servers.
+func (c *seatCluster) urls() string {
+	var all []string
+	for _, o := range c.options {
+		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", o.Port))
+	}
+	return strings.Join(all, ",")
+}
+
+// ready waits until the cluster makes a queue, and takes it away.
+func (c *seatCluster) ready(b seattest.Broker) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		q, err := b.Open(ctx, "ready", time.Minute)
+		if err == nil {
+			testutil.OK(c.t, q.(*SeatQueue).Remove(ctx))
+			testutil.OK(c.t, q.Close())
+			return
+		}
+		if ctx.Err() != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func TestBrokersNATSCluster(t *testing.T) {
+	leftovers(t)
+	c := startSeatCluster(t)
+	js := seatConnection(t, c.urls())
+	t.Cleanup(js.Conn().Close)
+	// All at once: it remembers the stream, and nothing of what was in it.
+	b := seatBroker(js, 5000, 3, func() error {
+		for _, s := range c.servers {
+			endSeatServer(s)
+		}
+		for i := range c.servers {
+			c.start(i)
+		}
+		return nil
+	})
+	c.ready(b)
+	seattest.Run(t, b)
+}
+
+// Clients lease, return and finish seats while one node after the other is killed and
+// comes back. No generation is leased twice, and no seat is lost.
+func TestBrokersNATSNodeDies(t *testing.T) {
+	leftovers(t)
+	c := startSeatCluster(t)
+	js := seatConnection(t, c.urls())
+	t.Cleanup(js.Conn().Close)
+	c.ready(seatBroker(js, 1, 3, nil))
+	const seats, holders, kills = 200, 20, 4
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	q, err := OpenSeats(ctx, js, SeatOptions{Run: "nodes", Lease: 3 * time.Second, Size: seats, Replicas: 3})
+	testutil.OK(t, err)
+	defer q.Close()
+
+	// again does something until its outcome is known.
+	again := func(do func(context.Context) error) error {
+		for {
+			if err := do(ctx); err == nil || errors.Is(err, seat.ErrLost) || ctx.Err() != nil {
+				return err
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	var mu sync.Mutex
+	type generation struct {
+		id string
+		g  uint64
+	}
+	leased, done := map[generation]bool{}, map[string]uint64{}
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(leased)
+	}
+	served, finish := context.WithCancel(ctx)
+	defer finish()
+	killed := make(chan struct{})
+	var g errgroup.Group
+	g.Go(func() error {
+		defer close(killed)
+		for i := range kills {
+			node := i % len(c.servers)
+			endSeatServer(c.servers[node])
+			c.start(node)
+			// The next dies once this one serves again, and seats went from hand to hand.
+			had := count()
+			for !c.servers[node].ReadyForConnections(time.Second) || !c.servers[node].JetStreamIsCurrent() || count() < had+100 {
+				if ctx.Err() != nil {
+					return fmt.Errorf("after node %d was killed: current %v, %d leases: %w", node, c.servers[node].JetStreamIsCurrent(), count()-had, ctx.Err())
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+		return nil
+	})
+	for i := range seats {
+		g.Go(func() error {
+			s := seat.Seat{ID: fmt.Sprint("seat-", i), Generation: 1}
+			return again(func(ctx context.Context) error { return q.Offer(ctx, s) })
+		})
+	}
+	for i := range holders {
+		g.Go(func() error {
+			r := rand.New(rand.NewPCG(2, uint64(i)))
+			for {
+				l, err := q.Lease(served)
+				var short *seat.ShortLeaseError
+				switch {
+				case served.Err() != nil && err != nil:
+					return ctx.Err()
+				case errors.As(err, &short):
+					continue
+				case err != nil:
+					return err
+				}
+				s := l.Seat()
+				mu.Lock()
+				twice := leased[generation{s.ID, s.Generation}] || done[s.ID] > 0 && s.Generation > done[s.ID]
+				leased[generation{s.ID, s.Generation}] = true
+				mu.Unlock()
+				if twice {
+					return fmt.Errorf("generation %d of %s is leased twice, or was done as %d", s.Generation, s.ID, done[s.ID])
+				}
+				select { // seats last as long as nodes die
+				case <-killed:
+				default:
+					if r.IntN(2) == 0 {
+						err = again(l.Return)
+						break
+					}
+					time.Sleep(50 * time.Millisecond)
+					err = again(l.Renew)
+				}
+				select {
+				case <-killed:
+					mu.Lock()
+					if err = again(l.Done); err == nil {
+						done[s.ID] = s.Generation
+						if len(done) == seats {
+							finish()
+						}
+					}
+					mu.Unlock()
+				default:
+				}
+				if err != nil && !errors.Is(err, seat.ErrLost) {
+					return err
+				}
+			}
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatalf("%d of %d seats are done: %v", len(done), seats, err)
+	}
+	t.Logf("%d leases of %d seats", len(leased), seats)
+}

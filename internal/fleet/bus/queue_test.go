@@ -1,0 +1,186 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/fleet/seat"
+	"github.com/hopbench/hopbench/internal/fleet/seat/seattest"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// seatServer is a NATS server on loopback.
+func seatServer(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.JetStream, o.NoSigs, o.NoLog = "127.0.0.1", true, true, true
+	o.StoreDir = t.TempDir()
+	s, err := server.NewServer(&o)
+	testutil.OK(t, err)
+	s.Start()
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the NATS server is not ready")
+	}
+	return s
+}
+
+func endSeatServer(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+// seatConnection is one that comes back soon.
+func seatConnection(t *testing.T, at string) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(at, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+	testutil.OK(t, err)
+	js, err := jetstream.New(nc)
+	testutil.OK(t, err)
+	return js
+}
+
+// seatBroker is what the suite needs, with connections to one server and one restarted.
+func seatBroker(js jetstream.JetStream, size, replicas int, restart func() error) seattest.Broker {
+	return seattest.Broker{
+		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
+			return OpenSeats(ctx, js, SeatOptions{Run: run, Lease: lease, Size: size, Replicas: replicas})
+		},
+		Redeliver: func(_ context.Context, _ seat.Queue, l seat.Lease) error {
+			return js.Conn().Publish(l.(*seatLease).acks, []byte("-NAK"))
+		},
+		Stray: func(ctx context.Context, run string, text []byte) error {
+			_, err := js.Publish(ctx, "hopbench."+run+".seat.stray", text)
+			return err
+		},
+		Restart: func(context.Context) error { return restart() },
+		Crowd:   size,
+	}
+}
+
+// leftovers checks for goroutines once what t made has ended.
+func leftovers(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+func TestSeatsKeepTheContract(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	at, err := url.Parse(s.ClientURL())
+	testutil.OK(t, err)
+	js := seatConnection(t, at.String())
+	t.Cleanup(js.Conn().Close)
+	var port int
+	_, err = fmt.Sscanf(at.Port(), "%d", &port)
+	testutil.OK(t, err)
+	seattest.Run(t, seatBroker(js, testutil.Repeat(1100, 5000), 1, func() error {
+		endSeatServer(s)
+		s = seatServer(t, server.Options{Port: port})
+		return nil
+	}))
+}
+
+func seatQueue(t *testing.T, js jetstream.JetStream, lease time.Duration, replicas int) *SeatQueue {
+	t.Helper()
+	q, err := OpenSeats(t.Context(), js, SeatOptions{Run: "run", Lease: lease, Size: 100, Replicas: replicas})
+	testutil.OK(t, err)
+	t.Cleanup(func() { testutil.OK(t, q.Close()) })
+	return q
+}
+
+// What the queue works around. If a server stops doing it, the way around can go.
+func TestJetStreamDoesNotFence(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	ctx := t.Context()
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: "s", Subjects: []string{"s.*"}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage})
+	testutil.OK(t, err)
+	consumer, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "c", AckPolicy: jetstream.AckExplicitPolicy})
+	testutil.OK(t, err)
+	_, err = js.Publish(ctx, "s.a", nil)
+	testutil.OK(t, err)
+	earlier, err := consumer.Next()
+	testutil.OK(t, err)
+	testutil.OK(t, earlier.Nak())
+	later, err := consumer.Next()
+	testutil.OK(t, err)
+	if earlier.Reply() == later.Reply() {
+		t.Fatal("two deliveries have one subject for their acknowledgements")
+	}
+	// The acknowledgement of the earlier delivery removes the message of the later.
+	_, err = js.Conn().RequestWithContext(ctx, earlier.Reply(), []byte("+ACK"))
+	testutil.OK(t, err)
+	if _, err := stream.GetLastMsgForSubject(ctx, "s.a"); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Errorf("an acknowledgement of an earlier delivery is not taken any more: %v", err)
+	}
+	// Progress is confirmed for a message that is gone.
+	_, err = js.Conn().RequestWithContext(ctx, later.Reply(), []byte("+WPI"))
+	if err != nil {
+		t.Errorf("progress is not confirmed any more for a message that is gone: %v", err)
+	}
+}
+
+// A server refuses what is not possible, and the queue says what.
+func TestSeatsThatCannotBe(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	for name, o := range map[string]SeatOptions{
+		"run":          {Run: "a.b", Lease: time.Second, Size: 1, Replicas: 1},
+		"lease":        {Run: "r", Size: 1, Replicas: 1},
+		"seats":        {Run: "r", Lease: time.Second, Replicas: 1},
+		"replicas":     {Run: "r", Lease: time.Second, Size: 1},
+		"make the str": {Run: "r", Lease: time.Second, Size: 1, Replicas: 3}, // there is no cluster
+	} {
+		if q, err := OpenSeats(t.Context(), js, o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v: %v, %v; nothing of %s", o, q, err, name)
+		}
+	}
+}
+
+// Refused clients ask again, so that too little room would only be slow.
+func TestSeatsHaveRoom(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	q, err := OpenSeats(t.Context(), js, SeatOptions{Run: "run", Lease: time.Minute, Size: 20_000, Replicas: 1})
+	testutil.OK(t, err)
+	defer q.Close()
+	if c := q.bound.CachedInfo().Config; c.MaxWaiting < 20_000 || c.MaxAckPending < 20_000 {
+		t.Errorf("room for %d clients and %d leases, where there may be 20000 of each", c.MaxWaiting, c.MaxAckPending)
+	}
+}
+
+// A queue that is removed takes its stream along.
+func TestRemoveSeats(t *testing.T) {
+	leftovers(t)
+	s := seatServer(t, server.Options{Port: server.RANDOM_PORT})
+	t.Cleanup(func() { endSeatServer(s) })
+	js := seatConnection(t, s.ClientURL())
+	t.Cleanup(js.Conn().Close)
+	q := seatQueue(t, js, time.Minute, 1)
+	testutil.OK(t, q.Offer(t.Context(), seat.Seat{ID: "a", Generation: 1}))
+	testutil.OK(t, q.Remove(t.Context()))
+	testutil.OK(t, q.Remove(t.Context()))
+	if _, err := js.Stream(t.Context(), q.name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("the stream is still there: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// book is a table, and what places have of it.
+type book struct {
+	mu     sync.Mutex
+	blocks []samples.Block
+	fed    map[string]int64
+	broken error // of SetFed
+}
+
+func (b *book) add(seqs ...int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, seq := range seqs {
+		b.blocks = append(b.blocks, samples.Block{Header: samples.Header{Key: samples.Key{Trial: "t", Seat: 1, Attempt: 1, Seq: seq}}, Data: make([]byte, 10)})
+	}
+}
+
+func (b *book) SamplesAfter(_ context.Context, position int64, bytes int) ([]samples.Block, int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	end := min(position+int64(bytes/10), int64(len(b.blocks)))
+	return slices.Clone(b.blocks[position:end]), end, nil
+}
+
+func (b *book) Fed(_ context.Context, place string) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fed[place], nil
+}
+
+func (b *book) SetFed(_ context.Context, place string, position int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.broken != nil {
+		return b.broken
+	}
+	b.fed[place] = position
+	return nil
+}
+
+// shelf is a sink that is opened again after an error.
+type shelf struct {
+	mu     sync.Mutex
+	seqs   []int64 // of what was put, in order
+	broken error
+	opened int
+	open   int
+}
+
+func (s *shelf) set(broken error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = broken
+}
+
+func (s *shelf) Open(context.Context) (samples.Sink, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return nil, s.broken
+	}
+	s.opened++
+	s.open++
+	return s, nil
+}
+
+func (s *shelf) Put(_ context.Context, blocks []samples.Block) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	for _, b := range blocks {
+		s.seqs = append(s.seqs, b.Seq)
+	}
+	return nil
+}
+
+func (s *shelf) Place() string { return "a shelf" }
+
+func (s *shelf) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open--
+	return nil
+}
+
+func (s *shelf) holds(t *testing.T, want ...int64) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.seqs, want) {
+		t.Errorf("the sink has %v, want %v", s.seqs, want)
+	}
+}
+
+// What is on the disk gets into the sink while a run goes on, each once; a sink that is away
+// for a while delays nothing and gets the rest, and a restart goes on where it was.
+func TestFeed(t *testing.T) {
+	table, sink := &book{fed: map[string]int64{}}, &shelf{}
+	table.add(1, 2, 3)
+	states := make(chan error, 8)
+	options := FeedOptions{Table: table, Open: sink.Open, OnState: func(err error) { states <- err }, Every: time.Millisecond, Bytes: 20}
+	f, err := Feed(t.Context(), options)
+	testutil.OK(t, err)
+	testutil.OK(t, f.Drain(t.Context()))
+	sink.holds(t, 1, 2, 3)
+	away := errors.New("nobody is there")
+	sink.set(away)
+	table.add(4, 5)
+	if err := <-states; !errors.Is(err, away) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Drain(ctx); err == nil || !strings.Contains(err.Error(), "a shelf does not have all samples yet") {
+		t.Error(err)
+	}
+	table.add(6)
+	sink.set(nil)
+	if err := <-states; err != nil {
+		t.Error(err)
+	}
+	testutil.OK(t, f.Drain(t.Context()))
+	sink.holds(t, 1, 2, 3, 4, 5, 6)
+	testutil.OK(t, f.Close())
+	table.add(7)
+	f, err = Feed(t.Context(), options)
+	testutil.OK(t, err)
+	testutil.OK(t, f.Drain(t.Context()))
+	sink.holds(t, 1, 2, 3, 4, 5, 6, 7)
+	// What could not be written down is put again.
+	table.mu.Lock()
+	table.broken = errors.New("the disk is full")
+	table.mu.Unlock()
+	table.add(8)
+	if err := <-states; err == nil {
+		t.Error("a disk that is full is passed over")
+	}
+	table.mu.Lock()
+	table.broken = nil
+	table.mu.Unlock()
+	testutil.OK(t, f.Drain(t.Context()))
+	testutil.OK(t, f.Close())
+	if n := len(sink.seqs); n < 9 || sink.seqs[n-1] != 8 || sink.opened != 3 || sink.open != 0 {
+		t.Errorf("the sink has %v; %d times opened, %d open", sink.seqs, sink.opened, sink.open)
+	}
+	sink.set(away)
+	if _, err := Feed(t.Context(), options); !errors.Is(err, away) {
+		t.Errorf("a sink that cannot be opened: %v", err)
+	}
+}

@@ -1,0 +1,146 @@
+package collect
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/fleet/samples"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func (d *disk) PutLate(ctx context.Context, results []samples.Result) (int, error) {
+	d.mu.Lock()
+	before, after := d.before, d.after
+	d.mu.Unlock()
+	if before != nil {
+		return 0, before
+	}
+	n, err := d.Store.PutLate(ctx, results)
+	return n, errors.Join(err, after)
+}
+
+// lateOf are the results that came after their trials, by trial, attempt and agent.
+func lateOf(t *testing.T, d *disk) []string {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(d.Dir(), "run.sqlite"))
+	testutil.OK(t, err)
+	defer db.Close()
+	rows, err := db.Query("SELECT trial, seat, attempt, agent FROM late_result ORDER BY trial, attempt")
+	testutil.OK(t, err)
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var name, who string
+		var seat, attempt int
+		testutil.OK(t, rows.Scan(&name, &seat, &attempt, &who))
+		out = append(out, fmt.Sprint(name, " ", seat, " ", attempt, " ", who))
+	}
+	testutil.OK(t, rows.Err())
+	return out
+}
+
+func (m *machine) finish(key samples.Key) {
+	m.box.Finished(samples.Result{Key: key, Outcome: []byte(`{"metrics":{"rate":5}}`)})
+}
+
+// A result that comes after its trial is kept once, however often connections and the disk
+// fail, and the agent then lets go of it; one that a stored trial has is not kept again.
+func TestKilledResults(t *testing.T) {
+	for seed := range uint64(testutil.Repeat(3, 200)) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		d := newDisk(t)
+		m, c := joined(t, d, Options{})
+		m.cut()
+		var want []string
+		for i := range 4 {
+			id := fmt.Sprint("b0", i, "-a")
+			for n := range 2 {
+				attempt, err := c.Begin(t.Context(), id, []string{"m"})
+				testutil.OK(t, err)
+				m.finish(samples.Key{Trial: id, Seat: 1, Attempt: attempt})
+				if n == 0 || i != 2 {
+					want = append(want, fmt.Sprint(id, " 1 ", attempt, " m"))
+				}
+			}
+		}
+		// The coordinator was killed before it could tell the agent that this is stored.
+		testutil.OK(t, d.Put(t.Context(), measurement.Trial{ID: "b02-a", Outcome: measurement.Outcome{Metrics: measurement.Metrics{"rate": 5}}}))
+		for len(m.box.Results()) > 0 {
+			m.connect(c)
+			switch full := errors.New("disk full"); random.IntN(4) {
+			case 0:
+				d.set(full, nil)
+			case 1:
+				d.set(nil, full)
+			default:
+				d.set(nil, nil)
+			}
+			for range random.IntN(3) {
+				stored := c.next()
+				m.poke()
+				<-stored
+			}
+			m.cut()
+		}
+		d.set(nil, nil)
+		testutil.OK(t, c.Drain(t.Context()))
+		if got := lateOf(t, d); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("seed %d: kept are %v, want %v", seed, got, want)
+		}
+	}
+}
+
+// next is closed after the next transaction.
+func (c *Collector) next() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stored
+}
+
+// A trial that is stored is settled with its agents; what they bring of others' tests is
+// refused.
+func TestSettled(t *testing.T) {
+	d := newDisk(t)
+	m, c := joined(t, d, Options{})
+	m.finish(m.key)
+	c.Stored("b09-another")
+	if len(m.box.Results()) != 1 {
+		t.Error("a result of a trial that is not stored is let go of")
+	}
+	c.Stored(trial)
+	for len(m.box.Results()) > 0 {
+		m.poke()
+	}
+	m.cut()
+	m.finish(samples.Key{Trial: trial, Seat: 1, Attempt: 1})
+	m.connect(c)
+	<-m.client.Done()
+	if err := m.client.Err(); !errors.Is(err, ErrForeign) {
+		t.Error(err)
+	}
+	m.cut()
+	testutil.OK(t, c.Drain(t.Context()))
+	if c.Late() != 0 {
+		t.Errorf("%d late results", c.Late())
+	}
+	s := c.Join("n", noAgent{})
+	if err := errors.Join(s.takeResult(agent.SeatResult{Trial: "a"}), s.takeResult(agent.SeatResult{Trial: "b"})); !errors.Is(err, ErrForeign) {
+		t.Errorf("two results at a time: %v", err)
+	}
+}
+
+// noAgent is a connection over which nothing comes.
+type noAgent struct{}
+
+func (noAgent) TakeSamples(func(samples.Block, bool) error) {}
+func (noAgent) TakeResults(func(agent.SeatResult) error)    {}
+func (noAgent) SayKept(agent.Kept) error                    { return nil }
+func (noAgent) SaySettled(samples.Key) error                { return nil }
+func (noAgent) Refuse(error)                                {}

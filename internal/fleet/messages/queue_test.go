@@ -1,0 +1,223 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/fleet/seat"
+	"github.com/hopbench/hopbench/internal/fleet/seat/seattest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// broker delivers messages in this process.
+type broker struct {
+	// locks has links outlive what the broker remembers.
+	locks bool
+
+	mu     sync.Mutex
+	queues map[string]*content // by the name of the run
+}
+
+type content struct {
+	waiting []string
+	links   []*memoryLink
+}
+
+// serve delivers what waits to who asked. With the broker's mu.
+func (m *content) serve() {
+	for _, l := range m.links {
+		for l.asked > 0 && len(m.waiting) > 0 {
+			d := &memoryDelivery{l: l, text: m.waiting[0]}
+			m.waiting = m.waiting[1:]
+			l.asked--
+			l.held[d] = true
+			l.in <- d
+		}
+	}
+}
+
+type memoryLink struct {
+	b    *broker
+	run  string
+	lost func(Delivery)
+	in   chan *memoryDelivery // as long as the largest crowd
+	done chan struct{}
+	end  func()
+
+	asked int // with b.mu, as the next
+	held  map[*memoryDelivery]bool
+}
+
+type memoryDelivery struct {
+	l    *memoryLink
+	text string
+}
+
+func (b *broker) of(run string) *content {
+	m := b.queues[run]
+	if m == nil {
+		m = &content{}
+		b.queues[run] = m
+	}
+	return m
+}
+
+func (b *broker) open(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
+	sent := time.Now()
+	q, err := Open(ctx, Options{Run: run, Lease: lease, Dial: func(_ context.Context, lost func(Delivery)) (Link, error) {
+		if took := time.Since(sent); took >= lease {
+			return nil, &seat.ShortLeaseError{Lease: lease, RoundTrip: took}
+		}
+		l := &memoryLink{b: b, run: run, lost: lost, in: make(chan *memoryDelivery, 1000), done: make(chan struct{}), held: map[*memoryDelivery]bool{}}
+		l.end = sync.OnceFunc(func() { close(l.done) })
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		m := b.of(run)
+		m.links = append(m.links, l)
+		return l, nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+var errEnded = errors.New("the link has ended")
+
+func (l *memoryLink) Send(_ context.Context, text []byte) error {
+	if !l.Alive() {
+		return errEnded
+	}
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	m := l.b.of(l.run)
+	m.waiting = append(m.waiting, string(text))
+	m.serve()
+	return nil
+}
+
+func (l *memoryLink) Ask(n int) error {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	l.asked += n
+	l.b.of(l.run).serve()
+	return nil
+}
+
+func (l *memoryLink) Receive(ctx context.Context) (Delivery, error) {
+	select {
+	case d := <-l.in:
+		return d, nil
+	case <-l.done:
+		return nil, errEnded
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *memoryLink) Alive() bool {
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (l *memoryLink) Close() error {
+	l.end()
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	m := l.b.of(l.run)
+	m.links = slices.DeleteFunc(m.links, func(other *memoryLink) bool { return other == l })
+	for d := range l.held {
+		m.waiting = append(m.waiting, d.text)
+	}
+	clear(l.held)
+	m.serve()
+	return nil
+}
+
+func (d *memoryDelivery) Text() []byte { return []byte(d.text) }
+
+// settle takes a message from its link, and puts it back if it is to come again.
+func (d *memoryDelivery) settle(again bool) error {
+	d.l.b.mu.Lock()
+	defer d.l.b.mu.Unlock()
+	if !d.l.held[d] {
+		return errEnded
+	}
+	delete(d.l.held, d)
+	if again {
+		m := d.l.b.of(d.l.run)
+		m.waiting = append(m.waiting, d.text)
+		m.serve()
+	}
+	return nil
+}
+
+func (d *memoryDelivery) Accept(context.Context) error        { return d.settle(false) }
+func (d *memoryDelivery) Release(context.Context) error       { return d.settle(true) }
+func (d *memoryDelivery) Reject(context.Context, error) error { return d.settle(false) }
+
+// restart has the broker forget everything.
+func (b *broker) restart(context.Context) error {
+	b.mu.Lock()
+	before := b.queues
+	b.queues = map[string]*content{}
+	var gone []*memoryDelivery
+	for run, m := range before {
+		for _, l := range m.links {
+			for d := range l.held {
+				gone = append(gone, d)
+			}
+			clear(l.held)
+			if b.locks {
+				b.of(run).links = append(b.of(run).links, l)
+			} else {
+				defer l.end()
+			}
+		}
+	}
+	b.mu.Unlock()
+	for _, d := range gone {
+		if b.locks {
+			d.l.lost(d)
+		}
+	}
+	return nil
+}
+
+// The contract holds at a broker that remembers for as long as a connection lasts, as those
+// of AMQP 1.0 do, and at one that locks messages, as Service Bus does.
+func TestQueuesKeepTheContract(t *testing.T) {
+	for name, locks := range map[string]bool{"connections": false, "locks": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &broker{locks: locks, queues: map[string]*content{}}
+			seattest.Run(t, seattest.Broker{
+				Open: b.open,
+				Redeliver: func(_ context.Context, _ seat.Queue, held seat.Lease) error {
+					return held.(*lease).msg.Release(t.Context())
+				},
+				Stray: func(_ context.Context, run string, text []byte) error {
+					b.mu.Lock()
+					defer b.mu.Unlock()
+					m := b.of(run)
+					m.waiting = append(m.waiting, string(text))
+					m.serve()
+					return nil
+				},
+				Restart: b.restart,
+				Crowd:   200,
+			})
+		})
+	}
+}

@@ -1,0 +1,345 @@
+// Package servicebus is the queue of seats in a queue of Azure Service Bus. It is the home of
+// azservicebus.
+//
+// Service Bus locks what it has delivered for a time that is set of the queue, 5 minutes at
+// most, whatever becomes of the connection. The lock is renewed for as long as the message is
+// held here; the time that a lease has is counted in package messages.
+package servicebus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hopbench/hopbench/internal/fleet/messages"
+	"github.com/hopbench/hopbench/internal/fleet/seat"
+)
+
+// Options are those of a queue of Service Bus.
+type Options struct {
+	ConnectionString string      // of a shared access policy that may send and listen
+	TLS              *tls.Config // nil: the system's authorities
+	Queue            string      // its name: it is there already, without sessions, and only this run uses it
+	Run              string      // see seat.CheckName
+	Lease            time.Duration
+}
+
+// Open connects to a queue.
+func Open(ctx context.Context, o Options) (*messages.Queue, error) {
+	return open(ctx, o, func(*link) {})
+}
+
+// open also tells of each link.
+func open(ctx context.Context, o Options, made func(*link)) (*messages.Queue, error) {
+	if o.Queue == "" {
+		return nil, errors.New("queue of seats: it has no name at Service Bus")
+	}
+	return messages.Open(ctx, messages.Options{Run: o.Run, Lease: o.Lease, Dial: func(ctx context.Context, lost func(messages.Delivery)) (messages.Link, error) {
+		l, err := dial(ctx, o, lost)
+		if err != nil {
+			return nil, err
+		}
+		made(l)
+		return l, nil
+	}})
+}
+
+const (
+	// dialTime, and closeTime, are what Service Bus may take.
+	dialTime  = 20 * time.Second
+	closeTime = 5 * time.Second
+	// most is how many messages are asked for in one call.
+	most = 256
+	// tick is how often locks are looked at, and renewals how many are under way at a time.
+	tick     = time.Second
+	renewals = 32
+	// longestLock is Service Bus's own bound, shortestLock less than its least.
+	longestLock  = 5 * time.Minute
+	shortestLock = 3 * time.Second
+)
+
+// retries go on for about 20 s: locks outlast a connection, and so do leases.
+var retries = azservicebus.RetryOptions{MaxRetries: 8, RetryDelay: 200 * time.Millisecond, MaxRetryDelay: 5 * time.Second}
+
+// link is a client with its sender and receiver, which make their connection anew by
+// themselves. It is over when they give that up.
+type link struct {
+	client   *azservicebus.Client
+	sender   *azservicebus.Sender
+	receiver *azservicebus.Receiver
+	lost     func(messages.Delivery)
+	ctx      context.Context
+	end      context.CancelFunc
+	work     sync.WaitGroup
+	close    func() error
+	more     chan struct{} // has one when more was asked for
+
+	mu    sync.Mutex
+	asked int                    // messages that the queue wants
+	ready []*delivery            // and those that are here for it
+	held  map[*delivery]struct{} // what is locked
+}
+
+// dial connects to the queue. A lease that is shorter than a round trip is a
+// *seat.ShortLeaseError.
+func dial(ctx context.Context, o Options, lost func(messages.Delivery)) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	client, err := azservicebus.NewClientFromConnectionString(o.ConnectionString, &azservicebus.ClientOptions{TLSConfig: o.TLS, RetryOptions: retries})
+	if err != nil {
+		// What is wrong may be part of the key.
+		return nil, errors.New("that is no connection string of Service Bus, which is Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…")
+	}
+	l := &link{client: client, lost: lost, more: make(chan struct{}, 1), held: map[*delivery]struct{}{}}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	l.close = sync.OnceValue(l.finish)
+	if l.sender, err = client.NewSender(o.Queue, nil); err == nil {
+		l.receiver, err = client.NewReceiverForQueue(o.Queue, nil)
+	}
+	if err == nil {
+		err = l.attach(ctx, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	l.work.Go(l.keepLocks)
+	return l, nil
+}
+
+// attach connects, by a request that changes nothing, and takes the time of another.
+func (l *link) attach(ctx context.Context, o Options) error {
+	var took time.Duration
+	for range 2 {
+		sent := time.Now()
+		if _, err := l.receiver.PeekMessages(ctx, 1, nil); err != nil {
+			return fmt.Errorf("connect to the queue %s of Service Bus: %w", o.Queue, err)
+		}
+		took = time.Since(sent)
+	}
+	if took >= o.Lease {
+		return &seat.ShortLeaseError{Lease: o.Lease, RoundTrip: took}
+	}
+	return nil
+}
+
+// mostWaiting bounds how many messages are looked at.
+const mostWaiting = 1000
+
+// Waiting looks for what is in a queue, without taking it: how many seats of which run. What
+// is no seat is of the run "". More says that there is more than is told.
+func Waiting(ctx context.Context, o Options) (runs map[string]int, more bool, err error) {
+	l, err := dial(ctx, o, func(messages.Delivery) {})
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	runs = map[string]int{}
+	from := int64(0)
+	for n := 0; n < mostWaiting; {
+		some, err := l.receiver.PeekMessages(ctx, most, &azservicebus.PeekMessagesOptions{FromSequenceNumber: &from})
+		if err != nil {
+			return nil, false, fmt.Errorf("look into the queue %s: %w", o.Queue, err)
+		}
+		if len(some) == 0 {
+			return runs, false, nil
+		}
+		for _, msg := range some {
+			runs[messages.Whose(o.Run, msg.Body)]++
+			if msg.SequenceNumber != nil {
+				from = *msg.SequenceNumber + 1
+			}
+		}
+		n += len(some)
+	}
+	return runs, true, nil
+}
+
+// Alive: see messages.Link. Locks outlast connections.
+func (l *link) Alive() bool { return l.ctx.Err() == nil }
+
+// Send: see messages.Link.
+func (l *link) Send(ctx context.Context, text []byte) error {
+	return l.sender.SendMessage(ctx, &azservicebus.Message{Body: text}, nil)
+}
+
+// Ask: see messages.Link.
+func (l *link) Ask(n int) error {
+	l.mu.Lock()
+	l.asked += n
+	l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Receive: see messages.Link. One calls it at a time.
+func (l *link) Receive(ctx context.Context) (messages.Delivery, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	for {
+		d, lacking := l.next()
+		if d != nil {
+			return d, nil
+		}
+		if lacking == 0 {
+			select {
+			case <-l.more:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		got, err := l.receiver.ReceiveMessages(ctx, min(lacking, most), nil)
+		l.take(got)
+		if err != nil && len(got) == 0 {
+			return nil, fmt.Errorf("receive from Service Bus: %w", err)
+		}
+	}
+}
+
+// next is what is here for who asked, or how many messages are lacking.
+func (l *link) next() (d *delivery, lacking int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asked > 0 && len(l.ready) > 0 {
+		d, l.ready = l.ready[0], l.ready[1:]
+		l.asked--
+	}
+	return d, l.asked
+}
+
+// take keeps what has come.
+func (l *link) take(got []*azservicebus.ReceivedMessage) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, msg := range got {
+		d := &delivery{l: l, msg: msg}
+		d.plan(now)
+		l.held[d] = struct{}{}
+		l.ready = append(l.ready, d)
+	}
+}
+
+// keepLocks renews locks until the link is over.
+func (l *link) keepLocks() {
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-l.ctx.Done():
+			return
+		}
+		now := time.Now()
+		var due []*delivery
+		l.mu.Lock()
+		for d := range l.held {
+			if now.After(d.renewAt) {
+				due = append(due, d)
+			}
+		}
+		l.mu.Unlock()
+		var group errgroup.Group
+		group.SetLimit(renewals)
+		for _, d := range due {
+			group.Go(func() error { d.renew(); return nil })
+		}
+		_ = group.Wait() // no function has an error
+	}
+}
+
+// Close: see messages.Link. What was delivered comes to others when its lock runs out.
+func (l *link) Close() error { return l.close() }
+
+func (l *link) finish() error {
+	l.end()
+	l.work.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	return l.client.Close(ctx)
+}
+
+// delivery is a message, locked until it is settled.
+type delivery struct {
+	l       *link
+	msg     *azservicebus.ReceivedMessage
+	renewAt time.Time // guarded by l.mu, once it is held
+}
+
+// plan has the lock renewed when a third of its time is over, now that it has begun anew. Its
+// end is a time of Service Bus's clock, which this machine's has to show to a few seconds.
+func (d *delivery) plan(now time.Time) {
+	lock := shortestLock
+	if d.msg.LockedUntil != nil {
+		lock = min(max(d.msg.LockedUntil.Sub(now), shortestLock), longestLock)
+	}
+	d.renewAt = now.Add(lock / 3)
+}
+
+// renew renews the lock, or says that there is none any more. What fails otherwise is tried
+// again at the next tick.
+func (d *delivery) renew() {
+	ctx, cancel := context.WithTimeout(d.l.ctx, dialTime)
+	defer cancel()
+	err := d.l.receiver.RenewMessageLock(ctx, d.msg, nil)
+	wrong, ok := errors.AsType[*azservicebus.Error](err)
+	switch {
+	case err == nil:
+		d.l.mu.Lock()
+		d.plan(time.Now())
+		d.l.mu.Unlock()
+	case ok && wrong.Code == azservicebus.CodeLockLost && d.forget():
+		d.l.lost(d)
+	}
+}
+
+// errNotLocked says that a message is no longer this link's to settle: it comes again.
+var errNotLocked = errors.New("the lock of the message is over at Service Bus")
+
+// forget says whether the message was held until now.
+func (d *delivery) forget() bool {
+	d.l.mu.Lock()
+	defer d.l.mu.Unlock()
+	_, held := d.l.held[d]
+	delete(d.l.held, d)
+	return held
+}
+
+// Text: see messages.Delivery.
+func (d *delivery) Text() []byte { return d.msg.Body }
+
+// Accept: see messages.Delivery.
+func (d *delivery) Accept(ctx context.Context) error {
+	if !d.forget() {
+		return errNotLocked
+	}
+	return d.l.receiver.CompleteMessage(ctx, d.msg, nil)
+}
+
+// Release: see messages.Delivery. It stays here for the next who asks: nobody else reads from
+// the queue, and given back so often Service Bus would take it for one that kills its readers.
+func (d *delivery) Release(context.Context) error {
+	d.l.mu.Lock()
+	defer d.l.mu.Unlock()
+	d.l.ready = append(d.l.ready, d)
+	return nil
+}
+
+// Reject: see messages.Delivery. It goes to the dead letters, with the reason.
+func (d *delivery) Reject(ctx context.Context, why error) error {
+	if !d.forget() {
+		return errNotLocked
+	}
+	reason, text := "NotOfThisRun", why.Error()
+	return d.l.receiver.DeadLetterMessage(ctx, d.msg, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &text})
+}

@@ -1,0 +1,133 @@
+package servicebus
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"go.uber.org/goleak"
+
+	"github.com/hopbench/hopbench/internal/fleet/seat"
+	"github.com/hopbench/hopbench/internal/fleet/seat/seattest"
+	"github.com/hopbench/hopbench/internal/fleet/servicebus/servicebustest"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// root is the folder of the module.
+const root = "../../.."
+
+// Not Service Bus itself, and not its emulator: what is shown is that the driver keeps the
+// contract where messages are locked for a time, and that Microsoft's client understands the
+// stand-in.
+func TestBrokersServiceBus(t *testing.T) {
+	// As long as Azure's own default, in which a busy machine renews 5000 of them.
+	broker, connection := servicebustest.StandIn(t, root, time.Minute)
+	var links sync.Map // the last of each queue
+	seattest.Run(t, seattest.Broker{
+		Open: func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error) {
+			var last atomic.Pointer[link]
+			q, err := open(ctx, Options{ConnectionString: connection, Queue: run, Run: run, Lease: lease}, last.Store)
+			if err != nil {
+				return nil, err
+			}
+			links.Store(q, &last)
+			return q, nil
+		},
+		Redeliver: func(ctx context.Context, q seat.Queue, _ seat.Lease) error {
+			last, _ := links.Load(q)
+			l := last.(*atomic.Pointer[link]).Load()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for d := range l.held {
+				if err := l.receiver.AbandonMessage(ctx, d.msg, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Stray: func(ctx context.Context, run string, text []byte) error {
+			client, err := azservicebus.NewClientFromConnectionString(connection, nil)
+			if err != nil {
+				return err
+			}
+			defer client.Close(ctx)
+			sender, err := client.NewSender(run, nil)
+			if err != nil {
+				return err
+			}
+			return sender.SendMessage(ctx, &azservicebus.Message{Body: text}, nil)
+		},
+		Restart: func(ctx context.Context) error {
+			broker.Kill()
+			return broker.Start(ctx)
+		},
+		Crowd: 5000,
+	})
+	t.Run("what waits is seen and stays", func(t *testing.T) {
+		of := func(run string) Options {
+			return Options{ConnectionString: connection, Queue: "waiting", Run: run, Lease: time.Minute}
+		}
+		seattest.WaitingIsSeen(t, func(run string) (seat.Queue, error) { return Open(t.Context(), of(run)) },
+			func() (map[string]int, bool, error) { return Waiting(t.Context(), of("check")) })
+	})
+	if t.Failed() {
+		t.Logf("the stand-in said:\n%s", broker.Said())
+	}
+}
+
+// Locks outlast a lease that is renewed, although each is shorter; and one that the broker
+// gave up ends its lease.
+func TestBrokersServiceBusLocks(t *testing.T) {
+	const lock = 9 * time.Second
+	broker, connection := servicebustest.StandIn(t, root, lock)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var last atomic.Pointer[link]
+	q, err := open(ctx, Options{ConnectionString: connection, Queue: "locks", Run: "locks", Lease: time.Hour}, last.Store)
+	testutil.OK(t, err)
+	defer q.Close()
+	testutil.OK(t, q.Offer(ctx, seat.Seat{ID: "a", Generation: 1}))
+	held, err := q.Lease(ctx)
+	testutil.OK(t, err)
+	// Longer than the lock: nobody else gets it meanwhile.
+	short, stop := context.WithTimeout(ctx, lock+lock/2)
+	defer stop()
+	if other, err := q.Lease(short); err == nil {
+		t.Fatalf("%v is leased to another while its lock is renewed", other.Seat())
+	}
+	testutil.OK(t, held.Renew(ctx))
+	// The broker forgets the lock.
+	broker.Kill()
+	testutil.OK(t, broker.Start(ctx))
+	select {
+	case <-held.Lost():
+	case <-ctx.Done():
+		t.Fatal("the broker has forgotten the lock, and the lease goes on")
+	}
+	select {
+	case <-q.Emptied():
+	case <-ctx.Done():
+		t.Fatal("nobody is told that the broker has forgotten what it had")
+	}
+}
+
+func TestQueuesThatCannotBe(t *testing.T) {
+	good := "Endpoint=sb://localhost:1;SharedAccessKeyName=all;SharedAccessKey=secret;UseDevelopmentEmulator=true"
+	for name, o := range map[string]Options{
+		"run":        {Run: "a.b", ConnectionString: good, Queue: "q", Lease: time.Second},
+		"lease":      {Run: "r", ConnectionString: good, Queue: "q"},
+		"name":       {Run: "r", ConnectionString: good, Lease: time.Second},
+		"connection": {Run: "r", ConnectionString: "SharedAccessKey=secret", Queue: "q", Lease: time.Second},
+	} {
+		q, err := Open(t.Context(), o)
+		if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, %v", name, q, err)
+		}
+	}
+}

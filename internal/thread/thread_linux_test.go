@@ -1,0 +1,70 @@
+package thread
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// A pinned thread may run on those CPUs alone, and afterwards on all as before.
+func TestPin(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := AllowedCPUs()
+	if len(before) == 0 {
+		t.Fatal("this thread may run on no CPU")
+	}
+	last := before[len(before)-1:]
+	unpin, err := Pin(last)
+	testutil.OK(t, err)
+	if got := AllowedCPUs(); !slices.Equal(got, last) {
+		t.Errorf("pinned to %v it may run on %v", last, got)
+	}
+	unpin()
+	if got := AllowedCPUs(); !slices.Equal(got, before) {
+		t.Errorf("it might run on %v before, on %v afterwards", before, got)
+	}
+	if _, err := Pin([]int{1023}); err == nil && !slices.Contains(before, 1023) {
+		t.Error("it was pinned to a CPU on which it may not run")
+	}
+}
+
+// Those that spin never take all CPUs.
+func TestSpinLeavesAProcessor(t *testing.T) {
+	taken := 0
+	for {
+		release, ok := Spin()
+		if !ok {
+			break
+		}
+		defer release()
+		taken++
+	}
+	if taken >= runtime.NumCPU() {
+		t.Errorf("%d may spin on %d processors", taken, runtime.NumCPU())
+	}
+}
+
+// A thread that was let ahead is an ordinary one again afterwards.
+func TestFirst(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := unix.SchedGetAttr(0, 0)
+	testutil.OK(t, err)
+	allowed, release := First()
+	if during, err := unix.SchedGetAttr(0, 0); err != nil || os.Geteuid() == 0 && before.Policy == unix.SCHED_NORMAL && during.Policy == before.Policy && during.Runtime == before.Runtime && before.Runtime != 0 {
+		t.Errorf("%+v, %v: as before", during, err)
+	}
+	if during, err := unix.SchedGetAttr(0, 0); err != nil || before.Policy == unix.SCHED_NORMAL && allowed != (during.Policy == unix.SCHED_FIFO) {
+		t.Errorf("allowed %v, and it is %+v, %v", allowed, during, err)
+	}
+	release()
+	if after, err := unix.SchedGetAttr(0, 0); err != nil || *after != *before {
+		t.Errorf("%+v before, %+v afterwards, %v", before, after, err)
+	}
+}

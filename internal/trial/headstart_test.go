@@ -1,0 +1,209 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/clock"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/testbed"
+)
+
+// wave is a testbed whose sources take some time to prepare, and then send for as long as
+// they are asked to.
+type wave struct {
+	*crowd
+	prepares time.Duration
+	mu       sync.Mutex
+	asked    map[string]measurement.Spec
+	met      map[string]time.Time // when it connected
+	began    map[string]time.Time
+	ended    map[string]time.Time
+}
+
+func newWave(pairs int, prepares time.Duration) *wave {
+	return &wave{
+		crowd: newCrowd(make([]string, pairs)), prepares: prepares,
+		asked: map[string]measurement.Spec{}, met: map[string]time.Time{}, began: map[string]time.Time{}, ended: map[string]time.Time{},
+	}
+}
+
+func (w *wave) Agent(name string) (testbed.Agent, error) { return surfer{w, name}, nil }
+
+type surfer struct {
+	*wave
+	name string
+}
+
+func (s surfer) Run(ctx context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+	if r.Spec.Kind == measurement.Trace {
+		return (&one{crowd: s.crowd, source: true}).Run(ctx, r, nil)
+	}
+	met := time.Now()
+	time.Sleep(s.prepares)
+	at, err := r.Prepared(ctx)
+	if err != nil {
+		return measurement.Outcome{}, err
+	}
+	time.Sleep(time.Until(at))
+	began := time.Now()
+	length := r.Spec.Lead + r.Spec.MaxWarmup + r.Spec.Duration
+	time.Sleep(length.Duration())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[s.name], s.met[s.name], s.began[s.name], s.ended[s.name] = r.Spec, met, began, time.Now()
+	o := steadyPair(1e6, 0).outcome
+	o.Started, o.Warmup = began, r.Spec.MaxWarmup
+	// Those that count for longer have wider bins.
+	width := max(measurement.Seconds(0.01), length/200)
+	o.Throughput = &measurement.Bins{Width: width}
+	for range int(math.Ceil(float64(length / width))) {
+		o.Throughput.Bytes = append(o.Throughput.Bytes, 1e8*float64(width))
+	}
+	return o, nil
+}
+
+// Pairs start when the ramp or their wave says, connect shortly before and not earlier, and
+// all end together; what is measured begins after the last has started, and is as long as
+// the test says.
+func TestRampsAndWaves(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		spec     measurement.Spec
+		pairs    int
+		prepares time.Duration
+		starts   []float64 // seconds after the first
+	}{
+		{"at once", measurement.Spec{}, 4, time.Second, []float64{0, 0, 0, 0}},
+		{"ramp", measurement.Spec{Ramp: 9}, 4, 100 * time.Millisecond, []float64{0, 3, 6, 9}},
+		{"ramp of two", measurement.Spec{Ramp: 2.5}, 2, 0, []float64{0, 2.5}},
+		{"waves", measurement.Spec{Waves: 3, WaveEvery: 60}, 7, time.Second, []float64{0, 0, 0, 60, 60, 120, 120}},
+		{"a wave each", measurement.Spec{Waves: 3, WaveEvery: 2}, 3, 50 * time.Millisecond, []float64{0, 2, 4}},
+		{"slow to prepare", measurement.Spec{Waves: 2, WaveEvery: 1}, 2, 1500 * time.Millisecond, []float64{0, 1.5}},
+	} {
+		for _, kind := range []measurement.Kind{measurement.TCP, measurement.RR} {
+			t.Run(c.name+" "+string(kind), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					spec := c.spec
+					spec.Kind, spec.Duration, spec.MaxWarmup = kind, 10, 2
+					spec = spec.Defaults()
+					bed := newWave(c.pairs, c.prepares)
+					d, err := Do(t.Context(), bed, Wanted{ID: "t", Path: "p", Spec: spec}, nil)
+					if err != nil || d.Err != nil {
+						t.Fatal(err, d.Err)
+					}
+					if kind == measurement.TCP && !d.Gate.Passed {
+						t.Errorf("%+v", d.Gate.Findings)
+					}
+					last := c.starts[c.pairs-1]
+					var spread float64
+					for k, want := range c.starts {
+						name := bed.Paths()[0].Pairs[k].Source
+						got, planned := d.Outcome.Pairs[k].Delay.Duration().Seconds(), spec.StartOf(k, c.pairs)
+						spread = max(spread, got-float64(planned))
+						if math.Abs(got-want) > 1e-3 || d.Outcome.Pairs[k].PlannedDelay != planned || bed.began[name].Sub(bed.began["c1"]) != d.Outcome.Pairs[k].Delay.Duration() {
+							t.Errorf("pair %d started %v s after the first, planned %v, want %v", k+1, got, planned, want)
+						}
+						early := bed.began[name].Sub(bed.met[name])
+						if most := max(2*c.prepares, (spec.Ramp+spec.WaveEvery).Duration()/2) + 100*time.Millisecond; early > min(most, mostEarly+100*time.Millisecond) {
+							t.Errorf("pair %d connected %v before it started, want at most %v", k+1, early, most)
+						}
+						if late := bed.ended[name].Sub(bed.ended["c1"]).Seconds(); math.Abs(late-(want-float64(planned))) > 1e-3 {
+							t.Errorf("pair %d ended %v s after the first", k+1, late)
+						}
+						if s := bed.asked[name]; s.Ramp != 0 || s.Waves != 0 || s.WaveEvery != 0 || s.Duration != spec.Duration {
+							t.Errorf("pair %d was asked for %+v", k+1, s)
+						}
+					}
+					if got := float64(measurement.StartSpread(d.Outcome.Pairs)); math.Abs(got-spread) > 1e-9 {
+						t.Errorf("starts are said to be %v s apart beside the plan, are %v", got, spread)
+					}
+					if got := float64(d.Outcome.Warmup); got < last-1e-3 || got > last+2.2 {
+						t.Errorf("%v s are discarded, the last pair started after %v s", got, last)
+					}
+					b := d.Outcome.Throughput
+					if covered := float64(b.Width)*float64(len(b.Bytes)) - float64(d.Outcome.Warmup); covered < 9.4 || covered > 12.2 {
+						t.Errorf("%v s are measured, want 10", covered)
+					}
+					if got, want := d.Outcome.Metrics["goodput_bits_per_second"], float64(c.pairs)*8e8; kind == measurement.TCP && math.Abs(got-want) > 1e-3*want {
+						t.Errorf("%g bit/s together, want %g", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A pair of a later wave whose turn never comes is none that its path failed.
+func TestTurnThatNeverComes(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the testbed broke"))
+	c := newCommonStart(measurement.Spec{Ramp: 1}, 2)
+	if err := c.turn(ctx, 1); err == nil || probe.ReasonOf(err).OfPath() {
+		t.Errorf("got %v", err)
+	}
+}
+
+// timed is an agent that takes its time to answer.
+type timed struct {
+	testbed.Agent
+	takes       time.Duration
+	uncertainty time.Duration
+	asked       *atomic.Int64
+}
+
+func (a timed) Clock() (clock.Estimate, bool) {
+	return clock.Estimate{Uncertainty: a.uncertainty}, a.uncertainty > 0
+}
+
+func (a timed) Reads(time.Time) (at, uncertainty time.Duration, ok bool) { return 0, 0, false }
+
+func (a timed) Exchange(ctx context.Context) error {
+	a.asked.Add(1)
+	select {
+	case <-time.After(a.takes):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A common start is so far ahead that all hear of it in time, as long as it takes to tell
+// them: each is asked once more before. Whoever does not answer delays it, and not for good.
+func TestHeadStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		sources     int
+		takes       time.Duration
+		uncertainty time.Duration
+		least, most time.Duration
+		asked       int64
+	}{
+		"clocks that are not known":  {sources: 3},
+		"two":                        {sources: 2, takes: 40 * time.Millisecond, uncertainty: time.Millisecond, least: 82 * time.Millisecond, most: 200 * time.Millisecond, asked: 2},
+		"more than at the same time": {sources: 10 * (askedAtOnce + 10), takes: 40 * time.Millisecond, uncertainty: time.Millisecond, least: 802 * time.Millisecond, most: time.Second, asked: 10 * (askedAtOnce + 10)},
+		"one that says nothing":      {sources: 1, takes: time.Hour, uncertainty: time.Millisecond, least: 2 * askTime, most: 2*askTime + time.Second, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Int64
+				var sources []testbed.Agent
+				for range c.sources {
+					sources = append(sources, timed{takes: c.takes, uncertainty: c.uncertainty, asked: &asked})
+				}
+				if got := headStart(t.Context(), sources); got < c.least || got > c.most {
+					t.Errorf("%v ahead, want %v to %v", got, c.least, c.most)
+				}
+				if asked.Load() != c.asked {
+					t.Errorf("%d were asked, want %d", asked.Load(), c.asked)
+				}
+			})
+		})
+	}
+}

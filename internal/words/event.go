@@ -1,0 +1,189 @@
+package words
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+)
+
+// About writes how long something is expected to take.
+func About(d time.Duration) string {
+	if d >= 90*time.Second {
+		return fmt.Sprintf("%d min", int((d+30*time.Second)/time.Minute))
+	}
+	return fmt.Sprintf("%d s", int((d+500*time.Millisecond)/time.Second))
+}
+
+// Clock writes a duration as minutes and seconds.
+func Clock(d time.Duration) string {
+	d = max(0, d).Round(time.Second)
+	return fmt.Sprintf("%d:%02d", d/time.Minute, d%time.Minute/time.Second)
+}
+
+// Live is what a running test shows of itself, empty when nothing.
+func Live(throughputBitsPerSecond float64, rtt measurement.Seconds) string {
+	switch {
+	case throughputBitsPerSecond > 0:
+		return Rate(throughputBitsPerSecond)
+	case rtt > 0:
+		return Time(rtt)
+	}
+	return ""
+}
+
+// RunStarted announces a run.
+func RunStarted(r event.RunStart) string {
+	text := fmt.Sprintf("%s: %s × %s × %s, about %s", r.Name,
+		quantity.Count(len(r.Paths), "path"), quantity.Count(len(r.Tests), "test"), Blocks(r.Blocks, r.TwoStage), About(r.Expected.Duration()))
+	if r.Folder != "" {
+		text += ", into " + r.Folder
+	}
+	return text
+}
+
+// DoesNotCount says why a trial is left out.
+func DoesNotCount(id string, g measurement.Gate) string {
+	return fmt.Sprintf("trial %s does not count: %s", id, Findings(g, true))
+}
+
+// Brought is the primary metric of a test, empty where it has none.
+func Brought(kind measurement.Kind, m measurement.Metrics) string {
+	primary, ok := measurement.PrimaryOf(kind)
+	v, known := m[primary.Name]
+	if !ok || !known {
+		return ""
+	}
+	return Value(v, primary.Unit)
+}
+
+// Clocks says how far apart the starts and the clocks of a trial were.
+func Clocks(c event.ClockSpread) string {
+	var parts []string
+	if c.Start > 0 {
+		parts = append(parts, "pairs began within "+Time(c.Start))
+	}
+	if c.Uncertainty > 0 {
+		parts = append(parts, "clocks are known within "+Time(c.Uncertainty))
+	}
+	if len(parts) == 0 {
+		return "pairs began at the same time"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// LostEvents says that a view could not keep up.
+func LostEvents(n int64) string {
+	return quantity.Count(int(n), "event") + " came too fast for this view and are missing here; the run has everything"
+}
+
+// StoreLag says that samples of a fleet wait for the coordinator's disk.
+func StoreLag(l event.Lag) string {
+	switch {
+	case l.Behind == 0 && l.Coarsened+l.Dropped > 0:
+		return fmt.Sprintf("the disk has all samples that came; so far machines made %s coarser and gave up %s", quantity.Count(int(l.Coarsened), "block"), quantity.Count(int(l.Dropped), "sample"))
+	case l.Behind == 0:
+		return "the disk has all samples again"
+	case l.Error != "":
+		return "the disk takes no samples for " + Elapsed(l.Behind.Duration()) + ", and the machines keep them: " + l.Error
+	}
+	return fmt.Sprintf("samples of the last %s wait for the disk, which is slow; the machines keep what it lacks", Elapsed(l.Behind.Duration()))
+}
+
+// Fleet says how the machines of a fleet stand: how many of its pairs move something in a
+// trial that goes on, and what waits for a client.
+func Fleet(f event.Fleet, second *event.Second) []string {
+	pairs := quantity.Count(f.Seats.Leased, "pair") + " ready"
+	if second != nil && len(second.Pairs) > 0 {
+		pairs = fmt.Sprintf("%d of %s running", second.Running(), quantity.Count(len(second.Pairs), "pair"))
+	}
+	if f.Seats.Lost > 0 {
+		pairs += fmt.Sprintf(", %d lost", f.Seats.Lost)
+	}
+	parts := []string{quantity.Count(f.Machines, "machine"), pairs}
+	if n := f.Seats.Waiting; n > 0 {
+		parts = append(parts, quantity.Count(n, "seat")+" waiting for a client")
+	}
+	return parts
+}
+
+// SamplesGivenUp says that the samples of a fleet are not complete.
+func SamplesGivenUp(machines int, samples int64) string {
+	return fmt.Sprintf("%s of the fleet gave up %s, which they could not send; what the trials measured has nothing to do with it.",
+		quantity.Count(machines, "machine"), quantity.Count(int(samples), "sample"))
+}
+
+// ResultsLate says that machines of a fleet brought results of trials that were over.
+func ResultsLate(results int) string {
+	return fmt.Sprintf("%s of machines of the fleet came after the trial was over, and %s not count: the connection had ended, or the coordinator.",
+		quantity.Count(results, "result"), does(results))
+}
+
+func does(n int) string {
+	if n == 1 {
+		return "does"
+	}
+	return "do"
+}
+
+// Event is a line of the log of a run.
+func Event(e event.Event) string {
+	switch e.Code {
+	case event.RunStarted:
+		return RunStarted(*e.Run)
+	case event.BlockStarted:
+		return fmt.Sprintf("block %d", e.Block)
+	case event.TrialStarted:
+		return fmt.Sprintf("trial %s begins", e.Trial.ID)
+	case event.Switched:
+		text := fmt.Sprintf("path %s is in force", e.Trial.Path)
+		if s := e.Switch; s != nil {
+			var set []string
+			for _, name := range slices.Sorted(maps.Keys(s.Set)) {
+				set = append(set, name+"="+s.Set[name])
+			}
+			text += fmt.Sprintf(": %s, after %s, proof %s", strings.Join(set, " "), Time(s.Took), s.Proof)
+		}
+		return text
+	case event.Measured:
+		return Live(e.Second.Throughput, e.Second.RTT)
+	case event.TrialEnded:
+		if e.Ended.State() != event.Passed {
+			return DoesNotCount(e.Trial.ID, e.Ended.Gate)
+		}
+		text := fmt.Sprintf("trial %s counts", e.Trial.ID)
+		if brought := Brought(e.Trial.Kind, e.Ended.Metrics); brought != "" {
+			text += ": " + brought
+		}
+		return text
+	case event.Spread:
+		return Clocks(*e.Clocks)
+	case event.StoreLag:
+		return StoreLag(*e.Lag)
+	case event.Joined:
+		return fmt.Sprintf("machine %s joined: %d there", e.Fleet.Machine, e.Fleet.Machines)
+	case event.Left:
+		return fmt.Sprintf("machine %s left, %d there: %s", e.Fleet.Machine, e.Fleet.Machines, e.Text)
+	case event.Queued:
+		return quantity.Count(e.Fleet.Seats.Waiting, "seat") + " waiting for a client"
+	case event.Leased:
+		return fmt.Sprintf("seat %d at %s is %s’s: %s ready", e.Fleet.Seat, e.Fleet.Server, e.Fleet.Client, quantity.Count(e.Fleet.Seats.Leased, "pair"))
+	case event.Vacated:
+		return fmt.Sprintf("seat %d at %s, which %s had, is lost: %s", e.Fleet.Seat, e.Fleet.Server, e.Fleet.Client, e.Text)
+	case event.Fault:
+		return "the testbed broke and was built again: " + e.Text
+	case event.RunEnded:
+		if e.End.Why != "" {
+			return "the run ended early: " + e.End.Why
+		}
+		return "the run is over, after " + Elapsed(e.End.Elapsed.Duration())
+	case event.Lost:
+		return LostEvents(e.LostEvents)
+	}
+	return e.Text
+}
