@@ -16,6 +16,9 @@ import (
 // discardBytes is how much one call drops at most.
 const discardBytes = 256 << 10
 
+// sendBytes is how much one call is asked to send where no rate holds it back.
+const sendBytes = 1 << 20
+
 // longestPause is how long a paced sender sleeps before it looks whether it
 // should stop.
 const longestPause = 50 * time.Millisecond
@@ -221,7 +224,7 @@ func (s *stream) claim() bool {
 func (s *stream) send() error {
 	if s.rate <= 0 && s.budget <= 0 {
 		for !s.ending() {
-			if err := s.sendSome(sockets.PayloadBytes); err != nil {
+			if err := s.sendSome(sendBytes); err != nil {
 				return err
 			}
 		}

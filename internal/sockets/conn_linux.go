@@ -256,14 +256,6 @@ func (c *Conn) WriteMore(p []byte) (int, error) {
 	return c.transfer(unix.SYS_SENDTO, unsafe.Pointer(unsafe.SliceData(p)), len(p), unix.MSG_NOSIGNAL|unix.MSG_MORE)
 }
 
-// SendPayload sends up to n bytes of payload, as Write does.
-func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
-	if p.pipes == nil {
-		return c.Write(p.buf[:min(n, len(p.buf))])
-	}
-	return c.sendPiped(n)
-}
-
 // Readable says whether a Read would not block: bytes, the end, or an error wait.
 func (c *Conn) Readable() bool {
 	var b [1]byte

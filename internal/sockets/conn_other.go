@@ -83,6 +83,9 @@ func (c *Conn) read(p []byte, wait time.Duration) (int, error) {
 // Discard reads into p; only Linux can drop bytes without copying them.
 func (c *Conn) Discard(p []byte) (int, error) { return c.Read(p) }
 
+// ReadOver is Read of up to n bytes that nobody looks at.
+func (c *Conn) ReadOver(p []byte, n int) (int, error) { return c.Read(p[:min(n, len(p))]) }
+
 // DiscardsInKernel says whether Discard saves the copy.
 func (c *Conn) DiscardsInKernel() bool { return false }
 

@@ -2,10 +2,8 @@ package sockets
 
 import "math/rand/v2"
 
-// PayloadBytes is the size of the buffer that bulk senders send over and
-// over: large enough to make system calls rare, small enough to stay in the
-// cache next to the receiver's.
-const PayloadBytes = 256 << 10
+// payloadBytes is the size of the buffer that bulk senders send over and over.
+const payloadBytes = 256 << 10
 
 // Payload is what bulk senders send. All flows of a test may share one.
 type Payload struct {
@@ -16,7 +14,7 @@ type Payload struct {
 
 // NewPayload fills a Payload with bytes that no link compresses. They are the
 // same in every run.
-func NewPayload() *Payload { return &Payload{buf: noise(PayloadBytes)} }
+func NewPayload() *Payload { return &Payload{buf: noise(payloadBytes)} }
 
 func noise(n int) []byte {
 	b := make([]byte, n)

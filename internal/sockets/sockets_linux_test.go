@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -46,6 +47,53 @@ func read(t *testing.T, f func() (int, error)) (int, error) {
 	}
 	t.Fatal("nothing arrived")
 	return 0, nil
+}
+
+// What is sent over and over is the payload, and what is read over and over is all of it.
+func TestOverAndOver(t *testing.T) {
+	const total = callBytes*2 + 12345
+	near, far := conns(t, "127.0.0.1:0")
+	p := NewPayload()
+	sent := 0
+	var want []byte
+	wire, seen := make([]byte, 0, total), make([]byte, chunkBytes)
+	for sent < total || len(wire) < total {
+		if sent < total {
+			n, err := near.SendPayload(p, total-sent)
+			if err != nil && !errors.Is(err, ErrTick) {
+				t.Fatal(err)
+			}
+			sent += n
+			for left := n; left > 0; left -= min(left, chunkBytes) { // each call begins anew
+				want = append(want, p.buf[:min(left, chunkBytes)]...)
+			}
+		}
+		// Less than a chunk at a time, of which nothing is overwritten.
+		n, err := far.ReadOver(seen, min(total-len(wire), len(seen)))
+		if err != nil && !errors.Is(err, ErrTick) {
+			t.Fatal(err)
+		}
+		wire = append(wire, seen[:n]...)
+	}
+	if !bytes.Equal(wire, want) {
+		t.Error("what came is not the payload over and over")
+	}
+	if _, err := near.Write(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	small := make([]byte, 7)
+	for got := 0; got < 1000; {
+		n, err := read(t, func() (int, error) { return far.ReadOver(small, 1000-got) })
+		testutil.OK(t, err)
+		if n > len(small)*callBytes/chunkBytes {
+			t.Fatalf("%d bytes in one read", n)
+		}
+		got += n
+	}
+	testutil.OK(t, near.Close())
+	if n, err := read(t, func() (int, error) { return far.ReadOver(small, 10) }); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("%d, %v at the end", n, err)
+	}
 }
 
 func TestTransfer(t *testing.T) {

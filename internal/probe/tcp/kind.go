@@ -45,7 +45,7 @@ func demand(spec measurement.Spec, d *admission.Cost) {
 	if spec.Direction != measurement.Receive {
 		d[admission.Bytes] += n * int64(bins) * session.CountBytes
 		if !session.SharesPoller(spec) {
-			d[admission.Bytes] += max(copyBytes, n*leastCopyBytes)
+			d[admission.Bytes] += n * copyBytes
 		}
 	}
 }

@@ -91,7 +91,7 @@ func (b *bulk) pipe(conn *sockets.Conn, spec measurement.Spec, flow int) (*socke
 // per CPU where there are many flows, since only so many system calls
 // that write to it can be in progress.
 func (b *bulk) buffer(conn *sockets.Conn, spec measurement.Spec, flow int) []byte {
-	size := max(copyBytes/kind.Connections(spec), leastCopyBytes)
+	size := copyBytes
 	discards := conn.DiscardsInKernel() && !spec.CopyPayload
 	switch {
 	case discards:

@@ -1,0 +1,62 @@
+package sockets
+
+import (
+	"io"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What one call copies: callBytes at most, so that calls are rare, from or to the same
+// chunkBytes of memory again and again, which stay in the cache of any CPU. Across one
+// hop on 2 CPUs, 8 flows so carried 1.3 times what they did with 128 KB a call. What
+// repeats after chunkBytes is out of reach of compressors that look back less (LZ4, deflate).
+const (
+	callBytes  = 1 << 20
+	chunkBytes = 64 << 10
+)
+
+// SendPayload sends up to n bytes of payload, as Write does.
+func (c *Conn) SendPayload(p *Payload, n int) (int, error) {
+	switch {
+	case p.pipes != nil:
+		return c.sendPiped(n)
+	case c.attached != nil:
+		return c.Write(p.buf[:min(n, len(p.buf))])
+	}
+	flags := uintptr(unix.MSG_NOSIGNAL)
+	if n > callBytes {
+		flags |= unix.MSG_MORE // without it the rest of a call goes as a small packet
+	}
+	return c.over(unix.SYS_SENDMSG, p.buf, n, flags)
+}
+
+// ReadOver is Read of up to n bytes that nobody looks at: they come into the same
+// memory over and over.
+func (c *Conn) ReadOver(p []byte, n int) (int, error) {
+	if c.attached != nil {
+		return c.Read(p[:min(n, len(p))])
+	}
+	got, err := c.over(unix.SYS_RECVMSG, p, n, 0)
+	if got == 0 && err == nil {
+		return 0, io.EOF
+	}
+	return got, err
+}
+
+// over is one sendmsg or recvmsg of up to n bytes at p, over and over.
+func (c *Conn) over(trap uintptr, p []byte, n int, flags uintptr) (int, error) {
+	p = p[:min(len(p), chunkBytes)]
+	var pieces [callBytes / chunkBytes]unix.Iovec
+	used := 0
+	for ; n > 0 && used < len(pieces); used++ {
+		pieces[used].Base = unsafe.SliceData(p)
+		pieces[used].SetLen(min(n, len(p)))
+		n -= min(n, len(p))
+	}
+	message := unix.Msghdr{Iov: &pieces[0]}
+	message.SetIovlen(used)
+	got, _, errno := syscall.Syscall6(trap, uintptr(c.fd), uintptr(unsafe.Pointer(&message)), flags, 0, 0, 0)
+	return tried(int(got), errno)
+}
