@@ -218,7 +218,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	}
 	if r.head.Blocks > 1 && !f.json && !f.markdown {
 		fmt.Fprintln(r.out)
-		err = errors.Join(err, printReport(r.out, result))
+		err = errors.Join(err, printReport(r.out, result, f.verbose))
 	}
 	if r.store != nil {
 		tellReport(r.streams, r.store.Dir())

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
@@ -23,7 +24,7 @@ import (
 )
 
 func reportCommand(s streams) *cobra.Command {
-	var json bool
+	var json, verbose bool
 	var picture string
 	var over matters
 	c := &cobra.Command{
@@ -52,11 +53,12 @@ so; the run keeps its own.`,
 					return err
 				}
 			}
-			return printResult(s, result, st.Dir(), json)
+			return printResult(s, result, st.Dir(), json, verbose)
 		},
 	}
 	c.Flags().StringVar(&picture, "picture", "", "also draw the costs as an SVG picture into this file")
 	c.Flags().BoolVarP(&json, "json", "J", false, "print result.json on standard output and nothing else there")
+	verboseFlag(c.Flags(), &verbose)
 	c.Flags().Var(&over, mattersFlag, "judge again by these margins: "+mattersUsage)
 	if err := c.RegisterFlagCompletionFunc(mattersFlag, completeMatters); err != nil {
 		panic(err) // there is no such flag: a mistake above
@@ -95,20 +97,27 @@ func render(ctx context.Context, st *store.Store, over matters) (*result.Result,
 }
 
 // printResult prints the summary, or the whole result as JSON.
-func printResult(s streams, result *result.Result, dir string, json bool) error {
+func printResult(s streams, result *result.Result, dir string, json, verbose bool) error {
 	if json {
 		return data.Write(s.out, result)
 	}
-	if err := printReport(s.out, result); err != nil {
+	if err := printReport(s.out, result, verbose); err != nil {
 		return err
 	}
 	tellReport(s, dir)
 	return nil
 }
 
-// printReport prints the summary.
-func printReport(w io.Writer, result *result.Result) error {
-	return terminal.Write(w, result, layout(w))
+// printReport prints the summary, or all that the report tells.
+func printReport(w io.Writer, result *result.Result, verbose bool) error {
+	o := layout(w)
+	o.Verbose = verbose
+	return terminal.Write(w, result, o)
+}
+
+// verboseFlag adds the flag of commands that print a report.
+func verboseFlag(flags *pflag.FlagSet, to *bool) {
+	flags.BoolVarP(to, "verbose", "v", false, "print all that the report tells, not what fits one screen")
 }
 
 // layout is how a text is laid out for where it goes.

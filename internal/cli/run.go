@@ -43,6 +43,7 @@ type runFlags struct {
 	out      string
 	resume   string
 	quiet    bool
+	verbose  bool
 	quick    bool
 	only     []string
 	onFault  string
@@ -181,6 +182,7 @@ was measured.`,
 	flags.StringVarP(&f.out, "out", "o", "", "run folder (default "+runsFolder+"/TIME-EXPERIMENT)")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this folder where it stopped")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	verboseFlag(flags, &f.verbose)
 	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
@@ -304,7 +306,7 @@ func (r *session) carryOut(ctx context.Context) (err error) {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, printResult(r.streams, result, r.store.Dir(), r.flags.json))
+	return errors.Join(err, printResult(r.streams, result, r.store.Dir(), r.flags.json, r.flags.verbose))
 }
 
 // note keeps a sentence about the run, once, and says whether it is new.

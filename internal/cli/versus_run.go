@@ -174,7 +174,7 @@ func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr err
 	case f.markdown:
 		err = markdown.Write(s.out, result)
 	default:
-		err = printReport(s.out, result)
+		err = printReport(s.out, result, f.verbose)
 	}
 	if r.store != nil {
 		tellReport(s, r.store.Dir())

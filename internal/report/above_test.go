@@ -35,7 +35,7 @@ func standsAbove(t *testing.T, says string, note result.Note) {
 	testutil.OK(t, html.Write(&page, r))
 	testutil.OK(t, markdown.Write(&text, r))
 	for what, shown := range map[string]string{
-		"html": page.String(), "markdown": text.String(), "terminal": string(terminalText(t, r, terminal.Options{Width: 400})),
+		"html": page.String(), "markdown": text.String(), "terminal": string(terminalText(t, r, terminal.Options{Width: 400, Verbose: true})),
 	} {
 		at, verdict := strings.Index(shown, says), strings.Index(shown, "2.243")
 		if at < 0 || verdict < at || strings.Count(shown, says) != 1 {

@@ -115,7 +115,7 @@ func engineTrial(t testing.TB, rng *rand.Rand, trial *measurement.Trial, spec me
 
 func TestEngineGolden(t *testing.T) {
 	r := engineFixture(t, 6)
-	reporttest.Golden(t, "engine-100.txt", terminalText(t, r, terminal.Options{Width: 100}))
+	reporttest.Golden(t, "engine-100.txt", terminalText(t, r, terminal.Options{Width: 100, Verbose: true}))
 	var b bytes.Buffer
 	testutil.OK(t, markdown.Write(&b, r))
 	reporttest.Golden(t, "engine.md", b.Bytes())

@@ -29,8 +29,9 @@ var renderings = []struct {
 	write func(io.Writer, *result.Result) error
 }{
 	{"terminal", func(w io.Writer, r *result.Result) error {
-		return terminal.Write(w, r, terminal.Options{Width: 80, Colour: true})
+		return terminal.Write(w, r, terminal.Options{Width: 80, Colour: true, Verbose: true})
 	}},
+	{"brief terminal", func(w io.Writer, r *result.Result) error { return terminal.Write(w, r, terminal.Options{Colour: true}) }},
 	{"narrow terminal", func(w io.Writer, r *result.Result) error { return terminal.Write(w, r, terminal.Options{Width: 20}) }},
 	{"markdown", markdown.Write},
 	{"html", html.Write},

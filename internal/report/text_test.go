@@ -2,6 +2,9 @@ package report_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -20,9 +23,11 @@ func TestTerminalFitsItsWidth(t *testing.T) {
 	r := reporttest.Run(t, 10)
 	r.Paths[1].Title = "東京のルーターを一つ通る経路"
 	for width := 60; width <= 140; width += 10 {
-		for l := range strings.Lines(string(terminalText(t, r, terminal.Options{Width: width}))) {
-			if l = strings.TrimSuffix(l, "\n"); typeset.Columns(l) > width {
-				t.Errorf("width %d: %d columns: %s", width, typeset.Columns(l), l)
+		for _, verbose := range []bool{false, true} {
+			for l := range strings.Lines(string(terminalText(t, r, terminal.Options{Width: width, Verbose: verbose}))) {
+				if l = strings.TrimSuffix(l, "\n"); typeset.Columns(l) > width {
+					t.Errorf("width %d: %d columns: %s", width, typeset.Columns(l), l)
+				}
 			}
 		}
 	}
@@ -40,10 +45,46 @@ func terminalText(t *testing.T, r *result.Result, o terminal.Options) []byte {
 
 func TestTerminalGolden(t *testing.T) {
 	r := reporttest.Run(t, 10)
-	reporttest.Golden(t, "terminal-100.txt", terminalText(t, r, terminal.Options{Width: 100}))
-	reporttest.Golden(t, "terminal-80.txt", terminalText(t, r, terminal.Options{Width: 80}))
-	reporttest.Golden(t, "terminal-colour.txt", terminalText(t, r, terminal.Options{Width: 100, Colour: true}))
-	reporttest.Golden(t, "terminal-3-blocks.txt", terminalText(t, reporttest.Run(t, 3), terminal.Options{Width: 100}))
+	for name, o := range map[string]terminal.Options{
+		"terminal-100.txt":      {Width: 100, Verbose: true},
+		"terminal-80.txt":       {Width: 80, Verbose: true},
+		"terminal-colour.txt":   {Width: 100, Verbose: true, Colour: true},
+		"terminal-brief.txt":    {Width: 100},
+		"terminal-brief-60.txt": {Width: 60},
+	} {
+		reporttest.Golden(t, name, terminalText(t, r, o))
+	}
+	reporttest.Golden(t, "terminal-3-blocks.txt", terminalText(t, reporttest.Run(t, 3), terminal.Options{Width: 100, Verbose: true}))
+}
+
+// What a run prints fits one screen. testdata/routing-appliance.json.gz is what
+// hopbench run routing-appliance --quick measured on a busy machine of two CPUs, which
+// left all to say that there is; the flows and counters of its trials are cut out.
+func TestTerminalFitsOneScreen(t *testing.T) {
+	packed, err := os.Open("testdata/routing-appliance.json.gz")
+	testutil.OK(t, err)
+	defer func() { testutil.OK(t, packed.Close()) }()
+	text, err := gzip.NewReader(packed)
+	testutil.OK(t, err)
+	var r result.Result
+	testutil.OK(t, json.NewDecoder(text).Decode(&r))
+	short := terminalText(t, &r, terminal.Options{Width: 100})
+	reporttest.Golden(t, "routing-appliance.txt", short)
+	if n := bytes.Count(short, []byte("\n")); n > 60 {
+		t.Errorf("%d lines of 100 columns:\n%s", n, short)
+	}
+	// Whatever it counts, all is there when asked for.
+	all := string(terminalText(t, &r, terminal.Options{Width: 1000, Verbose: true}))
+	for _, fact := range r.Trials[0].Facts {
+		if !strings.Contains(all, fact) {
+			t.Errorf("not told: %s", fact)
+		}
+	}
+	for _, p := range r.Published {
+		if !strings.Contains(all, p.ID) {
+			t.Errorf("%s is not told", p.ID)
+		}
+	}
 }
 
 func TestMarkdownGolden(t *testing.T) {

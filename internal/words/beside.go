@@ -11,7 +11,22 @@ import (
 
 // Effect is the readable verdict, with what a reader must know beside it: trials
 // that collapsed, and assumptions that do not hold.
-func (n Names) Effect(e result.Effect) string {
+func (n Names) Effect(e result.Effect) string { return n.effect(e, n.violation) }
+
+// BriefEffect is Effect with the assumptions that a claim rests on named in few words.
+func (n Names) BriefEffect(e result.Effect) string {
+	return n.effect(e, func(e result.Effect, v result.Violation) string {
+		switch {
+		case v.P == nil && v.Assumption == result.IndependentBlocks:
+			return "rests on independent blocks"
+		case v.P == nil && v.Assumption == result.SymmetricEffects:
+			return "rests on symmetric noise"
+		}
+		return n.violation(e, v)
+	})
+}
+
+func (n Names) effect(e result.Effect, violation func(result.Effect, result.Violation) string) string {
 	text := ""
 	if e.FewestBlocks > 0 && e.Metric != measurement.BrokenTrials {
 		text = n.fewBlocks(e)
@@ -22,7 +37,7 @@ func (n Names) Effect(e result.Effect) string {
 		text += "; " + n.collapse(e)
 	}
 	for _, v := range e.Violations {
-		text += "; " + n.violation(e, v)
+		text += "; " + violation(e, v)
 	}
 	return text
 }

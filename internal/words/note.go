@@ -115,7 +115,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("The run was interrupted in block %d, which was done again as a whole: %s of it from before do not count, and are kept.", x.Block, quantity.Count(x.Count, "trial"))
 	}},
 	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
-	result.NoteRejudged: {say: func(_ Names, x result.Note) string {
+	result.NoteRejudged: {above: true, say: func(_ Names, x result.Note) string {
 		metric, margin := measurement.MetricOf(x.Metric), measurement.Margin{}
 		if x.Margin != nil {
 			margin = *x.Margin

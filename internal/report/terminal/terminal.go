@@ -20,6 +20,9 @@ type Options struct {
 	// Colour allows ANSI colours. The caller knows whether it writes to a
 	// terminal and what NO_COLOR says; this package does not look.
 	Colour bool
+	// Verbose writes all that the report tells; without it, what one screen has room
+	// for, and what else there is.
+	Verbose bool
 }
 
 // Write writes the report for a terminal.
@@ -27,8 +30,13 @@ func Write(w io.Writer, r *result.Result, o Options) error {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
-	t := newTerminal(o)
-	t.write(report.New(r))
+	t, m := newTerminal(o), report.New(r)
+	t.top(m)
+	if o.Verbose {
+		t.write(m)
+	} else {
+		t.brief(m)
+	}
 	return typeset.Flush(w, t.b.String(), "terminal report")
 }
 
@@ -47,10 +55,12 @@ type terminal struct {
 	b      strings.Builder
 	width  int
 	colour bool
+	// verbose is all that the report tells.
+	verbose bool
 }
 
 func newTerminal(o Options) *terminal {
-	return &terminal{width: max(o.Width, 24), colour: o.Colour}
+	return &terminal{width: max(o.Width, 24), colour: o.Colour, verbose: o.Verbose}
 }
 
 // style wraps s in an SGR sequence when colour is allowed.
@@ -81,8 +91,8 @@ func (t *terminal) heading(s string) {
 	fmt.Fprintf(&t.b, "\n%s\n", t.style(styleBold, s))
 }
 
-// write renders the whole report.
-func (t *terminal) write(m *report.Model) {
+// top is what both begin with.
+func (t *terminal) top(m *report.Model) {
 	for _, l := range typeset.Wrap(m.Title, t.width) {
 		fmt.Fprintln(&t.b, t.style(styleBold, l))
 	}
@@ -96,6 +106,33 @@ func (t *terminal) write(m *report.Model) {
 	if len(m.Verdicts) == 0 {
 		t.paragraph("", "", m.Headline)
 	}
+}
+
+// brief renders what one screen has room for.
+func (t *terminal) brief(m *report.Model) {
+	b := m.Brief()
+	for _, v := range b.Verdicts {
+		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
+	}
+	t.table(m)
+	if len(b.Limits) > 0 {
+		t.heading("What limits each path")
+		for _, l := range b.Limits {
+			t.paragraph("- ", "", l)
+		}
+	}
+	if len(b.Counts) > 0 {
+		t.heading("Also")
+		for _, c := range b.Counts {
+			t.paragraph("- ", "", c)
+		}
+	}
+	fmt.Fprintln(&t.b)
+	t.paragraph("", styleDim, b.More)
+}
+
+// write renders the whole report.
+func (t *terminal) write(m *report.Model) {
 	for _, v := range m.Verdicts {
 		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
 	}
@@ -213,7 +250,7 @@ func (t *terminal) table(m *report.Model) {
 	if len(m.Table.Columns) == 0 || len(m.Table.Rows) == 0 {
 		return
 	}
-	t.tables(tableLines(m), len(m.Table.Columns))
+	t.tables(t.tableLines(m), len(m.Table.Columns))
 }
 
 // tables writes lines of so many columns as one table, or as several where it
@@ -312,7 +349,7 @@ func (t *terminal) tablePart(lines []tableLine, from, to int) {
 const rule = "\x00rule"
 
 // tableLines lays the table out as lines, one fact per line.
-func tableLines(m *report.Model) []tableLine {
+func (t *terminal) tableLines(m *report.Model) []tableLine {
 	head := tableLine{style: styleBold}
 	metric := tableLine{label: "median", style: styleDim}
 	for _, c := range m.Table.Columns {
@@ -320,15 +357,18 @@ func tableLines(m *report.Model) []tableLine {
 		metric.cells = append(metric.cells, c.Metric)
 	}
 	lines := []tableLine{head, metric}
-	for _, r := range m.Table.Rows {
-		lines = append(lines, tableLine{label: rule})
-		lines = append(lines, rowLines(m, r)...)
+	for i, r := range m.Table.Rows {
+		if t.verbose || i == 0 {
+			lines = append(lines, tableLine{label: rule})
+		}
+		lines = append(lines, t.rowLines(m, r)...)
 	}
 	return append(lines, tableLine{label: rule})
 }
 
-// rowLines is one path: its value, and under it whatever is known of it.
-func rowLines(m *report.Model, r report.Row) []tableLine {
+// rowLines is one path: its value, and under it whatever is known of it. One screen has
+// room for what the baseline's is and what the others cost.
+func (t *terminal) rowLines(m *report.Model, r report.Row) []tableLine {
 	label := r.Path
 	if r.Baseline {
 		label += " (baseline)"
@@ -340,7 +380,9 @@ func rowLines(m *report.Model, r report.Row) []tableLine {
 			lines = append(lines, tableLine{label: "  " + label, style: style, cells: cells})
 		}
 	}
-	add("95 % interval", "", func(c report.Cell) string { return c.Interval })
+	if t.verbose || r.Baseline {
+		add("95 % interval", "", func(c report.Cell) string { return c.Interval })
+	}
 	add("trials", styleYellow, func(c report.Cell) string { return c.Blocks })
 	add("cost", styleBold, func(c report.Cell) string { return c.Cost })
 	add("95 % interval", "", func(c report.Cell) string { return c.CostInterval })
@@ -350,6 +392,9 @@ func rowLines(m *report.Model, r report.Row) []tableLine {
 		for _, c := range r.Cells {
 			lines[before].styles = append(lines[before].styles, verdictStyleOf(c))
 		}
+	}
+	if !t.verbose {
+		return lines
 	}
 	add("", styleYellow, func(c report.Cell) string { return c.Needed })
 	add("shows from", styleDim, func(c report.Cell) string { return c.ShowsFrom })

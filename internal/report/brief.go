@@ -1,0 +1,183 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/report/typeset"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// Brief is what one screen has room for in place of the model's own lists; what it
+// counts, they tell.
+type Brief struct {
+	Verdicts []verdict // of the primary costs, each with its caveats in few words
+	Limits   []string  // what limits each path, alike ones together
+	Counts   []string  // what else there is, one line a kind, with its count
+	More     string    // what is told elsewhere
+}
+
+// Brief arranges the model for one screen.
+func (m *Model) Brief() Brief {
+	b := Brief{Verdicts: slices.Clone(m.Verdicts), Limits: m.limits()}
+	for i := range b.Verdicts {
+		b.Verdicts[i].Text = typeset.Sentence(m.names.BriefEffect(b.Verdicts[i].cost))
+	}
+	add := func(title, text string) {
+		if text != "" {
+			b.Counts = append(b.Counts, title+": "+text)
+		}
+	}
+	add("Published beside measured", words.Predictions(result.CountPublished(m.Run.Published)))
+	add("Further metrics", m.furtherMetrics())
+	add("Excluded", m.excludedText())
+	b.Counts = append(b.Counts, m.remarks()...)
+	var more []string
+	for _, there := range []struct {
+		n    int
+		name string
+	}{{len(m.Notes), "note"}, {len(m.Open), "question that the study left open"}, {len(m.Where), "line on where it was measured"}} {
+		switch {
+		case there.n == 1:
+			more = append(more, "a "+there.name)
+		case there.n > 1 && strings.HasPrefix(there.name, "question"):
+			more = append(more, fmt.Sprintf("%d questions that the study left open", there.n))
+		case there.n > 1 && strings.HasPrefix(there.name, "line"):
+			more = append(more, fmt.Sprintf("%d lines on where it was measured", there.n))
+		case there.n > 1:
+			more = append(more, quantity.Count(there.n, there.name))
+		}
+	}
+	b.More = "--verbose tells all of this"
+	if len(more) > 0 {
+		b.More += ", and " + words.List(more)
+	}
+	b.More += "; the report does, too."
+	return b
+}
+
+// limits tells what limits each path, once for tests of a path that are limited alike.
+func (m *Model) limits() []string {
+	type limit struct {
+		path, sentence string
+		tests          []string
+	}
+	var all []*limit
+	for _, s := range m.Shares {
+		if s.Sentence == "" {
+			continue
+		}
+		i := slices.IndexFunc(all, func(l *limit) bool { return l.path == s.Path && l.sentence == s.Sentence })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &limit{path: s.Path, sentence: s.Sentence})
+		}
+		all[i].tests = append(all[i].tests, s.Test)
+	}
+	var out []string
+	for _, l := range all {
+		out = append(out, l.path+", "+words.List(l.tests)+": "+l.sentence)
+	}
+	return out
+}
+
+// furtherMetrics names the metrics beside the primary ones that a path costs, and counts
+// the others.
+func (m *Model) furtherMetrics() string {
+	var kinds []string
+	by := map[string][]string{}
+	others := 0
+	for _, v := range m.Others {
+		if v.Kind == result.NoCost || v.Kind == result.NotResolved || v.Kind == result.TooFewBlocks || v.Kind == result.Indicated {
+			others++
+			continue
+		}
+		size, _ := words.Size(v.cost)
+		kind := v.Metric + " of " + v.Test
+		if by[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		by[kind] = append(by[kind], size+" for "+v.Path)
+	}
+	var parts []string
+	for _, kind := range kinds {
+		parts = append(parts, kind+", "+words.List(by[kind]))
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d without a difference that shows", others))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// excludedText counts the trials that do not count, by the first words of their reasons.
+func (m *Model) excludedText() string {
+	if len(m.Excluded) == 0 {
+		return ""
+	}
+	counts := map[string]int{}
+	var kinds []string
+	for _, e := range m.Excluded {
+		kind := firstWords(e.Reason)
+		if counts[kind]++; counts[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b string) int { return counts[b] - counts[a] })
+	text := fmt.Sprintf("%d of %s", len(m.Excluded), quantity.Count(len(m.Run.Trials), "trial"))
+	if len(kinds) == 1 {
+		return text + ": " + kinds[0]
+	}
+	return text + fmt.Sprintf(": %d × %s; %d × %s", counts[kinds[0]], kinds[0], counts[kinds[1]], kinds[1])
+}
+
+// remarks counts the facts of all trials by their kind: those whose first words differ in
+// their numbers alone are one.
+func (m *Model) remarks() []string {
+	type remark struct {
+		text   string
+		trials int
+		last   string // ID of the last trial counted
+	}
+	var all []*remark
+	byKind := map[string]*remark{}
+	for i := range m.Run.Trials {
+		t := &m.Run.Trials[i]
+		for _, fact := range typeset.Lines(t.Facts) {
+			text := firstWords(fact)
+			kind := numbers.ReplaceAllString(text, "0")
+			r := byKind[kind]
+			if r == nil {
+				r = &remark{text: text}
+				byKind[kind] = r
+				all = append(all, r)
+			}
+			if r.last != t.ID {
+				r.trials, r.last = r.trials+1, t.ID
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *remark) int { return cmp.Compare(b.trials, a.trials) })
+	var out []string
+	for _, r := range all[:min(len(all), maxRemarks)] {
+		out = append(out, fmt.Sprintf("%d of %s: %s", r.trials, quantity.Count(len(m.Run.Trials), "trial"), r.text))
+	}
+	if rest := len(all) - maxRemarks; rest > 0 {
+		out = append(out, fmt.Sprintf("and %s of another kind", quantity.Count(rest, "remark")))
+	}
+	return out
+}
+
+// maxRemarks is how many kinds of remark one screen has room for.
+const maxRemarks = 5
+
+// firstWords is a sentence up to what explains it.
+func firstWords(text string) string {
+	for _, end := range []string{": ", "; "} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	return strings.TrimSuffix(text, ".")
+}
