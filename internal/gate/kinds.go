@@ -217,8 +217,12 @@ func (j *judge) packets() {
 	}
 	// iperf3 counts bytes at the receiver and need not say how many packets.
 	if perSecond > 0 && received < minimumPackets {
-		// The rate may be too low for the time, or the path lost the others.
-		j.either(received/(1-loss) >= minimumPackets, "enough-packets", measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets})
+		few := measurement.Finding{Code: measurement.FoundFewPackets, Count: int(math.Round(received)), Needed: minimumPackets}
+		if received/(1-loss) >= minimumPackets {
+			j.broken("enough-packets", few) // the path lost the others
+		} else {
+			j.warn("enough-packets", few) // the rate was too low for the time; it is a rate all the same
+		}
 	}
 	if j.spec.LossBound == 0 {
 		j.duration(goodput)

@@ -231,7 +231,7 @@ var options = []Option{
 	},
 	{
 		Name: "packet", InFile: true, Kinds: packets, Type: Size, Limits: Limits{Least: MinPacketBytes, Most: MaxDatagramBytes},
-		Unset: "what fits the path", Doc: "UDP payload of a packet",
+		Unset: "what fits the path, with a rate 1472 at most", Doc: "UDP payload of a packet",
 		field: func(s *measurement.Spec) any { return &s.PacketBytes },
 	},
 	{

@@ -54,6 +54,9 @@ type sender struct {
 	facts     []string
 }
 
+// ethernetBytes is the UDP payload of the largest packet of IPv4 in a frame of Ethernet.
+const ethernetBytes = 1472
+
 // newSender prepares the socket as the spec asks.
 func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement.Spec, cookie []byte, pages *packetPages) (*sender, error) {
 	s := &sender{
@@ -62,7 +65,11 @@ func newSender(control session.ControlConn, conn *sockets.Conn, spec measurement
 		effective: map[string]string{},
 	}
 	room := datagram.LargestPayload(conn)
-	if s.size == 0 {
+	switch {
+	case s.size == 0 && spec.RateBitsPerSecond > 0:
+		// On loopback, a rate in packets of 64 KB would be few of them.
+		s.size = min(room, ethernetBytes)
+	case s.size == 0:
 		s.size = room
 	}
 	mode := sockets.DontFragment
