@@ -22,6 +22,7 @@ type Event struct {
 	// Ended tells the end, and the fields below belong to it.
 	Ended    bool
 	Elapsed  time.Duration
+	Bytes    int64 // of payload that moved at this end
 	Err      error
 	Vanished bool // Err is the client's closing of its connection
 }
@@ -46,6 +47,11 @@ func (t *session) announce() (ended func(error)) {
 	tell(e)
 	return func(err error) {
 		e.Ended, e.Elapsed, e.Err, e.Vanished = true, time.Since(began), err, errors.Is(err, errVanished)
+		t.mu.Lock()
+		for _, s := range t.streams {
+			e.Bytes += s.bytes.Load()
+		}
+		t.mu.Unlock()
 		tell(e)
 	}
 }

@@ -14,6 +14,7 @@ type TestEvent struct {
 	// Ended tells the end, and the fields below belong to it.
 	Ended   bool
 	Elapsed time.Duration
+	Bytes   int64 // of payload that moved at this end, both ways
 	Err     error // why the first connection failed that did, if one did
 	// Vanished says that Err is the client's closing of that connection, which
 	// some tests end with.

@@ -51,7 +51,7 @@ func iperf3Event(e iperf3.Event) TestEvent {
 	if e.UDP {
 		spec.Kind, spec.RateBitsPerSecond = measurement.UDP, e.Rate
 	}
-	return TestEvent{Client: e.Client, Spec: spec, Ended: e.Ended, Elapsed: e.Elapsed, Err: e.Err, Vanished: e.Vanished}
+	return TestEvent{Client: e.Client, Spec: spec, Ended: e.Ended, Elapsed: e.Elapsed, Bytes: e.Bytes, Err: e.Err, Vanished: e.Vanished}
 }
 
 // iperf3Datagram hands a packet of the listening UDP socket to the iperf3

@@ -131,7 +131,7 @@ func (s *Server) leave(t *test, flow int, g *session.Guard) {
 	}
 	t.Meter.End()
 	t.giveBack()
-	s.notify(TestEvent{Client: t.Client, Spec: t.Spec, Ended: true, Elapsed: time.Since(t.began), Err: t.err, Vanished: session.IsLost(t.err)})
+	s.notify(TestEvent{Client: t.Client, Spec: t.Spec, Ended: true, Elapsed: time.Since(t.began), Bytes: t.Meter.Moved(), Err: t.err, Vanished: session.IsLost(t.err)})
 }
 
 // find is the test in progress to which a cookie from an address belongs, nil if

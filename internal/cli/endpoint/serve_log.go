@@ -80,7 +80,15 @@ func eventText(e probe.TestEvent) string {
 	case e.Err != nil:
 		return fmt.Sprintf("%s: failed after %.1f s: %v", text, e.Elapsed.Seconds(), e.Err)
 	}
-	return fmt.Sprintf("%s: done in %.1f s", text, e.Elapsed.Seconds())
+	return fmt.Sprintf("%s: done in %.1f s", text, e.Elapsed.Seconds()) + moved(e)
+}
+
+// moved is the mean rate of a test of throughput over all of its time, its warm-up included.
+func moved(e probe.TestEvent) string {
+	if primary, ok := measurement.PrimaryOf(e.Spec.Kind); !ok || primary.Unit != measurement.BitsPerSecond || e.Bytes == 0 || e.Elapsed <= 0 {
+		return ""
+	}
+	return ", " + quantity.Format(float64(e.Bytes)*8/e.Elapsed.Seconds(), measurement.BitsPerSecond)
 }
 
 // describe names what a test does.

@@ -46,7 +46,7 @@ func TestLinesOfAServersTests(t *testing.T) {
 	l := &serveLog{w: &b}
 	event := probe.TestEvent{Client: netip.MustParseAddr("192.0.2.9"), Spec: measurement.Spec{Kind: measurement.TCP, Flows: 4, Direction: measurement.Receive}.Defaults()}
 	l.event(event)
-	event.Ended, event.Elapsed = true, 10400*time.Millisecond
+	event.Ended, event.Elapsed, event.Bytes = true, 10400*time.Millisecond, 13e9
 	l.event(event)
 	event.Err = errors.New("limit: \x1b[31mred\nherring")
 	l.event(event)
@@ -54,7 +54,7 @@ func TestLinesOfAServersTests(t *testing.T) {
 	l.event(event)
 	for i, want := range []string{
 		`^\d\d:\d\d:\d\d  192\.0\.2\.9  tcp, 4 flows, from here, 10s: began$`,
-		`: done in 10\.4 s$`, `: failed after 10\.4 s: limit:  \[31mred herring$`, `: closed by the client after 10\.4 s$`,
+		`: done in 10\.4 s, 10\.0 Gbit/s$`, `: failed after 10\.4 s: limit:  \[31mred herring$`, `: closed by the client after 10\.4 s$`,
 	} {
 		line := strings.Split(b.String(), "\n")[i]
 		if !regexp.MustCompile(want).MatchString(line) {

@@ -145,6 +145,13 @@ func (m *Meter) Add(sends bool, of func() int64) (remove func()) {
 	}
 }
 
+// Moved is how many bytes the test has moved so far.
+func (m *Meter) Moved() int64 {
+	m.counts.mu.Lock()
+	defer m.counts.mu.Unlock()
+	return m.sum()
+}
+
 // Watch begins to compare the test with a limit in bit/s and to what it must move at
 // least; it may be called again.
 func (m *Meter) Watch(limit float64, least int64, halt func(error)) {
