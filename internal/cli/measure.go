@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +111,10 @@ type hostRun struct {
 	to      target
 	plan    *survey.Plan
 	summary *summary.Summary
+	watch   *direct.Watch
+	mu      sync.Mutex // of what is written while a test goes on
 	live    *liveLine
+	told    bool // the parts of the test in progress
 }
 
 // measureHost does the tests of a sequence and shows what they brought back. It
@@ -123,9 +127,13 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	base.SpareProcessor()
 	path := direct.Path(onlyPath, to.name, request)
 	source := path.Pairs[0].Source
-	bed := direct.New(run, path)
-	_, isProfile := todo.(survey.Options)
 	r := &hostRun{streams: s, flags: f, to: to, live: newLiveLine(s.err, f.quiet)}
+	r.watch = &direct.Watch{Run: run, Tell: r.part}
+	if !f.json && !f.markdown {
+		r.watch.Every = measurement.Seconds(value[float64](f.options, "interval")).Duration()
+	}
+	bed := direct.New(r.watch.Do, path)
+	_, isProfile := todo.(survey.Options)
 	r.kept, err = keep(f.out, f.head(f.blocks, bed, store.Test{
 		Title: "the path to " + to.name, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
 		Paths: []result.PathInfo{{Name: onlyPath, Baseline: true, Source: source, Dest: request.Target.String(), Hops: []result.HopInfo{}}},
@@ -160,8 +168,23 @@ func (f *testFlags) summary(w io.Writer, title string) *summary.Summary {
 	return summary.New(w, title, summary.Options{Verbose: f.verbose, Markdown: f.markdown, BinsOf: measurement.Seconds(value[float64](f.options, "interval"))})
 }
 
+// part shows what moved in a part of a test that goes on.
+func (r *hostRun) part(p direct.Part) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.live.clear()
+	if !r.told {
+		test, _ := r.plan.Current()
+		r.summary.Row(test.Title, "while it goes on: what the receiving kernel acknowledged")
+		r.told = true
+	}
+	r.summary.Below(summary.Interval(p.From, p.To, float64(p.Bytes)))
+}
+
 // event shows and keeps a step.
 func (r *hostRun) event(e runner.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	title := e.Trial.Test
 	if test, ok := r.test(e.Trial.Test); ok {
 		title = test.Title
@@ -188,7 +211,21 @@ func (r *hostRun) event(e runner.Event) {
 	if r.head.Blocks > 1 {
 		test.Title += fmt.Sprintf(" (%d/%d)", e.Trial.Block, r.head.Blocks)
 	}
-	r.summary.Trial(test, *e.Finished)
+	r.summary.Trial(test, *e.Finished, r.told)
+	r.told = false
+}
+
+// stopped shows what there is of a test that was stopped.
+func (r *hostRun) stopped(s *direct.Stopped) {
+	test, _ := r.plan.Current()
+	test.Title += ", stopped"
+	switch {
+	case s == nil:
+	case s.Whole:
+		r.summary.Trial(test, measurement.Trial{Outcome: s.Outcome, Gate: measurement.Gate{Passed: true}}, r.told)
+	case s.Moved.Bytes > 0:
+		r.summary.Row(test.Title, words.Rate(float64(s.Moved.Bytes)*8/s.Moved.To.Seconds())+fmt.Sprintf(" acknowledged in %.2f s, its start included", s.Moved.To.Seconds()))
+	}
 }
 
 // test is a test that was begun, or done before.
@@ -206,6 +243,7 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 	f := r.flags
 	stopped := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx)
+	r.stopped(r.watch.Stopped())
 	r.head.Notes = f.notes(r.to, r.head.Test.Profile, r.plan.Steps())
 	result, err := r.result(ctx)
 	if result == nil || err != nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -69,12 +70,12 @@ func (s *Summary) print(format string, args ...any) {
 	}
 }
 
-// Trial adds one test.
-func (s *Summary) Trial(test result.TestInfo, t measurement.Trial) {
+// Trial adds one test, without its intervals where they were told while it went on.
+func (s *Summary) Trial(test result.TestInfo, t measurement.Trial, told bool) {
 	text, below := "does not count", []string(nil)
 	if t.Gate.Passed {
 		t = s.oneIdle(test.Spec.Kind, t)
-		text, below = words.Trial(test.Spec, t), trialLines(test.Spec, t, s.o)
+		text, below = words.Trial(test.Spec, t), trialLines(test.Spec.Defaults(), t, s.o, told)
 		_, interval := t.LossOf(test.Spec)
 		s.loss = s.loss || interval && strings.Contains(text, "loss ")
 		if e := shortEffective(t.Effective); !s.o.Verbose && e != "" && e != s.effective {
@@ -130,9 +131,14 @@ func (s *Summary) Row(label, text string, below ...string) {
 		s.print("%s\n", strings.TrimRight(l, " "))
 	}
 	for _, l := range below {
-		for _, part := range wrapFields(typeset.Clean(l, false), summaryWidth-labelColumns-2) {
-			s.print("%s  %s\n", indent, part)
-		}
+		s.Below(l)
+	}
+}
+
+// Below adds a line below a row, in a summary that is not Markdown.
+func (s *Summary) Below(line string) {
+	for _, part := range wrapFields(typeset.Clean(line, false), summaryWidth-labelColumns-2) {
+		s.print("%s  %s\n", strings.Repeat(" ", labelColumns), part)
 	}
 }
 
@@ -254,7 +260,7 @@ func wrapFields(text string, width int) []string {
 }
 
 // trialLines are the details below a test's line.
-func trialLines(spec measurement.Spec, t measurement.Trial, o Options) []string {
+func trialLines(spec measurement.Spec, t measurement.Trial, o Options, told bool) []string {
 	var out []string
 	for _, h := range t.Hops {
 		where := "*"
@@ -266,8 +272,12 @@ func trialLines(spec measurement.Spec, t measurement.Trial, o Options) []string 
 	for _, step := range t.LossSearch {
 		out = append(out, fmt.Sprintf("offered %s   received %s   loss %s", words.Rate(step.OfferedBitsPerSecond), words.Rate(step.ReceivedBitsPerSecond), words.Loss(step.Loss, float64(step.Packets))))
 	}
-	if t.Throughput != nil && o.BinsOf > 0 {
-		out = append(out, intervals(*t.Throughput, o.BinsOf)...)
+	switch measured := t.Warmup + spec.Duration; {
+	case t.Throughput == nil || o.BinsOf <= 0:
+	case told && !o.Verbose:
+		out = append(out, fmt.Sprintf("measured from %.2f to %.2f s", float64(t.Warmup), float64(measured)))
+	default:
+		out = append(out, intervals(*t.Throughput, o.BinsOf, t.Warmup, measured)...)
 	}
 	if !o.Verbose {
 		return out
@@ -294,22 +304,36 @@ func shortEffective(effective map[string]string) string {
 	return strings.Join(parts, words.Gap)
 }
 
-// intervals joins the receiver's bins into intervals of about so many seconds,
-// as iperf3's -i prints them; the discarded start is among them.
-func intervals(b measurement.Bins, of measurement.Seconds) []string {
+// intervals joins the receiver's bins into intervals of about so many seconds, as
+// iperf3's -i prints them. Those of the measured time, from until to, begin and end with
+// it: their mean is the test's figure. The others are marked.
+func intervals(b measurement.Bins, of, from, to measurement.Seconds) []string {
 	if b.Width <= 0 {
 		return nil
 	}
-	each := max(1, int(of/b.Width+0.5))
+	at := func(s measurement.Seconds) int { return min(max(int(s/b.Width+0.5), 0), len(b.Bytes)) }
+	each, first, last := max(1, int(of/b.Width+0.5)), at(from), at(to)
 	var out []string
-	for i := 0; i < len(b.Bytes); i += each {
-		n := min(each, len(b.Bytes)-i)
+	for i := 0; i < len(b.Bytes); {
+		end, mark := len(b.Bytes), "   (after the measured time)"
+		switch {
+		case i < first:
+			end, mark = first, "   (warm-up)"
+		case i < last:
+			end, mark = last, ""
+		}
+		n := min(each, end-i)
 		sum := 0.0
 		for _, v := range b.Bytes[i : i+n] {
 			sum += v
 		}
-		from, to := float64(b.Width)*float64(i), float64(b.Width)*float64(i+n)
-		out = append(out, fmt.Sprintf("%6.2f–%.2f s   %s", from, to, words.Rate(sum*8/(to-from))))
+		out = append(out, Interval((b.Width*measurement.Seconds(i)).Duration(), (b.Width*measurement.Seconds(i+n)).Duration(), sum)+mark)
+		i += n
 	}
 	return out
+}
+
+// Interval is a line about the bytes of a part of a test.
+func Interval(from, to time.Duration, bytes float64) string {
+	return fmt.Sprintf("%6.2f–%.2f s   %s", from.Seconds(), to.Seconds(), words.Rate(bytes*8/(to-from).Seconds()))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // summaryFixture is a profile of a path with hand-made outcomes: every kind of
@@ -74,7 +75,7 @@ func summaryText(t *testing.T, r *result.Result, o Options) string {
 	s := New(&b, "path to host.example (192.0.2.7:5201)", o)
 	s.Row("measured", "2026-11-21T09:30:00Z   from here.example   hopbench v1")
 	for i, trial := range r.Trials {
-		s.Trial(r.Tests[i], trial)
+		s.Trial(r.Tests[i], trial, false)
 	}
 	testutil.OK(t, s.End(r))
 	return b.String()
@@ -139,10 +140,27 @@ func TestSummaryTellsOfAFailedWrite(t *testing.T) {
 	for _, room := range []int{0, 30, whole / 2, whole - 100} {
 		s := New(&brokenWriter{room}, "path to host.example (192.0.2.7:5201)", Options{})
 		for i, trial := range r.Trials {
-			s.Trial(r.Tests[i], trial)
+			s.Trial(r.Tests[i], trial, false)
 		}
 		if err := s.End(r); err == nil {
 			t.Errorf("with room for %d bytes: no error", room)
 		}
+	}
+}
+
+// Intervals of the measured time begin and end with it, and the others are marked.
+func TestIntervals(t *testing.T) {
+	bins := measurement.Bins{Width: 0.1, Bytes: make([]float64, 12)}
+	for i := range bins.Bytes {
+		bins.Bytes[i] = 1e6
+	}
+	got := intervals(bins, 0.4, 0.3, 0.9)
+	want := []string{
+		"  0.00–0.30 s   80.0 Mbit/s   (warm-up)",
+		"  0.30–0.70 s   80.0 Mbit/s", "  0.70–0.90 s   80.0 Mbit/s",
+		"  0.90–1.20 s   80.0 Mbit/s   (after the measured time)",
+	}
+	if text := strings.ReplaceAll(strings.Join(got, "\n"), words.NBSP, " "); text != strings.Join(want, "\n") {
+		t.Errorf("got\n%s", text)
 	}
 }
