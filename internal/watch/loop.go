@@ -33,8 +33,10 @@ type Options struct {
 	// Jitter is by how much of its interval a round may come later, at random: so that it
 	// does not keep step with what else happens every so often.
 	Jitter float64
-	// Budget is what the rounds of a day may move, in bytes; 0 is no bound.
+	// Budget is what the rounds of a day may move, in bytes; 0 is no bound. Always are tests
+	// that are never left out: what they move is little, known, and taken from the budget.
 	Budget float64
+	Always []string
 	// Announce hears of every event, from one goroutine.
 	Announce func(Event)
 	// Wall is the clock that people see, time.Now by default. The cadence does not follow it.
@@ -150,7 +152,7 @@ func (w *Watch) Run(ctx context.Context) (err error) {
 		w.bucket.fill(passed)
 		var promised float64
 		r, err := w.o.Measure(ctx, func(test string) bool {
-			ok := w.bucket.allows(test, promised)
+			ok := slices.Contains(w.o.Always, test) || w.bucket.allows(test, promised)
 			if ok {
 				promised += float64(w.bucket.costs[test])
 			}
@@ -250,6 +252,10 @@ func (b *bucket) learn(r Round) {
 	for test, n := range r.Payload {
 		b.costs[test] = n
 		b.left -= float64(n)
-		b.most = max(b.most, float64(n))
 	}
+	var all float64 // what a whole round takes can be saved up
+	for _, n := range b.costs {
+		all += float64(n)
+	}
+	b.most = max(b.most, all)
 }

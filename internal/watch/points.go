@@ -81,6 +81,26 @@ func payload(o measurement.Outcome, spec measurement.Spec) int64 {
 	return 0
 }
 
+// Bounded says which tests move no more than is known beforehand, and how much they do
+// together in a round, both ways, in bytes.
+func Bounded(tests []result.TestInfo) (names []string, bytes float64) {
+	for _, t := range tests {
+		s := t.Spec
+		seconds := float64(s.Duration + s.MaxWarmup)
+		switch {
+		case s.Kind == measurement.Trace:
+		case s.Kind == measurement.RR && s.RequestsPerSecond > 0:
+			bytes += s.RequestsPerSecond * float64(s.RequestBytes+s.ResponseBytes) * seconds
+		case s.Kind == measurement.UDP && s.RateBitsPerSecond > 0:
+			bytes += s.RateBitsPerSecond / 8 * seconds
+		default:
+			continue
+		}
+		names = append(names, t.Name)
+	}
+	return names, bytes
+}
+
 // AddEffects takes what a run of an experiment brought: its primary effects, and the level of
 // the path that each is compared with.
 func (r *Round) AddEffects(effects []result.Effect) {

@@ -228,9 +228,11 @@ const mostRoutes = 64
 type Tracker struct {
 	rules  Rules
 	series []*tracked
-	// routes are those that are no news; last are the newest, at most confirm; the route in
-	// force is the newest of them that is known.
+	// routes are those that are no news, former those before the last change: they are news
+	// again. last are the newest, at most confirm; the route in force is the newest that is
+	// no news.
 	routes   [][]string
+	former   [][]string
 	last     [][]string
 	route    []string
 	seen     int            // rounds with a route
@@ -304,24 +306,22 @@ func (t *Tracker) follow(route []string, tell func(Event)) {
 	if t.last = append(t.last, route); len(t.last) > confirm {
 		t.last = t.last[1:]
 	}
-	known := slices.ContainsFunc(t.routes, func(k []string) bool { return sameRoute(k, route) })
 	switch {
-	case known:
+	case oneOf(t.routes, route):
 		t.route = route
 		return
-	case t.seen <= t.rules.Learn() && len(t.routes) < mostRoutes:
+	case t.seen <= t.rules.Learn() && len(t.routes) < mostRoutes && !oneOf(t.former, route):
 		t.routes, t.route = append(t.routes, route), route
 		return
-	case len(t.last) < confirm:
+	case len(t.last) < confirm || slices.ContainsFunc(t.last, func(one []string) bool { return oneOf(t.routes, one) }):
 		return
 	}
-	for _, one := range t.last {
-		if slices.ContainsFunc(t.routes, func(k []string) bool { return sameRoute(k, one) }) {
-			return
-		}
-	}
 	tell(Event{Code: RouteChanged, Was: t.route, Route: route})
-	t.routes, t.route, t.seen = slices.Clone(t.last), route, confirm
+	t.former, t.routes, t.route, t.seen = t.routes, slices.Clone(t.last), route, confirm
+}
+
+func oneOf(routes [][]string, route []string) bool {
+	return slices.ContainsFunc(routes, func(one []string) bool { return sameRoute(one, route) })
 }
 
 // sameRoute says that two routes may be one: a hop that was silent may have any address.

@@ -27,7 +27,8 @@ const (
 	leastTail  = 5    // of the largest values that the tail is taken from, at least
 	mostTail   = 40   // and at most
 	tailShare  = 25   // one of so many, between
-	confidence = 1.64 // standard errors by which the mean excess counts more
+	confidence = 2.3  // standard errors by which the mean excess counts more
+	care       = 2    // by which the tail is asked for fewer false alarms than are stated
 	refitShare = 64   // limits are worked out anew after one of so many samples is new
 	chance     = 0.8  // of the smallest effect to be found in Run samples
 )
@@ -254,7 +255,7 @@ func (c *chart) fit(o Options, least float64) {
 		up[i], down[i] = slices.Min(run)-c.level, c.level-slices.Max(run)
 	}
 	// Half of the false alarms may be on either side.
-	p := o.FalseAlarmsPerYear / o.SamplesPerYear / 2
+	p := o.FalseAlarmsPerYear / o.SamplesPerYear / 2 / care
 	c.up, c.down = sideOf(up, p), sideOf(down, p)
 	level := o.unit(c.level)
 	matters := max(o.Fraction*level, o.Amount, least)
