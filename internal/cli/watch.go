@@ -167,7 +167,7 @@ func (f *watchFlags) watch(ctx context.Context, s streams, arg string) (err erro
 		return base.Usage(fmt.Errorf("--every %v: write a second or more", f.every))
 	}
 	if !(f.falseAlarms > 0 && f.falseAlarms <= 1000) {
-		return base.Usage(fmt.Errorf("--false-alarms %v: write a number above 0, such as 0.2 for one in five years", f.falseAlarms))
+		return base.Usage(fmt.Errorf("--false-alarms %v: write a number above 0, such as 0.25 for one in four years", f.falseAlarms))
 	}
 	budget, err := quantity.ParseBytes(strings.TrimSuffix(f.budget, "/day"))
 	if f.budget == "0" {

@@ -36,7 +36,7 @@ type Rules struct {
 }
 
 // DefaultFalseAlarms is how many false alarms a year may bring.
-const DefaultFalseAlarms = 0.2
+const DefaultFalseAlarms = 0.25
 
 // Series is what is watched: the level of a metric on a path, or, with a baseline, the effect
 // of the path on it.
@@ -191,6 +191,10 @@ func (r Rules) Learn() int {
 	return max(int(24*time.Hour.Seconds()/float64(r.Every)), leastLearned)
 }
 
+// lossScale is the share from which on shares are judged by their ratio, and below it by
+// their difference: a loss of 0.1 % is not twice as bad as one of 0.05 %.
+const lossScale = 0.01
+
 // options of the detector of a series.
 func (r Rules) options(s Series) detect.Options {
 	metric := measurement.MetricOf(s.Metric)
@@ -206,7 +210,7 @@ func (r Rules) options(s Series) detect.Options {
 	case s.Baseline != "" && !metric.ByRatio():
 		o.Scale = detect.Difference
 	case metric.Unit == measurement.Fraction:
-		o.Offset = max(margin.Amount, 1e-6)
+		o.Offset = lossScale
 	}
 	return o
 }

@@ -121,7 +121,7 @@ func WatchEvent(e watch.Event) string {
 		return watchRound(*e.Of)
 	case watch.Learned:
 		s, l := *e.Series, *e.Limits
-		return fmt.Sprintf("%s: learned from %s, %s; finds at once %s or more", WatchedSeries(s), quantity.Count(l.Samples, "sample"), WatchedValue(s, l.Level), SmallestChanges(s, l))
+		return fmt.Sprintf("%s: learned from %s: %s; smallest change found within 3: %s", WatchedSeries(s), quantity.Count(l.Samples, "sample"), WatchedValue(s, l.Level), SmallestChanges(s, l))
 	case watch.LevelChanged:
 		return fmt.Sprintf("CHANGED %s: %s → %s (%s)", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Before), WatchedValue(*e.Series, e.Now), WatchedChange(*e.Series, e.Before, e.Now-e.Before))
 	case watch.LevelBack:
@@ -182,7 +182,7 @@ func TrendDescription(label string, samples, changes int) string {
 
 // TrendCaption is how a series stands.
 func TrendCaption(now, smallest, state string) string {
-	return fmt.Sprintf("Level %s; finds at once %s; %s.", now, smallest, state)
+	return fmt.Sprintf("Level %s; smallest change found within 3 samples: %s; %s.", now, smallest, state)
 }
 
 // WatchLimits explains the limits of a watch.

@@ -28,7 +28,7 @@ const (
 	mostTail   = 40   // and at most
 	tailShare  = 25   // one of so many, between
 	confidence = 2.3  // standard errors by which the mean excess counts more
-	care       = 2    // by which the tail is asked for fewer false alarms than are stated
+	care       = 5    // by which the tail is asked for fewer false alarms than are stated
 	refitShare = 64   // limits are worked out anew after one of so many samples is new
 	chance     = 0.8  // of the smallest effect to be found in Run samples
 )
