@@ -42,9 +42,8 @@ type Trend struct {
 	Values, Level, Low, High []float64
 	Learned                  []bool
 	Changes                  []time.Time
-	// Now, Smallest and State are for people: the level, the changes that are found at once,
-	// and what is learned.
-	Now, Smallest, State string
+	// Caption is how it stands, for people.
+	Caption string
 }
 
 // mostEvents bounds the events that are shown.
@@ -117,13 +116,11 @@ func (t *Trend) add(at time.Time, value float64, l *watch.Limits) {
 
 // say words how a series stands.
 func (t *Trend) say(s watch.Status) {
-	t.Now, t.Smallest, t.State = words.WatchedValue(s.Series, s.Last), words.None, "steady"
+	value, smallest := words.WatchedValue(s.Series, s.Last), words.None
 	if s.Limits != nil {
-		t.Now, t.Smallest = words.WatchedValue(s.Series, s.Limits.Level), words.SmallestChanges(s.Series, *s.Limits)
+		value, smallest = words.WatchedValue(s.Series, s.Limits.Level), words.SmallestChanges(s.Series, *s.Limits)
 	}
-	if s.Missing > 0 {
-		t.State = "learning, " + quantity.Count(s.Missing, "sample") + " to come"
-	}
+	t.Caption = words.TrendCaption(value, smallest, s.Missing)
 }
 
 // Spark draws the newest of a trend in so many characters, each the median of as many

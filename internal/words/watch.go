@@ -72,9 +72,6 @@ func SmallestChanges(s watch.Series, l watch.Limits) string {
 
 // FalseAlarms states how many false alarms to expect.
 func FalseAlarms(perYear float64) string {
-	if perYear <= 0 {
-		return ""
-	}
 	if perYear < 1 {
 		return fmt.Sprintf("at most one false alarm in %s on average, all series together", quantity.Count(int(math.Round(1/perYear)), "year"))
 	}
@@ -116,7 +113,14 @@ func WatchEvent(e watch.Event) string {
 	}
 	switch e.Code {
 	case watch.Started:
-		return fmt.Sprintf("watching %s every %s; %s", e.Head.Target, quantity.FormatDuration(e.Head.Rules.Every.Duration()), FalseAlarms(e.Head.Rules.FalseAlarmsPerYear))
+		rules := e.Head.Rules
+		text := fmt.Sprintf("watching %s every %s; %s", e.Head.Target, quantity.FormatDuration(rules.Every.Duration()), FalseAlarms(rules.FalseAlarmsPerYear))
+		if learn := rules.Learn(); e.Rounds < int64(learn) {
+			text += fmt.Sprintf("; no change of a level is announced before %s", quantity.Count(learn, "sample"))
+		} else {
+			text += "; goes on after " + quantity.Count(int(e.Rounds), "round")
+		}
+		return text
 	case watch.RoundEnded:
 		return watchRound(*e.Of)
 	case watch.Learned:
@@ -180,9 +184,17 @@ func TrendDescription(label string, samples, changes int) string {
 	return fmt.Sprintf("%s over time: %s, %s; the band is between the limits", label, quantity.Count(samples, "sample"), quantity.Count(changes, "change"))
 }
 
-// TrendCaption is how a series stands.
-func TrendCaption(now, smallest, state string) string {
-	return fmt.Sprintf("Level %s; smallest change found within 3 samples: %s; %s.", now, smallest, state)
+// TrendCaption is how a series stands. While its first reference is learned, value is the newest,
+// and smallest None.
+func TrendCaption(value, smallest string, missing int) string {
+	state := "steady"
+	if missing > 0 {
+		state = "learning, " + quantity.Count(missing, "sample") + " to come"
+	}
+	if smallest == None {
+		return fmt.Sprintf("Newest %s; %s.", value, state)
+	}
+	return fmt.Sprintf("Level %s; smallest change found within 3 samples: %s; %s.", value, smallest, state)
 }
 
 // WatchLimits explains the limits of a watch.

@@ -86,7 +86,7 @@ func trend(id string, t report.Trend) Figure {
 		p.line(x, p.top, x, p.bottom, class("s", 2)+" failed")
 		p.marker(3, x, p.top, 4, class("f", 2), words.Moment(c))
 	}
-	return Figure{Title: t.Label, SVG: p.done(), Caption: words.TrendCaption(t.Now, t.Smallest, t.State)}
+	return Figure{Title: t.Label, SVG: p.done(), Caption: t.Caption}
 }
 
 // timeTicks are a few moments between two, written as fine as they are apart.

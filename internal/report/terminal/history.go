@@ -28,7 +28,7 @@ func History(w io.Writer, h *report.History, columns int) error {
 	wide = min(wide, columns/2)
 	for _, t := range h.Series {
 		fmt.Fprintf(&b, "\n%s  %s\n", typeset.Pad(typeset.Shorten(t.Label, wide), wide), t.Spark(max(columns-wide-2, 8)))
-		for _, line := range typeset.Wrap(words.TrendCaption(t.Now, t.Smallest, t.State), columns-2) {
+		for _, line := range typeset.Wrap(t.Caption, columns-2) {
 			fmt.Fprintln(&b, "  "+line)
 		}
 	}

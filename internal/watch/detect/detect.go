@@ -134,11 +134,11 @@ func (d *Detector) Limits() (Limits, bool) {
 	return d.inUnits(c), true
 }
 
-// Add takes the next sample, which is finite, and of which least is the smallest difference
+// Add takes the next sample, of which least is the smallest difference
 // that it can show: a packet of those that were sent, 0 if that is not known.
 func (d *Detector) Add(value, least float64) Finding {
 	x := d.o.judged(value)
-	if math.IsInf(x, 0) || math.IsNaN(x) {
+	if !(math.Abs(x) < 1e100) { // nothing that anybody measured
 		return Finding{}
 	}
 	if d.last = append(d.last, x); len(d.last) > Run {
@@ -206,14 +206,25 @@ func (o Options) unit(x float64) float64 {
 	if o.Scale == Difference {
 		return x
 	}
-	return math.Exp(x) - o.Offset
+	v := math.Exp(x) - o.Offset
+	if math.Abs(v) < o.Offset*1e-9 {
+		return 0 // but for rounding
+	}
+	return v
 }
 
 func (d *Detector) inUnits(c chart) Limits {
-	l := Limits{Level: d.o.unit(c.level), Low: d.o.unit(c.level - c.down.limit), High: d.o.unit(c.level + c.up.limit), Samples: len(c.values)}
-	l.SmallestDrop, l.SmallestRise = l.Level-d.o.unit(c.level-c.down.smallest), d.o.unit(c.level+c.up.smallest)-l.Level
+	at := func(x float64) float64 { return finite(d.o.unit(x)) }
+	l := Limits{Level: at(c.level), Low: at(c.level - c.down.limit), High: at(c.level + c.up.limit), Samples: len(c.values)}
+	if d.o.Scale == Ratio {
+		l.Low = max(l.Low, 0)
+	}
+	l.SmallestDrop, l.SmallestRise = finite(l.Level-at(c.level-c.down.smallest)), finite(at(c.level+c.up.smallest)-l.Level)
 	return l
 }
+
+// finite is a number that JSON can hold.
+func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
 // chart is a level with its limits, on the scale that is judged.
 type chart struct {
