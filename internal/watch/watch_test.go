@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,12 +166,12 @@ func TestATestThatFailsIsAnnouncedOnce(t *testing.T) {
 // memory keeps rounds, unless it fails.
 type memory struct {
 	rounds []Round
-	fails  error
+	fails  atomic.Bool
 }
 
 func (m *memory) Put(_ context.Context, r Round, _ []Event) error {
-	if m.fails != nil {
-		return m.fails
+	if m.fails.Load() {
+		return errors.New("full")
 	}
 	m.rounds = append(m.rounds, r)
 	return nil
@@ -228,11 +229,11 @@ func TestAClockThatJumps(t *testing.T) {
 	for _, jump := range []time.Duration{5 * time.Hour, -5 * time.Hour, 200 * time.Millisecond} {
 		t.Run(fmt.Sprint(jump), func(t *testing.T) {
 			m := &memory{}
-			set := time.Duration(0)
-			events, err := under(t, Options{Keeper: m, Wall: func() time.Time { return time.Now().Add(set) }}, 10*time.Hour, func(*Watch) {
+			var set atomic.Int64
+			events, err := under(t, Options{Keeper: m, Wall: func() time.Time { return time.Now().Add(time.Duration(set.Load())) }}, 10*time.Hour, func(*Watch) {
 				time.Sleep(5 * time.Hour)
 				synctest.Wait()
-				set = jump
+				set.Store(int64(jump))
 			})
 			testutil.OK(t, err)
 			if n := len(m.rounds); n < 40 || n > 41 {
@@ -266,13 +267,13 @@ func TestAStoreThatCannotBeWrittenForAWhile(t *testing.T) {
 	events, err := under(t, Options{Keeper: m}, 10*time.Hour, func(w *Watch) {
 		time.Sleep(2*time.Hour + time.Minute)
 		synctest.Wait()
-		m.fails = errors.New("full")
+		m.fails.Store(true)
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if n := w.State().Waiting; n != 12 {
 			t.Errorf("%d rounds wait, want 12", n)
 		}
-		m.fails = nil
+		m.fails.Store(false)
 	})
 	testutil.OK(t, err)
 	var told []Code
@@ -295,7 +296,9 @@ func TestAStoreThatCannotBeWrittenForAWhile(t *testing.T) {
 }
 
 func TestRoundsThatAreNeverKeptAreAnError(t *testing.T) {
-	if _, err := under(t, Options{Keeper: &memory{fails: errors.New("full")}}, time.Hour, nil); err == nil {
+	m := &memory{}
+	m.fails.Store(true)
+	if _, err := under(t, Options{Keeper: m}, time.Hour, nil); err == nil {
 		t.Error("no error")
 	}
 }
