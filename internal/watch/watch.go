@@ -148,7 +148,11 @@ type Limits struct {
 	High         float64 `json:"high"`
 	SmallestDrop float64 `json:"smallest_drop"`
 	SmallestRise float64 `json:"smallest_rise"`
-	Samples      int     `json:"samples"`
+	// DailyDrop and DailyRise are those found by the medians of days; 0 where there are too
+	// few days.
+	DailyDrop float64 `json:"daily_drop,omitempty"`
+	DailyRise float64 `json:"daily_rise,omitempty"`
+	Samples   int     `json:"samples"`
 }
 
 // Status is how a series stands.
@@ -387,7 +391,7 @@ func limitsOf(d *detect.Detector) *Limits {
 	if !ok {
 		return nil
 	}
-	return &Limits{Level: l.Level, Low: l.Low, High: l.High, SmallestDrop: l.SmallestDrop, SmallestRise: l.SmallestRise, Samples: l.Samples}
+	return &Limits{Level: l.Level, Low: l.Low, High: l.High, SmallestDrop: l.SmallestDrop, SmallestRise: l.SmallestRise, DailyDrop: l.SlowDrop, DailyRise: l.SlowRise, Samples: l.Samples}
 }
 
 // Series are those that were seen, in the order in which they were first.

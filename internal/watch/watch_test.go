@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -93,6 +94,21 @@ func TestALevelThatComesBackIsAnnouncedOnce(t *testing.T) {
 	p.rtt = 1e-3
 	want(t, "as before", days(tracker, p, 10), LevelBack)
 	want(t, "and so it stays", days(tracker, p, 960))
+}
+
+// A change that is too small for three samples is found by the next day's median.
+func TestASmallChangeIsFoundByDays(t *testing.T) {
+	rules := quarter
+	rules.Matters = map[string]measurement.Margin{rtt.Metric: {Amount: 1e-6}}
+	tracker, p := NewTracker(rules), newPath()
+	days(tracker, p, 20*96)
+	l := tracker.Series()[0].Limits
+	if l.DailyRise == 0 || l.DailyRise > l.SmallestRise/3 {
+		t.Fatalf("%+v", l)
+	}
+	p.rtt = l.Level + 1.5*l.DailyRise
+	want(t, "two days", days(tracker, p, 2*96), LevelChanged)
+	want(t, "what follows", days(tracker, p, 20*96))
 }
 
 func TestLossIsAnnouncedOnce(t *testing.T) {

@@ -59,15 +59,23 @@ func WatchedChange(s watch.Series, level, change float64) string {
 	return joined(Estimate(change, nil, nil, measurement.MetricOf(s.Metric).Unit, true))
 }
 
-// SmallestChanges writes the smallest changes that are found at once: "−25 %, +30 %". A level
-// that cannot drop by so much has the rise alone.
+// SmallestChanges writes the smallest changes that are found: "−25 %, +30 %", and those from
+// day to day where they are known.
 func SmallestChanges(s watch.Series, l watch.Limits) string {
-	up := WatchedChange(s, l.Level, l.SmallestRise)
-	cannot := s.Baseline == "" && l.SmallestDrop >= l.Level
-	if cannot || !quantity.Finite(l.SmallestDrop) {
+	text := dropAndRise(s, l.Level, l.SmallestDrop, l.SmallestRise)
+	if l.DailyRise > 0 {
+		text += "; from day to day: " + dropAndRise(s, l.Level, l.DailyDrop, l.DailyRise)
+	}
+	return text
+}
+
+// dropAndRise writes changes both ways; a level that cannot drop by so much has the rise alone.
+func dropAndRise(s watch.Series, level, drop, rise float64) string {
+	up := WatchedChange(s, level, rise)
+	if s.Baseline == "" && drop >= level {
 		return up
 	}
-	return WatchedChange(s, l.Level, -l.SmallestDrop) + ", " + up
+	return WatchedChange(s, level, -drop) + ", " + up
 }
 
 // FalseAlarms states how many false alarms to expect.

@@ -11,11 +11,18 @@
 // 73, 1978), up to the chance of a false alarm that was asked for. The mean excess counts
 // with its upper confidence bound, over clusters and not over samples: what few days show is
 // extrapolated with care, and the limits narrow as days come in.
+//
+// Beside that, blocks of as many samples as a reference is learned from, usually a day, have
+// their medians compared with those of the blocks before, by the prediction interval of
+// Student's t: what is too small to be told from the noise of single samples. A daily cycle
+// is in each block alike.
 package detect
 
 import (
 	"math"
 	"slices"
+
+	"github.com/hopbench/hopbench/internal/analysis/statistics"
 )
 
 // Run is how many samples in a row must lie beyond a limit.
@@ -31,6 +38,9 @@ const (
 	care       = 5    // by which the tail is asked for fewer false alarms than are stated
 	refitShare = 64   // limits are worked out anew after one of so many samples is new
 	chance     = 0.8  // of the smallest effect to be found in Run samples
+	leastDays  = 7    // blocks that one is compared with, at least: all days of a week
+	mostDays   = 60   // and at most
+	slowShare  = 0.1  // of the false alarms that blocks may bring
 )
 
 // Scale is that on which values are judged.
@@ -84,6 +94,9 @@ type Limits struct {
 	// that are found within Run samples in four of five cases, as the noise is. A drop that
 	// would have to be below 0 of a series judged by its ratio is infinite: it cannot be.
 	SmallestDrop, SmallestRise float64
+	// SlowDrop and SlowRise are those that the medians of blocks show in four of five cases,
+	// at the end of the first whole block after the change; 0 while there are too few blocks.
+	SlowDrop, SlowRise float64
 	// Samples are those of the reference.
 	Samples int
 }
@@ -104,6 +117,9 @@ type Detector struct {
 	last []float64
 	// after are the values since a change, until they make a new reference; nil otherwise.
 	after []float64
+	// days are the medians of blocks, of which the one under way has so many samples.
+	days  []float64
+	today int
 }
 
 // New is a detector that has seen nothing.
@@ -129,7 +145,7 @@ func (d *Detector) Limits() (Limits, bool) {
 	}
 	c := d.chart
 	if len(d.after) >= Run {
-		c.level, c.values = median(d.after), d.after
+		c.level, c.values = statistics.Median(d.after), d.after
 	}
 	return d.inUnits(c), true
 }
@@ -160,7 +176,58 @@ func (d *Detector) Add(value, least float64) Finding {
 	}
 	d.chart.add(x)
 	d.chart.refit(d.o, least)
+	if d.today++; d.today < d.o.Learn {
+		return Finding{}
+	}
+	return d.endDay(least)
+}
+
+// endDay compares the block that ends with those before it.
+func (d *Detector) endDay(least float64) Finding {
+	d.today = 0
+	block := d.chart.values[max(len(d.chart.values)-d.o.Learn, 0):]
+	day := statistics.Median(block)
+	if level, limits, ok := d.slow(); ok && (day > level+limits.up || day < level-limits.down) {
+		d.chart, d.days = chart{values: slices.Clone(block)}, []float64{day}
+		d.chart.fit(d.o, least)
+		return Finding{Kind: Changed, Before: d.o.unit(level), Now: d.o.unit(day)}
+	}
+	if d.days = append(d.days, day); len(d.days) > mostDays {
+		d.days = slices.Clone(d.days[1:])
+	}
 	return Finding{}
+}
+
+// sides are distances from a level, upwards and downwards.
+type sides struct{ up, down float64 }
+
+// slow is the level that the next block is compared with, and how far from it its median is
+// a change; false while there are too few.
+func (d *Detector) slow() (level float64, limits sides, ok bool) {
+	level, spread, ok := d.dailyNoise()
+	if !ok {
+		return 0, sides{}, false
+	}
+	p := d.o.FalseAlarmsPerYear * slowShare / (d.o.SamplesPerYear / float64(d.o.Learn)) / 2
+	limit := spread * statistics.StudentQuantile(1-p, len(d.days)-1)
+	floor := d.o.floor(level, 0)
+	return level, sides{max(limit, floor.up), max(limit, floor.down)}, true
+}
+
+// dailyNoise is the mean of the medians of blocks, and by how much the next one differs from
+// it, as a standard deviation.
+func (d *Detector) dailyNoise() (mean, spread float64, ok bool) {
+	n := float64(len(d.days))
+	if n < leastDays {
+		return 0, 0, false
+	}
+	for _, v := range d.days {
+		mean += v / n
+	}
+	for _, v := range d.days {
+		spread += (v - mean) * (v - mean) / (n - 1)
+	}
+	return mean, math.Sqrt(spread * (1 + 1/n)), true
 }
 
 // change begins the time after a change.
@@ -169,27 +236,27 @@ func (d *Detector) change(before float64) Finding {
 	if n := len(d.chart.values); d.after == nil && n >= Run-1 {
 		d.chart.values = d.chart.values[:n-(Run-1)]
 	}
-	d.after = slices.Clone(d.last)
-	return Finding{Kind: Changed, Before: d.o.unit(before), Now: d.o.unit(median(d.last))}
+	d.after, d.today = slices.Clone(d.last), 0
+	return Finding{Kind: Changed, Before: d.o.unit(before), Now: d.o.unit(statistics.Median(d.last))}
 }
 
 // afterChange takes a sample while the level since a change is being learned.
 func (d *Detector) afterChange(x, least float64) Finding {
-	level := median(d.after)
+	level := statistics.Median(d.after)
 	moved := d.chart
 	moved.level = level
 	d.after = append(d.after, x)
 	switch {
 	case len(d.after) >= 2*Run && d.chart.near(d.last):
 		d.after = nil
-		return Finding{Kind: Back, Before: d.o.unit(level), Now: d.o.unit(median(d.last))}
+		return Finding{Kind: Back, Before: d.o.unit(level), Now: d.o.unit(statistics.Median(d.last))}
 	case len(d.after) >= 2*Run && moved.beyond(d.last, 1.5):
 		return d.change(level)
 	case len(d.after) < d.o.Learn:
 		return Finding{}
 	}
 	d.chart = chart{values: d.after}
-	d.after = nil
+	d.after, d.days = nil, nil
 	d.chart.fit(d.o, least)
 	return Finding{Kind: Learned}
 }
@@ -220,6 +287,12 @@ func (d *Detector) inUnits(c chart) Limits {
 		l.Low = max(l.Low, 0)
 	}
 	l.SmallestDrop, l.SmallestRise = finite(l.Level-at(c.level-c.down.smallest)), finite(at(c.level+c.up.smallest)-l.Level)
+	if level, limits, ok := d.slow(); ok && d.after == nil {
+		// The block after the change differs from its level, too.
+		_, spread, _ := d.dailyNoise()
+		more := spread * statistics.NormalQuantile(chance)
+		l.SlowDrop, l.SlowRise = finite(at(level)-at(level-limits.down-more)), finite(at(level+limits.up+more)-at(level))
+	}
 	return l
 }
 
@@ -255,7 +328,7 @@ func (c *chart) refit(o Options, least float64) {
 // fit works level and limits out.
 func (c *chart) fit(o Options, least float64) {
 	c.fresh, c.fitted = 0, true
-	c.level = median(c.values)
+	c.level = statistics.Median(c.values)
 	n := len(c.values) - Run + 1
 	if n < 1 {
 		n = 0
@@ -268,14 +341,21 @@ func (c *chart) fit(o Options, least float64) {
 	// Half of the false alarms may be on either side.
 	p := o.FalseAlarmsPerYear / o.SamplesPerYear / 2 / care
 	c.up, c.down = sideOf(up, p), sideOf(down, p)
-	level := o.unit(c.level)
-	matters := max(o.Fraction*level, o.Amount, least)
-	c.up.atLeast(o.judged(level+matters) - c.level)
-	if drop := o.judged(level - matters); !math.IsNaN(drop) {
-		c.down.atLeast(c.level - drop)
-	} else {
-		c.down.atLeast(math.Inf(1)) // nothing could be so much lower
+	floor := o.floor(c.level, least)
+	c.up.atLeast(floor.up)
+	c.down.atLeast(floor.down)
+}
+
+// floor is how near a limit may be to a level, all on the scale that is judged: what matters,
+// or least where that is more.
+func (o Options) floor(level, least float64) sides {
+	value := o.unit(level)
+	matters := max(o.Fraction*value, o.Amount, least)
+	drop := o.judged(value - matters)
+	if math.IsNaN(drop) {
+		drop = math.Inf(-1) // nothing could be so much lower
 	}
+	return sides{o.judged(value+matters) - level, level - drop}
 }
 
 // sideOf is the limit that a statistic exceeds with a probability of p, and the effect that
@@ -333,14 +413,4 @@ func (c *chart) beyond(run []float64, times float64) bool {
 // near says that a run lies within half of the limits.
 func (c *chart) near(run []float64) bool {
 	return len(run) == Run && slices.Max(run) <= c.level+c.up.limit/2 && slices.Min(run) >= c.level-c.down.limit/2
-}
-
-func median(values []float64) float64 {
-	s := slices.Clone(values)
-	slices.Sort(s)
-	n := len(s)
-	if n%2 == 1 {
-		return s[n/2]
-	}
-	return (s[n/2-1] + s[n/2]) / 2
 }

@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -129,7 +128,7 @@ func TestAYearWithoutChange(t *testing.T) {
 				}
 			}
 			if l, _ := d.Limits(); year == 0 {
-				t.Logf("%s: level %.4g, limits %.4g to %.4g, smallest effects -%.4g +%.4g", f.name, l.Level, l.Low, l.High, l.SmallestDrop, l.SmallestRise)
+				t.Logf("%s: level %.4g, limits %.4g to %.4g, smallest effects -%.4g +%.4g, of days -%.4g +%.4g", f.name, l.Level, l.Low, l.High, l.SmallestDrop, l.SmallestRise, l.SlowDrop, l.SlowRise)
 			}
 		}
 		all += alarms
@@ -147,49 +146,57 @@ func TestAYearWithoutChange(t *testing.T) {
 }
 
 // A change of twice the smallest effect, as it is stated when it comes, is found within
-// three samples.
+// three samples; one of twice that of days, by the end of the first whole day after it.
 func TestPlantedChanges(t *testing.T) {
 	times := testutil.Repeat(25, 200)
 	for i, f := range watched() {
-		for _, up := range []bool{true, false} {
-			if !up && f.options.Offset > 0 {
+		for _, plant := range []struct {
+			name   string
+			within int
+			up     bool
+			effect func(Limits) float64
+		}{
+			{"rise", Run, true, func(l Limits) float64 { return l.SmallestRise }},
+			{"drop", Run, false, func(l Limits) float64 { return -l.SmallestDrop }},
+			{"rise of days", 2 * perDay, true, func(l Limits) float64 { return l.SlowRise }},
+			{"drop of days", 2 * perDay, false, func(l Limits) float64 { return -l.SlowDrop }},
+		} {
+			if !plant.up && f.options.Offset > 0 {
 				continue // loss is nothing that could drop
 			}
-			t.Run(fmt.Sprintf("%s/up=%v", f.name, up), func(t *testing.T) {
+			t.Run(f.name+"/"+plant.name, func(t *testing.T) {
 				found, possible := 0, 0
 				for n := range times {
 					r := rand.New(rand.NewPCG(uint64(n), uint64(1000+i)))
 					next, d := f.noise(r), New(f.options)
-					before := 7*perDay + r.IntN(30*perDay)
+					before := 8*perDay + r.IntN(30*perDay)
 					quiet := true
 					for at := range before {
 						quiet = d.Add(next(at), f.least).Kind != Changed && quiet
 					}
 					l, _ := d.Limits()
-					change := func(v float64) float64 { return v * (l.Level + 2*l.SmallestRise) / l.Level }
-					switch {
-					case f.options.Offset > 0:
-						change = func(v float64) float64 { return v + 2*l.SmallestRise }
-					case !up:
-						change = func(v float64) float64 { return v * (l.Level - 2*l.SmallestDrop) / l.Level }
+					effect := 2 * plant.effect(l)
+					change := func(v float64) float64 { return v * (l.Level + effect) / l.Level }
+					if f.options.Offset > 0 {
+						change = func(v float64) float64 { return v + effect }
 					}
-					if !quiet || change(l.Level) <= 0 {
-						continue
+					if !quiet || change(l.Level) <= 0 || effect == 0 {
+						continue // a drop may be more than there is
 					}
 					possible++
-					for at := before; at < before+Run; at++ {
+					for at := before; at < before+plant.within; at++ {
 						if d.Add(change(next(at)), f.least).Kind == Changed {
 							found++
 							break
 						}
 					}
 				}
-				t.Logf("%d of %d found", found, possible) // a drop by twice as much may be below 0
-				if up && possible < times*3/4 {
+				t.Logf("%d of %d found", found, possible)
+				if plant.up && possible < times*3/4 {
 					t.Errorf("only %d of %d could be planted", possible, times)
 				}
 				if float64(found) < 0.9*float64(possible) {
-					t.Errorf("%d of %d found within %d samples, want 90 %%", found, possible, Run)
+					t.Errorf("%d of %d found within %d samples, want 90 %%", found, possible, plant.within)
 				}
 			})
 		}
