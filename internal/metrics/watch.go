@@ -18,9 +18,9 @@ func ServeWatch(ctx context.Context, ln net.Listener, state func() watch.State) 
 type watched struct {
 	state func() watch.State
 
-	last, level, limit, smallest, daily, learning, changes *prometheus.Desc
-	rounds, at, elapsed, up, hops, events                  *prometheus.Desc
-	payload, budget, waiting, alarms                       *prometheus.Desc
+	last, level, limit, smallest, blocks, learning, changes *prometheus.Desc
+	rounds, at, elapsed, up, hops, events                   *prometheus.Desc
+	payload, budget, waiting, alarms                        *prometheus.Desc
 }
 
 func newWatched(state func() watch.State) *watched {
@@ -35,7 +35,7 @@ func newWatched(state func() watch.State) *watched {
 		level:    desc("level", "The level that is in force.", series...),
 		limit:    desc("limit", "Three values in a row beyond it are a change of level.", with("side")...),
 		smallest: desc("smallest_effect", "The smallest change of level that is found within three rounds in four of five cases.", with("side")...),
-		daily:    desc("smallest_daily_effect", "The smallest change of level that the medians of days show.", with("side")...),
+		blocks:   desc("smallest_block_effect", "The smallest change of level that the medians of blocks show, of a day of rounds usually.", with("side")...),
 		learning: desc("learning_samples_missing", "Samples that the reference lacks, or that after a change; 0 once it is there.", series...),
 		changes:  desc("level_changes_total", "How often the level changed.", series...),
 		rounds:   desc("rounds_total", "Rounds of the watch, from its beginning."),
@@ -76,9 +76,9 @@ func (w *watched) Collect(out chan<- prometheus.Metric) {
 			gauge(w.limit, l.High, side("high")...)
 			gauge(w.smallest, l.SmallestDrop, side("low")...)
 			gauge(w.smallest, l.SmallestRise, side("high")...)
-			if l.DailyRise > 0 {
-				gauge(w.daily, l.DailyDrop, side("low")...)
-				gauge(w.daily, l.DailyRise, side("high")...)
+			if l.BlockRise > 0 {
+				gauge(w.blocks, l.BlockDrop, side("low")...)
+				gauge(w.blocks, l.BlockRise, side("high")...)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 // watching is how a watch of a host and an experiment at once would stand, so that every
 // panel has something to show.
 func watching() watch.State {
-	limits := &watch.Limits{Level: 1e-3, Low: 0.9e-3, High: 1.2e-3, SmallestDrop: 0.15e-3, SmallestRise: 0.25e-3, DailyDrop: 0.03e-3, DailyRise: 0.04e-3, Samples: 960}
+	limits := &watch.Limits{Level: 1e-3, Low: 0.9e-3, High: 1.2e-3, SmallestDrop: 0.15e-3, SmallestRise: 0.25e-3, BlockDrop: 0.03e-3, BlockRise: 0.04e-3, Samples: 960}
 	series := func(test, metric string) watch.Status {
 		return watch.Status{Series: watch.Series{Test: test, Metric: metric}, Last: 1.1e-3, Limits: limits, Changes: 2}
 	}
@@ -84,7 +84,7 @@ func TestWatchMetrics(t *testing.T) {
 		"hopbench_watch_level{" + rtt + "test=\"latency\",watch=\"lab \uFFFD\"} 0.001",
 		"hopbench_watch_limit{" + rtt + "side=\"high\",test=\"latency\",watch=\"lab \uFFFD\"} 0.0012",
 		"hopbench_watch_smallest_effect{" + rtt + "side=\"low\",test=\"latency\",watch=\"lab \uFFFD\"} 0.00015",
-		"hopbench_watch_smallest_daily_effect{" + rtt + "side=\"high\",test=\"latency\",watch=\"lab \uFFFD\"} 4e-05",
+		"hopbench_watch_smallest_block_effect{" + rtt + "side=\"high\",test=\"latency\",watch=\"lab \uFFFD\"} 4e-05",
 		"hopbench_watch_learning_samples_missing{baseline=\"direct\",metric=\"goodput_bits_per_second\",path=\"fw \uFFFD\",test=\"flows\",watch=\"lab \uFFFD\"} 7",
 		"hopbench_watch_level_changes_total{" + rtt + "test=\"latency\",watch=\"lab \uFFFD\"} 2",
 		"hopbench_watch_rounds_total{watch=\"lab \uFFFD\"} 1200", "hopbench_watch_last_round_timestamp_seconds{watch=\"lab \uFFFD\"} 1.7000000005e+09",

@@ -148,10 +148,11 @@ type Limits struct {
 	High         float64 `json:"high"`
 	SmallestDrop float64 `json:"smallest_drop"`
 	SmallestRise float64 `json:"smallest_rise"`
-	// DailyDrop and DailyRise are those found by the medians of days; 0 where there are too
-	// few days.
-	DailyDrop float64 `json:"daily_drop,omitempty"`
-	DailyRise float64 `json:"daily_rise,omitempty"`
+	// BlockDrop and BlockRise are those that the medians of blocks of so many samples show,
+	// a day's usually; 0 where there are too few blocks.
+	Block     int     `json:"block_samples"`
+	BlockDrop float64 `json:"block_drop,omitempty"`
+	BlockRise float64 `json:"block_rise,omitempty"`
 	Samples   int     `json:"samples"`
 }
 
@@ -191,9 +192,10 @@ type State struct {
 const leastLearned = 24
 
 // Learn is how many samples make a reference: a day of them, and at least leastLearned.
-func (r Rules) Learn() int {
-	return max(int(24*time.Hour.Seconds()/float64(r.Every)), leastLearned)
-}
+func (r Rules) Learn() int { return max(int(r.perDay()), leastLearned) }
+
+// perDay is how many rounds a day has.
+func (r Rules) perDay() float64 { return 24 * time.Hour.Seconds() / float64(r.Every) }
 
 // lossScale is the share from which on shares are judged by their ratio, and below it by
 // their difference: a loss of 0.1 % is not twice as bad as one of 0.05 %.
@@ -208,7 +210,7 @@ func (r Rules) options(s Series) detect.Options {
 	}
 	o := detect.Options{
 		Fraction: margin.Fraction, Amount: margin.Amount, Learn: r.Learn(),
-		FalseAlarmsPerYear: r.FalseAlarmsPerYear / float64(max(r.Series, 1)), SamplesPerYear: 365 * 24 * time.Hour.Seconds() / float64(r.Every),
+		FalseAlarmsPerYear: r.FalseAlarmsPerYear / float64(max(r.Series, 1)), SamplesPerYear: 365 * r.perDay(),
 	}
 	switch {
 	case s.Baseline != "" && !metric.ByRatio():
@@ -223,6 +225,18 @@ func (r Rules) options(s Series) detect.Options {
 type tracked struct {
 	Status
 	detector *detect.Detector
+	// first is the round that had it first, samples how many it has since.
+	first   int64
+	samples int
+}
+
+// isRare has a series that not all rounds have, as the budget allows, learned from a day of
+// what it has, too: when that is over, and there are leastLearned.
+func (s *tracked) isRare(r Rules, round int64) {
+	if elapsed := float64(round - s.first); s.Limits == nil && s.samples == leastLearned && elapsed >= r.perDay() {
+		share := float64(s.samples) / elapsed
+		s.detector.Rare(max(int(share*r.perDay()), leastLearned), 365*r.perDay()*share)
+	}
 }
 
 // confirm is how many rounds in a row have to agree that a route, or a test, is not as it
@@ -272,7 +286,7 @@ func (t *Tracker) Add(r Round) (events []Event) {
 	t.follow(r.Route, tell)
 	t.fail(r, tell)
 	for _, p := range r.Points {
-		t.judge(p, r.Start, tell)
+		t.judge(p, r, tell)
 	}
 	return events
 }
@@ -363,14 +377,16 @@ func (t *Tracker) fail(r Round, tell func(Event)) {
 }
 
 // judge gives a point to its detector.
-func (t *Tracker) judge(p Point, at time.Time, tell func(Event)) {
+func (t *Tracker) judge(p Point, r Round, tell func(Event)) {
 	i := slices.IndexFunc(t.series, func(s *tracked) bool { return s.Series == p.Series })
 	if i < 0 {
 		i = len(t.series)
-		t.series = append(t.series, &tracked{Status: Status{Series: p.Series}, detector: detect.New(t.rules.options(p.Series))})
+		t.series = append(t.series, &tracked{Status: Status{Series: p.Series}, detector: detect.New(t.rules.options(p.Series)), first: r.Number})
 	}
 	s := t.series[i]
-	s.Last, s.At = p.Value, at
+	s.Last, s.At = p.Value, r.Start
+	s.samples++
+	s.isRare(t.rules, r.Number)
 	before := limitsOf(s.detector)
 	found := s.detector.Add(p.Value, p.Least)
 	s.Limits = limitsOf(s.detector)
@@ -391,7 +407,7 @@ func limitsOf(d *detect.Detector) *Limits {
 	if !ok {
 		return nil
 	}
-	return &Limits{Level: l.Level, Low: l.Low, High: l.High, SmallestDrop: l.SmallestDrop, SmallestRise: l.SmallestRise, DailyDrop: l.SlowDrop, DailyRise: l.SlowRise, Samples: l.Samples}
+	return &Limits{Level: l.Level, Low: l.Low, High: l.High, SmallestDrop: l.SmallestDrop, SmallestRise: l.SmallestRise, Block: l.Block, BlockDrop: l.SlowDrop, BlockRise: l.SlowRise, Samples: l.Samples}
 }
 
 // Series are those that were seen, in the order in which they were first.

@@ -96,6 +96,27 @@ func TestALevelThatComesBackIsAnnouncedOnce(t *testing.T) {
 	want(t, "and so it stays", days(tracker, p, 960))
 }
 
+// What the budget allows once in ten rounds is learned all the same, from a few days.
+func TestARareSeriesIsLearned(t *testing.T) {
+	tracker, p := NewTracker(quarter), newPath()
+	send := Series{Test: "send", Metric: "goodput_bits_per_second"}
+	learned := int64(0)
+	for range 5 * 96 {
+		r := p.round()
+		if r.Number%10 == 0 {
+			r.Points = []Point{{Series: send, Value: 1e9}}
+			for _, e := range tracker.Add(r) {
+				if e.Code == Learned && *e.Series == send {
+					learned = r.Number
+				}
+			}
+		}
+	}
+	if learned != 240 {
+		t.Errorf("learned in round %d, want 240", learned)
+	}
+}
+
 // A change that is too small for three samples is found by the next day's median.
 func TestASmallChangeIsFoundByDays(t *testing.T) {
 	rules := quarter
@@ -103,10 +124,10 @@ func TestASmallChangeIsFoundByDays(t *testing.T) {
 	tracker, p := NewTracker(rules), newPath()
 	days(tracker, p, 20*96)
 	l := tracker.Series()[0].Limits
-	if l.DailyRise == 0 || l.DailyRise > l.SmallestRise/3 {
+	if l.BlockRise == 0 || l.BlockRise > l.SmallestRise/3 {
 		t.Fatalf("%+v", l)
 	}
-	p.rtt = l.Level + 1.5*l.DailyRise
+	p.rtt = l.Level + 1.5*l.BlockRise
 	want(t, "two days", days(tracker, p, 2*96), LevelChanged)
 	want(t, "what follows", days(tracker, p, 20*96))
 }

@@ -59,12 +59,12 @@ func WatchedChange(s watch.Series, level, change float64) string {
 	return joined(Estimate(change, nil, nil, measurement.MetricOf(s.Metric).Unit, true))
 }
 
-// SmallestChanges writes the smallest changes that are found: "−25 %, +30 %", and those from
-// day to day where they are known.
+// SmallestChanges writes the smallest changes that are found: "−25 %, +30 %", and those
+// that medians of blocks show where they are known.
 func SmallestChanges(s watch.Series, l watch.Limits) string {
 	text := dropAndRise(s, l.Level, l.SmallestDrop, l.SmallestRise)
-	if l.DailyRise > 0 {
-		text += "; from day to day: " + dropAndRise(s, l.Level, l.DailyDrop, l.DailyRise)
+	if l.BlockRise > 0 {
+		text += fmt.Sprintf("; in medians of %d: %s", l.Block, dropAndRise(s, l.Level, l.BlockDrop, l.BlockRise))
 	}
 	return text
 }

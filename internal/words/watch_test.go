@@ -37,7 +37,7 @@ func TestWatchWords(t *testing.T) {
 		{WatchEvent(watch.Event{Code: watch.LevelChanged, Series: &watchedAdds, Before: -1e-6, Now: 2e-5}), "CHANGED RTT p50 of latency, fw against direct: −1.0 µs → +20.0 µs (+21.0 µs)"},
 		{WatchEvent(watch.Event{Code: watch.RouteChanged, Was: []string{"10.0.0.1", ""}, Route: []string{}}), "CHANGED route: 10.0.0.1 * → no hops"},
 		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-4, SmallestRise: 3e-4}), "−20 %, +30 %"},
-		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-3, SmallestRise: 3e-3, DailyDrop: 5e-5, DailyRise: 6e-5}), "+300 %; from day to day: −5.0 %, +6.0 %"},
+		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-3, SmallestRise: 3e-3, Block: 96, BlockDrop: 5e-5, BlockRise: 6e-5}), "+300 %; in medians of 96: −5.0 %, +6.0 %"},
 		{SmallestChanges(watchedLoss, watch.Limits{Level: 0, SmallestDrop: math.MaxFloat64, SmallestRise: 0.005}), "+0.50 points"},
 		{FalseAlarms(0.25), "at most one false alarm in 4 years on average, all series together"},
 		{FalseAlarms(3), "at most 3 false alarms a year on average, all series together"},

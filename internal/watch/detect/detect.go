@@ -97,6 +97,8 @@ type Limits struct {
 	// SlowDrop and SlowRise are those that the medians of blocks show in four of five cases,
 	// at the end of the first whole block after the change; 0 while there are too few blocks.
 	SlowDrop, SlowRise float64
+	// Block is how many samples a block has.
+	Block int
 	// Samples are those of the reference.
 	Samples int
 }
@@ -124,6 +126,12 @@ type Detector struct {
 
 // New is a detector that has seen nothing.
 func New(o Options) *Detector { return &Detector{o: o} }
+
+// Rare says that the series has fewer samples than was thought: so many make a reference, and
+// so many come in a year.
+func (d *Detector) Rare(learn int, samplesPerYear float64) {
+	d.o.Learn, d.o.SamplesPerYear = learn, samplesPerYear
+}
 
 // Learning says that there is no reference yet, or none since a change; missing is how many
 // samples it lacks.
@@ -282,7 +290,7 @@ func (o Options) unit(x float64) float64 {
 
 func (d *Detector) inUnits(c chart) Limits {
 	at := func(x float64) float64 { return finite(d.o.unit(x)) }
-	l := Limits{Level: at(c.level), Low: at(c.level - c.down.limit), High: at(c.level + c.up.limit), Samples: len(c.values)}
+	l := Limits{Level: at(c.level), Low: at(c.level - c.down.limit), High: at(c.level + c.up.limit), Samples: len(c.values), Block: d.o.Learn}
 	if d.o.Scale == Ratio {
 		l.Low = max(l.Low, 0)
 	}

@@ -111,8 +111,13 @@ func poisson(r *rand.Rand, mean float64) float64 {
 	return n
 }
 
-func TestAYearWithoutChange(t *testing.T) {
-	years := testutil.Repeat(2, 40)
+func TestAYearWithoutChange(t *testing.T) { withoutChange(t, 1, testutil.Repeat(2, 40)) }
+
+// Every 6 hours, as experiments are watched, and what a budget allows.
+func TestAYearOfFewSamples(t *testing.T) { withoutChange(t, perDay/4, testutil.Repeat(10, 200)) }
+
+// withoutChange watches for years with one of so many samples.
+func withoutChange(t *testing.T, every, years int) {
 	all := 0
 	most, several := 0, 0 // in a year; years with more than one
 	by := map[string]int{}
@@ -120,9 +125,10 @@ func TestAYearWithoutChange(t *testing.T) {
 		alarms := 0
 		for i, f := range watched() {
 			r := rand.New(rand.NewPCG(uint64(year), uint64(i)))
+			f.options.SamplesPerYear, f.options.Learn = float64(perYear/every), max(perDay/every, 24)
 			next, d := f.noise(r), New(f.options)
 			for at := range perYear {
-				if d.Add(next(at), f.least).Kind == Changed {
+				if v := next(at); at%every == 0 && d.Add(v, f.least).Kind == Changed {
 					alarms++
 					by[f.name]++
 				}
