@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/cli/base"
@@ -85,9 +86,21 @@ docs/watch.md has the whole of it.`,
   hopbench results --history 192.0.2.7 --html history.html`,
 		Args: base.Exactly("HOST|EXPERIMENT"),
 		RunE: func(c *cobra.Command, args []string) error {
-			f := f
-			if !c.Flags().Changed("every") && isExperiment(args[0]) {
-				f.every = experimentEvery
+			f, of, other := f, "a host", "experiment: "
+			if isExperiment(args[0]) {
+				of, other = "an experiment", "host: "
+				if !c.Flags().Changed("every") {
+					f.every = experimentEvery
+				}
+			}
+			var wrong error
+			c.Flags().Visit(func(flag *pflag.Flag) {
+				if strings.HasPrefix(flag.Usage, other) {
+					wrong = base.Usage(fmt.Errorf("--%s has no meaning for %s; leave it out (an experiment is a bundled name or a file, NAME.yaml)", flag.Name, of))
+				}
+			})
+			if wrong != nil {
+				return wrong
 			}
 			return f.watch(c.Context(), s, args[0])
 		},

@@ -119,6 +119,8 @@ func TestWatchesThatCannotBe(t *testing.T) {
 		{[]string{"127.0.0.1", "--every", "0.5"}, base.ExitUsage, "--every"},
 		{[]string{"127.0.0.1", "--false-alarms", "0"}, base.ExitUsage, "--false-alarms"},
 		{[]string{"127.0.0.1", "--token-file", "/nowhere"}, base.ExitUsage, "token"},
+		{[]string{"127.0.0.1", "--quick"}, base.ExitUsage, "--quick has no meaning for a host"},
+		{[]string{"aa-null", "--only", "rr"}, base.ExitUsage, "--only has no meaning for an experiment"},
 		{[]string{"nowhere.yaml"}, base.ExitUsage, "nowhere.yaml"},
 		{nil, base.ExitUsage, "HOST|EXPERIMENT"},
 	} {
