@@ -44,7 +44,7 @@ test-browser:
 test-queues:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestBrokers|TestSeats)' ./internal/fleet/... ./internal/testbed/fleet
 test-simulations:
-	@HOPBENCH_TEST_LONG=1 test/run ./internal/analysis
+	@HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
 # Two packages at a time, the longest first: they mostly wait.

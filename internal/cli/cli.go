@@ -77,7 +77,7 @@ or measure one path between two hosts:
 			root.AddCommand(c)
 		}
 	}
-	add("measure", runCommand(s), testCommand(s), endpoint.ServeCommand(&endpoint.Metrics{Listen: metrics.Listen, Serve: metrics.Serve}), endpoint.AgentCommand(), experimentsCommand(s), testbedCommand(s))
+	add("measure", runCommand(s), testCommand(s), watchCommand(s), endpoint.ServeCommand(&endpoint.Metrics{Listen: metrics.Listen, Serve: metrics.Serve}), endpoint.AgentCommand(), experimentsCommand(s), testbedCommand(s))
 	add("results", reportCommand(s), compareCommand(s), exportCommand(s), resultsCommand(s), uiCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
 	base.AddVersion(root, "Print the version, and those of the formats",

@@ -5,16 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/watch"
 )
 
 // runSummary is a line of `hopbench results`. Of a run that cannot be read only
@@ -32,11 +39,20 @@ type runSummary struct {
 
 func resultsCommand(s streams) *cobra.Command {
 	var asJSON bool
+	var history, page string
 	c := &cobra.Command{
 		Use:   "results [FOLDER]",
-		Short: "List the runs in a folder (default " + runsFolder + ")",
+		Short: "List the runs in a folder (default " + runsFolder + "), or show the history of a watch",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case history != "" && len(args) > 0:
+				return base.Usage(errors.New("--history names a watch; leave the folder of runs out"))
+			case history != "":
+				return showHistory(c.Context(), s, history, page, asJSON)
+			case page != "":
+				return base.Usage(errors.New("--html is for --history; hopbench report makes the page of a run"))
+			}
 			folder := runsFolder
 			if len(args) == 1 {
 				folder = args[0]
@@ -53,8 +69,47 @@ func resultsCommand(s streams) *cobra.Command {
 			return printRuns(s, folder, runs)
 		},
 	}
-	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print a JSON array")
+	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print a JSON array; of a watch, its rounds")
+	c.Flags().StringVar(&history, "history", "", "show how the levels of this watch went, and what it announced: a name in "+watchesFolder+", or a folder")
+	c.Flags().StringVar(&page, "html", "", "write the history as a page with plots into this FILE")
 	return c
+}
+
+// showHistory shows a watch, which may be going on.
+func showHistory(ctx context.Context, s streams, name, page string, asJSON bool) (err error) {
+	dir := name
+	if _, err := os.Stat(filepath.Join(dir, store.WatchFileName)); err != nil {
+		dir = filepath.Join(watchesFolder, name)
+	}
+	st, head, err := store.OpenWatch(dir)
+	if errors.Is(err, store.ErrNoWatch) {
+		return base.Usage(fmt.Errorf("%w; begin one with hopbench watch HOST, and name its folder here if it has one of its own (--out)", err))
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	rounds, err := st.Rounds(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		encoder := json.NewEncoder(s.out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(slices.Concat([]watch.Round{}, rounds))
+	}
+	announced, err := st.Announced(ctx)
+	if err != nil {
+		return err
+	}
+	h := report.NewHistory(head, rounds, announced)
+	if page == "" {
+		return terminal.History(s.out, h, base.TerminalWidth(s.out))
+	}
+	if err := atomicfile.Write(page, func(w io.Writer) error { return html.WriteHistory(w, h) }); err != nil {
+		return fmt.Errorf("write the history: %w", err)
+	}
+	return nil
 }
 
 func listRuns(ctx context.Context, folder string) ([]runSummary, error) {

@@ -105,23 +105,32 @@ func (v *views) write(ctx context.Context, w io.Writer, hurry func() error) {
 
 // expose has Prometheus see the run until the stream is closed.
 func (v *views) expose(ctx context.Context, s *streams, address string) error {
+	end, err := expose(ctx, s, address, func(ctx context.Context, at net.Listener) error { return metrics.ServeRun(ctx, at, v.stream.State) })
+	if err != nil {
+		return err
+	}
+	v.ending = append(v.ending, end)
+	return nil
+}
+
+// expose has metrics served at an address, which is told, until end is called.
+func expose(ctx context.Context, s *streams, address string, serve func(context.Context, net.Listener) error) (end func() error, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && host == "" {
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
 	at, err := metrics.Listen(ctx, address)
 	if err != nil {
-		return fmt.Errorf("--prometheus: %w; write an address and a port that is free, such as 127.0.0.1:9151", err)
+		return nil, fmt.Errorf("--prometheus: %w; write an address and a port that is free, such as 127.0.0.1:9151", err)
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
-	go func() { served <- metrics.ServeRun(ctx, at, v.stream.State) }()
-	v.ending = append(v.ending, func() error {
+	go func() { served <- serve(ctx, at) }()
+	fmt.Fprintf(s.err, "metrics: http://%v/metrics\n", at.Addr())
+	return func() error {
 		stop()
 		return <-served
-	})
-	fmt.Fprintf(s.err, "metrics: http://%v/metrics\n", at.Addr())
-	return nil
+	}, nil
 }
 
 // tellPage prints the address of the pages. It is told nowhere else.

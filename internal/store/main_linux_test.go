@@ -28,6 +28,8 @@ var helpers = map[string]func(dir string) error{
 	"samples":      writeSamples,
 	"fill-samples": fillSamples,
 	"feed":         feedSamples,
+	"watch":        keepRounds,
+	"fill-watch":   fillWithRounds,
 }
 
 func TestMain(m *testing.M) {

@@ -150,15 +150,21 @@ func (s *Store) connect(dir string) error {
 	if s.lock == nil {
 		pragmas = []string{"busy_timeout(5000)", "query_only(1)"}
 	}
-	name := &url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.Join(dir, FileName)}).EscapedPath(), RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	var err error
+	s.db, err = database(filepath.Join(dir, FileName), pragmas...)
+	return err
+}
+
+// database prepares to use a file of SQLite. It is opened at the first use.
+func database(file string, pragmas ...string) (*sql.DB, error) {
+	name := &url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: url.Values{"_pragma": pragmas}.Encode()}
 	db, err := sql.Open("sqlite", name.String())
 	if err != nil {
-		return fmt.Errorf("open %s: %w", FileName, err)
+		return nil, fmt.Errorf("open %s: %w", filepath.Base(file), err)
 	}
 	// One connection: there is one writer, and readers are other processes.
 	db.SetMaxOpenConns(1)
-	s.db = db
-	return nil
+	return db, nil
 }
 
 // logAhead lets readers read while trials are written.

@@ -137,8 +137,10 @@ func create(tx *sql.Tx) error {
 	return err
 }
 
-func (s *Store) inTransaction(do func(*sql.Tx) error) error {
-	tx, err := s.db.Begin()
+func (s *Store) inTransaction(do func(*sql.Tx) error) error { return inTransaction(s.db, do) }
+
+func inTransaction(db *sql.DB, do func(*sql.Tx) error) error {
+	tx, err := db.Begin()
 	if err != nil {
 		return err
 	}

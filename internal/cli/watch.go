@@ -1,0 +1,476 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/experiments"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/kind"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/metrics"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/survey"
+	"github.com/hopbench/hopbench/internal/testbed/direct"
+	"github.com/hopbench/hopbench/internal/watch"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// watchesFolder is where watches are that name no folder.
+const watchesFolder = "hopbench-watch"
+
+// Intervals of a watch of a host and of an experiment, where none is given.
+const (
+	hostEvery       = 15 * time.Minute
+	experimentEvery = 6 * time.Hour
+)
+
+type watchFlags struct {
+	host        testFlags
+	run         runFlags
+	name, out   string
+	every       time.Duration
+	jitter      float64
+	budget      string
+	falseAlarms float64
+	matters     matters
+	rounds      int
+	events      string
+	prometheus  string
+	verbose     bool
+}
+
+func watchCommand(s streams) *cobra.Command {
+	var f watchFlags
+	c := &cobra.Command{
+		Use:   "watch HOST|EXPERIMENT",
+		Short: "Measure a path or an experiment again and again, and announce once what has changed",
+		Long: `watch measures the path to a host that runs hopbench serve, every 15 minutes, or
+an experiment, every 6 hours, until it is stopped. It keeps what each round brought,
+and announces once when a level, the loss or the route has changed, when the other end
+is not reached, and when that is over.
+
+The tests of a host are the route, round trips and their loss, the loss of small
+datagrams, and the throughput of one flow each way: about 10 seconds. Throughput takes
+traffic: with --budget it is measured as often as that allows.
+
+What is normal is learned from the first day of rounds (24 at least), and again after
+a change. The limits are taken from the noise that was seen, so that a path that does
+not change brings a false alarm in five years on average, all series together;
+--false-alarms says otherwise. What they are, and which change is found at once, is
+said when it is learned, and by: hopbench results --history NAME.
+
+A watch that was stopped, or killed, goes on where it was: give the same command.
+docs/watch.md has the whole of it.`,
+		Example: `  hopbench watch 192.0.2.7 --token-file token
+  hopbench watch 192.0.2.7 --every 5m --budget 2GB --prometheus :9152
+  hopbench watch firewall.yaml --testbed office.yaml --every 6h
+  hopbench results --history 192.0.2.7 --html history.html`,
+		Args: base.Exactly("HOST|EXPERIMENT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			f, of, other := f, "a host", "experiment: "
+			if isExperiment(args[0]) {
+				of, other = "an experiment", "host: "
+				if !c.Flags().Changed("every") {
+					f.every = experimentEvery
+				}
+			}
+			var wrong error
+			c.Flags().Visit(func(flag *pflag.Flag) {
+				if strings.HasPrefix(flag.Usage, other) {
+					wrong = base.Usage(fmt.Errorf("--%s has no meaning for %s; leave it out (an experiment is a bundled name or a file, NAME.yaml)", flag.Name, of))
+				}
+			})
+			if wrong != nil {
+				return wrong
+			}
+			return f.watch(c.Context(), s, args[0])
+		},
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.name, "name", "", "name of the watch (default: that of the host or the experiment)")
+	flags.StringVarP(&f.out, "out", "o", "", "folder of the watch (default "+watchesFolder+"/NAME)")
+	f.every = hostEvery
+	flags.Var((*base.SecondsValue)(&f.every), "every", "how far apart rounds begin (default of an experiment: 6h)")
+	flags.Float64Var(&f.jitter, "jitter", 0.1, "by how much of that a round may come later, at random: 0 to 1")
+	flags.StringVar(&f.budget, "budget", "1GB", "what the rounds of a day may move, both ways together; 0 is no bound")
+	flags.Float64Var(&f.falseAlarms, "false-alarms", watch.DefaultFalseAlarms, "how many false alarms a year may bring, all series together")
+	flags.Var(&f.matters, mattersFlag, "no limit is narrower than "+mattersUsage)
+	flags.IntVar(&f.rounds, "rounds", 0, "stop after so many rounds (default: go on)")
+	flags.StringVar(&f.events, "events", "", "write each round and what is announced into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
+	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics (without an address: this machine alone)")
+	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print a line for each round")
+	flags.Uint16VarP(&f.host.port, "port", "p", measurement.DefaultPort, "host: port of the server")
+	flags.StringVar(&f.host.tokenFile, "token-file", os.Getenv(base.TokenFileEnv), "host: file that holds the server's token (environment: "+base.TokenFileEnv+")")
+	flags.StringVarP(&f.host.bind, "bind", "B", "", "host: local address to send from")
+	flags.BoolVarP(&f.host.v4, "ipv4", "4", false, "host: use IPv4 only")
+	flags.BoolVarP(&f.host.v6, "ipv6", "6", false, "host: use IPv6 only")
+	flags.StringSliceVar(&f.host.only, "only", nil, "host: only these kinds of test: trace, rr, udp, tcp")
+	flags.BoolVar(&f.run.quick, "quick", false, "experiment: as hopbench run --quick")
+	flags.IntVar(&f.run.blocks, "blocks", 0, "experiment: number of blocks of each run (default: the experiment's)")
+	flags.StringVar(&f.run.testbed, "testbed", "", "experiment: measure on the hosts of this testbed file instead of a lab")
+	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
+	if err := c.RegisterFlagCompletionFunc(mattersFlag, completeMatters); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
+	// The flags of tests have no meaning here, but what is made of them has defaults.
+	f.host.options.define(&cobra.Command{})
+	return c
+}
+
+// isExperiment says whether a word names an experiment and no host.
+func isExperiment(arg string) bool {
+	if slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(arg))) || strings.ContainsRune(arg, filepath.Separator) {
+		return true
+	}
+	return slices.Contains(experiments.Names(), arg)
+}
+
+// watchTests are the short profile of a host.
+func (f *watchFlags) watchTests() (survey.List, error) {
+	all := survey.List{
+		{Name: "route", Spec: measurement.Spec{Kind: measurement.Trace}},
+		{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR, Protocol: measurement.OverUDP, RequestBytes: 64, ResponseBytes: 64, RequestsPerSecond: 500, Duration: 2.2}},
+		{Name: "datagrams", Spec: measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 4e6, PacketBytes: 200, Duration: 2}},
+		{Name: "send", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Send, Duration: 2, MaxWarmup: 1}},
+		{Name: "receive", Spec: measurement.Spec{Kind: measurement.TCP, Flows: 1, Direction: measurement.Receive, Duration: 2, MaxWarmup: 1}},
+	}
+	kinds := map[measurement.Kind]bool{}
+	var tests survey.List
+	for _, t := range all {
+		t.Spec = t.Spec.Defaults()
+		kinds[t.Spec.Kind] = true
+		if len(f.host.only) == 0 || slices.Contains(f.host.only, string(t.Spec.Kind)) {
+			tests = append(tests, t)
+		}
+	}
+	for _, name := range f.host.only {
+		if !kinds[measurement.Kind(name)] {
+			return nil, fmt.Errorf("--only %q: a watch has trace, rr, udp and tcp", name)
+		}
+	}
+	return tests, nil
+}
+
+// watch does all of it.
+func (f *watchFlags) watch(ctx context.Context, s streams, arg string) (err error) {
+	if f.jitter < 0 || f.jitter > 1 {
+		return base.Usage(fmt.Errorf("--jitter %v: write a share from 0 to 1", f.jitter))
+	}
+	if f.every < time.Second {
+		return base.Usage(fmt.Errorf("--every %v: write a second or more", f.every))
+	}
+	if !(f.falseAlarms > 0 && f.falseAlarms <= 1000) {
+		return base.Usage(fmt.Errorf("--false-alarms %v: write a number above 0, such as 0.25 for one in four years", f.falseAlarms))
+	}
+	budget, err := quantity.ParseBytes(strings.TrimSuffix(f.budget, "/day"))
+	if f.budget == "0" {
+		budget, err = 0, nil
+	}
+	if err != nil {
+		return base.Usage(fmt.Errorf("--budget: %w", err))
+	}
+	measure, tests, head, err := f.subject(s, arg)
+	if err != nil {
+		return base.Usage(err)
+	}
+	always, little := watch.Bounded(tests)
+	if day := little * float64(24*time.Hour) / float64(f.every); budget > 0 && float64(budget) < day {
+		return base.Usage(fmt.Errorf("--budget %s: round trips and datagrams alone take %s a day; give more, a longer --every, or fewer tests by --only", f.budget, quantity.FormatBytes(int64(day))))
+	}
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(watchesFolder, head.Name)
+	}
+	st, head, err := store.TakeUpWatch(dir, head)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	before, err := st.Rounds(ctx)
+	if err != nil {
+		return err
+	}
+	out, err := f.open(&s)
+	if err != nil {
+		return base.Usage(err)
+	}
+	defer func() { err = errors.Join(err, out.close()) }()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	fmt.Fprintf(s.err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(f.historyName(head.Name)))
+	left := f.rounds
+	w := watch.New(watch.Options{
+		Head: head, Measure: measure, Keeper: st, Before: before, Jitter: f.jitter, Budget: float64(budget), Always: always,
+		Announce: func(e watch.Event) {
+			out.write(e)
+			if e.Code == watch.RoundEnded {
+				if left--; left == 0 {
+					stop()
+				}
+				if !f.verbose {
+					return
+				}
+			}
+			fmt.Fprintf(s.out, "%s  %s\n", words.WatchMoment(e.Time), base.Shown(words.WatchEvent(e)))
+		},
+	})
+	if f.prometheus == "" {
+		return w.Run(ctx)
+	}
+	end, err := expose(ctx, &s, f.prometheus, func(ctx context.Context, at net.Listener) error { return metrics.ServeWatch(ctx, at, w.State) })
+	if err != nil {
+		return base.Usage(err)
+	}
+	return errors.Join(w.Run(ctx), end())
+}
+
+// historyName is what names the watch to hopbench results.
+func (f *watchFlags) historyName(name string) string {
+	if f.out != "" {
+		return f.out
+	}
+	return name
+}
+
+// subject is what is watched, how it is measured, and by which tests, of a host.
+func (f *watchFlags) subject(s streams, arg string) (watch.Measure, survey.List, watch.Head, error) {
+	head := watch.Head{Name: f.name, Target: arg, Begun: time.Now().Round(time.Millisecond), Rules: watch.Rules{
+		Every: measurement.SecondsOf(f.every), FalseAlarmsPerYear: f.falseAlarms, Matters: f.matters,
+	}}
+	if isExperiment(arg) {
+		f.run.seed, f.run.quiet, f.run.onFault, f.run.matters = 1, true, onFaultContinue, f.matters
+		r, err := prepareRun(s, f.run, arg)
+		if err != nil {
+			return nil, nil, head, err
+		}
+		if head.Name == "" {
+			head.Name = r.e.Name
+		}
+		// A primary effect of each test and path, and the level of the baseline.
+		head.Rules.Series = 2 * len(r.e.Paths) * len(r.e.Tests)
+		return f.measureExperiment(arg), nil, head, nil
+	}
+	tests, err := f.watchTests()
+	if err != nil {
+		return nil, nil, head, err
+	}
+	to, err := f.host.target(arg, f.host.port)
+	if err != nil {
+		return nil, nil, head, err
+	}
+	if _, err := base.ReadToken(f.host.tokenFile); err != nil {
+		return nil, nil, head, err
+	}
+	if head.Name == "" {
+		head.Name = strings.Map(func(r rune) rune {
+			if strings.ContainsRune(`/\:*?"<>|%`, r) {
+				return '-'
+			}
+			return r
+		}, to.name)
+	}
+	head.Rules.Series = watch.SeriesOf(tests)
+	base.SpareProcessor()
+	return f.measureHost(to, tests, probe.Run), tests, head, nil
+}
+
+// whileReached is tests of which none is done once no server was found that they need.
+type whileReached struct{ survey.List }
+
+func (l whileReached) Next(done []survey.Step) (result.TestInfo, bool) {
+	if away(done) {
+		return result.TestInfo{}, false
+	}
+	return l.List.Next(done)
+}
+
+func away(done []survey.Step) bool {
+	return slices.ContainsFunc(done, func(s survey.Step) bool { return s.NoServer != "" })
+}
+
+// measureHost measures the path to a host.
+func (f *watchFlags) measureHost(to target, tests survey.List, run direct.RunFunc) watch.Measure {
+	return func(ctx context.Context, allowed func(string) bool) (watch.Round, error) {
+		var r watch.Round
+		request, err := f.host.prepare(ctx, to, f.host.bind)
+		if err != nil {
+			// A name that is not found, or an address that is gone, may come back.
+			r.Outage, r.Failed = true, []watch.Failure{{Error: err.Error()}}
+			return r, nil
+		}
+		var todo survey.List
+		for _, t := range tests {
+			if allowed(t.Name) {
+				todo = append(todo, t)
+			} else {
+				r.Skipped = append(r.Skipped, t.Name)
+			}
+		}
+		plan := survey.NewPlan(onlyPath, whileReached{todo}, 1, rand.Uint64())
+		keeper := &runner.Memory{}
+		bed := direct.New(run, direct.Path(onlyPath, to.name, request))
+		if err := runner.Run(ctx, runner.Options{Planner: plan, Testbed: bed, Keeper: keeper, Unlimited: true}); err != nil {
+			return r, err
+		}
+		served, answered := 0, 0
+		for _, step := range plan.Steps() {
+			r.AddTrial(step.Trial, step.Test.Spec)
+			if k, _ := kind.Of(step.Test.Spec.Kind); !k.NoServer {
+				if served++; step.Trial.Gate.Passed || !step.Trial.Gate.Broken {
+					answered++
+				}
+			}
+		}
+		r.Outage = away(plan.Steps()) || served > 0 && answered == 0
+		return r, nil
+	}
+}
+
+// measureExperiment runs an experiment and keeps its effects.
+func (f *watchFlags) measureExperiment(arg string) watch.Measure {
+	const whole = "run" // the name of its budget
+	return func(ctx context.Context, allowed func(string) bool) (r watch.Round, err error) {
+		if !allowed(whole) {
+			r.Skipped = []string{whole}
+			return r, nil
+		}
+		measured, err := f.runOnce(ctx, arg)
+		if measured == nil || err != nil {
+			if err == nil {
+				err = errors.New("the run brought nothing")
+			}
+			r.Outage, r.Failed = true, []watch.Failure{{Error: err.Error()}}
+			return r, nil
+		}
+		specs := map[string]measurement.Spec{}
+		for _, t := range measured.Tests {
+			specs[t.Name] = t.Spec
+		}
+		var moved watch.Round
+		for _, t := range measured.Trials {
+			moved.AddTrial(t, specs[t.Test])
+		}
+		for _, n := range moved.Payload {
+			r.Payload = map[string]int64{whole: r.Payload[whole] + n}
+		}
+		r.AddEffects(measured.Costs)
+		return r, nil
+	}
+}
+
+// runOnce runs an experiment in a folder that is gone after it.
+func (f *watchFlags) runOnce(ctx context.Context, arg string) (_ *result.Result, err error) {
+	flags := f.run
+	flags.seed = rand.Uint64N(1 << 53)
+	flags.views = &views{stream: event.NewStream()}
+	defer func() { err = errors.Join(err, flags.views.close()) }()
+	dir, err := os.MkdirTemp("", "hopbench-watch-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r, err := prepareRun(streams{out: io.Discard, err: io.Discard}, flags, arg)
+	if err != nil {
+		return nil, err
+	}
+	if r.store, err = store.Create(filepath.Join(dir, "run"), r.head); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r.fleet != nil {
+			err = errors.Join(err, r.endFleet())
+		}
+		err = errors.Join(err, r.endSamples(), r.store.Close())
+	}()
+	return r.measure(ctx)
+}
+
+// eventLines writes events for programs; the watch does not wait for who reads them.
+type eventLines struct {
+	lines chan watch.Event
+	ended chan error
+	lost  int
+}
+
+// mostLines is how many events may wait for who reads them.
+const mostLines = 1024
+
+// open prepares the lines; what the watch prints goes nowhere if standard output is for them.
+func (f *watchFlags) open(s *streams) (*eventLines, error) {
+	if f.events == "" {
+		return &eventLines{}, nil
+	}
+	to, end := s.out, func() error { return nil }
+	if f.events == onStandardOutput {
+		s.out = io.Discard
+	} else {
+		file, err := os.OpenFile(f.events, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
+		to, end = file, file.Close
+	}
+	l := &eventLines{lines: make(chan watch.Event, mostLines), ended: make(chan error, 1)}
+	go func() {
+		var err error
+		for e := range l.lines {
+			if text, bad := json.Marshal(e); bad == nil && err == nil {
+				_, err = to.Write(append(text, '\n'))
+			}
+		}
+		l.ended <- errors.Join(err, end())
+	}()
+	return l, nil
+}
+
+func (l *eventLines) write(e watch.Event) {
+	if l.lines == nil {
+		return
+	}
+	select {
+	case l.lines <- e:
+	default:
+		l.lost++
+	}
+}
+
+// close waits until all is written.
+func (l *eventLines) close() error {
+	if l.lines == nil {
+		return nil
+	}
+	close(l.lines)
+	var err error
+	select {
+	case err = <-l.ended:
+	case <-time.After(drainTime):
+		err = errors.New("nobody read all of them")
+	}
+	if l.lost > 0 {
+		err = errors.Join(err, fmt.Errorf("%d were lost", l.lost))
+	}
+	if err != nil {
+		return fmt.Errorf("write the events: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/watch"
+)
+
+// served is a server with a token, and the file of that.
+func served(t *testing.T) (address, tokenFile string) {
+	t.Helper()
+	near, far := net.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Serve(context.Background(), far, agent.Options{}) }()
+	client := agent.NewClient(near)
+	t.Cleanup(func() {
+		if err := errors.Join(client.Close(), <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	port, err := testutil.FreePort()
+	testutil.OK(t, err)
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+	_, err = client.Listen(t.Context(), at, agent.Serving{Token: "secret"})
+	testutil.OK(t, err)
+	tokenFile = filepath.Join(t.TempDir(), "token")
+	testutil.OK(t, os.WriteFile(tokenFile, []byte("secret\n"), 0o600))
+	return at.String(), tokenFile
+}
+
+func TestWatchKeepsRoundsAndShowsThem(t *testing.T) {
+	address, token := served(t)
+	dir := filepath.Join(t.TempDir(), "w")
+	events := filepath.Join(t.TempDir(), "events")
+	for part := range 2 { // it is taken up where it ended
+		status, out, problems := command(t, "watch", address, "--token-file", token, "--only", "trace,rr", "--every", "1", "--jitter", "0", "--budget", "0", "--rounds", "1", "-o", dir, "--events", events, "--prometheus", ":0", "-V")
+		if status != base.ExitDone || !strings.Contains(out, "RTT p50 of latency ") || !strings.Contains(out, "at most one false alarm in 4 years") || !strings.Contains(problems, "/metrics") {
+			t.Fatalf("part %d: status %d: %s%s", part, status, out, problems)
+		}
+	}
+	status, out, problems := command(t, "results", "--history", dir)
+	if status != base.ExitDone || !strings.Contains(out, "every 1s, 2 rounds") || !strings.Contains(out, "RTT p99 of latency") || !strings.Contains(out, "learning, 86398 samples to come") {
+		t.Errorf("status %d: %s%s", status, out, problems)
+	}
+	_, out, _ = command(t, "results", "--history", dir, "--json")
+	var rounds []watch.Round
+	testutil.OK(t, json.Unmarshal([]byte(out), &rounds))
+	if len(rounds) != 2 || rounds[1].Number != 2 || rounds[1].Route == nil || rounds[1].Payload["latency"] < 100_000 {
+		t.Errorf("%+v", rounds)
+	}
+	page := filepath.Join(t.TempDir(), "history.html")
+	if status, _, problems := command(t, "results", "--history", dir, "--html", page); status != base.ExitDone {
+		t.Errorf("status %d: %s", status, problems)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<svg") {
+		t.Errorf("the page: %v", err)
+	}
+	text, err := os.ReadFile(events)
+	testutil.OK(t, err)
+	var codes []watch.Code
+	for line := range strings.Lines(string(text)) {
+		var e watch.Event
+		testutil.OK(t, json.Unmarshal([]byte(line), &e))
+		if (e.Code == watch.Started) != (e.Format == watch.Format) {
+			t.Errorf("%s has the format %q", e.Code, e.Format)
+		}
+		codes = append(codes, e.Code)
+	}
+	if part := []watch.Code{watch.Started, watch.RoundEnded, watch.Stopped}; !slices.Equal(codes, slices.Concat(part, part)) {
+		t.Errorf("events %v", codes)
+	}
+}
+
+func TestAWatchOfNobodyIsAnOutage(t *testing.T) {
+	port, err := testutil.FreePort()
+	testutil.OK(t, err)
+	dir := t.TempDir()
+	status, out, problems := command(t, "watch", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port).String(), "--every", "1", "--jitter", "0", "--budget", "0", "--rounds", "2", "-o", dir)
+	if n := strings.Count(out, "OUTAGE"); status != base.ExitDone || n != 1 || strings.Contains(out, "CHANGED") {
+		t.Errorf("status %d, %d outages: %s%s", status, n, out, problems)
+	}
+	if _, out, _ := command(t, "results", "--history", dir); !strings.Contains(out, "OUTAGE: the other end is not reached") {
+		t.Error(out)
+	}
+}
+
+func TestWatchesThatCannotBe(t *testing.T) {
+	held := t.TempDir()
+	w, _, err := store.TakeUpWatch(held, watch.Head{Name: "n", Target: "127.0.0.1"})
+	testutil.OK(t, err)
+	defer w.Close()
+	for _, c := range []struct {
+		words  []string
+		status int
+		says   string
+	}{
+		{[]string{"127.0.0.1", "-o", held}, base.ExitFailed, "another hopbench"},
+		{[]string{"127.0.0.1", "--budget", "50MB"}, base.ExitUsage, "round trips and datagrams alone take"},
+		{[]string{"127.0.0.1", "--budget", "much"}, base.ExitUsage, "--budget"},
+		{[]string{"127.0.0.1", "--only", "ftp"}, base.ExitUsage, "a watch has trace, rr, udp and tcp"},
+		{[]string{"127.0.0.1", "--jitter", "2"}, base.ExitUsage, "--jitter"},
+		{[]string{"127.0.0.1", "--every", "0.5"}, base.ExitUsage, "--every"},
+		{[]string{"127.0.0.1", "--false-alarms", "0"}, base.ExitUsage, "--false-alarms"},
+		{[]string{"127.0.0.1", "--token-file", "/nowhere"}, base.ExitUsage, "token"},
+		{[]string{"127.0.0.1", "--quick"}, base.ExitUsage, "--quick has no meaning for a host"},
+		{[]string{"aa-null", "--only", "rr"}, base.ExitUsage, "--only has no meaning for an experiment"},
+		{[]string{"nowhere.yaml"}, base.ExitUsage, "nowhere.yaml"},
+		{nil, base.ExitUsage, "HOST|EXPERIMENT"},
+	} {
+		status, _, problems := command(t, append(append([]string{"watch"}, c.words...), "--rounds", "1")...)
+		if status != c.status || !strings.Contains(problems, c.says) {
+			t.Errorf("%v: status %d, want %d; it says %s", c.words, status, c.status, problems)
+		}
+	}
+	for words, says := range map[string]string{"--history nowhere": "no watch in this folder", "--html page": "--history", "folder --history x": "leave the folder"} {
+		if status, _, problems := command(t, append([]string{"results"}, strings.Fields(words)...)...); status != base.ExitUsage || !strings.Contains(problems, says) {
+			t.Errorf("results %s: status %d; it says %s", words, status, problems)
+		}
+	}
+}
+
+// A server that goes away in the middle of a round, and a name that is not found, are an
+// outage; a test that fails by itself is none.
+func TestOutagesOfAWatch(t *testing.T) {
+	f := watchFlags{}
+	f.host.options.define(&cobra.Command{})
+	tests, err := f.watchTests()
+	testutil.OK(t, err)
+	all := func(string) bool { return true }
+	refused := func(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
+		if r.Spec.Kind == measurement.Trace {
+			return fakePath(t.Context(), r, nil)
+		}
+		return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}}
+	}
+	r, err := f.measureHost(target{"127.0.0.1", 1}, tests, refused)(t.Context(), all)
+	if err != nil || !r.Outage || len(r.Failed) != 1 {
+		t.Errorf("refused: %+v, %v", r, err)
+	}
+	f.host.v6 = true
+	if r, err = f.measureHost(target{"127.0.0.1", 1}, tests, refused)(t.Context(), all); err != nil || !r.Outage {
+		t.Errorf("no address: %+v, %v", r, err)
+	}
+	f.host.v6 = false
+	r, err = f.measureHost(target{"127.0.0.1", 1}, tests, fakePath)(t.Context(), func(test string) bool { return test != "send" })
+	if err != nil || r.Outage || !slices.Equal(r.Skipped, []string{"send"}) {
+		t.Errorf("the budget does not allow one: %+v, %v", r, err)
+	}
+	if len(r.Points) == 0 {
+		t.Errorf("no points: %+v", r.Failed)
+	}
+}
+
+// docs/watch.md has each flag.
+func TestEveryFlagOfWatchIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/watch.md")
+	testutil.OK(t, err)
+	for name := range flagsOf(watchCommand(streams{})) {
+		if !strings.Contains(string(page), "`--"+name) {
+			t.Errorf("docs/watch.md lacks --%s", name)
+		}
+	}
+}
+
+func flagsOf(c *cobra.Command) map[string]bool {
+	names := map[string]bool{}
+	for line := range strings.Lines(c.Flags().FlagUsages()) {
+		if _, flag, found := strings.Cut(line, "--"); found {
+			names[strings.Fields(flag)[0]] = true
+		}
+	}
+	return names
+}

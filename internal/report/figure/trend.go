@@ -1,0 +1,111 @@
+package figure
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/words"
+)
+
+// mostColumns bounds the points of a trend: where there are more samples, each is the median
+// of several, with the span of them behind it.
+const mostColumns = 360
+
+// TrendFigures draws each series of a watch over time, with its limits and its changes.
+func TrendFigures(h *report.History) []Figure {
+	var out []Figure
+	for i, t := range h.Series {
+		out = append(out, trend(fmt.Sprintf("trend-%d", i), t))
+	}
+	return out
+}
+
+func trend(id string, t report.Trend) Figure {
+	parts := t.Slices(mostColumns)
+	first, last := t.Times[0], t.Times[len(t.Times)-1]
+	if !last.After(first) { // a single round, or a clock that was set back
+		last = first.Add(time.Second)
+	}
+	p := newPanel(id, t.Label, words.TrendDescription(t.Label, len(t.Values), len(t.Changes)), nil, panelHeight)
+	var shown []float64
+	for _, s := range parts {
+		shown = append(shown, s.Low, s.High)
+	}
+	// Limits that are far off would press the line flat.
+	low, high := slices.Min(shown), slices.Max(shown)
+	for i, learned := range t.Learned {
+		if learned {
+			shown = append(shown, max(t.Low[i], low-(high-low)), min(t.High[i], high+(high-low)))
+		}
+	}
+	p.y = linearAxis(shown, false, p.bottom, p.top, 4)
+	if p.y.low < 0 && low >= 0 {
+		p.y.low = 0
+	}
+	p.x = axis{low: 0, high: last.Sub(first).Seconds(), from: p.left, to: p.right}
+	at := func(i int) float64 { return p.x.at(t.Times[i].Sub(first).Seconds()) }
+	scale := p.y.unitOf(t.Unit)
+	name := scale.Name
+	if name == "" {
+		name = "value"
+	}
+	var lower, upper, level []point
+	band := func() {
+		slices.Reverse(lower)
+		p.area(append(upper, lower...), "band")
+		p.polyline(level, "warmline", "")
+		lower, upper, level = nil, nil, nil
+	}
+	for _, s := range parts {
+		i := s.To - 1
+		if !t.Learned[i] {
+			band()
+			continue
+		}
+		lower = append(lower, point{at(i), p.y.at(t.Low[i])})
+		upper = append(upper, point{at(i), p.y.at(t.High[i])})
+		level = append(level, point{at(i), p.y.at(t.Level[i])})
+	}
+	band()
+	p.axes(timeTicks(first, last), p.y.ticks(4, scale), "", name)
+	var line, top, bottom []point
+	for _, s := range parts {
+		x := (at(s.From) + at(s.To-1)) / 2
+		line = append(line, point{x, p.y.at(s.Median)})
+		top, bottom = append(top, point{x, p.y.at(s.High)}), append(bottom, point{x, p.y.at(s.Low)})
+	}
+	if len(parts) < len(t.Values) {
+		slices.Reverse(bottom)
+		p.area(append(top, bottom...), class("f", 1)+" range")
+	}
+	p.polyline(line, class("s", 1)+" curve", "")
+	for _, c := range t.Changes {
+		x := p.x.at(c.Sub(first).Seconds())
+		p.line(x, p.top, x, p.bottom, class("s", 2)+" failed")
+		p.marker(3, x, p.top, 4, class("f", 2), words.Moment(c))
+	}
+	return Figure{Title: t.Label, SVG: p.done(), Caption: t.Caption}
+}
+
+// timeTicks are a few moments between two, written as fine as they are apart.
+func timeTicks(first, last time.Time) []tick {
+	const count = 4
+	whole := last.Sub(first)
+	layout := "2006-01-02"
+	switch {
+	case whole < 2*time.Minute*count:
+		layout = "15:04:05"
+	case whole < 24*time.Hour:
+		layout = "15:04"
+	case whole < 8*24*time.Hour:
+		layout = "01-02 15:04"
+	}
+	var out []tick
+	for i := range count {
+		d := whole * time.Duration(2*i+1) / (2 * count)
+		out = append(out, tick{d.Seconds(), first.Add(d).UTC().Format(layout)})
+	}
+	return out
+}

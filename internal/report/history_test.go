@@ -1,0 +1,94 @@
+package report_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/reporttest"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/testutil"
+	"github.com/hopbench/hopbench/internal/watch"
+)
+
+// watchedPath is so many rounds of a path whose latency rises for half a day after 20 days and
+// whose rate drops for good after 40.
+func watchedPath(rounds int) (watch.Head, []watch.Round, []watch.Event) {
+	head := watch.Head{Name: "office <b>", Target: "192.0.2.7", Rules: watch.Rules{Every: 900, Series: 3, FalseAlarmsPerYear: watch.DefaultFalseAlarms}}
+	random := rand.New(rand.NewPCG(1, 2))
+	tracker := watch.NewTracker(head.Rules)
+	var all []watch.Round
+	var announced []watch.Event
+	for n := range rounds {
+		day := float64(n) / 96
+		rtt, rate, loss := 1.2e-3+0.1e-3*math.Sin(2*math.Pi*day), 9.4e8, 0.0
+		if day > 20 && day < 20.6 {
+			rtt *= 2
+		}
+		if day > 40 {
+			rate /= 2
+		}
+		if random.Float64() < 0.02 {
+			loss = 0.001 * random.ExpFloat64()
+		}
+		r := watch.Round{Number: int64(n + 1), Start: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * 15 * time.Minute), Points: []watch.Point{
+			{Series: watch.Series{Test: "latency", Metric: "rtt_p50_seconds"}, Value: rtt * math.Exp(0.03*random.NormFloat64())},
+			{Series: watch.Series{Test: "latency", Metric: "loss_fraction"}, Value: loss, Least: 0.005},
+		}}
+		if n%5 == 0 {
+			r.Points = append(r.Points, watch.Point{Series: watch.Series{Test: "send", Metric: "goodput_bits_per_second"}, Value: rate * (1 - 0.02*random.ExpFloat64())})
+		}
+		all = append(all, r)
+		announced = append(announced, tracker.Add(r)...)
+	}
+	return head, all, announced
+}
+
+func TestHistoryOfAWatch(t *testing.T) {
+	h := report.NewHistory(watchedPath(60 * 96))
+	var text, page bytes.Buffer
+	testutil.OK(t, terminal.History(&text, h, 100))
+	reporttest.Golden(t, "history.txt", text.Bytes())
+	testutil.OK(t, html.WriteHistory(&page, h))
+	if strings.Contains(page.String(), "office <b>") {
+		t.Error("a name is not escaped")
+	}
+	if n := strings.Count(page.String(), "<svg"); n != 3 {
+		t.Errorf("%d plots of 3 series", n)
+	}
+	for _, want := range []string{"CHANGED RTT p50 of latency", "BACK RTT p50 of latency", "CHANGED goodput of send"} {
+		if n := strings.Count(page.String(), want); n != 1 {
+			t.Errorf("%q is there %d times, want once", want, n)
+		}
+	}
+	if f := os.Getenv("HOPBENCH_HISTORY_PAGE"); f != "" {
+		testutil.OK(t, os.WriteFile(f, page.Bytes(), 0o644))
+	}
+}
+
+// A year of a watch stays a small page.
+func TestHistoryOfAYearIsSmall(t *testing.T) {
+	var page bytes.Buffer
+	testutil.OK(t, html.WriteHistory(&page, report.NewHistory(watchedPath(365*96))))
+	if page.Len() > 400_000 {
+		t.Errorf("%d bytes, want at most 400 kB", page.Len())
+	}
+}
+
+func TestHistoryOfLittle(t *testing.T) {
+	for rounds := range 4 {
+		var text, page bytes.Buffer
+		h := report.NewHistory(watchedPath(rounds))
+		testutil.OK(t, terminal.History(&text, h, 60))
+		testutil.OK(t, html.WriteHistory(&page, h))
+		if strings.Contains(page.String(), "NaN") || strings.Contains(text.String(), "NaN") {
+			t.Errorf("of %d rounds:\n%s", rounds, &text)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/hopbench/hopbench/internal/watch"
+)
+
+// WatchFileName is the file of a watch inside its folder.
+const WatchFileName = "watch.sqlite"
+
+// ErrNoWatch says that a folder holds no watch.
+var ErrNoWatch = errors.New("no watch in this folder")
+
+// Watched keeps the rounds of a watch. A round is on disk when Put returns.
+type Watched struct {
+	db   *sql.DB
+	lock io.Closer // nil when opened for reading
+	dir  string
+}
+
+// watchVersion is that of the tables, the file's user_version.
+const watchVersion = 1
+
+const watchSchema = `CREATE TABLE watch (
+		id   INTEGER PRIMARY KEY CHECK (id = 1),
+		json TEXT NOT NULL
+	) STRICT;
+	CREATE TABLE round (
+		number INTEGER PRIMARY KEY,
+		json   TEXT NOT NULL
+	) STRICT;
+	CREATE TABLE announced (
+		id    INTEGER PRIMARY KEY,
+		round INTEGER NOT NULL,
+		json  TEXT NOT NULL
+	) STRICT;
+	PRAGMA user_version = 1;`
+
+// TakeUpWatch opens the watch in a folder for writing, and begins it if there is none. One
+// that is there goes on by its own rules and must be of the same; it is ErrBusy if another
+// process has it.
+func TakeUpWatch(dir string, head watch.Head) (_ *Watched, _ watch.Head, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, head, fmt.Errorf("create the folder of the watch: %w; choose another with --out", err)
+	}
+	lock, err := Lock(dir)
+	if errors.Is(err, ErrBusy) {
+		return nil, head, fmt.Errorf("%w: it holds this watch; end it, or watch under another --name", err)
+	}
+	if err != nil {
+		return nil, head, err
+	}
+	w := &Watched{dir: dir, lock: lock}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	// No log beside the file: it can be read whenever no round is being written, and what a
+	// killed writer left is undone by who opens it next.
+	if w.db, err = database(filepath.Join(dir, WatchFileName), "busy_timeout(5000)", "synchronous(FULL)", "journal_mode(DELETE)"); err != nil {
+		return nil, head, err
+	}
+	there, err := w.head()
+	switch {
+	case errors.Is(err, ErrNoWatch):
+		err = inTransaction(w.db, func(tx *sql.Tx) error {
+			if _, err := tx.Exec(watchSchema); err != nil {
+				return err
+			}
+			return insert(tx, "INSERT INTO watch (id, json) VALUES (1, ?)", head)
+		})
+		if err != nil {
+			return nil, head, fmt.Errorf("begin a watch in %s: %w; is the disk full or the folder read-only?", dir, err)
+		}
+		return w, head, nil
+	case err != nil:
+		return nil, head, err
+	case there.Target != head.Target:
+		return nil, head, fmt.Errorf("%s holds a watch of %s, not of %s; watch under another --name", dir, there.Target, head.Target)
+	case !reflect.DeepEqual(there.Rules, head.Rules):
+		return nil, head, fmt.Errorf("%s holds a watch that began with other tests, --every, --matters or --false-alarms, by which it found changes; give the same, or watch under another --name", dir)
+	}
+	return w, there, nil
+}
+
+// OpenWatch opens a watch for reading, also while another process goes on with it.
+func OpenWatch(dir string) (_ *Watched, _ watch.Head, err error) {
+	file := filepath.Join(dir, WatchFileName)
+	if _, err := os.Stat(file); err != nil {
+		return nil, watch.Head{}, fmt.Errorf("%s: %w (%w)", dir, ErrNoWatch, err)
+	}
+	w := &Watched{dir: dir}
+	if w.db, err = database(file, "busy_timeout(5000)", "query_only(1)"); err != nil {
+		return nil, watch.Head{}, err
+	}
+	head, err := w.head()
+	if err != nil {
+		return nil, head, errors.Join(err, w.Close())
+	}
+	return w, head, nil
+}
+
+func (w *Watched) head() (head watch.Head, err error) {
+	file := filepath.Join(w.dir, WatchFileName)
+	var tables, version int
+	var ours bool
+	err = w.db.QueryRow("SELECT (SELECT user_version FROM pragma_user_version), count(*), coalesce(max(name = 'watch'), 0) FROM sqlite_schema WHERE type = 'table'").Scan(&version, &tables, &ours)
+	switch {
+	case err != nil:
+		return head, fmt.Errorf("open %s: %w", file, err)
+	case tables == 0:
+		return head, fmt.Errorf("%s: %w", w.dir, ErrNoWatch)
+	case !ours:
+		return head, fmt.Errorf("%s is a database, but not of a watch", file)
+	case version > watchVersion:
+		return head, fmt.Errorf("%s was written by a newer hopbench (version %d, this one knows %d)", file, version, watchVersion)
+	}
+	var text string
+	if err := w.db.QueryRow("SELECT json FROM watch WHERE id = 1").Scan(&text); err != nil {
+		return head, fmt.Errorf("read %s: %w", file, err)
+	}
+	if err := json.Unmarshal([]byte(text), &head); err != nil {
+		return head, fmt.Errorf("read %s: %w", file, err)
+	}
+	return head, nil
+}
+
+// Put keeps a round with what was announced of it: all of it or nothing.
+func (w *Watched) Put(_ context.Context, r watch.Round, announced []watch.Event) error {
+	err := inTransaction(w.db, func(tx *sql.Tx) error {
+		if err := insert(tx, "INSERT INTO round (number, json) VALUES (?2, ?1)", r, r.Number); err != nil {
+			return err
+		}
+		for _, e := range announced {
+			if err := insert(tx, "INSERT INTO announced (json, round) VALUES (?1, ?2)", e, e.Round); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store round %d in %s: %w; is the disk full?", r.Number, w.dir, err)
+	}
+	return nil
+}
+
+// insert writes a document.
+func insert(tx *sql.Tx, statement string, document any, further ...any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(statement, append([]any{string(text)}, further...)...)
+	return err
+}
+
+// Rounds are all that were kept, in their order.
+func (w *Watched) Rounds(ctx context.Context) ([]watch.Round, error) {
+	return documents[watch.Round](ctx, w, "SELECT json FROM round ORDER BY number")
+}
+
+// Announced are the events that were kept, in their order.
+func (w *Watched) Announced(ctx context.Context) ([]watch.Event, error) {
+	return documents[watch.Event](ctx, w, "SELECT json FROM announced ORDER BY id")
+}
+
+func documents[T any](ctx context.Context, w *Watched, query string) (out []T, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read the watch in %s: %w", w.dir, err)
+		}
+	}()
+	rows, err := w.db.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		var one T
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, rows.Err()
+}
+
+// Dir is the folder of the watch.
+func (w *Watched) Dir() string { return w.dir }
+
+// Close releases the watch. A second Close does nothing.
+func (w *Watched) Close() error {
+	var err error
+	if w.db != nil {
+		err = w.db.Close()
+	}
+	if w.lock != nil {
+		err = errors.Join(err, w.lock.Close())
+	}
+	w.db, w.lock = nil, nil
+	return err
+}

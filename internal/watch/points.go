@@ -1,0 +1,124 @@
+package watch
+
+import (
+	"math"
+	"slices"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+// watched are the metrics of each kind of test whose level is watched.
+var watched = map[measurement.Kind][]string{
+	measurement.TCP:  {"goodput_bits_per_second"},
+	measurement.UDP:  {"loss_fraction"},
+	measurement.PPS:  {"packets_per_second", "loss_fraction"},
+	measurement.RR:   {"rtt_p50_seconds", "rtt_p99_seconds", "loss_fraction"},
+	measurement.CRR:  {"connections_per_second", "connect_p50_seconds"},
+	measurement.Load: {"loaded_rtt_p50_seconds"},
+	measurement.FTP:  {"goodput_bits_per_second"},
+	measurement.Ping: {"rtt_p50_seconds", "loss_fraction"},
+}
+
+// SeriesOf counts the series of tests.
+func SeriesOf(tests []result.TestInfo) (n int) {
+	for _, t := range tests {
+		n += len(watched[t.Spec.Kind])
+	}
+	return n
+}
+
+// leastPackets is how many packets of those sent a change of loss has to be: a few are lost
+// now and then on every path.
+const leastPackets = 5
+
+// AddTrial takes what a trial of a path brought.
+func (r *Round) AddTrial(t measurement.Trial, spec measurement.Spec) {
+	if moved := payload(t.Outcome, spec); moved > 0 {
+		if r.Payload == nil {
+			r.Payload = map[string]int64{}
+		}
+		r.Payload[t.Test] += moved
+	}
+	if !t.Gate.Passed {
+		r.Failed = append(r.Failed, Failure{Test: t.Test, Findings: t.Gate.Findings})
+		return
+	}
+	if spec.Kind == measurement.Trace {
+		r.Route = []string{}
+		for _, h := range t.Hops {
+			if h.Varies {
+				h.Address = "" // flows are spread over several
+			}
+			r.Route = append(r.Route, h.Address)
+		}
+	}
+	for _, name := range watched[spec.Kind] {
+		v, ok := t.Metrics[name]
+		if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+			continue
+		}
+		p := Point{Series: Series{Test: t.Test, Metric: name}, Value: v}
+		if packets, known := t.LossOf(spec); known && name == "loss_fraction" {
+			p.Least = leastPackets / packets
+		}
+		r.Points = append(r.Points, p)
+	}
+}
+
+// payload is about what a test moved, both ways, its warm-up included, in bytes.
+func payload(o measurement.Outcome, spec measurement.Spec) int64 {
+	seconds := float64(spec.Duration + max(o.Warmup, 0))
+	switch spec.Kind {
+	case measurement.TCP, measurement.FTP:
+		return int64(o.Metrics["goodput_bits_per_second"] / 8 * seconds)
+	case measurement.UDP, measurement.PPS:
+		return int64(max(o.Metrics["sent_bits_per_second"], o.Metrics["goodput_bits_per_second"]) / 8 * float64(spec.Duration+spec.MaxWarmup))
+	case measurement.RR, measurement.Load:
+		requests := o.Metrics["transactions_per_second"] * float64(spec.Duration+spec.MaxWarmup)
+		return int64(requests*float64(spec.RequestBytes+spec.ResponseBytes) + o.Metrics["load_bits_per_second"]/8*seconds)
+	}
+	return 0
+}
+
+// Bounded says which tests move no more than is known beforehand, and how much they do
+// together in a round, both ways, in bytes.
+func Bounded(tests []result.TestInfo) (names []string, bytes float64) {
+	for _, t := range tests {
+		s := t.Spec
+		seconds := float64(s.Duration + s.MaxWarmup)
+		switch {
+		case s.Kind == measurement.Trace:
+		case s.Kind == measurement.RR && s.RequestsPerSecond > 0:
+			bytes += s.RequestsPerSecond * float64(s.RequestBytes+s.ResponseBytes) * seconds
+		case s.Kind == measurement.UDP && s.RateBitsPerSecond > 0:
+			bytes += s.RateBitsPerSecond / 8 * seconds
+		default:
+			continue
+		}
+		names = append(names, t.Name)
+	}
+	return names, bytes
+}
+
+// AddEffects takes what a run of an experiment brought: its primary effects, and the level of
+// the path that each is compared with.
+func (r *Round) AddEffects(effects []result.Effect) {
+	add := func(s Series, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) && !slices.ContainsFunc(r.Points, func(p Point) bool { return p.Series == s }) {
+			r.Points = append(r.Points, Point{Series: s, Value: v})
+		}
+	}
+	for _, e := range effects {
+		if !e.Primary || e.N == e.Broken || e.Against != nil || e.Metric == measurement.BrokenTrials {
+			continue
+		}
+		add(Series{Path: e.Baseline, Test: e.Test, Metric: e.Metric}, e.ReferenceMedian)
+		effect := Series{Path: e.Path, Baseline: e.Baseline, Test: e.Test, Metric: e.Metric}
+		if !measurement.MetricOf(e.Metric).ByRatio() {
+			add(effect, e.Difference)
+		} else if e.Ratio > 0 {
+			add(effect, e.Ratio)
+		}
+	}
+}

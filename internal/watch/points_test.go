@@ -1,0 +1,78 @@
+package watch
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+)
+
+func TestPointsOfTrials(t *testing.T) {
+	passed := measurement.Gate{Passed: true}
+	trial := func(test string, metrics measurement.Metrics, gate measurement.Gate) measurement.Trial {
+		return measurement.Trial{Test: test, Gate: gate, Outcome: measurement.Outcome{Metrics: metrics, Warmup: 1}}
+	}
+	var r Round
+	udp := measurement.Spec{Kind: measurement.UDP, Duration: 2, MaxWarmup: 0.5, PacketBytes: 200, RateBitsPerSecond: 4e6}
+	r.AddTrial(trial("datagrams", measurement.Metrics{"loss_fraction": 0, "received_packets_per_second": 2500, "sent_bits_per_second": 4e6}, passed), udp)
+	tcp := measurement.Spec{Kind: measurement.TCP, Duration: 2, MaxWarmup: 1}
+	r.AddTrial(trial("send", measurement.Metrics{"goodput_bits_per_second": 8e8, "tcp_efficiency_fraction": 1}, passed), tcp)
+	r.AddTrial(trial("receive", measurement.Metrics{"goodput_bits_per_second": 4e8}, measurement.Gate{Findings: []measurement.Finding{{Code: measurement.FoundText}}}), tcp)
+	r.AddTrial(trial("odd", measurement.Metrics{"goodput_bits_per_second": math.NaN()}, passed), tcp)
+	route := trial("route", nil, passed)
+	route.Hops = []measurement.TraceHop{{Address: "10.0.0.1"}, {}, {Address: "10.0.9.1", Varies: true}, {Address: "10.0.2.1", Reached: true}}
+	r.AddTrial(route, measurement.Spec{Kind: measurement.Trace})
+	want := []Point{
+		{Series: Series{Test: "datagrams", Metric: "loss_fraction"}, Least: 0.001},
+		{Series: Series{Test: "send", Metric: "goodput_bits_per_second"}, Value: 8e8},
+	}
+	if !slices.Equal(r.Points, want) {
+		t.Errorf("points %+v", r.Points)
+	}
+	if !slices.Equal(r.Route, []string{"10.0.0.1", "", "", "10.0.2.1"}) {
+		t.Errorf("route %q", r.Route)
+	}
+	if len(r.Failed) != 1 || r.Failed[0].Test != "receive" || len(r.Failed[0].Findings) != 1 {
+		t.Errorf("failed %+v", r.Failed)
+	}
+	// What does not count was moved all the same.
+	if p := r.Payload; p["send"] != 300e6 || p["receive"] != 150e6 || p["datagrams"] != 1.25e6 {
+		t.Errorf("payload %v", p)
+	}
+}
+
+func TestBoundedTests(t *testing.T) {
+	names, bytes := Bounded([]result.TestInfo{
+		{Name: "route", Spec: measurement.Spec{Kind: measurement.Trace}},
+		{Name: "latency", Spec: measurement.Spec{Kind: measurement.RR, RequestsPerSecond: 500, RequestBytes: 64, ResponseBytes: 64, Duration: 2}},
+		{Name: "closed", Spec: measurement.Spec{Kind: measurement.RR, Duration: 2}},
+		{Name: "datagrams", Spec: measurement.Spec{Kind: measurement.UDP, RateBitsPerSecond: 8e6, Duration: 1}},
+		{Name: "send", Spec: measurement.Spec{Kind: measurement.TCP, Duration: 2}},
+	})
+	if !slices.Equal(names, []string{"route", "latency", "datagrams"}) || bytes != 128e3+1e6 {
+		t.Errorf("%v, %v bytes", names, bytes)
+	}
+}
+
+func TestPointsOfEffects(t *testing.T) {
+	goodput := result.Effect{Path: "fw", Baseline: "direct", Test: "flows", Metric: "goodput_bits_per_second", N: 10, ReferenceMedian: 1e9, Ratio: 0.8, Primary: true}
+	delay := result.Effect{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds", N: 10, ReferenceMedian: 1e-3, Ratio: 1.1, Difference: -2e-6, Primary: true}
+	other, broken, beside := goodput, delay, goodput
+	other.Path, other.Ratio = "nat", 0.9 // the same baseline
+	broken.Path, broken.Broken = "gone", 10
+	beside.Metric, beside.Primary = "cpu_seconds_per_byte", false
+	var r Round
+	r.AddEffects([]result.Effect{goodput, delay, other, broken, beside})
+	want := []Point{
+		{Series: Series{Path: "direct", Test: "flows", Metric: "goodput_bits_per_second"}, Value: 1e9},
+		{Series: Series{Path: "fw", Baseline: "direct", Test: "flows", Metric: "goodput_bits_per_second"}, Value: 0.8},
+		{Series: Series{Path: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: 1e-3},
+		{Series: Series{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds"}, Value: -2e-6},
+		{Series: Series{Path: "nat", Baseline: "direct", Test: "flows", Metric: "goodput_bits_per_second"}, Value: 0.9},
+	}
+	if !slices.Equal(r.Points, want) {
+		t.Errorf("%+v", r.Points)
+	}
+}

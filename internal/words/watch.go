@@ -1,0 +1,211 @@
+package words
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/watch"
+)
+
+// WatchedSeries names a series: "RTT p50 of latency", or, of an experiment, with its paths.
+func WatchedSeries(s watch.Series) string {
+	text := measurement.MetricOf(s.Metric).Label + " of " + s.Test
+	switch {
+	case s.Baseline != "":
+		return text + ", " + s.Path + " against " + s.Baseline
+	case s.Path != "":
+		return text + " on " + s.Path
+	}
+	return text
+}
+
+// WatchedValue writes a point of a series.
+func WatchedValue(s watch.Series, v float64) string {
+	metric := measurement.MetricOf(s.Metric)
+	if math.Abs(v) < 1e-12 {
+		v = 0 // what logarithms leave of it
+	}
+	switch {
+	case s.Baseline != "" && metric.ByRatio():
+		return Ratio(v)
+	case s.Baseline != "":
+		return joined(Estimate(v, nil, nil, metric.Unit, true))
+	}
+	return Value(v, metric.Unit)
+}
+
+// byShare says that changes of a series are written as a share of its level.
+func byShare(s watch.Series, level float64) bool {
+	metric := measurement.MetricOf(s.Metric)
+	return metric.Unit != measurement.Fraction && (s.Baseline == "" || metric.ByRatio()) && level > 0
+}
+
+// WatchedChange writes a change of a level by its size: "+47 %", or in points of a share.
+func WatchedChange(s watch.Series, level, change float64) string {
+	if !quantity.Finite(change) {
+		return None
+	}
+	if byShare(s, level) {
+		share := 100 * change / level
+		return Unit(quantity.Signed(share, quantity.Decimals(share, 2)), "%")
+	}
+	if measurement.MetricOf(s.Metric).Unit == measurement.Fraction {
+		return Unit(quantity.Signed(100*change, quantity.Decimals(100*change, 2)), "points")
+	}
+	return joined(Estimate(change, nil, nil, measurement.MetricOf(s.Metric).Unit, true))
+}
+
+// SmallestChanges writes the smallest changes that are found: "−25 %, +30 %", and those
+// that medians of blocks show where they are known.
+func SmallestChanges(s watch.Series, l watch.Limits) string {
+	text := dropAndRise(s, l.Level, l.SmallestDrop, l.SmallestRise)
+	if l.BlockRise > 0 {
+		text += fmt.Sprintf("; in medians of %d: %s", l.Block, dropAndRise(s, l.Level, l.BlockDrop, l.BlockRise))
+	}
+	return text
+}
+
+// dropAndRise writes changes both ways; a level that cannot drop by so much has the rise alone.
+func dropAndRise(s watch.Series, level, drop, rise float64) string {
+	up := WatchedChange(s, level, rise)
+	if s.Baseline == "" && drop >= level {
+		return up
+	}
+	return WatchedChange(s, level, -drop) + ", " + up
+}
+
+// FalseAlarms states how many false alarms to expect.
+func FalseAlarms(perYear float64) string {
+	if perYear < 1 {
+		return fmt.Sprintf("at most one false alarm in %s on average, all series together", quantity.Count(int(math.Round(1/perYear)), "year"))
+	}
+	return fmt.Sprintf("at most %s a year on average, all series together", quantity.Count(int(math.Round(perYear)), "false alarm"))
+}
+
+// Route writes the hops of a path.
+func Route(hops []string) string {
+	if len(hops) == 0 {
+		return "no hops"
+	}
+	shown := make([]string, len(hops))
+	for i, h := range hops {
+		if shown[i] = h; h == "" {
+			shown[i] = "*"
+		}
+	}
+	return strings.Join(shown, " ")
+}
+
+// watchFailure says why a test brought nothing.
+func watchFailure(f *watch.Failure) string {
+	switch {
+	case f == nil:
+		return noReason
+	case f.Error != "":
+		return f.Error
+	}
+	return Findings(measurement.Gate{Findings: f.Findings}, true)
+}
+
+// WatchEvent is what a watch announces, in a line without its time.
+func WatchEvent(e watch.Event) string {
+	failing := func() string {
+		if e.Failure.Path == "" {
+			return e.Failure.Test
+		}
+		return e.Failure.Test + " on " + e.Failure.Path
+	}
+	switch e.Code {
+	case watch.Started:
+		rules := e.Head.Rules
+		text := fmt.Sprintf("watching %s every %s; %s", e.Head.Target, quantity.FormatDuration(rules.Every.Duration()), FalseAlarms(rules.FalseAlarmsPerYear))
+		if learn := rules.Learn(); e.Rounds < int64(learn) {
+			text += fmt.Sprintf("; no change of a level is announced before %s", quantity.Count(learn, "sample"))
+		} else {
+			text += "; goes on after " + quantity.Count(int(e.Rounds), "round")
+		}
+		return text
+	case watch.RoundEnded:
+		return watchRound(*e.Of)
+	case watch.Learned:
+		s, l := *e.Series, *e.Limits
+		return fmt.Sprintf("%s: learned from %s: %s; smallest change found within 3: %s", WatchedSeries(s), quantity.Count(l.Samples, "sample"), WatchedValue(s, l.Level), SmallestChanges(s, l))
+	case watch.LevelChanged:
+		return fmt.Sprintf("CHANGED %s: %s → %s (%s)", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Before), WatchedValue(*e.Series, e.Now), WatchedChange(*e.Series, e.Before, e.Now-e.Before))
+	case watch.LevelBack:
+		return fmt.Sprintf("BACK %s: at %s again, after %s", WatchedSeries(*e.Series), WatchedValue(*e.Series, e.Now), WatchedValue(*e.Series, e.Before))
+	case watch.RouteChanged:
+		return fmt.Sprintf("CHANGED route: %s → %s", Route(e.Was), Route(e.Route))
+	case watch.OutageBegan:
+		return "OUTAGE: the other end is not reached: " + watchFailure(e.Failure)
+	case watch.OutageEnded:
+		return fmt.Sprintf("outage over, after %s and %s", About(e.Lasted.Duration()), quantity.Count(int(e.Rounds), "round"))
+	case watch.TestFails:
+		return fmt.Sprintf("%s brings nothing, three times in a row: %s", failing(), watchFailure(e.Failure))
+	case watch.TestWorks:
+		return failing() + " works again"
+	case watch.ClockStepped:
+		way := "forward"
+		if e.Step < 0 {
+			way = "back"
+		}
+		return fmt.Sprintf("the clock was set %s by %s, or the machine slept; rounds keep their distance all the same", way, Time(measurement.Seconds(math.Abs(float64(e.Step)))))
+	case watch.StoreFailed:
+		return "nothing can be kept, rounds wait in memory: " + e.Text
+	case watch.StoreWorks:
+		return fmt.Sprintf("the store can be written again; %s that waited are kept", quantity.Count(int(e.Rounds), "round"))
+	case watch.Stopped:
+		return "stopped after " + quantity.Count(int(e.Rounds), "round")
+	}
+	return string(e.Code)
+}
+
+// watchRound sums a round up.
+func watchRound(r watch.Round) string {
+	var parts []string
+	for _, p := range r.Points {
+		parts = append(parts, WatchedSeries(p.Series)+" "+WatchedValue(p.Series, p.Value))
+	}
+	for _, f := range r.Failed {
+		if f.Test != "" {
+			parts = append(parts, f.Test+" failed")
+		}
+	}
+	if len(r.Skipped) > 0 {
+		parts = append(parts, "left out by the budget: "+strings.Join(r.Skipped, ", "))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "nothing")
+	}
+	return fmt.Sprintf("round %d: %s", r.Number, strings.Join(parts, "; "))
+}
+
+// WatchMoment is a time on a line of a watch, in local time with its zone.
+func WatchMoment(t time.Time) string { return t.Format("2006-01-02 15:04:05 -0700") }
+
+// TrendDescription says what the picture of a trend shows.
+func TrendDescription(label string, samples, changes int) string {
+	return fmt.Sprintf("%s over time: %s, %s; the band is between the limits", label, quantity.Count(samples, "sample"), quantity.Count(changes, "change"))
+}
+
+// TrendCaption is how a series stands. While its first reference is learned, value is the newest,
+// and smallest None.
+func TrendCaption(value, smallest string, missing int) string {
+	state := "steady"
+	if missing > 0 {
+		state = "learning, " + quantity.Count(missing, "sample") + " to come"
+	}
+	if smallest == None {
+		return fmt.Sprintf("Newest %s; %s.", value, state)
+	}
+	return fmt.Sprintf("Level %s; smallest change found within 3 samples: %s; %s.", value, smallest, state)
+}
+
+// WatchLimits explains the limits of a watch.
+func WatchLimits(stated string) string {
+	return "A change is three samples in a row beyond a limit. The limits are taken from the noise of each series so that they bring " + stated + "."
+}

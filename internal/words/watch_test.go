@@ -1,0 +1,52 @@
+package words
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/watch"
+)
+
+var (
+	watchedRTT  = watch.Series{Test: "latency", Metric: "rtt_p50_seconds"}
+	watchedLoss = watch.Series{Test: "latency", Metric: "loss_fraction"}
+	watchedCost = watch.Series{Path: "fw", Baseline: "direct", Test: "flows", Metric: "goodput_bits_per_second"}
+	watchedAdds = watch.Series{Path: "fw", Baseline: "direct", Test: "latency", Metric: "rtt_p50_seconds"}
+)
+
+func TestEveryWatchEventHasWords(t *testing.T) {
+	for _, code := range watch.Codes() {
+		text := WatchEvent(watch.Event{
+			Code: code, Head: &watch.Head{Target: "h", Rules: watch.Rules{Every: 900, FalseAlarmsPerYear: 0.25}}, Of: &watch.Round{}, Series: &watchedRTT, Limits: &watch.Limits{},
+			Failure: &watch.Failure{Test: "send"}, Step: -3, Lasted: 90, Rounds: 2,
+		})
+		if text == "" || text == string(code) || strings.Contains(text, "NaN") {
+			t.Errorf("%s is worded %q", code, text)
+		}
+	}
+}
+
+func TestWatchWords(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{WatchEvent(watch.Event{Code: watch.LevelChanged, Series: &watchedRTT, Before: 1.2e-3, Now: 2.4e-3}), "CHANGED RTT p50 of latency: 1.20 ms → 2.40 ms (+100 %)"},
+		{WatchEvent(watch.Event{Code: watch.LevelChanged, Series: &watchedLoss, Before: 1e-19, Now: 0.02}), "CHANGED loss of latency: 0 % → 2.00 % (+2.0 points)"},
+		{WatchEvent(watch.Event{Code: watch.LevelChanged, Series: &watchedCost, Before: 0.8, Now: 0.6}), "CHANGED goodput of flows, fw against direct: 0.800× → 0.600× (−25 %)"},
+		{WatchEvent(watch.Event{Code: watch.LevelChanged, Series: &watchedAdds, Before: -1e-6, Now: 2e-5}), "CHANGED RTT p50 of latency, fw against direct: −1.0 µs → +20.0 µs (+21.0 µs)"},
+		{WatchEvent(watch.Event{Code: watch.RouteChanged, Was: []string{"10.0.0.1", ""}, Route: []string{}}), "CHANGED route: 10.0.0.1 * → no hops"},
+		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-4, SmallestRise: 3e-4}), "−20 %, +30 %"},
+		{SmallestChanges(watchedRTT, watch.Limits{Level: 1e-3, SmallestDrop: 2e-3, SmallestRise: 3e-3, Block: 96, BlockDrop: 5e-5, BlockRise: 6e-5}), "+300 %; in medians of 96: −5.0 %, +6.0 %"},
+		{SmallestChanges(watchedLoss, watch.Limits{Level: 0, SmallestDrop: math.MaxFloat64, SmallestRise: 0.005}), "+0.50 points"},
+		{FalseAlarms(0.25), "at most one false alarm in 4 years on average, all series together"},
+		{FalseAlarms(3), "at most 3 false alarms a year on average, all series together"},
+		{TrendCaption("1 ms", None, 5), "Newest 1 ms; learning, 5 samples to come."},
+		{watchFailure(&watch.Failure{Findings: []measurement.Finding{{Code: measurement.FoundText, Text: "why", Fatal: true}}}), "why"},
+		{WatchMoment(time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))), "2026-01-02 03:04:05 +0100"},
+	} {
+		if got := strings.ReplaceAll(c.got, NBSP, " "); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
