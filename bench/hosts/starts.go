@@ -67,8 +67,8 @@ func starts(ctx context.Context, o options) (err error) {
 	within := 0
 	for n := range o.starts {
 		batch, err := startTogether(ctx, agents, probe.Request{
-			ID: fmt.Sprint("start-", n), Target: at, Token: token, Pairs: o.agents,
-			Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.02, MaxWarmup: 0.001},
+			ID: fmt.Sprint("start-", n), Target: at, Token: token,
+			Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.02, MaxWarmup: 0.001, Pairs: o.agents},
 		})
 		if err != nil {
 			return err

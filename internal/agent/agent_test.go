@@ -297,7 +297,8 @@ func TestRunHeld(t *testing.T) {
 		if i == 0 {
 			spec = measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01}
 		}
-		request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: spec, Pairs: runs}
+		spec.Pairs = runs
+		request := probe.Request{ID: "t", Target: target, Token: testToken, Spec: spec}
 		request.Prepared = func(context.Context) (time.Time, error) {
 			prepared <- i
 			<-begin

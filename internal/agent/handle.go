@@ -149,7 +149,7 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 		defer cancel()
 		ctx = limited
 	}
-	out, err := s.probeRun(ctx, run, thinned(run.Pairs, func(p measurement.Progress) { s.progress(r.ID, p) }))
+	out, err := s.probeRun(ctx, run, thinned(run.Spec.Pairs, func(p measurement.Progress) { s.progress(r.ID, p) }))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -160,7 +160,7 @@ func (s *server) run(ctx context.Context, r request) (*measurement.Outcome, time
 	if !out.Started.IsZero() {
 		started = s.clock.Of(out.Started)
 	}
-	out.ThinAmong(run.Pairs) // the reply of a test of thousands of flows must fit a frame
+	out.ThinAmong(run.Spec.Pairs) // the reply of a test of thousands of flows must fit a frame
 	s.holdResult(run, out)
 	return &out, started, nil
 }

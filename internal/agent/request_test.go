@@ -28,7 +28,7 @@ func FuzzRequest(f *testing.F) {
 	for _, r := range []request{
 		{ID: 2, Op: opListen, Listen: &listenRequest{Address: netip.MustParseAddrPort("127.0.0.1:5201"), Token: testToken, IPerf3Open: true}},
 		{ID: math.MaxUint64, Op: opRun, Run: &probe.Request{ID: "t", Token: testToken, Spec: measurement.Spec{Kind: measurement.TCP, Flows: 10_000}.Defaults()}},
-		{Op: opRun, Hold: true, Run: &probe.Request{Pairs: 30, Spec: measurement.Spec{Kind: measurement.TCP}}},
+		{Op: opRun, Hold: true, Run: &probe.Request{Spec: measurement.Spec{Kind: measurement.TCP, Pairs: 30}}},
 		{Op: opRun, Run: &probe.Request{Spec: measurement.Spec{Kind: measurement.UDP, LossBound: 0.5, Tool: measurement.IPerf3}}},
 		{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion, Version: "v1"}},
 		{Op: opProve, Run: &probe.Request{Source: netip.MustParseAddr("fe80::1%lo")}},

@@ -108,8 +108,8 @@ func TestStartAtOneMoment(t *testing.T) {
 	for i, c := range clients {
 		runs.Go(func() {
 			request := probe.Request{
-				ID: "t", Target: at, Token: testToken, Pairs: agents,
-				Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.02, MaxWarmup: 0.001},
+				ID: "t", Target: at, Token: testToken,
+				Spec: measurement.Spec{Kind: measurement.RR, Duration: 0.02, MaxWarmup: 0.001, Pairs: agents},
 				Prepared: func(context.Context) (time.Time, error) {
 					prepared.Done()
 					<-open

@@ -41,7 +41,7 @@ type File struct {
 	Destination strict.NameText `json:"destination" jsonschema:"example=vm2"`
 	// Pairs of a source and a destination like these two, which do every test
 	// at the same time; 1 when left out.
-	Pairs int `json:"pairs,omitempty" jsonschema:"minimum=1,maximum=100"`
+	Pairs int `json:"pairs,omitempty" jsonschema:"minimum=1,maximum=5000"`
 	// Name of the path that all others are compared with.
 	Baseline strict.NameText `json:"baseline" jsonschema:"example=direct"`
 	// How many times every path gets every test; hopbench experiments check says

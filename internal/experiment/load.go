@@ -100,6 +100,7 @@ func (l *loader) experiment() *Experiment {
 	for i := range f.Tests {
 		e.Tests = append(e.Tests, l.test(&f.Tests[i]))
 	}
+	l.flowsOfPairs(e)
 	e.Rest = l.between(&f.Rest, 0, maxSettle).Duration()
 	e.Matters = l.matters(f.Matters, e.Tests)
 	l.combinations(e)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
@@ -151,6 +152,21 @@ func (l *loader) flowLimit(h *FileHop, e *Experiment) {
 		if flows *= max(e.Pairs, 1); flows > h.FlowLimit {
 			l.Wrong(&h.FlowLimit, fmt.Sprintf("write more than %d, or give the test fewer flows", flows),
 				"vnet-gateway %q lets %d flows pass, and test %q needs %d", h.Name, h.FlowLimit, t.Name, flows)
+			return
+		}
+	}
+}
+
+// maxFlowsOfPairs bounds the flows of all pairs of a test together, of each of which a trial
+// keeps what the kernel said at its end.
+const maxFlowsOfPairs = 50_000
+
+// flowsOfPairs refuses tests of several pairs that have too many flows together.
+func (l *loader) flowsOfPairs(e *Experiment) {
+	for _, t := range e.Tests {
+		if each := kind.Connections(t.Spec); e.Pairs > 1 && each*e.Pairs > maxFlowsOfPairs {
+			l.Wrong(&l.file.Pairs, fmt.Sprintf("write at most %d, or give the test fewer flows", max(maxFlowsOfPairs/each, 1)),
+				"test %q has %d flows of each of %d pairs, and all pairs together have at most %d", t.Name, each, e.Pairs, maxFlowsOfPairs)
 			return
 		}
 	}

@@ -65,8 +65,11 @@ const (
 	LeastBufferBytes       = 4_000
 	// leastSegment of a file, after scaling, is one that takes long enough for a rate.
 	leastSegment = 64_000
+	// MaxPairs bounds the pairs of hosts that do one test at the same time: as many as a fleet
+	// of 10 000 machines has.
+	MaxPairs = 5000
 	// maxMissing of the most pairs of an experiment leaves one.
-	maxMissing = 999
+	maxMissing = MaxPairs - 1
 	// maxSegments bounds the segments of a file, each of which has a session of its own.
 	maxSegments = 256
 )
@@ -329,6 +332,11 @@ var options = []Option{
 		Name: "lead", Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds},
 		Unset: "none", Doc: "start before the warm-up of which nothing is measured; set where others of several pairs start later",
 		field: func(s *measurement.Spec) any { return &s.Lead },
+	},
+	{
+		Name: "pairs", Kinds: every, Type: Whole, Limits: upTo(MaxPairs),
+		Unset: "1", Doc: "pairs of hosts that do the test at the same time, of which this is one: they share how many bins of their counts are kept",
+		field: func(s *measurement.Spec) any { return &s.Pairs },
 	},
 	{
 		Name: "missing", InFile: true, Kinds: every, Type: Whole, Limits: Limits{Most: maxMissing}, Several: true,

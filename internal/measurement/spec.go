@@ -200,6 +200,9 @@ type Spec struct {
 	// Lead is a start of a tcp test, before its warm-up, of which nothing is measured: others
 	// of several pairs have yet to start.
 	Lead Seconds `json:"lead_seconds,omitempty"`
+	// Pairs of hosts do the test at the same time, of which this is one, and are reported
+	// together; 0 or 1 for this one alone.
+	Pairs int `json:"pairs,omitempty"`
 	// MissingPairs is how many of several pairs may bring back nothing, by no fault of the
 	// path, in a trial that counts.
 	MissingPairs int `json:"missing_pairs,omitempty"`

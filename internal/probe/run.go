@@ -12,9 +12,6 @@ import (
 	"github.com/hopbench/hopbench/internal/probe/session"
 )
 
-// MaxPairs is how many pairs of hosts may do one test at the same time.
-const MaxPairs = 1000
-
 // Run does one test from this host and returns what both ends brought back.
 // It ends by its own deadline whatever the other end does. Progress, which may
 // be nil, is called from one goroutine at a time and never after Run returned.
@@ -27,9 +24,6 @@ func Run(ctx context.Context, req Request, progress func(measurement.Progress)) 
 	op := fmt.Sprintf("%s test to %s", req.Spec.Kind, req.Target)
 	if err := kind.Check(req.Spec).Err(); err != nil {
 		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: err}
-	}
-	if req.Pairs < 0 || req.Pairs > MaxPairs {
-		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: fmt.Errorf("one of %d pairs, must be of at most %d", req.Pairs, MaxPairs)}
 	}
 	if !req.Target.IsValid() {
 		return measurement.Outcome{}, &Error{Op: op, Reason: Failed, Err: errors.New("no target address")}

@@ -168,7 +168,9 @@ type Testbed struct {
 	// Name of a testbed of hosts, its endpoints, and where its paths are.
 	Name      string            `json:"name,omitempty"`
 	Endpoints []TestbedEndpoint `json:"endpoints,omitempty"`
-	Paths     []TestbedPath     `json:"paths,omitempty"`
+	// MoreEndpoints is how many machines of a fleet there were beside those of Endpoints.
+	MoreEndpoints int           `json:"more_endpoints_count,omitempty"`
+	Paths         []TestbedPath `json:"paths,omitempty"`
 }
 
 // The kinds of testbed that this hopbench has.

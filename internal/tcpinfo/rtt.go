@@ -23,14 +23,16 @@ type rttSlot struct {
 }
 
 const (
-	// leastRTTSlot is the narrowest slot, mostRTTSlots how many there are at most.
+	// leastRTTSlot is the narrowest slot, mostRTTSlots how many there are at most,
+	// unless fewer are asked for.
 	leastRTTSlot = 100 * time.Millisecond
 	mostRTTSlots = 400
 )
 
-// NewRTTMeter is for a test that sends for total at most.
-func NewRTTMeter(total time.Duration) *RTTMeter {
-	width := max(total/mostRTTSlots, leastRTTSlot)
+// NewRTTMeter is for a test that sends for total at most. It has so many slots at most, and
+// one for what comes later.
+func NewRTTMeter(total time.Duration, slots int) *RTTMeter {
+	width := max(total/time.Duration(min(slots, mostRTTSlots)), leastRTTSlot)
 	return &RTTMeter{width: width, slots: make([]rttSlot, total/width+1)}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func TestRTTMeter(t *testing.T) {
-	m := NewRTTMeter(time.Second)
+	m := NewRTTMeter(time.Second, mostRTTSlots)
 	var group sync.WaitGroup
 	for range 4 { // flows are sampled by different goroutines
 		group.Go(func() {
@@ -37,7 +37,7 @@ func TestRTTMeter(t *testing.T) {
 // A day's test has as few slots as a minute's; what only the other end sampled
 // is taken from the flows.
 func TestRTTMeterOfLongTests(t *testing.T) {
-	m := NewRTTMeter(24 * time.Hour)
+	m := NewRTTMeter(24*time.Hour, mostRTTSlots)
 	if len(m.slots) > mostRTTSlots+1 || m.width < time.Minute {
 		t.Errorf("%d slots of %v", len(m.slots), m.width)
 	}

@@ -85,7 +85,7 @@ func (c *combination) pairs() {
 			}
 		}
 		if o.Throughput != nil {
-			p.Throughput = coarse(*o.Throughput)
+			p.Throughput = coarse(*o.Throughput, min(mostPairBins, session.BinsOfEach(len(c.out.Pairs))))
 		}
 		for _, own := range o.Pairs {
 			p.RTT = append(p.RTT, own.RTT...)
@@ -93,14 +93,14 @@ func (c *combination) pairs() {
 	}
 }
 
-// mostPairBins is how many bins are kept of the count of each pair.
+// mostPairBins is how many bins are kept of the count of each pair, and of many pairs fewer.
 const mostPairBins = 400
 
-// coarse joins bins until there are few enough. Bins left over at the end, too
+// coarse joins bins until there are at most so many. Bins left over at the end, too
 // few for a whole one, are dropped.
-func coarse(b measurement.Bins) *measurement.Bins {
+func coarse(b measurement.Bins, most int) *measurement.Bins {
 	by := 1
-	for step := 0; len(b.Bytes)/by > mostPairBins; step++ {
+	for step := 0; len(b.Bytes)/by > most; step++ {
 		by = []int{1, 2, 5}[step%3] * int(math.Pow10(step/3))
 	}
 	out := &measurement.Bins{Width: b.Width * measurement.Seconds(by), Bytes: make([]float64, len(b.Bytes)/by)}

@@ -139,7 +139,7 @@ func TestCoarse(t *testing.T) {
 		for i := range b.Bytes {
 			b.Bytes[i] = 1
 		}
-		got := coarse(b)
+		got := coarse(b, mostPairBins)
 		if len(got.Bytes) != test.want {
 			t.Errorf("%d bins became %d, want %d", test.bins, len(got.Bytes), test.want)
 		}

@@ -35,8 +35,8 @@ func (t *trial) test(ctx context.Context, progress func(measurement.Progress)) (
 			continue
 		}
 		request := t.request(pair)
-		request.Pairs = len(t.path.Pairs)
 		request.Spec = measuresLater(request.Spec, t.spec.StartSpan()-wait)
+		request.Spec.Pairs = len(t.path.Pairs)
 		if kind := request.Spec.Kind; kind == measurement.TCP || kind == measurement.Load {
 			request.Spec.ShareThreads = true // with a thread per flow, 1920 flows are 3840 threads
 		}

@@ -56,6 +56,7 @@ func Spec(s measurement.Spec) string {
 	add(s.Waves > 0, "starts in %d waves", s.Waves)
 	add(s.WaveEvery > 0, "a wave every %s", Time(s.WaveEvery))
 	add(s.Lead > 0, "nothing measured for %s", Time(s.Lead))
+	add(s.Pairs > 1, "by one of %d pairs", s.Pairs)
 	add(s.MissingPairs > 0, "%s may bring nothing", quantity.Count(s.MissingPairs, "pair"))
 	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
 	add(s.Timeout > 0, "timeout %s", Time(s.Timeout))

@@ -15,12 +15,75 @@ import (
 // that its trials took them; nothing of a run in a lab.
 func Where(r *result.Result) []string {
 	var out []string
-	for _, e := range r.Testbed.Endpoints {
-		out = append(out, e.Name+": "+endpoint(e))
-	}
-	out = append(out, endsDiffer(r.Testbed.Endpoints)...)
+	out = append(out, ends(r.Testbed)...)
 	for _, p := range r.Testbed.Paths {
 		out = append(out, p.Name+": "+place(p)+switches(r, p))
+	}
+	return out
+}
+
+const (
+	// fewEnds have a line each.
+	fewEnds = 8
+	// mostKinds bounds how many kinds of machine have a line, and mostDiffering how many
+	// say in what they differ.
+	mostKinds     = 8
+	mostDiffering = 3
+	// namedEnds is how many machines of a kind are named.
+	namedEnds = 3
+)
+
+// ends says what the ends are. Of many those that are alike have one line, and those are
+// compared that stand for the rest of their kind, with the most frequent one.
+func ends(t result.Testbed) (out []string) {
+	if len(t.Endpoints) <= fewEnds {
+		for _, e := range t.Endpoints {
+			out = append(out, e.Name+": "+endpoint(e))
+		}
+		return append(out, endsDiffer(t.Endpoints)...)
+	}
+	type alike struct {
+		ends []result.TestbedEndpoint
+		text string
+	}
+	var kinds []alike
+	index := map[string]int{}
+	for _, e := range t.Endpoints {
+		unnamed := e
+		unnamed.Host = ""
+		key := fmt.Sprint(endpoint(unnamed), settings(e.Environment))
+		i, known := index[key]
+		if !known {
+			i = len(kinds)
+			index[key] = i
+			kinds = append(kinds, alike{text: endpoint(unnamed)})
+		}
+		kinds[i].ends = append(kinds[i].ends, e)
+	}
+	slices.SortStableFunc(kinds, func(a, b alike) int { return len(b.ends) - len(a.ends) })
+	for _, k := range kinds[:min(len(kinds), mostKinds)] {
+		var names []string
+		for _, e := range k.ends[:min(len(k.ends), namedEnds)] {
+			names = append(names, e.Name)
+		}
+		text := strings.Join(names, ", ")
+		if more := len(k.ends) - len(names); more > 0 {
+			text = fmt.Sprintf("%s, %s and %d more", quantity.Count(len(k.ends), "machine"), text, more)
+		}
+		out = append(out, text+": "+k.text)
+	}
+	if more := len(kinds) - mostKinds; more > 0 {
+		machines := 0
+		for _, k := range kinds[mostKinds:] {
+			machines += len(k.ends)
+		}
+		out = append(out, fmt.Sprintf("%s of %s more: result.json has them", quantity.Count(machines, "machine"), quantity.Count(more, "kind")))
+	}
+	if t.MoreEndpoints > 0 {
+		out = append(out, fmt.Sprintf("%s more, of which the result says nothing else", quantity.Count(t.MoreEndpoints, "machine")))
+	}
+	for _, k := range kinds[1:min(len(kinds), mostDiffering+1)] {
+		out = append(out, endsDiffer([]result.TestbedEndpoint{kinds[0].ends[0], k.ends[0]})...)
 	}
 	return out
 }

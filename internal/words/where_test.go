@@ -1,6 +1,7 @@
 package words
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -62,5 +63,35 @@ func TestWhere(t *testing.T) {
 	}
 	if got := Where(r); !slices.Equal(got, want) {
 		t.Errorf("it says\n%q, want\n%q", got, want)
+	}
+}
+
+// Of many machines those that are alike have one line, whatever their names.
+func TestWhereOfAFleet(t *testing.T) {
+	r := &result.Result{Testbed: result.Testbed{Kind: result.TestbedFleet, MoreEndpoints: 872}}
+	add := func(name string, environment map[string]string) {
+		r.Testbed.Endpoints = append(r.Testbed.Endpoints, result.TestbedEndpoint{Name: name, Reach: "fleet", Host: name, Version: "v1", Environment: environment})
+	}
+	add("odd", map[string]string{"kernel": "6.1", "net.ipv4.tcp_rmem": "1 2 4"})
+	for i := range 126 {
+		add(fmt.Sprint("vm-", i+1), map[string]string{"kernel": "6.1", "net.ipv4.tcp_rmem": "1 2 3"})
+	}
+	add("old", map[string]string{"kernel": "5.10", "net.ipv4.tcp_rmem": "1 2 3"})
+	want := []string{
+		"126 machines, vm-1, vm-2, vm-3 and 123 more: kernel 6.1, hopbench v1, joined the fleet",
+		"odd: kernel 6.1, hopbench v1, joined the fleet",
+		"old: kernel 5.10, hopbench v1, joined the fleet",
+		"872 machines more, of which the result says nothing else",
+		"vm-1 and odd differ in net.ipv4.tcp_rmem (1 2 3, and 1 2 4)",
+	}
+	if got := Where(r); !slices.Equal(got, want) {
+		t.Errorf("it says\n%q, want\n%q", got, want)
+	}
+	r.Testbed.Endpoints = nil
+	for i := range 30 {
+		add(fmt.Sprint("vm-", i+1), map[string]string{"kernel": fmt.Sprint("6.", i)})
+	}
+	if got := Where(r); len(got) != mostKinds+2 || got[mostKinds] != "22 machines of 22 kinds more: result.json has them" {
+		t.Errorf("of machines that are all other it says %q", got)
 	}
 }

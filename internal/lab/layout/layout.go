@@ -102,6 +102,9 @@ func FromExperiment(e *experiment.Experiment) (topology.Topology, []Path, error)
 	if len(e.Paths) > maxPaths {
 		return topology.Topology{}, nil, fmt.Errorf("%d paths: a lab has addresses for %d", len(e.Paths), maxPaths)
 	}
+	if e.Pairs > maxPairs {
+		return topology.Topology{}, nil, fmt.Errorf("%d pairs: a lab has addresses for %d; give the experiment fewer, or measure machines of a fleet (--testbed)", e.Pairs, maxPairs)
+	}
 	for _, name := range []string{e.Source, e.Destination} {
 		if err := l.endpoint(name); err != nil {
 			return topology.Topology{}, nil, err

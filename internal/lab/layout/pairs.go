@@ -44,12 +44,13 @@ func (p Path) Of(k int) Path {
 	return p
 }
 
-// The third byte of the addresses of access links, and how many links of its
-// own that leaves a path with several pairs.
+// The third byte of the addresses of access links, how many links of its
+// own that leaves a path with several pairs, and how many pairs have addresses in them.
 const (
 	sourceSubnet      = 254
 	destinationSubnet = 255
 	maxSharedLinks    = sourceSubnet
+	maxPairs          = 127
 )
 
 // hosts names the nodes of an endpoint: itself, or one for each of several pairs.

@@ -52,9 +52,15 @@ func TestPlanOfPairs(t *testing.T) {
 }
 
 func TestLargestPairsAreValid(t *testing.T) {
-	built, paths, err := FromExperiment(labtest.Pairs(100))
+	if _, _, err := FromExperiment(labtest.Pairs(maxPairs + 1)); err == nil || !strings.Contains(err.Error(), "128 pairs: a lab has addresses for 127") {
+		t.Errorf("one too many: %v", err)
+	}
+	built, paths, err := FromExperiment(labtest.Pairs(maxPairs))
 	testutil.OK(t, err)
-	if len(paths[0].Pairs) != 100 || len(built.Nodes) != 2*100+2*2+1 {
+	if last := paths[1].Pairs[maxPairs-1]; last.Source != netip.MustParseAddr("10.1.254.255") || last.Destination != netip.MustParseAddr("10.1.255.255") {
+		t.Errorf("the last pair is %+v", last)
+	}
+	if len(paths[0].Pairs) != maxPairs || len(built.Nodes) != 2*maxPairs+2*2+1 {
 		t.Errorf("%d pairs, %d nodes", len(paths[0].Pairs), len(built.Nodes))
 	}
 	if steps, err := plan.Of(built); err != nil || strings.Contains(steps.String(), "10.1.254.2/31 via") {

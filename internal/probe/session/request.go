@@ -14,7 +14,9 @@ import (
 // Request is one test to be done from this host.
 type Request struct {
 	// ID is the trial's id; it names the test on the wire and in logs.
-	ID   string           `json:"id"`
+	ID string `json:"id"`
+	// The outcome of one of several pairs (Spec.Pairs) has itself as its only Pair, with the
+	// round-trip times over time, because few samples of each flow are kept.
 	Spec measurement.Spec `json:"spec"`
 	// Target is the server: its address and port. Ping and trace use the
 	// address (and trace over TCP the port).
@@ -27,11 +29,6 @@ type Request struct {
 	// with a FilePath has as its Target; without a user it is anonymous.
 	FTPUser     string `json:"ftp_user,omitempty"`
 	FTPPassword string `json:"ftp_password,omitempty"`
-	// Pairs of hosts that do this test at the same time and are reported
-	// together, 0 or 1 for this one alone. The outcome of one of several has
-	// itself as its only Pair, with the round-trip times over time, because
-	// few samples of each flow are kept.
-	Pairs int `json:"pairs,omitempty"`
 	// Prepared, if not nil, is called when a tcp, udp, pps, rr or crr test has made its
 	// connections, and before any other kind of test begins. The test starts at the moment that
 	// it returns, or at once when that is zero or past, and ends with its error.

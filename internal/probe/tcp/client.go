@@ -63,8 +63,8 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 		req.Spec.ShareThreads = !threads
 	}
 	t := &test{req: req, bulk: newBulk(), flows: make([]*flow, kind.Connections(req.Spec))}
-	if req.Pairs > 1 {
-		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec))
+	if req.Spec.Pairs > 1 {
+		t.rtts = tcpinfo.NewRTTMeter(session.Planned(req.Spec), session.BinsOfEach(req.Spec.Pairs))
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.connect(ctx); err != nil {
@@ -352,10 +352,10 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 	out.Source = host.EndOf(local, from, to, localTTL)
 	out.Destination = host.EndOf(remote, from, to, t.flows[0].Ready.ReceivedTTL)
 	host.AddCost(&out, to-from, out.Metrics["goodput_bits_per_second"]*(to-from)/8, 0)
-	if t.req.Pairs > 1 {
+	if t.req.Spec.Pairs > 1 {
 		out.Pairs = []measurement.Pair{{RTT: t.rtts.Series(out.Flows)}}
 	}
-	thinFlows(out.Flows, t.req.Pairs)
+	thinFlows(out.Flows, t.req.Spec.Pairs)
 	if ready := t.flows[0].Ready; paced(spec, ready.MaxRateBitsPerSecond) != spec {
 		t.note(session.PacedBy(ready))
 	}

@@ -29,15 +29,18 @@ var pairsHeader = []string{"trial", "path", "test", "passed", "pair", "source", 
 func PairsCSV(w io.Writer, r *result.Result) error {
 	r = report.OnlyFinite(r)
 	c := csv.NewWriter(w)
-	rows := [][]string{pairsHeader}
+	_ = c.Write(pairsHeader) // c.Error has why it failed
 	for i := range r.Trials {
 		t := &r.Trials[i]
 		for k, p := range t.Pairs {
 			head := []string{typeset.Cell(t.ID), typeset.Cell(t.Path), typeset.Cell(t.Test), strconv.FormatBool(t.Gate.Passed), strconv.Itoa(k + 1), typeset.Cell(p.Source), typeset.Cell(p.Destination)}
-			rows = append(rows, pairRows(head, p)...)
+			for _, row := range pairRows(head, p) {
+				_ = c.Write(row)
+			}
 		}
 	}
-	if err := c.WriteAll(rows); err != nil {
+	c.Flush()
+	if err := c.Error(); err != nil {
 		return fmt.Errorf("write pairs as CSV: %w", err)
 	}
 	return nil

@@ -33,8 +33,9 @@ type Bed struct {
 	watching sync.WaitGroup
 	lost     chan struct{} // closed when a machine is lost
 	mu       sync.Mutex
-	err      error   // why
-	pairs    []*pair // by their seats
+	err      error          // why
+	pairs    []*pair        // by their seats
+	seatOf   map[string]int // of both machines of each pair, by their names
 	paths    []testbed.Path
 	attempt  int // at the trial that began last, 0 where no samples are kept
 	robbed   int // trials one after the other before which leases were lost and no machine
@@ -129,7 +130,7 @@ func (b *Bed) members() (all []*member) {
 	return all
 }
 
-// mostEnds bounds how many machines a result names.
+// mostEnds bounds how many machines a result names, half of them sources.
 const mostEnds = 128
 
 // Info says where the paths are.
@@ -139,10 +140,14 @@ func (b *Bed) Info() result.Testbed {
 		bed.Relative = true
 		bed.Note = "machines of the fleet share one computer: absolute figures say as much about it as about the path"
 	}
-	for _, m := range b.members() {
-		if len(bed.Endpoints) == mostEnds {
-			break
-		}
+	all := b.members()
+	ends := all
+	if len(all) > mostEnds {
+		half := len(all) / 2
+		ends = slices.Concat(all[:mostEnds/2], all[half:half+mostEnds/2])
+		bed.MoreEndpoints = len(all) - len(ends)
+	}
+	for _, m := range ends {
 		h := m.client.Hello()
 		bed.Endpoints = append(bed.Endpoints, result.TestbedEndpoint{Name: m.Name, Reach: string(inventory.ReachFleet), Host: h.Host, Version: h.Version, Environment: h.Environment})
 	}
@@ -243,15 +248,14 @@ func (s source) Run(ctx context.Context, r probe.Request, progress func(measurem
 func (b *Bed) Agent(name string) (testbed.Agent, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, p := range b.pairs {
-		switch name {
-		case p.client.Name:
-			return source{Client: p.client.client, bed: b, seat: i + 1}, nil
-		case p.server.Name:
-			return p.server.client, nil
-		}
+	i, is := b.seatOf[name]
+	if !is {
+		return nil, fmt.Errorf("no machine %q is in the run", name)
 	}
-	return nil, fmt.Errorf("no machine %q is in the run", name)
+	if p := b.pairs[i]; name != p.client.Name {
+		return p.server.client, nil
+	}
+	return source{Client: b.pairs[i].client.client, bed: b, seat: i + 1}, nil
 }
 
 // Away is how long a machine may have no connection to the broker, and go on with its test.

@@ -267,7 +267,10 @@ func (b *Bed) lay() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.paths = paths
+	b.paths, b.seatOf = paths, make(map[string]int, 2*len(b.pairs))
+	for i, p := range b.pairs {
+		b.seatOf[p.client.Name], b.seatOf[p.server.Name] = i, i
+	}
 	b.chooseProofs()
 }
 

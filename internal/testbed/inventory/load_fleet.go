@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,10 +82,7 @@ func (l *loader) fleet() *Broker {
 	}
 	b := &Broker{
 		Listen: strict.Parsed(parseAddress, f.Broker.Listen), JoinFile: l.fileName(&f.Broker.JoinFile),
-		Wait: l.between(&f.Broker.Wait, defaultWait, minWait, maxWait), MaxAgents: defaultMaxAgents,
-	}
-	if f.Broker.MaxAgents > 0 {
-		b.MaxAgents = f.Broker.MaxAgents
+		Wait: l.between(&f.Broker.Wait, defaultWait, minWait, maxWait), MaxAgents: maxAgents(f.Broker),
 	}
 	b.URL = strict.Parsed(ParseCluster, f.Broker.URL)
 	if l.Written(&f.Broker.CAFile) {
@@ -98,6 +96,9 @@ func (l *loader) fleet() *Broker {
 	}
 	return b
 }
+
+// maxAgents is how many machines a broker admits.
+func maxAgents(b *FileBroker) int { return cmp.Or(b.MaxAgents, defaultMaxAgents) }
 
 // queue is the queue of a fleet.
 func (l *loader) queue(maxAgents int) Queue {

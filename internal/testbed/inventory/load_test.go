@@ -182,6 +182,11 @@ func TestFleet(t *testing.T) {
 	if got := in.Paths[1].Network; got != netip.MustParsePrefix("2001:db8:1::/64") {
 		t.Errorf("network %v", got)
 	}
+	many := anExperiment(t)
+	many.Pairs = defaultMaxAgents/2 + 1
+	if _, err := Load("fleet.yaml", []byte(Fleet()), many); err == nil || !strings.Contains(err.Error(), "experiment fw has 501 pairs, which are 1002 machines, and the broker admits 1000; write max_agents: 1002") {
+		t.Errorf("more pairs than the broker admits: %v", err)
+	}
 	in, err = Load("fleet.yaml", []byte(Fleet()), nil)
 	testutil.OK(t, err)
 	if in.Queue != (Queue{Lease: DefaultLease}) || in.Broker.Wait != defaultWait || in.Broker.MaxAgents != defaultMaxAgents || len(in.Alike()) != 0 {
