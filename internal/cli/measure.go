@@ -124,6 +124,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	if err != nil {
 		return err
 	}
+	request.EndSteady = f.blocks <= 1 // repeated tests are compared, so all have one length
 	base.SpareProcessor()
 	path := direct.Path(onlyPath, to.name, request)
 	source := path.Pairs[0].Source

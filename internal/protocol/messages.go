@@ -109,6 +109,8 @@ type Ready struct {
 	// ClockID tells the clock of the server's stamps from others; a server that
 	// answers none has none.
 	ClockID string `json:"clock_id,omitempty"`
+	// EndsEarly says that SENT from the client ends the count of a tcp test.
+	EndsEarly bool `json:"ends_early,omitempty"`
 	// FTP is where the file of an ftp test is.
 	FTP *FTP `json:"ftp,omitempty"`
 }

@@ -44,6 +44,10 @@ type Request struct {
 	// when it has started. What it returns is called when they have ended.
 	Watch func(start time.Time, flows []ReadFlow) (ended func()) `json:"-"`
 
+	// EndSteady lets a test of throughput over TCP end as soon as its throughput was steady
+	// for Duration, in place of when MaxWarmup and Duration have passed.
+	EndSteady bool `json:"-"`
+
 	// Hooks are of a test that is part of another; they may be nil.
 	Hooks *Hooks `json:"-"`
 	// Placed says that the test's threads at this end may be told where to run.

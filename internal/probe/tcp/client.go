@@ -52,6 +52,7 @@ type test struct {
 	start time.Time
 	facts []string
 	rtts  *tcpinfo.RTTMeter // of one of several pairs, else nil
+	early *early            // unless nil, the test may end before its planned end
 }
 
 // Run does one test from this host.
@@ -70,6 +71,7 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	if err := t.connect(ctx); err != nil {
 		return out, err
 	}
+	t.early = t.mayEndEarly()
 	for _, f := range t.flows {
 		if err := t.build(f); err != nil {
 			return out, err
@@ -96,8 +98,11 @@ func Run(ctx context.Context, req session.Request, progress func(measurement.Pro
 	defer ttl.End()
 	progress(measurement.Progress{Elapsed: measurement.SecondsOf(time.Since(t.start))}) // it has begun
 	signs := sampling.Start(session.ProgressInterval, session.ThroughputProgress(t.start, t.moved, progress))
+	t.mark()
 	ended := t.watch()
+	settled := t.settle()
 	err = t.transfer()
+	settled()
 	ended()
 	signs.End()
 	if err != nil {
@@ -153,11 +158,13 @@ func (t *test) build(f *flow) (err error) {
 	if t.sends(f) {
 		if f.send, err = t.bulk.newSender(w, spec, f.number); err == nil {
 			f.send.most = most
+			f.send.over = t.over()
 		}
 		return err
 	}
 	f.receive = newReceiver(w, spec, t.bulk.buffer(f.Conn, spec, f.number))
 	f.receive.most = most
+	f.receive.over = t.over()
 	return nil
 }
 
@@ -262,6 +269,15 @@ func (t *test) close() error {
 	return session.Wrap("give back the payload", t.bulk.close())
 }
 
+// mark notes what of each flow was acknowledged before its payload.
+func (t *test) mark() {
+	for _, f := range t.flows {
+		if f.send != nil {
+			f.before, _, _ = f.Conn.Acknowledged()
+		}
+	}
+}
+
 // watch has whoever wants to watch the flows, until the returned function is called. The
 // kernel tells of one path of a connection of Multipath TCP, and not of all.
 func (t *test) watch() (ended func()) {
@@ -270,9 +286,6 @@ func (t *test) watch() (ended func()) {
 	}
 	read := make([]session.ReadFlow, len(t.flows))
 	for i, f := range t.flows {
-		if f.send != nil {
-			f.before, _, _ = f.Conn.Acknowledged()
-		}
 		read[i] = f.count
 	}
 	return t.req.Watch(t.start, read)
@@ -322,6 +335,9 @@ func (t *test) outcome(local *protocol.HostSeries, localTTL int) (measurement.Ou
 		}
 	}
 	window := chooseWindow(sum.Bytes, width, spec)
+	if e := t.early; e != nil && e.over.Load() {
+		window, sum.Bytes = e.window, sum.Bytes[:min(len(e.bins), bins)]
+	}
 	out := measurement.Outcome{
 		Metrics:      measurement.Metrics{},
 		Warmup:       measurement.SecondsOf(time.Duration(window.first) * width),

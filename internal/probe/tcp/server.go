@@ -39,6 +39,7 @@ func (s *server) Serve(w *session.ControlConn, open *session.Flow, ready *protoc
 	if send != nil {
 		defer open.Test.Meter.Add(true, send.sent.Load)()
 	}
+	ready.EndsEarly = true
 	start, err := w.AwaitStart(ready, longest)
 	if err != nil {
 		return err
@@ -106,7 +107,9 @@ func sendStream(send *sender, open *session.Flow, start time.Time, host func() *
 		return err
 	}
 	var b [1]byte
-	_, err = send.ControlConn.Read(b[:])
+	if _, err = send.ControlConn.Read(b[:]); session.IsLost(err) {
+		return nil // it has asked for the end before, so it is not what ended the test
+	}
 	return err
 }
 

@@ -49,14 +49,16 @@ type sender struct {
 	// most is how many bytes of RECEIVED are read, 0 for what any frame may have.
 	most int
 	// info is asked for samples where no goroutine of its own takes them.
-	info   *tcpinfo.Sampler
+	info *tcpinfo.Sampler
+	// over, unless nil, says that the sender is to end before the receiver stops it.
+	over   *atomic.Bool
 	slow   slowness
 	sent   atomic.Int64
 	header [protocol.HeaderBytes]byte
 }
 
 // run sends data frames until the receiver's RECEIVED frame arrives, and
-// returns it.
+// returns it; or until it is over, and asks for that frame.
 func (s *sender) run() (protocol.Received, error) {
 	if !s.Conn.Attached() {
 		s.info.WrittenBy(thread.Current())
@@ -69,6 +71,12 @@ func (s *sender) run() (protocol.Received, error) {
 			return protocol.Received{}, s.explain(err)
 		}
 		if stop {
+			break
+		}
+		if s.over != nil && s.over.Load() {
+			if err := protocol.WriteFrame(&s.ControlConn, protocol.TypeSent, protocol.Sent{}); err != nil {
+				return protocol.Received{}, s.explain(err)
+			}
 			break
 		}
 		switch took := time.Since(began); {
@@ -162,6 +170,7 @@ type receiver struct {
 	session.ControlConn
 	start  time.Time
 	bins   []int64
+	full   int // bins, once finished
 	width  time.Duration
 	copied bool
 	buf    []byte
@@ -172,7 +181,9 @@ type receiver struct {
 	count atomic.Int64
 	// most is how many bytes of SENT are read, 0 for what any frame may have.
 	most int
-	// finished is called once, when the last bin has passed.
+	// over, unless nil, says that the count is complete before the last bin has passed.
+	over *atomic.Bool
+	// finished is called once, when the last bin has passed, or the count is complete.
 	finished func() error
 	slow     slowness
 	flows    int
@@ -201,7 +212,7 @@ func newReceiver(conn session.ControlConn, spec measurement.Spec, buf []byte) *r
 
 // stalled says that nothing arrived in the second half of the count.
 func (r *receiver) stalled() bool {
-	for _, n := range r.bins[len(r.bins)/2:] {
+	for _, n := range r.bins[r.full/2 : r.full] {
 		if n > 0 {
 			return false
 		}
@@ -222,7 +233,7 @@ func (r *receiver) counted() measurement.Bins {
 }
 
 // run counts data frames until the sender's SENT frame, which it returns, or
-// until the connection or the deadline ends; after the last bin has passed,
+// until the connection or the deadline ends; after the count is complete,
 // neither of these is an error but only a lost SENT frame (nil), unless nothing
 // at all arrived from then to the deadline.
 func (r *receiver) run() (*protocol.Sent, error) {
@@ -240,6 +251,11 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		}
 		defer s.End()
 	}
+	finish := func(at time.Duration) error {
+		done, r.full = true, min(int(at/r.width), len(r.bins))
+		watch()
+		return session.OnFreshStack(r.finished)
+	}
 	for {
 		var n int
 		var err error
@@ -254,10 +270,8 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		}
 		at := time.Since(r.start)
 		since := came.since(at)
-		if !done && at >= end {
-			done = true
-			watch()
-			if err := session.OnFreshStack(r.finished); err != nil {
+		if !done && (at >= end || r.over != nil && r.over.Load()) {
+			if err := finish(at); err != nil {
 				return nil, err
 			}
 		}
@@ -300,6 +314,11 @@ func (r *receiver) run() (*protocol.Sent, error) {
 		if h.Type == protocol.TypeData {
 			left = h.Length
 			continue
+		}
+		if !done && h.Type == protocol.TypeSent && r.Served() { // the client has enough
+			if err := finish(at); err != nil {
+				return nil, err
+			}
 		}
 		var sent *protocol.Sent
 		err = session.OnFreshStack(func() (err error) {

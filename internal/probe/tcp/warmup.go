@@ -33,10 +33,23 @@ const (
 // White, Cobb and Spratt, Winter Simulation Conference 2000). The window is
 // always Duration long and starts within MaxWarmup, after the Lead.
 func chooseWindow(bins []float64, width time.Duration, spec measurement.Spec) window {
-	length := min(max(int(math.Round(spec.Duration.Duration().Seconds()/width.Seconds())), 1), len(bins))
+	length, lead := layout(width, spec)
+	latest := max(len(bins)-length, 0)
+	lead = min(lead, latest)
+	return chooseFrom(bins, length, lead+int(math.Ceil(float64(latest-lead)*minWarmupShare)))
+}
+
+// layout is how many bins the window and the lead have.
+func layout(width time.Duration, spec measurement.Spec) (length, lead int) {
+	length = max(int(math.Round(spec.Duration.Duration().Seconds()/width.Seconds())), 1)
+	return length, int(math.Ceil(spec.Lead.Duration().Seconds() / width.Seconds()))
+}
+
+// chooseFrom chooses a window of length bins that starts at earliest or later.
+func chooseFrom(bins []float64, length, earliest int) window {
+	length = min(length, len(bins))
 	latest := len(bins) - length
-	lead := min(int(math.Ceil(spec.Lead.Duration().Seconds()/width.Seconds())), latest)
-	earliest := min(lead+int(math.Ceil(float64(latest-lead)*minWarmupShare)), latest)
+	earliest = min(earliest, latest)
 	// Batches are counted from the earliest start, so that each candidate
 	// start is the edge of a batch.
 	var batches []float64
