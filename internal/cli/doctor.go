@@ -3,10 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 )
 
@@ -17,7 +19,7 @@ func doctorCommand(s streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			missing := 0
-			for _, f := range lab.Check(c.Context()) {
+			for _, f := range append(lab.Check(c.Context()), machine()...) {
 				mark := "ok     "
 				switch {
 				case !f.OK && f.Required:
@@ -39,4 +41,23 @@ func doctorCommand(s streams) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// machine is what else decides what figures of this machine are worth.
+func machine() []lab.Finding {
+	var found []lab.Finding
+	if _, err := hostinfo.ReadRunnable(); err == nil {
+		load := lab.Finding{Name: "load", OK: true, Detail: "nothing else runs here, and no hypervisor takes CPU time"}
+		if warning := loadWarning(); warning != "" {
+			load = lab.Finding{Name: load.Name, Detail: "others use this machine", Remedy: warning}
+		}
+		found = append(found, load)
+	}
+	if governors := hostinfo.Governors(); len(governors) > 0 {
+		found = append(found, lab.Finding{
+			Name: "CPU frequency", OK: slices.Equal(governors, []string{"performance"}), Detail: "governor " + strings.Join(governors, ", "),
+			Remedy: "sudo cpupower frequency-set -g performance: a CPU that changes its clock while it is measured changes the figures",
+		})
+	}
+	return found
 }

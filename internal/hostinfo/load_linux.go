@@ -3,8 +3,11 @@ package hostinfo
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -38,4 +41,22 @@ func parseRunnable(text []byte) (int, error) {
 	}
 	runnable, _, _ := bytes.Cut(fields[3], []byte("/"))
 	return strconv.Atoi(string(runnable))
+}
+
+// Governors are those that set the frequency of this machine's CPUs, each once, in order; none
+// where the kernel does not set it, as in most virtual machines
+// (Documentation/admin-guide/pm/cpufreq.rst).
+func Governors() []string {
+	files, err := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil {
+			all = append(all, strings.TrimSpace(string(text)))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

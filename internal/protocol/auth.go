@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 // NonceBytes is the length of the random numbers that both ends contribute.
@@ -77,6 +78,9 @@ func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
 		return err
 	}
 	if err := ReadPreface(rw); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("%w: something took the connection, and does not answer as hopbench serve does; is another program at that port?", os.ErrDeadlineExceeded)
+		}
 		return err
 	}
 	var challenge Challenge

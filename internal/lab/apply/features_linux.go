@@ -140,7 +140,7 @@ func probePing() error {
 func HostPing() error {
 	err := probePing()
 	if errors.Is(err, unix.EACCES) {
-		return fmt.Errorf("net.ipv4.ping_group_range is %q", HostSetting("net.ipv4.ping_group_range"))
+		return fmt.Errorf("net.ipv4.ping_group_range is %q", strings.Join(strings.Fields(HostSetting("net.ipv4.ping_group_range")), " "))
 	}
 	return err
 }
