@@ -45,11 +45,11 @@ func exportCommand(s streams) *cobra.Command {
 	var trials []string
 	c := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Write what a run's tests counted over time as a spreadsheet, Parquet or CSV",
-		Long: `export writes what the tests of a run counted over time, for other programs.
+		Short: "Write a run as a spreadsheet, or what it counted over time as Parquet or CSV",
+		Long: `export writes a run for other programs.
 
-xlsx is a spreadsheet: all clients together with charts, the metrics of each trial, and
-a sheet for each client. parquet and csv are one long table of all samples, flow by
+xlsx is a spreadsheet: all clients together with charts, the metrics of each trial, the
+medians with charts, paths, hops, effects and published figures, and a sheet for each client. parquet and csv are one long table of all samples, flow by
 flow. docs/data-format.md explains the columns.
 
 --to puts the samples of a fleet's agents into a database instead, each once, however

@@ -1,5 +1,6 @@
-// Package export writes what the tests of a run counted over time for other programs: a
-// spreadsheet with a sheet per client, or one long table as Parquet or CSV. Rows are
+// Package export writes a run for other programs: a spreadsheet with the tables of its
+// result and a sheet per client, or what was counted over time as one long table, in
+// Parquet or CSV. Rows of that are
 // written as they are read, so that a table may be larger than memory.
 package export
 
@@ -27,7 +28,10 @@ type Run struct {
 }
 
 // errNothing says that no test of a run counted anything over time.
-var errNothing = errors.New("no test of this run counted anything over time; trials.csv has the metrics of each")
+var errNothing = errors.New("no test of this run counted anything over time; trials.csv has the metrics of each, and so has --format xlsx")
+
+// errNoTrials says that a run has nothing at all.
+var errNoTrials = errors.New("the run has no trials to export; continue it with hopbench run --resume")
 
 // Row is a line of the table of samples: what a flow, or all flows of a pair together,
 // did in one step of time. docs/data-format.md explains the columns.

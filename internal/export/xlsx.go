@@ -31,15 +31,23 @@ const (
 var clientHeader = []any{"trial", "path", "test", "passed", "pair", "destination", "at_seconds", "step_seconds", "throughput_bits_per_second", "rtt_seconds", "retransmitted_segments"}
 
 // XLSX writes a spreadsheet: all clients together over time with a chart for each test,
-// the metrics of each trial, and a sheet for each client. What is not known is empty.
+// the metrics of each trial, the tables of the result, and a sheet for each client. What
+// is not known is empty. A run that counted nothing over time has no sheets of that.
 func XLSX(w io.Writer, run Run) (err error) {
+	if len(run.Result.Trials) == 0 {
+		return errNoTrials
+	}
 	sheets, err := run.sheets()
-	if err != nil {
+	if err != nil && !errors.Is(err, errNothing) {
 		return err
 	}
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.SetSheetName("Sheet1", aggregateSheet); err != nil {
+	first := aggregateSheet
+	if len(sheets) == 0 {
+		first = trialsSheet
+	}
+	if err := f.SetSheetName("Sheet1", first); err != nil {
 		return fmt.Errorf("write the spreadsheet: %w", err)
 	}
 	bold, err := f.NewStyle(&excelize.Style{Font: &excelize.Font{Bold: true}})
@@ -47,11 +55,22 @@ func XLSX(w io.Writer, run Run) (err error) {
 		return fmt.Errorf("write the spreadsheet: %w", err)
 	}
 	b := book{File: f, bold: bold}
-	if err := b.aggregate(run.lines(sheets)); err != nil {
-		return fmt.Errorf("write the sheet of all clients: %w", err)
+	if len(sheets) > 0 {
+		if err := b.aggregate(run.lines(sheets)); err != nil {
+			return fmt.Errorf("write the sheet of all clients: %w", err)
+		}
 	}
 	if err := b.trials(run); err != nil {
 		return fmt.Errorf("write the sheet of trials: %w", err)
+	}
+	clean := report.OnlyFinite(run.Result)
+	if err := b.shapes(shapes(clean)); err != nil {
+		return fmt.Errorf("write the sheet of medians: %w", err)
+	}
+	for _, t := range tables(clean) {
+		if err := b.sheet(t); err != nil {
+			return fmt.Errorf("write the sheet of %s: %w", t.name, err)
+		}
 	}
 	names := sheetNames(sheets)
 	for i, s := range sheets {
@@ -69,7 +88,10 @@ func XLSX(w io.Writer, run Run) (err error) {
 // sheetNames are names that a spreadsheet takes for its sheets: at most 31 characters,
 // without []:*?/\ or an apostrophe at an end, and different, whatever the case.
 func sheetNames(sheets []*sheet) []string {
-	taken := map[string]bool{aggregateSheet: true, trialsSheet: true, "history": true} // the last is Excel's own
+	taken := map[string]bool{"history": true} // Excel's own
+	for _, name := range []string{aggregateSheet, trialsSheet, mediansSheet, pathsSheet, hopsSheet, levelsSheet, effectsSheet, publishedSheet} {
+		taken[name] = true
+	}
 	out := make([]string, len(sheets))
 	for i, s := range sheets {
 		clean := strings.Trim(strings.Map(func(r rune) rune {

@@ -1,0 +1,127 @@
+package export
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/xuri/excelize/v2"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/testutil"
+)
+
+// compared has a result of two paths and a ping, which counts nothing over time.
+func compared() Run {
+	r := run()
+	r.Result.Trials = r.Result.Trials[3:]
+	r.Result.Tests = []result.TestInfo{{Name: "rr", Spec: measurement.Spec{Kind: measurement.RR}}, {Name: "bulk", Spec: measurement.Spec{Kind: measurement.TCP}}}
+	r.Result.Paths = []result.PathInfo{{Name: "direct", Baseline: true}, {Name: "=fw", Hops: []result.HopInfo{{Type: "firewall", Name: "fw", Parameters: map[string]string{"rate": "1G", "delay": "1ms"}}}}}
+	low := 0.001
+	r.Result.Cells = []result.Cell{
+		{Path: "direct", Test: "rr", Metric: "rtt_p50_seconds", N: 6, Median: 0.002, Low: &low},
+		{Path: "=fw", Test: "rr", Metric: "rtt_p50_seconds", N: 6, Median: 0.003},
+		{Path: "=fw", Test: "bulk", Metric: "goodput_bits_per_second", N: 0, Broken: 2},
+	}
+	r.Result.Costs = []result.Effect{{Path: "=fw", Baseline: "direct", Test: "rr", Metric: "rtt_p50_seconds", N: 6, Ratio: 1.5, Difference: 0.001, Verdict: result.Costs, Primary: true}}
+	r.Result.Published = []result.PublishedComparison{{Figure: result.Figure{Path: "=fw", Test: "rr", Metric: "rtt_p50_seconds", Value: 0.004}, Judgement: result.NotMeasured}}
+	return r
+}
+
+func TestTablesOfTheResult(t *testing.T) {
+	f := spreadsheet(t, compared())
+	if got, want := f.GetSheetList(), []string{"trials", "medians", "paths", "hops", "levels", "effects", "published"}; !slices.Equal(got, want) {
+		t.Fatalf("sheets %q, want %q", got, want)
+	}
+	for _, c := range []struct{ sheet, cell, want string }{
+		{"medians", "A1", "rtt_p50_seconds"}, {"medians", "B1", "rr"}, {"medians", "C1", ""}, {"medians", "A3", "=fw"}, {"medians", "B3", "0.003"},
+		{"paths", "A3", "=fw"}, {"hops", "F2", "delay=1ms rate=1G"},
+		{"levels", "F2", "0.002"}, {"levels", "G2", "0.001"}, {"levels", "H2", ""}, {"levels", "E4", "2"}, {"levels", "F4", ""},
+		{"effects", "K2", "1.5"}, {"effects", "L2", ""}, {"effects", "S2", "costs"},
+		{"published", "D2", "0.004"}, {"published", "E2", ""},
+	} {
+		got, err := f.GetCellValue(c.sheet, c.cell)
+		testutil.OK(t, err)
+		if got != c.want {
+			t.Errorf("%s!%s is %q, want %q", c.sheet, c.cell, got, c.want)
+		}
+	}
+}
+
+// The chart of medians has a bar for each path. Read without the library that wrote it.
+func TestChartOfMedians(t *testing.T) {
+	var file bytes.Buffer
+	testutil.OK(t, XLSX(&file, compared()))
+	archive, err := zip.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	testutil.OK(t, err)
+	part, err := archive.Open("xl/charts/chart1.xml")
+	testutil.OK(t, err)
+	defer part.Close()
+	text, err := io.ReadAll(part)
+	testutil.OK(t, err)
+	for _, want := range []string{"<f>medians!$B$1</f>", "<f>medians!$A$2:$A$3</f>", "<f>medians!$B$2:$B$3</f>"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the chart has no %s", want)
+		}
+	}
+}
+
+func TestNoTrials(t *testing.T) {
+	r := compared()
+	r.Result.Trials = nil
+	if err := XLSX(io.Discard, r); !errors.Is(err, errNoTrials) {
+		t.Error(err)
+	}
+}
+
+// FuzzNames: whatever paths and clients are called, sheets have names that a spreadsheet
+// takes, and no cell is a formula.
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "[a]:*?/\\", "'", "\x00\x1b[31m", "\u202eabc", strings.Repeat("𝒳", 40), "medians", "\ufffe", "\t=1"} {
+		f.Add(name, name+"x")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if len(a) > 100 || len(b) > 100 {
+			t.Skip("longer names are cut as these are")
+		}
+		r := compared()
+		r.Result.Paths[1].Name, r.Result.Paths[1].Title = a, b
+		r.Result.Trials = append(r.Result.Trials, measurement.Trial{ID: a, Path: b, Test: a, Outcome: measurement.Outcome{Pairs: []measurement.Pair{
+			{Source: a, Destination: b, Throughput: &measurement.Bins{Width: 1, Bytes: []float64{1}}},
+			{Source: b, Destination: a, Throughput: &measurement.Bins{Width: 1, Bytes: []float64{1}}},
+		}}})
+		var file bytes.Buffer
+		testutil.OK(t, XLSX(&file, r))
+		book, err := excelize.OpenReader(bytes.NewReader(file.Bytes()))
+		testutil.OK(t, err)
+		defer book.Close()
+		seen := map[string]bool{}
+		for _, name := range book.GetSheetList() {
+			lower := strings.ToLower(name)
+			if seen[lower] || name == "" || len(utf16.Encode([]rune(name))) > excelize.MaxSheetNameLength || strings.ContainsAny(name, `[]:*?/\`) {
+				t.Errorf("the sheet name %q", name)
+			}
+			seen[lower] = true
+		}
+		archive, err := zip.NewReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
+		testutil.OK(t, err)
+		for _, part := range archive.File {
+			if !strings.HasPrefix(part.Name, "xl/worksheets/sheet") {
+				continue
+			}
+			reader, err := part.Open()
+			testutil.OK(t, err)
+			text, err := io.ReadAll(reader)
+			testutil.OK(t, errors.Join(err, reader.Close()))
+			if bytes.Contains(text, []byte("<f>")) || bytes.Contains(text, []byte("<f ")) {
+				t.Errorf("%s has a formula", part.Name)
+			}
+		}
+	})
+}
