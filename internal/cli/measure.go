@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -111,10 +113,12 @@ type hostRun struct {
 	to      target
 	plan    *survey.Plan
 	summary *summary.Summary
-	watch   *direct.Watch
-	mu      sync.Mutex // of what is written while a test goes on
-	live    *liveLine
-	told    bool // the parts of the test in progress
+	// progress publishes each step.
+	progress *progress
+	watch    *direct.Watch
+	mu       sync.Mutex // of what is written while a test goes on
+	live     *liveLine
+	told     bool // the parts of the test in progress
 }
 
 // measureHost does the tests of a sequence and shows what they brought back. It
@@ -144,6 +148,9 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	r.plan = survey.NewPlan(onlyPath, todo, r.head.Blocks, r.head.Seed)
+	r.progress = newProgress(io.Discard, true, f.stream) // people are shown a summary that grows
+	defer r.progress.End()
+	r.progress.BeginTests(event.RunStart{Name: r.head.Name, Title: r.head.Test.Title, Folder: f.out, Blocks: r.head.Blocks, Paths: []string{onlyPath}, Tests: []string{}})
 	out := s.out
 	if f.json {
 		out = io.Discard
@@ -152,6 +159,7 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), source, hostinfo.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
 	r.live.clear()
+	r.progress.Ended(cmp.Or(runErr, ctx.Err()))
 	return r.end(ctx, runErr)
 }
 
@@ -184,6 +192,7 @@ func (r *hostRun) part(p direct.Part) {
 
 // event shows and keeps a step.
 func (r *hostRun) event(e runner.Event) {
+	r.progress.Event(e)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	title := e.Trial.Test
@@ -323,7 +332,7 @@ func commandOf(c *cobra.Command, args []string) []string {
 	words := append(strings.Fields(c.CommandPath()), args...)
 	c.Flags().Visit(func(flag *pflag.Flag) {
 		switch flag.Name {
-		case "json", "markdown", "verbose", "quiet", "out":
+		case "json", "markdown", "verbose", "quiet", "out", "events":
 			return
 		}
 		values := []string{flag.Value.String()}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -74,6 +75,8 @@ func measured(t *testing.T, ctx context.Context, line string, run direct.RunFunc
 	testutil.OK(t, err)
 	todo, err := f.sequence(kinds)
 	testutil.OK(t, err)
+	f.stream = event.NewStream()
+	defer f.stream.Close()
 	var out, errors bytes.Buffer
 	err = measureHost(ctx, streams{out: &out, err: &errors}, f, to, todo, run)
 	return out.String(), errors.String(), err

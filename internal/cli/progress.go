@@ -59,11 +59,18 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	for _, test := range e.Tests {
 		start.Tests = append(start.Tests, test.Name)
 	}
-	left := start.Expected * measurement.Seconds(1-float64(stored)/float64(max(len(plan.Trials), 1)))
-	p.stream.Publish(event.Event{Format: event.Format, Code: event.RunStarted, Done: stored, Planned: len(plan.Trials), Left: left, Run: start})
+	p.stream.Publish(event.Event{
+		Format: event.Format, Code: event.RunStarted, Run: start, Done: stored, Planned: len(plan.Trials),
+		Left: start.Expected * measurement.Seconds(1-float64(stored)/float64(max(len(plan.Trials), 1))),
+	})
 	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
 		p.publish(event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, comparisons)})
 	}
+}
+
+// BeginTests announces tests of one path, of which how many there are is not known yet.
+func (p *progress) BeginTests(start event.RunStart) {
+	p.stream.Publish(event.Event{Format: event.Format, Code: event.RunStarted, Run: &start})
 }
 
 // Facts tells sentences on the run, such as what the testbed could not do as wished.

@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/survey"
 )
 
 // maxTestBlocks bounds how often test does its tests.
@@ -41,6 +43,9 @@ type testFlags struct {
 	matters matters
 	// command repeats the test.
 	command []string
+	// watched says who else is told of each step, on stream.
+	watched viewFlags
+	stream  *event.Stream
 
 	json, markdown, verbose, quiet bool
 }
@@ -96,7 +101,7 @@ docs/test.md explains every flag and every line of the summary.`,
 			}
 			return base.Exactly("HOST")(c, args)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
 			f := f
 			f.command = commandOf(c, args)
 			if f.blocks < 1 || f.blocks > maxTestBlocks {
@@ -110,16 +115,26 @@ docs/test.md explains every flag and every line of the summary.`,
 			if err != nil {
 				return base.Usage(fmt.Errorf("%w; see %s --help", err, c.CommandPath()))
 			}
+			var comparison *comparison
+			var todo survey.Sequence
 			if len(f.versus) > 0 {
-				v, err := f.comparison(to, kinds, c.Flags().Changed("blocks"))
-				if err != nil {
-					return base.Usage(err)
-				}
-				return v.measure(c.Context(), s, probe.Run)
+				comparison, err = f.comparison(to, kinds, c.Flags().Changed("blocks"))
+			} else {
+				todo, err = f.sequence(kinds)
 			}
-			todo, err := f.sequence(kinds)
 			if err != nil {
 				return base.Usage(err)
+			}
+			s := s
+			views, err := f.watched.open(c.Context(), &s, f.json)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, views.close()) }()
+			f.stream = views.stream
+			if comparison != nil {
+				comparison.flags.stream = f.stream
+				return comparison.measure(c.Context(), s, probe.Run)
 			}
 			return measureHost(c.Context(), s, &f, to, todo, probe.Run)
 		},
@@ -167,6 +182,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")
 	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric, and what was effective")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	f.watched.defineEvents(flags)
 	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	c.MarkFlagsMutuallyExclusive(versusFlag, "explain")

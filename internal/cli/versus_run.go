@@ -10,7 +10,6 @@ import (
 	"runtime"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
-	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -111,9 +110,7 @@ func (c *comparison) measure(ctx context.Context, s streams, run direct.RunFunc)
 	head := f.head(c.e.Blocks, bed, store.Test{Title: c.e.Name, Paths: c.infos(paths), Tests: c.e.TestInfos()})
 	r := &versusRun{e: c.e, plan: c.e.Plan(head.Seed)}
 	r.planner = &whileServed{Planner: runner.Fixed(r.plan)}
-	stream := event.NewStream()
-	defer stream.Close()
-	r.progress = newProgress(s.err, f.quiet, stream)
+	r.progress = newProgress(s.err, f.quiet, f.stream)
 	defer r.progress.End()
 	head.Planned = len(r.plan.Trials)
 	if r.kept, err = keep(f.out, head); err != nil {
@@ -137,6 +134,7 @@ func (c *comparison) measure(ctx context.Context, s streams, run direct.RunFunc)
 		},
 	})
 	others.leave()
+	r.progress.Ended(cmp.Or(runErr, ctx.Err()))
 	r.progress.End()
 	return r.end(ctx, s, f, runErr)
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
@@ -128,6 +129,8 @@ func versusMeasured(t *testing.T, ctx context.Context, line string, run direct.R
 	t.Helper()
 	c, err := compared(t, "127.0.0.2:9", line)
 	testutil.OK(t, err)
+	c.flags.stream = event.NewStream()
+	defer c.flags.stream.Close()
 	var out, shown bytes.Buffer
 	c.watch = func(*store.Head, string, *progress) *company { return &company{} }
 	err = c.measure(ctx, streams{out: &out, err: &shown}, run)

@@ -28,10 +28,15 @@ const onStandardOutput = "-"
 type viewFlags struct{ events, prometheus, ui string }
 
 func (f *viewFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&f.events, "events", "", "write each step of the run into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
+	f.defineEvents(flags)
 	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics while the run goes on (without an address: this machine alone)")
 	flags.StringVar(&f.ui, "ui", "", "show the run on a page, whose address is printed; --ui=ADDRESS:PORT has it there, and not on this machine alone")
 	flags.Lookup("ui").NoOptDefVal = anyPort
+}
+
+// defineEvents is define for what is not watched by people.
+func (f *viewFlags) defineEvents(flags *pflag.FlagSet) {
+	flags.StringVar(&f.events, "events", "", "write each step of the run into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
 }
 
 // views are those who watch a run, or several one after the other, besides the terminal.
