@@ -4,6 +4,7 @@
 #                 wine, queues, kill, reach, sinks, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
 # make fuzz       fuzz every parser of outside bytes for a while (FUZZTIME=30s)
+# make dist       archives, deb, rpm, SBOM and checksums in build/dist (DIST=linux/amd64 for one)
 # make agents     the slim ./hopbench-agent-OS-CPU of all platforms, which ssh copies
 # make bench-…    measurements; docs/benchmarks.md keeps their results
 # make soak       honest and bad clients at one server with little to spend (SOAK=10m)
@@ -31,6 +32,11 @@ agents:
 		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags agent -trimpath -ldflags='-s -w' \
 			-o hopbench-agent-$${p%/*}-$${p#*/}$$(GOOS=$${p%/*} $(GO) env GOEXE) ./cmd/hopbench || exit 1; \
 	done
+
+# What people install. The same commit gives the same bytes.
+.PHONY: dist
+dist:
+	@GO="$(GO)" packaging/dist $(DIST)
 
 .PHONY: test
 test:

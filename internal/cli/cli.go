@@ -80,7 +80,7 @@ or measure one path between two hosts:
 	add("measure", runCommand(s), testCommand(s), watchCommand(s), endpoint.ServeCommand(&endpoint.Metrics{Listen: metrics.Listen, Serve: metrics.Serve}), endpoint.AgentCommand(), experimentsCommand(s), testbedCommand(s))
 	add("results", reportCommand(s), compareCommand(s), exportCommand(s), resultsCommand(s), uiCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
-	base.AddVersion(root, "Print the version, and those of the formats",
-		fmt.Sprintf("experiment format %s\ntestbed format %s\nresult format %s\n", experiment.Format, inventory.Format, result.Format))
+	base.AddVersion(root, "Print the version, the commit, and the versions of the formats", "",
+		map[string]string{"experiment": experiment.Format, "testbed": inventory.Format, "result": result.Format})
 	return root
 }

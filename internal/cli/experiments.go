@@ -39,7 +39,17 @@ func experimentsCommand(s streams) *cobra.Command {
 			if err != nil {
 				return base.Usage(unknownExperiment(args[0]))
 			}
-			_, err = s.out.Write(text)
+			_, err = fmt.Fprintf(s.out, "# yaml-language-server: $schema=experiment.schema.json\n%s", text)
+			return err
+		},
+	}, &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of experiment files, for editors",
+		Example: `  hopbench experiments schema > experiment.schema.json
+  and on top of a file, as show prints it: # yaml-language-server: $schema=experiment.schema.json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := s.out.Write(experiments.Schema())
 			return err
 		},
 	}, &cobra.Command{

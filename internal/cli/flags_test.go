@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -104,5 +107,17 @@ func TestFlagErrors(t *testing.T) {
 		if status := Main([]string{line}, nil, &out, &err); status != base.ExitDone || !strings.HasPrefix(out.String(), "hopbench ") || !strings.Contains(out.String(), "result format") {
 			t.Errorf("%s: status %d, %q %q", line, status, out.String(), err.String())
 		}
+	}
+	var out, err bytes.Buffer
+	var built struct {
+		Version, Go, OS, Arch string
+		Formats               map[string]string
+	}
+	if status := Main([]string{"version", "--json"}, nil, &out, &err); status != base.ExitDone {
+		t.Fatalf("version --json: status %d, %s", status, err.String())
+	}
+	testutil.OK(t, json.Unmarshal(out.Bytes(), &built))
+	if built.Version == "" || built.Go != runtime.Version() || built.OS != runtime.GOOS || built.Arch != runtime.GOARCH || built.Formats["result"] != result.Format {
+		t.Errorf("version --json: %s", out.String())
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -48,19 +47,6 @@ func End() map[string]string {
 		set(env, name, line("/proc/sys/"+strings.ReplaceAll(name, ".", "/")))
 	}
 	return env
-}
-
-// Version is the module's version, or the commit it was built from.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	version := info.Main.Version
-	if version == "" {
-		version = "(devel)"
-	}
-	return version
 }
 
 func set(env map[string]string, key, value string) {

@@ -7,12 +7,15 @@ package base
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -97,14 +100,44 @@ func OneOf(values ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// AddVersion has a program print its version, and what else it has to say of itself, in lines.
-func AddVersion(root *cobra.Command, short, more string) {
-	text := fmt.Sprintf("hopbench %s (%s, %s/%s)\n%s", hostinfo.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, more)
+// AddVersion has a program print its version, the commit it was built from, the formats it
+// reads and writes, by name, and what else it has to say of itself, in lines.
+func AddVersion(root *cobra.Command, short, more string, formats map[string]string) {
+	build := hostinfo.ThisBuild()
 	print := func(c *cobra.Command, _ []string) error {
-		_, err := io.WriteString(c.OutOrStdout(), text)
+		var b strings.Builder
+		fmt.Fprintf(&b, "hopbench %s (%s, %s/%s)\n", build.Version, build.Go, build.OS, build.Arch)
+		if build.Commit != "" {
+			fmt.Fprintf(&b, "commit %s", build.Commit)
+			if build.CommitTime != "" {
+				fmt.Fprintf(&b, " of %s", build.CommitTime)
+			}
+			if build.Modified {
+				b.WriteString(", with changes")
+			}
+			b.WriteString("\n")
+		}
+		b.WriteString(more)
+		for _, name := range slices.Sorted(maps.Keys(formats)) {
+			fmt.Fprintf(&b, "%s format %s\n", name, formats[name])
+		}
+		_, err := io.WriteString(c.OutOrStdout(), b.String())
 		return err
 	}
-	root.AddCommand(&cobra.Command{Use: "version", Short: short, Args: cobra.NoArgs, RunE: print})
+	var asJSON bool
+	command := &cobra.Command{Use: "version", Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, args []string) error {
+		if !asJSON {
+			return print(c, args)
+		}
+		out := json.NewEncoder(c.OutOrStdout())
+		out.SetIndent("", "  ")
+		return out.Encode(struct {
+			hostinfo.Build
+			Formats map[string]string `json:"formats,omitempty"`
+		}{build, formats})
+	}}
+	command.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	root.AddCommand(command)
 	// The library's own flag needs text/template, with which the linker keeps 3 MB more.
 	asked := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(c *cobra.Command, args []string) error {

@@ -29,7 +29,7 @@ whole hopbench does: go build ./cmd/hopbench, without -tags agent. Both speak
 to each other when they are of the same version.`,
 	}
 	root.AddCommand(AgentCommand(), ServeCommand(nil))
-	base.AddVersion(root, "Print the version", "the slim program: agent and serve\n")
+	base.AddVersion(root, "Print the version and the commit", "the slim program: agent and serve\n", nil)
 	err := base.Execute(root, args, stdin, stdout, stderr)
 	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
 		err = fmt.Errorf("%w: this is the slim program, which has agent, serve and version; the whole hopbench has the others", err)

@@ -90,7 +90,7 @@ func sum(samples []Sample) (Header, error) {
 	}
 	h := Header{Samples: len(samples), From: samples[0].At}
 	for i, s := range samples {
-		if s.At < 0 || s.Flow < 1 || s.Flow > maxValue || !fits(s.Bytes) || !fits(int64(s.RTT)) || !fits(s.CongestionWindow) || !fits(s.Retransmits) {
+		if s.At < 0 || s.Flow < 1 || !fits(int64(s.Flow)) || !fits(s.Bytes) || !fits(int64(s.RTT)) || !fits(s.CongestionWindow) || !fits(s.Retransmits) {
 			return Header{}, fmt.Errorf("sample %d is out of bounds: %+v", i, s)
 		}
 		h.From = min(h.From, s.At)
