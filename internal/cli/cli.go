@@ -49,6 +49,11 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	return base.Status(err, stderr)
 }
 
+// Command is the command line, for whoever writes of it: manuals and completion.
+func Command() *cobra.Command {
+	return rootCommand(streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+}
+
 func rootCommand(s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hopbench",

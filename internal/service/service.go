@@ -34,7 +34,7 @@ var Systems = []string{"darwin", "linux", "windows"}
 func Describe(system string, a Agent) (string, error) {
 	switch system {
 	case "linux":
-		return unit(a), nil
+		return unit("Agent of hopbench", a), nil
 	case "darwin":
 		return plist(a), nil
 	case "windows":
@@ -43,9 +43,18 @@ func Describe(system string, a Agent) (string, error) {
 	return "", fmt.Errorf("hopbench knows the services of %s, not of %q", strings.Join(Systems, ", "), system)
 }
 
-// unit is the agent as a unit of systemd 247 and later: the user is made for it and
-// may do nothing but use the network. Systemd reads the token's file as root.
-func unit(a Agent) string {
+// ServerUnitName is the file name of ServerUnit.
+const ServerUnitName = "hopbench-serve.service"
+
+// ServerUnit is the unit of a server that a package installed. It starts when somebody
+// enables it, and has put a token where it looks for one.
+func ServerUnit() string {
+	return unit("Server of hopbench", Agent{Program: "/usr/bin/hopbench", Args: []string{"serve"}, TokenFile: "/etc/hopbench/token"})
+}
+
+// unit is an agent or a server as a unit of systemd 247 and later: the user is made for it
+// and may do nothing but use the network. Systemd reads the token's file as root.
+func unit(description string, a Agent) string {
 	words := []string{unitWord(a.Program)}
 	for _, arg := range a.Args {
 		words = append(words, unitWord(arg))
@@ -53,7 +62,7 @@ func unit(a Agent) string {
 	// The one variable that systemd is to expand.
 	words = append(words, "--token-file", "${CREDENTIALS_DIRECTORY}/token")
 	return `[Unit]
-Description=Agent of hopbench, which measures what a hop on a network path costs
+Description=` + description + `, which measures what a hop on a network path costs
 Documentation=https://github.com/hopbench/hopbench
 Wants=network-online.target
 After=network-online.target

@@ -16,7 +16,11 @@ func Install(ctx context.Context, a Agent) error {
 			return fmt.Errorf("a service does not see %s: copy hopbench first, with: install %s /usr/local/bin/hopbench, and install the agent with that", hidden, a.Program)
 		}
 	}
-	if err := os.WriteFile(unitFile, []byte(unit(a)), 0o644); err != nil {
+	text, err := Describe("linux", a)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(unitFile, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write the unit, which root may: %w", err)
 	}
 	return errors.Join(run(ctx, "systemctl", "daemon-reload"),

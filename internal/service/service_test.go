@@ -51,6 +51,25 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// So it does not with that of a server, but for the program that is not installed here.
+func TestServerUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	testutil.Need(t, err == nil, "systemd-analyze")
+	dir := t.TempDir()
+	program := filepath.Join(dir, "hopbench")
+	testutil.OK(t, os.WriteFile(program, nil, 0o755))
+	file := filepath.Join(dir, ServerUnitName)
+	text := strings.Replace(ServerUnit(), "/usr/bin/hopbench", program, 1)
+	testutil.OK(t, os.WriteFile(file, []byte(text), 0o644))
+	out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput()
+	if err != nil || strings.Contains(string(out), ServerUnitName) {
+		t.Errorf("systemd-analyze verify: %v\n%s\n%s", err, out, text)
+	}
+	if want := `ExecStart="` + program + `" "serve" --token-file`; !strings.Contains(text, want) {
+		t.Errorf("there is no %s in\n%s", want, text)
+	}
+}
+
 // The property list is XML, whatever is in a name, and has the command as it is.
 func TestPropertyList(t *testing.T) {
 	text, err := Describe("darwin", odd)
