@@ -30,6 +30,7 @@ var homes = map[string][]string{
 	"github.com/parquet-go/parquet-go":         {"internal/export"},
 	"go.yaml.in/yaml/v4":                       {"internal/strict"},
 	"github.com/spf13/cobra":                   {"internal/cli", "packaging/extras"},
+	"github.com/google/go-containerregistry":   {"packaging/image"},
 	"github.com/invopop/jsonschema":            {"internal/schemagen"},
 	"github.com/HdrHistogram/hdrhistogram-go":  {"internal/probe/latency", "internal/report/figure"},
 	"github.com/fclairamb/ftpserverlib":        {"internal/ftp"},
