@@ -121,5 +121,8 @@ func layerOf(program string, made time.Time) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return layer.Bytes(), w.Close()
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return layer.Bytes(), nil
 }
