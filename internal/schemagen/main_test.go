@@ -86,7 +86,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"missing-of-all", "missing-of-one-pair", "waves-of-no-time", "waves-of-a-day", "time-of-no-waves", "more-waves-than-pairs", "ramp-of-one-pair", "ramp-and-waves",
 		"variant-with-hops", "variant-with-nothing-off", "off-without-same-as", "path-without-hops",
 		"scale-out-to-fewer", "tunnel-id-of-wireguard", "tunnel-mtu-too-large", "tunnel-over-small-path",
-		"tunnel-through-nat", "tunnels-of-one-id", "tunnels-on-one-port", "pairs-of-one",
+		"tunnel-through-nat", "tunnels-of-one-id", "tunnels-on-one-port", "pairs-of-one", "pairs-of-many-flows",
 		"flow-limit-below-datagrams", "flow-limit-below-flows", "too-many-silent-hops", "tunnel-port-of-tests",
 		"two-load-balancers", "idps-behind-load-balancer", "nat-behind-load-balancer", "one-way-behind-load-balancer", "off-behind-load-balancer",
 		"load-balancer-by-switch", "pairs-by-switch", "off-as-another", "off-of-cables", "off-twice",
