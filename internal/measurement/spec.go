@@ -122,16 +122,21 @@ type Spec struct {
 	MSSBytes int `json:"mss_bytes,omitempty"`
 	// PacingBitsPerSecond bounds each TCP flow (SO_MAX_PACING_RATE); 0 does not.
 	PacingBitsPerSecond float64 `json:"pacing_bits_per_second,omitempty"`
+	// The flags stand together because a Spec is on the stacks of all flows, of which there may
+	// be ten thousand: 8 bytes more doubled those stacks once.
+	//
 	// CopyPayload makes the receiver copy the bytes to user space, as an
 	// application would; otherwise it may discard them in the kernel.
 	CopyPayload bool `json:"copy_payload,omitempty"`
-	// SendMethod of a tcp, udp or load test; packets can be sent without a copy only
-	// as fast as they go.
-	SendMethod SendMethod `json:"send_method,omitempty"`
 	// ShareThreads has the flows of a tcp test share the threads of each end,
 	// however few they are, as very many do by themselves: where many tests run
 	// on one host at the same time.
 	ShareThreads bool `json:"share_threads,omitempty"`
+	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
+	MPTCP bool `json:"mptcp,omitempty"`
+	// SendMethod of a tcp, udp or load test; packets can be sent without a copy only
+	// as fast as they go.
+	SendMethod SendMethod `json:"send_method,omitempty"`
 	// SenderPause and ReceiverPause are for how long the program of that end of a
 	// tcp test waits after each 64 KiB, SenderBurn and ReceiverBurn for how long it
 	// keeps a CPU busy: models of slow programs.
@@ -139,8 +144,6 @@ type Spec struct {
 	ReceiverPause Seconds `json:"receiver_pause_seconds,omitempty"`
 	SenderBurn    Seconds `json:"sender_burn_seconds,omitempty"`
 	ReceiverBurn  Seconds `json:"receiver_burn_seconds,omitempty"`
-	// MPTCP asks for Multipath TCP (RFC 8684) where both kernels have it.
-	MPTCP bool `json:"mptcp,omitempty"`
 
 	// DSCP marks the packets of both ends (RFC 2474), 0 to 63; of every kind
 	// but ping and trace.
