@@ -88,7 +88,7 @@ func FuzzNames(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if len(a) > 100 || len(b) > 100 {
-			t.Skip("longer names are cut as these are")
+			return // longer names are cut as these are
 		}
 		r := compared()
 		r.Result.Paths[1].Name, r.Result.Paths[1].Title = a, b

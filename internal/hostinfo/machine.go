@@ -17,6 +17,7 @@ func Machine() map[string]string {
 		"platform": runtime.GOOS + "/" + runtime.GOARCH,
 		"cpus":     strconv.Itoa(runtime.NumCPU()),
 	}
+	set(env, "hopbench_commit", ThisBuild().Commit)
 	set(env, "kernel", line("/proc/sys/kernel/osrelease"))
 	set(env, "cpu_model", field("/proc/cpuinfo", "model name"))
 	set(env, "memory_total", field("/proc/meminfo", "MemTotal"))

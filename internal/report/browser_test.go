@@ -68,6 +68,7 @@ type measured struct {
 	Width      int      `json:"width"`       // of the window
 	Scroll     int      `json:"scroll"`      // of the document
 	Wide       []string `json:"wide"`        // elements that reach beyond the window and do not scroll
+	Cut        []string `json:"cut"`         // elements whose content is wider than they are
 	Smallest   float64  `json:"smallest"`    // height of letters of the smallest text of a picture, CSS pixels
 	Background string   `json:"background"`  // colour of the page
 	Columns    string   `json:"shownColumn"` // which plot of costs is shown
@@ -84,11 +85,16 @@ addEventListener("load", () => {
     const r = e.getBoundingClientRect();
     if (r.width > 0 && r.right > innerWidth + 1 && !inScroller(e)) wide.push(e.tagName + "." + (e.getAttribute("class") || "") + " " + e.textContent.slice(0, 30));
   }
+  const cut = [];
+  for (const e of document.querySelectorAll("body *")) {
+    const s = getComputedStyle(e);
+    if (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && s.display != "inline" && s.textOverflow != "ellipsis" && !e.closest("svg, thead")) cut.push(e.tagName + "." + (e.getAttribute("class") || "") + " " + e.scrollWidth + " in " + e.clientWidth);
+  }
   let smallest = 1e9;
   for (const e of document.querySelectorAll("svg text")) if (e.getBoundingClientRect().width > 0)
     smallest = Math.min(smallest, parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a);
   const shown = q => getComputedStyle(document.querySelector(q)).display != "none";
-  parent.postMessage(JSON.stringify({width: innerWidth, scroll: root.scrollWidth, wide: wide.slice(0, 5), smallest,
+  parent.postMessage(JSON.stringify({width: innerWidth, scroll: root.scrollWidth, wide: wide.slice(0, 5), cut: cut.slice(0, 5), smallest,
     background: getComputedStyle(document.body).backgroundColor, shownColumn: document.querySelector("#costs") ? (shown("figure.wide") ? "wide" : "") + (shown("figure.narrow") ? "narrow" : "") : ""}), "*");
 });
 </script>`
@@ -107,7 +113,7 @@ addEventListener("message", e => { document.getElementById("out").textContent +=
 	for _, width := range widths {
 		frame += fmt.Sprintf(`<iframe src="file://%s" style="width:%dpx;height:800px;border:0"></iframe>`, inner, width)
 	}
-	out, _ := browse(t, write(t, "frame.html", []byte(frame)), append(args, "--window-size=1400,900", "--virtual-time-budget=5000", "--dump-dom")...)
+	out, _ := browse(t, write(t, "frame.html", []byte(frame)), append(args, "--window-size=1700,900", "--virtual-time-budget=5000", "--dump-dom")...)
 	_, rest, _ := strings.Cut(out, `<pre id="out">`)
 	text, _, _ := strings.Cut(rest, "</pre>")
 	found := map[int]measured{}
@@ -138,9 +144,12 @@ func TestBrowserLayout(t *testing.T) {
 	pages := map[string]*result.Result{"fixture": reporttest.Run(t, 10), "long names": long, "empty": {}, "watched hops": reporttest.Watched(t)}
 	for name, r := range pages {
 		t.Run(name, func(t *testing.T) {
-			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 1100}) {
+			for width, m := range measurePage(t, htmlText(t, r), []int{360, 390, 700, 768, 1024, 1100, 1280, 1600}) {
 				if m.Scroll > m.Width || len(m.Wide) > 0 {
 					t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
+				}
+				if len(m.Cut) > 0 && width >= 390 {
+					t.Errorf("in a window of %d, wider than their containers are %q", m.Width, m.Cut)
 				}
 				if name == "fixture" && m.Smallest < 8.5 {
 					t.Errorf("width %d: the smallest text of a picture is %.1f pixels high", width, m.Smallest)
@@ -208,6 +217,22 @@ func TestBrowserScreenshots(t *testing.T) {
 				t.Errorf("the picture has %d colours: nothing was drawn", n)
 			}
 		})
+	}
+}
+
+// What is folded on the screen is on paper, too.
+func TestBrowserPrintsWhatIsFolded(t *testing.T) {
+	browser(t)
+	pdftotext, err := exec.LookPath("pdftotext")
+	testutil.Need(t, err == nil, "pdftotext (Debian package poppler-utils)")
+	file := filepath.Join(t.TempDir(), "report.pdf")
+	browse(t, write(t, "report.html", htmlText(t, reporttest.Watched(t))), "--no-pdf-header-footer", "--print-to-pdf="+file)
+	text, err := exec.Command(pdftotext, "-layout", file, "-").Output()
+	testutil.OK(t, err)
+	for _, want := range []string{"What each hop counted", "headers are taken off every packet", "CPU busy, %"} {
+		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), want) {
+			t.Errorf("the printed page lacks %q", want)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func TestPublishedTableShowsJudgements(t *testing.T) {
 		}
 	}
 	index := string(indexPageText(t, indexFixture(t)))
-	head := regexp.MustCompile(`(?s)<table class="plain published".*?</thead>`)
+	head := regexp.MustCompile(`(?s)<table class="plain published cards".*?</thead>`)
 	if a, b := head.FindString(page), head.FindString(index); a == "" || a != b {
 		t.Errorf("the tables have other columns:\n%s\n%s", a, b)
 	}

@@ -365,8 +365,8 @@ func Margin(m measurement.Metric, x measurement.Margin) string {
 
 // Headline is the sentence of the primary cost that a reader must know first:
 // trials that break, then the largest cost beyond chance, of throughput before
-// loss before latency. Of paths whose costs are about as large, it is the first.
-// When nothing costs, it says so, with the largest effect that is not resolved.
+// loss before latency, and what the same test found on the other paths. Of paths whose
+// costs are about as large, it is the first. When nothing costs, it says so, with the largest effect that is not resolved.
 func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	best, open := largest(costs, func(v result.Verdict) bool { return v == result.Costs || v == result.Breaks }),
 		largest(costs, unresolved)
@@ -378,7 +378,7 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	}
 	switch {
 	case best >= 0:
-		return n.Effect(costs[best])
+		return n.Effect(costs[best]) + n.beside(costs, costs[best])
 	case len(costs) == 1:
 		return n.Effect(costs[0])
 	case len(costs) == 0 && trials == 0:
@@ -399,6 +399,38 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 		return fmt.Sprintf("None of %[2]s shows a cost, but %[1]d of them %[3]s not resolved. The largest of these: %[4]s.", count, quantity.Count(len(costs), "comparison"), isAre(count), n.Effect(costs[open]))
 	}
 	return "No path costs more than the stated bounds."
+}
+
+// mostBeside is how many other paths a headline names; of more it tells the verdicts alone.
+const mostBeside = 3
+
+// beside is what the test of an effect found on the other paths.
+func (n Names) beside(costs []result.Effect, of result.Effect) string {
+	var each []string
+	cost, no := 0, 0
+	for _, c := range costs {
+		if c.Path == of.Path || c.Test != of.Test || c.Metric != of.Metric || c.Baseline != of.Baseline || c.Against != nil || of.Against != nil {
+			continue
+		}
+		found, _ := Size(c)
+		switch {
+		case unresolved(c.Verdict):
+			found = Verdict(c)
+		case c.Verdict == result.NoCost || c.Verdict == result.Gains:
+			no++
+			found = Verdict(c)
+		default:
+			cost++
+		}
+		each = append(each, n.Path(c.Path)+": "+found)
+	}
+	switch {
+	case len(each) == 0:
+		return ""
+	case len(each) <= mostBeside:
+		return "; " + strings.Join(each, "; ")
+	}
+	return fmt.Sprintf("; of %d other paths: %d costs, %d do not, %d not resolved", len(each), cost, no, len(each)-cost-no)
 }
 
 func isAre(n int) string {

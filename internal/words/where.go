@@ -224,3 +224,12 @@ func switches(r *result.Result, p result.TestbedPath) string {
 	}
 	return text + ", proven by " + proof
 }
+
+// EnvironmentName is what a key of an environment is called: plain words, but for a setting of
+// the kernel, which keeps the name under which sysctl(8) knows it.
+func EnvironmentName(key string) string {
+	if strings.HasPrefix(key, "sysctl ") {
+		return key
+	}
+	return strings.ReplaceAll(key, "_", " ")
+}

@@ -198,7 +198,8 @@ func TestHeadline(t *testing.T) {
 		{[]result.Effect{late, loss, fine}, "lossy: adds 3.0 percentage points to loss, t (0 % → 3.00 %)"},
 		{[]result.Effect{late, loss, goodput("slow", result.Costs, 0.5)}, "slow: costs 50.0 % of goodput, t (0 bit/s → 0 bit/s)"},
 		{[]result.Effect{late, goodput("slow", result.Costs, 0.5), breaks}, "flaky: breaks 13 of 20 trials of t, direct none"},
-		{[]result.Effect{goodput("slow", result.Costs, 0.5), goodput("as slow", result.Costs, 0.49), goodput("slower", result.Costs, 0.2)}, "slower: costs 80.0 % of goodput, t (0 bit/s → 0 bit/s)"},
+		{[]result.Effect{goodput("slow", result.Costs, 0.5), goodput("as slow", result.Costs, 0.49), goodput("slower", result.Costs, 0.2)}, "slower: costs 80.0 % of goodput, t (0 bit/s → 0 bit/s); slow: −50.0 %; as slow: −51.0 %"},
+		{[]result.Effect{goodput("slow", result.Costs, 0.5), fine, open, goodput("a", result.Gains, 1.2), goodput("b", result.Costs, 0.9)}, "slow: costs 50.0 % of goodput, t (0 bit/s → 0 bit/s); of 4 other paths: 1 costs, 2 do not, 1 not resolved"},
 	} {
 		if got := plain((Names{}).Headline(c.costs, 3, 24)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

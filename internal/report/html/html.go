@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -55,7 +56,22 @@ func Write(w io.Writer, r *result.Result) error {
 	if err := page().Execute(&b, newPageData(report.New(r))); err != nil {
 		return fmt.Errorf("render HTML report: %w", err)
 	}
-	return typeset.Flush(w, b.String(), "HTML report")
+	return typeset.Flush(w, withContents(b.String()), "HTML report")
+}
+
+// sectionHead begins a section of a page: its id and its heading.
+var sectionHead = regexp.MustCompile(`<section id="([a-z]+)">\n<h2>(.*?)</h2>`)
+
+// withContents is a page with a list of its sections in the place that it has for one, and with
+// headings that can be linked to.
+func withContents(page string) string {
+	var list strings.Builder
+	for _, m := range sectionHead.FindAllStringSubmatch(page, -1) {
+		fmt.Fprintf(&list, `<a href="#%s">%s</a>`, m[1], m[2])
+	}
+	page = sectionHead.ReplaceAllString(page, `<section id="$1">`+"\n"+`<h2><a href="#$1">$2</a></h2>`)
+	const place = `<nav class="contents" aria-label="Contents">`
+	return strings.Replace(page, place, place+list.String(), 1)
 }
 
 // Fragment writes what the page of a report shows, without the page around it: a page
@@ -65,7 +81,7 @@ func Fragment(w io.Writer, r *result.Result) error {
 	if err := page().ExecuteTemplate(&b, "report", newPageData(report.New(r))); err != nil {
 		return fmt.Errorf("render the report: %w", err)
 	}
-	return typeset.Flush(w, b.String(), "report")
+	return typeset.Flush(w, withContents(b.String()), "report")
 }
 
 // Styles is the style sheet of every page.
@@ -136,7 +152,7 @@ func facts(m *report.Model) []report.Pair {
 	}
 	add("testbed", r.Testbed.Kind)
 	for _, k := range slices.Sorted(maps.Keys(r.Environment)) {
-		add(strings.ReplaceAll(k, "_", " "), r.Environment[k])
+		add(words.EnvironmentName(k), r.Environment[k])
 	}
 	add("result format", r.Format)
 	return out

@@ -298,7 +298,7 @@ func shortEffective(effective map[string]string) string {
 	var parts []string
 	for _, name := range []string{"placement", "congestion_control", "send_method", "gso", "gro", "mptcp", "tool"} {
 		if v := effective[name]; v != "" {
-			parts = append(parts, strings.ReplaceAll(name, "_", " ")+": "+v)
+			parts = append(parts, words.EnvironmentName(name)+": "+v)
 		}
 	}
 	return strings.Join(parts, words.Gap)
