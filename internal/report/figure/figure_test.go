@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
@@ -34,6 +35,48 @@ func TestFigureOfHops(t *testing.T) {
 	}
 	if lines, more := hopLines(trial, report.Framing{Headers: 66}); len(lines) != 1+maxHopLines || more != 3 {
 		t.Errorf("8 hops: %d lines, %d more", len(lines), more)
+	}
+}
+
+// Of many trials a median and a band are drawn, which hold what most of them were; each has its
+// line under the pointer. Of few, each has its line.
+func TestBandOfTrials(t *testing.T) {
+	for blocks, wantBand := range map[int]bool{fewestInBand - 1: false, 10: true} {
+		m := report.New(reporttest.Run(t, blocks))
+		drawn := string(ThroughputFigures(m)[0].SVG)
+		counted := 0
+		for _, trial := range m.Run.Trials {
+			if trial.Test == m.Tests[0].Name && trial.Gate.Passed && trial.Throughput != nil {
+				counted++
+			}
+		}
+		bands, hidden := strings.Count(drawn, " range\""), strings.Count(drawn, " trial\"")
+		if wantBand && (bands != len(m.Paths) || hidden == 0) || !wantBand && (bands != 0 || hidden != 0) {
+			t.Errorf("%d blocks: %d bands and %d lines under the pointer, of %d trials that count", blocks, bands, hidden, counted)
+		}
+		if curves := strings.Count(drawn, " curve\""); curves != bands {
+			t.Errorf("%d blocks: %d medians of %d bands", blocks, curves, bands)
+		}
+	}
+	trial := func(y float64) series {
+		return series{trial: &measurement.Trial{Gate: measurement.Gate{Passed: true}}, points: []point{{0.25, y}, {0.75, y}}}
+	}
+	var of []series
+	for i := range 20 {
+		of = append(of, trial(float64(i)))
+	}
+	of = append(of, trial(1e6))
+	of[len(of)-1].trial.Gate.Passed = false
+	p := newPanel("p", "", "", []report.Path{{Label: "a"}}, panelHeight)
+	p.x, p.y = axis{low: 0, high: 1, from: 0, to: 100}, axis{low: 0, high: 100, from: 0, to: 100}
+	if !p.band(0, of) {
+		t.Fatal("no band of 20 trials")
+	}
+	drawn := string(p.done())
+	for _, want := range []string{`d="M25.8,17L75.8,17 75.8,2 25.8,2Z"`, `d="M25.8,9.5L75.8,9.5"`} {
+		if !strings.Contains(drawn, want) {
+			t.Errorf("%s is not in %s", want, drawn)
+		}
 	}
 }
 

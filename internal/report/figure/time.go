@@ -143,7 +143,7 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 		}
 		warmups = append(warmups, float64(s.trial.Warmup))
 	}
-	p := newPanel(id, title, fmt.Sprintf("One thin line per trial, %s, coloured by path; the warm-up is grey.", quantity.Count(len(all), "trial")), m.Paths, panelHeight)
+	p := newPanel(id, title, fmt.Sprintf("Medians and the middle 80 %% of the trials of a path, of %s, coloured by path; the warm-up is grey.", quantity.Count(len(all), "trial")), m.Paths, panelHeight)
 	_, xHigh := span(xs)
 	p.x = axis{low: 0, high: max(xHigh, 1e-9), from: p.left, to: p.right}
 	p.y = linearAxis(ys, true, p.bottom, p.top, 4)
@@ -160,8 +160,12 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 		p.text(p.left+4, p.top+12, "start", "axis", "warm-up")
 	}
 	pixels := lineBudget(len(all), p.right-p.left)
-	for _, s := range all {
-		p.trialLine(s, pixels)
+	for i := range m.Paths {
+		of := slices.DeleteFunc(slices.Clone(all), func(s series) bool { return s.path != i })
+		banded := p.band(i, of)
+		for _, s := range of {
+			p.trialLine(s, pixels, banded)
+		}
 	}
 	p.endLabels(seriesLabels(m, all, p.y))
 	return Figure{Title: heading, SVG: p.done()}
@@ -181,13 +185,66 @@ func lineBudget(lines int, width float64) int {
 	return int(min(max(40_000/float64(max(lines, 1)), 20), width))
 }
 
-// trialLine draws one trial, its warm-up in grey, dashed when it does not
-// count.
-func (p *panel) trialLine(s series, pixels int) {
+const (
+	// fewestInBand is how many trials a path needs to be drawn as a band; of fewer, each
+	// has its line.
+	fewestInBand = 5
+	// bandSlices is in how many slices of the time.
+	bandSlices = 60
+	// bandTail of the trials are below the band, and as many above.
+	bandTail = 0.1
+)
+
+// band draws the median and the middle 80 % of those trials of a path that count, slice by
+// slice of their time. It says whether there were enough of them.
+func (p *panel) band(path int, of []series) bool {
+	slots := make([][]float64, bandSlices)
+	trials := 0
+	for _, s := range of {
+		if !s.trial.Gate.Passed {
+			continue
+		}
+		trials++
+		var sums, counts [bandSlices]float64
+		for _, q := range s.points {
+			slot := min(max(int(q.x/p.x.high*bandSlices), 0), bandSlices-1)
+			sums[slot] += q.y
+			counts[slot]++
+		}
+		for i, n := range counts {
+			if n > 0 {
+				slots[i] = append(slots[i], sums[i]/n)
+			}
+		}
+	}
+	if trials < fewestInBand {
+		return false
+	}
+	var median, top, bottom []point
+	for i, values := range slots {
+		if len(values) < fewestInBand {
+			continue
+		}
+		slices.Sort(values)
+		x := p.x.at((float64(i) + 0.5) / bandSlices * p.x.high)
+		tail := int(bandTail * float64(len(values)))
+		median = append(median, point{x, p.y.at(statistics.Median(values))})
+		top = append(top, point{x, p.y.at(values[len(values)-1-tail])})
+		bottom = append(bottom, point{x, p.y.at(values[tail])})
+	}
+	slices.Reverse(bottom)
+	p.area(append(top, bottom...), class("f", path)+" range")
+	p.polyline(median, class("s", path)+" curve", "")
+	return len(median) > 1
+}
+
+// trialLine draws one trial: its warm-up in grey, dashed when it does not count. Beside a
+// band it shows under the pointer alone.
+func (p *panel) trialLine(s series, pixels int, banded bool) {
 	var warm, measured []point
 	for _, q := range minMax(s.points, pixels) {
 		at := point{p.x.at(q.x), p.y.at(q.y)}
-		if q.x < float64(s.trial.Warmup) {
+		if q.x < float64(s.trial.Warmup) && !banded {
 			warm = append(warm, at)
 			continue
 		}
@@ -197,8 +254,11 @@ func (p *panel) trialLine(s series, pixels int) {
 		measured = append(measured, at)
 	}
 	kind, tooltip := " thin", s.trial.ID
-	if !s.trial.Gate.Passed {
+	switch {
+	case !s.trial.Gate.Passed:
 		kind, tooltip = " thin failed", s.trial.ID+" (excluded): "+words.Findings(s.trial.Gate, true)
+	case banded:
+		kind = " trial"
 	}
 	p.polyline(warm, "warmline", "")
 	p.polyline(measured, class("s", s.path)+kind, tooltip)
