@@ -115,18 +115,8 @@ func (t *terminal) brief(m *report.Model) {
 		t.paragraph(verdictMark(v.Kind)+" ", verdictStyle(v.Kind), v.Text)
 	}
 	t.table(m)
-	if len(b.Limits) > 0 {
-		t.heading("What limits each path")
-		for _, l := range b.Limits {
-			t.paragraph("- ", "", l)
-		}
-	}
-	if len(b.Counts) > 0 {
-		t.heading("Also")
-		for _, c := range b.Counts {
-			t.paragraph("- ", "", c)
-		}
-	}
+	t.list("What limits each path", b.Limits)
+	t.list("Also", b.Counts)
 	fmt.Fprintln(&t.b)
 	t.paragraph("", styleDim, b.More)
 }
@@ -152,19 +142,20 @@ func (t *terminal) write(m *report.Model) {
 			t.paragraph("× ", styleYellow, e.ID+": "+e.Reason)
 		}
 	}
-	if len(m.Seen) > 0 {
-		t.heading("Also seen")
-		for _, s := range m.Seen {
-			t.paragraph("- ", "", s)
-		}
-	}
-	if len(m.Where) > 0 {
-		t.heading("Where it was measured")
-		for _, s := range m.Where {
-			t.paragraph("- ", "", s)
-		}
-	}
+	t.list("Also seen", m.Seen)
+	t.list("Where it was measured", m.Where)
 	t.notes(m)
+}
+
+// list writes lines under a heading, nothing without any.
+func (t *terminal) list(heading string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	t.heading(heading)
+	for _, l := range lines {
+		t.paragraph("- ", "", l)
+	}
 }
 
 // details writes what tests say in addition to their primary metric, as tables split
