@@ -269,8 +269,12 @@ func (t *test) close() error {
 	return session.Wrap("give back the payload", t.bulk.close())
 }
 
-// mark notes what of each flow was acknowledged before its payload.
+// mark notes what of each flow was acknowledged before its payload, where its count is
+// looked at: of ten thousand flows, each system call before the start counts.
 func (t *test) mark() {
+	if t.req.Watch == nil && t.early == nil {
+		return
+	}
 	for _, f := range t.flows {
 		if f.send != nil {
 			f.before, _, _ = f.Conn.Acknowledged()
