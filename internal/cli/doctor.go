@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 func doctorCommand(s streams) *cobra.Command {
@@ -46,12 +49,12 @@ func doctorCommand(s streams) *cobra.Command {
 // machine is what else decides what figures of this machine are worth.
 func machine() []lab.Finding {
 	var found []lab.Finding
-	if _, err := hostinfo.ReadRunnable(); err == nil {
-		load := lab.Finding{Name: "load", OK: true, Detail: "nothing else runs here, and no hypervisor takes CPU time"}
-		if warning := loadWarning(); warning != "" {
-			load = lab.Finding{Name: load.Name, Detail: "others use this machine", Remedy: warning}
-		}
-		found = append(found, load)
+	if runnable, stolen, err := othersLoad(); err == nil {
+		others := words.OthersLoad(runnable, runtime.NumCPU(), stolen)
+		found = append(found, lab.Finding{
+			Name: "idle CPUs", OK: others == "", Detail: cmp.Or(others, "nothing else runs here, and no hypervisor takes CPU time"),
+			Remedy: "stop what else runs here while you measure: what it takes is missing from what is measured, and adds noise",
+		})
 	}
 	if governors := hostinfo.Governors(); len(governors) > 0 {
 		found = append(found, lab.Finding{

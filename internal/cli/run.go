@@ -456,16 +456,24 @@ func (r *session) repeatTorn(ctx context.Context, show *progress) error {
 // loadWarning says that others use this machine, empty where they do not or it is not
 // known.
 func loadWarning() string {
-	before, cpuErr := hostinfo.ReadCPU()
-	runnable, err := hostinfo.ReadRunnable()
+	runnable, stolen, err := othersLoad()
 	if err != nil {
 		return ""
 	}
-	stolen := 0.0
+	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
+}
+
+// othersLoad is how many other tasks run here or wait for a CPU, and the part of the CPU time
+// that a hypervisor takes, 0 where that is not known.
+func othersLoad() (runnable int, stolen float64, err error) {
+	before, cpuErr := hostinfo.ReadCPU()
+	if runnable, err = hostinfo.ReadRunnable(); err != nil {
+		return 0, 0, err
+	}
 	if now, err := hostinfo.ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
 		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
 	}
-	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
+	return runnable, stolen, nil
 }
 
 // rebuild builds the paths again.

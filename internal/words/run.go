@@ -67,6 +67,16 @@ func are(n int, noun string) string {
 // LoadedMachine warns of a machine on which so many tasks run beside hopbench, and of
 // whose CPU time a hypervisor takes a share; empty where both are little.
 func LoadedMachine(runnable, cpus int, stolen float64) string {
+	others := OthersLoad(runnable, cpus, stolen)
+	if others == "" {
+		return ""
+	}
+	return "This machine was busy when the run began: " + others + ". What they take is missing from what is measured, and adds noise; stop what else runs here."
+}
+
+// OthersLoad is who else uses so many CPUs, of which a hypervisor took a part; empty where that
+// is too little to matter.
+func OthersLoad(runnable, cpus int, stolen float64) string {
 	const much, muchStolen = 0.25, 0.05 // of the CPUs
 	var why []string
 	if float64(runnable) > much*float64(cpus) {
@@ -75,10 +85,7 @@ func LoadedMachine(runnable, cpus int, stolen float64) string {
 	if stolen > muchStolen {
 		why = append(why, fmt.Sprintf("a hypervisor takes %s of its CPU time", Percent(stolen)))
 	}
-	if len(why) == 0 {
-		return ""
-	}
-	return "This machine was busy when the run began: " + strings.Join(why, ", and ") + ". What they take is missing from what is measured, and adds noise; stop what else runs here."
+	return strings.Join(why, ", and ")
 }
 
 // Span writes when something began and how long it took; nothing without a
