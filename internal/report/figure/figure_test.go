@@ -73,7 +73,7 @@ func TestBandOfTrials(t *testing.T) {
 		t.Fatal("no band of 20 trials")
 	}
 	drawn := string(p.done())
-	for _, want := range []string{`d="M25.8,17L75.8,17 75.8,2 25.8,2Z"`, `d="M25.8,9.5L75.8,9.5"`} {
+	for _, want := range []string{`d="M25,17L75,17 75,2 25,2Z"`, `d="M25,9.5L75,9.5"`} {
 		if !strings.Contains(drawn, want) {
 			t.Errorf("%s is not in %s", want, drawn)
 		}

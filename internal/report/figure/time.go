@@ -189,7 +189,7 @@ const (
 	// fewestInBand is how many trials a path needs to be drawn as a band; of fewer, each
 	// has its line.
 	fewestInBand = 5
-	// bandSlices is in how many slices of the time.
+	// bandSlices is in how many slices of the time at most; fewer where trials have fewer points.
 	bandSlices = 60
 	// bandTail of the trials are below the band, and as many above.
 	bandTail = 0.1
@@ -198,16 +198,21 @@ const (
 // band draws the median and the middle 80 % of those trials of a path that count, slice by
 // slice of their time. It says whether there were enough of them.
 func (p *panel) band(path int, of []series) bool {
-	slots := make([][]float64, bandSlices)
-	trials := 0
+	trials, parts := 0, bandSlices
+	for _, s := range of {
+		if s.trial.Gate.Passed {
+			trials++
+			parts = min(parts, len(s.points))
+		}
+	}
+	slots := make([][]float64, parts)
 	for _, s := range of {
 		if !s.trial.Gate.Passed {
 			continue
 		}
-		trials++
-		var sums, counts [bandSlices]float64
+		sums, counts := make([]float64, parts), make([]float64, parts)
 		for _, q := range s.points {
-			slot := min(max(int(q.x/p.x.high*bandSlices), 0), bandSlices-1)
+			slot := min(max(int(q.x/p.x.high*float64(parts)), 0), parts-1)
 			sums[slot] += q.y
 			counts[slot]++
 		}
@@ -226,7 +231,7 @@ func (p *panel) band(path int, of []series) bool {
 			continue
 		}
 		slices.Sort(values)
-		x := p.x.at((float64(i) + 0.5) / bandSlices * p.x.high)
+		x := p.x.at((float64(i) + 0.5) / float64(parts) * p.x.high)
 		tail := int(bandTail * float64(len(values)))
 		median = append(median, point{x, p.y.at(statistics.Median(values))})
 		top = append(top, point{x, p.y.at(values[len(values)-1-tail])})
