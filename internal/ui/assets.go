@@ -36,6 +36,7 @@ func fixed(text string) func() string { return func() string { return text } }
 
 var assets = []asset{
 	{"style.css", "text/css", func() string { return html.Styles() + uplotCSS + liveCSS }},
+	{"page.js", "text/javascript", html.Script},
 	{"live.js", "text/javascript", fixed(liveJS)},
 	{"uplot.js", "text/javascript", func() string { return "/*! uPlot 1.6.32\n" + uplotLicence + "*/\n" + uplotJS }},
 }

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/report/html"
 )
 
 // What whoever reaches the address may take of this process.
@@ -177,8 +178,9 @@ func (s *Server) answered() {
 	}
 }
 
-// policy of all pages: nothing but what this server has, in no frame of others.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+// policy of all pages: nothing but what this server has, in no frame of others. The script
+// of a finished report is in its page.
+var policy = "default-src 'none'; script-src 'self' " + html.ScriptSource() + "; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // guarded lets in who calls this machine by a name of its own and has the token. A page
 // of a stranger's that a browser shows can have its own name lead here (DNS rebinding),

@@ -96,6 +96,18 @@ func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test
 	unit := panel.y.unitOf(measurement.BitsPerSecond)
 	panel.axes(panel.x.ticks(5, quantity.Scale{Factor: 1}), panel.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, false))
 	var ended []endLabel
+	panel.plot("", 0, unit.Factor, func() { ended = panel.hopLines(lines) })
+	panel.endLabels(ended)
+	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}
+	if more > 0 {
+		f.Caption += fmt.Sprintf(" %s more are in the table.", quantity.Count(more, "hop"))
+	}
+	return f, true
+}
+
+// hopLines draws them, and says where they end.
+func (panel *panel) hopLines(lines []hopLine) []endLabel {
+	var ended []endLabel
 	for i, l := range lines {
 		kind := " curve"
 		if i > 0 {
@@ -112,10 +124,5 @@ func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test
 		panel.polyline(at, class("s", i)+kind, l.label)
 		ended = append(ended, endLabel{path: i, label: l.label, y: panel.y.at(statistics.Median(tail))})
 	}
-	panel.endLabels(ended)
-	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}
-	if more > 0 {
-		f.Caption += fmt.Sprintf(" %s more are in the table.", quantity.Count(more, "hop"))
-	}
-	return f, true
+	return ended
 }

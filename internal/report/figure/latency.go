@@ -221,6 +221,14 @@ func latencyFigure(m *report.Model, id string, t report.Test, all []series, samp
 	unit := p.y.unitOf(measurement.SecondsUnit)
 	p.axes(tailTicks(p.x.high), p.y.ticks(5, unit), "percentile", axisName(axisLabel, unit, p.y.log))
 	var labels []endLabel
+	p.plot(nines, 0, unit.Factor, func() { labels = p.curves(m, all) })
+	p.endLabels(labels)
+	return Figure{Title: t.Label, SVG: p.done()}
+}
+
+// curves draws them with lines to where their names are.
+func (p *panel) curves(m *report.Model, all []series) []endLabel {
+	var labels []endLabel
 	for _, s := range all {
 		var drawn []point
 		for _, q := range minMax(s.points, int(p.right-p.left)) {
@@ -236,8 +244,7 @@ func latencyFigure(m *report.Model, id string, t report.Test, all []series, samp
 		p.line(last.x, last.y, p.right, last.y, class("s", s.path)+" lead")
 		labels = append(labels, endLabel{path: s.path, label: label, y: last.y})
 	}
-	p.endLabels(labels)
-	return Figure{Title: t.Label, SVG: p.done()}
+	return labels
 }
 
 // tailTicks labels the percentiles up to the end of the axis.

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -42,8 +43,35 @@ func newPanel(id, title, description string, labels []report.Path, height float6
 // axes draws grid lines, ticks and the names of both axes.
 func (p *panel) axes(xTicks, yTicks []tick, xName, yName string) {
 	p.text(p.left-40, 11, "start", "axis", yName)
-	p.yTicks(p.y, yTicks)
-	p.xAxis(xTicks, xName)
+	p.group("scale", func() { p.yTicks(p.y, yTicks); p.xTicks(xTicks) })
+	p.xName(xName)
+}
+
+// What an axis shows besides numbers, for the page's script, which writes its ticks anew
+// where a part of a panel is magnified.
+const (
+	logAxisKind = "log"
+	nines       = "nines"  // tail positions of percentiles
+	moments     = "moment" // seconds since 1970
+)
+
+// plot draws what a reader may magnify. It writes down the edges of the plot and what they
+// are worth: on the x axis from xStart on, on the y axis in units of yFactor.
+func (p *panel) plot(xKind string, xStart, yFactor float64, draw func()) {
+	yKind := ""
+	if p.y.log {
+		yKind = logAxisKind
+	}
+	edges := func(a axis, start, factor float64, kind string) string {
+		number := func(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }
+		return strings.TrimSpace(strings.Join([]string{coordinate(a.from), coordinate(a.to), number(start + a.low/factor), number(start + a.high/factor), kind}, " "))
+	}
+	p.b.WriteString(`<g class="plot"`)
+	p.attribute("data-x", edges(p.x, xStart, 1, xKind))
+	p.attribute("data-y", edges(p.y, 0, yFactor, yKind))
+	p.b.WriteString(">")
+	draw()
+	p.b.WriteString("</g>")
 }
 
 // yTicks draws horizontal grid lines with labels.
@@ -57,13 +85,22 @@ func (p *panel) yTicks(a axis, ticks []tick) {
 
 // xAxis draws the axis below.
 func (p *panel) xAxis(ticks []tick, name string) {
+	p.xTicks(ticks)
+	p.xName(name)
+}
+
+// xName draws the line of the axis below and its name.
+func (p *panel) xName(name string) {
+	p.line(p.left, p.bottom, p.right, p.bottom, "rule")
+	p.text((p.left+p.right)/2, p.height-5, "middle", "axis", name)
+}
+
+func (p *panel) xTicks(ticks []tick) {
 	for _, t := range ticks {
 		x := p.x.at(t.value)
 		p.line(x, p.bottom, x, p.bottom+4, "rule")
 		p.text(x, p.bottom+16, "middle", "tick", t.label)
 	}
-	p.line(p.left, p.bottom, p.right, p.bottom, "rule")
-	p.text((p.left+p.right)/2, p.height-5, "middle", "axis", name)
 }
 
 // endLabel is the name of a path at the height where its line ends.

@@ -58,17 +58,20 @@ func trend(id string, t report.Trend) Figure {
 		p.polyline(level, "warmline", "")
 		lower, upper, level = nil, nil, nil
 	}
-	for _, s := range parts {
-		i := s.To - 1
-		if !t.Learned[i] {
-			band()
-			continue
+	zoomed := func(draw func()) { p.plot(moments, float64(first.UnixMilli())/1e3, scale.Factor, draw) }
+	zoomed(func() {
+		for _, s := range parts {
+			i := s.To - 1
+			if !t.Learned[i] {
+				band()
+				continue
+			}
+			lower = append(lower, point{at(i), p.y.at(t.Low[i])})
+			upper = append(upper, point{at(i), p.y.at(t.High[i])})
+			level = append(level, point{at(i), p.y.at(t.Level[i])})
 		}
-		lower = append(lower, point{at(i), p.y.at(t.Low[i])})
-		upper = append(upper, point{at(i), p.y.at(t.High[i])})
-		level = append(level, point{at(i), p.y.at(t.Level[i])})
-	}
-	band()
+		band()
+	})
 	p.axes(timeTicks(first, last), p.y.ticks(4, scale), "", name)
 	var line, top, bottom []point
 	for _, s := range parts {
@@ -76,16 +79,22 @@ func trend(id string, t report.Trend) Figure {
 		line = append(line, point{x, p.y.at(s.Median)})
 		top, bottom = append(top, point{x, p.y.at(s.High)}), append(bottom, point{x, p.y.at(s.Low)})
 	}
-	if len(parts) < len(t.Values) {
-		slices.Reverse(bottom)
-		p.area(append(top, bottom...), class("f", 1)+" range")
-	}
-	p.polyline(line, class("s", 1)+" curve", "")
-	for _, c := range t.Changes {
-		x := p.x.at(c.Sub(first).Seconds())
-		p.line(x, p.top, x, p.bottom, class("s", 2)+" failed")
-		p.marker(3, x, p.top, 4, class("f", 2), words.Moment(c))
-	}
+	zoomed(func() {
+		if len(parts) < len(t.Values) {
+			slices.Reverse(bottom)
+			p.area(append(top, bottom...), class("f", 1)+" range")
+		}
+		p.polyline(line, class("s", 1)+" curve", "")
+		for _, c := range t.Changes {
+			x := p.x.at(c.Sub(first).Seconds())
+			p.line(x, p.top, x, p.bottom, class("s", 2)+" failed")
+		}
+	})
+	p.group("scale", func() {
+		for _, c := range t.Changes {
+			p.marker(3, p.x.at(c.Sub(first).Seconds()), p.top, 4, class("f", 2), words.Moment(c))
+		}
+	})
 	return Figure{Title: t.Label, SVG: p.done(), Caption: t.Caption}
 }
 

@@ -26,12 +26,11 @@ var comparePage = sync.OnceValue(func() *template.Template {
 func WriteComparison(w io.Writer, c *result.Comparison) error {
 	var b strings.Builder
 	d := struct {
-		CSS    template.CSS
 		Title  string
 		Lines  []string
 		Sheets any
 		Notes  []string
-	}{CSS: template.CSS(pageCSS), Sheets: report.ComparisonSheets(c), Notes: typeset.Lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes))}
+	}{Sheets: report.ComparisonSheets(c), Notes: typeset.Lines(words.NamesOf(c.Paths, c.Tests).Notes(c.Notes))}
 	var names []string
 	for _, r := range c.Runs {
 		if name := typeset.Line(r.Experiment); !slices.Contains(names, name) {

@@ -26,12 +26,11 @@ func WriteHistory(w io.Writer, h *report.History) error {
 		Change     bool
 	}
 	d := struct {
-		CSS                   template.CSS
 		Title, Status, Limits string
 		Figures               []figure.Figure
 		Events                []event
 		More                  int
-	}{CSS: template.CSS(pageCSS), Title: h.Title, Status: h.Status, Limits: words.WatchLimits(h.Stated), Figures: figure.TrendFigures(h), More: h.More}
+	}{Title: h.Title, Status: h.Status, Limits: words.WatchLimits(h.Stated), Figures: figure.TrendFigures(h), More: h.More}
 	for _, e := range h.Events {
 		d.Events = append(d.Events, event{words.Moment(e.Time), e.Text, e.Change})
 	}

@@ -2,7 +2,9 @@
 package html
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -34,23 +36,34 @@ var pageHTML string
 //go:embed style.css
 var pageCSS string
 
+//go:embed page.js
+var pageJS string
+
 // page is the template, parsed when the first page is rendered: other commands
 // start without it.
 var page = sync.OnceValue(func() *template.Template {
 	return parsed(pageHTML, publishedHTML)
 })
 
-// parsed is the page of the first text, which begins with the head and may use the others.
+// parsed is the page of the first text, which begins with the head, ends with the foot and
+// may use the others.
 func parsed(texts ...string) *template.Template {
-	t := template.New("page")
+	t := template.New("page").Funcs(template.FuncMap{
+		"css":    func() template.CSS { return template.CSS(pageCSS) },
+		"script": func() template.JS { return template.JS(inline()) },
+		"policy": func() string {
+			return "default-src 'none'; style-src 'unsafe-inline'; script-src " + ScriptSource() + "; base-uri 'none'; form-action 'none'"
+		},
+	})
 	for _, text := range append(texts, headHTML) {
 		template.Must(t.Parse(text))
 	}
 	return t
 }
 
-// Write writes the report as one self-contained page. It needs no network and
-// no script, and its content security policy forbids both.
+// Write writes the report as one self-contained page. It needs no network, and its content
+// security policy forbids it and every script but the page's own, without which all of it
+// can be read.
 func Write(w io.Writer, r *result.Result) error {
 	var b strings.Builder
 	if err := page().Execute(&b, newPageData(report.New(r))); err != nil {
@@ -87,10 +100,22 @@ func Fragment(w io.Writer, r *result.Result) error {
 // Styles is the style sheet of every page.
 func Styles() string { return pageCSS }
 
+// Script is what pages do for their readers: its furnish(root) gives what is below an element
+// its buttons.
+func Script() string { return pageJS }
+
+// inline is the script of a page of its own.
+func inline() string { return pageJS + "furnish(document);\n" }
+
+// ScriptSource names that script in a content security policy, by its digest.
+func ScriptSource() string {
+	digest := sha256.Sum256([]byte(inline()))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
+}
+
 // pageData is what the template shows.
 type pageData struct {
 	*report.Model
-	CSS        template.CSS
 	ScaleName  string // "10", "" when not scaled
 	CostsWide  template.HTML
 	CostsSmall template.HTML
@@ -114,7 +139,7 @@ type pageData struct {
 
 func newPageData(m *report.Model) pageData {
 	r := m.Run
-	d := pageData{Model: m, CSS: template.CSS(pageCSS),
+	d := pageData{Model: m,
 		CostsWide: figure.CostFigure(m, "costs-wide", figure.WideCosts()), CostsSmall: figure.CostFigure(m, "costs-narrow", figure.NarrowCosts()),
 		ShareBars: figure.ShareBars(m), Routes: m.Drawings(),
 		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Clients: figure.ClientFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m),

@@ -26,8 +26,7 @@ func WriteIndex(w io.Writer, x *result.Index) error {
 	var b strings.Builder
 	d := struct {
 		report.Index
-		CSS template.CSS
-	}{report.NewIndex(x), template.CSS(pageCSS)}
+	}{report.NewIndex(x)}
 	if err := indexPage().Execute(&b, d); err != nil {
 		return fmt.Errorf("render HTML index: %w", err)
 	}

@@ -114,7 +114,10 @@
     const response = await fetch("report");
     if (!response.ok) return;
     const text = await response.text();
-    if (text !== shown) $("report").innerHTML = shown = text;
+    if (text !== shown) {
+      $("report").innerHTML = shown = text;
+      furnish($("report"));
+    }
   };
 
   const say = text => { $("connection").textContent = text; $("connection").hidden = !text; };
