@@ -218,3 +218,15 @@ func TestRemarksOfOneKind(t *testing.T) {
 		t.Errorf("%q, want %q", said, want)
 	}
 }
+
+// Where something was lost, the page shows how much of how many trials.
+func TestPageShowsTheDistributionOfLoss(t *testing.T) {
+	_, shown, found := strings.Cut(string(htmlText(t, engineFixture(t, 6))), `<section id="loss"`)
+	shown, _, _ = strings.Cut(shown, "</section>")
+	if !found || strings.Count(shown, " curve\"") < 2 || !strings.Contains(shown, "loss, %") {
+		t.Errorf("the distribution of loss is %.300q", shown)
+	}
+	if strings.Contains(string(htmlText(t, reporttest.Run(t, 6))), `<section id="loss"`) {
+		t.Error("of a run without loss its distribution is shown")
+	}
+}

@@ -186,9 +186,9 @@ func drawCostBlock(m *report.Model, s *svg, b costBlock, l costLayout, y float64
 	}
 	a := logAxis(values, l.left, l.right)
 	bottom := y + b.height(l) - costAxisHeight + 4
-	ticks := a.ticks(12, quantity.Scale{Factor: 1})
+	ticks := a.ticks(12, one)
 	if l.stacked {
-		ticks = a.ticks(6, quantity.Scale{Factor: 1})
+		ticks = a.ticks(6, one)
 	} else {
 		drawCostGrid(s, a, ticks, y, bottom)
 	}

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 )
@@ -99,7 +98,7 @@ func TestAxisTicks(t *testing.T) {
 		low := rapid.Float64Range(1e-9, 1e9).Draw(t, "low")
 		high := low * rapid.Float64Range(1.0001, 1e9).Draw(t, "factor")
 		for _, a := range []axis{logAxis([]float64{low, high}, 0, 100), linearAxis([]float64{low, high}, true, 0, 100, 4)} {
-			ticks := a.ticks(8, quantity.Scale{Factor: 1})
+			ticks := a.ticks(8, one)
 			if len(ticks) > 12 {
 				t.Fatalf("%d ticks on %+v", len(ticks), a)
 			}

@@ -94,9 +94,9 @@ func hopFigure(id string, trial *measurement.Trial, p report.Path, t report.Test
 	panel.x = axis{low: 0, high: max(xHigh, 1e-9), from: panel.left, to: panel.right}
 	panel.y = linearAxis(ys, true, panel.bottom, panel.top, 4)
 	unit := panel.y.unitOf(measurement.BitsPerSecond)
-	panel.axes(panel.x.ticks(5, quantity.Scale{Factor: 1}), panel.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, false))
+	panel.axes(panel.x.ticks(5, one), panel.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, false))
 	var ended []endLabel
-	panel.plot("", 0, unit.Factor, func() { ended = panel.hopLines(lines) })
+	panel.plot("", 0, one, unit, func() { ended = panel.hopLines(lines) })
 	panel.endLabels(ended)
 	f = Figure{Title: heading, SVG: panel.done(), Caption: fmt.Sprintf("Trial %s, the median one.", typeset.Line(trial.ID))}
 	if more > 0 {

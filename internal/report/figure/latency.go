@@ -221,7 +221,7 @@ func latencyFigure(m *report.Model, id string, t report.Test, all []series, samp
 	unit := p.y.unitOf(measurement.SecondsUnit)
 	p.axes(tailTicks(p.x.high), p.y.ticks(5, unit), "percentile", axisName(axisLabel, unit, p.y.log))
 	var labels []endLabel
-	p.plot(nines, 0, unit.Factor, func() { labels = p.curves(m, all) })
+	p.plot(nines, 0, one, unit, func() { labels = p.curves(m, all) })
 	p.endLabels(labels)
 	return Figure{Title: t.Label, SVG: p.done()}
 }

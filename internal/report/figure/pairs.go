@@ -7,7 +7,6 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis/statistics"
 	"github.com/hopbench/hopbench/internal/measurement"
-	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 )
@@ -154,7 +153,7 @@ func pairFigure(m *report.Model, id string, t report.Test, all []pairLines) Figu
 		p.pairRow(m, row, name, all, warmup)
 	}
 	p.top, p.bottom = panelTop, bottom
-	p.xAxis(p.x.ticks(5, quantity.Scale{Factor: 1}), "seconds since the first start")
+	p.xAxis(p.x.ticks(5, one), "seconds since the first start")
 	return Figure{Title: t.Label, SVG: p.done(), Caption: pairCaption(m, all)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 )
@@ -55,9 +56,12 @@ const (
 	moments     = "moment" // seconds since 1970
 )
 
+// one is the scale of an axis in base units.
+var one = quantity.Scale{Factor: 1}
+
 // plot draws what a reader may magnify. It writes down the edges of the plot and what they
-// are worth: on the x axis from xStart on, on the y axis in units of yFactor.
-func (p *panel) plot(xKind string, xStart, yFactor float64, draw func()) {
+// are worth in the units of their axes, on the x axis from xStart on.
+func (p *panel) plot(xKind string, xStart float64, x, y quantity.Scale, draw func()) {
 	yKind := ""
 	if p.y.log {
 		yKind = logAxisKind
@@ -67,8 +71,8 @@ func (p *panel) plot(xKind string, xStart, yFactor float64, draw func()) {
 		return strings.TrimSpace(strings.Join([]string{coordinate(a.from), coordinate(a.to), number(start + a.low/factor), number(start + a.high/factor), kind}, " "))
 	}
 	p.b.WriteString(`<g class="plot"`)
-	p.attribute("data-x", edges(p.x, xStart, 1, xKind))
-	p.attribute("data-y", edges(p.y, 0, yFactor, yKind))
+	p.attribute("data-x", edges(p.x, xStart, x.Factor, xKind))
+	p.attribute("data-y", edges(p.y, 0, y.Factor, yKind))
 	p.b.WriteString(">")
 	draw()
 	p.b.WriteString("</g>")

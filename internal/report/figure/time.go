@@ -153,14 +153,14 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 	unit := p.y.unitOf(u)
 	warmup := statistics.Median(warmups)
 	if warmup > 0 {
-		p.plot("", 0, unit.Factor, func() { p.rect(p.left, p.top, p.x.at(warmup)-p.left, p.bottom-p.top, "warm", "") })
+		p.plot("", 0, one, unit, func() { p.rect(p.left, p.top, p.x.at(warmup)-p.left, p.bottom-p.top, "warm", "") })
 	}
-	p.axes(p.x.ticks(5, quantity.Scale{Factor: 1}), p.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, p.y.log))
+	p.axes(p.x.ticks(5, one), p.y.ticks(4, unit), "seconds since the trial's start", timeAxisName(unit, p.y.log))
 	if warmup > 0 && p.x.at(warmup)-p.left > 56 {
 		p.group("scale", func() { p.text(p.left+4, p.top+12, "start", "axis", "warm-up") })
 	}
 	pixels := lineBudget(len(all), p.right-p.left)
-	p.plot("", 0, unit.Factor, func() {
+	p.plot("", 0, one, unit, func() {
 		for i := range m.Paths {
 			of := slices.DeleteFunc(slices.Clone(all), func(s series) bool { return s.path != i })
 			banded := p.band(i, of)

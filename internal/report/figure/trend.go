@@ -58,7 +58,7 @@ func trend(id string, t report.Trend) Figure {
 		p.polyline(level, "warmline", "")
 		lower, upper, level = nil, nil, nil
 	}
-	zoomed := func(draw func()) { p.plot(moments, float64(first.UnixMilli())/1e3, scale.Factor, draw) }
+	zoomed := func(draw func()) { p.plot(moments, float64(first.UnixMilli())/1e3, one, scale, draw) }
 	zoomed(func() {
 		for _, s := range parts {
 			i := s.To - 1

@@ -129,6 +129,7 @@ type pageData struct {
 	Clients    []figure.Clients
 	Order      []figure.Figure
 	Latency    []figure.Figure
+	Loss       []figure.Figure
 	Dashed     bool // some curves of Latency are from before a load
 	Facts      []report.Pair
 	Command    string
@@ -142,7 +143,7 @@ func newPageData(m *report.Model) pageData {
 	d := pageData{Model: m,
 		CostsWide: figure.CostFigure(m, "costs-wide", figure.WideCosts()), CostsSmall: figure.CostFigure(m, "costs-narrow", figure.NarrowCosts()),
 		ShareBars: figure.ShareBars(m), Routes: m.Drawings(),
-		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Clients: figure.ClientFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m),
+		Throughput: figure.ThroughputFigures(m), RTT: figure.RttFigures(m), HopFigures: figure.HopFigures(m), Pairs: figure.PairFigures(m), Clients: figure.ClientFigures(m), Order: figure.OrderFigures(m), Latency: figure.LatencyFigures(m), Loss: figure.LossFigures(m),
 		Facts: facts(m), Command: command(r), Specs: specs(m), Trials: trialRows(m), Text: typeset.Clean(r.Experiment.Text, true)}
 	if s, ok := m.Scaled(); ok {
 		d.ScaleName = words.Scale(s)
