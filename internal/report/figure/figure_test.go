@@ -2,6 +2,7 @@ package figure
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,13 +67,21 @@ func TestBandOfTrials(t *testing.T) {
 	}
 	of = append(of, trial(1e6))
 	of[len(of)-1].trial.Gate.Passed = false
-	p := newPanel("p", "", "", []report.Path{{Label: "a"}}, panelHeight)
-	p.x, p.y = axis{low: 0, high: 1, from: 0, to: 100}, axis{low: 0, high: 100, from: 0, to: 100}
-	if !p.band(0, of) {
-		t.Fatal("no band of 20 trials")
+	b := bandOf(0, of, 1)
+	if !slices.Equal(b.at, []float64{0.25, 0.75}) || !slices.Equal(b.low, []float64{2, 2}) || !slices.Equal(b.median, []float64{9.5, 9.5}) || !slices.Equal(b.high, []float64{17, 17}) {
+		t.Errorf("the band of 20 trials is %+v", b)
 	}
+	if b := bandOf(0, of[:4], 1); b.drawn() {
+		t.Errorf("four trials have the band %+v", b)
+	}
+}
+
+// A name has its words, in two lines where one has no room.
+func TestNamesOfPathsAreWhole(t *testing.T) {
+	p := newPanel("p", "", "", []report.Path{{Label: "alert and deny, 1000 rules"}}, panelHeight)
+	p.endLabels([]endLabel{{0, "alert and deny, 1000 rules", 100}, {1, "direct", 104}})
 	drawn := string(p.done())
-	for _, want := range []string{`d="M25,17L75,17 75,2 25,2Z"`, `d="M25,9.5L75,9.5"`} {
+	for _, want := range []string{">alert and deny,<", ">1000 rules<", ">direct<"} {
 		if !strings.Contains(drawn, want) {
 			t.Errorf("%s is not in %s", want, drawn)
 		}

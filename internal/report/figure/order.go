@@ -131,11 +131,13 @@ func (p *panel) lane(m *report.Model, t report.Test, l lane, a axis, perBlock ma
 	middle := (a.from + a.to) / 2
 	if l.has {
 		p.line(p.left, middle, p.right, middle, "grid")
-		label := t.Column.Number(l.middle)
-		if t.Column.Mixed() {
-			label = words.Value(l.middle, t.Primary.Unit)
+		number, unit := quantity.Split(l.middle, t.Primary.Unit)
+		if !t.Column.Mixed() {
+			scaled := l.middle / t.Column.ScaleOf(0).Factor
+			number, unit = quantity.Number(scaled, quantity.Decimals(scaled, 3)), ""
 		}
-		p.text(p.left-6, middle+4, "end", "tick", fit(label, panelLeft+4))
+		p.text(p.left-6, middle+4, "end", "tick", number)
+		p.text(p.left-6, middle+4+lineHeight, "end", "tick", unit)
 	}
 	for _, trial := range l.trials {
 		orders := perBlock[trial.Block]
@@ -143,8 +145,7 @@ func (p *panel) lane(m *report.Model, t report.Test, l lane, a axis, perBlock ma
 		f := (float64(at) + 0.5) / float64(max(len(orders), 1))
 		p.orderMark(m, trial, t, l.path, p.x.at(float64(trial.Block)-0.4+0.8*f), a)
 	}
-	label := m.Paths[l.path].Label
-	p.text(p.right+9, middle+4, "start", class("f", l.path)+" name", fit(label, panelWidth-p.right-9))
+	p.name(l.path, m.Paths[l.path].Label, middle)
 }
 
 // orderMark draws one trial. One without a value lies at the foot of its lane.

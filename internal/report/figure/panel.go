@@ -114,10 +114,33 @@ type endLabel struct {
 	y     float64
 }
 
+// lineHeight is that of a name of two lines.
+const lineHeight = 14.0
+
+// name writes the name of a path right of the plot, around a height, in at most two lines.
+func (p *panel) name(path int, label string, y float64) {
+	for i, line := range p.nameLines(label) {
+		p.text(p.right+9, y+4+lineHeight*float64(i), "start", class("f", path)+" name", line)
+	}
+}
+
+// nameLines is a name in at most two lines of the room that is right of the plot.
+func (p *panel) nameLines(label string) []string {
+	room := panelWidth - p.right - 9
+	lines := typeset.Wrap(label, max(int(room/glyphWidth), 2))
+	if len(lines) > 2 {
+		lines = []string{lines[0], strings.Join(lines[1:], " ")}
+	}
+	for i := range lines {
+		lines[i] = fit(lines[i], room)
+	}
+	return lines
+}
+
 // endLabels writes names at the right edge, moved apart where they would
 // overlap, with a line to where they belong.
 func (p *panel) endLabels(labels []endLabel) {
-	const height = 14
+	height := func(i int) float64 { return lineHeight * float64(len(p.nameLines(labels[i].label))) }
 	slices.SortStableFunc(labels, func(a, b endLabel) int {
 		switch {
 		case a.y < b.y:
@@ -131,19 +154,19 @@ func (p *panel) endLabels(labels []endLabel) {
 	for i, l := range labels {
 		places[i] = l.y
 		if i > 0 {
-			places[i] = max(places[i], places[i-1]+height)
+			places[i] = max(places[i], places[i-1]+height(i-1))
 		}
 	}
 	if n := len(places); n > 0 { // push back up what fell below the plot
-		limit := p.bottom
+		limit := p.bottom + lineHeight
 		for i := n - 1; i >= 0; i-- {
-			places[i] = min(places[i], limit)
-			limit = places[i] - height
+			places[i] = min(places[i], limit-height(i))
+			limit = places[i]
 		}
 	}
 	for i, l := range labels {
 		p.line(p.right+1, l.y, p.right+7, places[i], class("s", l.path)+" lead")
-		p.text(p.right+9, places[i]+4, "start", class("f", l.path)+" name", fit(l.label, panelWidth-p.right-9))
+		p.name(l.path, l.label, places[i])
 	}
 }
 

@@ -139,12 +139,24 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 	var xs, ys, warmups []float64
 	for _, s := range all {
 		for _, p := range s.points {
-			xs, ys = append(xs, p.x), append(ys, p.y)
+			xs = append(xs, p.x)
 		}
 		warmups = append(warmups, float64(s.trial.Warmup))
 	}
-	p := newPanel(id, title, fmt.Sprintf("Medians and the middle 80 %% of the trials of a path, of %s, coloured by path; the warm-up is grey.", quantity.Count(len(all), "trial")), m.Paths, panelHeight)
 	_, xHigh := span(xs)
+	bands := make([]band, len(m.Paths))
+	for i := range bands {
+		bands[i] = bandOf(i, all, xHigh)
+		ys = append(append(ys, bands[i].low...), bands[i].high...)
+	}
+	for _, s := range all {
+		if s.drawn(bands) {
+			for _, p := range s.points {
+				ys = append(ys, p.y)
+			}
+		}
+	}
+	p := newPanel(id, title, fmt.Sprintf("Medians and the middle 80 %% of the trials of a path, of %s, coloured by path; the warm-up is grey.", quantity.Count(len(all), "trial")), m.Paths, panelHeight)
 	p.x = axis{low: 0, high: max(xHigh, 1e-9), from: p.left, to: p.right}
 	p.y = linearAxis(ys, true, p.bottom, p.top, 4)
 	if low, high := span(ys); u == measurement.SecondsUnit && low > 0 && high/low > 12 {
@@ -161,11 +173,12 @@ func timeFigure(m *report.Model, id, title, heading string, u measurement.Unit, 
 	}
 	pixels := lineBudget(len(all), p.right-p.left)
 	p.plot("", 0, one, unit, func() {
-		for i := range m.Paths {
-			of := slices.DeleteFunc(slices.Clone(all), func(s series) bool { return s.path != i })
-			banded := p.band(i, of)
-			for _, s := range of {
-				p.trialLine(s, pixels, banded)
+		for i, b := range bands {
+			p.band(i, b)
+			for _, s := range all {
+				if s.path == i {
+					p.trialLine(s, pixels, b.drawn())
+				}
 			}
 		}
 	})
@@ -197,24 +210,38 @@ const (
 	bandTail = 0.1
 )
 
-// band draws the median and the middle 80 % of those trials of a path that count, slice by
-// slice of their time. It says whether there were enough of them.
-func (p *panel) band(path int, of []series) bool {
+// band is the median and the middle 80 % of the trials of a path that count, slice by slice of
+// their time; empty where there are too few of them.
+type band struct{ at, low, median, high []float64 }
+
+func (b band) drawn() bool { return len(b.at) > 1 }
+
+// drawn says that the line of a trial shows without a pointer on it.
+func (s series) drawn(bands []band) bool {
+	return !s.trial.Gate.Passed || s.path < 0 || !bands[s.path].drawn()
+}
+
+// bandOf is that of the trials of a path among all, up to a time.
+func bandOf(path int, all []series, ends float64) band {
 	trials, parts := 0, bandSlices
-	for _, s := range of {
-		if s.trial.Gate.Passed {
+	counts := func(s series) bool { return s.path == path && s.trial.Gate.Passed }
+	for _, s := range all {
+		if counts(s) {
 			trials++
 			parts = min(parts, len(s.points))
 		}
 	}
+	if trials < fewestInBand || ends <= 0 {
+		return band{}
+	}
 	slots := make([][]float64, parts)
-	for _, s := range of {
-		if !s.trial.Gate.Passed {
+	for _, s := range all {
+		if !counts(s) {
 			continue
 		}
 		sums, counts := make([]float64, parts), make([]float64, parts)
 		for _, q := range s.points {
-			slot := min(max(int(q.x/p.x.high*float64(parts)), 0), parts-1)
+			slot := min(max(int(q.x/ends*float64(parts)), 0), parts-1)
 			sums[slot] += q.y
 			counts[slot]++
 		}
@@ -224,25 +251,34 @@ func (p *panel) band(path int, of []series) bool {
 			}
 		}
 	}
-	if trials < fewestInBand {
-		return false
-	}
-	var median, top, bottom []point
+	var b band
 	for i, values := range slots {
 		if len(values) < fewestInBand {
 			continue
 		}
 		slices.Sort(values)
-		x := p.x.at((float64(i) + 0.5) / float64(parts) * p.x.high)
 		tail := int(bandTail * float64(len(values)))
-		median = append(median, point{x, p.y.at(statistics.Median(values))})
-		top = append(top, point{x, p.y.at(values[len(values)-1-tail])})
-		bottom = append(bottom, point{x, p.y.at(values[tail])})
+		b.at = append(b.at, (float64(i)+0.5)/float64(parts)*ends)
+		b.low = append(b.low, values[tail])
+		b.median = append(b.median, statistics.Median(values))
+		b.high = append(b.high, values[len(values)-1-tail])
 	}
+	return b
+}
+
+// band draws one.
+func (p *panel) band(path int, b band) {
+	points := func(values []float64) []point {
+		out := make([]point, len(values))
+		for i, v := range values {
+			out[i] = point{p.x.at(b.at[i]), p.y.at(v)}
+		}
+		return out
+	}
+	bottom := points(b.low)
 	slices.Reverse(bottom)
-	p.area(append(top, bottom...), class("f", path)+" range")
-	p.polyline(median, class("s", path)+" curve", "")
-	return len(median) > 1
+	p.area(append(points(b.high), bottom...), class("f", path)+" range")
+	p.polyline(points(b.median), class("s", path)+" curve", "")
 }
 
 // trialLine draws one trial: its warm-up in grey, dashed when it does not count. Beside a
