@@ -119,7 +119,7 @@ fuzz:
 	@test/fuzz $(FUZZTIME)
 
 # Speed and accuracy. Each prints a table and takes a few minutes at most.
-.PHONY: bench bench-aa bench-fleet bench-fleet-lab bench-hosts bench-lab bench-link bench-idps bench-peers bench-samples bench-start bench-truth
+.PHONY: bench bench-aa bench-fleet bench-fleet-lab bench-hosts bench-lab bench-link bench-idps bench-peers bench-samples bench-paint bench-start bench-truth
 bench: bench-lab bench-link bench-idps bench-peers bench-aa
 # The noise floor: a path against itself. It should not say "costs".
 bench-aa:
@@ -154,6 +154,9 @@ bench-samples:
 	$(GO) run ./bench/samples $(SAMPLES)
 	@mkdir -p build
 	$(GO) run ./bench/samples -agents 30 -flows 64 -step 1s -seconds 1740 -page build/samples.html
+# When a browser first shows a report.
+bench-paint:
+	$(GO) test ./internal/report -run '^$$' -bench FirstPaint -benchtime 10x -count 3
 # How long the whole program and the slim one take to start.
 bench-start: build agents
 	$(GO) run ./bench/start ./hopbench ./hopbench-agent-$$($(GO) env GOOS)-$$($(GO) env GOARCH)

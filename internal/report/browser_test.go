@@ -25,7 +25,7 @@ import (
 const screenshotsEnv = "HOPBENCH_REPORT_SCREENSHOTS"
 
 // browser finds Chromium, or skips.
-func browser(t *testing.T) string {
+func browser(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -38,7 +38,7 @@ func browser(t *testing.T) string {
 
 // browse runs Chromium on a file and returns its standard output and what it
 // logged. It speaks to no network.
-func browse(t *testing.T, file string, args ...string) (stdout, log string) {
+func browse(t testing.TB, file string, args ...string) (stdout, log string) {
 	t.Helper()
 	program := browser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -56,7 +56,7 @@ func browse(t *testing.T, file string, args ...string) (stdout, log string) {
 }
 
 // write puts a file into a new folder and returns its path.
-func write(t *testing.T, name string, content []byte) string {
+func write(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	testutil.OK(t, os.WriteFile(path, content, 0o666))
