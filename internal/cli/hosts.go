@@ -74,11 +74,12 @@ func hostOptions(inv *inventory.Inventory, file string) (hosts.Options, error) {
 }
 
 // findHosts looks at the hosts of a testbed file, without any load.
-func findHosts(ctx context.Context, file string, inv *inventory.Inventory, e *experiment.Experiment) ([]hosts.Finding, error) {
+func findHosts(ctx context.Context, file string, inv *inventory.Inventory, e *experiment.Experiment, found func(hosts.Finding)) ([]hosts.Finding, error) {
 	options, err := hostOptions(inv, file)
 	if err != nil {
 		return nil, err
 	}
+	options.Found = found
 	return hosts.Check(ctx, inv, e, options)
 }
 

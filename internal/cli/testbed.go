@@ -15,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/strict"
@@ -73,6 +75,7 @@ func testbedSchemaCommand(s streams) *cobra.Command {
 func testbedCheckCommand(s streams) *cobra.Command {
 	var name string
 	var asJSON, offline bool
+	var watched viewFlags
 	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say everything that is wrong with a testbed file, and what a run on it takes",
@@ -80,7 +83,16 @@ func testbedCheckCommand(s streams) *cobra.Command {
   hopbench testbed check office.yaml --experiment my.yaml`,
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			views, err := watched.open(c.Context(), &s, asJSON)
+			if err != nil {
+				return err
+			}
+			tell := checkEvents(views.stream, args[0])
+			defer func() {
+				tell.end(err)
+				err = errors.Join(err, views.close())
+			}()
 			var e *experiment.Experiment
 			if name != "" {
 				file, text, err := readExperiment(name)
@@ -104,11 +116,14 @@ func testbedCheckCommand(s streams) *cobra.Command {
 			case offline:
 			case in.Queue.AMQP != nil || in.Queue.ServiceBus != nil:
 				check.Findings = findQueue(c.Context(), in.Queue)
+				for _, f := range check.Findings {
+					tell.found(f)
+				}
 			case in.Broker == nil: // a fleet is reached by nobody
 				if e != nil {
 					e = e.OnHosts()
 				}
-				if check.Findings, err = findHosts(c.Context(), args[0], in, e); err != nil {
+				if check.Findings, err = findHosts(c.Context(), args[0], in, e, tell.found); err != nil {
 					return err
 				}
 			}
@@ -123,12 +138,40 @@ func testbedCheckCommand(s streams) *cobra.Command {
 	c.Flags().StringVarP(&name, "experiment", "e", "", "an experiment that is to run there: a bundled one, or a file")
 	c.Flags().BoolVar(&offline, "offline", false, "look at the file alone, and reach nobody")
 	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")
+	watched.defineEvents(c.Flags())
 	if err := c.RegisterFlagCompletionFunc("experiment", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return completeExperiments(nil, nil, typed)
 	}); err != nil {
 		panic(err) // there is no such flag: a mistake above
 	}
 	return c
+}
+
+// checking is a check as a stream of events.
+type checking struct {
+	stream *event.Stream
+	began  time.Time
+}
+
+// checkEvents begins the stream of the check of a testbed file.
+func checkEvents(stream *event.Stream, file string) checking {
+	stream.Publish(event.Event{Format: event.Format, Code: event.Note, Text: "check of " + file})
+	return checking{stream, time.Now()}
+}
+
+// found tells a finding, as a fault where nothing can be measured before it is put right.
+func (c checking) found(f hosts.Finding) {
+	codes := map[hosts.Severity]event.Code{hosts.Wrong: event.Fault, hosts.Warning: event.Warning, hosts.Note: event.Note}
+	c.stream.Publish(event.Event{Code: codes[f.Severity], Text: f.String()})
+}
+
+// end tells that the check is over, and what it failed with.
+func (c checking) end(err error) {
+	over := event.RunEnd{Elapsed: measurement.SecondsOf(time.Since(c.began)), Complete: err == nil}
+	if err != nil {
+		over.Why = err.Error()
+	}
+	c.stream.Publish(event.Event{Code: event.RunEnded, End: &over})
 }
 
 // completeYAML completes the name of one YAML file.

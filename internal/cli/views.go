@@ -36,7 +36,7 @@ func (f *viewFlags) define(flags *pflag.FlagSet) {
 
 // defineEvents is define for what is not watched by people.
 func (f *viewFlags) defineEvents(flags *pflag.FlagSet) {
-	flags.StringVar(&f.events, "events", "", "write each step of the run into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
+	flags.StringVar(&f.events, "events", "", "write each step into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
 }
 
 // views are those who watch a run, or several one after the other, besides the terminal.

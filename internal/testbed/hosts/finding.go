@@ -46,11 +46,15 @@ func (e *WrongError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// found keeps a finding.
+// found keeps a finding, and tells who wants to know at once.
 func (h *Hosts) found(s Severity, where, what, remedy string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.findings = append(h.findings, Finding{s, where, what, remedy})
+	f := Finding{s, where, what, remedy}
+	h.findings = append(h.findings, f)
+	if h.Found != nil {
+		h.Found(f)
+	}
 }
 
 // wrong is what was found so far that keeps anybody from measuring, nil without any.

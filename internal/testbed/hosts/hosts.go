@@ -33,6 +33,8 @@ type Options struct {
 	Journal string
 	// Before is where the paths of a run were in its earlier session, if it has one.
 	Before []result.TestbedPath
+	// Found, when set, gets every finding at once, one at a time.
+	Found func(Finding)
 }
 
 // Hosts is the testbed.
