@@ -81,17 +81,23 @@ func (d *Decoder) Decode(into any) bool {
 	return true
 }
 
-// another reports a file of another format of ours, whose keys would all be wrong.
+// another reports a file of another format of ours, or of another version of it, whose keys
+// may all be wrong.
 func (d *Decoder) another(top *yaml.Node) bool {
 	const prefix = "hopbench."
 	kind := func(format string) string {
 		name, _, _ := strings.Cut(format, "/")
 		return strings.TrimPrefix(name, prefix)
 	}
+	version := func(format string) string { return strings.TrimPrefix(format, prefix+kind(format)+"/") }
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		if key.Value == "format" && strings.HasPrefix(value.Value, prefix) && spelling.Nearest(kind(value.Value), []string{kind(d.Format)}) == "" {
 			d.add(value.Line, value.Column, fmt.Sprintf("this is a file of format %q, not %s", Clip(value.Value), article(d.Noun)), "give a file with format: "+d.Format)
+			return true
+		}
+		if v := version(value.Value); key.Value == "format" && kind(value.Value) == kind(d.Format) && v != version(d.Format) && quantity.IsWhole(v) {
+			d.add(value.Line, value.Column, fmt.Sprintf("this is a file of format %q, which this version of hopbench does not read", Clip(value.Value)), "take a version that does, or write the file anew with format: "+d.Format)
 			return true
 		}
 	}

@@ -101,7 +101,7 @@ func TestOldNames(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"another format":       {"hopbench.garden/1", "hopbench.kitchen/1", `1:9: this is a file of format "hopbench.kitchen/1", not a garden; give a file with format: hopbench.garden/1`},
-		"another version":      {"hopbench.garden/1", "hopbench.garden/2", `1:9: format cannot be "hopbench.garden/2"; did you mean "hopbench.garden/1"?`},
+		"another version":      {"hopbench.garden/1", "hopbench.garden/2", `1:9: this is a file of format "hopbench.garden/2", which this version of hopbench does not read; take a version that does, or write the file anew with format: hopbench.garden/1`},
 		"no mapping":           {"{plants: [fern]}", "{plants: [fern]}\n  east: {plants: [fern]}", "3:3: beds has 3 entries; list at most 2"},
 		"entry twice":          {"north:", "south:", `4:3: bed "south" is there twice; the first is at line 3, column 3`},
 		"entry of a list":      {"north: {plants: [fern]}", "north: [fern]", `4:10: bed "north" is a list, not keys with values`},
