@@ -28,9 +28,10 @@ build:
 .PHONY: agents
 agents:
 	@for p in $(PLATFORMS); do \
-		echo "build hopbench-agent-$${p%/*}-$${p#*/}"; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -tags agent -trimpath -ldflags='-s -w' \
-			-o hopbench-agent-$${p%/*}-$${p#*/}$$(GOOS=$${p%/*} $(GO) env GOEXE) ./cmd/hopbench || exit 1; \
+		set -- $$(echo $$p | tr / ' '); \
+		echo "build hopbench-agent-$$1-$$2"; \
+		GOOS=$$1 GOARCH=$$2 GOARM=$$3 $(GO) build -tags agent -trimpath -ldflags='-s -w' \
+			-o hopbench-agent-$$1-$$2$$(GOOS=$$1 $(GO) env GOEXE) ./cmd/hopbench || exit 1; \
 	done
 
 # What people install. The same commit gives the same bytes.
