@@ -49,8 +49,9 @@ func exportCommand(s streams) *cobra.Command {
 		Long: `export writes a run for other programs.
 
 xlsx is a spreadsheet: all clients together with charts, the metrics of each trial, the
-medians with charts, paths, hops, effects and published figures, and a sheet for each client. parquet and csv are one long table of all samples, flow by
-flow. docs/data-format.md explains the columns.
+medians with charts, paths, hops, effects and published figures, and a sheet for each
+client. parquet and csv are one long table of all samples, flow by flow.
+docs/data-format.md explains the columns.
 
 --to puts the samples of a fleet's agents into a database instead, each once, however
 often it is done.`,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/xuri/excelize/v2"
+
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/typeset"
@@ -19,6 +21,14 @@ const (
 
 // remedy is what to do with a run that is too large for a spreadsheet.
 const remedy = "write --format parquet, or fewer trials with --trial"
+
+// fits says of a sheet that is larger than a spreadsheet's what to do instead.
+func fits(rows, columns int, instead string) error {
+	if rows > mostSheetRows || columns > excelize.MaxColumns {
+		return fmt.Errorf("it would have %d rows and %d columns, and a spreadsheet takes %d and %d; %s", rows, columns, mostSheetRows, excelize.MaxColumns, instead)
+	}
+	return nil
+}
 
 // step is a row of a client's sheet: all flows of a pair together.
 type step struct {

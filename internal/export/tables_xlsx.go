@@ -2,7 +2,6 @@ package export
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -93,8 +92,8 @@ func known(v *float64) any {
 
 // sheet writes a table as a sheet of that name.
 func (b book) sheet(t table) error {
-	if len(t.rows) > mostSheetRows {
-		return fmt.Errorf("the sheet %s would have %d rows, and a spreadsheet takes %d; read result.json", t.name, len(t.rows), mostSheetRows)
+	if err := fits(len(t.rows), len(t.header), "read result.json"); err != nil {
+		return err
 	}
 	if _, err := b.NewSheet(t.name); err != nil {
 		return err
@@ -177,6 +176,9 @@ func (b book) shapes(all []shape) error {
 	widest, top := 0, 1
 	for _, s := range all {
 		widest = max(widest, len(s.header))
+	}
+	if err := fits(0, widest, "read result.json"); err != nil {
+		return err
 	}
 	if err := out.SetColWidth(1, widest, 24); err != nil {
 		return err

@@ -37,6 +37,9 @@ func XLSX(w io.Writer, run Run) (err error) {
 	if len(run.Result.Trials) == 0 {
 		return errNoTrials
 	}
+	if err := fits(len(run.Result.Trials), len(clientHeader), "read result.json, or write fewer trials with --trial"); err != nil {
+		return fmt.Errorf("write the sheet of trials: %w", err)
+	}
 	sheets, err := run.sheets()
 	if err != nil && !errors.Is(err, errNothing) {
 		return err
@@ -203,8 +206,8 @@ func (b book) aggregate(lines []*line) error {
 			columns = append(columns, "payload_bits_per_second")
 		}
 	}
-	if len(columns) > excelize.MaxColumns {
-		return fmt.Errorf("%d trials have too many columns for a spreadsheet; %s", len(lines), remedy)
+	if err := fits(longest, len(columns), remedy); err != nil {
+		return err
 	}
 	out, err := b.stream(aggregateSheet, chartRows)
 	if err != nil {
@@ -353,6 +356,9 @@ func (b book) trials(run Run) error {
 	header := []any{"trial", "block", "order", "path", "test", "start", "passed", "reasons"}
 	for _, name := range metrics {
 		header = append(header, typeset.Line(name))
+	}
+	if err := fits(0, len(header), "read result.json"); err != nil {
+		return err
 	}
 	if err := errors.Join(out.SetColWidth(1, len(header), 16), out.heading(header)); err != nil {
 		return err

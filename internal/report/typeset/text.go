@@ -34,8 +34,9 @@ func Flush(w io.Writer, text, what string) error {
 	return nil
 }
 
-// Clean makes a text from outside harmless to print: invalid UTF-8, control
-// characters and the invisible characters that reorder text become U+FFFD.
+// Clean makes a text from outside harmless to print: invalid UTF-8, noncharacters (which
+// XML has no way to write), control characters and the invisible characters that reorder
+// text become U+FFFD.
 // Newlines and tabs stay when keepLines is set, and are spaces otherwise.
 func Clean(s string, keepLines bool) string {
 	return strings.Map(func(r rune) rune {
@@ -47,7 +48,7 @@ func Clean(s string, keepLines bool) string {
 			return ' '
 		case r == '\r':
 			return ' '
-		case r == utf8.RuneError, unicode.IsControl(r), BidiControl(r):
+		case r == utf8.RuneError, unicode.IsControl(r), BidiControl(r), unicode.Is(unicode.Noncharacter_Code_Point, r):
 			return utf8.RuneError
 		}
 		return r
