@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +72,9 @@ or measure one path between two hosts:
     hopbench serve --open          on the far host
     hopbench test HOST             here`,
 	}
+	// Flags are explained in lines that fit the terminal.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |",
+		fmt.Sprintf(".FlagUsagesWrapped %d |", base.TerminalWidth(s.out))))
 	root.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "results", Title: "Results:"},

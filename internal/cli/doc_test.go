@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/cli/endpoint"
+	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -37,4 +38,20 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where nobody knows how wide a terminal is, help is at most 100 columns wide.
+func TestHelpIsNarrow(t *testing.T) {
+	var look func(*cobra.Command)
+	look = func(c *cobra.Command) {
+		for line := range strings.Lines(c.Long + "\n" + c.UsageString()) {
+			if columns := typeset.Columns(line); columns > 100 {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), columns, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look(rootCommand(streams{}))
 }

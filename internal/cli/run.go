@@ -67,7 +67,7 @@ func runCommand(s streams) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run EXPERIMENT",
-		Short: "Build the paths of an experiment, measure them in random blocks, report what the hops cost",
+		Short: "Build an experiment's paths, measure them in random blocks, report what hops cost",
 		Long: `run builds every path of an experiment in a lab of network namespaces on this
 machine (no root needed), measures every test on every path in randomised
 blocks, and says what each path costs against the baseline, with intervals.

@@ -67,9 +67,9 @@ it ends, or nothing was heard of it for ` + agentLease.String() + `, so does eve
 does for it. The limits here hold whatever a coordinator asks.
 
 With --join it needs no port that is open: it connects to the broker of a fleet
-("hopbench run EXPERIMENT --testbed FILE" with kind: fleet), which --token-file, a join file, admits
-it to, and comes back whenever the connection was lost. It has nothing to do with any
-other machine of the fleet but in tests.
+("hopbench run EXPERIMENT --testbed FILE" with kind: fleet), which --token-file, a join
+file, admits it to, and comes back whenever the connection was lost. It has nothing to do
+with any other machine of the fleet but in tests.
 
 Where sshd runs, none of this is needed: "reach: ssh://HOST" in the testbed file has
 the coordinator copy this program there, run it, and remove it.`,
