@@ -300,8 +300,8 @@ func TestAggregate(t *testing.T) {
 	testutil.OK(t, err)
 	got := run().lines(sheets)
 	want := []*line{
-		{"b01-one-bulk", "one", "bulk", true, []float64{0, 0.5, 1}, []float64{1600, 3200, 4800}, []hopLine{{"box (2 instances)", []float64{1600, 3200, 4800}}}},
-		{"b01-two-bulk", "two", "bulk", false, []float64{0, 1, 2}, []float64{32000, 56000, 8000}, nil},
+		{"b01-one-bulk", "one", "bulk", 1, true, []float64{0, 0.5, 1}, []float64{1600, 3200, 4800}, []hopLine{{"box (2 instances)", []float64{1600, 3200, 4800}}}},
+		{"b01-two-bulk", "two", "bulk", 2, false, []float64{0, 1, 2}, []float64{32000, 56000, 8000}, nil},
 	}
 	if len(got) != 3 || !reflect.DeepEqual(got[:2], want) {
 		t.Errorf("%+v", got)
@@ -342,7 +342,7 @@ func TestChartsPointAtTheirColumns(t *testing.T) {
 	}
 	f := spreadsheet(t, run())
 	formula := regexp.MustCompile(`<(?:c:)?f>aggregate!\$([A-Z]+)\$(\d+)(?::\$([A-Z]+)\$(\d+))?</`)
-	for chart, names := range map[string][]string{"xl/charts/chart1.xml": {"b01-one-bulk", "hop box (2 instances)"}, "xl/charts/chart2.xml": {"b01-fleet-bulk"}} {
+	for chart, names := range map[string][]string{"xl/charts/chart1.xml": {"b01-one-bulk", "hop box (2 instances) on one"}, "xl/charts/chart2.xml": {"b01-fleet-bulk"}} {
 		text := read(chart)
 		if strings.Contains(text, "<xVal><strRef>") || !strings.Contains(text, "<xVal><numRef>") {
 			t.Errorf("%s: the moments are no numbers", chart)

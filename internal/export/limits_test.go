@@ -56,7 +56,7 @@ func TestLongNames(t *testing.T) {
 	r.Result.Trials[0].ID = strings.Repeat("i", 40_000)
 	r.Result.Trials = append(r.Result.Trials, measurement.Trial{ID: strings.Repeat("j", 40_000), Path: "=fw", Test: "bulk", Outcome: measurement.Outcome{Pairs: []measurement.Pair{{Source: "10.0.0.1", Destination: "s", Throughput: &measurement.Bins{Width: 1, Bytes: []float64{1}}}}}})
 	f := spreadsheet(t, r)
-	for _, c := range []struct{ sheet, cell string }{{"paths", "B3"}, {"trials", "A2"}, {"aggregate", "A23"}, {"10.0.0.1", "A2"}} {
+	for _, c := range []struct{ sheet, cell string }{{"paths", "B3"}, {"trials", "A2"}, {"aggregate", fmt.Sprint("A", chartRows+1)}, {"10.0.0.1", "A2"}} {
 		if got, err := f.GetCellValue(c.sheet, c.cell); err != nil || len(got) == 0 || len(got) > 32_767 {
 			t.Errorf("%s!%s has %d characters, %v", c.sheet, c.cell, len(got), err)
 		}
@@ -103,7 +103,7 @@ func TestAwkwardNamesComeBack(t *testing.T) {
 				t.Errorf("%q is %q in CSV, want %q", name, in, shown)
 			}
 		}
-		for _, c := range []struct{ sheet, cell string }{{"trials", "D2"}, {"vm1", "B2"}, {"aggregate", "B23"}, {"paths", "A2"}} {
+		for _, c := range []struct{ sheet, cell string }{{"trials", "D2"}, {"vm1", "B2"}, {"aggregate", fmt.Sprint("B", chartRows+1)}, {"paths", "A2"}} {
 			got, err := f.GetCellValue(c.sheet, c.cell)
 			testutil.OK(t, err)
 			if got != shown {

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/xuri/excelize/v2"
 
@@ -134,6 +135,7 @@ func (s step) throughput() float64 { return *s.Received * 8 / s.Step }
 // counted of that meanwhile, on the same axis.
 type line struct {
 	trial, path, test string
+	colour            int // of its path
 	passed            bool
 	at, throughput    []float64 // seconds; bits per second
 	hops              []hopLine
@@ -192,6 +194,7 @@ func (r Run) lines(sheets []*sheet) []*line {
 	out := make([]*line, len(all))
 	for i, b := range all {
 		out[i] = b.line
+		b.colour = slices.IndexFunc(clean.Paths, func(p result.PathInfo) bool { return typeset.Line(p.Name) == b.path }) + 1
 		for k := range clean.Trials {
 			if t := &clean.Trials[k]; typeset.Line(t.ID) == b.trial {
 				b.hops = hopLines(clean, t, b.at, b.width)

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -102,7 +101,7 @@ func (b book) sheet(t table) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.SetColWidth(1, len(t.header), 16), out.SetPanes(&excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}), out.heading(t.header)); err != nil {
+	if err := out.fixed(t.header, t.rows); err != nil {
 		return err
 	}
 	for _, row := range t.rows {
@@ -115,7 +114,7 @@ func (b book) sheet(t table) error {
 
 // shape is a metric in the published shape: paths as rows, tests as columns.
 type shape struct {
-	metric string
+	metric, unit string
 	table
 }
 
@@ -132,7 +131,7 @@ func shapes(r *result.Result) (out []shape) {
 		if !m.Primary {
 			continue
 		}
-		s := shape{m.Name, table{header: []any{m.Name}}}
+		s := shape{m.Name, string(m.Unit), table{header: []any{m.Name}}}
 		var tests []string
 		for _, t := range r.Tests {
 			measured := func(p result.PathInfo) bool { _, ok := medians[place{p.Name, t.Name, m.Name}]; return ok }
@@ -180,7 +179,7 @@ func (b book) shapes(all []shape) error {
 	if err := fits(0, widest, "read result.json"); err != nil {
 		return err
 	}
-	if err := out.SetColWidth(1, widest, 24); err != nil {
+	if err := out.SetColWidth(1, widest, columnWidth); err != nil {
 		return err
 	}
 	for _, s := range all {
@@ -212,12 +211,7 @@ func (b book) shapeChart(s shape, column, top int) error {
 	if err != nil {
 		return err
 	}
-	chart := &excelize.Chart{
-		Type: excelize.Col, Legend: excelize.ChartLegend{Position: "bottom"},
-		Title:     excelize.ChartTitle{Paragraph: []excelize.RichTextRun{{Text: s.metric + ": median of each path"}}},
-		YAxis:     excelize.ChartAxis{MajorGridLines: true, NumFmt: excelize.ChartNumFmt{CustomNumFmt: "0.0E+0"}},
-		Dimension: excelize.ChartDimension{Width: 760, Height: 430},
-	}
+	chart := drawing(excelize.Col, s.metric+": median of each path", s.unit)
 	for i := range min(len(s.header)-1, mostLines) {
 		var cells [5]string
 		for k, at := range [5][2]int{{2 + i, top}, {1, top + 1}, {1, top + len(s.rows)}, {2 + i, top + 1}, {2 + i, top + len(s.rows)}} {
@@ -226,7 +220,7 @@ func (b book) shapeChart(s shape, column, top int) error {
 			}
 		}
 		chart.Series = append(chart.Series, excelize.ChartSeries{
-			Name: mediansSheet + "!" + cells[0], Categories: mediansSheet + "!" + cells[1] + ":" + cells[2], Values: mediansSheet + "!" + cells[3] + ":" + cells[4],
+			Name: mediansSheet + "!" + cells[0], Categories: mediansSheet + "!" + cells[1] + ":" + cells[2], Values: mediansSheet + "!" + cells[3] + ":" + cells[4], Fill: colour(i + 1),
 		})
 	}
 	return b.AddChart(mediansSheet, corner, chart)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
 
@@ -20,11 +21,13 @@ import (
 const (
 	aggregateSheet = "aggregate"
 	trialsSheet    = "trials"
-	// chartRows are above the columns of the aggregate sheet, where its charts are.
-	chartRows    = 22
-	chartColumns = 8
+	// chartRows are above the columns of the aggregate sheet, where its charts are, each as
+	// wide as chartColumns of columnWidth letters.
+	chartRows    = 30
+	chartColumns = 5
+	columnWidth  = 24
 	// mostLines bounds the lines of a chart; more cannot be told apart.
-	mostLines = 24
+	mostLines = 12
 )
 
 // clientHeader names the columns of a client's sheet.
@@ -63,7 +66,7 @@ func XLSX(w io.Writer, run Run) (err error) {
 			return fmt.Errorf("write the sheet of all clients: %w", err)
 		}
 	}
-	if err := b.trials(run); err != nil {
+	if err := b.sheet(run.trials()); err != nil {
 		return fmt.Errorf("write the sheet of trials: %w", err)
 	}
 	clean := report.OnlyFinite(run.Result)
@@ -144,7 +147,15 @@ type stream struct {
 	bold int
 }
 
+// stream begins a sheet below so many rows. It prints across the page, as wide as a page.
 func (b book) stream(sheet string, after int) (*stream, error) {
+	fit, landscape, pages, any := true, "landscape", 1, 0
+	if err := errors.Join(
+		b.SetSheetProps(sheet, &excelize.SheetPropsOptions{FitToPage: &fit}),
+		b.SetPageLayout(sheet, &excelize.PageLayoutOptions{Orientation: &landscape, FitToWidth: &pages, FitToHeight: &any}),
+	); err != nil {
+		return nil, err
+	}
 	w, err := b.NewStreamWriter(sheet)
 	return &stream{StreamWriter: w, row: after, bold: b.bold}, err
 }
@@ -162,6 +173,23 @@ func (s *stream) heading(values []any) error {
 	return s.put(values, excelize.RowOpts{StyleID: s.bold})
 }
 
+// fixed writes a heading that stays above the rows as one scrolls, over columns as wide as
+// it and the first rows are.
+func (s *stream) fixed(header []any, rows [][]any) error {
+	for i := range header {
+		widest := 16
+		for _, row := range append([][]any{header}, rows[:min(len(rows), 200)]...) {
+			if text, ok := row[i].(string); ok {
+				widest = max(widest, utf8.RuneCountInString(text)+2)
+			}
+		}
+		if err := s.SetColWidth(i+1, i+1, float64(min(widest, 60))); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.SetPanes(&excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}), s.heading(header))
+}
+
 // client writes what one client did.
 func (b book) client(name string, s *sheet) error {
 	if _, err := b.NewSheet(name); err != nil {
@@ -171,7 +199,7 @@ func (b book) client(name string, s *sheet) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(out.SetColWidth(1, len(clientHeader), 16), out.SetPanes(&excelize.Panes{Freeze: true, YSplit: 1, TopLeftCell: "A2", ActivePane: "bottomLeft"}), out.heading(clientHeader)); err != nil {
+	if err := out.fixed(clientHeader, nil); err != nil {
 		return err
 	}
 	for _, step := range s.steps {
@@ -202,7 +230,7 @@ func (b book) aggregate(lines []*line) error {
 		names = append(names, title, l.path)
 		columns = append(columns, "at_seconds", "throughput_bits_per_second")
 		for _, hop := range l.hops {
-			names = append(names, "hop "+hop.name)
+			names = append(names, "hop "+hop.name+" on "+l.path)
 			columns = append(columns, "payload_bits_per_second")
 		}
 	}
@@ -214,7 +242,7 @@ func (b book) aggregate(lines []*line) error {
 		return err
 	}
 	// A drawing has to be there before the sheet is flushed.
-	if err := errors.Join(out.SetColWidth(1, max(len(columns), chartColumns), 13), b.charts(lines), out.heading(names), out.heading(columns)); err != nil {
+	if err := errors.Join(out.SetColWidth(1, max(len(columns), chartColumns), columnWidth), b.charts(lines), out.heading(names), out.heading(columns)); err != nil {
 		return err
 	}
 	for i := range longest {
@@ -246,6 +274,14 @@ func (b book) charts(lines []*line) error {
 			tests = append(tests, l.test)
 		}
 	}
+	// All columns do not fit a page, the charts do.
+	corner, err := excelize.CoordinatesToCellName(min(len(tests)*chartColumns, excelize.MaxColumns), chartRows, true)
+	if err != nil {
+		return err
+	}
+	if err := b.SetDefinedName(&excelize.DefinedName{Name: "_xlnm.Print_Area", RefersTo: aggregateSheet + "!$A$1:" + corner, Scope: aggregateSheet}); err != nil {
+		return err
+	}
 	for i, test := range tests {
 		series := chartLines(lines, test, true)
 		if len(series) == 0 {
@@ -255,21 +291,45 @@ func (b book) charts(lines []*line) error {
 		if err != nil {
 			return err
 		}
-		title := func(text string) excelize.ChartTitle {
-			return excelize.ChartTitle{Paragraph: []excelize.RichTextRun{{Text: text}}}
-		}
-		if err := b.AddChart(aggregateSheet, cell, &excelize.Chart{
-			Type: excelize.Scatter, Series: series, Title: title(test + ": all clients together"),
-			Legend:    excelize.ChartLegend{Position: "bottom"},
-			XAxis:     excelize.ChartAxis{Title: title("seconds"), NumFmt: excelize.ChartNumFmt{CustomNumFmt: "0"}},
-			YAxis:     excelize.ChartAxis{Title: title("bit/s"), MajorGridLines: true, NumFmt: excelize.ChartNumFmt{CustomNumFmt: "0.0E+0"}},
-			Dimension: excelize.ChartDimension{Width: 760, Height: 430},
-		}); err != nil {
+		chart := drawing(excelize.Scatter, test+": all clients together", "bit/s")
+		chart.Series = series
+		chart.XAxis.Title, chart.XAxis.NumFmt = chartTitle("seconds", 10), excelize.ChartNumFmt{CustomNumFmt: "General"}
+		if err := b.AddChart(aggregateSheet, cell, chart); err != nil {
 			return err
 		}
 		b.numbersAt(fmt.Sprintf("xl/charts/chart%d.xml", i+1))
 	}
 	return nil
+}
+
+// drawing is a chart without its series, which fits chartRows and chartColumns, also where
+// a program makes the rows a fifth lower than Excel's 20 pixels, as LibreOffice does. unit is that of the metrics: bits per second are written as Mbit/s or Gbit/s are.
+func drawing(kind excelize.ChartType, title, unit string) *excelize.Chart {
+	axis := excelize.ChartAxis{Font: excelize.Font{Color: ink, Size: 9}}
+	chart := &excelize.Chart{
+		Type: kind, Title: chartTitle(title, 14), Legend: excelize.ChartLegend{Position: "bottom"}, XAxis: axis, YAxis: axis,
+		Dimension: excelize.ChartDimension{Width: 820, Height: 16*chartRows + 10},
+	}
+	chart.YAxis.MajorGridLines = true
+	chart.YAxis.Title = chartTitle(unit, 10)
+	chart.YAxis.NumFmt = excelize.ChartNumFmt{CustomNumFmt: "General"}
+	if unit == "bit/s" {
+		chart.YAxis.NumFmt.CustomNumFmt = `[>=1000000000]0.0#,,," G";[>=1000000]0.0#,," M";General`
+	}
+	return chart
+}
+
+func chartTitle(text string, size float64) excelize.ChartTitle {
+	return excelize.ChartTitle{Paragraph: []excelize.RichTextRun{{Text: text, Font: &excelize.Font{Color: ink, Size: size}}}}
+}
+
+// ink is the colour of a chart's words, colours are those of its lines and bars: the light
+// half of the report's palette.
+const ink = "1A1F25"
+
+func colour(hue int) excelize.Fill {
+	colours := [...]string{"4C5763", "0062A3", "B24700", "00704E", "96346F", "7D5A00", "00707F"}
+	return excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{colours[hue%len(colours)]}}
 }
 
 // numbersAt makes the horizontal axis of a scatter chart one of numbers, which excelize
@@ -293,11 +353,11 @@ func chartLines(lines []*line, test string, counts bool) (out []excelize.ChartSe
 	for _, l := range lines {
 		if l.test == test && l.passed == counts {
 			if len(out) < mostLines {
-				out = append(out, chartSeries(column, column, column+1, len(l.at)))
+				out = append(out, chartSeries(column, column, column+1, len(l.at), l.colour))
 			}
 			for k := range l.hops {
 				if !seen[l.path] {
-					series := chartSeries(column+2+k, column, column+2+k, len(l.at))
+					series := chartSeries(column+2+k, column, column+2+k, len(l.at), l.colour)
 					series.Line.Dash = excelize.LineDashDash
 					hops = append(hops, series)
 				}
@@ -310,8 +370,8 @@ func chartLines(lines []*line, test string, counts bool) (out []excelize.ChartSe
 }
 
 // chartSeries is a line of a chart, named by the heading of one column of the aggregate
-// sheet, with so many rows of two.
-func chartSeries(name, x, y, rows int) excelize.ChartSeries {
+// sheet, with so many rows of two, in the colour of its path.
+func chartSeries(name, x, y, rows, hue int) excelize.ChartSeries {
 	at := func(column, row int) string {
 		cell, err := excelize.CoordinatesToCellName(column, row, true)
 		if err != nil {
@@ -324,20 +384,13 @@ func chartSeries(name, x, y, rows int) excelize.ChartSeries {
 		return fmt.Sprintf("%s!%s:%s", aggregateSheet, at(n, heading+2), at(n, heading+1+rows))
 	}
 	return excelize.ChartSeries{
-		Name: aggregateSheet + "!" + at(name, heading), Categories: column(x), Values: column(y),
+		Name: aggregateSheet + "!" + at(name, heading), Categories: column(x), Values: column(y), Fill: colour(hue),
 		Line: excelize.LineOptions{Type: excelize.LineSolid, Width: 1.25}, Marker: excelize.ChartMarker{Symbol: "none"},
 	}
 }
 
-// trials writes the metrics of each trial.
-func (b book) trials(run Run) error {
-	if _, err := b.NewSheet(trialsSheet); err != nil {
-		return err
-	}
-	out, err := b.stream(trialsSheet, 0)
-	if err != nil {
-		return err
-	}
+// trials are the metrics of each trial.
+func (run Run) trials() table {
 	trials := report.OnlyFinite(run.Result).Trials
 	have := map[string]bool{}
 	for _, t := range trials {
@@ -353,18 +406,12 @@ func (b book) trials(run Run) error {
 		}
 	}
 	metrics = append(metrics, slices.Sorted(maps.Keys(have))...)
-	header := []any{"trial", "block", "order", "path", "test", "start", "passed", "reasons"}
+	out := table{name: trialsSheet, header: []any{"trial", "block", "order", "path", "test", "start", "passed", "reasons"}}
 	for _, name := range metrics {
-		header = append(header, typeset.Line(name))
-	}
-	if err := fits(0, len(header), "read result.json"); err != nil {
-		return err
-	}
-	if err := errors.Join(out.SetColWidth(1, len(header), 16), out.heading(header)); err != nil {
-		return err
+		out.header = append(out.header, typeset.Line(name))
 	}
 	for _, t := range trials {
-		row := []any{typeset.Line(t.ID), t.Block, t.Order, typeset.Line(t.Path), typeset.Line(t.Test), nil, t.Gate.Passed, shorten(typeset.Line(words.Findings(t.Gate, false)), excelize.TotalCellChars)}
+		row := []any{text(t.ID), t.Block, t.Order, text(t.Path), text(t.Test), nil, t.Gate.Passed, text(words.Findings(t.Gate, false))}
 		if !t.Start.IsZero() {
 			row[5] = t.Start.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 		}
@@ -375,9 +422,7 @@ func (b book) trials(run Run) error {
 				row = append(row, nil)
 			}
 		}
-		if err := out.put(row); err != nil {
-			return err
-		}
+		out.rows = append(out.rows, row)
 	}
-	return out.Flush()
+	return out
 }
