@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -9,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/report"
+	reporthtml "github.com/hopbench/hopbench/internal/report/html"
 	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
-// usingScript does with the page in a frame what a reader does, and writes what comes of it.
-// The page is as it is sent, with its policy.
-const usingScript = `
+// dragging draws the pointer over a chart.
+const dragging = `
 const drag = (svg, from, to) => {
   const m = svg.getScreenCTM(), w = svg.ownerDocument.defaultView;
   const event = (type, [x, y]) => {
@@ -24,7 +26,11 @@ const drag = (svg, from, to) => {
   };
   svg.setPointerCapture = () => {};
   event("pointerdown", from); event("pointermove", to); event("pointerup", to);
-};
+};`
+
+// usingScript does with the page in a frame what a reader does, and writes what comes of it.
+// The page is as it is sent, with its policy.
+const usingScript = dragging + `
 const use = async frame => {
   const d = frame.contentDocument, w = frame.contentWindow, done = {};
   d.querySelectorAll("details").forEach(e => e.open = true);
@@ -61,6 +67,91 @@ const use = async frame => {
   return done;
 };`
 
+// touringScript does the same with every table and chart of a page, whichever it is.
+const touringScript = dragging + `
+const use = async frame => {
+  const d = frame.contentDocument, w = frame.contentWindow;
+  d.querySelectorAll("details").forEach(e => e.open = true);
+  const tables = [...d.querySelectorAll("table.plain")].map(table => {
+    const rows = () => [...table.tBodies[0].rows].map(r => r.textContent);
+    const tools = (table.closest(".scroll") ?? table).previousElementSibling;
+    const out = {rows: rows(), orders: [], copies: tools.querySelectorAll("button").length};
+    for (const b of table.tHead.querySelectorAll("button")) { b.click(); out.orders.push(rows()); }
+    const input = tools.querySelector("input");
+    if (input) {
+      input.value = "no row has this"; input.dispatchEvent(new w.Event("input"));
+      out.left = [...table.tBodies[0].rows].filter(r => !r.hidden).length;
+      out.filters = true;
+    }
+    return out;
+  });
+  const charts = [...new Set([...d.querySelectorAll(".plot")].map(p => p.ownerSVGElement))].map(svg => {
+    const plot = svg.querySelector(".plot");
+    const [left, right] = plot.dataset.x.split(" ").map(Number), [bottom, top] = plot.dataset.y.split(" ").map(Number);
+    drag(svg, [left + (right - left) * .25, top + 5], [left + (right - left) * .75, top + 8]);
+    const magnified = plot.getAttribute("transform"), back = svg.nextElementSibling;
+    const ticks = [...svg.querySelectorAll("text.tick")].filter(t => t.getBoundingClientRect().width > 0).map(t => t.textContent);
+    back.click();
+    return {magnified, ticks, left: plot.getAttribute("transform"), hidden: back.hidden};
+  });
+  return {tables, charts};
+};`
+
+type toured struct {
+	Tables []struct {
+		Rows         []string
+		Orders       [][]string
+		Copies, Left int
+		Filters      bool
+	}
+	Charts []struct {
+		Magnified, Left *string
+		Ticks           []string
+		Hidden          bool
+	}
+}
+
+// Every page has the same tools at its tables and charts.
+func TestBrowserUsesEveryPage(t *testing.T) {
+	var comparison, history bytes.Buffer
+	testutil.OK(t, reporthtml.WriteComparison(&comparison, comparisonFixture(t)))
+	testutil.OK(t, reporthtml.WriteHistory(&history, report.NewHistory(watchedPath(60*96))))
+	for _, c := range []struct {
+		name           string
+		page           []byte
+		tables, charts int
+	}{
+		{"comparison", comparison.Bytes(), 1, 0},
+		{"history", history.Bytes(), 1, 3},
+		{"index", indexPageText(t, indexFixture(t)), 1, 0},
+		{"report", htmlText(t, reporttest.Run(t, 10)), 2, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got toured
+			useInBrowser(t, c.page, touringScript, &got)
+			if len(got.Tables) < c.tables || len(got.Charts) < c.charts {
+				t.Errorf("%d tables and %d charts, want %d and %d", len(got.Tables), len(got.Charts), c.tables, c.charts)
+			}
+			for i, table := range got.Tables {
+				if table.Copies == 0 || len(table.Rows) > 1 && len(table.Orders) == 0 || len(table.Rows) >= 8 && !table.Filters || table.Left != 0 {
+					t.Errorf("table %d has %d rows, %d columns to sort by, %d buttons, a filter %v that leaves %d", i, len(table.Rows), len(table.Orders), table.Copies, table.Filters, table.Left)
+				}
+				rows := slices.Sorted(slices.Values(table.Rows))
+				for _, order := range table.Orders {
+					if !slices.Equal(slices.Sorted(slices.Values(order)), rows) {
+						t.Errorf("table %d has other rows when it is sorted: %q of %q", i, order, rows)
+					}
+				}
+			}
+			for i, chart := range got.Charts {
+				if chart.Magnified == nil || chart.Left != nil || !chart.Hidden || len(chart.Ticks) < 2 || slices.ContainsFunc(chart.Ticks, func(s string) bool { return strings.Contains(s, "NaN") }) {
+					t.Errorf("chart %d: %+v", i, chart)
+				}
+			}
+		})
+	}
+}
+
 type used struct {
 	Rows                   int
 	Up, Down, Filtered     []string
@@ -73,26 +164,32 @@ type used struct {
 	}
 }
 
-// What a reader does with a page's tables and charts.
-func TestBrowserUsesThePage(t *testing.T) {
+// useInBrowser runs a script that defines use(frame) on a page in a frame, and reads what
+// it returns.
+func useInBrowser(t *testing.T, page []byte, script string, got any) {
+	t.Helper()
 	browser(t)
-	inner := write(t, "report.html", htmlText(t, reporttest.Run(t, 10)))
 	frame := fmt.Sprintf(`<!doctype html><meta charset="utf-8"><pre id="out"></pre><iframe src="file://%s" style="width:1100px;height:800px"></iframe><script>%s
 document.querySelector("iframe").addEventListener("load", async e => {
   let s;
   try { s = JSON.stringify(await use(e.target)); } catch (err) { s = JSON.stringify(String(err.stack)); }
   document.getElementById("out").textContent = s;
-});</script>`, inner, usingScript)
+});</script>`, write(t, "page.html", page), script)
 	out, log := browse(t, write(t, "frame.html", []byte(frame)), "--allow-file-access-from-files", "--window-size=1300,900", "--virtual-time-budget=8000", "--dump-dom")
 	_, rest, _ := strings.Cut(out, `<pre id="out">`)
 	text, _, _ := strings.Cut(rest, "</pre>")
-	var got used
-	if err := json.Unmarshal([]byte(html.UnescapeString(text)), &got); err != nil {
+	if err := json.Unmarshal([]byte(html.UnescapeString(text)), got); err != nil {
 		t.Fatalf("%v in %.600q\n%s", err, text, log)
 	}
-	if strings.Contains(log, "Refused") {
-		t.Errorf("the policy refused something of the page's own: %s", log)
+	if strings.Contains(log, "Refused") || strings.Contains(log, "Uncaught") {
+		t.Errorf("the page's own script did not run, or not all of it: %s", log)
 	}
+}
+
+// What a reader does with a page's tables and charts.
+func TestBrowserUsesThePage(t *testing.T) {
+	var got used
+	useInBrowser(t, htmlText(t, reporttest.Run(t, 10)), usingScript, &got)
 	if got.Rows < 40 || len(got.Up) != got.Rows || len(got.Down) != got.Rows || slices.Equal(got.Up, got.Down) {
 		t.Errorf("%d rows, %d and %d sorted", got.Rows, len(got.Up), len(got.Down))
 	}
