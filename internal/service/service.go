@@ -62,10 +62,12 @@ func unit(description string, a Agent) string {
 	// The one variable that systemd is to expand.
 	words = append(words, "--token-file", "${CREDENTIALS_DIRECTORY}/token")
 	return `[Unit]
-Description=` + description + `, which measures what a hop on a network path costs
+Description=` + description + `, which measures what a hop on a network path costs; its token is in ` + unitPath(a.TokenFile) + `
 Documentation=https://github.com/hopbench/hopbench
 Wants=network-online.target
 After=network-online.target
+# Without the file systemd would say "Failed to set up credentials: Protocol error".
+AssertPathExists=` + unitPath(a.TokenFile) + `
 
 [Service]
 ExecStart=` + strings.Join(words, " ") + `

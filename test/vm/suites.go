@@ -82,7 +82,7 @@ func allSuites() []suite {
 			pattern: "^TestScripts$", parts: []string{"lab"},
 		},
 		{
-			name: "the installed agent", user: root, timeout: 3 * time.Minute, systemd: true,
+			name: "the installed agent and server", user: root, timeout: 3 * time.Minute, systemd: true,
 			program: "./test/vm/installed", says: []string{"nothing is left"},
 		},
 	}

@@ -1,7 +1,8 @@
-// Command installed has systemd run an agent that `hopbench agent install` installed, as
-// root, on a machine that is there for nothing else: test/vm's. The agent is joined by a
-// run, killed, joined again, stopped, started and uninstalled, and then nothing of it may
-// be left.
+// Command installed has systemd run an agent that `hopbench agent install` installed, and
+// the server whose unit packages have, as root, on a machine that is there for nothing
+// else: test/vm's. The agent is joined by a run, killed, joined again, stopped, started and
+// uninstalled, and then nothing of it may be left. The server does not start without a
+// token, starts with one, serves who has it, is killed, comes back and stops.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/service"
 )
@@ -36,11 +38,36 @@ const (
 	patience = time.Minute
 )
 
+// unit is a service of systemd, and where it listens.
+type unit struct{ name, address string }
+
+var (
+	agent  = unit{service.Name, address}
+	server = unit{service.ServerUnitName, net.JoinHostPort(host, strconv.Itoa(measurement.DefaultPort))}
+)
+
+// step is something to do or to see.
+type step struct {
+	what string
+	do   func() error
+}
+
+func steps(all []step) error {
+	for _, s := range all {
+		began := time.Now()
+		if err := s.do(); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+		fmt.Printf("%s: %.1f s\n", s.what, time.Since(began).Seconds())
+	}
+	return nil
+}
+
 func main() {
 	err := test(context.Background())
 	if err != nil {
 		fmt.Println("installed:", err)
-		said, _ := exec.Command("journalctl", "--no-pager", "-o", "cat", "-u", service.Name).CombinedOutput()
+		said, _ := exec.Command("journalctl", "--no-pager", "-o", "cat", "-u", agent.name, "-u", server.name).CombinedOutput()
 		fmt.Printf("%s", said)
 		os.Exit(1)
 	}
@@ -70,15 +97,12 @@ func test(ctx context.Context) (err error) {
 		}
 	}
 	var first, second int
-	for _, step := range []struct {
-		what string
-		do   func() error
-	}{
+	err = steps([]step{
 		{"install the agent", func() error {
 			return do(ctx, program, "agent", "install", "--listen", address, "--token-file", f.token)
 		}},
 		{"see that it runs with few rights", func() (err error) {
-			first, err = runs(ctx, 0)
+			first, err = agent.runs(ctx, 0)
 			return errors.Join(err, humble(first, f.token))
 		}},
 		{"join it", func() error { return f.join(ctx) }},
@@ -86,7 +110,7 @@ func test(ctx context.Context) (err error) {
 			if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 				return err
 			}
-			second, err = runs(ctx, first)
+			second, err = agent.runs(ctx, first)
 			return err
 		}},
 		{"join it again", func() error { return f.join(ctx) }},
@@ -94,28 +118,27 @@ func test(ctx context.Context) (err error) {
 			if err := do(ctx, program, "agent", "install", "--listen", address, "--token-file", f.token, "--max-rate", "1G"); err != nil {
 				return err
 			}
-			first, err = runs(ctx, second)
+			first, err = agent.runs(ctx, second)
 			return errors.Join(err, far(ctx, "testbed", "check", f.testbed, "--experiment", f.experiment))
 		}},
-		{"stop it", func() error { return stop(ctx) }},
+		{"stop it", func() error { return agent.stop(ctx) }},
 		{"start it as the next start of the machine does", func() (err error) {
-			if err := do(ctx, "systemctl", "start", service.Name); err != nil {
+			if err := do(ctx, "systemctl", "start", agent.name); err != nil {
 				return err
 			}
-			_, err = runs(ctx, first)
+			_, err = agent.runs(ctx, first)
 			return err
 		}},
 		{"uninstall it", func() error { return do(ctx, program, "agent", "uninstall") }},
 		{"find nothing of it", func() error { return nothing(ctx, before) }},
-	} {
-		began := time.Now()
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
-		}
-		fmt.Printf("%s: %.1f s\n", step.what, time.Since(began).Seconds())
+	})
+	if err == nil {
+		err = testServer(ctx)
 	}
-	fmt.Println("nothing is left")
-	return nil
+	if err == nil {
+		fmt.Println("nothing is left")
+	}
+	return err
 }
 
 // do runs a program and shows what it said only if it failed.
@@ -133,8 +156,8 @@ func far(ctx context.Context, args ...string) error {
 }
 
 // properties asks systemd about the service.
-func properties(ctx context.Context) (map[string]string, error) {
-	out, err := exec.CommandContext(ctx, "systemctl", "show", service.Name).CombinedOutput()
+func (u unit) properties(ctx context.Context) (map[string]string, error) {
+	out, err := exec.CommandContext(ctx, "systemctl", "show", u.name).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("systemctl show: %w\n%s", err, out)
 	}
@@ -159,10 +182,10 @@ func await(what string, holds func() (bool, error)) error {
 	}
 }
 
-// runs waits until the agent listens, in a process other than that, and returns it.
-func runs(ctx context.Context, other int) (pid int, err error) {
+// runs waits until the service listens, in a process other than that, and returns it.
+func (u unit) runs(ctx context.Context, other int) (pid int, err error) {
 	err = await("the service runs", func() (bool, error) {
-		p, err := properties(ctx)
+		p, err := u.properties(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -170,7 +193,7 @@ func runs(ctx context.Context, other int) (pid int, err error) {
 		if p["ActiveState"] != "active" || pid == 0 || pid == other {
 			return false, nil
 		}
-		c, err := net.Dial("tcp", address)
+		c, err := net.Dial("tcp", u.address)
 		if err != nil {
 			return false, nil // not yet
 		}
@@ -285,27 +308,27 @@ func (f files) join(ctx context.Context) (err error) {
 }
 
 // stop has systemd stop the service, which must end well and at once.
-func stop(ctx context.Context) error {
-	if err := do(ctx, "systemctl", "stop", service.Name); err != nil {
+func (u unit) stop(ctx context.Context) error {
+	if err := do(ctx, "systemctl", "stop", u.name); err != nil {
 		return err
 	}
-	p, err := properties(ctx)
+	p, err := u.properties(ctx)
 	if err != nil {
 		return err
 	}
 	if p["ActiveState"] != "inactive" || p["Result"] != "success" || p["ExecMainStatus"] != "0" {
 		return fmt.Errorf("it is %s, %s, status %s", p["ActiveState"], p["Result"], p["ExecMainStatus"])
 	}
-	return silent()
+	return u.silent()
 }
 
-// silent says that something listens where the agent did.
-func silent() error {
-	c, err := net.Dial("tcp", address)
+// silent says that something listens where the service did.
+func (u unit) silent() error {
+	c, err := net.Dial("tcp", u.address)
 	if err != nil {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("something listens on %s", address), c.Close())
+	return errors.Join(fmt.Errorf("something listens on %s", u.address), c.Close())
 }
 
 // etc lists what is in /etc/systemd.
@@ -324,7 +347,7 @@ func nothing(ctx context.Context, before string) error {
 	if err == nil && after != before {
 		err = fmt.Errorf("/etc/systemd was\n%sand is\n%s", before, after)
 	}
-	p, asked := properties(ctx)
+	p, asked := agent.properties(ctx)
 	if asked == nil && p["LoadState"] != "not-found" {
 		asked = fmt.Errorf("systemd still knows the unit: %s, %s", p["LoadState"], p["ActiveState"])
 	}
@@ -334,9 +357,9 @@ func nothing(ctx context.Context, before string) error {
 			listed = errors.Join(listed, fmt.Errorf("%s runs %s", name, exe))
 		}
 	}
-	credentials, found := filepath.Glob("/run/credentials/" + service.Name + "*")
+	credentials, found := filepath.Glob("/run/credentials/" + agent.name + "*")
 	if len(credentials) > 0 {
 		found = errors.Join(found, fmt.Errorf("its token is left in %v", credentials))
 	}
-	return errors.Join(err, asked, listed, found, silent(), os.Remove("/etc/hopbench-token"))
+	return errors.Join(err, asked, listed, found, agent.silent(), os.Remove("/etc/hopbench-token"))
 }
