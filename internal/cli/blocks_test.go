@@ -5,6 +5,8 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -12,13 +14,13 @@ import (
 // more than those of all.
 func TestBundledExperimentsCanClaim(t *testing.T) {
 	for _, name := range experiments.Names() {
-		r, err := prepareRun(streams{}, runFlags{}, name)
+		r, err := prepareRun(base.Streams{}, runFlags{}, name)
 		testutil.OK(t, err)
-		fewest, comparisons := fewestBlocks(r.e)
+		fewest, comparisons := runner.FewestBlocks(r.e)
 		if least := analysis.FewestBlocks(); comparisons == 0 || r.e.Blocks < least {
 			t.Errorf("%s has %d blocks for %d comparisons; any takes %d", name, r.e.Blocks, comparisons, least)
 		}
-		quick, err := prepareRun(streams{}, runFlags{quick: true}, name)
+		quick, err := prepareRun(base.Streams{}, runFlags{quick: true}, name)
 		testutil.OK(t, err)
 		if quick.e.Blocks != fewest {
 			t.Errorf("a quick run of %s has %d blocks, want %d", name, quick.e.Blocks, fewest)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/endpoint"
+	"github.com/hopbench/hopbench/internal/cli/testcmd"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/metrics"
@@ -27,17 +28,10 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
 
-// streams are where a command reads and writes.
-type streams struct {
-	in  *os.File
-	out io.Writer
-	err io.Writer
-}
-
 // Main runs one command line, args without the program's name, and returns
 // the exit status.
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
-	err := base.Execute(rootCommand(streams{in: stdin, out: stdout, err: stderr}), args, stdin, stdout, stderr)
+	err := base.Execute(rootCommand(base.Streams{In: stdin, Out: stdout, Err: stderr}), args, stdin, stdout, stderr)
 	// What is wrong with a file is said with its name and line, as compilers do.
 	if bad, ok := errors.AsType[strict.Errors](err); ok {
 		fmt.Fprintln(stderr, base.ShownLines(bad.Error(), ""))
@@ -52,10 +46,10 @@ func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 
 // Command is the command line, for whoever writes of it: manuals and completion.
 func Command() *cobra.Command {
-	return rootCommand(streams{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	return rootCommand(base.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
-func rootCommand(s streams) *cobra.Command {
+func rootCommand(s base.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hopbench",
 		Short: "Measure what a hop costs",
@@ -74,7 +68,7 @@ or measure one path between two hosts:
 	}
 	// Flags are explained in lines that fit the terminal.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |",
-		fmt.Sprintf(".FlagUsagesWrapped %d |", base.TerminalWidth(s.out))))
+		fmt.Sprintf(".FlagUsagesWrapped %d |", base.TerminalWidth(s.Out))))
 	root.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "results", Title: "Results:"},
@@ -86,7 +80,7 @@ or measure one path between two hosts:
 			root.AddCommand(c)
 		}
 	}
-	add("measure", runCommand(s), testCommand(s), watchCommand(s), endpoint.ServeCommand(&endpoint.Metrics{Listen: metrics.Listen, Serve: metrics.Serve}), endpoint.AgentCommand(), experimentsCommand(s), testbedCommand(s))
+	add("measure", runCommand(s), testcmd.Command(s), watchCommand(s), endpoint.ServeCommand(&endpoint.Metrics{Listen: metrics.Listen, Serve: metrics.Serve}), endpoint.AgentCommand(), experimentsCommand(s), testbedCommand(s))
 	add("results", reportCommand(s), compareCommand(s), exportCommand(s), resultsCommand(s), uiCommand(s))
 	add("machine", labCommand(s), doctorCommand(s))
 	base.AddVersion(root, "Print the version, the commit, and the versions of the formats", "",

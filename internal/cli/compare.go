@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,21 +11,16 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
-	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/terminal"
 	"github.com/hopbench/hopbench/internal/result"
-	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
 const (
-	// maxResultBytes bounds a result.json that is read.
-	maxResultBytes = 1 << 30
-	// resultFile is the run as one document, in its folder.
-	resultFile = "result.json"
 	// maxRuns is how many runs have a letter.
 	maxRuns = 26
 )
@@ -48,7 +40,7 @@ type compareFlags struct {
 	markdown  bool
 }
 
-func compareCommand(s streams) *cobra.Command {
+func compareCommand(s base.Streams) *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
 		Use:   "compare RUN [RUN…]",
@@ -100,7 +92,7 @@ good, also for want of blocks, "published" a figure outside of its tolerance.`,
 	return c
 }
 
-func compareRuns(ctx context.Context, s streams, f compareFlags, args []string) error {
+func compareRuns(ctx context.Context, s base.Streams, f compareFlags, args []string) error {
 	if err := f.check(len(args)); err != nil {
 		return base.Usage(err)
 	}
@@ -121,18 +113,18 @@ func (f compareFlags) comparison(ctx context.Context, args []string) (*result.Co
 		return nil, err
 	}
 	comparison := &result.Comparison{Format: result.ComparisonFormat}
-	var runs []analysis.LabelledRun
+	var all []analysis.LabelledRun
 	for i, arg := range slices.Concat(f.reference, args) {
-		r, err := loadResult(ctx, arg)
+		r, err := runs.Load(ctx, arg)
 		if err != nil {
 			return nil, err
 		}
 		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
-		runs = append(runs, run)
+		all = append(all, run)
 		if i == 0 {
 			comparison.Paths, comparison.Tests = result.PathTitles(r.Paths), result.TestTitles(r.Tests)
 		} else {
-			comparison.Notes = append(comparison.Notes, analysis.Differences(runs[0], run)...)
+			comparison.Notes = append(comparison.Notes, analysis.Differences(all[0], run)...)
 		}
 		compared := comparedRun(run, arg)
 		// Runs against each other are the matter when there are several; the
@@ -151,11 +143,11 @@ func (f compareFlags) comparison(ctx context.Context, args []string) (*result.Co
 		}
 		comparison.Runs = append(comparison.Runs, compared)
 	}
-	if len(runs) > 1 {
-		reference, sides := f.sides(runs)
+	if len(all) > 1 {
+		reference, sides := f.sides(all)
 		options := analysis.DefaultOptions()
-		options.Matters = runs[0].Result.Experiment.Matters
-		options.Lab = !slices.ContainsFunc(runs, func(r analysis.LabelledRun) bool { return r.Result.Testbed.Kind != result.TestbedLab })
+		options.Matters = all[0].Result.Experiment.Matters
+		options.Lab = !slices.ContainsFunc(all, func(r analysis.LabelledRun) bool { return r.Result.Testbed.Kind != result.TestbedLab })
 		changes, notes := analysis.CompareRuns(reference, sides, options)
 		if len(changes) == 0 {
 			why := ""
@@ -211,18 +203,18 @@ func (f compareFlags) check(runs int) error {
 	return nil
 }
 
-func (f compareFlags) print(s streams, c *result.Comparison) error {
+func (f compareFlags) print(s base.Streams, c *result.Comparison) error {
 	switch {
 	case f.json:
-		return data.WriteComparison(s.out, c)
+		return data.WriteComparison(s.Out, c)
 	case f.markdown:
-		return markdown.WriteComparison(s.out, c)
+		return markdown.WriteComparison(s.Out, c)
 	}
-	return terminal.WriteComparison(s.out, c, layout(s.out))
+	return terminal.WriteComparison(s.Out, c, runs.Layout(s.Out))
 }
 
 // verdict is the exit status that --fail-on asks for, with what led to it.
-func (f compareFlags) verdict(s streams, c *result.Comparison) error {
+func (f compareFlags) verdict(s base.Streams, c *result.Comparison) error {
 	var found []string
 	names := words.NamesOf(c.Paths, c.Tests)
 	if slices.Contains(f.failOn, failOnCost) || slices.Contains(f.failOn, failOnNotShownEqual) {
@@ -243,108 +235,12 @@ func (f compareFlags) verdict(s streams, c *result.Comparison) error {
 		}
 	}
 	for _, text := range found {
-		fmt.Fprintf(s.err, "hopbench: %s\n", base.Shown(text))
+		fmt.Fprintf(s.Err, "hopbench: %s\n", base.Shown(text))
 	}
 	if len(found) > 0 {
 		return base.StatusError(base.ExitFound)
 	}
 	return nil
-}
-
-// loadResult reads a run from its folder, from the stored trials if they are
-// there, or from a result.json.
-func loadResult(ctx context.Context, arg string) (*result.Result, error) {
-	path := arg
-	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		st, err := store.Open(arg)
-		if err == nil {
-			return storedResult(ctx, st)
-		}
-		path = filepath.Join(arg, resultFile)
-		if _, missing := os.Stat(path); missing != nil || !errors.Is(err, store.ErrNoRun) {
-			return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
-		}
-	}
-	r, err := readResult(path)
-	if err != nil {
-		return nil, base.Usage(err)
-	}
-	return r, nil
-}
-
-// readResult reads a result.json; one of format 1 becomes one of today's.
-func readResult(path string) (*result.Result, error) {
-	text, err := base.ReadBounded(path, maxResultBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read the run: %w", err)
-	}
-	r, old, err := result.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if old {
-		analysis.Upgrade(r)
-	}
-	return r, nil
-}
-
-func storedResult(ctx context.Context, st *store.Store) (_ *result.Result, err error) {
-	defer func() { err = errors.Join(err, st.Close()) }()
-	return analyse(ctx, st, nil)
-}
-
-// analyse makes the result of a stored run.
-func analyse(ctx context.Context, st *store.Store, over matters) (*result.Result, error) {
-	head, err := st.Head()
-	if err != nil {
-		return nil, err
-	}
-	trials, err := st.Trials(ctx)
-	if err != nil {
-		return nil, err
-	}
-	varied, err := st.Variations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	trials = append(trials, varied...)
-	if len(over) > 0 {
-		return rejudge(head, trials, over)
-	}
-	return resultOf(st, head, trials)
-}
-
-// rejudge is the result of a run by other margins than it was made with, and says so.
-func rejudge(head store.Head, trials []measurement.Trial, over matters) (*result.Result, error) {
-	given := map[string]measurement.Margin{}
-	maps.Copy(given, head.Matters)
-	maps.Copy(given, over)
-	head.Matters = given
-	r, err := runner.Result(head, trials)
-	if err != nil {
-		return nil, fmt.Errorf("judge the run again: %w", err)
-	}
-	for _, m := range measurement.Catalogue() {
-		if margin, ok := over[m.Name]; ok {
-			r.Notes = append(r.Notes, result.Note{Code: result.NoteRejudged, Metric: m.Name, Margin: &margin})
-		}
-	}
-	return r, nil
-}
-
-// resultOf is the result of what is stored of a run. An old one whose experiment
-// file is no longer understood is read from the result that was written then.
-func resultOf(st *store.Store, head store.Head, trials []measurement.Trial) (*result.Result, error) {
-	r, err := runner.Result(head, trials)
-	if err != nil && st.Old() {
-		if kept, missing := readResult(filepath.Join(st.Dir(), resultFile)); missing == nil {
-			return kept, nil
-		}
-	}
-	if err == nil {
-		r.OldFormat = st.Old()
-	}
-	return r, err
 }
 
 func comparedRun(run analysis.LabelledRun, source string) result.ComparedRun {

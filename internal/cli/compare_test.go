@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/result"
@@ -221,7 +222,7 @@ func TestSettle(t *testing.T) {
 func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
-	a := &several{s: streams{out: &out, err: &errs}, dir: dir, index: &result.Index{Format: result.IndexFormat,
+	a := &several{s: base.Streams{Out: &out, Err: &errs}, dir: dir, index: &result.Index{Format: result.IndexFormat,
 		Entries: []result.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: result.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: result.EntryNotRun}}}}
 	err := a.run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "0 of 2 experiments done; go on with: hopbench run --resume") {
@@ -245,7 +246,7 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 // their file gives them or half a second.
 func TestQuick(t *testing.T) {
 	for _, name := range experiments.Names() {
-		quick, err := prepareRun(streams{}, runFlags{seed: 1, quick: true}, name)
+		quick, err := prepareRun(base.Streams{}, runFlags{seed: 1, quick: true}, name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -254,14 +255,14 @@ func TestQuick(t *testing.T) {
 		if head.Blocks < 6 || head.Blocks > 12 || x.Blocks != head.Blocks || head.Planned != len(plan.Trials) {
 			t.Errorf("%s: %d blocks, %d planned trials of %d", name, head.Blocks, head.Planned, len(plan.Trials))
 		}
-		usual, err := prepareRun(streams{}, runFlags{seed: 1}, name)
+		usual, err := prepareRun(base.Streams{}, runFlags{seed: 1}, name)
 		testutil.OK(t, err)
 		for i, test := range x.Tests {
 			if was := usual.e.Tests[i].Spec; test.Spec.ExpectedDuration() > was.ExpectedDuration() || test.Spec.Duration > was.Duration {
 				t.Errorf("%s: %s takes %v, %v when not quick", name, test.Name, test.Spec.ExpectedDuration(), was.ExpectedDuration())
 			}
 		}
-		if again, err := prepareRun(streams{}, runFlags{seed: 1, quick: true, blocks: 2}, name); err != nil || len(again.plan.Trials) != 2*len(x.Paths)*len(x.Tests) {
+		if again, err := prepareRun(base.Streams{}, runFlags{seed: 1, quick: true, blocks: 2}, name); err != nil || len(again.plan.Trials) != 2*len(x.Paths)*len(x.Tests) {
 			t.Errorf("%s: not twice its trials in 2 blocks, %v", name, err)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/endpoint"
+	"github.com/hopbench/hopbench/internal/cli/testcmd"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -24,7 +26,7 @@ func TestEveryFlagIsDocumented(t *testing.T) {
 	if !found {
 		t.Fatal("there is no section on serve")
 	}
-	for section, c := range map[string]*cobra.Command{page + string(options): testCommand(streams{}), served: endpoint.ServeCommand(&endpoint.Metrics{})} {
+	for section, c := range map[string]*cobra.Command{page + string(options): testcmd.Command(base.Streams{}), served: endpoint.ServeCommand(&endpoint.Metrics{})} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			name := "`--" + f.Name + "`"
 			if f.Shorthand != "" {
@@ -53,5 +55,5 @@ func TestHelpIsNarrow(t *testing.T) {
 			look(sub)
 		}
 	}
-	look(rootCommand(streams{}))
+	look(rootCommand(base.Streams{}))
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-func doctorCommand(s streams) *cobra.Command {
+func doctorCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine can do for hopbench, and how to fix what it cannot",
@@ -31,10 +32,10 @@ func doctorCommand(s streams) *cobra.Command {
 				case !f.OK:
 					mark = "absent "
 				}
-				fmt.Fprintf(s.out, "%s  %-22s %s\n", mark, f.Name, f.Detail)
+				fmt.Fprintf(s.Out, "%s  %-22s %s\n", mark, f.Name, f.Detail)
 				if !f.OK && f.Remedy != "" {
 					for line := range strings.Lines(f.Remedy) {
-						fmt.Fprintf(s.out, "         %s\n", strings.TrimRight(line, "\n"))
+						fmt.Fprintf(s.Out, "         %s\n", strings.TrimRight(line, "\n"))
 					}
 				}
 			}
@@ -49,7 +50,7 @@ func doctorCommand(s streams) *cobra.Command {
 // machine is what else decides what figures of this machine are worth.
 func machine() []lab.Finding {
 	var found []lab.Finding
-	if runnable, stolen, err := othersLoad(); err == nil {
+	if runnable, stolen, err := hostinfo.OthersLoad(); err == nil {
 		others := words.OthersLoad(runnable, runtime.NumCPU(), stolen)
 		found = append(found, lab.Finding{
 			Name: "idle CPUs", OK: others == "", Detail: cmp.Or(others, "nothing else runs here, and no hypervisor takes CPU time"),

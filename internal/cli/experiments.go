@@ -11,16 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/experiments"
-	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	"github.com/hopbench/hopbench/internal/quantity"
+	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/spelling"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-func experimentsCommand(s streams) *cobra.Command {
+func experimentsCommand(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "experiments",
 		Short: "List the bundled experiments, or show one as a starting point",
@@ -39,7 +39,7 @@ func experimentsCommand(s streams) *cobra.Command {
 			if err != nil {
 				return base.Usage(unknownExperiment(args[0]))
 			}
-			_, err = fmt.Fprintf(s.out, "# yaml-language-server: $schema=experiment.schema.json\n%s", text)
+			_, err = fmt.Fprintf(s.Out, "# yaml-language-server: $schema=experiment.schema.json\n%s", text)
 			return err
 		},
 	}, &cobra.Command{
@@ -49,7 +49,7 @@ func experimentsCommand(s streams) *cobra.Command {
   and on top of a file, as show prints it: # yaml-language-server: $schema=experiment.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := s.out.Write(experiments.Schema())
+			_, err := s.Out.Write(experiments.Schema())
 			return err
 		},
 	}, &cobra.Command{
@@ -70,16 +70,16 @@ func experimentsCommand(s streams) *cobra.Command {
 				return err
 			}
 			plan := e.Plan(1)
-			fmt.Fprintf(s.out, "%s: %s, %s, %s: %s, about %s\n", file,
+			fmt.Fprintf(s.Out, "%s: %s, %s, %s: %s, about %s\n", file,
 				quantity.Count(len(e.Paths), "path"), quantity.Count(len(e.Tests), "test"), quantity.Count(e.Blocks, "block"), quantity.Count(len(plan.Trials), "trial"), words.About(plan.ExpectedDuration()))
-			if fewest, comparisons := fewestBlocks(e); comparisons > 0 {
-				fmt.Fprintln(s.out, words.BlocksToClaim(e.Blocks, fewest, comparisons))
+			if fewest, comparisons := runner.FewestBlocks(e); comparisons > 0 {
+				fmt.Fprintln(s.Out, words.BlocksToClaim(e.Blocks, fewest, comparisons))
 			}
 			if line := switchesLine(e, plan); line != "" {
-				fmt.Fprintln(s.out, line)
+				fmt.Fprintln(s.Out, line)
 			}
 			for _, set := range rules.Sets {
-				fmt.Fprintln(s.out, set)
+				fmt.Fprintln(s.Out, set)
 			}
 			return nil
 		},
@@ -101,15 +101,8 @@ func switchesLine(e *experiment.Experiment, plan experiment.Plan) string {
 	return words.ChangesOfPath(plan.Switches(), fewer, experiment.SlowSwitch)
 }
 
-// fewestBlocks is the least number of blocks with which a run of e can claim anything,
-// and how many primary comparisons it makes.
-func fewestBlocks(e *experiment.Experiment) (blocks, comparisons int) {
-	comparisons = analysis.PrimaryComparisons(len(e.Comparisons()), e.TestInfos())
-	return analysis.FewestBlocks(), comparisons
-}
-
-func listExperiments(s streams) error {
-	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+func listExperiments(s base.Streams) error {
+	table := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/export"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -39,7 +40,7 @@ func exportFormatNames() (names []string) {
 	return names
 }
 
-func exportCommand(s streams) *cobra.Command {
+func exportCommand(s base.Streams) *cobra.Command {
 	var format, out string
 	var sink sinkFlags
 	var trials []string
@@ -73,7 +74,7 @@ often it is done.`,
 			if i < 0 {
 				return base.Usage(fmt.Errorf("there is no format %q; write --format %s", format, strings.Join(exportFormatNames(), ", ")))
 			}
-			st, err := openRun(args[0])
+			st, err := runs.Open(args[0])
 			if err != nil {
 				return err
 			}
@@ -86,7 +87,7 @@ often it is done.`,
 				return exportTo(c.Context(), s, st, run, sink)
 			}
 			if out == "-" {
-				return exportFormats[i].write(s.out, run)
+				return exportFormats[i].write(s.Out, run)
 			}
 			if out == "" {
 				out = filepath.Join(st.Dir(), exportFormats[i].file)
@@ -94,7 +95,7 @@ often it is done.`,
 			if err := atomicfile.Write(out, func(w io.Writer) error { return exportFormats[i].write(w, run) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(s.err, "export: %s\n", out)
+			fmt.Fprintf(s.Err, "export: %s\n", out)
 			return nil
 		},
 	}
@@ -112,7 +113,7 @@ often it is done.`,
 
 // exportOf is a stored run, of which only some trials are exported if any are named.
 func exportOf(ctx context.Context, st *store.Store, trials []string) (export.Run, error) {
-	r, err := analyse(ctx, st, nil)
+	r, err := runs.Analyse(ctx, st, nil)
 	if err != nil {
 		return export.Run{}, err
 	}
@@ -131,7 +132,7 @@ func exportOf(ctx context.Context, st *store.Store, trials []string) (export.Run
 }
 
 // exportTo puts the samples of a run's trials into a database.
-func exportTo(ctx context.Context, s streams, st *store.Store, run export.Run, flags sinkFlags) (err error) {
+func exportTo(ctx context.Context, s base.Streams, st *store.Store, run export.Run, flags sinkFlags) (err error) {
 	head, err := st.Head()
 	if err != nil {
 		return err
@@ -149,6 +150,6 @@ func exportTo(ctx context.Context, s streams, st *store.Store, run export.Run, f
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.err, "export: %s in %s\n", quantity.Count(total, "block"), flags.to)
+	fmt.Fprintf(s.Err, "export: %s in %s\n", quantity.Count(total, "block"), flags.to)
 	return nil
 }

@@ -42,7 +42,7 @@ func TestFlagsOfIPerf3(t *testing.T) {
 				} else if valued {
 					args[0] += "=" + value
 				}
-				c, _, err := rootCommand(streams{out: new(bytes.Buffer), err: new(bytes.Buffer)}).Find([]string{command})
+				c, _, err := rootCommand(base.Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer)}).Find([]string{command})
 				testutil.OK(t, err)
 				err = c.ParseFlags(args)
 				if err == nil || err == pflag.ErrHelp { //nolint:errorlint // its very value

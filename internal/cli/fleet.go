@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/fleet/broker"
 	"github.com/hopbench/hopbench/internal/fleet/join"
@@ -38,14 +39,14 @@ func (r *session) reachFleet(ctx context.Context) (testbed.Testbed, error) {
 			return nil, err
 		}
 		if made {
-			fmt.Fprintf(r.err, "%s is new: every machine needs it, as hopbench testbed join FILE says\n", base.Shown(r.inventory.Broker.JoinFile))
+			fmt.Fprintf(r.Err, "%s is new: every machine needs it, as hopbench testbed join FILE says\n", base.Shown(r.inventory.Broker.JoinFile))
 		}
 		if r.samples == nil {
 			if err := r.collectSamples(ctx); err != nil {
 				return nil, err
 			}
 		}
-		notes := base.NewLineWriter(r.err) // thousands of machines may vanish at a time
+		notes := base.NewLineWriter(r.Err) // thousands of machines may vanish at a time
 		r.fleet, err = fleet.Open(fleet.Options{
 			Inventory: r.inventory, Secret: secret, Samples: r.samples, Before: r.head.Testbed.Paths, Run: queueRun(r.head), Ledger: r.store,
 			OnNote: func(note string) {
@@ -53,7 +54,7 @@ func (r *session) reachFleet(ctx context.Context) (testbed.Testbed, error) {
 					fmt.Fprintf(notes, "note: %s\n", base.Shown(note))
 				}
 			},
-			OnEvent: func(e event.Event) { publish(r.flags.views.stream, e) },
+			OnEvent: func(e event.Event) { live.Publish(r.flags.views.Stream, e) },
 		})
 		if err != nil {
 			notes.Close()
@@ -64,11 +65,11 @@ func (r *session) reachFleet(ctx context.Context) (testbed.Testbed, error) {
 			return r.fleet.Close()
 		}
 		if !r.flags.quiet {
-			fmt.Fprintf(r.err, "machines join at %v\n", cmp.Or(r.inventory.Broker.URL, r.fleet.Addr().String()))
+			fmt.Fprintf(r.Err, "machines join at %v\n", cmp.Or(r.inventory.Broker.URL, r.fleet.Addr().String()))
 		}
 	}
-	live := newLiveLine(r.err, r.flags.quiet)
-	defer live.clear()
+	line := live.NewLine(r.Err, r.flags.quiet)
+	defer line.Clear()
 	last := ""
 	bed, err := r.fleet.Build(ctx, r.e, func(roles []fleet.Role) {
 		texts := make([]string, len(roles))
@@ -76,9 +77,9 @@ func (r *session) reachFleet(ctx context.Context) (testbed.Testbed, error) {
 			texts[i] = role.String()
 		}
 		text := strings.Join(texts, ", ")
-		live.draw(text)
-		if !r.flags.quiet && !live.shown && text != last {
-			fmt.Fprintln(r.err, base.Shown(text))
+		line.Draw(text)
+		if !r.flags.quiet && !line.Shown && text != last {
+			fmt.Fprintln(r.Err, base.Shown(text))
 		}
 		last = text
 	})
@@ -164,7 +165,7 @@ func joinAt(in *inventory.Inventory, urls string) error {
 	return nil
 }
 
-func testbedJoinCommand(s streams) *cobra.Command {
+func testbedJoinCommand(s base.Streams) *cobra.Command {
 	var cloudInit, nats string
 	c := &cobra.Command{
 		Use:   "join FILE",
@@ -188,7 +189,7 @@ remove both files, make new ones, and give them to the machines.`,
 			if err := joinAt(in, nats); err != nil {
 				return err
 			}
-			return sayHowToJoin(s.out, in, cloudInit)
+			return sayHowToJoin(s.Out, in, cloudInit)
 		},
 	}
 	c.Flags().StringVar(&cloudInit, "cloud-init", "", "print what cloud-init of the machines of this endpoint takes; it has the join file in it")

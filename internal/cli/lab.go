@@ -20,7 +20,7 @@ import (
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
 )
 
-func labCommand(s streams) *cobra.Command {
+func labCommand(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Hold an experiment's lab open, and run programs in its nodes",
@@ -36,7 +36,7 @@ machine. It needs no root and leaves nothing behind, however it ends.`,
 	return c
 }
 
-func labUpCommand(s streams) *cobra.Command {
+func labUpCommand(s base.Streams) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:               "up EXPERIMENT",
@@ -65,7 +65,7 @@ func labUpCommand(s streams) *cobra.Command {
 	return c
 }
 
-func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name string) (err error) {
+func holdLab(ctx context.Context, s base.Streams, e *experiment.Experiment, name string) (err error) {
 	held, err := testbedlab.Hold(ctx, e)
 	if err != nil {
 		return err
@@ -74,8 +74,8 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 	if err := held.Publish(name); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "lab %s is up; run programs in it from another terminal, end it with Ctrl-C\n\n", name)
-	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(s.Out, "lab %s is up; run programs in it from another terminal, end it with Ctrl-C\n\n", name)
+	table := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PATH\tFROM\tTO\tTHROUGH")
 	for _, p := range held.Laid() {
 		through := make([]string, 0, len(p.Hops))
@@ -95,14 +95,14 @@ func holdLab(ctx context.Context, s streams, e *experiment.Experiment, name stri
 		return err
 	}
 	first := held.Laid()[0]
-	fmt.Fprintf(s.out, `
+	fmt.Fprintf(s.Out, `
 for example:
     hopbench lab exec %[1]s -- ping -c 3 %[3]v
     hopbench lab exec %[2]s -- hopbench serve --open    and in another terminal
     hopbench lab exec %[1]s -- hopbench test %[3]v
 `, first.SourceNode, first.DestinationNode, first.Destination)
 	if i := slices.IndexFunc(held.Laid(), func(p lab.Path) bool { return p.VariantOf != "" }); i >= 0 {
-		fmt.Fprintf(s.out, "    hopbench lab switch %s\n", held.Laid()[i].Name)
+		fmt.Fprintf(s.Out, "    hopbench lab switch %s\n", held.Laid()[i].Name)
 	}
 	select {
 	case <-ctx.Done():
@@ -112,7 +112,7 @@ for example:
 	}
 }
 
-func labExecCommand(s streams) *cobra.Command {
+func labExecCommand(s base.Streams) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:   "exec NODE -- COMMAND [ARGUMENT…]",
@@ -146,7 +146,7 @@ Only the user who holds a lab can do this, and not from inside a container.`,
 			// Signals are the program's to act on: tcpdump prints its summary
 			// on the first interrupt.
 			code, err := lab.ExecIn(context.WithoutCancel(c.Context()), name, node, lab.Command{
-				Argv: command, Stdin: s.in, Stdout: stdout, Stderr: stderr, Signals: signals,
+				Argv: command, Stdin: s.In, Stdout: stdout, Stderr: stderr, Signals: signals,
 			})
 			if err != nil {
 				return err
@@ -184,9 +184,9 @@ func splitExec(args []string) (node string, command []string) {
 
 // descriptors are the files behind the streams, which a program in another
 // process can write to.
-func descriptors(s streams) (stdout, stderr *os.File, err error) {
-	stdout, ok1 := s.out.(*os.File)
-	stderr, ok2 := s.err.(*os.File)
+func descriptors(s base.Streams) (stdout, stderr *os.File, err error) {
+	stdout, ok1 := s.Out.(*os.File)
+	stderr, ok2 := s.Err.(*os.File)
 	if !ok1 || !ok2 {
 		return nil, nil, errors.New("lab exec needs real standard output and error files")
 	}
@@ -213,7 +213,7 @@ func pickLab(name string) (string, error) {
 	}
 }
 
-func labListCommand(s streams) *cobra.Command {
+func labListCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the labs that are up, and their nodes",
@@ -230,10 +230,10 @@ func labListCommand(s streams) *cobra.Command {
 					broken = append(broken, err)
 					continue
 				}
-				fmt.Fprintf(s.out, "%s: %s\n", name, strings.Join(nodes, " "))
+				fmt.Fprintf(s.Out, "%s: %s\n", name, strings.Join(nodes, " "))
 			}
 			if len(up) == 0 {
-				fmt.Fprintln(s.err, "no lab is up")
+				fmt.Fprintln(s.Err, "no lab is up")
 			}
 			return errors.Join(broken...)
 		},
@@ -251,7 +251,7 @@ func nodesOf(ctx context.Context, name string) ([]string, error) {
 	return nodes, err
 }
 
-func labSwitchCommand(s streams) *cobra.Command {
+func labSwitchCommand(s base.Streams) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:   "switch [PATH]",
@@ -290,7 +290,7 @@ Without PATH it lists the paths that can be switched to.`,
 			if err := lab.SwitchIn(c.Context(), name, args[0]); err != nil {
 				return err
 			}
-			fmt.Fprintf(s.out, "path %s of lab %s is in force\n", args[0], name)
+			fmt.Fprintf(s.Out, "path %s of lab %s is in force\n", args[0], name)
 			return nil
 		},
 	}
@@ -299,16 +299,16 @@ Without PATH it lists the paths that can be switched to.`,
 }
 
 // listSwitched lists the paths of a lab that can be switched to.
-func listSwitched(c *cobra.Command, s streams, name string) error {
+func listSwitched(c *cobra.Command, s base.Streams, name string) error {
 	paths, err := lab.SwitchedPathsOf(c.Context(), name)
 	if err != nil {
 		return err
 	}
 	if len(paths) == 0 {
-		fmt.Fprintf(s.err, "no path of lab %s is switched in place\n", name)
+		fmt.Fprintf(s.Err, "no path of lab %s is switched in place\n", name)
 		return nil
 	}
-	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PATH\tON THE NODES OF\tIN FORCE")
 	for _, p := range paths {
 		inForce := "no"

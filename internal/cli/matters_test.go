@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
@@ -18,7 +19,7 @@ func TestReportJudgesAgain(t *testing.T) {
 	var f runFlags
 	testutil.OK(t, f.matters.Set("rtt=50us"))
 	testutil.OK(t, f.matters.Set("goodput=3%"))
-	r, err := prepareRun(streams{}, f, "aa-null")
+	r, err := prepareRun(base.Streams{}, f, "aa-null")
 	testutil.OK(t, err)
 	st, err := store.Create("run", r.head)
 	testutil.OK(t, err)

@@ -29,7 +29,7 @@ func publishedData() (*result.PublishedData, error) {
 	return data, nil
 }
 
-func publishedCommand(s streams) *cobra.Command {
+func publishedCommand(s base.Streams) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "published [ROW|STUDY]",
@@ -55,9 +55,9 @@ func publishedCommand(s streams) *cobra.Command {
 				}
 			}
 			if asJSON {
-				return writeJSON(s.out, data)
+				return writeJSON(s.Out, data)
 			}
-			return printPublished(s.out, data)
+			return printPublished(s.Out, data)
 		},
 	}
 	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")

@@ -37,7 +37,7 @@ type runSummary struct {
 	Error      string    `json:"error,omitempty"`
 }
 
-func resultsCommand(s streams) *cobra.Command {
+func resultsCommand(s base.Streams) *cobra.Command {
 	var asJSON bool
 	var history, page string
 	c := &cobra.Command{
@@ -62,7 +62,7 @@ func resultsCommand(s streams) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				encoder := json.NewEncoder(s.out)
+				encoder := json.NewEncoder(s.Out)
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(runs)
 			}
@@ -76,7 +76,7 @@ func resultsCommand(s streams) *cobra.Command {
 }
 
 // showHistory shows a watch, which may be going on.
-func showHistory(ctx context.Context, s streams, name, page string, asJSON bool) (err error) {
+func showHistory(ctx context.Context, s base.Streams, name, page string, asJSON bool) (err error) {
 	dir := name
 	if _, err := os.Stat(filepath.Join(dir, store.WatchFileName)); err != nil {
 		dir = filepath.Join(watchesFolder, name)
@@ -94,7 +94,7 @@ func showHistory(ctx context.Context, s streams, name, page string, asJSON bool)
 		return err
 	}
 	if asJSON {
-		encoder := json.NewEncoder(s.out)
+		encoder := json.NewEncoder(s.Out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(slices.Concat([]watch.Round{}, rounds))
 	}
@@ -104,7 +104,7 @@ func showHistory(ctx context.Context, s streams, name, page string, asJSON bool)
 	}
 	h := report.NewHistory(head, rounds, announced)
 	if page == "" {
-		return terminal.History(s.out, h, base.TerminalWidth(s.out))
+		return terminal.History(s.Out, h, base.TerminalWidth(s.Out))
 	}
 	if err := atomicfile.Write(page, func(w io.Writer) error { return html.WriteHistory(w, h) }); err != nil {
 		return fmt.Errorf("write the history: %w", err)
@@ -159,12 +159,12 @@ func summarise(ctx context.Context, dir string) (run runSummary, err error) {
 	}, err
 }
 
-func printRuns(s streams, folder string, runs []runSummary) error {
+func printRuns(s base.Streams, folder string, runs []runSummary) error {
 	if len(runs) == 0 {
-		fmt.Fprintf(s.err, "no runs in %s; make one with: hopbench run routing-appliance\n", folder)
+		fmt.Fprintf(s.Err, "no runs in %s; make one with: hopbench run routing-appliance\n", folder)
 		return nil
 	}
-	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "STARTED\tEXPERIMENT\tTRIALS\tSEED\tFOLDER")
 	for _, r := range runs {
 		if r.Error != "" {

@@ -6,26 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-const hostile = "a\x1b]0;owned\x07\r\nhopbench: all is well\u202e\u009b31m"
-
-// onlyPrintable holds that nothing of hostile reaches a terminal.
-func onlyPrintable(t *testing.T, text string) {
-	t.Helper()
-	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) && r != '\u00a0' }); i >= 0 {
-		t.Errorf("what is no text is printed: %q", text[max(0, i-40):])
-	}
-	if strings.Contains(text, "\nhopbench: all is well") {
-		t.Errorf("a line is forged:\n%s", text)
-	}
-}
 
 // makeRun makes a run folder with a head and no trials.
 func makeRun(t *testing.T, dir string, head store.Head) {
@@ -38,7 +24,7 @@ func makeRun(t *testing.T, dir string, head store.Head) {
 // One folder that cannot be read does not hide the others.
 func TestResultsNameWhatCannotBeRead(t *testing.T) {
 	folder := t.TempDir()
-	makeRun(t, filepath.Join(folder, "a-good"), store.Head{Name: hostile, Planned: 7, Seed: 42})
+	makeRun(t, filepath.Join(folder, "a-good"), store.Head{Name: testutil.Hostile, Planned: 7, Seed: 42})
 	for name, text := range map[string]string{"b-leftover": "", "c-garbage": strings.Repeat("no database ", 500)} {
 		dir := filepath.Join(folder, name)
 		testutil.OK(t, os.Mkdir(dir, 0o755))
@@ -51,7 +37,7 @@ func TestResultsNameWhatCannotBeRead(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d: %s", status, stderr)
 	}
-	onlyPrintable(t, stdout)
+	testutil.OnlyPrintable(t, stdout)
 	lines := strings.Split(strings.TrimRight(stdout, "\n"), "\n")
 	if len(lines) != 5 {
 		t.Fatalf("want a head and a line for each of four runs:\n%s", stdout)
@@ -115,35 +101,35 @@ func TestTextsOfAStrangersRun(t *testing.T) {
 		return dir
 	}
 	rename := func(r *result.Result) {
-		r.Experiment.Name, r.Experiment.Title, r.Paths[1].Title, r.Tests[0].Title = hostile, hostile, hostile, hostile
-		r.Environment = map[string]string{"hopbench": hostile, "kernel": hostile}
+		r.Experiment.Name, r.Experiment.Title, r.Paths[1].Title, r.Tests[0].Title = testutil.Hostile, testutil.Hostile, testutil.Hostile, testutil.Hostile
+		r.Environment = map[string]string{"hopbench": testutil.Hostile, "kernel": testutil.Hostile}
 		for i := range r.Experiment.Published {
-			r.Experiment.Published[i].ID, r.Experiment.Published[i].Note = hostile, hostile
+			r.Experiment.Published[i].ID, r.Experiment.Published[i].Note = testutil.Hostile, testutil.Hostile
 		}
 	}
 	good, slow := edit(writeRun(t, 0.356e9), rename), edit(writeRun(t, 0.2e9), rename)
 	for _, args := range [][]string{
 		{good, slow, "--fail-on", "cost"}, {slow, "--fail-on", "published"}, {good, "--markdown"}, {good, "--published", "E1.1=x/y"},
-		{edit(writeRun(t, 1e9), func(r *result.Result) { r.Format = hostile })},
+		{edit(writeRun(t, 1e9), func(r *result.Result) { r.Format = testutil.Hostile })},
 		{edit(writeRun(t, 1e9), func(r *result.Result) {
-			r.Paths, r.Trials, r.Tests = []result.PathInfo{{Name: hostile}}, nil, []result.TestInfo{{Name: hostile}}
+			r.Paths, r.Trials, r.Tests = []result.PathInfo{{Name: testutil.Hostile}}, nil, []result.TestInfo{{Name: testutil.Hostile}}
 		}), "--published", "E1.1=x/y"},
 	} {
 		_, stdout, stderr := command(t, append([]string{"compare"}, args...)...)
 		if stdout+stderr == "" {
 			t.Errorf("%q printed nothing", args)
 		}
-		onlyPrintable(t, stdout)
-		onlyPrintable(t, stderr)
+		testutil.OnlyPrintable(t, stdout)
+		testutil.OnlyPrintable(t, stderr)
 	}
 	// A run whose experiment is not one.
 	dir := filepath.Join(t.TempDir(), "run")
-	makeRun(t, dir, store.Head{File: hostile, Experiment: "format: hopbench.experiment/1\nname: \"" + hostile + "\"\n\x1b[31mx: y\n"})
+	makeRun(t, dir, store.Head{File: testutil.Hostile, Experiment: "format: hopbench.experiment/1\nname: \"" + testutil.Hostile + "\"\n\x1b[31mx: y\n"})
 	for _, args := range [][]string{{"report", dir}, {"run", "--resume", dir}, {"compare", dir}} {
 		status, stdout, stderr := command(t, args...)
 		if status == 0 || stderr == "" {
 			t.Errorf("%q: status %d: %s", args, status, stderr)
 		}
-		onlyPrintable(t, stdout+stderr)
+		testutil.OnlyPrintable(t, stdout+stderr)
 	}
 }

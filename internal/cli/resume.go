@@ -13,7 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/store"
 )
 
-func resumeRun(ctx context.Context, s streams, f runFlags) error {
+func resumeRun(ctx context.Context, s base.Streams, f runFlags) error {
 	r, err := reopen(ctx, s, f, f.resume)
 	if err != nil {
 		return base.Usage(err)
@@ -23,7 +23,7 @@ func resumeRun(ctx context.Context, s streams, f runFlags) error {
 
 // reopen opens a run to go on with it. It refuses one whose further trials would
 // not be of what the stored ones are; what else is different is noted later.
-func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session, err error) {
+func reopen(ctx context.Context, s base.Streams, f runFlags, dir string) (_ *session, err error) {
 	st, err := store.Resume(dir)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func reopen(ctx context.Context, s streams, f runFlags, dir string) (_ *session,
 			err = errors.Join(err, st.Close())
 		}
 	}()
-	r := &session{streams: s, flags: f, store: st}
+	r := &session{Streams: s, flags: f, store: st}
 	if r.head, err = st.Head(); err != nil {
 		return nil, err
 	}

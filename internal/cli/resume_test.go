@@ -2,12 +2,14 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -49,7 +51,7 @@ func begun(t *testing.T, change func(*store.Head, *measurement.Trial)) string {
 		testutil.OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		testutil.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
-	r, err := prepareRun(streams{}, runFlags{seed: 7}, "mine/inspected.yaml")
+	r, err := prepareRun(base.Streams{}, runFlags{seed: 7}, "mine/inspected.yaml")
 	testutil.OK(t, err)
 	head := r.head
 	head.Environment = map[string]string{"kernel": "2.6.32", "hopbench": "v0.0.1", "host_load_average": "9"}
@@ -72,14 +74,14 @@ func TestResumeByTheSameRules(t *testing.T) {
 	dir := begun(t, nil)
 	rules := filepath.Join(filepath.Dir(dir), "mine", "rules", "my.rules")
 	t.Chdir(t.TempDir())
-	r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
+	r, err := reopen(t.Context(), base.Streams{}, runFlags{}, dir)
 	if err != nil {
 		t.Fatalf("nothing has changed: %v", err)
 	}
 	testutil.OK(t, r.store.Close())
 	refused := func(want ...string) {
 		t.Helper()
-		r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
+		r, err := reopen(t.Context(), base.Streams{}, runFlags{}, dir)
 		if err == nil {
 			r.store.Close()
 			t.Fatal("other rules are gone on with")
@@ -95,7 +97,7 @@ func TestResumeByTheSameRules(t *testing.T) {
 	testutil.OK(t, os.Remove(rules))
 	refused(rules, "no such file", "as they were when it began")
 	testutil.OK(t, os.WriteFile(rules, []byte(rule), 0o644))
-	if r, err = reopen(t.Context(), streams{}, runFlags{}, dir); err != nil {
+	if r, err = reopen(t.Context(), base.Streams{}, runFlags{}, dir); err != nil {
 		t.Errorf("the rules are back: %v", err)
 	} else if err := r.store.Close(); err != nil {
 		t.Fatal(err)
@@ -109,7 +111,7 @@ func TestResumeWhatIsPlannedOtherwise(t *testing.T) {
 		"another path":  func(_ *store.Head, trial *measurement.Trial) { trial.Path = "x" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := reopen(t.Context(), streams{}, runFlags{}, begun(t, change))
+			r, err := reopen(t.Context(), base.Streams{}, runFlags{}, begun(t, change))
 			if err == nil {
 				r.store.Close()
 				t.Fatal("trials of another plan are gone on with")
@@ -137,19 +139,19 @@ func (stand) Facts() []string { return nil }
 func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	dir := begun(t, func(head *store.Head, _ *measurement.Trial) {
 		head.RuleFiles = nil
-		head.Environment["host"] = hostile // it may be a stranger's run
+		head.Environment["host"] = testutil.Hostile // it may be a stranger's run
 	})
-	r, err := reopen(t.Context(), streams{}, runFlags{}, dir)
+	r, err := reopen(t.Context(), base.Streams{}, runFlags{}, dir)
 	testutil.OK(t, err)
 	defer r.store.Close()
 	var told strings.Builder
-	show := newProgress(&told, false, event.NewStream())
+	show := live.NewProgress(&told, false, event.NewStream())
 	testutil.OK(t, r.enter(t.Context(), stand{}, show))
 	show.End()
-	onlyPrintable(t, told.String())
+	testutil.OnlyPrintable(t, told.String())
 	// So it is when the testbed broke, and came back another.
 	var again strings.Builder
-	show = newProgress(&again, false, event.NewStream())
+	show = live.NewProgress(&again, false, event.NewStream())
 	testutil.OK(t, r.compareWithLast(t.Context(), stand{}, show))
 	if len(r.head.Resumed) != 1 {
 		t.Errorf("%+v of the testbed as it was", r.head.Resumed)
@@ -159,7 +161,8 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	if !strings.Contains(again.String(), "another setting: newer, at first unknown.") {
 		t.Errorf("%q of another testbed", again.String())
 	}
-	result, err := storedResult(context.WithoutCancel(t.Context()), r.store)
+	testutil.OK(t, r.store.Close())
+	result, err := runs.Load(t.Context(), r.store.Dir())
 	testutil.OK(t, err)
 	if result.Environment["kernel"] != "2.6.32" || len(result.Resumed) != 2 || result.Resumed[0].Trials != 1 || result.Resumed[0].Environment["setting"] != "new" {
 		t.Errorf("environment %v, resumed %+v", result.Environment, result.Resumed)
@@ -181,7 +184,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	// The rules are from here on those of the run.
 	testutil.OK(t, os.WriteFile("mine/rules/my.rules", []byte("# another\n"+rule), 0o644))
 	testutil.OK(t, r.store.Close())
-	if _, err := reopen(t.Context(), streams{}, runFlags{}, dir); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if _, err := reopen(t.Context(), base.Streams{}, runFlags{}, dir); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/hostinfo"
@@ -48,13 +49,13 @@ type runFlags struct {
 	only     []string
 	onFault  string
 	explain  bool
-	matters  matters
+	matters  runs.Matters
 	testbed  string
 	sink     sinkFlags
 	nats     string // servers of a cluster, see joinAt
-	watched  viewFlags
+	watched  live.Flags
 	// views are those who watch, from before the run begins until after it.
-	views *views
+	views *live.Views
 }
 
 // What a run does when a process of the lab dies.
@@ -63,7 +64,7 @@ const (
 	onFaultStop     = "stop"
 )
 
-func runCommand(s streams) *cobra.Command {
+func runCommand(s base.Streams) *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run EXPERIMENT",
@@ -139,10 +140,10 @@ was measured.`,
 			if f.onFault != onFaultContinue && f.onFault != onFaultStop {
 				return base.Usage(fmt.Errorf("--on-fault %q: write %s or %s", f.onFault, onFaultContinue, onFaultStop))
 			}
-			if f.views, err = f.watched.open(c.Context(), &s, f.json); err != nil {
+			if f.views, err = f.watched.Open(c.Context(), &s, f.json); err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, f.views.close()) }()
+			defer func() { err = errors.Join(err, f.views.Close()) }()
 			if f.resume != "" {
 				if f.quick || len(f.only) > 0 {
 					return base.Usage(errors.New("--quick and --only are for a new run; what is resumed knows its own"))
@@ -182,17 +183,17 @@ was measured.`,
 	flags.StringVarP(&f.out, "out", "o", "", "run folder (default "+runsFolder+"/TIME-EXPERIMENT)")
 	flags.StringVar(&f.resume, "resume", "", "go on with the run in this folder where it stopped")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
-	verboseFlag(flags, &f.verbose)
+	runs.VerboseFlag(flags, &f.verbose)
 	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
 	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
 	flags.BoolVar(&f.explain, "explain", false, "after the blocks, tell what limits the tcp tests of which it is not known, by short trials with one thing changed")
 	flags.StringVar(&f.testbed, "testbed", "", "measure on the hosts of this testbed file instead of a lab")
 	flags.StringVar(&f.nats, natsFlag, "", natsUsage)
-	flags.Var(&f.matters, mattersFlag, mattersUsage)
-	f.watched.define(flags)
+	f.matters.Define(c, "")
+	f.watched.Define(flags)
 	f.sink.define(c)
-	for flag, complete := range map[string]cobra.CompletionFunc{mattersFlag: completeMatters, "only": completeOnly, "on-fault": base.OneOf(onFaultContinue, onFaultStop)} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"only": completeOnly, "on-fault": base.OneOf(onFaultContinue, onFaultStop)} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // there is no such flag: a mistake above
 		}
@@ -203,7 +204,7 @@ was measured.`,
 	c.MarkFlagsMutuallyExclusive("resume", "seed")
 	c.MarkFlagsMutuallyExclusive("resume", "full")
 	c.MarkFlagsMutuallyExclusive("resume", "out")
-	c.MarkFlagsMutuallyExclusive("resume", mattersFlag)
+	c.MarkFlagsMutuallyExclusive("resume", runs.MattersFlag)
 	c.MarkFlagsMutuallyExclusive("resume", "testbed")
 	return c
 }
@@ -214,7 +215,7 @@ var errNoFleet = errors.New("--to puts the samples of a fleet into a database wh
 // session is a run under way: what it shows itself on, what was asked of it, and
 // what is kept of it.
 type session struct {
-	streams
+	base.Streams
 	flags runFlags
 	store *store.Store
 	head  store.Head
@@ -231,7 +232,7 @@ type session struct {
 	feeder *collect.Feeder
 }
 
-func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
+func newRun(ctx context.Context, s base.Streams, f runFlags, arg string) error {
 	r, err := prepareRun(s, f, arg)
 	if err != nil {
 		return err
@@ -250,12 +251,12 @@ func newRun(ctx context.Context, s streams, f runFlags, arg string) error {
 const folderTime = "2006-01-02T15-04-05"
 
 // prepareRun reads and plans an experiment. The run has no store yet.
-func prepareRun(s streams, f runFlags, arg string) (*session, error) {
+func prepareRun(s base.Streams, f runFlags, arg string) (*session, error) {
 	file, text, err := readExperiment(arg)
 	if err != nil {
 		return nil, err
 	}
-	r := &session{streams: s, flags: f, head: store.Head{
+	r := &session{Streams: s, flags: f, head: store.Head{
 		Experiment: string(text), File: file, Argument: arg, Seed: f.seed,
 		Blocks: f.blocks, Duration: measurement.SecondsOf(f.duration), Full: f.full, Quick: f.quick, Matters: f.matters, Explain: f.explain,
 		Started: time.Now().Round(time.Millisecond),
@@ -279,7 +280,7 @@ func prepareRun(s streams, f runFlags, arg string) (*session, error) {
 		return nil, err
 	}
 	if f.quick && f.blocks == 0 {
-		r.head.Blocks, _ = fewestBlocks(r.e)
+		r.head.Blocks, _ = runner.FewestBlocks(r.e)
 		if r.e, r.plan, err = runner.Prepare(r.head); err != nil {
 			return nil, base.Usage(err)
 		}
@@ -306,7 +307,7 @@ func (r *session) carryOut(ctx context.Context) (err error) {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, printResult(r.streams, result, r.store.Dir(), r.flags.json, r.flags.verbose))
+	return errors.Join(err, runs.PrintResult(r.Streams, result, r.store.Dir(), r.flags.json, r.flags.verbose))
 }
 
 // note keeps a sentence about the run, once, and says whether it is new.
@@ -346,15 +347,15 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	if err != nil {
 		return nil, err
 	}
-	show := newProgress(r.err, r.flags.quiet, r.flags.views.stream)
+	show := live.NewProgress(r.Err, r.flags.quiet, r.flags.views.Stream)
 	defer func() {
 		show.End()
-		r.flags.views.report(measured)
+		r.flags.views.Report(measured)
 		show.Ended(err)
 	}()
 	show.Begin(r.e, r.plan, r.store.Dir(), stored)
-	others := watchMachine(&r.head, r.e.Name, show)
-	defer others.leave()
+	others := live.WatchMachine(&r.head, r.e.Name, show)
+	defer others.Leave()
 	bed, err := r.build(ctx)
 	if err != nil {
 		if r.fleet != nil {
@@ -379,7 +380,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	}
 	runErr := runner.Run(ctx, runner.Options{
 		Planner: planner, Testbed: bed, Build: func(ctx context.Context) (testbed.Testbed, error) { return r.rebuild(ctx, show) }, Keeper: r.keeper(),
-		Others: others.since, SetAside: func(ctx context.Context, again runner.Repeated) error {
+		Others: others.Since, SetAside: func(ctx context.Context, again runner.Repeated) error {
 			if t := again.Lacking; t != nil {
 				tell(words.LackedPairs(t))
 			} else {
@@ -392,13 +393,13 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 				tell(words.Rebuilt(r.inventory != nil, event.Rebuilt))
 			}
 			show.Event(event)
-			if event.Rebuilt != nil || event.Finished != nil && others.look() {
+			if event.Rebuilt != nil || event.Finished != nil && others.Look() {
 				// At once, should this run be killed; an error is told at the end.
 				_ = r.store.SetHead(r.head)
 			}
 		},
 	})
-	others.leave()
+	others.Leave()
 	runErr = errors.Join(runErr, r.settleSamples(ctx))
 	show.End()
 	if errors.Is(runErr, runner.ErrFault) {
@@ -410,7 +411,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
-	result, err := render(ctx, r.store, nil)
+	result, err := runs.Report(ctx, r.store, nil)
 	if runErr != nil {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}
@@ -418,7 +419,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 }
 
 // planner plans the trials of the run, and those that explain them if they are wanted.
-func (r *session) planner(ctx context.Context, show *progress) (runner.Planner, error) {
+func (r *session) planner(ctx context.Context, show *live.Progress) (runner.Planner, error) {
 	if !r.head.Explain {
 		return runner.Fixed(r.plan), nil
 	}
@@ -437,7 +438,7 @@ func (r *session) planner(ctx context.Context, show *progress) (runner.Planner, 
 }
 
 // repeatTorn has the blocks that an interruption tore done again.
-func (r *session) repeatTorn(ctx context.Context, show *progress) error {
+func (r *session) repeatTorn(ctx context.Context, show *live.Progress) error {
 	stored, err := r.store.Trials(ctx)
 	if err != nil {
 		return err
@@ -453,31 +454,8 @@ func (r *session) repeatTorn(ctx context.Context, show *progress) error {
 	return r.store.SetAside(ctx, ids, r.head)
 }
 
-// loadWarning says that others use this machine, empty where they do not or it is not
-// known.
-func loadWarning() string {
-	runnable, stolen, err := othersLoad()
-	if err != nil {
-		return ""
-	}
-	return words.LoadedMachine(runnable, runtime.NumCPU(), stolen)
-}
-
-// othersLoad is how many other tasks run here or wait for a CPU, and the part of the CPU time
-// that a hypervisor takes, 0 where that is not known.
-func othersLoad() (runnable int, stolen float64, err error) {
-	before, cpuErr := hostinfo.ReadCPU()
-	if runnable, err = hostinfo.ReadRunnable(); err != nil {
-		return 0, 0, err
-	}
-	if now, err := hostinfo.ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
-		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
-	}
-	return runnable, stolen, nil
-}
-
 // rebuild builds the paths again.
-func (r *session) rebuild(ctx context.Context, show *progress) (testbed.Testbed, error) {
+func (r *session) rebuild(ctx context.Context, show *live.Progress) (testbed.Testbed, error) {
 	bed, err := r.build(ctx)
 	if err != nil {
 		return nil, err
@@ -495,7 +473,7 @@ func (r *session) rebuild(ctx context.Context, show *progress) (testbed.Testbed,
 
 // compareWithLast keeps and tells what is another on a testbed that was built again than it
 // was just before, such as the system of an end that came back.
-func (r *session) compareWithLast(ctx context.Context, bed testbed.Testbed, show *progress) error {
+func (r *session) compareWithLast(ctx context.Context, bed testbed.Testbed, show *live.Progress) error {
 	now, err := r.part(ctx, bed)
 	if err != nil {
 		return err
@@ -522,7 +500,7 @@ func (r *session) part(ctx context.Context, bed testbed.Testbed) (result.Session
 
 // enter keeps and tells where the run is measured, as far as that is known
 // before its first trial.
-func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *progress) error {
+func (r *session) enter(ctx context.Context, bed testbed.Testbed, show *live.Progress) error {
 	now, err := r.part(ctx, bed)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/report"
@@ -40,13 +41,13 @@ const (
 
 // several is `run all` under way.
 type several struct {
-	s     streams
+	s     base.Streams
 	flags runFlags
 	dir   string
 	index *result.Index
 }
 
-func newAll(ctx context.Context, s streams, f runFlags) error {
+func newAll(ctx context.Context, s base.Streams, f runFlags) error {
 	names := experiments.Names()
 	for _, name := range f.only {
 		if !slices.Contains(names, name) {
@@ -90,7 +91,7 @@ func isIndex(dir string) bool {
 
 // resumeAll does what an earlier `run all` has not done, failed experiments
 // included.
-func resumeAll(ctx context.Context, s streams, f runFlags) error {
+func resumeAll(ctx context.Context, s base.Streams, f runFlags) error {
 	lock, err := store.Lock(f.resume)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (a *several) run(ctx context.Context) error {
 			break
 		}
 		if !a.flags.quiet {
-			fmt.Fprintf(a.s.err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), base.Shown(e.Name))
+			fmt.Fprintf(a.s.Err, "\n[%d/%d] %s\n", i+1, len(a.index.Entries), base.Shown(e.Name))
 		}
 		start := time.Now()
 		err := a.one(ctx, e)
@@ -173,7 +174,7 @@ func (a *several) settle(ctx context.Context, e *result.IndexEntry, err error) {
 	}
 	e.Reason = err.Error()
 	if !a.flags.quiet {
-		fmt.Fprintf(a.s.err, "%s: %s: %s\n", base.Shown(e.Name), e.State, base.Shown(err.Error()))
+		fmt.Fprintf(a.s.Err, "%s: %s: %s\n", base.Shown(e.Name), e.State, base.Shown(err.Error()))
 	}
 }
 
@@ -220,10 +221,10 @@ func (a *several) write() error {
 func (a *several) finish(ctx context.Context) error {
 	var err error
 	if a.flags.json {
-		err = data.WriteIndex(a.s.out, a.index)
+		err = data.WriteIndex(a.s.Out, a.index)
 	} else {
-		err = terminal.WriteIndex(a.s.out, a.index, layout(a.s.out))
-		fmt.Fprintf(a.s.err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
+		err = terminal.WriteIndex(a.s.Out, a.index, runs.Layout(a.s.Out))
+		fmt.Fprintf(a.s.Err, "\nindex: %s\n", filepath.Join(a.dir, "index.html"))
 	}
 	done, all := a.index.Count(result.EntryDone), len(a.index.Entries)
 	if done == all {

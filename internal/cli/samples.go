@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/fleet/collect"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -15,7 +16,7 @@ import (
 // collectSamples begins to take samples of the run's fleet, and to put them into a database
 // if that is wanted.
 func (r *session) collectSamples(ctx context.Context) error {
-	stream := r.flags.views.stream
+	stream := r.flags.views.Stream
 	if r.flags.sink.to != "" {
 		open, err := r.flags.sink.opener(r.head)
 		if err != nil {
@@ -26,7 +27,7 @@ func (r *session) collectSamples(ctx context.Context) error {
 			if err != nil {
 				text = fmt.Sprintf("%s does not take samples, which stay in the run meanwhile: %v", r.flags.sink.to, err)
 			}
-			publish(stream, event.Event{Code: event.Warning, Text: text})
+			live.Publish(stream, event.Event{Code: event.Warning, Text: text})
 		}})
 		if err != nil {
 			return err
@@ -39,7 +40,7 @@ func (r *session) collectSamples(ctx context.Context) error {
 			if l.Err != nil {
 				lag.Error = l.Err.Error()
 			}
-			publish(stream, event.Event{Code: event.StoreLag, Lag: &lag})
+			live.Publish(stream, event.Event{Code: event.StoreLag, Lag: &lag})
 		},
 	})
 	return nil
@@ -85,7 +86,7 @@ func (r *session) settleSamples(ctx context.Context) error {
 		return err
 	}
 	if err := r.feeder.Drain(ctx); err != nil {
-		publish(r.flags.views.stream, event.Event{Code: event.Warning, Text: fmt.Sprintf("%v; hopbench export %s --to %s puts them there", err, r.store.Dir(), r.flags.sink.to)})
+		live.Publish(r.flags.views.Stream, event.Event{Code: event.Warning, Text: fmt.Sprintf("%v; hopbench export %s --to %s puts them there", err, r.store.Dir(), r.flags.sink.to)})
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -26,7 +27,7 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-func testbedCommand(s streams) *cobra.Command {
+func testbedCommand(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "testbed",
 		Short: "Say where the paths of an experiment are on hosts of your own",
@@ -40,7 +41,7 @@ The experiment says what is compared; the same one runs in a lab and on hosts.`,
 	return c
 }
 
-func testbedShowCommand(s streams) *cobra.Command {
+func testbedShowCommand(s base.Streams) *cobra.Command {
 	kinds := map[string]func() string{"hosts": inventory.Hosts, "fleet": inventory.Fleet}
 	return &cobra.Command{
 		Use:               "show hosts|fleet",
@@ -52,13 +53,13 @@ func testbedShowCommand(s streams) *cobra.Command {
 			if text == nil {
 				return base.Usage(fmt.Errorf("there is no kind of testbed %q; write hosts or fleet", args[0]))
 			}
-			_, err := io.WriteString(s.out, text())
+			_, err := io.WriteString(s.Out, text())
 			return err
 		},
 	}
 }
 
-func testbedSchemaCommand(s streams) *cobra.Command {
+func testbedSchemaCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of testbed files, for editors",
@@ -66,16 +67,16 @@ func testbedSchemaCommand(s streams) *cobra.Command {
   and on top of a file: # yaml-language-server: $schema=testbed.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(s.out, inventory.Schema())
+			_, err := io.WriteString(s.Out, inventory.Schema())
 			return err
 		},
 	}
 }
 
-func testbedCheckCommand(s streams) *cobra.Command {
+func testbedCheckCommand(s base.Streams) *cobra.Command {
 	var name string
 	var asJSON, offline bool
-	var watched viewFlags
+	var watched live.Flags
 	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Say everything that is wrong with a testbed file, and what a run on it takes",
@@ -84,14 +85,14 @@ func testbedCheckCommand(s streams) *cobra.Command {
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			views, err := watched.open(c.Context(), &s, asJSON)
+			views, err := watched.Open(c.Context(), &s, asJSON)
 			if err != nil {
 				return err
 			}
-			tell := checkEvents(views.stream, args[0])
+			tell := checkEvents(views.Stream, args[0])
 			defer func() {
 				tell.end(err)
-				err = errors.Join(err, views.close())
+				err = errors.Join(err, views.Close())
 			}()
 			var e *experiment.Experiment
 			if name != "" {
@@ -107,7 +108,7 @@ func testbedCheckCommand(s streams) *cobra.Command {
 			var mistakes strict.Errors
 			switch {
 			case asJSON && errors.As(err, &mistakes):
-				return errors.Join(writeJSON(s.out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
+				return errors.Join(writeJSON(s.Out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
 			case err != nil:
 				return err
 			}
@@ -128,9 +129,9 @@ func testbedCheckCommand(s streams) *cobra.Command {
 				}
 			}
 			if asJSON {
-				err = writeJSON(s.out, check)
+				err = writeJSON(s.Out, check)
 			} else {
-				err = check.print(s.out)
+				err = check.print(s.Out)
 			}
 			return errors.Join(err, check.wrong())
 		},
@@ -138,7 +139,7 @@ func testbedCheckCommand(s streams) *cobra.Command {
 	c.Flags().StringVarP(&name, "experiment", "e", "", "an experiment that is to run there: a bundled one, or a file")
 	c.Flags().BoolVar(&offline, "offline", false, "look at the file alone, and reach nobody")
 	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")
-	watched.defineEvents(c.Flags())
+	watched.DefineEvents(c.Flags())
 	if err := c.RegisterFlagCompletionFunc("experiment", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return completeExperiments(nil, nil, typed)
 	}); err != nil {

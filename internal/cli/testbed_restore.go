@@ -13,7 +13,7 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed/switching"
 )
 
-func testbedRestoreCommand(s streams) *cobra.Command {
+func testbedRestoreCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Bring the switches of a testbed back to what a run that was killed has found",
@@ -33,7 +33,7 @@ measured and no end is reached.`,
 	}
 }
 
-func restoreTestbed(ctx context.Context, s streams, file string) error {
+func restoreTestbed(ctx context.Context, s base.Streams, file string) error {
 	in, err := loadTestbed(file, nil)
 	if err != nil {
 		return err
@@ -46,12 +46,12 @@ func restoreTestbed(ctx context.Context, s streams, file string) error {
 	}
 	restored, err := switcher.Restore(ctx)
 	for _, name := range slices.Sorted(maps.Keys(restored)) {
-		if _, failed := fmt.Fprintf(s.out, "%s: %s\n", name, restored[name]); failed != nil {
+		if _, failed := fmt.Fprintf(s.Out, "%s: %s\n", name, restored[name]); failed != nil {
 			return errors.Join(failed, err)
 		}
 	}
 	if err == nil && len(restored) == 0 {
-		_, err = fmt.Fprintf(s.out, "there is nothing to restore: no run has left %s behind, and no switch that a path sets says with restore: what it is to be at\n", switching.JournalOf(file))
+		_, err = fmt.Fprintf(s.Out, "there is nothing to restore: no run has left %s behind, and no switch that a path sets says with restore: what it is to be at\n", switching.JournalOf(file))
 	}
 	return err
 }

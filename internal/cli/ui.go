@@ -12,13 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/ui"
 )
 
-func uiCommand(s streams) *cobra.Command {
+func uiCommand(s base.Streams) *cobra.Command {
 	var address string
 	c := &cobra.Command{
 		Use:   "ui [FOLDER…]",
@@ -39,12 +41,12 @@ hopbench run --ui shows a run while it goes on.`,
 			if err != nil {
 				return base.Usage(fmt.Errorf("--address: %w", err))
 			}
-			tellPage(&s, page)
+			live.TellPage(&s, page)
 			<-c.Context().Done()
 			return page.Close()
 		},
 	}
-	c.Flags().StringVar(&address, "address", anyPort, "ADDRESS:PORT of the pages; port 0 is any that is free")
+	c.Flags().StringVar(&address, "address", live.AnyPort, "ADDRESS:PORT of the pages; port 0 is any that is free")
 	return c
 }
 
@@ -101,7 +103,7 @@ func (f folders) Result(ctx context.Context, id string) (_ *result.Result, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	r, err := analyse(ctx, st, nil)
+	r, err := runs.Analyse(ctx, st, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,9 @@ import (
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
+	"github.com/hopbench/hopbench/internal/cli/testcmd"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -44,21 +46,22 @@ const (
 )
 
 type watchFlags struct {
-	host        testFlags
+	host        testcmd.Host
+	only        []string
 	run         runFlags
 	name, out   string
 	every       time.Duration
 	jitter      float64
 	budget      string
 	falseAlarms float64
-	matters     matters
+	matters     runs.Matters
 	rounds      int
 	events      string
 	prometheus  string
 	verbose     bool
 }
 
-func watchCommand(s streams) *cobra.Command {
+func watchCommand(s base.Streams) *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch HOST|EXPERIMENT",
@@ -114,26 +117,16 @@ docs/watch.md has the whole of it.`,
 	flags.Float64Var(&f.jitter, "jitter", 0.1, "by how much of that a round may come later, at random: 0 to 1")
 	flags.StringVar(&f.budget, "budget", "1GB", "what the rounds of a day may move, both ways together; 0 is no bound")
 	flags.Float64Var(&f.falseAlarms, "false-alarms", watch.DefaultFalseAlarms, "how many false alarms a year may bring, all series together")
-	flags.Var(&f.matters, mattersFlag, "no limit is narrower than "+mattersUsage)
+	f.matters.Define(c, "no limit is narrower than ")
 	flags.IntVar(&f.rounds, "rounds", 0, "stop after so many rounds (default: go on)")
 	flags.StringVar(&f.events, "events", "", "write each round and what is announced into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
 	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics (without an address: this machine alone)")
 	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print a line for each round")
-	flags.Uint16VarP(&f.host.port, "port", "p", measurement.DefaultPort, "host: port of the server")
-	flags.StringVar(&f.host.tokenFile, "token-file", os.Getenv(base.TokenFileEnv), "host: file that holds the server's token (environment: "+base.TokenFileEnv+")")
-	flags.StringVarP(&f.host.bind, "bind", "B", "", "host: local address to send from")
-	flags.BoolVarP(&f.host.v4, "ipv4", "4", false, "host: use IPv4 only")
-	flags.BoolVarP(&f.host.v6, "ipv6", "6", false, "host: use IPv6 only")
-	flags.StringSliceVar(&f.host.only, "only", nil, "host: only these kinds of test: trace, rr, udp, tcp")
+	f.host.Define(c, "host: ")
+	flags.StringSliceVar(&f.only, "only", nil, "host: only these kinds of test: trace, rr, udp, tcp")
 	flags.BoolVar(&f.run.quick, "quick", false, "experiment: as hopbench run --quick")
 	flags.IntVar(&f.run.blocks, "blocks", 0, "experiment: number of blocks of each run (default: the experiment's)")
 	flags.StringVar(&f.run.testbed, "testbed", "", "experiment: measure on the hosts of this testbed file instead of a lab")
-	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
-	if err := c.RegisterFlagCompletionFunc(mattersFlag, completeMatters); err != nil {
-		panic(err) // there is no such flag: a mistake above
-	}
-	// The flags of tests have no meaning here, but what is made of them has defaults.
-	f.host.options.define(&cobra.Command{})
 	return c
 }
 
@@ -159,11 +152,11 @@ func (f *watchFlags) watchTests() (survey.List, error) {
 	for _, t := range all {
 		t.Spec = t.Spec.Defaults()
 		kinds[t.Spec.Kind] = true
-		if len(f.host.only) == 0 || slices.Contains(f.host.only, string(t.Spec.Kind)) {
+		if len(f.only) == 0 || slices.Contains(f.only, string(t.Spec.Kind)) {
 			tests = append(tests, t)
 		}
 	}
-	for _, name := range f.host.only {
+	for _, name := range f.only {
 		if !kinds[measurement.Kind(name)] {
 			return nil, fmt.Errorf("--only %q: a watch has trace, rr, udp and tcp", name)
 		}
@@ -172,7 +165,7 @@ func (f *watchFlags) watchTests() (survey.List, error) {
 }
 
 // watch does all of it.
-func (f *watchFlags) watch(ctx context.Context, s streams, arg string) (err error) {
+func (f *watchFlags) watch(ctx context.Context, s base.Streams, arg string) (err error) {
 	if f.jitter < 0 || f.jitter > 1 {
 		return base.Usage(fmt.Errorf("--jitter %v: write a share from 0 to 1", f.jitter))
 	}
@@ -210,19 +203,19 @@ func (f *watchFlags) watch(ctx context.Context, s streams, arg string) (err erro
 	if err != nil {
 		return err
 	}
-	out, err := f.open(&s)
+	out, err := live.OpenLines(f.events, &s)
 	if err != nil {
 		return base.Usage(err)
 	}
-	defer func() { err = errors.Join(err, out.close()) }()
+	defer func() { err = errors.Join(err, out.Close()) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	fmt.Fprintf(s.err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(f.historyName(head.Name)))
+	fmt.Fprintf(s.Err, "kept in %s; see hopbench results --history %s\n", dir, base.Shown(f.historyName(head.Name)))
 	left := f.rounds
 	w := watch.New(watch.Options{
 		Head: head, Measure: measure, Keeper: st, Before: before, Jitter: f.jitter, Budget: float64(budget), Always: always,
 		Announce: func(e watch.Event) {
-			out.write(e)
+			out.Write(e)
 			if e.Code == watch.RoundEnded {
 				if left--; left == 0 {
 					stop()
@@ -231,13 +224,13 @@ func (f *watchFlags) watch(ctx context.Context, s streams, arg string) (err erro
 					return
 				}
 			}
-			fmt.Fprintf(s.out, "%s  %s\n", words.WatchMoment(e.Time), base.Shown(words.WatchEvent(e)))
+			fmt.Fprintf(s.Out, "%s  %s\n", words.WatchMoment(e.Time), base.Shown(words.WatchEvent(e)))
 		},
 	})
 	if f.prometheus == "" {
 		return w.Run(ctx)
 	}
-	end, err := expose(ctx, &s, f.prometheus, func(ctx context.Context, at net.Listener) error { return metrics.ServeWatch(ctx, at, w.State) })
+	end, err := live.Expose(ctx, &s, f.prometheus, func(ctx context.Context, at net.Listener) error { return metrics.ServeWatch(ctx, at, w.State) })
 	if err != nil {
 		return base.Usage(err)
 	}
@@ -253,7 +246,7 @@ func (f *watchFlags) historyName(name string) string {
 }
 
 // subject is what is watched, how it is measured, and by which tests, of a host.
-func (f *watchFlags) subject(s streams, arg string) (watch.Measure, survey.List, watch.Head, error) {
+func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.List, watch.Head, error) {
 	head := watch.Head{Name: f.name, Target: arg, Begun: time.Now().Round(time.Millisecond), Rules: watch.Rules{
 		Every: measurement.SecondsOf(f.every), FalseAlarmsPerYear: f.falseAlarms, Matters: f.matters,
 	}}
@@ -274,11 +267,11 @@ func (f *watchFlags) subject(s streams, arg string) (watch.Measure, survey.List,
 	if err != nil {
 		return nil, nil, head, err
 	}
-	to, err := f.host.target(arg, f.host.port)
+	to, _, err := testcmd.SplitTarget(arg, f.host.Port)
 	if err != nil {
 		return nil, nil, head, err
 	}
-	if _, err := base.ReadToken(f.host.tokenFile); err != nil {
+	if _, err := base.ReadToken(f.host.TokenFile); err != nil {
 		return nil, nil, head, err
 	}
 	if head.Name == "" {
@@ -287,7 +280,7 @@ func (f *watchFlags) subject(s streams, arg string) (watch.Measure, survey.List,
 				return '-'
 			}
 			return r
-		}, to.name)
+		}, to.Name)
 	}
 	head.Rules.Series = watch.SeriesOf(tests)
 	base.SpareProcessor()
@@ -309,10 +302,10 @@ func away(done []survey.Step) bool {
 }
 
 // measureHost measures the path to a host.
-func (f *watchFlags) measureHost(to target, tests survey.List, run direct.RunFunc) watch.Measure {
+func (f *watchFlags) measureHost(to testcmd.Target, tests survey.List, run direct.RunFunc) watch.Measure {
 	return func(ctx context.Context, allowed func(string) bool) (watch.Round, error) {
 		var r watch.Round
-		request, err := f.host.prepare(ctx, to, f.host.bind)
+		request, err := f.host.Prepare(ctx, to, f.host.Bind)
 		if err != nil {
 			// A name that is not found, or an address that is gone, may come back.
 			r.Outage, r.Failed = true, []watch.Failure{{Error: err.Error()}}
@@ -326,9 +319,9 @@ func (f *watchFlags) measureHost(to target, tests survey.List, run direct.RunFun
 				r.Skipped = append(r.Skipped, t.Name)
 			}
 		}
-		plan := survey.NewPlan(onlyPath, whileReached{todo}, 1, rand.Uint64())
+		plan := survey.NewPlan(direct.OnlyPath, whileReached{todo}, 1, rand.Uint64())
 		keeper := &runner.Memory{}
-		bed := direct.New(run, direct.Path(onlyPath, to.name, request))
+		bed := direct.New(run, direct.Path(direct.OnlyPath, to.Name, request))
 		if err := runner.Run(ctx, runner.Options{Planner: plan, Testbed: bed, Keeper: keeper, Unlimited: true}); err != nil {
 			return r, err
 		}
@@ -382,14 +375,14 @@ func (f *watchFlags) measureExperiment(arg string) watch.Measure {
 func (f *watchFlags) runOnce(ctx context.Context, arg string) (_ *result.Result, err error) {
 	flags := f.run
 	flags.seed = rand.Uint64N(1 << 53)
-	flags.views = &views{stream: event.NewStream()}
-	defer func() { err = errors.Join(err, flags.views.close()) }()
+	flags.views = &live.Views{Stream: event.NewStream()}
+	defer func() { err = errors.Join(err, flags.views.Close()) }()
 	dir, err := os.MkdirTemp("", "hopbench-watch-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r, err := prepareRun(streams{out: io.Discard, err: io.Discard}, flags, arg)
+	r, err := prepareRun(base.Streams{Out: io.Discard, Err: io.Discard}, flags, arg)
 	if err != nil {
 		return nil, err
 	}
@@ -403,74 +396,4 @@ func (f *watchFlags) runOnce(ctx context.Context, arg string) (_ *result.Result,
 		err = errors.Join(err, r.endSamples(), r.store.Close())
 	}()
 	return r.measure(ctx)
-}
-
-// eventLines writes events for programs; the watch does not wait for who reads them.
-type eventLines struct {
-	lines chan watch.Event
-	ended chan error
-	lost  int
-}
-
-// mostLines is how many events may wait for who reads them.
-const mostLines = 1024
-
-// open prepares the lines; what the watch prints goes nowhere if standard output is for them.
-func (f *watchFlags) open(s *streams) (*eventLines, error) {
-	if f.events == "" {
-		return &eventLines{}, nil
-	}
-	to, end := s.out, func() error { return nil }
-	if f.events == onStandardOutput {
-		s.out = io.Discard
-	} else {
-		file, err := os.OpenFile(f.events, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-		if err != nil {
-			return nil, fmt.Errorf("--events: %w", err)
-		}
-		to, end = file, file.Close
-	}
-	l := &eventLines{lines: make(chan watch.Event, mostLines), ended: make(chan error, 1)}
-	go func() {
-		var err error
-		for e := range l.lines {
-			if text, bad := json.Marshal(e); bad == nil && err == nil {
-				_, err = to.Write(append(text, '\n'))
-			}
-		}
-		l.ended <- errors.Join(err, end())
-	}()
-	return l, nil
-}
-
-func (l *eventLines) write(e watch.Event) {
-	if l.lines == nil {
-		return
-	}
-	select {
-	case l.lines <- e:
-	default:
-		l.lost++
-	}
-}
-
-// close waits until all is written.
-func (l *eventLines) close() error {
-	if l.lines == nil {
-		return nil
-	}
-	close(l.lines)
-	var err error
-	select {
-	case err = <-l.ended:
-	case <-time.After(drainTime):
-		err = errors.New("nobody read all of them")
-	}
-	if l.lost > 0 {
-		err = errors.Join(err, fmt.Errorf("%d were lost", l.lost))
-	}
-	if err != nil {
-		return fmt.Errorf("write the events: %w", err)
-	}
-	return nil
 }

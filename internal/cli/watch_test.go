@@ -16,9 +16,11 @@ import (
 
 	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/testcmd"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/store"
+	"github.com/hopbench/hopbench/internal/testbed/direct/directtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/watch"
 )
@@ -140,26 +142,25 @@ func TestWatchesThatCannotBe(t *testing.T) {
 // outage; a test that fails by itself is none.
 func TestOutagesOfAWatch(t *testing.T) {
 	f := watchFlags{}
-	f.host.options.define(&cobra.Command{})
 	tests, err := f.watchTests()
 	testutil.OK(t, err)
 	all := func(string) bool { return true }
 	refused := func(_ context.Context, r probe.Request, _ func(measurement.Progress)) (measurement.Outcome, error) {
 		if r.Spec.Kind == measurement.Trace {
-			return fakePath(t.Context(), r, nil)
+			return directtest.Path(t.Context(), r, nil)
 		}
 		return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}}
 	}
-	r, err := f.measureHost(target{"127.0.0.1", 1}, tests, refused)(t.Context(), all)
+	r, err := f.measureHost(testcmd.Target{Name: "127.0.0.1", Port: 1}, tests, refused)(t.Context(), all)
 	if err != nil || !r.Outage || len(r.Failed) != 1 {
 		t.Errorf("refused: %+v, %v", r, err)
 	}
-	f.host.v6 = true
-	if r, err = f.measureHost(target{"127.0.0.1", 1}, tests, refused)(t.Context(), all); err != nil || !r.Outage {
+	f.host.V6 = true
+	if r, err = f.measureHost(testcmd.Target{Name: "127.0.0.1", Port: 1}, tests, refused)(t.Context(), all); err != nil || !r.Outage {
 		t.Errorf("no address: %+v, %v", r, err)
 	}
-	f.host.v6 = false
-	r, err = f.measureHost(target{"127.0.0.1", 1}, tests, fakePath)(t.Context(), func(test string) bool { return test != "send" })
+	f.host.V6 = false
+	r, err = f.measureHost(testcmd.Target{Name: "127.0.0.1", Port: 1}, tests, directtest.Path)(t.Context(), func(test string) bool { return test != "send" })
 	if err != nil || r.Outage || !slices.Equal(r.Skipped, []string{"send"}) {
 		t.Errorf("the budget does not allow one: %+v, %v", r, err)
 	}
@@ -172,7 +173,7 @@ func TestOutagesOfAWatch(t *testing.T) {
 func TestEveryFlagOfWatchIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/watch.md")
 	testutil.OK(t, err)
-	for name := range flagsOf(watchCommand(streams{})) {
+	for name := range flagsOf(watchCommand(base.Streams{})) {
 		if !strings.Contains(string(page), "`--"+name) {
 			t.Errorf("docs/watch.md lacks --%s", name)
 		}

@@ -59,3 +59,16 @@ func identity(of string) string {
 	sum := sha256.Sum256([]byte("hopbench identity\x00" + of))
 	return hex.EncodeToString(sum[:8])
 }
+
+// OthersLoad is how many other tasks run here or wait for a CPU, and the part of the CPU time
+// that a hypervisor takes, 0 where that is not known.
+func OthersLoad() (runnable int, stolen float64, err error) {
+	before, cpuErr := ReadCPU()
+	if runnable, err = ReadRunnable(); err != nil {
+		return 0, 0, err
+	}
+	if now, err := ReadCPU(); err == nil && cpuErr == nil && now.Total > before.Total {
+		stolen = float64(now.Steal-before.Steal) / float64(now.Total-before.Total)
+	}
+	return runnable, stolen, nil
+}

@@ -176,6 +176,13 @@ func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Opti
 	return o
 }
 
+// FewestBlocks is the least number of blocks with which a run of e can claim anything,
+// and how many primary comparisons it makes.
+func FewestBlocks(e *experiment.Experiment) (blocks, comparisons int) {
+	comparisons = analysis.PrimaryComparisons(len(e.Comparisons()), e.TestInfos())
+	return analysis.FewestBlocks(), comparisons
+}
+
 // Fits says whether trials that are stored are those of a plan.
 func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 	planned := make(map[string]experiment.PlannedTrial, len(plan.Trials))

@@ -34,6 +34,13 @@ const (
 	ExitFound  = 3 // a comparison found what it was told to fail on
 )
 
+// Streams are where a command reads and writes.
+type Streams struct {
+	In  *os.File
+	Out io.Writer
+	Err io.Writer
+}
+
 // Execute runs one command line, args without the program's name.
 func Execute(root *cobra.Command, args []string, stdin *os.File, stdout, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

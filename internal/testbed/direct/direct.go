@@ -12,6 +12,9 @@ import (
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
+// OnlyPath is the name of a path that is not compared with another.
+const OnlyPath = "path"
+
 // RunFunc does one test: probe.Run, but in tests.
 type RunFunc func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
 

@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"cmp"
@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -55,9 +57,6 @@ func (f *testFlags) sequence(kinds []measurement.Kind) (survey.Sequence, error) 
 	return survey.Explained{List: tests}, nil
 }
 
-// onlyPath is the name of the path of a test of one.
-const onlyPath = "path"
-
 // kept is a run of hopbench test, and where its trials are.
 type kept struct {
 	head   store.Head
@@ -94,7 +93,7 @@ func (k *kept) result(ctx context.Context) (*result.Result, error) {
 	if err := k.store.SetHead(k.head); err != nil {
 		return nil, err
 	}
-	return render(ctx, k.store, nil)
+	return runs.Report(ctx, k.store, nil)
 }
 
 // close ends the run.
@@ -107,32 +106,32 @@ func (k *kept) close() error {
 
 // hostRun is a run of hopbench test on one path.
 type hostRun struct {
-	streams
+	base.Streams
 	*kept
 	flags   *testFlags
-	to      target
+	to      Target
 	plan    *survey.Plan
 	summary *summary.Summary
 	// progress publishes each step.
-	progress *progress
+	progress *live.Progress
 	watch    *direct.Watch
 	mu       sync.Mutex // of what is written while a test goes on
-	live     *liveLine
+	live     *live.Line
 	told     bool // the parts of the test in progress
 }
 
 // measureHost does the tests of a sequence and shows what they brought back. It
 // shows what there is also when it was stopped.
-func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo survey.Sequence, run direct.RunFunc) (err error) {
-	request, err := f.prepare(ctx, to, f.bind)
+func measureHost(ctx context.Context, s base.Streams, f *testFlags, to Target, todo survey.Sequence, run direct.RunFunc) (err error) {
+	request, err := f.prepare(ctx, to, f.Bind)
 	if err != nil {
 		return err
 	}
 	request.EndSteady = f.blocks <= 1 // repeated tests are compared, so all have one length
 	base.SpareProcessor()
-	path := direct.Path(onlyPath, to.name, request)
+	path := direct.Path(direct.OnlyPath, to.Name, request)
 	source := path.Pairs[0].Source
-	r := &hostRun{streams: s, flags: f, to: to, live: newLiveLine(s.err, f.quiet)}
+	r := &hostRun{Streams: s, flags: f, to: to, live: live.NewLine(s.Err, f.quiet)}
 	r.watch = &direct.Watch{Run: run, Tell: r.part}
 	if !f.json && !f.markdown {
 		r.watch.Every = measurement.Seconds(value[float64](f.options, "interval")).Duration()
@@ -140,25 +139,25 @@ func measureHost(ctx context.Context, s streams, f *testFlags, to target, todo s
 	bed := direct.New(r.watch.Do, path)
 	_, isProfile := todo.(survey.Options)
 	r.kept, err = keep(f.out, f.head(f.blocks, bed, store.Test{
-		Title: "the path to " + to.name, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
-		Paths: []result.PathInfo{{Name: onlyPath, Baseline: true, Source: source, Dest: request.Target.String(), Hops: []result.HopInfo{}}},
+		Title: "the path to " + to.Name, Profile: isProfile, BottleneckBitsPerSecond: value[float64](f.options, "rate"), Tests: []result.TestInfo{},
+		Paths: []result.PathInfo{{Name: direct.OnlyPath, Baseline: true, Source: source, Dest: request.Target.String(), Hops: []result.HopInfo{}}},
 	}))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	r.plan = survey.NewPlan(onlyPath, todo, r.head.Blocks, r.head.Seed)
-	r.progress = newProgress(io.Discard, true, f.stream) // people are shown a summary that grows
+	r.plan = survey.NewPlan(direct.OnlyPath, todo, r.head.Blocks, r.head.Seed)
+	r.progress = live.NewProgress(io.Discard, true, f.stream) // people are shown a summary that grows
 	defer r.progress.End()
-	r.progress.BeginTests(event.RunStart{Name: r.head.Name, Title: r.head.Test.Title, Folder: f.out, Blocks: r.head.Blocks, Paths: []string{onlyPath}, Tests: []string{}})
-	out := s.out
+	r.progress.BeginTests(event.RunStart{Name: r.head.Name, Title: r.head.Test.Title, Folder: f.out, Blocks: r.head.Blocks, Paths: []string{direct.OnlyPath}, Tests: []string{}})
+	out := s.Out
 	if f.json {
 		out = io.Discard
 	}
-	r.summary = f.summary(out, fmt.Sprintf("path to %s (%v)", to.name, request.Target))
+	r.summary = f.summary(out, fmt.Sprintf("path to %s (%v)", to.Name, request.Target))
 	r.summary.Row("measured", fmt.Sprintf("%s   from %s   hopbench %s", r.head.Started.UTC().Format(time.RFC3339), source, hostinfo.Version()))
 	runErr := runner.Run(ctx, runner.Options{Planner: r.plan, Testbed: bed, Keeper: r.keeper, Unlimited: true, OnEvent: r.event})
-	r.live.clear()
+	r.live.Clear()
 	r.progress.Ended(cmp.Or(runErr, ctx.Err()))
 	return r.end(ctx, runErr)
 }
@@ -181,7 +180,7 @@ func (f *testFlags) summary(w io.Writer, title string) *summary.Summary {
 func (r *hostRun) part(p direct.Part) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.live.clear()
+	r.live.Clear()
 	if !r.told {
 		test, _ := r.plan.Current()
 		r.summary.Row(test.Title, "while it goes on: what the receiving kernel acknowledged")
@@ -200,15 +199,15 @@ func (r *hostRun) event(e runner.Event) {
 		title = test.Title
 	}
 	if e.Finished == nil {
-		var live measurement.Progress
+		var now measurement.Progress
 		if e.Live != nil {
-			live = *e.Live
+			now = *e.Live
 		}
 		r.head.Planned = e.Planned
-		r.live.draw(fmt.Sprintf("  %s left  %s%s", words.Clock(e.Left-live.Elapsed.Duration()), title, liveValue(live.Throughput, live.RTT)))
+		r.live.Draw(fmt.Sprintf("  %s left  %s%s", words.Clock(e.Left-now.Elapsed.Duration()), title, live.Value(now.Throughput, now.RTT)))
 		return
 	}
-	r.live.clear()
+	r.live.Clear()
 	r.head.Test.Tests, r.head.Planned = nil, e.Planned
 	for _, s := range r.plan.Steps() {
 		r.head.Test.Tests = append(r.head.Test.Tests, s.Test)
@@ -260,16 +259,16 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 		return errors.Join(runErr, err)
 	}
 	if f.json {
-		err = data.Write(r.out, result)
+		err = data.Write(r.Out, result)
 	} else {
 		err = r.summary.End(result)
 	}
 	if r.head.Blocks > 1 && !f.json && !f.markdown {
-		fmt.Fprintln(r.out)
-		err = errors.Join(err, printReport(r.out, result, f.verbose))
+		fmt.Fprintln(r.Out)
+		err = errors.Join(err, runs.Print(r.Out, result, f.verbose))
 	}
 	if r.store != nil {
-		tellReport(r.streams, r.store.Dir())
+		runs.TellReport(r.Streams, r.store.Dir())
 	}
 	failed := 0
 	for _, t := range result.Trials {
@@ -289,10 +288,10 @@ func (r *hostRun) end(ctx context.Context, runErr error) error {
 }
 
 // notes is what a reader must know of the tests as a whole.
-func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []string {
+func (f *testFlags) notes(to Target, isProfile bool, done []survey.Step) []string {
 	var notes []string
 	if i := slices.IndexFunc(done, func(s survey.Step) bool { return s.NoServer != "" }); i >= 0 {
-		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.name, to.port, f.remedy(done[i].NoServer)))
+		notes = append(notes, fmt.Sprintf("No server could be used at %s, port %d: %s.", to.Name, to.Port, f.remedy(done[i].NoServer)))
 	}
 	if !isProfile {
 		return notes
@@ -312,10 +311,10 @@ func (f *testFlags) notes(to target, isProfile bool, done []survey.Step) []strin
 // remedy is what to do where no server can be used.
 func (f *testFlags) remedy(reason probe.Reason) string {
 	switch {
-	case reason == probe.Unauthorized && f.tokenFile == "":
+	case reason == probe.Unauthorized && f.TokenFile == "":
 		return "it asks for a token; give --token-file with the file that its hopbench serve has"
 	case reason == probe.Unauthorized:
-		return "its token is not that of " + f.tokenFile + "; both ends need the same"
+		return "its token is not that of " + f.TokenFile + "; both ends need the same"
 	case reason == probe.Protocol:
 		return "what answers there is no hopbench serve of this version; for a stock iperf3 server add --iperf3"
 	case reason == probe.Local:

@@ -1,4 +1,4 @@
-package cli
+package live
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // What is told before the end is shown, what a stranger named is made harmless, and the
@@ -18,9 +19,9 @@ func TestProgressIsOneReader(t *testing.T) {
 	var told bytes.Buffer
 	stream := event.NewStream()
 	defer stream.Close()
-	show := newProgress(&told, false, stream)
+	show := NewProgress(&told, false, stream)
 	plan := experiment.Plan{Trials: []experiment.PlannedTrial{{ID: "b01-a-x", Block: 1, Path: "a", Test: "x"}}}
-	show.Begin(&experiment.Experiment{Name: "mine" + hostile, Blocks: 1}, plan, "dir", 0)
+	show.Begin(&experiment.Experiment{Name: "mine" + testutil.Hostile, Blocks: 1}, plan, "dir", 0)
 	show.Facts([]string{"a fact"})
 	show.Event(runner.Event{Trial: plan.Trials[0], Planned: 1})
 	show.Event(runner.Event{Trial: plan.Trials[0], Done: 1, Planned: 1, Finished: &measurement.Trial{ID: "b01-a-x", Block: 1, Gate: measurement.Gate{
@@ -38,7 +39,7 @@ func TestProgressIsOneReader(t *testing.T) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
 	}
-	onlyPrintable(t, text)
+	testutil.OnlyPrintable(t, text)
 	show.Ended(errors.New("stopped"))
 	show.End()
 	if told.String() != text {
@@ -53,7 +54,7 @@ func TestProgressIsOneReader(t *testing.T) {
 func TestProgressOfACompleteRun(t *testing.T) {
 	stream := event.NewStream()
 	defer stream.Close()
-	show := newProgress(&bytes.Buffer{}, true, stream)
+	show := NewProgress(&bytes.Buffer{}, true, stream)
 	show.Begin(&experiment.Experiment{Name: "mine", Blocks: 1}, experiment.Plan{Trials: []experiment.PlannedTrial{{ID: "b01-a-x", Block: 1, Path: "a", Test: "x"}}}, "dir", 1)
 	show.Ended(nil)
 	show.End()
@@ -66,7 +67,7 @@ func TestQuietProgress(t *testing.T) {
 	var told bytes.Buffer
 	stream := event.NewStream()
 	defer stream.Close()
-	show := newProgress(&told, true, stream)
+	show := NewProgress(&told, true, stream)
 	show.Facts([]string{"a fact"})
 	show.End()
 	if told.Len() > 0 || stream.State().Number != 1 {
@@ -77,7 +78,7 @@ func TestQuietProgress(t *testing.T) {
 // A fleet has a line of its own below, which goes with the other.
 func TestFleetLine(t *testing.T) {
 	var told bytes.Buffer
-	v := &terminalView{w: &told, live: &liveLine{w: &told, shown: true}}
+	v := &terminalView{w: &told, live: &Line{w: &told, Shown: true}}
 	trial := &event.PlannedTrial{ID: "b01-a-x", Block: 1, Path: "a", Test: "x"}
 	v.show(event.Event{Code: event.Leased, Fleet: &event.Fleet{Machines: 4, Seats: event.Seats{Leased: 2}}})
 	v.show(event.Event{Code: event.Spread, Clocks: &event.ClockSpread{Start: 0.003}})

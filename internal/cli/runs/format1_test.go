@@ -1,6 +1,7 @@
-package cli
+package runs_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -11,18 +12,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testutil"
 	"github.com/hopbench/hopbench/internal/words"
 )
 
+// command runs a command line and returns its status and what it wrote.
+func command(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = cli.Main(args, nil, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
 // formatOne is a run folder of two paths, 8 blocks, ping and tcp that a hopbench
 // of format 1 wrote.
 func formatOne(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{store.FileName, resultFile} {
+	for _, name := range []string{store.FileName, runs.ResultFile} {
 		packed, err := os.Open(filepath.Join("testdata", "format1", name+".gz"))
 		testutil.OK(t, err)
 		defer packed.Close()
@@ -40,15 +50,15 @@ func formatOne(t *testing.T) string {
 // their estimates stay, and there are more of them.
 func TestFormatOneOpens(t *testing.T) {
 	dir := formatOne(t)
-	text, err := os.ReadFile(filepath.Join(dir, resultFile))
+	text, err := os.ReadFile(filepath.Join(dir, runs.ResultFile))
 	testutil.OK(t, err)
 	var old map[string]any
 	testutil.OK(t, json.Unmarshal(text, &old))
 	kept := filepath.Join(t.TempDir(), "kept.json")
 	testutil.OK(t, os.WriteFile(kept, text, 0o644))
-	alone, err := readResult(kept)
+	alone, err := runs.Read(kept)
 	testutil.OK(t, err)
-	status, stdout, stderr := command(t, "report", dir, "--json")
+	status, stdout, stderr := command("report", dir, "--json")
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
@@ -67,7 +77,7 @@ func TestFormatOneOpens(t *testing.T) {
 		same(t, name+": ", old, now)
 		sameFindings(t, text, document)
 	}
-	if status, stdout, stderr := command(t, "compare", dir); status != 0 || !strings.Contains(stdout, "E1") {
+	if status, stdout, stderr := command("compare", dir); status != 0 || !strings.Contains(stdout, "E1") {
 		t.Errorf("compare: status %d: %s%s", status, stdout, stderr)
 	}
 }
@@ -176,7 +186,7 @@ func TestFormatOneIsNotResumed(t *testing.T) {
 	dir := formatOne(t)
 	before, err := os.ReadFile(filepath.Join(dir, store.FileName))
 	testutil.OK(t, err)
-	status, _, stderr := command(t, "run", "--resume", dir)
+	status, _, stderr := command("run", "--resume", dir)
 	if status != 2 || !strings.Contains(stderr, "older hopbench") || !strings.Contains(stderr, "start a new run") {
 		t.Errorf("status %d: %s", status, stderr)
 	}
@@ -197,7 +207,7 @@ func TestFormatOneWithoutItsExperiment(t *testing.T) {
 	head, err := st.Head()
 	testutil.OK(t, err)
 	head.Experiment = "format: hopbench.experiment/0\n"
-	r, err := resultOf(st, head, nil)
+	r, err := runs.ResultOf(st, head, nil)
 	if err != nil || len(r.Costs) == 0 {
 		t.Errorf("%v: %+v", err, r)
 	}

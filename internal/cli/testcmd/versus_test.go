@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
@@ -25,6 +27,7 @@ import (
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/testbed/direct"
+	"github.com/hopbench/hopbench/internal/testbed/direct/directtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
 
@@ -33,7 +36,7 @@ func compared(t *testing.T, to, line string) (*comparison, error) {
 	t.Helper()
 	f, err := parse(t, line)
 	testutil.OK(t, err)
-	whom, err := f.target(to, f.port)
+	whom, err := f.target(to, f.Port)
 	testutil.OK(t, err)
 	kinds, err := f.chooseKinds()
 	if err != nil {
@@ -132,15 +135,15 @@ func versusMeasured(t *testing.T, ctx context.Context, line string, run direct.R
 	c.flags.stream = event.NewStream()
 	defer c.flags.stream.Close()
 	var out, shown bytes.Buffer
-	c.watch = func(*store.Head, string, *progress) *company { return &company{} }
-	err = c.measure(ctx, streams{out: &out, err: &shown}, run)
+	c.watch = func(*store.Head, string, *live.Progress) *live.Neighbours { return &live.Neighbours{} }
+	err = c.measure(ctx, base.Streams{Out: &out, Err: &shown}, run)
 	return out.String(), shown.String(), err
 }
 
 // slower makes the path to an address carry less, and later; no two blocks are alike.
 func slower(than netip.Addr) direct.RunFunc {
 	return func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-		o, err := fakePath(ctx, r, progress)
+		o, err := directtest.Path(ctx, r, progress)
 		block := int(r.ID[2] - '1')
 		share := 1 + []float64{3, 1, 4, 1, 5, 9, 2}[block]/1000
 		if r.Target.Addr() == than {
@@ -203,7 +206,7 @@ func TestWaysReachTheirTests(t *testing.T) {
 			if r.Spec.Kind != measurement.Trace {
 				tests[fmt.Sprintf("%v %v %s %d", r.Source, r.Target, r.Spec.Device, r.Spec.DSCP)]++
 			}
-			return fakePath(ctx, r, progress)
+			return directtest.Path(ctx, r, progress)
 		})
 		if err != nil || len(tests) != 2 || tests[want] != 12 || tests["invalid IP 127.0.0.2:9 lo 8"] != 12 {
 			t.Errorf("%s: %v, %v", line, err, tests)
@@ -211,27 +214,15 @@ func TestWaysReachTheirTests(t *testing.T) {
 	}
 }
 
-// A comparison that is kept is reported, listed and compared, and not resumed.
+// A comparison that is kept is a run, with a report.
 func TestKeptComparison(t *testing.T) {
-	folder := t.TempDir()
-	dirs := []string{filepath.Join(folder, "before"), filepath.Join(folder, "after")}
-	for i, dir := range dirs {
-		_, progress, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3 -o "+dir, slower([]netip.Addr{{}, third}[i]))
-		if err != nil || !strings.Contains(progress, filepath.Join(dir, "report.html")) {
-			t.Errorf("%v:\n%s", err, progress)
-		}
+	dir := filepath.Join(t.TempDir(), "kept")
+	_, progress, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3 -o "+dir, slower(third))
+	if err != nil || !strings.Contains(progress, filepath.Join(dir, "report.html")) {
+		t.Errorf("%v:\n%s", err, progress)
 	}
-	runs, err := listRuns(t.Context(), folder)
-	if err != nil || len(runs) != 2 || !runs[0].Complete || runs[0].Trials != 24 {
-		t.Errorf("%v, %+v", err, runs)
-	}
-	var out bytes.Buffer
-	if err := compareRuns(t.Context(), streams{out: &out, err: &out}, compareFlags{}, dirs); err != nil || !strings.Contains(out.String(), "127.0.0.3") {
-		t.Errorf("compare: %v\n%s", err, &out)
-	}
-	err = resumeRun(t.Context(), streams{out: &out, err: &out}, runFlags{resume: dirs[0]})
-	if err == nil || !strings.Contains(err.Error(), "cannot be resumed") {
-		t.Errorf("resumed: %v", err)
+	if r, err := runs.Load(t.Context(), dir); err != nil || !r.Complete || len(r.Trials) != 24 {
+		t.Errorf("%v, %+v", err, r)
 	}
 }
 
@@ -241,7 +232,7 @@ func TestInterruptedComparison(t *testing.T) {
 	done := 0
 	out, _, err := versusMeasured(t, ctx, "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 		if r.Spec.Kind == measurement.Trace { // of the path, before a test
-			return fakePath(ctx, r, progress)
+			return directtest.Path(ctx, r, progress)
 		}
 		if done++; done > 5 {
 			cancel()
@@ -262,13 +253,13 @@ func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
 		ran := 0
 		out, _, err := versusMeasured(t, t.Context(), "--versus 127.0.0.3", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 			if r.Spec.Kind == measurement.Trace { // of the path, before a test
-				return fakePath(ctx, r, progress)
+				return directtest.Path(ctx, r, progress)
 			}
 			ran++
 			if r.Target.Addr() == third && int(r.ID[2]-'0') >= from {
 				return measurement.Outcome{}, &probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}
 			}
-			return fakePath(ctx, r, progress)
+			return directtest.Path(ctx, r, progress)
 		})
 		if none := err != nil && strings.Contains(err.Error(), "no server could be used on the path 127.0.0.3"); none != (from == 1) || (ran == 24) != (from == 2) {
 			t.Errorf("from block %d: %d tests, %v", from, ran, err)
@@ -281,7 +272,7 @@ func TestComparisonNeedsAServerAtEachEnd(t *testing.T) {
 		if r.Spec.Kind == measurement.RR {
 			return measurement.Outcome{}, &probe.Error{Op: "rr", Reason: probe.Unsupported, Err: errors.New("it has none")}
 		}
-		return fakePath(ctx, r, progress)
+		return directtest.Path(ctx, r, progress)
 	})
 	if err == nil || !strings.Contains(err.Error(), "none of 6 trials of latency on the path 127.0.0.2 counts") {
 		t.Errorf("a test that nobody has: %v", err)
@@ -323,7 +314,7 @@ func TestCompletionOfWays(t *testing.T) {
 func TestLocalAddressOfTheOtherVersionOfIP(t *testing.T) {
 	f, err := parse(t, "-6")
 	testutil.OK(t, err)
-	if _, err := f.resolve(t.Context(), target{"::1", 9}, third); err == nil || !strings.Contains(err.Error(), "the other version of IP") || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
+	if _, err := f.resolve(t.Context(), Target{"::1", 9}, third); err == nil || !strings.Contains(err.Error(), "the other version of IP") || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
 		t.Errorf("%v", err)
 	}
 }
@@ -333,13 +324,13 @@ func FuzzVersus(f *testing.F) {
 	for _, seed := range []string{"10.0.0.8", "[::1%eth0]:9,bind=10.0.5.2", "device=eth1,dscp=EF", ":5202", "%", ",=,", "bind=any"} {
 		f.Add(seed)
 	}
-	first := way{target: target{"h", 1}}
+	first := way{Target: Target{"h", 1}}
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := first.other(text)
 		if err != nil {
 			return
 		}
-		if w.name == "" || w.dscp < 0 || w.dscp > 63 {
+		if w.Name == "" || w.dscp < 0 || w.dscp > 63 {
 			t.Fatalf("%q became %+v", text, w)
 		}
 	})
@@ -351,7 +342,7 @@ func TestWaysThatTracesDoNotTellApart(t *testing.T) {
 		"--versus bind=127.0.0.1": true, "--versus 127.0.0.3": false, "--versus bind=127.0.0.1,dscp=46": false, "--versus device=lo": false,
 	} {
 		out, _, err := versusMeasured(t, t.Context(), "--only rr "+line, func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-			o, err := fakePath(ctx, r, progress)
+			o, err := directtest.Path(ctx, r, progress)
 			if r.Spec.Kind == measurement.Trace {
 				o.Hops = []measurement.TraceHop{{TTL: 1, Address: r.Target.Addr().String(), Reached: true}}
 			}

@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"runtime"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
@@ -39,7 +41,7 @@ func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
 	var out []testbed.Path
 	names := map[wayKey]string{}
 	for i, w := range c.ways {
-		request, err := c.flags.prepare(ctx, w.target, w.bind)
+		request, err := c.flags.prepare(ctx, w.Target, w.bind)
 		if err != nil {
 			return nil, err
 		}
@@ -59,7 +61,7 @@ func (c *comparison) paths(ctx context.Context) ([]testbed.Path, error) {
 		if differ(c.ways, dscpOf) {
 			request.Spec.DSCP = w.dscp
 		}
-		path := direct.Path(name, w.name, request)
+		path := direct.Path(name, w.Name, request)
 		path.Pairs[0].Expect.Traced = traced
 		out = append(out, path)
 	}
@@ -92,14 +94,14 @@ type versusRun struct {
 	e        *experiment.Experiment
 	plan     experiment.Plan
 	planner  *whileServed
-	progress *progress
+	progress *live.Progress
 	// trials shows each as it comes in, nil where nobody asked for that.
 	trials *summary.Summary
 }
 
 // measure does the comparison and reports it. It reports what there is also when it was
 // stopped.
-func (c *comparison) measure(ctx context.Context, s streams, run direct.RunFunc) (err error) {
+func (c *comparison) measure(ctx context.Context, s base.Streams, run direct.RunFunc) (err error) {
 	f := c.flags
 	paths, err := c.paths(ctx)
 	if err != nil {
@@ -110,7 +112,7 @@ func (c *comparison) measure(ctx context.Context, s streams, run direct.RunFunc)
 	head := f.head(c.e.Blocks, bed, store.Test{Title: c.e.Name, Paths: c.infos(paths), Tests: c.e.TestInfos()})
 	r := &versusRun{e: c.e, plan: c.e.Plan(head.Seed)}
 	r.planner = &whileServed{Planner: runner.Fixed(r.plan)}
-	r.progress = newProgress(s.err, f.quiet, f.stream)
+	r.progress = live.NewProgress(s.Err, f.quiet, f.stream)
 	defer r.progress.End()
 	head.Planned = len(r.plan.Trials)
 	if r.kept, err = keep(f.out, head); err != nil {
@@ -118,22 +120,22 @@ func (c *comparison) measure(ctx context.Context, s streams, run direct.RunFunc)
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if !f.json && (f.verbose || value[float64](f.options, "interval") > 0) {
-		r.trials = f.summary(s.out, c.e.Name)
+		r.trials = f.summary(s.Out, c.e.Name)
 	}
 	r.progress.Begin(r.e, r.plan, f.out, 0)
 	others := c.watch(&r.head, r.e.Name, r.progress)
-	defer others.leave()
+	defer others.Leave()
 	runErr := runner.Run(ctx, runner.Options{
-		Planner: r.planner, Testbed: bed, Keeper: r.keeper, Others: others.since, Unlimited: true,
+		Planner: r.planner, Testbed: bed, Keeper: r.keeper, Others: others.Since, Unlimited: true,
 		OnEvent: func(e runner.Event) {
 			r.event(e)
-			if e.Finished != nil && others.look() && r.store != nil {
+			if e.Finished != nil && others.Look() && r.store != nil {
 				// At once, should this run be killed; an error is told at the end.
 				_ = r.store.SetHead(r.head)
 			}
 		},
 	})
-	others.leave()
+	others.Leave()
 	r.progress.Ended(cmp.Or(runErr, ctx.Err()))
 	r.progress.End()
 	return r.end(ctx, s, f, runErr)
@@ -154,7 +156,7 @@ func (r *versusRun) event(e runner.Event) {
 }
 
 // end reports what was measured, and says why that is not all.
-func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr error) error {
+func (r *versusRun) end(ctx context.Context, s base.Streams, f *testFlags, runErr error) error {
 	stopped := ctx.Err() != nil
 	result, err := r.result(context.WithoutCancel(ctx))
 	if result == nil || err != nil {
@@ -162,20 +164,20 @@ func (r *versusRun) end(ctx context.Context, s streams, f *testFlags, runErr err
 	}
 	done := len(result.Trials)
 	if r.trials != nil {
-		fmt.Fprintln(s.out)
+		fmt.Fprintln(s.Out)
 	}
 	switch {
 	case f.json:
-		err = data.Write(s.out, result)
+		err = data.Write(s.Out, result)
 	case done == 0 || r.planner.unserved != "":
 		// There is nothing to read in it.
 	case f.markdown:
-		err = markdown.Write(s.out, result)
+		err = markdown.Write(s.Out, result)
 	default:
-		err = printReport(s.out, result, f.verbose)
+		err = runs.Print(s.Out, result, f.verbose)
 	}
 	if r.store != nil {
-		tellReport(s, r.store.Dir())
+		runs.TellReport(s, r.store.Dir())
 	}
 	switch path := r.planner.unserved; {
 	case stopped:

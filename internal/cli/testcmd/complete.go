@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"maps"
@@ -14,11 +14,11 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// complete completes the values of the flags of `hopbench test`.
+// completeTest completes the values of the flags of `hopbench test`.
 func completeTest(c *cobra.Command) {
 	values := map[string]cobra.CompletionFunc{
 		"only": completeKinds, "port": cobra.NoFileCompletions, "bind": cobra.NoFileCompletions,
-		"congestion": completeCongestion, "device": completeDevices, mattersFlag: completeMatters, versusFlag: completeVersus,
+		"congestion": completeCongestion, "device": completeDevices, versusFlag: completeVersus,
 	}
 	for _, flag := range kind.Flags() {
 		switch {

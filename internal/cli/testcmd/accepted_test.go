@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
@@ -190,7 +191,7 @@ func flagSpecs(t *rapid.T, k measurement.Kind) []measurement.Spec {
 		args = append(args, "--"+f.Name+"="+text)
 	}
 	f := &testFlags{}
-	c := testCommand(streams{})
+	c := Command(base.Streams{})
 	c.ResetFlags()
 	f.define(c)
 	err := c.ParseFlags(args)

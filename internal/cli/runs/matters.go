@@ -1,4 +1,4 @@
-package cli
+package runs
 
 import (
 	"slices"
@@ -10,17 +10,23 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// mattersFlag is the smallest effects that matter, by metric.
-const (
-	mattersFlag  = "matters"
-	mattersUsage = "the smallest effects that matter, as in rtt=50us,goodput=3%"
-)
+// MattersFlag sets the smallest effects that matter, by metric.
+const MattersFlag = "matters"
 
-// matters is the value of mattersFlag, by the full names of metrics.
-type matters map[string]measurement.Margin
+// Matters is the value of MattersFlag, by the full names of metrics.
+type Matters map[string]measurement.Margin
+
+// Define adds the flag to a command; its usage begins with what the command does by the
+// margins.
+func (m *Matters) Define(c *cobra.Command, does string) {
+	c.Flags().Var(m, MattersFlag, does+"the smallest effects that matter, as in rtt=50us,goodput=3%")
+	if err := c.RegisterFlagCompletionFunc(MattersFlag, completeMatters); err != nil {
+		panic(err) // there is no such flag: a mistake above
+	}
+}
 
 // Set reads margins and adds them to those that were given before.
-func (m *matters) Set(text string) error {
+func (m *Matters) Set(text string) error {
 	if before := m.String(); before != "" {
 		text = before + "," + text
 	}
@@ -29,10 +35,10 @@ func (m *matters) Set(text string) error {
 	return err
 }
 
-func (m *matters) String() string { return experiment.FormatMatters(*m) }
+func (m *Matters) String() string { return experiment.FormatMatters(*m) }
 
 // Type is what the help text calls the value.
-func (m *matters) Type() string { return "METRIC=MARGIN,..." }
+func (m *Matters) Type() string { return "METRIC=MARGIN,..." }
 
 // completeMatters completes the metric of the last of a list of margins, with those
 // that are not in it yet.

@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"io"
@@ -248,7 +248,7 @@ func TestTarget(t *testing.T) {
 		if (err != nil) != c.unacceptable {
 			t.Errorf("%s: %v", c.arg, err)
 		}
-		if err == nil && (got != (target{c.name, c.port}) || value[string](f.options, "device") != c.onto) {
+		if err == nil && (got != (Target{c.name, c.port}) || value[string](f.options, "device") != c.onto) {
 			t.Errorf("%s: %+v on %q", c.arg, got, value[string](f.options, "device"))
 		}
 	}
@@ -258,15 +258,15 @@ func TestWhomAStockServerIs(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		args []string
-		want target
+		want Target
 		err  string
 	}{
-		{"", []string{"host"}, target{"host", measurement.DefaultPort}, ""},
-		{"--ftp-server host --ftp-path /x", nil, target{"host", ftpPort}, ""},
-		{"--ftp-server host:2121 --ftp-path /x", nil, target{"host", 2121}, ""},
-		{"--ftp-server host", nil, target{}, "give --ftp-path"},
-		{"--ftp-server host --ftp-path /x", []string{"other"}, target{}, "two hosts"},
-		{"--ftp-user me", []string{"host"}, target{}, "--ftp-server"},
+		{"", []string{"host"}, Target{"host", measurement.DefaultPort}, ""},
+		{"--ftp-server host --ftp-path /x", nil, Target{"host", ftpPort}, ""},
+		{"--ftp-server host:2121 --ftp-path /x", nil, Target{"host", 2121}, ""},
+		{"--ftp-server host", nil, Target{}, "give --ftp-path"},
+		{"--ftp-server host --ftp-path /x", []string{"other"}, Target{}, "two hosts"},
+		{"--ftp-user me", []string{"host"}, Target{}, "--ftp-server"},
 	} {
 		f, err := parse(t, c.line)
 		testutil.OK(t, err)

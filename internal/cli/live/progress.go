@@ -1,4 +1,4 @@
-package cli
+package live
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"github.com/hopbench/hopbench/internal/words"
 )
 
-// progress publishes a run on a stream of events, and shows it on the terminal, which
+// Progress publishes a run on a stream of events, and shows it on the terminal, which
 // reads that stream as every other view does.
-type progress struct {
-	stream *event.Stream
+type Progress struct {
+	Stream *event.Stream
 	step   func(runner.Event)
 	began  time.Time
 
@@ -28,14 +28,14 @@ type progress struct {
 	reading sync.WaitGroup
 }
 
-// newProgress shows what a stream is told from now on, at w. The caller ends it.
-func newProgress(w io.Writer, quiet bool, stream *event.Stream) *progress {
-	p := &progress{stream: stream, step: runner.Publish(stream), began: time.Now()}
-	reader, terminal := stream.Follow(), &terminalView{w: w, quiet: quiet, live: newLiveLine(w, quiet)}
+// NewProgress shows what a stream is told from now on, at w. The caller ends it.
+func NewProgress(w io.Writer, quiet bool, stream *event.Stream) *Progress {
+	p := &Progress{Stream: stream, step: runner.Publish(stream), began: time.Now()}
+	reader, terminal := stream.Follow(), &terminalView{w: w, quiet: quiet, live: NewLine(w, quiet)}
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
 	p.reading.Go(func() {
-		defer terminal.live.clear()
+		defer terminal.live.Clear()
 		for {
 			events, err := reader.Next(ctx)
 			if err != nil {
@@ -51,7 +51,7 @@ func newProgress(w io.Writer, quiet bool, stream *event.Stream) *progress {
 
 // Begin announces the run, its folder if there is one, and how many of its trials are
 // stored already.
-func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string, stored int) {
+func (p *Progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir string, stored int) {
 	start := &event.RunStart{Name: e.Name, Title: e.Title, Folder: dir, Blocks: e.Blocks, TwoStage: e.TwoStage, Expected: measurement.SecondsOf(plan.ExpectedDuration())}
 	for _, path := range e.Paths {
 		start.Paths = append(start.Paths, path.Name)
@@ -59,41 +59,41 @@ func (p *progress) Begin(e *experiment.Experiment, plan experiment.Plan, dir str
 	for _, test := range e.Tests {
 		start.Tests = append(start.Tests, test.Name)
 	}
-	p.stream.Publish(event.Event{
+	p.Stream.Publish(event.Event{
 		Format: event.Format, Code: event.RunStarted, Run: start, Done: stored, Planned: len(plan.Trials),
 		Left: start.Expected * measurement.Seconds(1-float64(stored)/float64(max(len(plan.Trials), 1))),
 	})
-	if fewest, comparisons := fewestBlocks(e); e.Blocks < fewest {
+	if fewest, comparisons := runner.FewestBlocks(e); e.Blocks < fewest {
 		p.publish(event.Event{Code: event.Warning, Text: words.BlocksToClaim(e.Blocks, fewest, comparisons)})
 	}
 }
 
 // BeginTests announces tests of one path, of which how many there are is not known yet.
-func (p *progress) BeginTests(start event.RunStart) {
-	p.stream.Publish(event.Event{Format: event.Format, Code: event.RunStarted, Run: &start})
+func (p *Progress) BeginTests(start event.RunStart) {
+	p.Stream.Publish(event.Event{Format: event.Format, Code: event.RunStarted, Run: &start})
 }
 
 // Facts tells sentences on the run, such as what the testbed could not do as wished.
-func (p *progress) Facts(facts []string) {
+func (p *Progress) Facts(facts []string) {
 	for _, fact := range facts {
 		p.publish(event.Event{Code: event.Note, Text: fact})
 	}
 }
 
 // Event tells one step.
-func (p *progress) Event(e runner.Event) { p.step(e) }
+func (p *Progress) Event(e runner.Event) { p.step(e) }
 
 // End shows on the terminal what was told so far, and nothing after it. A second End does
 // nothing.
-func (p *progress) End() {
+func (p *Progress) End() {
 	p.stop()
 	p.reading.Wait()
 }
 
 // Ended tells that the run is over, and why if that was early.
-func (p *progress) Ended(why error) {
+func (p *Progress) Ended(why error) {
 	end := &event.RunEnd{Elapsed: measurement.SecondsOf(time.Since(p.began))}
-	at := p.stream.State()
+	at := p.Stream.State()
 	end.Complete = at.Planned > 0 && at.Done == at.Planned
 	if why != nil {
 		end.Why = why.Error()
@@ -102,9 +102,9 @@ func (p *progress) Ended(why error) {
 }
 
 // publish publishes what is no step of the runner, with where the run is.
-func (p *progress) publish(e event.Event) { publish(p.stream, e) }
+func (p *Progress) publish(e event.Event) { Publish(p.Stream, e) }
 
-func publish(stream *event.Stream, e event.Event) {
+func Publish(stream *event.Stream, e event.Event) {
 	e.Done, e.Planned, e.Left = stream.Progress()
 	stream.Publish(e)
 }
@@ -114,7 +114,7 @@ func publish(stream *event.Stream, e event.Event) {
 type terminalView struct {
 	w      io.Writer
 	quiet  bool
-	live   *liveLine
+	live   *Line
 	blocks int
 	block  int  // last one reported, on plain output
 	late   bool // samples wait for the disk, and that was told
@@ -158,7 +158,7 @@ func (v *terminalView) show(e event.Event) {
 		if !e.Ended.Gate.Passed {
 			v.lasting("%s", words.DoesNotCount(e.Trial.ID, e.Ended.Gate))
 		}
-		if !v.live.shown && e.Trial.Block > 0 && (e.Done == e.Planned || e.Trial.Block != v.block) {
+		if !v.live.Shown && e.Trial.Block > 0 && (e.Done == e.Planned || e.Trial.Block != v.block) {
 			v.block = e.Trial.Block
 			v.lasting("block %d/%d, trial %d/%d, %s left", v.block, v.blocks, e.Done, e.Planned, words.Clock(e.Left.Duration()))
 		}
@@ -171,7 +171,7 @@ const mostRecent = 20
 // second is what the live line shows of a second: its value, a bar for each of the last
 // seconds, and how many of several pairs move anything.
 func (v *terminalView) second(s event.Second) string {
-	value := liveValue(s.Throughput, s.RTT)
+	value := Value(s.Throughput, s.RTT)
 	if value == "" {
 		return ""
 	}
@@ -226,13 +226,13 @@ func (v *terminalView) draw(e event.Event, value string) {
 	if e.Trial.Block == 0 {
 		block = "explaining"
 	}
-	v.live.draw(fmt.Sprintf("%3d/%d  %s  %s left  %s %s%s",
+	v.live.Draw(fmt.Sprintf("%3d/%d  %s  %s left  %s %s%s",
 		e.Done, e.Planned, block, words.Clock(e.Left.Duration()), e.Trial.Path, e.Trial.Test, value))
 }
 
 // lasting prints a line that stays, above the live one.
 func (v *terminalView) lasting(format string, args ...any) {
-	v.live.clear()
+	v.live.Clear()
 	fmt.Fprintln(v.w, base.Shown(fmt.Sprintf(format, args...)))
 }
 
@@ -240,22 +240,22 @@ func (v *terminalView) lasting(format string, args ...any) {
 // CPU time from what is measured.
 const redrawEvery = 500 * time.Millisecond
 
-// liveLine is a line of a terminal, or a few, redrawn in place; elsewhere it shows
+// Line is a line of a terminal, or a few, redrawn in place; elsewhere it shows
 // nothing.
-type liveLine struct {
+type Line struct {
 	w     io.Writer
-	shown bool // false: nothing is ever drawn
+	Shown bool // false: nothing is ever drawn
 	drawn time.Time
 	above int // lines above the one in which the cursor is
 }
 
-func newLiveLine(w io.Writer, quiet bool) *liveLine {
-	return &liveLine{w: w, shown: !quiet && base.IsTerminal(w)}
+func NewLine(w io.Writer, quiet bool) *Line {
+	return &Line{w: w, Shown: !quiet && base.IsTerminal(w)}
 }
 
-// draw replaces the text, unless that was done a moment ago.
-func (l *liveLine) draw(text string) {
-	if !l.shown || time.Since(l.drawn) < redrawEvery {
+// Draw replaces the text, unless that was done a moment ago.
+func (l *Line) Draw(text string) {
+	if !l.Shown || time.Since(l.drawn) < redrawEvery {
 		return
 	}
 	l.drawn = time.Now()
@@ -266,14 +266,14 @@ func (l *liveLine) draw(text string) {
 			lines[i] = string(runes[:width-1])
 		}
 	}
-	l.clear()
+	l.Clear()
 	fmt.Fprint(l.w, strings.Join(lines, "\r\n"))
 	l.above = len(lines) - 1
 }
 
-// clear makes room for lasting output.
-func (l *liveLine) clear() {
-	if !l.shown {
+// Clear makes room for lasting output.
+func (l *Line) Clear() {
+	if !l.Shown {
 		return
 	}
 	if l.above > 0 {
@@ -283,9 +283,9 @@ func (l *liveLine) clear() {
 	fmt.Fprint(l.w, "\r\x1b[J")
 }
 
-// liveValue is what a running test shows of itself at the end of a line, empty when
+// Value is what a running test shows of itself at the end of a line, empty when
 // nothing.
-func liveValue(throughputBitsPerSecond float64, rtt measurement.Seconds) string {
+func Value(throughputBitsPerSecond float64, rtt measurement.Seconds) string {
 	if text := words.Live(throughputBitsPerSecond, rtt); text != "" {
 		return "  " + text
 	}

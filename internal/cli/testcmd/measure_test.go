@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"bytes"
@@ -14,62 +14,23 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testbed/direct"
+	"github.com/hopbench/hopbench/internal/testbed/direct/directtest"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
-
-// fakePath answers every kind of test as a path of one Gbit/s does that needs
-// four flows to be filled.
-func fakePath(_ context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
-	if progress != nil { // nobody watches a trace of the path
-		progress(measurement.Progress{Elapsed: 0.1, Throughput: 1e9})
-	}
-	o := measurement.Outcome{Metrics: measurement.Metrics{}}
-	if m, ok := measurement.PrimaryOf(r.Spec.Kind); ok {
-		o.Metrics[m.Name] = 1500
-	}
-	switch r.Spec.Kind {
-	case measurement.TCP:
-		o.Metrics["goodput_bits_per_second"] = min(250e6*float64(r.Spec.Flows), 900e6)
-		o.Metrics["tcp_efficiency_fraction"] = 0.99
-		stream(&o, r.Spec)
-	case measurement.Load:
-		o.Metrics["load_bits_per_second"] = 900e6
-		o.Latency, o.IdleLatency = millisecond(), millisecond()
-		stream(&o, r.Spec)
-	case measurement.UDP:
-		o.Metrics["goodput_bits_per_second"] = r.Spec.RateBitsPerSecond
-		stream(&o, r.Spec)
-	case measurement.RR, measurement.Ping:
-		o.Metrics["rtt_p50_seconds"] = 0.001
-		o.Latency = millisecond()
-	}
-	return o, nil
-}
-
-// stream adds what a receiver counted in every flow.
-func stream(o *measurement.Outcome, s measurement.Spec) {
-	o.Throughput = &measurement.Bins{Width: s.Duration, Bytes: []float64{1e9}}
-	for range s.Flows {
-		o.Flows = append(o.Flows, measurement.Flow{ReceivedBytes: 1 << 30})
-	}
-}
-
-func millisecond() *measurement.Distribution {
-	return &measurement.Distribution{Samples: 1000, Min: 0.001, Mean: 0.001, Max: 0.001}
-}
 
 // measured is what one command line prints, over a fake path.
 func measured(t *testing.T, ctx context.Context, line string, run direct.RunFunc) (stdout, stderr string, err error) {
 	t.Helper()
 	f, err := parse(t, line)
 	testutil.OK(t, err)
-	to, err := f.target("127.0.0.1:9", f.port)
+	to, err := f.target("127.0.0.1:9", f.Port)
 	testutil.OK(t, err)
 	kinds, err := f.chooseKinds()
 	testutil.OK(t, err)
@@ -78,12 +39,12 @@ func measured(t *testing.T, ctx context.Context, line string, run direct.RunFunc
 	f.stream = event.NewStream()
 	defer f.stream.Close()
 	var out, errors bytes.Buffer
-	err = measureHost(ctx, streams{out: &out, err: &errors}, f, to, todo, run)
+	err = measureHost(ctx, base.Streams{Out: &out, Err: &errors}, f, to, todo, run)
 	return out.String(), errors.String(), err
 }
 
 func TestProfileInText(t *testing.T) {
-	out, progress, err := measured(t, t.Context(), "", fakePath)
+	out, progress, err := measured(t, t.Context(), "", directtest.Path)
 	testutil.OK(t, err)
 	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, reverse ", "\nRTT under load ", "\nUDP ",
 		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what limited it"} {
@@ -97,7 +58,7 @@ func TestProfileInText(t *testing.T) {
 }
 
 func TestProfileInJSON(t *testing.T) {
-	out, _, err := measured(t, t.Context(), "--json -b 1G", fakePath)
+	out, _, err := measured(t, t.Context(), "--json -b 1G", directtest.Path)
 	testutil.OK(t, err)
 	var r result.Result
 	d := json.NewDecoder(strings.NewReader(out))
@@ -122,7 +83,7 @@ func TestProfileInJSON(t *testing.T) {
 }
 
 func TestProfileInMarkdown(t *testing.T) {
-	out, _, err := measured(t, t.Context(), "--markdown", fakePath)
+	out, _, err := measured(t, t.Context(), "--markdown", directtest.Path)
 	if err != nil || !strings.Contains(out, "| 4 flows, reverse |") || !strings.Contains(out, "|---|---:|---:|---:|") {
 		t.Errorf("%v:\n%s", err, out)
 	}
@@ -134,7 +95,7 @@ func TestProfileGoesOnAfterAFailure(t *testing.T) {
 		if r.Spec.Kind == measurement.MTU || r.Spec.Protocol == measurement.OverUDP && r.Spec.Kind == measurement.RR {
 			return measurement.Outcome{}, &probe.Error{Op: "test", Reason: probe.TimedOut, Err: errors.New("UDP seems to be filtered")}
 		}
-		return fakePath(ctx, r, progress)
+		return directtest.Path(ctx, r, progress)
 	}
 	out, _, err := measured(t, t.Context(), "", run)
 	if err == nil || !strings.Contains(err.Error(), "2 of 10 tests gave no result that counts") || base.Status(err, new(bytes.Buffer)) != base.ExitFailed {
@@ -165,7 +126,7 @@ func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 		out, _, err := measured(t, t.Context(), "", func(ctx context.Context, r probe.Request, progress func(measurement.Progress)) (measurement.Outcome, error) {
 			ran++
 			if r.Spec.Kind == measurement.Trace || r.Spec.Kind == measurement.Ping {
-				return fakePath(ctx, r, progress)
+				return directtest.Path(ctx, r, progress)
 			}
 			return measurement.Outcome{}, fmt.Errorf("wrapped: %w", c.err)
 		})
@@ -189,7 +150,7 @@ func TestInterruptedProfileShowsWhatItHas(t *testing.T) {
 				cancel()
 				return measurement.Outcome{}, ctx.Err()
 			}
-			return fakePath(ctx, r, progress)
+			return directtest.Path(ctx, r, progress)
 		})
 		if err == nil || !strings.Contains(err.Error(), "stopped after 3 tests") {
 			t.Errorf("%v", err)
@@ -201,32 +162,22 @@ func TestInterruptedProfileShowsWhatItHas(t *testing.T) {
 }
 
 func TestSingleTestsAreNotRated(t *testing.T) {
-	out, _, err := measured(t, t.Context(), "--only tcp,rr -P 2 -R", fakePath)
+	out, _, err := measured(t, t.Context(), "--only tcp,rr -P 2 -R", directtest.Path)
 	if err != nil || strings.Contains(out, "RFC 6349") || !strings.Contains(out, "\n2 flows, reverse ") || !strings.Contains(out, "\nlatency ") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
 
-// A test that is repeated and kept is a run: it is reported and compared.
+// A test that is repeated and kept is a run, with a report.
 func TestKeptTests(t *testing.T) {
-	dirs := []string{filepath.Join(t.TempDir(), "before"), filepath.Join(t.TempDir(), "after")}
-	for _, dir := range dirs {
-		out, progress, err := measured(t, t.Context(), "--only tcp,rr --blocks 6 -o "+dir, fakePath)
-		if err != nil || !strings.Contains(out, "1 flow (6/6)") || !strings.Contains(out, "95 % interval") || !strings.Contains(progress, "report.html") {
-			t.Errorf("%v:\n%s\n%s", err, out, progress)
-		}
-		r, err := loadResult(t.Context(), dir)
-		if err != nil || !r.Complete || len(r.Trials) != 12 || len(r.Tests) != 2 || len(r.Attributions) != 1 {
-			t.Fatalf("%v, %+v", err, r)
-		}
+	dir := filepath.Join(t.TempDir(), "kept")
+	out, progress, err := measured(t, t.Context(), "--only tcp,rr --blocks 6 -o "+dir, directtest.Path)
+	if err != nil || !strings.Contains(out, "1 flow (6/6)") || !strings.Contains(out, "95 % interval") || !strings.Contains(progress, "report.html") {
+		t.Errorf("%v:\n%s\n%s", err, out, progress)
 	}
-	var out bytes.Buffer
-	if err := compareRuns(t.Context(), streams{out: &out, err: &out}, compareFlags{}, dirs); err != nil || !strings.Contains(out.String(), "path  tcp   goodput") {
-		t.Errorf("compare: %v\n%s", err, &out)
-	}
-	err := resumeRun(t.Context(), streams{out: &out, err: &out}, runFlags{resume: dirs[0]})
-	if err == nil || !strings.Contains(err.Error(), "cannot be resumed") || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {
-		t.Errorf("resumed: %v", err)
+	r, err := runs.Load(t.Context(), dir)
+	if err != nil || !r.Complete || len(r.Trials) != 12 || len(r.Tests) != 2 || len(r.Attributions) != 1 {
+		t.Fatalf("%v, %+v", err, r)
 	}
 }
 
@@ -240,10 +191,10 @@ func TestKeptProfile(t *testing.T) {
 				cancel()
 				return measurement.Outcome{}, ctx.Err()
 			}
-			return fakePath(ctx, r, progress)
+			return directtest.Path(ctx, r, progress)
 		})
 		cancel()
-		r, loadErr := loadResult(t.Context(), dir)
+		r, loadErr := runs.Load(t.Context(), dir)
 		if loadErr != nil || (err != nil) != stopped {
 			t.Fatalf("stopped %v: %v, %v", stopped, err, loadErr)
 		}
@@ -261,10 +212,10 @@ func TestTokens(t *testing.T) {
 	testutil.OK(t, os.WriteFile(empty, nil, 0o600))
 	t.Setenv(base.TokenFileEnv, file)
 	f, err := parse(t, "")
-	if err != nil || f.tokenFile != file {
-		t.Errorf("%v, token file %q", err, f.tokenFile)
+	if err != nil || f.TokenFile != file {
+		t.Errorf("%v, token file %q", err, f.TokenFile)
 	}
-	if token, err := base.ReadToken(f.tokenFile); token != "secret" || err != nil {
+	if token, err := base.ReadToken(f.TokenFile); token != "secret" || err != nil {
 		t.Errorf("%q, %v", token, err)
 	}
 	if _, err := base.ReadToken(empty); err == nil || base.Status(err, new(bytes.Buffer)) != base.ExitUsage {

@@ -1,4 +1,4 @@
-package cli
+package live
 
 import (
 	"bytes"
@@ -16,25 +16,25 @@ import (
 )
 
 // opened opens views for a run that says a sentence.
-func opened(t *testing.T, f viewFlags, s *streams, json bool) error {
+func opened(t *testing.T, f Flags, s *base.Streams, json bool) error {
 	t.Helper()
-	v, err := f.open(t.Context(), s, json)
+	v, err := f.Open(t.Context(), s, json)
 	if err != nil {
 		return err
 	}
-	v.stream.Publish(event.Event{Code: event.Note, Text: "told"})
-	return v.close()
+	v.Stream.Publish(event.Event{Code: event.Note, Text: "told"})
+	return v.Close()
 }
 
 func TestEventsAreWritten(t *testing.T) {
 	var out, told bytes.Buffer
 	file := filepath.Join(t.TempDir(), "events")
-	testutil.OK(t, opened(t, viewFlags{events: file}, &streams{out: &out, err: &told}, true))
+	testutil.OK(t, opened(t, Flags{events: file}, &base.Streams{Out: &out, Err: &told}, true))
 	text, err := os.ReadFile(file)
 	testutil.OK(t, err)
-	s := &streams{out: &out, err: &told}
-	testutil.OK(t, opened(t, viewFlags{events: "-"}, s, false))
-	if s.out == &out {
+	s := &base.Streams{Out: &out, Err: &told}
+	testutil.OK(t, opened(t, Flags{events: "-"}, s, false))
+	if s.Out == &out {
 		t.Error("the report would be printed among the events")
 	}
 	for _, written := range [][]byte{text, out.Bytes()} {
@@ -52,20 +52,20 @@ func TestViewsThatCannotBe(t *testing.T) {
 	defer taken.Close()
 	address := taken.Addr().String()
 	for _, c := range []struct {
-		flags viewFlags
+		flags Flags
 		json  bool
 		says  string
 	}{
-		{viewFlags{events: "-"}, true, "both want standard output"},
-		{viewFlags{events: filepath.Join(t.TempDir(), "no", "folder")}, false, "--events: "},
-		{viewFlags{prometheus: address}, false, "write an address and a port that is free"},
-		{viewFlags{prometheus: "nonsense"}, false, "--prometheus: "},
-		{viewFlags{ui: address}, false, "choose another port"},
-		{viewFlags{ui: "nonsense"}, false, "write an address and a port"},
-		{viewFlags{events: filepath.Join(t.TempDir(), "events"), prometheus: ":0", ui: address}, false, "choose another port"}, // what was opened is closed
+		{Flags{events: "-"}, true, "both want standard output"},
+		{Flags{events: filepath.Join(t.TempDir(), "no", "folder")}, false, "--events: "},
+		{Flags{prometheus: address}, false, "write an address and a port that is free"},
+		{Flags{prometheus: "nonsense"}, false, "--prometheus: "},
+		{Flags{ui: address}, false, "choose another port"},
+		{Flags{ui: "nonsense"}, false, "write an address and a port"},
+		{Flags{events: filepath.Join(t.TempDir(), "events"), prometheus: ":0", ui: address}, false, "choose another port"}, // what was opened is closed
 	} {
 		var told bytes.Buffer
-		err := opened(t, c.flags, &streams{out: &told, err: &told}, c.json)
+		err := opened(t, c.flags, &base.Streams{Out: &told, Err: &told}, c.json)
 		if base.Status(err, io.Discard) != base.ExitUsage || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c.flags, err)
 		}
@@ -74,9 +74,9 @@ func TestViewsThatCannotBe(t *testing.T) {
 
 // Metrics and the page are for this machine unless somebody says otherwise.
 func TestViewsAreOfThisMachine(t *testing.T) {
-	for _, page := range []string{anyPort, ":0"} {
+	for _, page := range []string{AnyPort, ":0"} {
 		var told bytes.Buffer
-		testutil.OK(t, opened(t, viewFlags{prometheus: ":0", ui: page}, &streams{out: &told, err: &told}, false))
+		testutil.OK(t, opened(t, Flags{prometheus: ":0", ui: page}, &base.Streams{Out: &told, Err: &told}, false))
 		if text := told.String(); !strings.Contains(text, "metrics: http://127.0.0.1:") || !strings.Contains(text, "page: http://127.0.0.1:") || strings.Contains(text, "warning") {
 			t.Errorf("%s", text)
 		}
@@ -89,7 +89,7 @@ func TestEventsThatCannotBeWritten(t *testing.T) {
 		testutil.Need(t, false, "/dev/full")
 	}
 	var told bytes.Buffer
-	if err := opened(t, viewFlags{events: "/dev/full"}, &streams{out: &told, err: &told}, false); err == nil || !strings.Contains(err.Error(), "write the events") {
+	if err := opened(t, Flags{events: "/dev/full"}, &base.Streams{Out: &told, Err: &told}, false); err == nil || !strings.Contains(err.Error(), "write the events") {
 		t.Error(err)
 	}
 }

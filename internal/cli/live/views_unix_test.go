@@ -1,6 +1,6 @@
 //go:build unix
 
-package cli
+package live
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -23,12 +24,12 @@ func TestPipeThatNobodyReads(t *testing.T) {
 	testutil.OK(t, err)
 	defer reader.Close()
 	var told bytes.Buffer
-	v, err := viewFlags{events: pipe}.open(t.Context(), &streams{out: &told, err: &told}, false)
+	v, err := Flags{events: pipe}.Open(t.Context(), &base.Streams{Out: &told, Err: &told}, false)
 	testutil.OK(t, err)
 	for range 10_000 {
-		v.stream.Publish(event.Event{Code: event.Note, Text: strings.Repeat("more than a pipe holds ", 10)})
+		v.Stream.Publish(event.Event{Code: event.Note, Text: strings.Repeat("more than a pipe holds ", 10)})
 	}
-	if err := v.close(); err == nil || !strings.Contains(err.Error(), "write the events") {
+	if err := v.Close(); err == nil || !strings.Contains(err.Error(), "write the events") {
 		t.Errorf("what was not written is not said: %v", err)
 	}
 }

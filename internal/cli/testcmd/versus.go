@@ -1,4 +1,4 @@
-package cli
+package testcmd
 
 import (
 	"cmp"
@@ -9,9 +9,11 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/runner"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/words"
 )
@@ -30,7 +32,7 @@ const (
 
 // way is one way to a host, as the command line names it.
 type way struct {
-	target
+	Target
 	bind   string // local address, empty for the kernel's choice
 	device string // interface, empty as routed
 	dscp   int
@@ -60,15 +62,15 @@ func (w way) other(text string) (way, error) {
 		var err error
 		switch key {
 		case "HOST":
-			var to target
+			var to Target
 			var device string
-			to, device, err = splitTarget(value, w.port)
-			w.port, w.name, w.device = to.port, cmp.Or(to.name, w.name), cmp.Or(device, w.device)
+			to, device, err = SplitTarget(value, w.Port)
+			w.Port, w.Name, w.device = to.Port, cmp.Or(to.Name, w.Name), cmp.Or(device, w.device)
 			given["device"] = given["device"] || device != ""
 		case "port":
-			var to target
-			to, _, err = splitTarget(":"+value, w.port)
-			w.port = to.port
+			var to Target
+			to, _, err = SplitTarget(":"+value, w.Port)
+			w.Port = to.Port
 		case "bind":
 			w.bind = unlessAny(value)
 		case "device":
@@ -104,8 +106,8 @@ func differ[T comparable](ways []way, of func(way) T) bool {
 	return false
 }
 
-func hostOf(w way) string   { return w.name }
-func portOf(w way) uint16   { return w.port }
+func hostOf(w way) string   { return w.Name }
+func portOf(w way) uint16   { return w.Port }
 func bindOf(w way) string   { return w.bind }
 func deviceOf(w way) string { return w.device }
 func dscpOf(w way) int      { return w.dscp }
@@ -115,12 +117,12 @@ func wayNames(ways []way) []string {
 	out := make([]string, len(ways))
 	for i, w := range ways {
 		var parts []string
-		port := strconv.Itoa(int(w.port))
+		port := strconv.Itoa(int(w.Port))
 		switch host, ports := differ(ways, hostOf), differ(ways, portOf); {
 		case host && ports:
-			parts = append(parts, net.JoinHostPort(w.name, port))
+			parts = append(parts, net.JoinHostPort(w.Name, port))
 		case host:
-			parts = append(parts, w.name)
+			parts = append(parts, w.Name)
 		case ports:
 			parts = append(parts, ":"+port)
 		}
@@ -143,16 +145,16 @@ type comparison struct {
 	flags *testFlags
 	ways  []way // the baseline first
 	e     *experiment.Experiment
-	// watch is watchMachine, but in tests.
-	watch func(*store.Head, string, *progress) *company
+	// watch is live.WatchMachine, but in tests.
+	watch func(*store.Head, string, *live.Progress) *live.Neighbours
 }
 
 // comparison is what the command line compares: every way is a path of an experiment.
 // No kinds are a short set that tells of both rate and latency.
-func (f *testFlags) comparison(to target, kinds []measurement.Kind, blocksGiven bool) (*comparison, error) {
+func (f *testFlags) comparison(to Target, kinds []measurement.Kind, blocksGiven bool) (*comparison, error) {
 	asked := measurement.Spec{Kind: measurement.TCP}
 	f.options.apply(&asked)
-	first := way{target: to, bind: f.bind, device: asked.Device, dscp: asked.DSCP}
+	first := way{Target: to, bind: f.Bind, device: asked.Device, dscp: asked.DSCP}
 	ways := []way{first}
 	for _, text := range f.versus {
 		w, err := first.other(text)
@@ -201,10 +203,10 @@ func (f *testFlags) comparison(to target, kinds []measurement.Kind, blocksGiven 
 		}
 		e.Tests = append(e.Tests, experiment.Test{Name: string(name), Title: words.Title(spec), Spec: spec})
 	}
-	if _, comparisons := fewestBlocks(e); comparisons == 0 {
+	if _, comparisons := runner.FewestBlocks(e); comparisons == 0 {
 		return nil, fmt.Errorf("nothing of %s is compared; choose other kinds with --only", names(kinds))
 	}
-	return &comparison{flags: f, ways: ways, e: e, watch: watchMachine}, nil
+	return &comparison{flags: f, ways: ways, e: e, watch: live.WatchMachine}, nil
 }
 
 // versusSpec is the spec of one kind. What tells the ways apart is theirs, and every
@@ -242,7 +244,7 @@ func sameAs(i int, versus []string) string {
 func versusTitle(ways []way, called []string) string {
 	title := words.List(called[1:]) + " against " + called[0]
 	if !differ(ways, hostOf) {
-		title += ", to " + ways[0].name
+		title += ", to " + ways[0].Name
 	}
 	return title
 }

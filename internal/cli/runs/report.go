@@ -1,0 +1,85 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hopbench/hopbench/internal/atomicfile"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/report"
+	"github.com/hopbench/hopbench/internal/report/data"
+	"github.com/hopbench/hopbench/internal/report/html"
+	"github.com/hopbench/hopbench/internal/report/markdown"
+	"github.com/hopbench/hopbench/internal/report/terminal"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+// Report analyses a stored run and writes its report files. It judges by the margins
+// of the run, and by those that are given over them.
+func Report(ctx context.Context, st *store.Store, over Matters) (*result.Result, error) {
+	r, err := Analyse(ctx, st, over)
+	if err != nil {
+		return nil, err
+	}
+	report.AddSampled(ctx, r, st)
+	type file struct {
+		name  string
+		write func(io.Writer, *result.Result) error
+	}
+	files := []file{
+		{"report.html", html.Write},
+		{"report.md", markdown.Write},
+		{ResultFile, data.Write},
+		{"trials.csv", data.CSV},
+	}
+	if data.HasPairs(r) {
+		files = append(files, file{"pairs.csv", data.PairsCSV})
+	}
+	for _, file := range files {
+		err := atomicfile.Write(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, r) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// PrintResult prints the summary, or the whole result as JSON.
+func PrintResult(s base.Streams, result *result.Result, dir string, json, verbose bool) error {
+	if json {
+		return data.Write(s.Out, result)
+	}
+	if err := Print(s.Out, result, verbose); err != nil {
+		return err
+	}
+	TellReport(s, dir)
+	return nil
+}
+
+// Print prints the summary, or all that the report tells.
+func Print(w io.Writer, result *result.Result, verbose bool) error {
+	o := Layout(w)
+	o.Verbose = verbose
+	return terminal.Write(w, result, o)
+}
+
+// VerboseFlag adds the flag of commands that print a report.
+func VerboseFlag(flags *pflag.FlagSet, to *bool) {
+	flags.BoolVarP(to, "verbose", "v", false, "print all that the report tells, not what fits one screen")
+}
+
+// Layout is how a text is laid out for where it goes.
+func Layout(w io.Writer) terminal.Options {
+	return terminal.Options{Width: base.TerminalWidth(w), Colour: base.IsTerminal(w) && os.Getenv("NO_COLOR") == ""}
+}
+
+// TellReport says where a run's report is.
+func TellReport(s base.Streams, dir string) {
+	fmt.Fprintf(s.Err, "\nreport: %s\n", filepath.Join(dir, "report.html"))
+}

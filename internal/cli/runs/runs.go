@@ -1,0 +1,131 @@
+// Package runs is the folders of runs: they are opened, analysed, judged again, and
+// reported.
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/hopbench/hopbench/internal/analysis"
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/result"
+	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/store"
+)
+
+const (
+	// maxResultBytes bounds a result.json that is read.
+	maxResultBytes = 1 << 30
+	// ResultFile is the run as one document, in its folder.
+	ResultFile = "result.json"
+)
+
+// Open opens the run in a folder, to read it.
+func Open(dir string) (*store.Store, error) {
+	st, err := store.Open(dir)
+	if errors.Is(err, store.ErrNoRun) {
+		return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
+	}
+	return st, err
+}
+
+// Load reads a run from its folder, from the stored trials if they are
+// there, or from a result.json.
+func Load(ctx context.Context, arg string) (*result.Result, error) {
+	path := arg
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		st, err := store.Open(arg)
+		if err == nil {
+			return storedResult(ctx, st)
+		}
+		path = filepath.Join(arg, ResultFile)
+		if _, missing := os.Stat(path); missing != nil || !errors.Is(err, store.ErrNoRun) {
+			return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
+		}
+	}
+	r, err := Read(path)
+	if err != nil {
+		return nil, base.Usage(err)
+	}
+	return r, nil
+}
+
+// Read reads a result.json; one of format 1 becomes one of today's.
+func Read(path string) (*result.Result, error) {
+	text, err := base.ReadBounded(path, maxResultBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the run: %w", err)
+	}
+	r, old, err := result.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if old {
+		analysis.Upgrade(r)
+	}
+	return r, nil
+}
+
+func storedResult(ctx context.Context, st *store.Store) (_ *result.Result, err error) {
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return Analyse(ctx, st, nil)
+}
+
+// Analyse makes the result of a stored run.
+func Analyse(ctx context.Context, st *store.Store, over Matters) (*result.Result, error) {
+	head, err := st.Head()
+	if err != nil {
+		return nil, err
+	}
+	trials, err := st.Trials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	varied, err := st.Variations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	trials = append(trials, varied...)
+	if len(over) > 0 {
+		return judgeAgain(head, trials, over)
+	}
+	return resultOf(st, head, trials)
+}
+
+// judgeAgain is the result of a run by other margins than it was made with, and says so.
+func judgeAgain(head store.Head, trials []measurement.Trial, over Matters) (*result.Result, error) {
+	given := map[string]measurement.Margin{}
+	maps.Copy(given, head.Matters)
+	maps.Copy(given, over)
+	head.Matters = given
+	r, err := runner.Result(head, trials)
+	if err != nil {
+		return nil, fmt.Errorf("judge the run again: %w", err)
+	}
+	for _, m := range measurement.Catalogue() {
+		if margin, ok := over[m.Name]; ok {
+			r.Notes = append(r.Notes, result.Note{Code: result.NoteRejudged, Metric: m.Name, Margin: &margin})
+		}
+	}
+	return r, nil
+}
+
+// resultOf is the result of what is stored of a run. An old one whose experiment
+// file is no longer understood is read from the result that was written then.
+func resultOf(st *store.Store, head store.Head, trials []measurement.Trial) (*result.Result, error) {
+	r, err := runner.Result(head, trials)
+	if err != nil && st.Old() {
+		if kept, missing := Read(filepath.Join(st.Dir(), ResultFile)); missing == nil {
+			return kept, nil
+		}
+	}
+	if err == nil {
+		r.OldFormat = st.Old()
+	}
+	return r, err
+}

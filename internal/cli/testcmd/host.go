@@ -1,0 +1,129 @@
+package testcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
+)
+
+// Host are the flags that say how a host is reached.
+type Host struct {
+	Port      uint16
+	TokenFile string
+	Bind      string
+	V4, V6    bool
+}
+
+// Define adds the flags to a command; their usages begin with a prefix.
+func (h *Host) Define(c *cobra.Command, prefix string) {
+	flags := c.Flags()
+	flags.Uint16VarP(&h.Port, "port", "p", measurement.DefaultPort, prefix+"port of the server")
+	flags.StringVar(&h.TokenFile, "token-file", os.Getenv(base.TokenFileEnv), prefix+"file that holds the server's token (environment: "+base.TokenFileEnv+")")
+	flags.StringVarP(&h.Bind, "bind", "B", "", prefix+"local address to send from")
+	flags.BoolVarP(&h.V4, "ipv4", "4", false, prefix+"use IPv4 only")
+	flags.BoolVarP(&h.V6, "ipv6", "6", false, prefix+"use IPv6 only")
+	c.MarkFlagsMutuallyExclusive("ipv4", "ipv6")
+}
+
+// Target is a host that the command line names.
+type Target struct {
+	Name string
+	Port uint16
+}
+
+// SplitTarget takes HOST[%DEVICE][:PORT] apart.
+func SplitTarget(arg string, defaultPort uint16) (to Target, device string, err error) {
+	to = Target{arg, defaultPort}
+	if host, port, err := net.SplitHostPort(arg); err == nil {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil {
+			return to, "", fmt.Errorf("%q is not a port", port)
+		}
+		to = Target{host, uint16(n)}
+	}
+	host, device, found := strings.Cut(to.Name, "%")
+	if !found {
+		return to, "", nil
+	}
+	if device == "" {
+		return to, "", fmt.Errorf("%s names no interface after its %%", arg)
+	}
+	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
+		to.Name = host // only a link-local address keeps its zone
+	}
+	return to, device, nil
+}
+
+// resolve finds the address of a host, of the version of IP of the local address if there
+// is one.
+func (h *Host) resolve(ctx context.Context, to Target, source netip.Addr) (netip.AddrPort, error) {
+	network := "ip"
+	switch {
+	case h.V6 && source.Is4(), h.V4 && source.Is6():
+		return netip.AddrPort{}, base.Usage(fmt.Errorf("%v is an address of the other version of IP than was asked for; leave -4 and -6 out", source))
+	case h.V4, source.Is4():
+		network = "ip4"
+	case h.V6, source.Is6():
+		network = "ip6"
+	}
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, network, to.Name)
+	none, _ := errors.AsType[*net.AddrError](err) // it has addresses, and none of this version
+	switch {
+	case none != nil && network != "ip" && !source.IsValid():
+		return netip.AddrPort{}, fmt.Errorf("%s has no IPv%s address; leave -%[2]s out if the other version of IP will do", to.Name, network[2:])
+	case err != nil && network != "ip" && !source.IsValid():
+		return netip.AddrPort{}, fmt.Errorf("find an IPv%s address of %s: %w; leave -%[1]s out if the other version of IP will do", network[2:], to.Name, err)
+	case err != nil && source.IsValid():
+		return netip.AddrPort{}, fmt.Errorf("find an address of %s to which %v can send: %w", to.Name, source, err)
+	case err != nil:
+		return netip.AddrPort{}, fmt.Errorf("find the address of %s: %w", to.Name, err)
+	}
+	return netip.AddrPortFrom(addrs[0].Unmap(), to.Port), nil
+}
+
+// Prepare is what every test of a host has in common, sent from a local address unless
+// that is empty.
+func (h *Host) Prepare(ctx context.Context, to Target, bind string) (probe.Request, error) {
+	var r probe.Request
+	var err error
+	if bind != "" {
+		if r.Source, err = localAddress(bind); err != nil {
+			return r, base.Usage(err)
+		}
+	}
+	if r.Target, err = h.resolve(ctx, to, r.Source); err != nil {
+		return r, err
+	}
+	if r.Token, err = base.ReadToken(h.TokenFile); err != nil {
+		return r, err
+	}
+	return r, nil
+}
+
+// localAddress reads an address of this host, which is none where that is left to the
+// kernel.
+func localAddress(text string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		return a, fmt.Errorf("%q is no address to send from; write one of this host, such as 10.0.5.2", text)
+	}
+	if a = a.Unmap(); a.IsUnspecified() {
+		return netip.Addr{}, nil // the kernel's choice
+	}
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+	if err != nil {
+		return a, fmt.Errorf("%s is no address of this host to send from: %w", text, err)
+	}
+	return a, c.Close()
+}
