@@ -267,9 +267,14 @@ func (f *watchFlags) subject(s base.Streams, arg string) (watch.Measure, survey.
 	if err != nil {
 		return nil, nil, head, err
 	}
-	to, _, err := testcmd.SplitTarget(arg, f.host.Port)
+	to, device, err := testcmd.SplitTarget(arg, f.host.Port)
 	if err != nil {
 		return nil, nil, head, err
+	}
+	for i := range tests {
+		if _, takes := kind.Find(tests[i].Spec.Kind, "device"); takes {
+			tests[i].Spec.Device = device
+		}
 	}
 	if _, err := base.ReadToken(f.host.TokenFile); err != nil {
 		return nil, nil, head, err

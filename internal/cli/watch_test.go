@@ -169,6 +169,18 @@ func TestOutagesOfAWatch(t *testing.T) {
 	}
 }
 
+// An interface that is named with the host is that of each test that can take one.
+func TestWatchOverAnInterface(t *testing.T) {
+	f := watchFlags{}
+	_, tests, _, err := f.subject(base.Streams{}, "127.0.0.1%lo")
+	testutil.OK(t, err)
+	for _, test := range tests {
+		if over := test.Spec.Device == "lo"; over != (test.Spec.Kind != measurement.Trace) {
+			t.Errorf("%s goes over %q", test.Name, test.Spec.Device)
+		}
+	}
+}
+
 // docs/watch.md has each flag.
 func TestEveryFlagOfWatchIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/watch.md")
