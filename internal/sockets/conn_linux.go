@@ -13,6 +13,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets/tcpstate"
 )
 
 // Conn is a connected TCP socket. Detached, it is in blocking mode and unknown
@@ -315,4 +318,45 @@ func (c *Conn) ask(f func() error) error {
 		return nil
 	}
 	return f()
+}
+
+// TCPInfo samples what the kernel knows of the connection, At a given time.
+func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
+	info := measurement.TCPInfo{At: measurement.SecondsOf(at)}
+	err := c.ask(func() (err error) {
+		info, err = tcpstate.Read(c.fd, at)
+		return err
+	})
+	return info, err
+}
+
+// Acknowledged is how many bytes the other end's kernel has acknowledged, with the rest of
+// what is known at that moment; false once the connection is closed.
+func (c *Conn) Acknowledged() (bytes int64, info measurement.TCPInfo, ok bool) {
+	_ = c.ask(func() error {
+		bytes, info, ok = tcpstate.Acknowledged(c.fd)
+		return nil
+	})
+	return bytes, info, ok
+}
+
+// OutOfOrder is how many segments came before one that was sent earlier, 0 if unknown.
+func (c *Conn) OutOfOrder() int64 { return value(c, tcpstate.OutOfOrder) }
+
+// MSS is the largest segment this end sends, 0 if unknown.
+func (c *Conn) MSS() int { return value(c, tcpstate.MSS) }
+
+// ReceiveBuffer is the kernel's receive buffer in bytes, overhead included.
+func (c *Conn) ReceiveBuffer() int { return value(c, tcpstate.ReceiveBuffer) }
+
+// SendBuffer is the kernel's send buffer in bytes, overhead included.
+func (c *Conn) SendBuffer() int { return value(c, tcpstate.SendBuffer) }
+
+// value asks for one of a connection, 0 once it is closed.
+func value[T int | int64](c *Conn, of func(fd int) T) (v T) {
+	_ = c.ask(func() error {
+		v = of(c.fd)
+		return nil
+	})
+	return v
 }

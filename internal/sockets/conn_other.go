@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/sockets/tcpstate"
 )
 
 // Conn is a connected socket behind the runtime's network poller, with
@@ -163,6 +164,33 @@ func (c *Conn) ask(f func(fd uintptr) error) error {
 	var inner error
 	err = raw.Control(func(fd uintptr) { inner = f(fd) })
 	return errors.Join(err, inner)
+}
+
+// TCPInfo samples what the system knows of the connection, At a given time.
+func (c *Conn) TCPInfo(at time.Duration) (info measurement.TCPInfo, err error) {
+	err = c.ask(func(fd uintptr) (err error) {
+		info, err = tcpstate.Read(int(fd), at)
+		return err
+	})
+	return info, err
+}
+
+// MSS is the largest segment this end sends, 0 if unknown.
+func (c *Conn) MSS() int { return c.value(tcpstate.MSS) }
+
+// ReceiveBuffer is the system's receive buffer in bytes.
+func (c *Conn) ReceiveBuffer() int { return c.value(tcpstate.ReceiveBuffer) }
+
+// SendBuffer is the system's send buffer in bytes.
+func (c *Conn) SendBuffer() int { return c.value(tcpstate.SendBuffer) }
+
+// value asks for one of a connection, 0 once it is closed.
+func (c *Conn) value(of func(fd int) int) (v int) {
+	_ = c.ask(func(fd uintptr) error {
+		v = of(int(fd))
+		return nil
+	})
+	return v
 }
 
 // CongestionControl is unknown here.

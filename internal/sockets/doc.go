@@ -1,6 +1,6 @@
 // Package sockets holds the fast paths of one connection that differ between
 // operating systems: blocking transfers without the runtime's network poller,
-// zero-copy sending, discarding received bytes inside the kernel, and TCP_INFO. What a
+// zero-copy sending, discarding received bytes inside the kernel, options, timestamps. What a
 // system lacks is answered with an error or a zero that says so; the transfers
 // themselves work everywhere.
 package sockets

@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strings"
@@ -137,4 +138,92 @@ func bindToDevice(device string) func(_, _ string, raw syscall.RawConn) error {
 		}
 		return nil
 	}
+}
+
+// CongestionControl is the kernel name of the algorithm in use, empty if unknown.
+func (c *Conn) CongestionControl() string {
+	var name string
+	err := c.ask(func() (err error) {
+		name, err = unix.GetsockoptString(c.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// NoDelay turns Nagle's algorithm off.
+func (c *Conn) NoDelay() error {
+	return c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) })
+}
+
+func (c *Conn) intOption(level, option int) int {
+	var v int
+	err := c.ask(func() (err error) {
+		v, err = unix.GetsockoptInt(c.fd, level, option)
+		return err
+	})
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// ClampWindow bounds the window that this end advertises. The kernel moves the
+// bound when receive-buffer autotuning grows the buffer (tcp_rcvbuf_grow) and
+// when it learns the overhead of packets (tcp_measure_rcv_mss, both in
+// net/ipv4/tcp_input.c), so RenewClamp has to follow while bytes flow. To keep
+// the excess small in between, the buffer is fixed at four times the window,
+// as far as net.core.rmem_max allows: room for the overhead of packets, and
+// nothing for autotuning to grow.
+func (c *Conn) ClampWindow(bytes int) error {
+	// The kernel doubles what is asked (socket(7)) and silently stops at rmem_max.
+	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 2*bytes) })
+	if err != nil {
+		return fmt.Errorf("fix receive buffer for a window of %d bytes: %w", bytes, err)
+	}
+	return c.RenewClamp(bytes)
+}
+
+// RenewClamp bounds the window anew.
+func (c *Conn) RenewClamp(bytes int) error {
+	err := c.ask(func() error { return unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP, bytes) })
+	if err != nil {
+		return fmt.Errorf("clamp receive window to %d bytes: %w", bytes, err)
+	}
+	return nil
+}
+
+// WindowClamp is the bound in force, 0 if unknown.
+func (c *Conn) WindowClamp() int { return c.intOption(unix.IPPROTO_TCP, unix.TCP_WINDOW_CLAMP) }
+
+// ReceivedTTL is the time to live (hop limit) left in the packet that opened
+// an accepted connection; 0 on a connection that this end opened.
+//
+// The kernel keeps it in the socket as the default of multicast packets
+// (tcp_v4_syn_recv_sock: newinet->mc_ttl = ip_hdr(skb)->ttl; IPv6 likewise in
+// mcast_hops), where a plain socket option reads it.
+func (c *Conn) ReceivedTTL() int {
+	if c.overIPv6() {
+		return c.intOption(unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS)
+	}
+	return c.intOption(unix.IPPROTO_IP, unix.IP_MULTICAST_TTL)
+}
+
+func mapped(a [16]byte) bool {
+	return bytes.Equal(a[:12], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff})
+}
+
+// Unread is how many bytes have arrived that were not read (SIOCINQ, tcp(7)).
+func (c *Conn) Unread() int64 {
+	unread := 0
+	err := c.ask(func() (err error) {
+		unread, err = unix.IoctlGetInt(c.fd, unix.SIOCINQ)
+		return err
+	})
+	if err != nil {
+		return 0 // the connection has ended
+	}
+	return int64(unread)
 }

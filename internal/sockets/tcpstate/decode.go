@@ -1,8 +1,7 @@
-package sockets
+package tcpstate
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,8 +18,6 @@ const (
 	windowsTCPInfo1Bytes = 136
 	darwinTCPInfoBytes   = 112
 )
-
-var errShort = errors.New("the system's answer is too short")
 
 // windowsTCPInfo reads TCP_INFO_v0 or, if there are as many bytes, TCP_INFO_v1
 // of mstcpip.h:

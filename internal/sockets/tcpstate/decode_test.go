@@ -1,4 +1,4 @@
-package sockets
+package tcpstate
 
 import (
 	"encoding/binary"
