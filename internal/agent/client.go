@@ -28,7 +28,7 @@ type Client struct {
 	ended   context.CancelFunc
 	done    sync.WaitGroup
 	heard   heard
-	slower  func() int // see ConnectOneOf; nil is 1
+	crowd   *Crowd // nil of a few
 
 	writing sync.Mutex
 
@@ -76,12 +76,10 @@ func Connect(ctx context.Context, control io.ReadWriteCloser) (*Client, error) {
 	return ConnectOneOf(ctx, control, nil)
 }
 
-// ConnectOneOf is Connect for one of so many agents that this process would do nothing but
-// follow their clocks: slower, which may be nil, says how many times as rarely that is to be
-// done now. A lease is kept up all the same.
-func ConnectOneOf(ctx context.Context, control io.ReadWriteCloser, slower func() int) (*Client, error) {
+// ConnectOneOf is Connect for one of a crowd, which may be nil.
+func ConnectOneOf(ctx context.Context, control io.ReadWriteCloser, crowd *Crowd) (*Client, error) {
 	c := NewClient(control)
-	c.slower = slower
+	c.crowd = crowd
 	// One that does not even read holds up the request itself.
 	stop := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
 	defer stop()

@@ -18,7 +18,43 @@ const (
 	exchangeEvery = time.Second
 	// leaseParts is how often within a lease the client is heard of at least.
 	leaseParts = 3
+	// crowdWrites is how many clients of a crowd begin an exchange at the same time, and
+	// crowdPause how long the next one waits before it tries again.
+	crowdWrites = 64
+	crowdPause  = 200 * time.Millisecond
 )
+
+// Crowd is shared by the clients of thousands of agents that one connection carries, as that
+// to a broker.
+type Crowd struct {
+	slower func() int    // how many times as rarely as of a few the clock of each is followed
+	writes chan struct{} // bounds the goroutines that wait for the connection: each has a stack
+}
+
+// NewCrowd returns one for clients that follow their agents' clocks so many times as rarely as
+// slower says. A lease is kept up all the same.
+func NewCrowd(slower func() int) *Crowd {
+	return &Crowd{slower, make(chan struct{}, crowdWrites)}
+}
+
+// enter says whether one more may begin an exchange now; if so, the caller leaves.
+func (c *Crowd) enter() bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case c.writes <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Crowd) leave() {
+	if c != nil {
+		<-c.writes
+	}
+}
 
 // touch is what a client does until the connection ends, to follow the agent's clock, keep
 // up its lease, and notice when it is silent itself. Timers do it: a goroutine for each of
@@ -48,12 +84,17 @@ func (c *Client) keepInTouch() {
 // touchOnce begins an exchange, and sees to it that there will be another.
 func (c *Client) touchOnce() {
 	defer c.done.Done()
-	if err := c.write(protocol.TypeAgentClock, stamps{Sent: c.clock.Now()}); err != nil {
-		c.end(err)
-		return
+	after := crowdPause
+	if c.crowd.enter() {
+		err := c.write(protocol.TypeAgentClock, stamps{Sent: c.clock.Now()})
+		c.crowd.leave()
+		if err != nil {
+			c.end(err)
+			return
+		}
+		after = c.untilNext(c.touch.times, c.hello.Lease.Duration())
+		c.touch.times++
 	}
-	after := c.untilNext(c.touch.times, c.hello.Lease.Duration())
-	c.touch.times++
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failed == nil {
@@ -75,8 +116,8 @@ func (c *Client) letGo() {
 // untilNext is how long after its n-th exchange a client begins the next.
 func (c *Client) untilNext(n int, lease time.Duration) time.Duration {
 	times := 1
-	if c.slower != nil {
-		times = max(1, c.slower())
+	if c.crowd != nil {
+		times = max(1, c.crowd.slower())
 	}
 	every := exchangeEvery
 	if n < burst/times { // thousands that join at once would do little else

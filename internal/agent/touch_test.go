@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hopbench/hopbench/internal/clock"
@@ -58,11 +59,52 @@ func TestExchangesOfMany(t *testing.T) {
 		{4, burst/4 - 1, 0, 4 * burstEvery}, {4, burst / 4, 0, 4 * exchangeEvery},
 		{100, 0, 0, 100 * exchangeEvery}, {100, 0, 30 * time.Second, 10 * time.Second},
 	} {
-		one := &Client{slower: func() int { return c.times }}
+		one := &Client{crowd: NewCrowd(func() int { return c.times })}
 		if got := one.untilNext(c.n, c.lease); got != c.want {
 			t.Errorf("%d times as rarely, exchange %d, lease %v: the next is in %v, want %v", c.times, c.n, c.lease, got, c.want)
 		}
 	}
+}
+
+// While as many of a crowd write as may, another begins no exchange; it does when one is done.
+func TestCrowdWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crowd := NewCrowd(func() int { return 1 })
+		for range crowdWrites {
+			if !crowd.enter() {
+				t.Fatal("there was no room")
+			}
+		}
+		near, far := net.Pipe()
+		c := NewClient(near)
+		c.crowd = crowd
+		heard := make(chan protocol.Type)
+		go func() {
+			for {
+				kind, _, err := protocol.ReadFrame(far, maxRequest)
+				if err != nil {
+					close(heard)
+					return
+				}
+				heard <- kind
+			}
+		}()
+		c.keepInTouch()
+		select {
+		case kind := <-heard:
+			t.Errorf("a frame of type %d came", kind)
+		case <-time.After(10 * crowdPause):
+		}
+		crowd.leave()
+		if kind := <-heard; kind != protocol.TypeAgentClock {
+			t.Errorf("a frame of type %d came", kind)
+		}
+		go func() {
+			for range heard {
+			}
+		}()
+		testutil.OK(t, errors.Join(far.Close(), c.Close()))
+	})
 }
 
 // Who waits for the start of a test hears that the test is over, also where its agent is gone.

@@ -58,6 +58,7 @@ type Fleet struct {
 	ctx    context.Context //nolint:containedctx // from Open to Close
 	cancel context.CancelFunc
 	works  sync.WaitGroup
+	crowd  *agent.Crowd
 	// openQueue opens the queue of a run's seats.
 	openQueue func(ctx context.Context, run string, lease time.Duration) (seat.Queue, error)
 	// unlimit ends the limit of memory.
@@ -93,6 +94,7 @@ func Open(o Options) (*Fleet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &Fleet{Options: o, ctx: ctx, cancel: cancel, members: map[string]*member{}, changed: make(chan struct{}), told: told{pairs: map[int]toldPair{}}}
 	f.openQueue = f.ownQueue
+	f.crowd = agent.NewCrowd(f.slower)
 	f.unlimit = limitMemory(o.Inventory.Broker.MaxAgents)
 	options := bus.CoordinatorOptions{Fleet: o.Secret.File.Fleet, OnArrival: f.arrived, OnRefused: func(who subject.Agent, why error) {
 		if errors.Is(why, bus.ErrFlood) {
@@ -183,7 +185,7 @@ func (f *Fleet) arrived(a bus.Arrival) {
 // of thousands the stacks would take more than all else that is kept of them.
 func (f *Fleet) keep(a bus.Arrival) {
 	ctx, cancel := context.WithTimeoutCause(f.ctx, helloTime, fmt.Errorf("it does not answer in %v", helloTime))
-	client, err := agent.ConnectOneOf(ctx, a.Link, f.slower)
+	client, err := agent.ConnectOneOf(ctx, a.Link, f.crowd)
 	cancel()
 	if err != nil {
 		f.dropped(a.Agent, err)
