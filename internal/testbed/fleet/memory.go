@@ -12,7 +12,7 @@ const (
 	// and the stacks of three goroutines.
 	memoryOfMachine = 64 << 10
 	// memoryBeside is for all else of a run.
-	memoryBeside = 288 << 20
+	memoryBeside = 224 << 20
 )
 
 // limitMemory has the collector run more often before this process takes more than a fleet

@@ -12,7 +12,7 @@ func TestLimitMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(math.MaxInt64)
 	defer debug.SetMemoryLimit(before)
 	for _, c := range []struct{ set, machines, want int64 }{
-		{math.MaxInt64, 1000, math.MaxInt64}, {math.MaxInt64, 10_000, 913 << 20}, {5 << 30, 10_000, 5 << 30},
+		{math.MaxInt64, 1000, math.MaxInt64}, {math.MaxInt64, 10_000, 849 << 20}, {5 << 30, 10_000, 5 << 30},
 	} {
 		debug.SetMemoryLimit(c.set)
 		unlimit := limitMemory(int(c.machines))
