@@ -61,7 +61,12 @@ const (
 )
 
 // Catalogue lists every metric, in the order reports show them.
-func Catalogue() []Metric {
+func Catalogue() []Metric { return slices.Clone(catalogue) }
+
+// catalogue is made once: each name that is looked up goes through it.
+var catalogue = metrics()
+
+func metrics() []Metric {
 	// The default margins: between hosts a hop adds tens of microseconds, in a
 	// lab one or two.
 	rate, share := Margin{Fraction: 0.05}, Margin{Amount: 0.001}
@@ -158,9 +163,9 @@ func (m Metric) PrimaryIn(kind Kind) bool { return m.Primary || slices.Contains(
 
 // MetricNamed looks a metric up in the Catalogue.
 func MetricNamed(name string) (Metric, bool) {
-	for _, m := range Catalogue() {
-		if m.Name == name {
-			return m, true
+	for i := range catalogue {
+		if catalogue[i].Name == name {
+			return catalogue[i], true
 		}
 	}
 	return Metric{}, false
@@ -180,12 +185,9 @@ func MetricOf(name string) Metric {
 // MetricsOf lists the metrics of a kind, in the order of the Catalogue.
 func MetricsOf(kind Kind) []Metric {
 	var out []Metric
-	for _, m := range Catalogue() {
-		for _, k := range m.Kinds {
-			if k == kind {
-				out = append(out, m)
-				break
-			}
+	for i := range catalogue {
+		if slices.Contains(catalogue[i].Kinds, kind) {
+			out = append(out, catalogue[i])
 		}
 	}
 	return out

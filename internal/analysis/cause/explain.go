@@ -275,9 +275,10 @@ type mannered struct {
 func manner(trials []measurement.Trial, spec measurement.Spec, opts Options) (out mannered, ok bool) {
 	out.flows = float64(max(spec.Flows, 1))
 	out.pace = spec.PacingBitsPerSecond * out.flows
+	spec = spec.Defaults()
 	var goodput, wire, losses, waiting, minRTT, window, buffer []float64
 	for _, t := range trials {
-		w := directionsOf(t, spec.Defaults(), opts)[0]
+		w := directionsOf(t, spec, opts)[0]
 		if len(w.flows) == 0 || w.goodput <= 0 {
 			continue
 		}
