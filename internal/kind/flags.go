@@ -65,11 +65,11 @@ func (o Option) AllWords() (words []string) {
 
 var otherFlags = []Flag{
 	{
-		Name: "reverse", Short: "R", Type: Truth, Doc: "the server sends, this host receives; an ftp test does so anyway",
+		Name: "reverse", Short: "R", Type: Truth, Doc: "the server sends, this host receives; always so in an ftp test",
 		Settings: []Setting{{Kinds: sending, Options: []string{"direction"}, Value: string(measurement.Receive)}},
 	},
 	{
-		Name: "bidir", Type: Truth, Excludes: "reverse", Doc: "both ends send at the same time, on flows of their own",
+		Name: "bidir", Type: Truth, Excludes: "reverse", Doc: "both ends send at the same time, on separate flows",
 		Settings: []Setting{{Kinds: streams, Options: []string{"direction"}, Value: string(measurement.Both)}},
 	},
 	{
@@ -77,7 +77,7 @@ var otherFlags = []Flag{
 		Settings: []Setting{{Kinds: of(ftp), Options: []string{"direction"}, Value: string(measurement.Send)}},
 	},
 	{
-		Name: "zerocopy", Short: "Z", Type: Truth, Doc: "send without a copy: splice(2), sendfile(2)",
+		Name: "zerocopy", Short: "Z", Type: Truth, Doc: "zero-copy send: splice(2), sendfile(2)",
 		Settings: []Setting{{Kinds: of(tcp, udp, load), Options: []string{"send_method"}, Value: string(measurement.SendZerocopy)}},
 	},
 	{
@@ -104,7 +104,7 @@ var otherFlags = []Flag{
 		},
 	},
 	{
-		Name: "interval", Short: "i", Type: Time, Doc: "print the received rate in these intervals, from the very start; ping: time from one request to the next (20ms)",
+		Name: "interval", Short: "i", Type: Time, Doc: "print the received rate in these intervals, from the start; ping: time between requests (20ms)",
 		Settings: []Setting{
 			{Kinds: of(ping), Options: []string{"interval"}},
 			{Kinds: of(tcp, udp, pps, load, ftp)},
@@ -118,7 +118,7 @@ var otherFlags = []Flag{
 // rateFlag is that of all flows together.
 var rateFlag = Flag{
 	Name: "rate", Short: "b", Aliases: []string{"bitrate", "bandwidth"}, Type: Rate, Shared: true,
-	Doc: "rate of all flows together, 0 for as fast as can be (the default); tcp, load: paces the flows; profile: the bottleneck's bandwidth, for RFC 6349",
+	Doc: "rate of all flows together, 0 for unlimited (the default); tcp, load: paces the flows; profile: the bottleneck bandwidth for RFC 6349",
 	Settings: []Setting{
 		{Kinds: packets, Options: []string{"rate"}},
 		{Kinds: streams, Options: []string{"pacing"}, Each: true},

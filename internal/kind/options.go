@@ -20,13 +20,13 @@ const (
 
 var kinds = []Kind{
 	{Name: tcp, Doc: "bulk TCP throughput, as the receiver confirmed it", Fills: true, Streams: true, Implied: true},
-	{Name: udp, Doc: "UDP throughput, and how many packets are lost, late or out of order", Fills: true, Datagrams: true, Implied: true, check: checkPackets},
-	{Name: pps, Doc: "how many small UDP packets pass in a second, without offloads", Fills: true, Datagrams: true, check: checkPackets},
+	{Name: udp, Doc: "UDP throughput, loss, delay and reordering of packets", Fills: true, Datagrams: true, Implied: true, check: checkPackets},
+	{Name: pps, Doc: "rate of small UDP packets, without offloads", Fills: true, Datagrams: true, check: checkPackets},
 	{Name: rr, Doc: "latency of a request and its response", Implied: true, check: checkExchange},
-	{Name: crr, Doc: "connect, request, response, close: new connections in a second"},
-	{Name: load, Doc: "latency of the idle path, then of the path under the load of TCP flows", Fills: true, Streams: true, check: checkLoad},
-	{Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, checked by a digest", Implied: true, check: checkFTP},
-	{Name: mtu, Doc: "the largest packet that the path carries, each way", Datagrams: true},
+	{Name: crr, Doc: "connect, request, response, close: rate of new connections"},
+	{Name: load, Doc: "latency of the idle path, then under the load of TCP flows", Fills: true, Streams: true, check: checkLoad},
+	{Name: ftp, Doc: "throughput of one file over FTP, in one or several segments, verified by a digest", Implied: true, check: checkFTP},
+	{Name: mtu, Doc: "the largest packet that the path carries, in each direction", Datagrams: true},
 	{Name: ping, Doc: "ICMP echo", NoServer: true, Implied: true, check: checkPing},
 	{Name: trace, Doc: "the hops of the path", NoServer: true, Implied: true},
 }
@@ -98,31 +98,31 @@ var options = []Option{
 		Name: "duration", InFile: true, InLength: true, Flag: "duration", Short: "t", Aliases: []string{"time"}, Shared: true,
 		Kinds: timed, Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
 		Except: map[measurement.Kind]Limits{rr: {Least: 0.001, Most: MaxSeconds}, crr: {Least: 0.001, Most: MaxSeconds}},
-		Doc:    "measured time, in a load test that under load",
+		Doc:    "measured time; in a load test, the time under load",
 		field:  func(s *measurement.Spec) any { return &s.Duration },
 	},
 	{
 		Name: "max_warmup", InFile: true, InLength: true, Flag: "omit", Short: "O",
 		Kinds: timed, Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds}, Optional: true,
-		Doc:   "discarded start, before the duration; of tcp and load the longest: it ends once the rate is steady",
+		Doc:   "warm-up before the duration, discarded; tcp, load: the longest, since it ends once the rate is steady",
 		field: func(s *measurement.Spec) any { return &s.MaxWarmup },
 	},
 	{
 		Name: "idle", InFile: true, InLength: true, Kinds: of(load), Type: Time, Limits: Limits{Least: 0.01, Most: MaxSeconds},
-		Doc:   "how long the latency of the idle path is taken before the load",
+		Doc:   "time to measure the latency of the idle path before the load",
 		field: func(s *measurement.Spec) any { return &s.IdleDuration },
 	},
 	{
 		Name: "flows", InFile: true, Flag: "flows", Short: "P", Aliases: []string{"parallel"},
 		Kinds: of(tcp, udp, pps, crr, load, ftp), Type: Whole, Limits: upTo(MaxFlows),
 		Except: map[measurement.Kind]Limits{udp: upTo(maxPacketFlows), pps: upTo(maxPacketFlows), ftp: upTo(maxSegments)},
-		Doc:    "parallel connections, each way when both ends send; udp, pps: UDP 5-tuples; crr: connections in progress at a time; ftp: segments of the file",
+		Doc:    "parallel connections, in each direction if both ends send; udp, pps: UDP 5-tuples; crr: concurrent connections; ftp: segments of the file",
 		field:  func(s *measurement.Spec) any { return &s.Flows },
 	},
 	{
 		Name: "direction", InFile: true, Kinds: of(tcp, udp, pps, load, ftp), Type: Word, Limits: words("send", "receive", "both"),
 		Except: map[measurement.Kind]Limits{udp: oneWay, pps: oneWay, ftp: oneWay},
-		Doc:    "who sends, seen from the source: it does, or the destination, or both at the same time",
+		Doc:    "which end sends: the source (send), the destination (receive), or both at the same time",
 		field:  func(s *measurement.Spec) any { return &s.Direction },
 	},
 	{
@@ -138,17 +138,17 @@ var options = []Option{
 	},
 	{
 		Name: "file_crc32", Flag: "ftp-crc32", Kinds: of(ftp), Type: Text, Limits: Limits{Most: 8},
-		Unset: "not checked", Doc: "CRC-32 that the file of a stock server must have, as crc32 prints it: eight hexadecimal digits",
+		Unset: "not checked", Doc: "CRC-32 to require of the file of a stock server, as crc32 prints it: eight hexadecimal digits",
 		field: func(s *measurement.Spec) any { return &s.FileCRC32 },
 	},
 	{
 		Name: "congestion_control", Flag: "congestion", Short: "C", Kinds: streams, Type: Name,
-		Unset: "the host's", Doc: "congestion control algorithm, by the kernel's name; in a file the endpoint says it",
+		Unset: "the host's", Doc: "congestion control algorithm, by the kernel's name; in a file, set it at the endpoint",
 		field: func(s *measurement.Spec) any { return &s.CongestionControl },
 	},
 	{
 		Name: "window", Flag: "window", Short: "w", Kinds: streams, Type: Size, Limits: upTo(MaxBufferBytes),
-		Unset: "the kernel's tuning", Doc: "largest receive window that each flow advertises (TCP_WINDOW_CLAMP); in a file the endpoint says it",
+		Unset: "the kernel's tuning", Doc: "largest receive window that each flow advertises (TCP_WINDOW_CLAMP); in a file, set it at the endpoint",
 		field: func(s *measurement.Spec) any { return &s.WindowBytes },
 	},
 	{
@@ -164,7 +164,7 @@ var options = []Option{
 	{
 		// TCP_MIN_MSS and MAX_TCP_WINDOW of Linux (net/tcp.h)
 		Name: "mss", InFile: true, Flag: "mss", Short: "M", Aliases: []string{"set-mss"}, Kinds: of(tcp, udp, pps, rr, load), Type: Size, Limits: Limits{Least: 88, Most: 32_767},
-		Unset: "what the path gives", Doc: "largest TCP segment of both ends (TCP_MAXSEG), also of the connection that controls a test over UDP",
+		Unset: "as the path allows", Doc: "largest TCP segment of both ends (TCP_MAXSEG), also on the control connection of a UDP test",
 		field: func(s *measurement.Spec) any { return &s.MSSBytes },
 	},
 	{
@@ -174,22 +174,22 @@ var options = []Option{
 	},
 	{
 		Name: "send_method", InFile: true, Kinds: of(tcp, udp, load), Type: Word, Limits: words("copy", "zerocopy"),
-		Unset: "the faster", Doc: "how the sender hands bytes to the kernel: send(2) copies them, splice(2) and sendfile(2) do not; packets go without a copy only as fast as they can",
+		Unset: "the faster", Doc: "how the sender passes bytes to the kernel: send(2) copies them, splice(2) and sendfile(2) are zero-copy; udp: zero-copy only at an unlimited rate",
 		field: func(s *measurement.Spec) any { return &s.SendMethod },
 	},
 	{
 		Name: "copy_payload", InFile: true, Kinds: of(tcp, udp, load), Type: Truth,
-		Doc:   "the receiver copies the payload to user space, as an application does; else it may discard it in the kernel",
+		Doc:   "the receiver copies the payload to user space, as an application does; otherwise it may discard it in the kernel",
 		field: func(s *measurement.Spec) any { return &s.CopyPayload },
 	},
 	{
 		Name: "share_threads", Kinds: streams, Type: Truth,
-		Doc:   "the flows share the threads of each end, however few they are; set where many endpoints share a host",
+		Doc:   "the flows share the threads of each end, even if there are few flows; set when many endpoints share a host",
 		field: func(s *measurement.Spec) any { return &s.ShareThreads },
 	},
 	{
 		Name: "sender_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
-		Doc:   "what the sending program waits after each 64 KiB, as a slow one does",
+		Doc:   "time that the sending program waits after each 64 KiB, as a slow program does",
 		field: func(s *measurement.Spec) any { return &s.SenderPause },
 	},
 	{
@@ -199,7 +199,7 @@ var options = []Option{
 	},
 	{
 		Name: "receiver_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
-		Doc:   "what the receiving program waits after each 64 KiB",
+		Doc:   "time that the receiving program waits after each 64 KiB",
 		field: func(s *measurement.Spec) any { return &s.ReceiverPause },
 	},
 	{
@@ -209,7 +209,7 @@ var options = []Option{
 	},
 	{
 		Name: "mptcp", InFile: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,
-		Doc:   "Multipath TCP (RFC 8684) where both kernels have it",
+		Doc:   "Multipath TCP (RFC 8684) if both kernels support it",
 		field: func(s *measurement.Spec) any { return &s.MPTCP },
 	},
 	{
@@ -224,7 +224,7 @@ var options = []Option{
 	},
 	{
 		Name: "device", Flag: "device", Aliases: []string{"bind-dev"}, Shared: true, Kinds: served, Type: Name,
-		Unset: "as routed", Doc: "network interface to send from (SO_BINDTODEVICE); HOST%DEVICE says the same",
+		Unset: "as routed", Doc: "network interface to send from (SO_BINDTODEVICE); same as HOST%DEVICE",
 		field: func(s *measurement.Spec) any { return &s.Device },
 	},
 	{
@@ -234,27 +234,27 @@ var options = []Option{
 	},
 	{
 		Name: "packet", InFile: true, Kinds: packets, Type: Size, Limits: Limits{Least: MinPacketBytes, Most: MaxDatagramBytes},
-		Unset: "what fits the path, with a rate 1472 at most", Doc: "UDP payload of a packet",
+		Unset: "what fits the path, with a rate at most 1472", Doc: "UDP payload of a packet",
 		field: func(s *measurement.Spec) any { return &s.PacketBytes },
 	},
 	{
 		Name: "gso", InFile: true, Flag: "gso", Kinds: of(udp), Type: Word, Limits: words("on", "off", auto),
-		Unset: auto, Doc: "the kernel or the network interface cuts large buffers into packets (UDP_SEGMENT); with on, the test fails where it cannot",
+		Unset: auto, Doc: "the kernel or the network interface segments large buffers (UDP_SEGMENT); with on, the test fails if this is not possible",
 		field: func(s *measurement.Spec) any { return &s.GSO },
 	},
 	{
 		Name: "gro", InFile: true, Flag: "gro", Kinds: of(udp), Type: Word, Limits: words("on", "off", auto),
-		Unset: auto, Doc: "the receiving kernel joins packets (UDP_GRO); with on, the test fails where it cannot",
+		Unset: auto, Doc: "the receiving kernel joins packets (UDP_GRO); with on, the test fails if this is not possible",
 		field: func(s *measurement.Spec) any { return &s.GRO },
 	},
 	{
 		Name: "loss_bound", InFile: true, Flag: "loss-bound", Kinds: packets, Type: Share, Limits: Limits{Least: 1e-9, Most: 0.5},
-		Unset: "no search", Doc: "search for the highest rate, up to the rate given, that loses no larger share",
+		Unset: "no search", Doc: "search for the highest rate, up to the given rate, with at most this share of loss",
 		field: func(s *measurement.Spec) any { return &s.LossBound },
 	},
 	{
 		Name: "protocol", InFile: true, Kinds: of(tcp, udp), Type: Word, Limits: words(string(measurement.IPerf3)),
-		Unset: "hopbench's own", Doc: "whose protocol the two ends speak",
+		Unset: "hopbench's own", Doc: "protocol between the two ends",
 		field: func(s *measurement.Spec) any { return &s.Tool },
 	},
 	{
@@ -275,22 +275,22 @@ var options = []Option{
 	},
 	{
 		Name: "requests_per_second", InFile: true, Flag: "requests-per-second", Kinds: of(rr, load), Type: Number, Limits: Limits{Least: 0.001, Most: 10e6},
-		Unset: "a response releases the next", Doc: "open loop: requests leave at their intended times, from which latency counts, whether or not responses came",
+		Unset: "each response releases the next request", Doc: "open loop: send requests at their intended times, without waiting for responses; latency counts from the intended time",
 		field: func(s *measurement.Spec) any { return &s.RequestsPerSecond },
 	},
 	{
 		Name: "in_flight", InFile: true, Flag: "in-flight", Kinds: of(rr), Type: Whole, Limits: upTo(MaxInFlight),
-		Doc:   "requests that wait for their response at the same time",
+		Doc:   "number of requests waiting for a response at the same time",
 		field: func(s *measurement.Spec) any { return &s.InFlight },
 	},
 	{
 		Name: "spin", InFile: true, Flag: "spin", Kinds: of(rr, load), Type: Truth,
-		Doc:   "both ends poll instead of sleeping until a message comes, the far one if its serve has --spin: latency without the wake-up, for two whole CPUs",
+		Doc:   "both ends poll instead of sleeping (the server needs --spin, too): latency without the wake-up, at the cost of two whole CPUs",
 		field: func(s *measurement.Spec) any { return &s.Spin },
 	},
 	{
 		Name: "colocate", InFile: true, Flag: "colocate", Kinds: of(rr, crr), Type: Truth,
-		Doc:   "both ends, which must be on one host, run on one CPU: latency without the wake-up of another CPU; otherwise they never share one",
+		Doc:   "run both ends, which must be on one host, on one CPU: latency without the wake-up of another CPU; by default they never share one",
 		field: func(s *measurement.Spec) any { return &s.Colocate },
 	},
 	{
@@ -310,42 +310,42 @@ var options = []Option{
 	},
 	{
 		Name: "max_hops", InFile: true, Flag: "max-hops", Kinds: of(trace), Type: Whole, Limits: upTo(MaxHops),
-		Doc:   "hops after which it gives up",
+		Doc:   "maximum number of hops",
 		field: func(s *measurement.Spec) any { return &s.MaxHops },
 	},
 	{
 		Name: "ramp", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: MaxSeconds}, Several: true,
-		Unset: "all at once", Doc: "several pairs start spread evenly over this time, the first at once, the last at its end; each connects shortly before its start, and nothing is measured before the last has started",
+		Unset: "all at once", Doc: "several pairs start evenly spread over this time, the first at once, the last at its end; each connects shortly before its start, and the measurement begins after the last start",
 		field: func(s *measurement.Spec) any { return &s.Ramp },
 	},
 	{
 		Name: "waves", InFile: true, InLength: true, Kinds: together, Type: Whole, Limits: Limits{Least: 2, Most: maxMissing + 1}, Several: true,
-		Unset: "all at once", Doc: "several pairs start in so many groups, one every wave_every, as with a ramp",
+		Unset: "all at once", Doc: "several pairs start in this number of groups, one every wave_every, as with a ramp",
 		field: func(s *measurement.Spec) any { return &s.Waves },
 	},
 	{
 		Name: "wave_every", InFile: true, InLength: true, Kinds: together, Type: Time, Limits: Limits{Least: 0.001, Most: MaxSeconds}, Several: true,
-		Unset: "all at once", Doc: "time from one of the waves to the next",
+		Unset: "all at once", Doc: "time from one wave to the next",
 		field: func(s *measurement.Spec) any { return &s.WaveEvery },
 	},
 	{
 		Name: "lead", Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-9, Most: MaxSeconds},
-		Unset: "none", Doc: "start before the warm-up of which nothing is measured; set where others of several pairs start later",
+		Unset: "none", Doc: "unmeasured time before the warm-up; set if other pairs start later",
 		field: func(s *measurement.Spec) any { return &s.Lead },
 	},
 	{
 		Name: "pairs", Kinds: every, Type: Whole, Limits: upTo(MaxPairs),
-		Unset: "1", Doc: "pairs of hosts that do the test at the same time, of which this is one: they share how many bins of their counts are kept",
+		Unset: "1", Doc: "number of pairs of hosts that run the test at the same time, including this one; they share the limit of stored bins",
 		field: func(s *measurement.Spec) any { return &s.Pairs },
 	},
 	{
 		Name: "missing", InFile: true, Kinds: every, Type: Whole, Limits: Limits{Most: maxMissing}, Several: true,
-		Doc:   "of several pairs, how many may bring back nothing, by no fault of the path, in a trial that counts; with more it is done again",
+		Doc:   "number of pairs that may return no result, through no fault of the path, in a trial that counts; with more, the trial is repeated",
 		field: func(s *measurement.Spec) any { return &s.MissingPairs },
 	},
 	{
 		Name: "timeout", InFile: true, Flag: "timeout", Kinds: of(rr, load, mtu, ping, trace), Type: Time, Limits: Limits{Least: 0.001, Most: 60},
-		Unset: "500ms, load 3s", Doc: "how long one probe or response is waited for; of rr and load over UDP only",
+		Unset: "500ms, load 3s", Doc: "how long to wait for one probe or response; rr, load: over UDP only",
 		field: func(s *measurement.Spec) any { return &s.Timeout },
 	},
 }
