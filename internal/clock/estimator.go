@@ -24,6 +24,9 @@ const (
 	enough = 8
 	// resolution is what the stamps themselves may be wrong by.
 	resolution = time.Microsecond
+	// lineIsBetter is how much smaller the bound of one exchange has to be than that of the
+	// line through all, over which what held up either direction of one averages out.
+	lineIsBetter = 2
 	// leastStep is how far beyond the bounds an exchange must be to be called a step.
 	leastStep = time.Millisecond
 )
@@ -81,6 +84,9 @@ func (x Exchange) bound() time.Duration {
 // trip, at most its half, is the same for all, so it moves the line and does not turn
 // it; what the others took longer adds at most half of it each, in the parts in which
 // they make up the line.
+//
+// A line through few exchanges, far apart, may say less of the present than one of them by
+// itself does: then that is the estimate, with the line's drift.
 func (e *Estimator) Estimate() (Estimate, bool) {
 	if len(e.kept) == 0 {
 		return Estimate{}, false
@@ -129,13 +135,28 @@ func (e *Estimator) Estimate() (Estimate, bool) {
 		// About the centre, whatever the drift is turns nothing.
 		drift, driftUncertainty = 0, maxDrift
 	}
-	reach := e.kept[len(e.kept)-1].middle() - first
-	return Estimate{
+	last := e.kept[len(e.kept)-1].middle()
+	line := Estimate{
 		Offset: shortest.offset() + seconds(mean), Drift: drift, Reference: first + seconds(centre),
-		Uncertainty:      shortest.bound() + seconds(scatter) + scaled(reach, wander),
+		Uncertainty:      shortest.bound() + seconds(scatter) + scaled(last-first, wander),
 		DriftUncertainty: driftUncertainty,
 		Steps:            e.steps,
-	}, true
+	}
+	best, bestUncertainty := line, line.uncertainty(last)/lineIsBetter
+	for _, x := range e.kept {
+		one := line
+		one.Offset, one.Reference, one.Uncertainty = x.offset(), x.middle(), x.bound()
+		if u := one.uncertainty(last); u < bestUncertainty {
+			best, bestUncertainty = one, u
+		}
+	}
+	return best, true
+}
+
+// uncertainty is the bound of the error at a time.
+func (e Estimate) uncertainty(t time.Duration) time.Duration {
+	_, u := e.At(t)
+	return u
 }
 
 // quartile is the value that a quarter of all are not above.

@@ -69,6 +69,29 @@ func follow(r *rand.Rand, l link, length float64, check func(now float64, e Esti
 	}
 }
 
+// Of thousands of agents each is asked for its time seldom: what is known right after an
+// exchange is as good as the exchange, whatever was not known of the drift before.
+func TestSeldomExchanges(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 1))
+	for range 1000 {
+		l := link{offset: 20*r.Float64() - 10, drift: 400e-6*r.Float64() - 200e-6, forward: 100e-6, backward: 100e-6, jitter: jitters["uniform"](3e-3)}
+		var e Estimator
+		for _, at := range []float64{0, 0.1, 21, 42, 63, 84} {
+			x := l.exchange(r, at)
+			e.Add(x)
+			got, ok := e.Estimate()
+			if !ok {
+				t.Fatal("nothing is known")
+			}
+			ahead, uncertainty := got.At(x.Heard)
+			wrong := math.Abs(ahead.Seconds() - l.ahead(x.Heard.Seconds()))
+			if most := lineIsBetter * (x.bound() + scaled(x.roundTrip(), maxDrift)); uncertainty > most || wrong > uncertainty.Seconds() {
+				t.Fatalf("at %v s, after a round trip of %v: wrong by %v s, which is bounded by %v, and that should be at most %v", at, x.roundTrip(), wrong, uncertainty, most)
+			}
+		}
+	}
+}
+
 // The truth lies within the stated uncertainty, whatever the path does that does not
 // change for good.
 func TestTruthIsWithinTheUncertainty(t *testing.T) {
