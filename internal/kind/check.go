@@ -165,11 +165,11 @@ func checkIPerf3(s measurement.Spec, p *Problems) {
 	}
 	refuse(s.Flows > MaxIPerf3Streams, "flows", fmt.Sprintf("more than %d flows", MaxIPerf3Streams))
 	refuse(s.StartSpan()+s.MaxWarmup > maxIPerf3OmitSeconds, "max_warmup", "a discarded start of more than 10m, starts of other pairs included,")
-	refuse(s.LossBound > 0, "loss_bound", "a search for the highest rate")
 	refuse(s.GSO == measurement.On, "gso", "gso: on")
 	refuse(s.GRO == measurement.On, "gro", "gro: on")
-	refuse(s.MPTCP, "mptcp", "Multipath TCP")
-	refuse(s.CopyPayload, "copy_payload", "copying the payload")
+	for _, o := range options {
+		refuse(o.Native && o.Takes(s.Kind) && !IsZero(o.Get(s)), o.Name, o.Name)
+	}
 	refuse(s.SendMethod == measurement.SendZerocopy, "send_method", "sending without a copy")
 }
 

@@ -128,6 +128,7 @@ func TestCheck(t *testing.T) {
 		{measurement.Spec{Kind: udp, SendMethod: measurement.SendZerocopy, LossBound: 0.1}, "send_method"},
 		{measurement.Spec{Kind: tcp, Tool: measurement.IPerf3, Flows: 128}, ""},
 		{measurement.Spec{Kind: tcp, Tool: measurement.IPerf3, Flows: 129}, "flows"},
+		{measurement.Spec{Kind: tcp, Tool: measurement.IPerf3, SenderPause: 0.001}, "sender_pause"},
 		{measurement.Spec{Kind: tcp, Tool: measurement.IPerf3, MaxWarmup: 601}, "max_warmup"},
 		{measurement.Spec{Kind: tcp, Tool: measurement.IPerf3, MPTCP: true}, "mptcp"},
 		{measurement.Spec{Kind: udp, Tool: measurement.IPerf3, LossBound: 0.1}, "loss_bound"},

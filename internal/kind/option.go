@@ -65,6 +65,8 @@ type Option struct {
 	Optional bool
 	// Unset is what zero means, where that is no value.
 	Unset string
+	// Native options are of this project's protocol: iperf3 has no words for them.
+	Native bool
 	// Several says that it is of several pairs of hosts that do a test at the same time.
 	Several bool
 	// Doc is what it does, in one line.

@@ -178,7 +178,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.SendMethod },
 	},
 	{
-		Name: "copy_payload", InFile: true, Kinds: of(tcp, udp, load), Type: Truth,
+		Name: "copy_payload", InFile: true, Native: true, Kinds: of(tcp, udp, load), Type: Truth,
 		Doc:   "the receiver copies the payload to user space, as an application does; otherwise it may discard it in the kernel",
 		field: func(s *measurement.Spec) any { return &s.CopyPayload },
 	},
@@ -188,27 +188,27 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.ShareThreads },
 	},
 	{
-		Name: "sender_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Name: "sender_pause", InFile: true, Native: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
 		Doc:   "time that the sending program waits after each 64 KiB, as a slow program does",
 		field: func(s *measurement.Spec) any { return &s.SenderPause },
 	},
 	{
-		Name: "sender_burn", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Name: "sender_burn", InFile: true, Native: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
 		Doc:   "CPU time that the sending program takes for each 64 KiB",
 		field: func(s *measurement.Spec) any { return &s.SenderBurn },
 	},
 	{
-		Name: "receiver_pause", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Name: "receiver_pause", InFile: true, Native: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
 		Doc:   "time that the receiving program waits after each 64 KiB",
 		field: func(s *measurement.Spec) any { return &s.ReceiverPause },
 	},
 	{
-		Name: "receiver_burn", InFile: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
+		Name: "receiver_burn", InFile: true, Native: true, Kinds: of(tcp), Type: Time, Limits: Limits{Least: 1e-6, Most: 0.1}, Unset: "none",
 		Doc:   "CPU time that the receiving program takes for each 64 KiB",
 		field: func(s *measurement.Spec) any { return &s.ReceiverBurn },
 	},
 	{
-		Name: "mptcp", InFile: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,
+		Name: "mptcp", InFile: true, Native: true, Flag: "mptcp", Short: "m", Kinds: streams, Type: Truth,
 		Doc:   "Multipath TCP (RFC 8684) if both kernels support it",
 		field: func(s *measurement.Spec) any { return &s.MPTCP },
 	},
@@ -248,7 +248,7 @@ var options = []Option{
 		field: func(s *measurement.Spec) any { return &s.GRO },
 	},
 	{
-		Name: "loss_bound", InFile: true, Flag: "loss-bound", Kinds: packets, Type: Share, Limits: Limits{Least: 1e-9, Most: 0.5},
+		Name: "loss_bound", InFile: true, Native: true, Flag: "loss-bound", Kinds: packets, Type: Share, Limits: Limits{Least: 1e-9, Most: 0.5},
 		Unset: "no search", Doc: "search for the highest rate, up to the given rate, with at most this share of loss",
 		field: func(s *measurement.Spec) any { return &s.LossBound },
 	},

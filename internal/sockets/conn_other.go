@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -271,15 +272,11 @@ func (c *Conn) SharePipe(*Payload, int) error { return nil }
 // the connection exists. It is a net.Dialer's Control.
 func (o Options) Control(_, _ string, _ syscall.RawConn) error {
 	var errs []error
-	refuse := func(wanted bool, what string) {
-		if wanted {
+	for i, all := 0, reflect.ValueOf(o); i < all.NumField(); i++ {
+		if what := all.Type().Field(i).Tag.Get("linux"); what != "" && !all.Field(i).IsZero() {
 			errs = append(errs, fmt.Errorf("set %s: %w", what, ErrUnsupported))
 		}
 	}
-	refuse(o.MSS > 0, "MSS")
-	refuse(o.DSCP > 0, "DSCP")
-	refuse(o.CongestionControl != "", "congestion control")
-	refuse(o.Device != "", "device")
 	return errors.Join(errs...)
 }
 

@@ -1,16 +1,18 @@
 package sockets
 
+import "github.com/hopbench/hopbench/internal/measurement"
+
 // Options are what a test asks of a TCP socket beyond the defaults; a zero
-// field asks nothing.
+// field asks nothing. Other systems than Linux refuse those with a tag, by its name.
 type Options struct {
 	// SendBuffer and ReceiveBuffer are in bytes, as asked: Linux doubles them.
 	SendBuffer, ReceiveBuffer int
-	MSS                       int // bytes
-	DSCP                      int // RFC 2474, 0 to 63
+	MSS                       int `linux:"MSS"`  // bytes
+	DSCP                      int `linux:"DSCP"` // RFC 2474, 0 to 63
 	// CongestionControl is the kernel's name of the algorithm.
-	CongestionControl string
+	CongestionControl string `linux:"congestion control"`
 	// Device is the network interface that the socket is bound to.
-	Device string
+	Device string `linux:"device"`
 	// ReusePort takes the chosen local port although the last test's
 	// connections from it linger (SO_REUSEADDR, TIME_WAIT).
 	ReusePort bool
@@ -21,4 +23,18 @@ type Options struct {
 	// Backlog bounds in bytes what waits in the socket unsent, 0 does not
 	// (TCP_NOTSENT_LOWAT, tcp(7)).
 	Backlog int
+}
+
+// OptionsOf is what a spec asks of the socket of one flow. Only DSCP and MSS are for the
+// connections of every kind of test.
+func OptionsOf(spec measurement.Spec, sends bool) Options {
+	o := Options{DSCP: spec.DSCP, MSS: spec.MSSBytes}
+	if spec.Kind != measurement.TCP {
+		return o
+	}
+	o.SendBuffer, o.ReceiveBuffer = int(spec.SendBufferBytes), int(spec.ReceiveBufferBytes)
+	if sends {
+		o.CongestionControl = spec.CongestionControl
+	}
+	return o
 }

@@ -3,14 +3,58 @@ package words
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
+	options "github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 )
 
-// Spec is how a test was done, in a line.
+// needless are options that change nothing of the traffic, or have words only where there are
+// several of something.
+var needless = []string{"file_crc32", "share_threads", "pairs", "in_flight"}
+
+// Spec is how a test was done, in a line: what phrases has no words for is said by the
+// option's name.
 func Spec(s measurement.Spec) string {
+	text, end := phrases(s), ""
+	for _, o := range options.Options() {
+		value := o.Get(s)
+		if !o.Takes(s.Kind) || options.IsZero(value) || slices.Contains(needless, o.Name) {
+			continue
+		}
+		without := s
+		o.Set(&without, reflect.Zero(reflect.TypeOf(value)).Interface())
+		if phrases(without) == text {
+			end += ", " + optionText(o, value)
+		}
+	}
+	return text + end
+}
+
+// optionText is an option and its value.
+func optionText(o options.Option, value any) string {
+	name := strings.ReplaceAll(o.Name, "_", " ")
+	number, _ := value.(float64)
+	switch o.Type {
+	case options.Truth:
+		return name
+	case options.Time:
+		return name + " " + Time(measurement.Seconds(number))
+	case options.Size:
+		return name + " " + Value(number, measurement.Bytes)
+	case options.Rate:
+		return name + " " + Value(number, measurement.BitsPerSecond)
+	case options.Share:
+		return name + " " + Percent(number)
+	}
+	return name + " " + o.Format(value)
+}
+
+// phrases are the options that have words of their own.
+func phrases(s measurement.Spec) string {
 	parts := []string{string(s.Kind)}
 	add := func(ok bool, format string, args ...any) {
 		if ok {
@@ -31,10 +75,7 @@ func Spec(s measurement.Spec) string {
 	add(s.Interval > 0, "every %s", Time(s.Interval))
 	add(s.RequestBytes > 0 || s.ResponseBytes > 0, "%d B request, %d B response", s.RequestBytes, s.ResponseBytes)
 	add(s.PayloadBytes > 0, "%d B payload", s.PayloadBytes)
-	add(s.CongestionControl != "", "congestion control %s", s.CongestionControl)
 	add(s.WindowBytes > 0, "receive window %s", Value(float64(s.WindowBytes), measurement.Bytes))
-	add(s.SendBufferBytes > 0, "send buffer %s", Value(float64(s.SendBufferBytes), measurement.Bytes))
-	add(s.ReceiveBufferBytes > 0, "receive buffer %s", Value(float64(s.ReceiveBufferBytes), measurement.Bytes))
 	add(s.MSSBytes > 0, "segments up to %d B", s.MSSBytes)
 	add(s.PacingBitsPerSecond > 0, "paced at %s", Value(s.PacingBitsPerSecond, measurement.BitsPerSecond))
 	add(s.SendMethod != measurement.SendFast, "sent by %s", string(s.SendMethod))
@@ -59,7 +100,6 @@ func Spec(s measurement.Spec) string {
 	add(s.Pairs > 1, "by one of %d pairs", s.Pairs)
 	add(s.MissingPairs > 0, "%s may bring nothing", quantity.Count(s.MissingPairs, "pair"))
 	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
-	add(s.Timeout > 0, "timeout %s", Time(s.Timeout))
 	return strings.Join(parts, ", ")
 }
 

@@ -49,19 +49,11 @@ func ConnectTime(spec measurement.Spec) time.Duration {
 // Grace is how long after its planned end a test may still deliver results.
 const Grace = 5 * time.Second
 
-// OptionsOf is what a spec asks of one socket. Only DSCP, MSS and, at the client,
-// device and source port are for the connections of every kind of test.
+// OptionsOf is what a spec asks of one socket, whether it sends or not.
 func OptionsOf(spec measurement.Spec, sends bool) sockets.Options {
-	o := sockets.Options{DSCP: spec.DSCP, MSS: spec.MSSBytes}
-	if spec.Kind != measurement.TCP {
-		return o
-	}
-	o.SendBuffer, o.ReceiveBuffer = int(spec.SendBufferBytes), int(spec.ReceiveBufferBytes)
-	if sends {
-		o.CongestionControl = spec.CongestionControl
-		if SharesPoller(spec) {
-			o.Backlog = backlogBytes
-		}
+	o := sockets.OptionsOf(spec, sends)
+	if sends && SharesPoller(spec) {
+		o.Backlog = backlogBytes
 	}
 	return o
 }
