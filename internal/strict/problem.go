@@ -142,13 +142,20 @@ func OneOf(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
+// mostListed is how many words a message lists: of more, a reader finds the right one in the
+// JSON Schema, which also says what each means.
+const mostListed = 20
+
 // Instead suggests a word in place of a wrong one.
 func Instead(wrong string, candidates []string) string {
 	if right := spelling.Nearest(wrong, candidates); right != "" {
 		return fmt.Sprintf("did you mean %q?", right)
 	}
-	if len(candidates) == 0 {
+	switch {
+	case len(candidates) == 0:
 		return ""
+	case len(candidates) > mostListed:
+		return "the JSON Schema of such files lists all that can stand here"
 	}
 	return "write " + OneOf(candidates)
 }
