@@ -12,7 +12,8 @@ import (
 //go:embed *.yaml experiment.schema.json
 var files embed.FS
 
-// Schema returns the JSON Schema of experiment files, for editors.
+// Schema is what is generated of the JSON Schema of experiment files; experiment.Schema is
+// the whole.
 func Schema() []byte {
 	text, err := files.ReadFile("experiment.schema.json")
 	if err != nil {

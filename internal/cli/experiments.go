@@ -49,7 +49,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
   and on top of a file, as show prints it: # yaml-language-server: $schema=experiment.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := s.Out.Write(experiments.Schema())
+			_, err := s.Out.Write(experiment.Schema())
 			return err
 		},
 	}, &cobra.Command{

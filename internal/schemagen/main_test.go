@@ -51,7 +51,7 @@ func check(schema *jsonschema.Schema, text []byte) (readable bool, err error) {
 }
 
 func TestSchemaAcceptsGoodFiles(t *testing.T) {
-	schema := compile(t, experiments.Schema())
+	schema := compile(t, experiment.Schema())
 	for _, name := range experiments.Names() {
 		text, err := experiments.Read(name)
 		testutil.OK(t, err)
@@ -97,7 +97,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		// notation that means the same to YAML
 		"blocks-hex", "utf16", "merge-key", "tag", "title-escape", "title-two-lines",
 	}
-	refuses(t, compile(t, experiments.Schema()), "../experiment/testdata/bad/*.yaml", beyondSchema)
+	refuses(t, compile(t, experiment.Schema()), "../experiment/testdata/bad/*.yaml", beyondSchema)
 }
 
 // refuses holds that a schema refuses the files of a pattern, but for those that are
@@ -123,7 +123,7 @@ func FuzzSchemaAgrees(f *testing.F) {
 			f.Add(text)
 		}
 	}
-	schema := compile(f, experiments.Schema())
+	schema := compile(f, experiment.Schema())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if _, err := experiment.Load("my.yaml", text); err != nil {
 			return
