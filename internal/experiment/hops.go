@@ -113,15 +113,15 @@ func hopTypeNames() []string {
 	return names
 }
 
-// bypassable names the types of hop that can be passed by, for a message.
+// bypassable says which types of hop can be passed by, for a message.
 func bypassable() string {
-	var names []string
+	var others []string
 	for _, r := range hopTable() {
-		if r.bypass != NoBypass {
-			names = append(names, string(r.name))
+		if r.bypass == NoBypass {
+			others = append(others, string(r.name))
 		}
 	}
-	return kind.Either(names)
+	return "hop other than a " + kind.Either(others)
 }
 
 // HopTypesOf says which types of hop a key of FileHop applies to.
