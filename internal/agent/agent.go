@@ -36,6 +36,9 @@ type Options struct {
 	Lease        time.Duration
 	Limits       probe.Limits
 	AllowTargets []netip.Prefix
+	// Claim, unless nil, says why a coordinator that names itself so may not have this
+	// agent, or what lets its host go when the agent ends.
+	Claim func(ctx context.Context, coordinator string) (release func(), err error)
 	// Samples, unless nil, holds the samples and results of tests until the coordinator has
 	// them on its disk. It outlives the connection.
 	Samples *samples.Outbox
@@ -67,7 +70,9 @@ type server struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the one connection
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup
-	greeted bool // of the reading goroutine
+	// greeted and letGo, which may be nil, are of the reading goroutine.
+	greeted bool
+	letGo   func()
 	// probeRun and probeProve are those of package probe, but in a simulation.
 	probeRun   func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error)
 	probeProve func(context.Context, probe.Request) (probe.Proof, error)
@@ -128,6 +133,9 @@ func (s *server) serve(ctx context.Context) error {
 	// Wakes whoever is still writing to a coordinator that reads no more.
 	closed := s.control.Close()
 	s.wg.Wait()
+	if s.letGo != nil {
+		s.letGo()
+	}
 	if silent := context.Cause(s.ctx); errors.Is(silent, errSilent) {
 		return silent
 	}
@@ -202,6 +210,10 @@ func (s *server) begin(r request) {
 		// says.
 		if r.Op != opHello || r.Hello == nil || checkVersions(*r.Hello) != nil {
 			s.reply(reply{ID: r.ID, Error: s.refuseStranger(r)})
+			return
+		}
+		if err := s.claim(r.Hello.Coordinator); err != nil {
+			s.reply(reply{ID: r.ID, Error: errorOf(r.Op, err)})
 			return
 		}
 		s.greeted = true

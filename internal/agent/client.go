@@ -83,7 +83,7 @@ func ConnectOneOf(ctx context.Context, control io.ReadWriteCloser, crowd *Crowd)
 	// One that does not even read holds up the request itself.
 	stop := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
 	defer stop()
-	answer, err := c.do(ctx, request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion, Version: hostinfo.Version()}}, nil)
+	answer, err := c.do(ctx, request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion, Version: hostinfo.Version(), Coordinator: hostinfo.Process()}}, nil)
 	if err == nil && (answer.Hello == nil || answer.Hello.Lease < 0) {
 		err = &probe.Error{Op: opHello, Reason: probe.Protocol, Err: errors.New("the agent's reply is no hello")}
 	}

@@ -63,6 +63,17 @@ func checkVersions(h helloRequest) error {
 		hostinfo.Version(), protocol.AgentVersion, h.Version, h.Protocol)}
 }
 
+// claim keeps other coordinators from this agent's host, or says who has it.
+func (s *server) claim(coordinator string) (err error) {
+	if s.opts.Claim == nil {
+		return nil
+	}
+	if s.letGo, err = s.opts.Claim(s.ctx, coordinator); err != nil {
+		return &probe.Error{Op: opHello, Reason: probe.Limit, Err: err}
+	}
+	return nil
+}
+
 // refuseStranger says why a request is refused that came before a right hello.
 func (s *server) refuseStranger(r request) *replyError {
 	var theirs helloRequest

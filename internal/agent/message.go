@@ -44,6 +44,8 @@ type request struct {
 type helloRequest struct {
 	Protocol int    `json:"protocol"`
 	Version  string `json:"version"`
+	// Coordinator names its process, for who else would have the agent's host.
+	Coordinator string `json:"coordinator,omitempty"`
 }
 
 type listenRequest struct {

@@ -79,6 +79,43 @@ func TestAnotherVersion(t *testing.T) {
 	testutil.OK(t, <-done)
 }
 
+// A coordinator that may not have the agent's host is told why, and can do nothing; one that
+// may has it until the agent has ended all it does.
+func TestClaim(t *testing.T) {
+	near, far := net.Pipe()
+	claims, held := 0, false
+	o := Options{Lease: longLease, Claim: func(_ context.Context, coordinator string) (func(), error) {
+		if claims++; claims == 1 {
+			return nil, errors.New("somebody else has it, not " + coordinator)
+		}
+		held = true
+		return func() { held = false }, nil
+	}}
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), far, o) }()
+	c := NewClient(near)
+	hello := request{Op: opHello, Hello: &helloRequest{Protocol: protocol.AgentVersion, Coordinator: "me"}}
+	_, err := c.do(testContext(t), hello, nil)
+	if probe.ReasonOf(err) != probe.Limit || !strings.Contains(err.Error(), "somebody else has it, not me") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Listen(testContext(t), anyPort(), Serving{Token: testToken}); probe.ReasonOf(err) != probe.Protocol {
+		t.Errorf("without a hello that was taken: %v", err)
+	}
+	_, err = c.do(testContext(t), hello, nil)
+	testutil.OK(t, err)
+	_, err = c.Listen(testContext(t), anyPort(), Serving{Token: testToken})
+	testutil.OK(t, err)
+	if !held {
+		t.Error("the host is not held")
+	}
+	testutil.OK(t, c.Close())
+	testutil.OK(t, <-done)
+	if held || claims != 2 {
+		t.Errorf("held: %v, claimed %d times", held, claims)
+	}
+}
+
 // An agent whose coordinator is silent, though its connection stands, ends all that it
 // does, and says why.
 func TestLeaseEnds(t *testing.T) {

@@ -2,11 +2,25 @@ package hostinfo
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// started is about when this process was.
+var started = time.Now().UTC()
+
+// Process names this process to people at other machines, and tells it from any other.
+func Process() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a host without a name"
+	}
+	return fmt.Sprintf("process %d on %s, since %s", os.Getpid(), host, started.Format(time.RFC3339))
+}
 
 // Machine is the hardware and software of this machine. What cannot be read is
 // absent.

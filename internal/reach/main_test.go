@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -50,7 +51,7 @@ func actAsAgent(flags []string) error {
 	if err != nil {
 		return err
 	}
-	return agent.Serve(context.Background(), conn, agent.Options{})
+	return agent.Serve(context.Background(), conn, agent.Options{Lease: time.Minute, Claim: ClaimHost})
 }
 
 // actAsCoordinator dials, has the agent send itself load, and holds on until it is told

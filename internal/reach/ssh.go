@@ -207,7 +207,7 @@ func (t *tail) String() string {
 // lastLine is the last line of a text that says something, made safe to show.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return printable.Line(lines[len(lines)-1], maxSaid)
+	return strings.TrimSuffix(printable.Line(lines[len(lines)-1], maxSaid), ".")
 }
 
 // complaints are what ssh and login shells say when something is wrong, and what to do

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hopbench/hopbench/internal/agent"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -380,6 +381,41 @@ func TestCoordinatorKilled(t *testing.T) {
 			slowest = max(slowest, time.Since(killed))
 		}
 		t.Logf("%d coordinators killed: %d had reached their agent, %d measured; nothing left each time, after %v at most", seeds, reached, measured, slowest)
+	})
+}
+
+// A second coordinator is told who has the host, and does not disturb the first.
+func TestTwoCoordinators(t *testing.T) {
+	onFarHost(t, func(f *far) {
+		cmd, out := f.startCoordinator()
+		for line := ""; line != "measures\n"; {
+			var err error
+			line, err = out.ReadString('\n')
+			testutil.OK(t, err)
+		}
+		c, err := Dial(t.Context(), sshEnd(f.port), "")
+		testutil.OK(t, err)
+		_, err = agent.Connect(t.Context(), c)
+		wantError(t, err, "another coordinator measures with this host (process "+strconv.Itoa(cmd.Process.Pid)+" on ", "try again when that has ended")
+		line, err := out.ReadString('\n')
+		testutil.OK(t, err)
+		if line != "measures\n" {
+			t.Errorf("the first says %q", line)
+		}
+		testutil.OK(t, syscall.Kill(cmd.Process.Pid, syscall.SIGINT))
+		_, err = io.ReadAll(out)
+		testutil.OK(t, err)
+		testutil.OK(t, cmd.Wait())
+		// Who comes now has it, also for the other end of its paths.
+		c, err = Dial(t.Context(), sshEnd(f.port), "")
+		testutil.OK(t, err)
+		first, err := agent.Connect(t.Context(), c)
+		testutil.OK(t, err)
+		c, err = Dial(t.Context(), sshEnd(f.port), "")
+		testutil.OK(t, err)
+		works(t, c)
+		testutil.OK(t, first.Close())
+		f.nothingLeft()
 	})
 }
 

@@ -180,6 +180,7 @@ func runAgent(c *cobra.Command, f agentFlags) error {
 		return base.Usage(errors.New("--stdio takes orders from a program, such as ssh; people use hopbench agent --listen"))
 	case f.stdio:
 		o.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.Claim = reach.ClaimHost
 		conn, err := reach.Stdio()
 		if err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/filelock"
+	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/printable"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 )
@@ -151,12 +152,7 @@ func (s *Switcher) begin(ctx context.Context) error {
 // hold keeps other coordinators from the switches: they would measure one another's paths,
 // and restore what another has just set.
 func hold(journal string) (io.Closer, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("say who switches: %w", err)
-	}
-	me := fmt.Sprintf("process %d on %s, since %s", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
-	lock, holder, err := filelock.Made(journal+".lock", me)
+	lock, holder, err := filelock.Made(journal+".lock", hostinfo.Process())
 	switch {
 	case errors.Is(err, filelock.ErrHeld):
 		return nil, fmt.Errorf("another hopbench uses the switches of this testbed (%s): wait until it is done, or end it", printable.Line(cmp.Or(holder, "it did not say which"), 200))
