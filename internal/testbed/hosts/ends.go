@@ -107,7 +107,11 @@ func (h *Hosts) clocks(ctx context.Context) {
 			c, known = reached.client.Clock()
 		}
 		if known {
-			h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v ahead, known to within %v", c.Offset.Round(time.Microsecond), c.Uncertainty.Round(time.Microsecond)), "")
+			side := "ahead"
+			if c.Offset < 0 {
+				side = "behind"
+			}
+			h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v %s, known to within %v", c.Offset.Abs().Round(time.Microsecond), side, c.Uncertainty.Round(time.Microsecond)), "")
 		} else {
 			h.found(Warning, "endpoint "+e.Name, "its clock is not known yet", "")
 		}

@@ -1,9 +1,12 @@
 package hosts
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hopbench/hopbench/internal/probe"
 )
 
 // Severity is what a finding means for a run.
@@ -33,6 +36,15 @@ func (f Finding) String() string {
 		text += "; " + f.Remedy
 	}
 	return text
+}
+
+// plain is what an error of an agent says, without what it was doing and the sort of error,
+// which a finding tells.
+func plain(err error) string {
+	if known, ok := errors.AsType[*probe.Error](err); ok {
+		return known.Err.Error()
+	}
+	return err.Error()
 }
 
 // WrongError is all that keeps a testbed from measuring.

@@ -91,7 +91,7 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	}
 	steps := []func(context.Context){h.reach, h.clocks}
 	if e != nil {
-		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.openMeters, h.rehearse, h.alike)
+		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.sizes, h.openMeters, h.rehearse, h.alike)
 	}
 	err = h.do(ctx, steps...)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {
@@ -155,7 +155,7 @@ func (h *Hosts) connect(ctx context.Context, e inventory.Endpoint) {
 			return
 		}
 		if reached.client, err = agent.Connect(ctx, conn); err != nil {
-			h.found(Wrong, "endpoint "+e.Name, err.Error(), "")
+			h.found(Wrong, "endpoint "+e.Name, plain(err), "")
 			return
 		}
 		reached.hello = reached.client.Hello()

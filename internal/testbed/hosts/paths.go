@@ -92,7 +92,7 @@ func (h *Hosts) listen(ctx context.Context) {
 		done[p.listen] = true
 		serving := agent.Serving{Token: h.token, IPerf3: h.e.SpeaksIPerf3()}
 		if _, err := far.client.Listen(ctx, p.listen, serving); err != nil {
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, err), "another program may have it, such as hopbench for another coordinator: wait until that has ended, or give a free port with `to: ADDRESS:PORT`, and open it on the way")
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, plain(err)), "another program may have it, such as hopbench for another coordinator: wait until that has ended, or give a free port with `to: ADDRESS:PORT`, and open it on the way")
 		}
 	}
 }
