@@ -91,7 +91,7 @@ func Check(ctx context.Context, inv *inventory.Inventory, e *experiment.Experime
 	}
 	steps := []func(context.Context){h.reach, h.clocks}
 	if e != nil {
-		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.sizes, h.openMeters, h.rehearse, h.alike)
+		steps = append(steps, h.place, h.listen, h.prove, h.chooseProofs, h.sizes, h.openMeters, h.rehearse, h.length, h.alike)
 	}
 	err = h.do(ctx, steps...)
 	if wrong := (*WrongError)(nil); errors.As(err, &wrong) {

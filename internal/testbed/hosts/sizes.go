@@ -8,6 +8,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/kind"
 	"github.com/hopbench/hopbench/internal/measurement"
+	"github.com/hopbench/hopbench/internal/probe"
 )
 
 // sizes finds how large packets each path in force carries, by some of UDP: what lets the
@@ -30,6 +31,8 @@ func (h *Hosts) sizesOf(ctx context.Context, p place) {
 	o, err := h.source().client.Run(ctx, r, nil)
 	forward, reverse := o.Metrics["path_mtu_bytes"], o.Metrics["reverse_path_mtu_bytes"]
 	switch {
+	case probe.ReasonOf(err) == probe.Unsupported:
+		h.found(Note, where, "how large packets it carries is not known: "+plain(err), "")
 	case err != nil:
 		h.withoutUDP(where, p, err)
 	case o.Effective["path_mtu_limit"] == measurement.MTUBlackHole:

@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/hopbench/hopbench/internal/agent"
+	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/testbed"
 	"github.com/hopbench/hopbench/internal/testbed/inventory"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
+	"github.com/hopbench/hopbench/internal/words"
 )
 
 // rehearse brings every path into force that is switched, once, to learn what a trace of
@@ -46,6 +49,21 @@ func (h *Hosts) rehearse(ctx context.Context) {
 		}
 		h.found(severity, "path "+v.Path, fmt.Sprintf("%s; proof %s: %s", text, v.Proof, v.Evidence), remedy)
 	}
+}
+
+// length says how long a run takes whose paths are switched, once that is known.
+func (h *Hosts) length(context.Context) {
+	cost := h.Costs()
+	if cost == 0 {
+		return
+	}
+	plan := h.e.Plan(1)
+	if stages, err := h.e.With(experiment.Overrides{TwoStage: true}); err == nil && cost > experiment.SlowSwitch {
+		plan = stages.Plan(1)
+	}
+	changes := plan.Switches()
+	h.found(Note, "experiment "+h.e.Name, fmt.Sprintf("takes %s at least: %s, %s of path of about %v each, and a proof before and after each trial",
+		words.About(plan.ExpectedDuration()+time.Duration(changes)*cost), quantity.Count(len(plan.Trials), "trial"), quantity.Count(changes, "change"), cost.Round(10*time.Millisecond)), "")
 }
 
 // Switch brings a path into force by the user's commands, if it needs any.
