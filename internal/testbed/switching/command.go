@@ -92,7 +92,7 @@ func (s *Switcher) set(ctx context.Context, n need) error {
 	command := n.Values[n.value]
 	if _, err := s.run(limited, n.Switch, n.value, command); err != nil {
 		if limited.Err() != nil {
-			return fmt.Errorf("switch %s: the command of %s did not end within %v and was ended: %w; see why, or give the switch a longer timeout", n.Name, n.value, n.Timeout, err)
+			return fmt.Errorf("switch %s: the command of %s did not end within %v and was ended: %s; run it by hand to see why, or give the switch a longer timeout", n.Name, n.value, n.Timeout, shown(command))
 		}
 		return fmt.Errorf("switch %s: the command of %s failed: %w; run it by hand to see why", n.Name, n.value, err)
 	}
