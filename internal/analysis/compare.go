@@ -42,6 +42,9 @@ type costEstimate struct {
 	// lower and upper are the limits of equivalence on the scale of effects,
 	// both zero when there is none.
 	lower, upper float64
+	// bothBroken are the pairs of which both paths broke their trial: they differ by
+	// nothing, and say nothing of what a path costs.
+	bothBroken int
 	// againstEqual forbids to call the paths equal, missing also to call the path
 	// better.
 	againstEqual, missing []result.Withheld
@@ -167,11 +170,15 @@ func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo
 		differences = append(differences, statistics.Minus(statistics.Minus(b, a), difference))
 		logs = append(logs, statistics.Minus(logRatio(b, a), logarithm))
 		ratios = ratios && (a > 0 || math.IsInf(a, 0)) && (b > 0 || math.IsInf(b, 0))
-		if set.broken[cellKey{contrast.Baseline, test.Name}][block] {
+		reference, path := set.broken[cellKey{contrast.Baseline, test.Name}][block], set.broken[cellKey{contrast.Path, test.Name}][block]
+		if reference {
 			c.ReferenceBroken++
 		}
-		if set.broken[cellKey{contrast.Path, test.Name}][block] {
+		if path {
 			c.Broken++
+		}
+		if reference && path {
+			c.bothBroken++
 		}
 		return true
 	})

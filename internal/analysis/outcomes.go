@@ -74,8 +74,11 @@ func (c *costEstimate) withhold(onlyBase, onlyOther int) {
 	if mcNemarP(onlyBase, onlyOther) < missingAlpha {
 		c.missing = append(c.missing, result.WithheldMissingDiffer)
 	}
-	if float64(c.Blocks-c.n) > mostMissing*float64(c.Blocks) {
+	switch lack := c.Blocks - c.n; {
+	case float64(lack) > mostMissing*float64(c.Blocks):
 		c.missing = append(c.missing, result.WithheldMissingMany)
+	case float64(lack+c.bothBroken) > mostMissing*float64(c.Blocks):
+		c.missing = append(c.missing, result.WithheldBothBroken)
 	}
 }
 

@@ -199,13 +199,14 @@ const (
 	WithheldMissingDiffer Withheld = "missing_differ" // trials of one side are missing more often, p < 0.1
 	WithheldRunLevel      Withheld = "run_level"      // levels of single runs: how much runs differ by themselves is not known
 	WithheldMissingMany   Withheld = "missing_many"   // more than a fifth of the blocks lack a partner
+	WithheldBothBroken    Withheld = "both_broken"    // more than a fifth of the blocks lack a partner, or a trial that one of the paths did not break
 	WithheldCollapsed     Withheld = "collapsed"      // some trials of the path fell far below the others
 	WithheldMean          Withheld = "mean"           // of a share, the mean difference is as large as what matters, though the typical one is not
 )
 
 // WithheldReasons lists the reasons.
 func WithheldReasons() []Withheld {
-	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldMean, WithheldCollapsed, WithheldRunLevel}
+	return []Withheld{WithheldBroken, WithheldMissingDiffer, WithheldMissingMany, WithheldBothBroken, WithheldMean, WithheldCollapsed, WithheldRunLevel}
 }
 
 // LeadsWithDifference says that this effect is judged, and read, as an amount in

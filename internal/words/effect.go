@@ -145,6 +145,9 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	result.WithheldRunLevel: func(Names, result.Effect) string {
 		return "each run has a level of its own, and one run a side does not show how much: compare three or more with --reference, or runs with a baseline"
 	},
+	result.WithheldBothBroken: func(_ Names, e result.Effect) string {
+		return fmt.Sprintf("both paths broke more trials (%d and %d of %d) than can be left aside, and those show no cost", e.ReferenceBroken, e.Broken, e.N)
+	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
 		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
