@@ -53,7 +53,7 @@ type Hosts struct {
 	closing  chan struct{}
 	watching sync.WaitGroup
 	once     sync.Once
-	lost     chan struct{} // closed when an agent is lost
+	lost     chan struct{} // closed when an end is lost
 	mu       sync.Mutex
 	err      error // why
 	// clients are the source's address as the destination saw it last, by path.
@@ -177,11 +177,15 @@ func (h *Hosts) watch(e *end) {
 	}
 }
 
-// lose keeps why the first agent was lost.
+// lose keeps why the first end was lost.
 func (h *Hosts) lose(e *end, why error) {
 	h.once.Do(func() {
+		what := "agent of"
+		if e.client == nil {
+			what = "server at"
+		}
 		h.mu.Lock()
-		h.err = &testbed.Fault{Err: fmt.Errorf("the agent of %s is gone: %w", e.Name, why)}
+		h.err = &testbed.Fault{Err: fmt.Errorf("the %s %s is gone: %w", what, e.Name, why)}
 		h.mu.Unlock()
 		close(h.lost)
 	})
@@ -238,10 +242,10 @@ func (h *Hosts) Agent(endpoint string) (testbed.Agent, error) {
 	return nil, fmt.Errorf("no agent was reached at %q", endpoint)
 }
 
-// Done is closed when an agent is lost.
+// Done is closed when an end is lost.
 func (h *Hosts) Done() <-chan struct{} { return h.lost }
 
-// Err says which agent was lost.
+// Err says which end was lost.
 func (h *Hosts) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,11 +1,16 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/meter"
+	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/testbed"
 )
 
@@ -48,6 +53,40 @@ func (o observation) End(ctx context.Context, out *measurement.Outcome, failed e
 			})
 		}
 	}
+	if o.h.destination().client == nil {
+		asking.Go(func() { o.h.askServer(context.WithoutCancel(ctx)) })
+	}
 	asking.Wait()
 	return nil
+}
+
+// serverTime is how long a server has to answer that is asked whether it is there.
+const serverTime = 10 * time.Second
+
+// askServer finds out whether a server that was there already still is: no connection to it
+// ends with it. Any path may fail, so it is gone when it answers on none of those in force.
+func (h *Hosts) askServer(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, serverTime)
+	defer cancel()
+	var asking sync.WaitGroup
+	answers := make([]error, len(h.places))
+	for i, p := range h.places {
+		if len(p.Set) == 0 {
+			asking.Go(func() { _, answers[i] = h.source().client.Prove(ctx, h.request(p)) })
+		}
+	}
+	asking.Wait()
+	var why error
+	for i, p := range h.places {
+		switch {
+		case len(p.Set) > 0:
+		case !slices.Contains([]probe.Reason{probe.Refused, probe.Unreachable, probe.Vanished, probe.TimedOut}, probe.ReasonOf(answers[i])):
+			return // it answered, or the source could not ask
+		default:
+			why = cmp.Or(why, answers[i])
+		}
+	}
+	if why != nil {
+		h.lose(h.destination(), fmt.Errorf("it answers on none of the paths: %w", why))
+	}
 }

@@ -217,6 +217,9 @@ func (h *Hosts) unreached(ctx context.Context, p place, err error) string {
 	case h.backwards(ctx, p):
 		return fmt.Sprintf("the other way %s reaches %s: make %s the source of the experiment, as the source always dials", h.e.Destination, h.e.Source, h.e.Destination)
 	}
+	if reason == probe.Refused && h.destination().client == nil {
+		return fmt.Sprintf("see that hopbench serve runs there with port %d, which a firewall may refuse as well, or correct `to:`", p.to.Port())
+	}
 	return fmt.Sprintf("open port %d of TCP and UDP towards %s on the way, or correct `to:`", p.to.Port(), h.e.Destination)
 }
 
