@@ -54,17 +54,17 @@ func rootCommand(s base.Streams) *cobra.Command {
 		Use:   "hopbench",
 		Short: "Measure what a hop costs",
 		Long: `hopbench measures what a hop on a network path costs: how much throughput,
-latency and loss a router, firewall, tunnel or gateway takes, whether the
-difference is real, and what the bottleneck is.
+latency and loss a router, firewall, tunnel or gateway costs, whether the
+difference is real, and where the bottleneck is.
 
-Start with the experiment that needs nothing but this machine:
+Start with an experiment that needs only this machine:
 
     hopbench run routing-appliance
 
 or measure one path between two hosts:
 
     hopbench serve --open          on the far host
-    hopbench test HOST             here`,
+        hopbench test HOST             on this host`,
 	}
 	// Flags are explained in lines that fit the terminal.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |",

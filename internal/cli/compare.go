@@ -46,24 +46,24 @@ func compareCommand(s base.Streams) *cobra.Command {
 		Use:   "compare RUN [RUN…]",
 		Short: "Compare a run with published figures, or runs with each other",
 		Long: `compare compares one run with the published figures of its experiment, and
-each further run with the first: by how much what a path costs has changed, per
+each further run with the first. It shows how much the cost of a path has changed, per
 test and metric, with a 95 % interval and a verdict.
 
-Costs are compared, not levels: a cost is taken within the blocks of a run, so
-that what the whole run met, such as a busy hour, cancels. Runs of a single path
-have only a level, and two of them get no verdict. With three or more runs a side
-(--reference) each run is one reading, and how much runs differ by themselves is in
-the interval.
+It compares costs, not levels: a cost is measured within the blocks of a run, so
+effects on the whole run, such as a busy hour, cancel. Runs of a single path
+have only a level, and two of them get no verdict. With three or more runs on each side
+(--reference) each run is one reading, and the interval includes the variation
+between runs.
 
-RUN is a run folder or a result.json. --published chooses rows: of the
-experiment's own figures by their row (E5.2), or of any published row by saying
-what it is to be compared with (E1.3=direct/flows-1).
+RUN is a run folder or a result.json. --published chooses rows: figures of the
+experiment by their row (E5.2), or any published row together with
+the path and test to compare it with (E1.3=direct/flows-1).
 
-The exit status is 0 when compared, 1 when something failed, 2 when the command
-line or a file is wrong, and 3 when --fail-on found something: "cost" a primary
-metric that is worse than in the reference beyond chance and by at least the
-smallest effect that matters, "not-shown-equal" one that is not shown to be as
-good, also for want of blocks, "published" a figure outside of its tolerance.`,
+The exit status is 0 after a comparison, 1 if something failed, 2 if the command
+line or a file is wrong, and 3 if --fail-on found something. "cost" means a primary
+metric that is worse than in the reference, beyond chance and by at least the
+smallest effect that matters; "not-shown-equal" one that is not shown to be as
+good, possibly for lack of blocks; "published" a figure outside its tolerance.`,
 		Example: `  hopbench compare hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench compare before/ after/ --fail-on cost
   hopbench compare --reference old1,old2,old3 new1 new2 new3 --fail-on not-shown-equal

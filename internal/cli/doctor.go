@@ -19,7 +19,7 @@ import (
 func doctorCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine can do for hopbench, and how to fix what it cannot",
+		Short: "Report what this machine can do for hopbench, and how to fix what it cannot",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			missing := 0

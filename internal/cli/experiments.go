@@ -54,7 +54,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 		},
 	}, &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with an experiment file",
+		Short: "Report everything that is wrong with an experiment file",
 		Args:  base.Exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, text, err := readExperiment(args[0])

@@ -46,7 +46,7 @@ func exportCommand(s base.Streams) *cobra.Command {
 	var trials []string
 	c := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Write a run as a spreadsheet, or what it counted over time as Parquet or CSV",
+		Short: "Write a run as a spreadsheet, or its samples over time as Parquet or CSV",
 		Long: `export writes a run for other programs.
 
 xlsx is a spreadsheet: all clients together with charts, the metrics of each trial, the
@@ -54,8 +54,8 @@ medians with charts, paths, hops, effects and published figures, and a sheet for
 client. parquet and csv are one long table of all samples, flow by flow.
 docs/data-format.md explains the columns.
 
---to puts the samples of a fleet's agents into a database instead, each once, however
-often it is done.`,
+--to writes the samples of a fleet's agents into a database instead, each only once, however
+often you run it.`,
 		Example: `  hopbench export hopbench-runs/2026-11-21T09-30-00-firewall-fleet
   hopbench export DIR -o fleet.parquet
   hopbench export DIR --format csv -o - | head
@@ -99,7 +99,7 @@ often it is done.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&format, "format", "", "what to write: "+strings.Join(exportFormatNames(), ", ")+"; by default what the ending of -o says, or "+exportFormats[0].name)
+	c.Flags().StringVar(&format, "format", "", "output format: "+strings.Join(exportFormatNames(), ", ")+"; by default as the extension of -o, or "+exportFormats[0].name)
 	c.Flags().StringVarP(&out, "output", "o", "", "write this file instead of one in DIR; - is standard output")
 	c.Flags().StringArrayVar(&trials, "trial", nil, "only this trial, by its id in trials.csv (may be repeated)")
 	sink.define(c)

@@ -147,7 +147,7 @@ func openJoin(in *inventory.Inventory) (join.Secret, bool, error) {
 // natsFlag has machines join at a cluster.
 const natsFlag = "nats"
 
-const natsUsage = "have the machines of a fleet join at this NATS cluster of yours: tls://HOST:PORT, separated by commas (default: a broker in this process)"
+const natsUsage = "let the machines of a fleet join over your own NATS cluster: tls://HOST:PORT, separated by commas (default: a broker in this process)"
 
 // joinAt has the machines of a fleet join at a cluster, if urls has one.
 func joinAt(in *inventory.Inventory, urls string) error {
@@ -169,11 +169,11 @@ func testbedJoinCommand(s base.Streams) *cobra.Command {
 	var cloudInit, nats string
 	c := &cobra.Command{
 		Use:   "join FILE",
-		Short: "Make the join file of a fleet, and say what its machines need",
-		Long: `join makes what the machines of a fleet need to join, unless it is there, and the key
-of the broker beside it, which stays on this machine: for the testbed file says that
-machines join here (kind: fleet). Whoever has the join file may join. To lock out all who have it,
-remove both files, make new ones, and give them to the machines.`,
+		Short: "Create the join file of a fleet, and print what its machines need",
+		Long: `join creates the file that the machines of a fleet (kind: fleet) need to join, unless it
+exists, and next to it the key of the broker, which stays on this machine. Anyone with
+the join file can join. To lock out all machines that have it, remove both files, create
+new ones, and give the join file to the machines.`,
 		Example: `  hopbench testbed join office.yaml
   hopbench testbed join office.yaml --cloud-init client > client.cloud-config`,
 		Args:              base.Exactly("FILE"),
@@ -192,7 +192,7 @@ remove both files, make new ones, and give them to the machines.`,
 			return sayHowToJoin(s.Out, in, cloudInit)
 		},
 	}
-	c.Flags().StringVar(&cloudInit, "cloud-init", "", "print what cloud-init of the machines of this endpoint takes; it has the join file in it")
+	c.Flags().StringVar(&cloudInit, "cloud-init", "", "print a cloud-config for the machines of this endpoint; it contains the join file")
 	c.Flags().StringVar(&nats, natsFlag, "", natsUsage)
 	return c
 }

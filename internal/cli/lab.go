@@ -40,7 +40,7 @@ func labUpCommand(s base.Streams) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:               "up EXPERIMENT",
-		Short:             "Build the lab of an experiment and hold it until interrupted",
+		Short:             "Build the lab of an experiment and keep it until interrupted",
 		Args:              base.Exactly("EXPERIMENT"),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -255,15 +255,15 @@ func labSwitchCommand(s base.Streams) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:   "switch [PATH]",
-		Short: "Bring a path of a lab that is up into force, in place of another",
-		Long: `switch turns hops of a lab on or off that another terminal holds open with
-"hopbench lab up": PATH is one that the experiment describes as a variant_of
-another, which bypasses some hops, or that other one, with all hops. Nodes and
-addresses stay, packets under way arrive, and connections go on. What is measured
-right after a switch may still be of both paths; a run waits for the path's
+		Short: "Switch a lab that is up to another path",
+		Long: `switch turns hops on or off in a lab that another terminal holds open with
+"hopbench lab up". PATH is a variant_of another path, which bypasses some hops, or
+that other path, with all hops. Nodes and
+addresses stay, packets in flight arrive, and connections continue. Measurements
+right after a switch may still include both paths; a run waits for the path's
 settle time.
 
-Without PATH it lists the paths that can be switched to.`,
+Without PATH it lists the paths that you can switch to.`,
 		Example: `  hopbench lab switch
   hopbench lab switch fast-path
   hopbench lab switch --lab my-lab gateway`,

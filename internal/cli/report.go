@@ -18,11 +18,11 @@ func reportCommand(s base.Streams) *cobra.Command {
 	var over runs.Matters
 	c := &cobra.Command{
 		Use:   "report DIR",
-		Short: "Make a run's report again from its stored trials, without measuring",
-		Long: `report makes a run's report again from its stored trials, without measuring.
+		Short: "Rebuild a run's report from its stored trials, without measuring",
+		Long: `report rebuilds a run's report from its stored trials, without measuring.
 
---matters judges the run again by other smallest effects that matter. The report says
-so; the run keeps its own.`,
+--matters judges the run again by other smallest effects that matter. The report states
+this; the run keeps its own.`,
 		Example: `  hopbench report hopbench-runs/2026-11-21T09-30-00-routing-appliance
   hopbench report DIR --matters rtt=50us      judge again, where 50 µs matter
   hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,

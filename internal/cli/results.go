@@ -69,8 +69,8 @@ func resultsCommand(s base.Streams) *cobra.Command {
 			return printRuns(s, folder, runs)
 		},
 	}
-	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print a JSON array; of a watch, its rounds")
-	c.Flags().StringVar(&history, "history", "", "show how the levels of this watch went, and what it announced: a name in "+watchesFolder+", or a folder")
+	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print a JSON array; for a watch, its rounds")
+	c.Flags().StringVar(&history, "history", "", "show the levels and announcements of this watch: a name in "+watchesFolder+", or a folder")
 	c.Flags().StringVar(&page, "html", "", "write the history as a page with plots into this FILE")
 	return c
 }

@@ -71,49 +71,48 @@ func runCommand(s base.Streams) *cobra.Command {
 		Short: "Build an experiment's paths, measure them in random blocks, report what hops cost",
 		Long: `run builds every path of an experiment in a lab of network namespaces on this
 machine (no root needed), measures every test on every path in randomised
-blocks, and says what each path costs against the baseline, with intervals.
+blocks, and reports what each path costs compared with the baseline, with intervals.
 
 EXPERIMENT is the name of a bundled experiment (see hopbench experiments) or
 the path of a file. The run folder gets report.html, report.md, result.json,
 trials.csv, and every raw trial in run.sqlite.
 
---testbed measures on real hosts instead: its file says where the source, the
-destination and each path of the experiment are, and how the ends are reached (see
-hopbench testbed --help). Nothing is scaled then, and rates, delays and rules of hops,
-which tell a lab how to imitate them, are not applied. The same checks as of hopbench
-testbed check come first.
+--testbed measures on real hosts instead: its file describes the source, the
+destination and each path of the experiment, and how to reach the ends (see
+hopbench testbed --help). Nothing is scaled then, and the rates, delays and rules of
+hops, which a lab simulates, are not applied. The run starts with the checks of
+hopbench testbed check.
 
---quick takes the fewest blocks that can claim something of all comparisons, and
-trials of 500 ms or what the experiment's file says of each test. --full takes the
+--quick uses the fewest blocks that can show an effect in all comparisons, and
+trials of 500 ms or the quick durations in the experiment's file. --full uses the
 published durations.
 
---matters sets the smallest effects that matter, by metric, over those of the
+--matters sets the smallest effects that matter, by metric, and overrides the
 experiment's file: a share for rates, an amount for times and for losses. An effect
-that is surely smaller is no cost.
+that is certainly smaller is no cost.
 
---explain goes on after the blocks where it cannot be told what limits a tcp test on a
-path: three trials of at most two seconds paced a tenth slower, three with twice the
-window or three with twice the flows, whichever tells. They count for no verdict. With
---resume it explains a run that is complete.
+--explain adds short trials after the blocks if nothing shows what limits a tcp test on
+a path: three trials of at most two seconds paced a tenth slower, with twice the
+window or with twice the flows, whichever separates the causes. They count for no
+verdict. With --resume it explains a complete run.
 
---ui shows the run on a page of a browser: what each second brings, each pair, the
-counters of hops, a log, and at the end the report. Its address, with a random token
-in it, is printed once. --events writes the same steps for programs, --prometheus has
-them scraped. No trial waits for who watches.
+--ui shows the run in a browser: each second, each pair, the counters of hops, a log,
+and at the end the report. It prints the address, which contains a random token, once.
+--events writes the same steps for programs, --prometheus serves them to Prometheus. No
+trial waits for a viewer.
 
---to puts the samples of a fleet into a database while the run goes on, as hopbench
-export --to does of one that is over. Its file is named again with --resume, and what
-was put there before is not put again.
+--to writes the samples of a fleet into a database during the run, as hopbench
+export --to does after a run. Give the connection file again with --resume; samples
+that are already in the database are not written again.
 
 "all" runs the bundled experiments one after the other into one folder with
-index.html, index.md and index.json. One that fails does not stop the others.
+index.html, index.md and index.json. If one fails, the others still run.
 
-When a hop dies in the middle (a process of the lab is killed, or fails), that is a
-failure of a trial on its path; a trial of another path that it interrupts is done
-again. The lab is then built again and the run goes on, up to three times without a
-trial that counts in between; with --on-fault stop the run
-(of "all", too) ends there instead, with exit status 1 and the report of what
-was measured.`,
+If a hop dies during a run (a process of the lab is killed, or fails), this counts as a
+failure of a trial on its path; an interrupted trial of another path is repeated.
+hopbench then rebuilds the lab and continues, up to three times without a
+counted trial in between. With --on-fault stop the run (also of "all") ends
+instead, with exit status 1 and a report of what was measured.`,
 		Example: `  hopbench run routing-appliance
   hopbench run routing-appliance --blocks 20 --duration 5s
   hopbench run ./my.yaml --json > result.json
@@ -175,19 +174,19 @@ was measured.`,
 		},
 	}
 	flags := c.Flags()
-	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's); hopbench experiments check says how many it takes to claim anything")
+	flags.IntVar(&f.blocks, "blocks", 0, "number of blocks (default: the experiment's); hopbench experiments check shows how many an effect needs")
 	flags.VarP((*base.SecondsValue)(&f.duration), "duration", "t", "measured time of each throughput trial (default: the experiment's)")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: a new one, recorded)")
 	flags.BoolVar(&f.full, "full", false, "use the published durations")
 	flags.BoolVarP(&f.json, "json", "J", false, "print result.json on standard output and nothing else there")
 	flags.StringVarP(&f.out, "out", "o", "", "run folder (default "+runsFolder+"/TIME-EXPERIMENT)")
-	flags.StringVar(&f.resume, "resume", "", "go on with the run in this folder where it stopped")
+	flags.StringVar(&f.resume, "resume", "", "continue the run in this folder")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	runs.VerboseFlag(flags, &f.verbose)
-	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can claim something, trials as short as the experiment allows")
+	flags.BoolVar(&f.quick, "quick", false, "the fewest blocks that can show an effect, and the shortest trials that the experiment allows")
 	flags.StringSliceVar(&f.only, "only", nil, "all: only these experiments, separated by commas")
-	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with the lab built again, or "+onFaultStop)
-	flags.BoolVar(&f.explain, "explain", false, "after the blocks, tell what limits the tcp tests of which it is not known, by short trials with one thing changed")
+	flags.StringVar(&f.onFault, "on-fault", onFaultContinue, "when a hop dies: "+onFaultContinue+" with a new lab, or "+onFaultStop)
+	flags.BoolVar(&f.explain, "explain", false, "after the blocks, find out what limits tcp tests with an unknown limit, by short trials with one thing changed")
 	flags.StringVar(&f.testbed, "testbed", "", "measure on the hosts of this testbed file instead of a lab")
 	flags.StringVar(&f.nats, natsFlag, "", natsUsage)
 	f.matters.Define(c, "")

@@ -24,8 +24,8 @@ type sinkFlags struct{ to, connection string }
 
 func (f *sinkFlags) define(c *cobra.Command) {
 	names := slices.Sorted(maps.Keys(sinks))
-	c.Flags().StringVar(&f.to, "to", "", "put a fleet's samples into a database: "+strings.Join(names, ", "))
-	c.Flags().StringVar(&f.connection, "connection-file", "", "file with how to reach it: a URL or the words of libpq, a connection string of Azure")
+	c.Flags().StringVar(&f.to, "to", "", "write a fleet's samples into a database: "+strings.Join(names, ", "))
+	c.Flags().StringVar(&f.connection, "connection-file", "", "file with the connection: a URL or libpq keywords, or an Azure connection string")
 	c.MarkFlagsRequiredTogether("to", "connection-file")
 	if err := c.RegisterFlagCompletionFunc("to", base.OneOf(names...)); err != nil {
 		panic(err) // there is no such flag: a mistake above

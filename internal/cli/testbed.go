@@ -30,10 +30,10 @@ import (
 func testbedCommand(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "testbed",
-		Short: "Say where the paths of an experiment are on hosts of your own",
-		Long: `A testbed file says where the paths of an experiment are on real hosts: how their
-ends are reached, the addresses of each path, and the commands that switch a path.
-The experiment says what is compared; the same one runs in a lab and on hosts.`,
+		Short: "Describe where the paths of an experiment are on your own hosts",
+		Long: `A testbed file defines where the paths of an experiment are on real hosts: how to
+reach their ends, the addresses of each path, and the commands that switch a path.
+The experiment defines what to compare; it runs unchanged in a lab and on hosts.`,
 		Example: `  hopbench testbed show hosts > office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 	}
@@ -79,7 +79,7 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 	var watched live.Flags
 	c := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with a testbed file, and what a run on it takes",
+		Short: "Report everything that is wrong with a testbed file, and how long a run on it takes",
 		Example: `  hopbench testbed check office.yaml
   hopbench testbed check office.yaml --experiment my.yaml`,
 		Args:              base.Exactly("FILE"),
@@ -136,8 +136,8 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 			return errors.Join(err, check.wrong())
 		},
 	}
-	c.Flags().StringVarP(&name, "experiment", "e", "", "an experiment that is to run there: a bundled one, or a file")
-	c.Flags().BoolVar(&offline, "offline", false, "look at the file alone, and reach nobody")
+	c.Flags().StringVarP(&name, "experiment", "e", "", "the experiment to run there: a bundled one, or a file")
+	c.Flags().BoolVar(&offline, "offline", false, "check only the file, and contact no host")
 	c.Flags().BoolVarP(&asJSON, "json", "J", false, "print one JSON document")
 	watched.DefineEvents(c.Flags())
 	if err := c.RegisterFlagCompletionFunc("experiment", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {

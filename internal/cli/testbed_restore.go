@@ -16,14 +16,14 @@ import (
 func testbedRestoreCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Bring the switches of a testbed back to what a run that was killed has found",
-		Long: `restore runs the commands of a testbed file that bring its switches back: to the
-values that the file says with restore:, or else to those that a run found before
-its first command and could not bring back itself, because it was killed or a
-command failed. They are kept in FILE.found until that is done.
+		Short: "Restore the switches of a testbed after a killed run",
+		Long: `restore runs the commands of a testbed file that restore its switches: to the
+values of restore: in the file, or else to those that a run found before
+its first command and could not restore itself, because it was killed or a
+command failed. FILE.found keeps these values until they are restored.
 
-Every value is read back, and proven where the switch has proof: command. Nothing is
-measured and no end is reached.`,
+It reads every value back, and proves it if the switch has proof: command. It measures
+nothing and contacts no end.`,
 		Example:           `  hopbench testbed restore office.yaml`,
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,

@@ -24,13 +24,13 @@ func uiCommand(s base.Streams) *cobra.Command {
 	var address string
 	c := &cobra.Command{
 		Use:   "ui [FOLDER…]",
-		Short: "Show past runs on pages of a browser, and compare two",
-		Long: `ui serves pages with the runs in each FOLDER (default ` + runsFolder + `): their reports, made
-again from the stored trials, and two of them compared. It prints the address and
-serves until Ctrl-C. Only this machine reaches it, unless --address says otherwise,
-and only who has the address, which holds a random token.
+		Short: "Show past runs in a browser, and compare two",
+		Long: `ui serves web pages of the runs in each FOLDER (default ` + runsFolder + `): their reports, rebuilt
+from the stored trials, and comparisons of two. It prints the address and
+serves until Ctrl-C. It listens on loopback unless you give --address. The address
+contains a random token, without which nobody can read the pages.
 
-hopbench run --ui shows a run while it goes on.`,
+hopbench run --ui shows a run live.`,
 		Example: `  hopbench ui
   hopbench ui before/ after/`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -46,7 +46,7 @@ hopbench run --ui shows a run while it goes on.`,
 			return page.Close()
 		},
 	}
-	c.Flags().StringVar(&address, "address", live.AnyPort, "ADDRESS:PORT of the pages; port 0 is any that is free")
+	c.Flags().StringVar(&address, "address", live.AnyPort, "ADDRESS:PORT of the pages; port 0 is any free port")
 	return c
 }
 

@@ -65,24 +65,24 @@ func watchCommand(s base.Streams) *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch HOST|EXPERIMENT",
-		Short: "Measure a path or an experiment again and again, and announce once what has changed",
+		Short: "Measure a path or an experiment repeatedly, and announce each change once",
 		Long: `watch measures the path to a host that runs hopbench serve, every 15 minutes, or
-an experiment, every 6 hours, until it is stopped. It keeps what each round brought,
+an experiment, every 6 hours, until you stop it. It stores the result of each round,
 and announces once when a level, the loss or the route has changed, when the other end
-is not reached, and when that is over.
+is unreachable, and when it is reachable again.
 
 The tests of a host are the route, round trips and their loss, the loss of small
-datagrams, and the throughput of one flow each way: about 10 seconds. Throughput takes
-traffic: with --budget it is measured as often as that allows.
+datagrams, and the throughput of one flow in each direction: about 10 seconds.
+Throughput tests cause traffic; they run as often as --budget allows.
 
-What is normal is learned from the first day of rounds (24 at least), and again after
-a change. The limits are taken from the noise that was seen, so that a path that does
-not change brings a false alarm in five years on average, all series together;
---false-alarms says otherwise. What they are, and which change is found at once, is
-said when it is learned, and by: hopbench results --history NAME.
+The watch learns the normal level from the first day of rounds (at least 24), and again
+after a change. It derives limits from the observed noise, so that an unchanged path
+causes no more false alarms than --false-alarms allows, all series together. It prints
+the limits, and the smallest change that it finds, when it has learned them; hopbench
+results --history NAME shows them, too.
 
-A watch that was stopped, or killed, goes on where it was: give the same command.
-docs/watch.md has the whole of it.`,
+To continue a stopped or killed watch, run the same command again.
+docs/watch.md has the details.`,
 		Example: `  hopbench watch 192.0.2.7 --token-file token
   hopbench watch 192.0.2.7 --every 5m --budget 2GB --prometheus :9152
   hopbench watch firewall.yaml --testbed office.yaml --every 6h
@@ -110,17 +110,17 @@ docs/watch.md has the whole of it.`,
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.name, "name", "", "name of the watch (default: that of the host or the experiment)")
+	flags.StringVar(&f.name, "name", "", "name of the watch (default: the name of the host or the experiment)")
 	flags.StringVarP(&f.out, "out", "o", "", "folder of the watch (default "+watchesFolder+"/NAME)")
 	f.every = hostEvery
-	flags.Var((*base.SecondsValue)(&f.every), "every", "how far apart rounds begin (default of an experiment: 6h)")
-	flags.Float64Var(&f.jitter, "jitter", 0.1, "by how much of that a round may come later, at random: 0 to 1")
-	flags.StringVar(&f.budget, "budget", "1GB", "what the rounds of a day may move, both ways together; 0 is no bound")
-	flags.Float64Var(&f.falseAlarms, "false-alarms", watch.DefaultFalseAlarms, "how many false alarms a year may bring, all series together")
+	flags.Var((*base.SecondsValue)(&f.every), "every", "time between the starts of rounds (for an experiment: default 6h)")
+	flags.Float64Var(&f.jitter, "jitter", 0.1, "share of that by which a round may start later, at random: 0 to 1")
+	flags.StringVar(&f.budget, "budget", "1GB", "traffic of a day's rounds, both directions together; 0 is no limit")
+	flags.Float64Var(&f.falseAlarms, "false-alarms", watch.DefaultFalseAlarms, "allowed false alarms per year, all series together")
 	f.matters.Define(c, "no limit is narrower than ")
-	flags.IntVar(&f.rounds, "rounds", 0, "stop after so many rounds (default: go on)")
-	flags.StringVar(&f.events, "events", "", "write each round and what is announced into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
-	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics (without an address: this machine alone)")
+	flags.IntVar(&f.rounds, "rounds", 0, "stop after this many rounds (default: never)")
+	flags.StringVar(&f.events, "events", "", "write each round and each announcement to this FILE, one JSON document per line; - is standard output, and nothing else is printed there")
+	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics (without an address: loopback only)")
 	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print a line for each round")
 	f.host.Define(c, "host: ")
 	flags.StringSliceVar(&f.only, "only", nil, "host: only these kinds of test: trace, rr, udp, tcp")

@@ -56,40 +56,40 @@ func AgentCommand() *cobra.Command {
 	var f agentFlags
 	c := &cobra.Command{
 		Use:   "agent",
-		Short: "Be an end of an experiment's paths on this host",
+		Short: "Run an end of an experiment's paths on this host",
 		Long: `agent lets the coordinator of an experiment ("hopbench run EXPERIMENT --testbed
-FILE", on another host) measure from this host and to it: the coordinator has it
-listen, trace, and run tests. It does nothing else, and runs no command of theirs.
+FILE", on another host) measure from and to this host: for the coordinator it
+listens, traces, and runs tests. It does nothing else, and runs no commands.
 
-Only who proves the token gives it orders, over TLS that the token is bound to. No
-certificate is needed. It works for one coordinator at a time. When the connection to
-it ends, or nothing was heard of it for ` + agentLease.String() + `, so does everything that the agent
-does for it. The limits here hold whatever a coordinator asks.
+It obeys only a coordinator that proves the token, over TLS bound to that token. You need no
+certificate. It works for one coordinator at a time. It stops all work for a coordinator
+when the connection ends, or after ` + agentLease.String() + ` without a message. Its limits apply
+whatever a coordinator requests.
 
-With --join it needs no port that is open: it connects to the broker of a fleet
-("hopbench run EXPERIMENT --testbed FILE" with kind: fleet), which --token-file, a join
-file, admits it to, and comes back whenever the connection was lost. It has nothing to do
-with any other machine of the fleet but in tests.
+With --join it needs no open port: it connects to the broker of a fleet
+("hopbench run EXPERIMENT --testbed FILE" with kind: fleet), which admits it by the join
+file in --token-file, and reconnects whenever the connection is lost. It contacts other
+machines of the fleet only in tests.
 
-Where sshd runs, none of this is needed: "reach: ssh://HOST" in the testbed file has
-the coordinator copy this program there, run it, and remove it.`,
+Hosts with sshd need none of this: with "reach: ssh://HOST" in the testbed file, the
+coordinator copies this program there, runs it, and removes it.`,
 		Example: `  (umask 077; head -c 24 /dev/urandom | base64 > token)
   hopbench agent --listen :5202 --token-file token
   hopbench agent --listen 10.0.0.7 --token-file token --max-rate 1G --max-duration 2m
   hopbench agent --join 10.0.0.5 --token-file office.join --label role=client
-  sudo hopbench agent install --token-file /etc/hopbench/token     at every start of this host`,
+  sudo hopbench agent install --token-file /etc/hopbench/token         start at every boot`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return runAgent(c, f) },
 	}
 	f.define(c)
 	flags := c.Flags()
-	flags.StringVar(&f.join, "join", "", fmt.Sprintf("HOST or HOST:PORT of the coordinator of a fleet to join (port %d unless given)", join.DefaultPort))
-	flags.StringVar(&f.name, "name", "", "with --join: what this machine is called in the fleet (default: its host name)")
-	flags.StringSliceVar(&f.labels, "label", nil, "with --join: NAME=VALUE, which says what this machine is for, such as role=client")
-	flags.BoolVar(&f.stdio, "stdio", false, "take orders from standard input: what ssh starts")
+	flags.StringVar(&f.join, "join", "", fmt.Sprintf("HOST or HOST:PORT of the coordinator of a fleet to join (default port %d)", join.DefaultPort))
+	flags.StringVar(&f.name, "name", "", "with --join: name of this machine in the fleet (default: its host name)")
+	flags.StringSliceVar(&f.labels, "label", nil, "with --join: NAME=VALUE, the role of this machine, such as role=client")
+	flags.BoolVar(&f.stdio, "stdio", false, "take commands from standard input (used over ssh)")
 	flags.BoolVar(&f.removeSelf, "remove-self", false, "remove this program's file and folder as soon as it runs")
-	flags.BoolVar(&f.inherited, "inherited", false, "take orders from file descriptor 3: what a lab starts")
+	flags.BoolVar(&f.inherited, "inherited", false, "take commands from file descriptor 3 (used in a lab)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no line for each coordinator")
 	for _, internal := range []string{"remove-self", "inherited"} {
 		flags.Lookup(internal).Hidden = true
@@ -103,13 +103,13 @@ the coordinator copy this program there, run it, and remove it.`,
 func (f *agentFlags) define(c *cobra.Command) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.listen, "listen", "", fmt.Sprintf("ADDRESS, :PORT or ADDRESS:PORT to listen on, with TCP (port %d unless given)", reach.DefaultPort))
+	flags.StringVar(&f.listen, "listen", "", fmt.Sprintf("ADDRESS, :PORT or ADDRESS:PORT to listen on, TCP (default port %d)", reach.DefaultPort))
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(base.TokenFileEnv), "file that holds the shared token; coordinators must prove it (environment: "+base.TokenFileEnv+")")
 	f.maxRate.Flag.Type = kind.Rate
 	flags.Var(&f.maxRate, "max-rate", "highest rate of one test of any kind, all its flows together, such as 1G (default: any)")
 	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test, all its parts together")
 	flags.IntVar(&f.maxFlows, "max-flows", probe.MaxFlows, "flows of one test")
-	flags.StringSliceVar(&f.allowTargets, "allow-target", nil, "ADDRESS/BITS to which load may go that proves no token: servers of iperf3 and FTP")
+	flags.StringSliceVar(&f.allowTargets, "allow-target", nil, "ADDRESS/BITS to which load may go without proof of a token: iperf3 and FTP servers")
 }
 
 // options are what the flags allow a coordinator.

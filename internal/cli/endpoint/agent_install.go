@@ -20,14 +20,14 @@ func agentInstallCommand() *cobra.Command {
 	var printFor string
 	c := &cobra.Command{
 		Use:   "install",
-		Short: "Have this host start the agent whenever it starts",
-		Long: `install makes the agent a service: a unit of systemd (as a user of its own that may
-do nothing but use the network), a service of Windows (as LocalService), a daemon of
-launchd (as nobody). It starts at once, and whenever this host does. A second install
+		Short: "Install the agent as a service that starts with this host",
+		Long: `install makes the agent a service: a systemd unit (as its own user, which may only
+use the network), a Windows service (as LocalService), or a launchd daemon
+(as nobody). It starts at once, and with this host. A second install
 replaces the first; hopbench agent uninstall removes it.
 
-It runs this very program, where it lies now: put it in its place first. On Windows
-and macOS the user of the service must be able to read the token's file.`,
+The service runs this program file, so move it to its final place first. On Windows
+and macOS the user of the service must be able to read the token file.`,
 		Example: `  sudo hopbench agent install --token-file /etc/hopbench/token
   hopbench agent install --token-file /etc/hopbench/token --print`,
 		Args:              cobra.NoArgs,
@@ -41,7 +41,7 @@ and macOS the user of the service must be able to read the token's file.`,
 		panic(err) // a mistake in define
 	}
 	c.Flags().Lookup("listen").DefValue = f.listen
-	c.Flags().StringVar(&printFor, "print", "", "show what would be installed on this system, or on linux, darwin or windows, and install nothing")
+	c.Flags().StringVar(&printFor, "print", "", "print what would be installed on this system, or on linux, darwin or windows, and install nothing")
 	c.Flags().Lookup("print").NoOptDefVal = runtime.GOOS
 	if err := c.RegisterFlagCompletionFunc("print", base.OneOf(service.Systems...)); err != nil {
 		panic(err) // there is no such flag
@@ -52,7 +52,7 @@ and macOS the user of the service must be able to read the token's file.`,
 func agentUninstallCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "uninstall",
-		Short:             "End the agent that was installed, and remove it",
+		Short:             "Stop and remove the installed agent",
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return service.Uninstall(c.Context()) },

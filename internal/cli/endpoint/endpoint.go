@@ -19,14 +19,14 @@ import (
 func Main(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root := &cobra.Command{
 		Use:   "hopbench",
-		Short: "Be an end of a path that is measured",
-		Long: `This is the slim hopbench: what a machine at an end of a path needs. It takes orders
-of the coordinator of an experiment (agent), and answers tests of other machines
+		Short: "Run an end of a measured path",
+		Long: `This is the slim hopbench for a machine at an end of a path. It works for
+the coordinator of an experiment (agent), and answers tests of other machines
 (serve, here without --metrics).
 
-It does not run experiments or tests of its own, keep results, or make reports and labs. The
-whole hopbench does: go build ./cmd/hopbench, without -tags agent. Both speak
-to each other when they are of the same version.`,
+It does not run its own experiments or tests, keep results, or build reports and labs. The
+full hopbench does: go build ./cmd/hopbench, without -tags agent. The two interoperate
+if they have the same version.`,
 	}
 	root.AddCommand(AgentCommand(), ServeCommand(nil))
 	base.AddVersion(root, "Print the version and the commit", "the slim program: agent and serve\n", nil)

@@ -62,18 +62,18 @@ func ServeCommand(m *Metrics) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Be the far end of tests",
+		Short: "Serve tests as the far end",
 		Long: `serve answers "hopbench test HOST", and iperf3 clients on the same port. A
-traffic generator is a weapon if anyone may aim it, so without a token it listens
-on loopback only, unless --open says that anyone who reaches the port may use it.
+traffic generator that anyone can aim is a weapon, so without a token it listens
+on loopback only, unless --open allows anyone who reaches the port to use it.
 
-Nobody can take all of it: tests have a bounded length and number, one client
-address has a share of what this process may have, and a client that asks for more
-is told which limit forbids it. On SIGTERM running tests end and none begins.
+No client can use all of the server: the length and number of tests are limited, each
+client address can use a share of the resources of this process, and a refused client
+learns which limit it hit. On SIGTERM, running tests finish and no new ones start.
 
-iperf3 clients cannot prove a token. A server that wants one serves them only
-with --iperf3-open. Nor can FTP clients: --ftp PORT lets those on this machine
-fetch files of any size, and with --open anyone who reaches the port.`,
+iperf3 clients cannot prove a token. A server with a token serves them only
+with --iperf3-open. FTP clients cannot prove one, either: --ftp PORT lets those on this
+machine fetch files of any size, and with --open anyone who reaches the port.`,
 		Example: `  (umask 077; head -c 24 /dev/urandom | base64 > token)
   hopbench serve --token-file token      and: hopbench test HOST --token-file token
   hopbench serve --open                  on a network you trust
@@ -85,23 +85,23 @@ fetch files of any size, and with --open anyone who reaches the port.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.Uint16VarP(&f.port, "port", "p", measurement.DefaultPort, "port to listen on, TCP and UDP")
-	flags.StringVarP(&f.bind, "bind", "B", "", "address to listen on (default: all with a token or --open, else loopback)")
+	flags.StringVarP(&f.bind, "bind", "B", "", "address to listen on (default: all with a token or --open, otherwise loopback)")
 	flags.StringVar(&f.tokenFile, "token-file", os.Getenv(base.TokenFileEnv), "file that holds the shared token; clients must prove it (environment: "+base.TokenFileEnv+")")
 	flags.BoolVar(&f.open, "open", false, "serve anyone who reaches the port")
 	flags.BoolVar(&f.iperf3Open, "iperf3-open", false, "serve iperf3 clients although there is a token, which they cannot prove")
-	flags.Uint16Var(&f.ftp, "ftp", 0, "port for stock FTP clients, who fetch files named by their size, such as 1GB.bin (default: none)")
+	flags.Uint16Var(&f.ftp, "ftp", 0, "port for stock FTP clients, which fetch files named by their size, such as 1GB.bin (default: none)")
 	flags.Var(&f.ftpPorts, "ftp-ports", "LOW-HIGH: ports for sessions and data of ftp tests, and data of --ftp (default: any)")
 	flags.IntVar(&f.maxClients, "max-clients", 64, "tests at the same time, iperf3's included")
 	flags.IntVar(&f.maxFlows, "max-flows", probe.MaxFlows, "flows of one test")
 	f.maxRate.Flag.Type, f.maxMemory.Flag.Type = kind.Rate, kind.Size
 	flags.Var(&f.maxRate, "max-rate", "highest rate of one test of any kind, all its flows together, such as 1G (default: any)")
 	flags.DurationVar(&f.maxDuration, "max-duration", time.Hour, "longest test, all its parts together")
-	flags.Var(&f.maxMemory, "max-memory", "most memory for tests, such as 2GB (default: half of what this process may have)")
-	flags.BoolVar(&f.spin, "spin", false, "let rr tests have this end poll, which takes whole CPUs from all others")
+	flags.Var(&f.maxMemory, "max-memory", "most memory for tests, such as 2GB (default: half of what this process may use)")
+	flags.BoolVar(&f.spin, "spin", false, "allow rr tests to poll at this end, which takes whole CPUs from all others")
 	if m != nil {
 		flags.StringVar(&f.metrics, "metrics", "", "ADDRESS:PORT at which Prometheus finds /metrics (default: none)")
 	}
-	flags.BoolVarP(&f.oneOff, "one-off", "1", false, "end once the first client is done")
+	flags.BoolVarP(&f.oneOff, "one-off", "1", false, "exit when the first client is done")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no line for each test")
 	return c
 }

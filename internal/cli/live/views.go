@@ -29,14 +29,14 @@ type Flags struct{ events, prometheus, ui string }
 
 func (f *Flags) Define(flags *pflag.FlagSet) {
 	f.DefineEvents(flags)
-	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics while the run goes on (without an address: this machine alone)")
-	flags.StringVar(&f.ui, "ui", "", "show the run on a page, whose address is printed; --ui=ADDRESS:PORT has it there, and not on this machine alone")
+	flags.StringVar(&f.prometheus, "prometheus", "", "[ADDRESS]:PORT at which Prometheus finds /metrics during the run (without an address: loopback only)")
+	flags.StringVar(&f.ui, "ui", "", "show the run on a web page and print its address; --ui=ADDRESS:PORT listens there instead of on loopback")
 	flags.Lookup("ui").NoOptDefVal = AnyPort
 }
 
 // DefineEvents is Define for what is not watched by people.
 func (f *Flags) DefineEvents(flags *pflag.FlagSet) {
-	flags.StringVar(&f.events, "events", "", "write each step into this FILE, one JSON document a line; - is standard output, and nothing else is printed there")
+	flags.StringVar(&f.events, "events", "", "write each step to this FILE, one JSON document per line; - is standard output, and nothing else is printed there")
 }
 
 // Views are those who watch a run, or several one after the other, besides the terminal.

@@ -71,7 +71,7 @@ func Print(w io.Writer, result *result.Result, verbose bool) error {
 
 // VerboseFlag adds the flag of commands that print a report.
 func VerboseFlag(flags *pflag.FlagSet, to *bool) {
-	flags.BoolVarP(to, "verbose", "v", false, "print all that the report tells, not what fits one screen")
+	flags.BoolVarP(to, "verbose", "v", false, "print everything in the report, not only one screen")
 }
 
 // Layout is how a text is laid out for where it goes.

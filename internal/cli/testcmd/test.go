@@ -53,45 +53,45 @@ func Command(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test HOST[%DEVICE][:PORT]",
 		Short: "Measure the path to a host that runs hopbench serve",
-		Long: `test measures the path from here to a host where "hopbench serve" runs, and
-prints figures that the receiver confirmed. It is the code that the agents of a
-lab run.
+		Long: `test measures the path to a host that runs "hopbench serve", and
+prints figures that the receiver confirmed. The agents of a lab run the same
+code.
 
 Without flags it takes a complete profile in about 15 seconds: the hops, the
 path MTU in each direction, the idle latency, the throughput of one flow and of as many
-as fill the path, the same back, the latency under that load, the loss of
-datagrams at half of that rate, and the three metrics of RFC 6349. A step that
-fails is a line in the summary; the others go on.
+as fill the path, the same in reverse, the latency under that load, the loss of
+datagrams at half of that rate, and the three metrics of RFC 6349. The summary
+shows a failed step; the other steps still run.
 
-Flags choose a single test, as for iperf3 and ping: -u means datagrams; -P, -R,
---bidir, -w, -M, -C, -Z, -m, -O or -i mean TCP; --request, --in-flight or --spin
-mean latency (rr); -c means ping. --only names the kinds instead:
+Flags choose a single test, as in iperf3 and ping: -u selects UDP; -P, -R,
+--bidir, -w, -M, -C, -Z, -m, -O or -i select TCP; --request, --in-flight or --spin
+select latency (rr); -c selects ping. --only names the kinds instead:
 
 ` + kindsHelp() + `
-A file over FTP is checked by a digest. --ftp-server HOST --ftp-path FILE fetches
-one from a stock server instead, with -P in so many segments at the same time.
+A digest verifies a file over FTP. --ftp-server HOST --ftp-path FILE fetches
+one from a stock server instead; -P sets the number of parallel segments.
 
--p, -B, -4, -6, -t, -b, -S, --dscp and --device keep the profile; -b is then the
-bottleneck bandwidth against which RFC 6349 rates it, and elsewhere the rate of
-all flows together. Times are seconds or have a unit (10, 500ms), rates and sizes
-are written as for iperf3 (1G, 64K) or with their unit (1Gbit, 64kB).
+-p, -B, -4, -6, -t, -b, -S, --dscp and --device do not turn off the profile. In a profile,
+-b is the bottleneck bandwidth for the RFC 6349 ratings; otherwise it is the rate of
+all flows together. Times are in seconds or have a unit (10, 500ms). Write rates and
+sizes as for iperf3 (1G, 64K) or with their unit (1Gbit, 64kB).
 
---versus compares: it names what is other about a second way to the host, its address
-or port, or the source address (bind=), the interface (device=) or the code point
-(dscp=) of the packets, several with commas between. Each test is then done on every
-way in randomised blocks, and the report says what the others cost against HOST, with
-intervals, as hopbench run does. Given again, it is a third way. Without a flag that
-chooses a test they are tcp (one flow, 2 s) and rr, and without --blocks it does the
-fewest blocks that can claim something.
+--versus compares two paths to the host. It names what differs on the second one: its
+address or port, or the source address (bind=), interface (device=) or code point
+(dscp=) of the packets, separated by commas. Each test then runs on every path in
+randomised blocks, and the report shows what the other paths cost compared with HOST,
+with intervals, as hopbench run does. Repeat it for a third path. Without a flag that
+chooses a test it runs tcp (one flow, 2 s) and rr; without --blocks it runs the
+fewest blocks that can show an effect.
 
 docs/test.md explains every flag and every line of the summary.`,
 		Example: `  hopbench test 192.0.2.7
   hopbench test 192.0.2.7 -b 1G                     rate the profile against 1 Gbit/s
-  hopbench test 192.0.2.7 -P 8 -t 30 -R             8 flows back, as with iperf3
+    hopbench test 192.0.2.7 -P 8 -t 30 -R             8 flows in reverse, as with iperf3
   hopbench test 192.0.2.7 -u -b 500M                datagrams
   hopbench test 192.0.2.7 --only rr,load --json     latency, idle and loaded
   hopbench test 192.0.2.7 --iperf3 -P 4             against a stock iperf3 server
-  hopbench test 10.0.0.7 --versus 203.0.113.9       what the way by the other address costs
+  hopbench test 10.0.0.7 --versus 203.0.113.9       what the path by the other address costs
   hopbench test 10.0.0.7 --versus dscp=EF -P 8      8 flows, plain and marked`,
 		Args: func(c *cobra.Command, args []string) error {
 			if value[string](f.options, "ftp-server") != "" && len(args) == 0 {
@@ -162,18 +162,18 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.SetNormalizeFunc(asIPerf3Says())
 	f.Host.Define(c, "")
 	flags.StringSliceVar(&f.only, "only", nil, "only these kinds of test: "+names(measurement.Kinds()))
-	flags.BoolVarP(&f.udp, "udp", "u", false, "datagrams: --only udp")
+	flags.BoolVarP(&f.udp, "udp", "u", false, "UDP: --only udp")
 	f.options.define(c)
 
-	flags.StringArrayVar(&f.versus, versusFlag, nil, "compare with another way to the host: [HOST][%DEVICE][:PORT], or bind=, device=, dscp=, separated by commas")
-	flags.IntVar(&f.blocks, "blocks", 1, "do all tests so many times: the first time in their order, then in random ones (with --"+versusFlag+": the fewest that can claim something)")
-	flags.BoolVar(&f.explain, "explain", false, "if it cannot be told what limits a tcp test, do it again with one thing changed; a profile does so by itself")
+	flags.StringArrayVar(&f.versus, versusFlag, nil, "compare with another path to the host: [HOST][%DEVICE][:PORT], or bind=, device=, dscp=, separated by commas")
+	flags.IntVar(&f.blocks, "blocks", 1, "repeat all tests this many times: first in the given order, then in random order (with --"+versusFlag+": default the fewest that can show an effect)")
+	flags.BoolVar(&f.explain, "explain", false, "if nothing shows what limits a tcp test, repeat it with one thing changed; a profile does this by itself")
 	f.matters.Define(c, "keep with the run ")
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
 	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+result.Format+") and nothing else")
 	flags.BoolVar(&f.markdown, "markdown", false, "print the summary as Markdown")
-	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric, and what was effective")
+	flags.BoolVarP(&f.verbose, "verbose", "V", false, "print every metric and every effective setting")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
 	f.watched.DefineEvents(flags)
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
