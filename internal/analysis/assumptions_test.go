@@ -24,7 +24,7 @@ func TestCollapseIsSaid(t *testing.T) {
 	}
 	other[4] = 0.03 * base[4]
 	if c := compare(); c.Verdict != result.NotResolved || c.Collapse == nil || c.Collapse.Trials != 1 || c.Collapse.ReferenceTrials != 0 || !near(c.Collapse.Worst, 0.03, 1e-9) ||
-		!strings.Contains(said(c), ". That would be a verdict, but it collapsed in 1 of 12 trials, to 3 % of direct beside it, which never did") {
+		!strings.Contains(said(c), ". The verdict is withheld: it collapsed in 1 of 12 trials, to 3 % of direct in the same blocks, which never did") {
 		t.Errorf("%s\n%+v", said(c), c.Collapse)
 	}
 	// A neighbour that hits both paths is no property of the hop.

@@ -258,7 +258,7 @@ func TestDifferences(t *testing.T) {
 	b.Result.Paths[1].Hops = []result.HopInfo{{Type: "router"}}
 	b.Result.Experiment.Name = "z"
 	text := notesText(Differences(a, b))
-	for _, want := range []string{"host: x against y", "hopbench: v1 against v2", "testbed: unknown against lab", "Test flows-1", "Path hop", "experiment: x against z", "between two machines"} {
+	for _, want := range []string{"host: x and y", "hopbench: v1 and v2", "testbed: unknown and lab", "Test flows-1", "Path hop", "experiment: x and z", "Between two machines"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
@@ -290,9 +290,9 @@ func TestSessionDifferences(t *testing.T) {
 	started := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	got := SessionDifferences(first, nil, result.Session{Environment: first}, result.Session{Started: started, Trials: 12, Environment: again})
 	want := []string{
-		"After 12 trials the run went on (2026-11-21 09:30 UTC) with another gone: unknown, at first g.",
-		"After 12 trials the run went on (2026-11-21 09:30 UTC) with another kernel: 2, at first 1.",
-		"After 12 trials the run went on (2026-11-21 09:30 UTC) with another new: n, at first unknown.",
+		"After 12 trials the run continued (2026-11-21 09:30 UTC) with a different gone: unknown, previously g.",
+		"After 12 trials the run continued (2026-11-21 09:30 UTC) with a different kernel: 2, previously 1.",
+		"After 12 trials the run continued (2026-11-21 09:30 UTC) with a different new: n, previously unknown.",
 	}
 	if notesText(got) != strings.Join(want, "\n") {
 		t.Errorf("got %s", notesText(got))
@@ -391,5 +391,5 @@ func ExampleReadingsNote() {
 	note, _ := ReadingsNote([]float64{985, 951, 975, 936, 989, 958, 967, 959})
 	note.Name = "the run"
 	fmt.Println(words.Names{}.Note(note))
-	// Output: The 8 readings of the run are one run, so one trial: no interval, no p and no difference can be taken from them. Their lag-1 autocorrelation is −0.73, beyond the ±0.69 of independent readings: each depends on the one before it.
+	// Output: The 8 readings of the run are one run, so one trial: they give no interval, no p and no difference. Their lag-1 autocorrelation is −0.73, beyond the ±0.69 of independent readings: each depends on the one before it.
 }

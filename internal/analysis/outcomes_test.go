@@ -58,7 +58,7 @@ func TestOutcomes(t *testing.T) {
 			"hop: not resolved on goodput, flows-1: −0.1 % [−∞, +0.1], where 5 % matters; unbounded, since it broke 2 of 10 trials, direct none",
 			"hop: broke 2 of 10 trials of flows-1, direct none: not resolved; needs about "}},
 		{"one of twenty broken", quiet("direct", 20, 0), broken(quiet("hop", 20, 4), 1), result.NotResolved, []result.Withheld{result.WithheldBroken}, result.NotResolved, []string{
-			"where 5 % matters. That would be a verdict, but it broke 1 of 20 trials, direct none"}},
+			"where 5 % matters. The verdict is withheld: it broke 1 of 20 trials, direct none"}},
 		{"the baseline broken", broken(quiet("direct", 20, 0), 13), quiet("hop", 20, 4), result.Gains, nil, result.Gains, []string{
 			"hop: gains goodput, flows-1 beyond any bound (1.00 Gbit/s → 1.00 Gbit/s); unbounded, since it broke none of 20 trials, direct 13",
 			"hop: breaks none of 20 trials of flows-1, direct 13"}},
@@ -67,9 +67,9 @@ func TestOutcomes(t *testing.T) {
 			"but both paths broke more trials (10 and 10 of 10) than can be left aside"}},
 		{"both broken in three of ten blocks", broken(quiet("direct", 10, 0), 3), broken(quiet("hop", 10, 4), 3), result.NotResolved, []result.Withheld{result.WithheldBothBroken}, result.NotResolved, nil},
 		{"missing on one side", quiet("direct", 40, 0), missing(quiet("hop", 40, 4), 6), result.NotResolved, []result.Withheld{result.WithheldMissingDiffer}, "", []string{
-			"but one of the two paths lacks more trials than the other (hop lacks 6, direct 0)"}},
+			"withheld: one of the two paths lacks more trials than the other (hop lacks 6, direct 0)"}},
 		{"missing on both sides", missing(quiet("direct", 10, 0), 3), missing(quiet("hop", 10, 4), 3), result.NotResolved, []result.Withheld{result.WithheldMissingMany}, "", []string{
-			"but only 7 of 10 blocks have a trial of both (hop lacks 3, direct 3)"}},
+			"withheld: only 7 of 10 blocks have a trial on both (hop lacks 3, direct 3)"}},
 		{"few missing", missing(quiet("direct", 10, 0), 1), missing(quiet("hop", 10, 4), 2), result.NoCost, nil, "", []string{
 			"where 5 % matters; of 10 blocks hop lacks 2 and direct lacks 1"}},
 	} {
@@ -307,7 +307,7 @@ func TestLoss(t *testing.T) {
 	}{
 		{0.005, 4000, result.Costs, "hop: adds 0.5"},
 		{0.03, 4000, result.Costs, "hop: adds 3."},
-		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 matters; none was seen on either path in 8 blocks, among at least 40000 each"},
+		{0, 40000, result.NoCost, "hop: no cost larger than 0.0034 percentage points on loss, udp, where 0.1 matters; neither path had any in 8 blocks, among at least 40000 each"},
 		{0, 500, result.NotResolved, "hop: not resolved on loss, udp: 0.00 percentage points [−0.27, +0.27], where 0.1 matters; needs about 17 blocks"},
 	} {
 		a := Analyse(concat(trials("direct", 0, c.packets, 0), trials("hop", c.loss, c.packets, 4)), udp, pathsNamed("direct", "hop"), Options{})
@@ -327,7 +327,7 @@ func TestLossInFewTrials(t *testing.T) {
 	lossy := make([]float64, 30)
 	copy(lossy, []float64{0.05, 0.05, 0.05, 0.05})
 	c := costOf(t, Analyse(concat(trialsOf("direct", "udp", "loss_fraction", make([]float64, 30)...), trialsOf("hop", "udp", "loss_fraction", lossy...)), udp, pathsNamed("direct", "hop"), Options{}), "loss_fraction")
-	if c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldMean || !strings.Contains(said(c), "That would be a verdict, but the mean of all trials is beyond what matters: few trials have most of it") {
+	if c.Verdict != result.NotResolved || len(c.Withheld) != 1 || c.Withheld[0] != result.WithheldMean || !strings.Contains(said(c), "withheld: the mean of all trials is beyond what matters: a few trials cause most of it") {
 		t.Errorf("%+v: %s", c, said(c))
 	}
 }
@@ -458,7 +458,7 @@ func TestLostPercentile(t *testing.T) {
 	}
 	a := Analyse(trials, []result.TestInfo{latency}, pathsNamed("direct", "hop"), Options{})
 	c := costOf(t, a, "rtt_p99_seconds")
-	if c.N != 10 || !c.EstimateUnbounded || c.Verdict != result.Costs || c.Broken != 0 || !strings.HasPrefix(said(c), "hop: costs RTT p99, latency beyond any bound (2.00 ms → 2.00 ms); unbounded, since the values of some trials are") {
+	if c.N != 10 || !c.EstimateUnbounded || c.Verdict != result.Costs || c.Broken != 0 || !strings.HasPrefix(said(c), "hop: costs RTT p99, latency beyond any bound (2.00 ms → 2.00 ms); unbounded, since values of some trials are unbounded") {
 		t.Errorf("%+v %s", c, said(c))
 	}
 }

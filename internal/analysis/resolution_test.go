@@ -44,7 +44,7 @@ func TestEqualReadingsHaveAnIntervalOfTheResolution(t *testing.T) {
 		if c.Verdict != verdict || c.BeyondChance || *c.P < 0.05 || c.NeedsLongerTrials != (verdict == result.NotResolved) || c.RepetitionsNeeded > 0 {
 			t.Errorf("%+v", c)
 		}
-		if c.NeedsLongerTrials && !strings.Contains(said(c), "; trials of this length resolve no less than 0.0874 %: measure longer, more often does not help") {
+		if c.NeedsLongerTrials && !strings.Contains(said(c), "; trials of this length resolve no effect below 0.0874 %: use longer trials; more blocks do not help") {
 			t.Error(said(c))
 		}
 	}

@@ -40,13 +40,13 @@ func TestVerdicts(t *testing.T) {
 		{"not resolved", flows1, goodput, around(1e9, 0.2, 10, 0), around(1e9, 0.2, 10, 4), result.NotResolved,
 			"hop: not resolved on goodput, flows-1: +1.2 % [−5.9, +12.9], where 5 % matters; needs about 23 to 250 blocks"},
 		{"too few", flows1, goodput, around(1e9, 0.01, 3, 0), around(0.5e9, 0.01, 3, 4), result.Indicated,
-			"hop: −50.1 % on goodput, flows-1, is indicated by 3 of 6 blocks, no claim: p < 0.0001 if noise is normal and alike on all paths and tests; needs 6 blocks"},
+			"hop: −50.1 % on goodput, flows-1, is indicated by 3 of 6 blocks, but not claimed: p < 0.0001 if noise is normal and equal on all paths and tests; needs 6 blocks"},
 		{"too few and noisy", flows1, goodput, around(1e9, 0.3, 3, 0), around(0.9e9, 0.3, 3, 4), result.TooFewBlocks,
-			"hop: too few blocks on goodput, flows-1: 3 of 6 blocks; −13.4 % so far, needs 6 to 230 blocks"},
+			"hop: too few blocks on goodput, flows-1: 3 of 6 blocks; −13.4 % so far; needs 6 to 230 blocks"},
 		{"one block", flows1, goodput, around(1e9, 0.01, 1, 0), around(0.5e9, 0.01, 1, 4), result.TooFewBlocks,
-			"hop: too few blocks on goodput, flows-1: 1 of 6 blocks; −49.9 % so far, needs at least 6 blocks, and how trials spread is not known"},
+			"hop: too few blocks on goodput, flows-1: 1 of 6 blocks; −49.9 % so far; needs at least 6 blocks; the spread of trials is unknown"},
 		{"hole", flows1, goodput, around(1e9, 0.01, 8, 0), nil, result.NotResolved,
-			"hop: not resolved on goodput, flows-1: no block has a trial that counts of both hop and direct"},
+			"hop: not resolved on goodput, flows-1: no block has a counted trial on both hop and direct"},
 		{"identical", flows1, goodput, around(1e9, 0, 8, 0), around(1e9, 0, 8, 0), result.NoCost,
 			"hop: no cost larger than 0.1 % on goodput, flows-1, where 5 % matters"},
 		{"without noise", flows1, goodput, around(1e9, 0, 8, 0), around(5e8, 0, 8, 0), result.Costs,
@@ -56,7 +56,7 @@ func TestVerdicts(t *testing.T) {
 		{"ratio and difference disagree", latency, rttP50, []float64{1e-3, 1.1e-3, 1.2e-3, 10, 0.9e-3, 0.8e-3, 1e-3, 10, 1.3e-3, 0.7e-3},
 			[]float64{3e-3, 3.2e-3, 3.5e-3, 9, 2.8e-3, 2.5e-3, 3.1e-3, 9.1, 4e-3, 2e-3}, result.NotResolved, ""},
 		{"zeros", flows1, goodput, around(1e9, 0.01, 8, 0), make([]float64, 8), result.Costs,
-			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since the values of some trials are"},
+			"hop: costs goodput, flows-1 beyond any bound (1.00 Gbit/s → 0 bit/s); unbounded, since values of some trials are unbounded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			paths := pathsNamed("direct", "hop")
@@ -152,10 +152,10 @@ func TestExcludedTrialsAreCounted(t *testing.T) {
 		}
 	}
 	want := []string{
-		"2 of 22 trials excluded by a gate and counted nowhere (unnamed gate 1, fingerprint 1). b03-direct-flows-1: two hops instead of one; b06-hop-flows-1: no reason was recorded.",
+		"2 of 22 trials excluded by a gate (unnamed gate 1, fingerprint 1). b03-direct-flows-1: two hops instead of one; b06-hop-flows-1: no reason was recorded.",
 		"1 trial repeated a test on the same path in the same block; only the first of each counts.",
-		"1 trial of a path or a test that this experiment does not have; ignored.",
-		"hop, flows-1: 2 of 10 blocks lack goodput of hop or of direct and do not count.",
+		"1 trial of a path or a test that is not in this experiment; ignored.",
+		"hop, flows-1: 2 of 10 blocks lack goodput on hop or direct and do not count.",
 	}
 	if notesText(a.Notes) != strings.Join(want, "\n") {
 		t.Errorf("notes:\n%s\nwant:\n%s", notesText(a.Notes), strings.Join(want, "\n"))

@@ -158,7 +158,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	}
 	testutil.OK(t, r.compareWithLast(t.Context(), stand{setting: "newer"}, show))
 	show.End()
-	if !strings.Contains(again.String(), "another setting: newer, at first unknown.") {
+	if !strings.Contains(again.String(), "a different setting: newer, previously unknown.") {
 		t.Errorf("%q of another testbed", again.String())
 	}
 	testutil.OK(t, r.store.Close())
@@ -169,7 +169,7 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	}
 	notes := strings.Join(words.Names{}.Notes(result.Notes), "\n")
 	for _, text := range []string{notes, told.String()} {
-		for _, want := range []string{"After 1 trial the run went on (", "with another hopbench: " + hostinfo.Version() + ", at first v0.0.1.", "another setting: new, at first unknown."} {
+		for _, want := range []string{"After 1 trial the run continued (", "with a different hopbench: " + hostinfo.Version() + ", previously v0.0.1.", "a different setting: new, previously unknown."} {
 			if !strings.Contains(text, want) {
 				t.Errorf("it is not said that %q:\n%s", want, text)
 			}

@@ -368,7 +368,7 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 			o.Source.Host = "b"
 			o.Source.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}}
 			o.Destination.Drops = []measurement.Drop{{Place: "softnet backlog", Packets: 500}, {Place: "UDP receive buffer", Packets: 400}}
-		}, warn: "local-drops", says: "lost 900 packets (both ends' softnet backlog 500, destination's UDP receive buffer 400)"},
+		}, warn: "local-drops", says: "dropped 900 packets (both ends' softnet backlog 500, destination's UDP receive buffer 400)"},
 		{name: "udp search", spec: search, change: func(o *measurement.Outcome) {
 			o.Throughput = nil
 			o.LossSearch = []measurement.LossStep{{OfferedBitsPerSecond: 2e8, ReceivedBitsPerSecond: 1e8, Loss: 0.5}, {OfferedBitsPerSecond: 1e8, ReceivedBitsPerSecond: 1e8, Loss: 0.01}}
@@ -435,17 +435,17 @@ func testKinds(t *testing.T) (found []measurement.Finding) {
 
 		{name: "two pairs", spec: tcp, limits: two, change: pairs(func(*measurement.Pair) {})},
 		{name: "a pair was reset", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error, p.Failure = "reset", "vanished" }), fatal: "pairs!"},
-		{name: "a pair failed", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), fatal: "pairs", says: "1 of 2 pairs brought back a result; c2 to s1: reset"},
+		{name: "a pair failed", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), fatal: "pairs", says: "1 of 2 pairs returned a result; c2 to s1: reset"},
 		{name: "a pair failed, as one may", spec: mayLack, limits: two, change: pairs(func(p *measurement.Pair) { p.Error = "reset" }), warn: "pairs", says: "at least 1 must"},
 		{name: "a pair was reset, as one may be missing", spec: mayLack, limits: two, change: pairs(func(p *measurement.Pair) { p.Error, p.Failure = "reset", "vanished" }), fatal: "pairs!"},
-		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs!", says: "no byte was confirmed in the measured time from c2 to s1"},
-		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short of c2 to s1"},
-		{name: "a pair without round-trip times", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.RTT = nil }), warn: "pairs", says: "sampled from c2 to s1"},
+		{name: "a pair carried nothing", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Metrics = nil }), fatal: "pairs!", says: "no byte was confirmed in the measured time for c2 to s1"},
+		{name: "a pair was cut short", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.Throughput = nil }), fatal: "pairs", says: "too short for c2 to s1"},
+		{name: "a pair without round-trip times", spec: tcp, limits: two, change: pairs(func(p *measurement.Pair) { p.RTT = nil }), warn: "pairs", says: "sample for c2 to s1"},
 		{name: "too much of two pairs", spec: tcp, limits: gate.Limits{Pairs: 2, Limits: testbed.Limits{SourceEgressBitsPerSecond: 10e6}}, change: pairs(func(*measurement.Pair) {}), warn: "possible", says: "cap, times the pairs, of 2e+07 bit/s"},
 
 		{name: "without a series", spec: tcp, change: func(o *measurement.Outcome) { o.Throughput = nil }, fatal: "duration"},
 		{name: "ftp", spec: ftp, change: metric("transfer_seconds", 1)},
-		{name: "ftp of a small file", spec: ftp, change: metric("transfer_seconds", 0.1), warn: "short", says: "through in 0.1 s"},
+		{name: "ftp of a small file", spec: ftp, change: metric("transfer_seconds", 0.1), warn: "short", says: "took only 0.1 s"},
 		{name: "of no kind", spec: measurement.Spec{Kind: "none"}, fatal: "test"},
 
 		{name: "mtu", spec: mtu},

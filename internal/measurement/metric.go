@@ -72,7 +72,7 @@ func metrics() []Metric {
 	rate, share := Margin{Fraction: 0.05}, Margin{Amount: 0.001}
 	delay, labDelay := Margin{Amount: 100e-6}, Margin{Amount: 5e-6}
 	return []Metric{
-		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both ways together; of udp, what arrived of that sent in the measured time", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
+		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both directions together; udp: the received part of what was sent in the measured time", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
 		{Name: "packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{PPS}},
 		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{CRR}},
 		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path; requests as for `rtt_p50_seconds`", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{Load}},
@@ -81,28 +81,28 @@ func metrics() []Metric {
 
 		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "forward goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
 		{Name: "reverse_goodput_bits_per_second", Doc: "with direction `both`: to the source", Label: "reverse goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
-		{Name: "retransmitted_segments", Doc: "segments that all flows sent again", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP, FTP}},
-		{Name: "tcp_rtt_mean_seconds", Doc: "mean round trip that the sender's TCP saw under load", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP, FTP}},
+		{Name: "retransmitted_segments", Doc: "retransmitted segments of all flows", Label: "retransmits", Unit: Count, Kinds: []Kind{TCP, FTP}},
+		{Name: "tcp_rtt_mean_seconds", Doc: "mean round trip of the sender's TCP under load", Label: "TCP RTT under load", Unit: SecondsUnit, Kinds: []Kind{TCP, FTP}},
 		{Name: "congestion_window_bytes", Doc: "mean congestion window of a flow", Label: "cwnd", Unit: Bytes, Kinds: []Kind{TCP, FTP}},
-		{Name: "receive_window_limited_fraction", Doc: "of the busy time, the part in which the receive window held the sender back", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
-		{Name: "send_buffer_limited_fraction", Doc: "of the busy time, the part in which the send buffer held the sender back", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "receive_window_limited_fraction", Doc: "share of the busy time in which the receive window limited the sender", Label: "receive-window limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "send_buffer_limited_fraction", Doc: "share of the busy time in which the send buffer limited the sender", Label: "send-buffer limited", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 		{Name: "tcp_efficiency_fraction", Doc: "RFC 6349: bytes sent that were not retransmissions, of all bytes sent", Label: "TCP efficiency", Unit: Fraction, HigherIsBetter: true, Kinds: []Kind{TCP, FTP}},
-		{Name: "buffer_delay_fraction", Doc: "RFC 6349: by how much the mean round trip under load exceeds the smallest, of the smallest", Label: "buffer delay over the smallest RTT", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
+		{Name: "buffer_delay_fraction", Doc: "RFC 6349: increase of the mean round trip under load over the smallest, relative to the smallest", Label: "buffer delay over the smallest RTT", Unit: Fraction, Kinds: []Kind{TCP, FTP}},
 
 		{Name: "transfer_seconds", Doc: "from the first command of a transfer to the last byte", Label: "transfer time", Unit: SecondsUnit, Kinds: []Kind{FTP}},
 		{Name: "file_bytes", Doc: "size of the file", Label: "file", Unit: Bytes, Kinds: []Kind{FTP}},
 
 		{Name: "received_packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
-		{Name: "sent_bits_per_second", Doc: "payload that the sender handed to its kernel; shown, never used", Label: "sent", Unit: BitsPerSecond, ScalesWithRate: true, Kinds: []Kind{UDP, PPS}},
+		{Name: "sent_bits_per_second", Doc: "payload that the sender passed to its kernel; shown, never used", Label: "sent", Unit: BitsPerSecond, ScalesWithRate: true, Kinds: []Kind{UDP, PPS}},
 
-		{Name: "rtt_p50_seconds", Doc: "median round trip of the requests that were due; absent where it falls on one without an answer", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{RR, Ping}},
+		{Name: "rtt_p50_seconds", Doc: "median round trip of the requests that were due; absent if it falls on one without an answer", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{RR, Ping}},
 		{Name: "rtt_mean_seconds", Doc: "mean round trip of the answered requests", Label: "RTT mean", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
 		{Name: "rtt_min_seconds", Doc: "shortest round trip of the answered requests", Label: "RTT min", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Least},
-		{Name: "rtt_p99_seconds", Doc: "99th percentile of the round trips of the requests that were due, with enough of them, where it falls on one with an answer", Label: "RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{RR}},
+		{Name: "rtt_p99_seconds", Doc: "99th percentile of the round trips of the requests that were due, if there are enough and it falls on one with an answer", Label: "RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{RR}},
 		{Name: "rtt_max_seconds", Doc: "longest round trip of the answered requests", Label: "RTT max", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Greatest},
-		{Name: "rtt_standard_deviation_seconds", Doc: "what ping prints as mdev", Label: "RTT mdev", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
-		{Name: "path_rtt_p50_seconds", Doc: "median between the kernels' time stamps, without the wake-up of the programs", Label: "RTT p50 without wake-up", Unit: SecondsUnit, Kinds: []Kind{RR}},
-		{Name: "wakeup_p50_seconds", Doc: "median of what the wake-up adds", Label: "wake-up p50", Unit: SecondsUnit, Kinds: []Kind{RR}},
+		{Name: "rtt_standard_deviation_seconds", Doc: "the value that ping prints as mdev", Label: "RTT mdev", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
+		{Name: "path_rtt_p50_seconds", Doc: "median between the kernels' timestamps, without the wake-up of the programs", Label: "RTT p50 without wake-up", Unit: SecondsUnit, Kinds: []Kind{RR}},
+		{Name: "wakeup_p50_seconds", Doc: "median of the wake-up time", Label: "wake-up p50", Unit: SecondsUnit, Kinds: []Kind{RR}},
 
 		{Name: "loss_fraction", Doc: "udp, pps: of packets sent in the measured time, those whose sequence number was never seen; others: of requests sent, those without an answer in time", Label: "loss", Unit: Fraction, Compared: true, Margin: share, Beside: []Kind{UDP, PPS}, Kinds: []Kind{UDP, PPS, RR, Ping, Load}},
 		{Name: "reordered_fraction", Doc: "RFC 4737: of packets received, those that came after a later one", Label: "reordered", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{UDP, PPS}},
@@ -112,7 +112,7 @@ func metrics() []Metric {
 		{Name: "one_way_delay_p50_seconds", Doc: "RFC 7679: median one-way delay of the packets, of the flow with the largest", Label: "one-way delay p50", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, BoundedBy: "one_way_delay_bound_seconds", Pairs: Greatest},
 		{Name: "one_way_delay_min_seconds", Doc: "RFC 7679: one-way delay of the fastest packet", Label: "one-way delay min", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, BoundedBy: "one_way_delay_bound_seconds", Pairs: Least},
 		{Name: "one_way_delay_p99_seconds", Doc: "RFC 7679: 99th percentile of the one-way delay, of the flow with the largest", Label: "one-way delay p99", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, BoundedBy: "one_way_delay_bound_seconds", Pairs: Greatest},
-		{Name: "one_way_delay_bound_seconds", Doc: "by how much what is not known of the clocks may make the one-way delays wrong, either way", Label: "one-way delay bound", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
+		{Name: "one_way_delay_bound_seconds", Doc: "bound of the error of the one-way delays, either way, from the uncertainty of the clocks", Label: "one-way delay bound", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}, Pairs: Greatest},
 
 		{Name: "transactions_per_second", Doc: "requests that were answered", Label: "transactions/s", Unit: Count, HigherIsBetter: true, Kinds: []Kind{RR}},
 
@@ -121,19 +121,19 @@ func metrics() []Metric {
 		{Name: "transaction_p50_seconds", Doc: "median of connecting, request, response and closing", Label: "transaction p50", Unit: SecondsUnit, Kinds: []Kind{CRR}},
 		{Name: "transaction_p99_seconds", Doc: "99th percentile of connecting, request, response and closing, with enough samples", Label: "transaction p99", Unit: SecondsUnit, Kinds: []Kind{CRR}},
 		{Name: "close_p50_seconds", Doc: "median of the time to close", Label: "close p50", Unit: SecondsUnit, Kinds: []Kind{CRR}},
-		{Name: "failed_connections_count", Doc: "connections that came to nothing", Label: "failed connections", Unit: Count, Kinds: []Kind{CRR}},
-		{Name: "failed_connections_fraction", Doc: "of the connections tried, those that came to nothing", Label: "failed connections", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{CRR}},
+		{Name: "failed_connections_count", Doc: "connections that failed", Label: "failed connections", Unit: Count, Kinds: []Kind{CRR}},
+		{Name: "failed_connections_fraction", Doc: "share of the attempted connections that failed", Label: "failed connections", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{CRR}},
 
 		{Name: "loaded_rtt_p99_seconds", Doc: "99th percentile while the flows fill the path; requests as for `rtt_p99_seconds`", Label: "loaded RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{Load}},
 		{Name: "idle_rtt_p50_seconds", Doc: "median round trip before the load", Label: "idle RTT p50", Unit: SecondsUnit, Kinds: []Kind{Load}},
-		{Name: "rtt_increase_seconds", Doc: "what the load adds to the median round trip", Label: "RTT increase", Unit: SecondsUnit, Kinds: []Kind{Load}},
-		{Name: "responsiveness_per_minute", Doc: "round trips per minute under load; absent where more than 5 % of the requests had no answer", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}, Pairs: Mean},
+		{Name: "rtt_increase_seconds", Doc: "increase of the median round trip under load", Label: "RTT increase", Unit: SecondsUnit, Kinds: []Kind{Load}},
+		{Name: "responsiveness_per_minute", Doc: "round trips per minute under load; absent if more than 5 % of the requests had no answer", Label: "round trips/min", Unit: Count, HigherIsBetter: true, Kinds: []Kind{Load}, Pairs: Mean},
 		{Name: "load_bits_per_second", Doc: "payload of the load that the receiver confirmed", Label: "load", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{Load}},
 
-		{Name: "cpu_seconds_per_byte", Doc: "busy time of both hosts, everything that ran there included, per received byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Margin: rate, Kinds: []Kind{TCP, UDP, FTP}},
-		{Name: "cpu_seconds_per_packet", Doc: "busy time of both hosts, everything that ran there included, per received packet", Label: "CPU per packet", Unit: SecondsPerPacket, Kinds: []Kind{UDP, PPS}},
+		{Name: "cpu_seconds_per_byte", Doc: "busy time of both hosts, including everything that ran there, per received byte", Label: "CPU per byte", Unit: SecondsPerByte, Compared: true, Margin: rate, Kinds: []Kind{TCP, UDP, FTP}},
+		{Name: "cpu_seconds_per_packet", Doc: "busy time of both hosts, including everything that ran there, per received packet", Label: "CPU per packet", Unit: SecondsPerPacket, Kinds: []Kind{UDP, PPS}},
 		{Name: "context_switches_per_second", Doc: "of both hosts", Label: "context switches/s", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, RR, FTP}},
-		{Name: "dropped_packets_count", Doc: "lost by the two hosts themselves over the whole test", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
+		{Name: "dropped_packets_count", Doc: "dropped by the two hosts themselves over the whole test", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
 
 		{Name: "hops_count", Doc: "steps to the destination", Label: "hops", Unit: Count, Primary: true, Kinds: []Kind{Trace}, Pairs: Mean},
 		{Name: "silent_hops_count", Doc: "steps that did not answer", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}, Pairs: Mean},

@@ -121,7 +121,7 @@ func TestPublishedTableSaysWhyNothingWasMeasured(t *testing.T) {
 	r.Trials = slices.DeleteFunc(r.Trials, func(trial measurement.Trial) bool { return trial.Path == "two-appliances" })
 	r.Published = analysis.ComparePublished(r, r.Experiment.Published)
 	page := string(htmlText(t, r))
-	for _, want := range []string{"No trial of it counts: gates excluded all 1", "No trial of it that counts brought this metric back", "No trial of it was done", `<td role="cell" class="v-open">not measured</td>`} {
+	for _, want := range []string{"None of its trials counts: gates excluded all 1", "None of its counted trials has this metric", "It has no trial", `<td role="cell" class="v-open">not measured</td>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q", want)
 		}

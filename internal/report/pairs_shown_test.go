@@ -21,7 +21,7 @@ func TestPairsAreShown(t *testing.T) {
 	}
 	var md bytes.Buffer
 	testutil.OK(t, markdown.Write(&md, r))
-	for _, want := range []string{`<section id="pairs">`, "all pairs together, ", "TCP RTT of each pair, ", "3 pairs of hosts do every test"} {
+	for _, want := range []string{`<section id="pairs">`, "all pairs together, ", "TCP RTT of each pair, ", "3 pairs of hosts run every test"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page does not have %q", want)
 		}

@@ -151,7 +151,7 @@ func TestTrialsThatLackPairsAreDoneAgain(t *testing.T) {
 			t.Errorf("seed %d: %d trials of %d planned, %d set aside, %d sentences", seed, len(bed.did), len(plan.Trials), len(aside), len(said))
 		}
 		for _, s := range said {
-			if !strings.Contains(s, "of 3 pairs brought back a result") || !strings.Contains(s, "the server is full") {
+			if !strings.Contains(s, "of 3 pairs returned a result") || !strings.Contains(s, "the server is full") {
 				t.Errorf("seed %d: %s", seed, s)
 			}
 		}

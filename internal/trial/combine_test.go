@@ -160,11 +160,11 @@ func TestPairGates(t *testing.T) {
 	}{
 		"all": {func([]brought) {}, "", measurement.Gate{Passed: true}},
 		"one failed": {func(b []brought) { b[1] = brought{source: "c2", destination: "s2", err: errors.New("burnt")} },
-			"2 of 3 pairs brought back a result; c2 to s2: burnt", measurement.Gate{}},
+			"2 of 3 pairs returned a result; c2 to s2: burnt", measurement.Gate{}},
 		"one was reset":                       {func(b []brought) { b[1].err = syscall.ECONNRESET }, "the path failed 1 of 3 pairs", measurement.Gate{Broken: true}},
 		"two failed, one of them by the path": {func(b []brought) { b[1].err, b[2].err = syscall.ECONNRESET, errors.New("burnt") }, "1 of 3 pairs", measurement.Gate{}},
 		"one empty": {func(b []brought) { b[2].source, b[2].outcome = "c3", steadyPair(0, 0).outcome },
-			"no byte was confirmed in the measured time from c3 to s", measurement.Gate{Broken: true}},
+			"no byte was confirmed in the measured time for c3 to s", measurement.Gate{Broken: true}},
 		"above rates": {func(b []brought) { b[0] = steadyPair(1e8, 0) }, "times the pairs", measurement.Gate{Passed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestFindingsOnPaths(t *testing.T) {
 	traces := testbed.Expectation{Learned: true, Traced: true}
 	counted := testbed.Expectation{HopCount: 2, Traced: true}
 	outcome.Hops[0].Reached = true
-	const failed, unproved, changed = "the trial did not take its path: ", "nothing proves that the trial took its path: ", "the path is not that of the trials before: "
+	const failed, unproved, changed = "the trial did not take its path: ", "nothing proves that the trial took its path: ", "the path differs from that of earlier trials: "
 	var found []measurement.Finding
 	for _, c := range []struct {
 		name  string
@@ -73,28 +73,28 @@ func TestFindingsOnPaths(t *testing.T) {
 	}{
 		{"as it should be", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 62, ReturnedTTL: 61})}, "p", "", measurement.Fingerprint{}},
 		{"no such path", misled{}, "q", failed + `the testbed has no path "q"`, measurement.Fingerprint{}},
-		{"not switched", misled{switched: refused}, "p", failed + "it was not switched to", measurement.Fingerprint{}},
+		{"not switched", misled{switched: refused}, "p", failed + "the testbed did not switch to it", measurement.Fingerprint{}},
 		{"left meanwhile", misled{pair: pair(testbed.Expectation{}), left: errors.New("switch idps was at off")}, "p", failed + "switch idps was at off", measurement.Fingerprint{}},
 		{"not traced", misled{pair: pair(testbed.Expectation{Hops: right}), trace: refused}, "p", failed + "the trace failed: refused", measurement.Fingerprint{}},
 		{"not traced below the tunnel", misled{pair: tunnel, trace: refused}, "p", failed + "the trace below the tunnel failed: trace the path below the tunnel of a to b: refused", measurement.Fingerprint{}},
-		{"another hop", misled{pair: pair(testbed.Expectation{Hops: wrong})}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
-		{"another hop below the tunnel", misled{pair: below}, "p", failed + "below the tunnel the trace saw [10.0.0.2] where the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
+		{"another hop", misled{pair: pair(testbed.Expectation{Hops: wrong})}, "p", failed + "the trace saw [10.0.0.2], but the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
+		{"another hop below the tunnel", misled{pair: below}, "p", failed + "below the tunnel the trace saw [10.0.0.2], but the path is [10.9.0.2|10.9.0.6]", measurement.Fingerprint{}},
 		{"nothing answers", misled{pair: pair(testbed.Expectation{Hops: append(right, right[0])})}, "p", unproved + "hops did not answer: the trace saw [10.0.0.2] of the path [10.0.0.2 10.0.0.2]", measurement.Fingerprint{}},
-		{"a hop is silent", misled{pair: pair(testbed.Expectation{Hops: append(right, right[0]), ReceivedTTL: 62})}, "p", "hops did not answer: the trace saw [10.0.0.2] of the path [10.0.0.2 10.0.0.2]; that packets arrived with the right time to live, 62, proves how many there are", measurement.Fingerprint{}},
-		{"one more hop", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 63})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 63", measurement.Fingerprint{}},
-		{"one more hop back", misled{pair: pair(testbed.Expectation{Hops: right, ReturnedTTL: 63})}, "p", failed + "packets came back with a time to live of 61 where the path leaves 63", measurement.Fingerprint{}},
-		{"not the tunnel's MTU", misled{pair: tunnel}, "p", failed + "TCP found a path MTU of 1400 where the tunnel has 1450", measurement.Fingerprint{}},
-		{"more hops", misled{pair: pair(counted)}, "p", failed + "the trace saw 1 hops [10.0.0.2] where the path has 2", measurement.Fingerprint{}},
-		{"another MTU", misled{pair: pair(testbed.Expectation{PathMTUBytes: 1500})}, "p", failed + "TCP found a path MTU of 1400 where the path has 1500", measurement.Fingerprint{}},
-		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
-		{"another hop back than at first", misled{pair: back(testbed.Expectation{Learned: true})}, "p", failed + "the trace back to the source saw [10.0.0.2] where the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
-		{"another TTL than at first by the same way back", misled{pair: back(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
-		{"more hops back", misled{pair: back(testbed.Expectation{HopCount: 2})}, "p", failed + "the trace back to the source saw 1 hops [10.0.0.2] where the path has 2", measurement.Fingerprint{}},
+		{"a hop is silent", misled{pair: pair(testbed.Expectation{Hops: append(right, right[0]), ReceivedTTL: 62})}, "p", "hops did not answer: the trace saw [10.0.0.2] of the path [10.0.0.2 10.0.0.2]; packets arrived with the right TTL, 62, which proves their number", measurement.Fingerprint{}},
+		{"one more hop", misled{pair: pair(testbed.Expectation{Hops: right, ReceivedTTL: 63})}, "p", failed + "packets arrived with a TTL of 62, but the path leaves 63", measurement.Fingerprint{}},
+		{"one more hop back", misled{pair: pair(testbed.Expectation{Hops: right, ReturnedTTL: 63})}, "p", failed + "packets came back with a TTL of 61, but the path leaves 63", measurement.Fingerprint{}},
+		{"not the tunnel's MTU", misled{pair: tunnel}, "p", failed + "TCP found a path MTU of 1400, but the tunnel has 1450", measurement.Fingerprint{}},
+		{"more hops", misled{pair: pair(counted)}, "p", failed + "the trace saw 1 hops [10.0.0.2], but the path has 2", measurement.Fingerprint{}},
+		{"another MTU", misled{pair: pair(testbed.Expectation{PathMTUBytes: 1500})}, "p", failed + "TCP found a path MTU of 1400, but the path has 1500", measurement.Fingerprint{}},
+		{"another hop than at first", misled{pair: pair(traces)}, "p", failed + "the trace saw [10.0.0.2], but the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
+		{"another hop back than at first", misled{pair: back(testbed.Expectation{Learned: true})}, "p", failed + "the trace back to the source saw [10.0.0.2], but the path is [10.9.0.2]", measurement.Fingerprint{Hops: traced([]string{"10.9.0.2"})}},
+		{"another TTL than at first by the same way back", misled{pair: back(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a TTL of 62, but the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"more hops back", misled{pair: back(testbed.Expectation{HopCount: 2})}, "p", failed + "the trace back to the source saw 1 hops [10.0.0.2], but the path has 2", measurement.Fingerprint{}},
 		{"not traced back", misled{pair: back(testbed.Expectation{}), trace: refused}, "p", failed + "the trace failed: b traces back to a: refused", measurement.Fingerprint{}},
-		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a time to live of 62 where the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
-		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
-		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a time to live of 62, at first 57", measurement.Fingerprint{ReceivedTTL: 57}},
-		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, at first 1500", measurement.Fingerprint{PathMTU: 1500}},
+		{"another TTL than at first, and nobody can trace", misled{pair: pair(testbed.Expectation{Learned: true})}, "p", failed + "packets arrived with a TTL of 62, but the path leaves 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"another TTL than at first by the same hops", misled{pair: pair(traces)}, "p", changed + "packets arrived with a TTL of 62, in the first trial 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"another TTL than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "packets arrived with a TTL of 62, in the first trial 57", measurement.Fingerprint{ReceivedTTL: 57}},
+		{"another MTU than at first", misled{pair: pair(testbed.Expectation{})}, "p", changed + "TCP found a path MTU of 1400, in the first trial 1500", measurement.Fingerprint{PathMTU: 1500}},
 	} {
 		w := Wanted{ID: "t", Path: c.path, Spec: measurement.Spec{Kind: measurement.Trace}, First: c.first}
 		c.bed.brings = outcome

@@ -81,8 +81,8 @@ func TestLearnedFingerprint(t *testing.T) {
 		"the first":      {measurement.Fingerprint{}, first, ""},
 		"the same":       {first, first, ""},
 		"unknown":        {first, measurement.Fingerprint{}, ""},
-		"another length": {first, measurement.Fingerprint{ReceivedTTL: 56, PathMTU: 1500}, "a time to live of 56, at first 57"},
-		"another MTU":    {first, measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1400}, "a path MTU of 1400, at first 1500"},
+		"another length": {first, measurement.Fingerprint{ReceivedTTL: 56, PathMTU: 1500}, "a TTL of 56, in the first trial 57"},
+		"another MTU":    {first, measurement.Fingerprint{ReceivedTTL: 57, PathMTU: 1400}, "a path MTU of 1400, in the first trial 1500"},
 	} {
 		c.now.Matches = true
 		f := learned(testbed.Expectation{}, c.first, c.now)

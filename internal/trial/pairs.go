@@ -215,7 +215,7 @@ func together(spec measurement.Spec, all []brought) (measurement.Outcome, []meas
 	}
 	out := combine(spec, all)
 	if failed == len(all) {
-		return out, each, fmt.Errorf("none of %d pairs brought back a result, %s to %s because of: %w", len(all), why.source, why.destination, why.err)
+		return out, each, fmt.Errorf("none of %d pairs returned a result, %s to %s because of: %w", len(all), why.source, why.destination, why.err)
 	}
 	return out, each, nil
 }

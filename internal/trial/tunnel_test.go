@@ -32,7 +32,7 @@ func TestFingerprintOfTunnels(t *testing.T) {
 		"another way below":   {hops("10.255.1.2"), hops("10.1.1.2"), 1450, "below the tunnel the trace saw [10.1.1.2]"},
 		"nothing seen below":  {hops("10.255.1.2"), nil, 1450, "below the tunnel hops did not answer: the trace saw []"},
 		"beside the tunnel":   {hops("10.1.0.2", "10.1.1.2"), hops("10.1.0.2", "10.1.1.2"), 1450, "the trace saw [10.1.0.2 10.1.1.2]"},
-		"the MTU of the path": {hops("10.255.1.2"), hops("10.1.0.2", "10.1.1.2"), 1500, "a path MTU of 1500 where the tunnel has 1450"},
+		"the MTU of the path": {hops("10.255.1.2"), hops("10.1.0.2", "10.1.1.2"), 1500, "a path MTU of 1500, but the tunnel has 1450"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := measurement.Outcome{Destination: measurement.End{ReceivedTTL: 64}}

@@ -48,12 +48,12 @@ func (n Names) fewBlocks(e result.Effect) string {
 	what := measurement.MetricOf(e.Metric).Label + ", " + n.Test(e.Test)
 	blocks := fmt.Sprintf("%d of %s", e.N, quantity.Count(e.FewestBlocks, "block"))
 	if e.Verdict == result.Indicated && e.Indication != nil {
-		return fmt.Sprintf("%s: %s on %s, is indicated by %s, no claim: %s if noise is normal and alike on all paths and tests; needs %s",
+		return fmt.Sprintf("%s: %s on %s, is indicated by %s, but not claimed: %s if noise is normal and equal on all paths and tests; needs %s",
 			n.subject(e), estimate, what, blocks, P(e.Indication.P), quantity.Count(e.FewestBlocks, "block"))
 	}
-	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far, needs ", n.subject(e), what, blocks, estimate)
+	text := fmt.Sprintf("%s: too few blocks on %s: %s; %s so far; needs ", n.subject(e), what, blocks, estimate)
 	if e.N == 1 {
-		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + ", and how trials spread is not known"
+		return text + "at least " + quantity.Count(e.FewestBlocks, "block") + "; the spread of trials is unknown"
 	}
 	return text + repetitions(e, e.RepetitionsNeeded)
 }
@@ -75,7 +75,7 @@ func (n Names) collapse(e result.Effect) string {
 	} else {
 		text = fmt.Sprintf("it collapsed in %d of %s, at worst to ", c.Trials, quantity.Count(e.N, "trial")) + Ratio(c.Worst)
 	}
-	text += " of " + n.Path(e.Baseline) + " beside it, which "
+	text += " of " + n.Path(e.Baseline) + " in the same blocks, which "
 	if c.ReferenceTrials == 0 {
 		text += "never did"
 	} else {
@@ -93,12 +93,12 @@ func (n Names) violation(e result.Effect, v result.Violation) string {
 		text := fmt.Sprintf("blocks depend on the one before: with an autocorrelation of %s the %s count as %s", quantity.Signed(v.Autocorrelation, 1),
 			quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
 		if v.P == nil {
-			text = fmt.Sprintf("rests on independent blocks: with an autocorrelation of %s, which they do not exclude, the %s count as %s and show nothing",
+			text = fmt.Sprintf("rests on independent blocks: with an autocorrelation of %s, which the trials do not exclude, the %s count as %s and show nothing",
 				quantity.Signed(v.Autocorrelation, 1), quantity.Count(e.N, "block"), quantity.Number(v.EffectiveBlocks, 0))
 		}
 		return text + tested(v)
 	case result.SymmetricEffects:
-		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could by itself be chance", v.AgreeingBlocks, quantity.Count(e.N, "block"))
+		return fmt.Sprintf("rests on symmetric noise: that %d of %s agree in sign could be chance", v.AgreeingBlocks, quantity.Count(e.N, "block"))
 	case result.NoCarryOver:
 		change, _ := Estimate(v.Difference, nil, nil, measurement.MetricOf(e.Metric).Unit, true)
 		if v.Ratio > 0 {

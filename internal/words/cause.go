@@ -48,18 +48,18 @@ var causes = map[result.Cause]cause{
 		return "the congestion window was still growing " + a.part() + "; a longer test would show more"
 	}},
 	result.CauseReordering: {"reordering", func(a attribution) string {
-		return "limited " + a.part() + " by packets that were overtaken" + a.at() + ", taken for lost and sent again"
+		return "limited " + a.part() + " by packets that were overtaken" + a.at() + ", considered lost and retransmitted"
 	}},
 	result.CauseReceiverApplication: {"receiving program", func(a attribution) string {
 		if a.direction == measurement.Both {
-			return "the receiving programs did not take what had arrived " + a.part()
+			return "the receiving programs did not read the arrived data " + a.part()
 		}
-		return fmt.Sprintf("the receiving program on the %s did not take what had arrived %s", a.receiver(), a.part())
+		return fmt.Sprintf("the receiving program on the %s did not read the arrived data %s", a.receiver(), a.part())
 	}},
 	result.CauseSourceThread:      {"source's thread", func(a attribution) string { return a.thread("source") }},
 	result.CauseDestinationThread: {"destination's thread", func(a attribution) string { return a.thread("destination") }},
 	result.CauseLocalDrops: {"drops at an end", func(a attribution) string {
-		return "limited " + a.part() + " by losses of packets that an end dropped itself"
+		return "limited " + a.part() + " by packets that an end itself dropped"
 	}},
 	result.CauseHopRate: {"hop's rate", func(a attribution) string {
 		text := "at the rate of " + a.hop() + a.rate()
@@ -69,10 +69,10 @@ var causes = map[result.Cause]cause{
 		return text
 	}},
 	result.CauseHopFlowRate: {"hop's rate per flow", func(a attribution) string {
-		return "at the rate that " + a.hop() + " has for each flow" + a.rate()
+		return "at the per-flow rate of " + a.hop() + a.rate()
 	}},
 	result.CauseHopPolicer: {"hop's policer", func(a attribution) string {
-		return "limited " + a.part() + " by losses: " + a.hop() + " drops what is faster than its rate" + a.rate() + ", with next to no queue"
+		return "limited " + a.part() + " by losses: " + a.hop() + " drops packets above its rate" + a.rate() + ", with almost no queue"
 	}},
 	result.CauseHopMarks: {"queue that marks", func(a attribution) string {
 		text := "limited " + a.part() + " by a queue of the path that marks packets (ECN) before it would drop them"
@@ -82,13 +82,13 @@ var causes = map[result.Cause]cause{
 		return text
 	}},
 	result.CauseHopCPU: {"hop's CPU", func(a attribution) string {
-		return "at what " + a.hop() + " can process: its thread ran, or waited for a CPU, nearly all of the time"
+		return "at the processing rate of " + a.hop() + ": its thread ran, or waited for a CPU, nearly all of the time"
 	}},
 	result.CauseGenerator: {"this machine's CPUs", func(a attribution) string {
-		return fmt.Sprintf("not tested beyond this machine, which is both ends and all between them: its CPUs were full, and nothing else explains %s", a.part())
+		return fmt.Sprintf("not tested beyond this machine, which runs both ends and everything between them: its CPUs were full, and nothing else explains %s", a.part())
 	}},
 	result.CauseUnknown: {"unknown", func(a attribution) string {
-		return fmt.Sprintf("what limited it for %s cannot be told from the senders' counters", a.part())
+		return fmt.Sprintf("the senders' counters do not show what limited it %s", a.part())
 	}},
 }
 
@@ -185,9 +185,9 @@ func answers(all []result.Answer) string {
 		text += " it carried " + Ratio(a.GoodputRatio) + " as much"
 		switch a.Response {
 		case result.Calms:
-			text += ", with less than half of the losses, or of the waiting"
+			text += ", with less than half of the losses or of the queueing"
 		case result.Persists:
-			text += ", and lost as before"
+			text += ", and lost as much as before"
 		}
 	}
 	return text

@@ -39,7 +39,7 @@ func (n Names) change(e result.Effect) string {
 	}
 	text := fmt.Sprintf("%s: not resolved on %s: %s changed by %s", subject, what, of, between(true))
 	if len(e.Withheld) > 0 {
-		return text + ". That would be a verdict, but " + n.withheld(e)
+		return text + ". The verdict is withheld: " + n.withheld(e)
 	}
 	return text + n.unbounded(e) + needs(e)
 }

@@ -140,16 +140,16 @@ var withheld = map[result.Withheld]func(n Names, e result.Effect) string{
 	},
 	result.WithheldCollapsed: Names.collapse,
 	result.WithheldMean: func(Names, result.Effect) string {
-		return "the mean of all trials is beyond what matters: few trials have most of it"
+		return "the mean of all trials is beyond what matters: a few trials cause most of it"
 	},
 	result.WithheldRunLevel: func(Names, result.Effect) string {
-		return "each run has a level of its own, and one run a side does not show how much: compare three or more with --reference, or runs with a baseline"
+		return "the levels of runs differ by themselves, and one run on each side does not show by how much: compare three or more with --reference, or runs with a baseline"
 	},
 	result.WithheldBothBroken: func(_ Names, e result.Effect) string {
 		return fmt.Sprintf("both paths broke more trials (%d and %d of %d) than can be left aside, and those show no cost", e.ReferenceBroken, e.Broken, e.N)
 	},
 	result.WithheldMissingMany: func(n Names, e result.Effect) string {
-		return fmt.Sprintf("only %d of %s have a trial of both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
+		return fmt.Sprintf("only %d of %s have a trial on both (%s)", e.N, quantity.Count(e.Blocks, "block"), n.lacking(e))
 	},
 }
 
@@ -218,7 +218,7 @@ func (n Names) judged(e result.Effect) string {
 	case e.Run != "":
 		return n.change(e)
 	case e.N == 0:
-		return fmt.Sprintf("%s: not resolved on %s: no block has a trial that counts of both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
+		return fmt.Sprintf("%s: not resolved on %s: no block has a counted trial on both %s and %s", subject, what, n.Path(e.Path), n.Path(e.Baseline))
 	case e.Metric == measurement.BrokenTrials:
 		return n.breaking(e, subject)
 	case e.Verdict == result.Costs || e.Verdict == result.Gains:
@@ -233,7 +233,7 @@ func (n Names) judged(e result.Effect) string {
 		text += where(e)
 	}
 	if len(e.Withheld) > 0 {
-		return text + ". That would be a verdict, but " + n.withheld(e)
+		return text + ". The verdict is withheld: " + n.withheld(e)
 	}
 	return text + n.unbounded(e) + n.incomplete(e) + needs(e)
 }
@@ -250,7 +250,7 @@ func where(e result.Effect) string {
 func needs(e result.Effect) string {
 	switch {
 	case e.NeedsLongerTrials:
-		return "; trials of this length resolve no less than " + amount(e, e.Resolution, false) + ": measure longer, more often does not help"
+		return "; trials of this length resolve no effect below " + amount(e, e.Resolution, false) + ": use longer trials; more blocks do not help"
 	case e.RepetitionsNeeded >= result.MaxRepetitionsNeeded:
 		return "; needs more than " + repetitions(e, result.MaxRepetitionsNeeded)
 	case e.RepetitionsNeeded > 0:
@@ -277,21 +277,21 @@ func (n Names) unbounded(e result.Effect) string {
 	case e.Against == nil && e.Broken+e.ReferenceBroken > 0:
 		return "; unbounded, since " + n.broke(e)
 	}
-	return "; unbounded, since the values of some trials are"
+	return "; unbounded, since values of some trials are unbounded"
 }
 
 // noCost is the sentence of a path that costs nothing that matters.
 func (n Names) noCost(e result.Effect, subject, what string) string {
 	text := fmt.Sprintf("%s: no cost larger than %s on %s", subject, amount(e, e.Bound, false), what)
 	if e.HeldBy != nil {
-		text += " below " + held(*e.HeldBy) + ", which held both"
+		text += " below " + held(*e.HeldBy) + ", which limited both"
 	}
 	text += where(e)
 	if e.BeyondChance {
 		text += fmt.Sprintf("; the difference of %s is beyond chance, but too small to matter", joined(size(e, 1, true, false)))
 	}
 	if e.LookedAt > 0 {
-		text += fmt.Sprintf("; none was seen on either path in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
+		text += fmt.Sprintf("; neither path had any in %s, among at least %s each", quantity.Count(e.N, "block"), Value(math.Floor(e.LookedAt), measurement.Count))
 	}
 	return text + n.incomplete(e)
 }
@@ -385,7 +385,7 @@ func (n Names) Headline(costs []result.Effect, paths, trials int) string {
 	case len(costs) == 1:
 		return n.Effect(costs[0])
 	case len(costs) == 0 && trials == 0:
-		return "Nothing was measured yet."
+		return "Nothing has been measured yet."
 	case len(costs) == 0 && paths == 1:
 		return "One path was measured; there is nothing to compare it with."
 	case len(costs) == 0:

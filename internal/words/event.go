@@ -79,20 +79,20 @@ func Clocks(c event.ClockSpread) string {
 
 // LostEvents says that a view could not keep up.
 func LostEvents(n int64) string {
-	return quantity.Count(int(n), "event") + " came too fast for this view and are missing here; the run has everything"
+	return quantity.Count(int(n), "event") + " came too fast for this view and are missing here; the run has all of them"
 }
 
 // StoreLag says that samples of a fleet wait for the coordinator's disk.
 func StoreLag(l event.Lag) string {
 	switch {
 	case l.Behind == 0 && l.Coarsened+l.Dropped > 0:
-		return fmt.Sprintf("the disk has all samples that came; so far machines made %s coarser and gave up %s", quantity.Count(int(l.Coarsened), "block"), quantity.Count(int(l.Dropped), "sample"))
+		return fmt.Sprintf("all received samples are on the disk; so far machines thinned %s and dropped %s", quantity.Count(int(l.Coarsened), "block"), quantity.Count(int(l.Dropped), "sample"))
 	case l.Behind == 0:
-		return "the disk has all samples again"
+		return "all samples are on the disk again"
 	case l.Error != "":
-		return "the disk takes no samples for " + Elapsed(l.Behind.Duration()) + ", and the machines keep them: " + l.Error
+		return "samples cannot be written to the disk for " + Elapsed(l.Behind.Duration()) + ", and the machines keep them: " + l.Error
 	}
-	return fmt.Sprintf("samples of the last %s wait for the disk, which is slow; the machines keep what it lacks", Elapsed(l.Behind.Duration()))
+	return fmt.Sprintf("samples of the last %s wait for a slow disk; the machines keep them", Elapsed(l.Behind.Duration()))
 }
 
 // Fleet says how the machines of a fleet stand: how many of its pairs move something in a
@@ -114,7 +114,7 @@ func Fleet(f event.Fleet, second *event.Second) []string {
 
 // SamplesGivenUp says that the samples of a fleet are not complete.
 func SamplesGivenUp(machines int, samples int64) string {
-	return fmt.Sprintf("%s of the fleet gave up %s, which they could not send; what the trials measured has nothing to do with it.",
+	return fmt.Sprintf("%s of the fleet dropped %s that they could not send; the results of the trials are not affected.",
 		quantity.Count(machines, "machine"), quantity.Count(int(samples), "sample"))
 }
 
@@ -176,12 +176,12 @@ func Event(e event.Event) string {
 	case event.Vacated:
 		return fmt.Sprintf("seat %d at %s, which %s had, is lost: %s", e.Fleet.Seat, e.Fleet.Server, e.Fleet.Client, e.Text)
 	case event.Fault:
-		return "the testbed broke and was built again: " + e.Text
+		return "the testbed broke and was rebuilt: " + e.Text
 	case event.RunEnded:
 		if e.End.Why != "" {
 			return "the run ended early: " + e.End.Why
 		}
-		return "the run is over, after " + Elapsed(e.End.Elapsed.Duration())
+		return "the run ended after " + Elapsed(e.End.Elapsed.Duration())
 	case event.Lost:
 		return LostEvents(e.LostEvents)
 	}

@@ -22,18 +22,18 @@ func TestEvents(t *testing.T) {
 		event.Measured:     {event.Event{Second: &event.Second{Throughput: 1e9}}, "1.00\u00a0Gbit/s"},
 		event.TrialEnded: {event.Event{Trial: trial, Ended: &event.TrialEnd{Gate: measurement.Gate{Passed: true}, Metrics: measurement.Metrics{"goodput_bits_per_second": 1e9}}},
 			"trial b01-a-x counts: 1.00\u00a0Gbit/s"},
-		event.StoreLag: {event.Event{Lag: &event.Lag{Behind: 5, Error: "full"}}, "the disk takes no samples for 5s, and the machines keep them: full"},
+		event.StoreLag: {event.Event{Lag: &event.Lag{Behind: 5, Error: "full"}}, "samples cannot be written to the disk for 5s, and the machines keep them: full"},
 		event.Spread:   {event.Event{Clocks: &event.ClockSpread{Start: 0.002, Uncertainty: 0.001}}, "pairs began within 2.00\u00a0ms, clocks are known within 1.00\u00a0ms"},
 		event.Joined:   {event.Event{Fleet: &event.Fleet{Machine: "c1", Machines: 7}}, "machine c1 joined: 7 there"},
 		event.Left:     {event.Event{Fleet: &event.Fleet{Machine: "c1", Machines: 6}, Text: "it is silent"}, "machine c1 left, 6 there: it is silent"},
 		event.Queued:   {event.Event{Fleet: &event.Fleet{Seats: event.Seats{Waiting: 2}}}, "2 seats waiting for a client"},
 		event.Leased:   {event.Event{Fleet: &event.Fleet{Seat: 2, Client: "c1", Server: "s1", Seats: event.Seats{Leased: 2}}}, "seat 2 at s1 is c1’s: 2 pairs ready"},
 		event.Vacated:  {event.Event{Fleet: &event.Fleet{Seat: 2, Client: "c1", Server: "s1"}, Text: "it is silent"}, "seat 2 at s1, which c1 had, is lost: it is silent"},
-		event.Fault:    {event.Event{Text: "a hop died"}, "the testbed broke and was built again: a hop died"},
+		event.Fault:    {event.Event{Text: "a hop died"}, "the testbed broke and was rebuilt: a hop died"},
 		event.Note:     {event.Event{Text: "A note."}, "A note."},
 		event.Warning:  {event.Event{Text: "A warning."}, "A warning."},
-		event.RunEnded: {event.Event{End: &event.RunEnd{Elapsed: 61}}, "the run is over, after 1m1s"},
-		event.Lost:     {event.Event{LostEvents: 2}, "2 events came too fast for this view and are missing here; the run has everything"},
+		event.RunEnded: {event.Event{End: &event.RunEnd{Elapsed: 61}}, "the run ended after 1m1s"},
+		event.Lost:     {event.Event{LostEvents: 2}, "2 events came too fast for this view and are missing here; the run has all of them"},
 	} {
 		c.Code = code
 		if got := Event(c.Event); got != c.want {
@@ -47,7 +47,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	given := StoreLag(event.Lag{Coarsened: 1, Dropped: 30})
-	if want := "the disk has all samples that came; so far machines made 1 block coarser and gave up 30 samples"; given != want {
+	if want := "all received samples are on the disk; so far machines thinned 1 block and dropped 30 samples"; given != want {
 		t.Errorf("%q", given)
 	}
 }

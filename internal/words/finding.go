@@ -30,7 +30,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	},
 	measurement.FoundBedBroke: func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundUnknownKind: func(f finding) string {
-		return fmt.Sprintf("nothing is known by which to judge a %s test", f.Kind)
+		return fmt.Sprintf("this version cannot judge a %s test", f.Kind)
 	},
 	measurement.FoundNoBytes:      func(finding) string { return "the receiver confirmed no bytes" },
 	measurement.FoundNoPackets:    func(finding) string { return "the receiver confirmed no packet" },
@@ -42,9 +42,9 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundShortFlows: func(f finding) string {
 		return fmt.Sprintf("%d flows carried %d bytes together in the measured time, "+ofFlows, f.Count, f.Bytes, f.NeededBytes)
 	},
-	measurement.FoundNoSeries: func(finding) string { return "the receiver brought back no series" },
+	measurement.FoundNoSeries: func(finding) string { return "the receiver returned no series" },
 	measurement.FoundCutShort: func(f finding) string {
-		return fmt.Sprintf("%.3f s were measured of the %.3f s planned", float64(f.Measured), float64(f.Planned))
+		return fmt.Sprintf("only %.3f s of the planned %.3f s were measured", float64(f.Measured), float64(f.Planned))
 	},
 	measurement.FoundAboveLimit: aboveLimit,
 	measurement.FoundAllLost:    func(finding) string { return "every packet was lost" },
@@ -52,11 +52,11 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return dropped(f) + fmt.Sprintf(", and about %.0f were lost in all", f.Lost)
 	},
 	measurement.FoundDropsOfSearch: func(f finding) string {
-		return "during the search " + dropped(f) + "; they may have ended it, and not the path"
+		return "during the search " + dropped(f) + "; they, not the path, may have ended it"
 	},
 	measurement.FoundDropsOfAll: dropped,
 	measurement.FoundFewPackets: func(f finding) string {
-		return fmt.Sprintf("%d packets in the measured time are too few for a share of lost ones (at least %d)", f.Count, f.Needed)
+		return fmt.Sprintf("%d packets in the measured time are too few for a loss rate (at least %d)", f.Count, f.Needed)
 	},
 	measurement.FoundAboveLossBound: func(f finding) string {
 		return fmt.Sprintf("none of %s lost at most %s", quantity.Count(f.Count, "rate"), quantity.Format(f.LossBound, measurement.Fraction))
@@ -64,21 +64,21 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	measurement.FoundFewAnswers: func(f finding) string {
 		text := part(f) + fmt.Sprintf("%d answers are too few for a median (at least %d)", f.Count, f.Needed)
 		if f.Of > 0 {
-			text += fmt.Sprintf("; %d of %d requests were lost, and each was waited for: a shorter timeout, or requests_per_second, brings more", f.Of-f.Count, f.Of)
+			text += fmt.Sprintf("; %d of %d requests were lost, and the test waited for each: use a shorter timeout, or requests_per_second, to get more", f.Of-f.Count, f.Of)
 		}
 		return text
 	},
 	measurement.FoundUnanswered: func(f finding) string {
-		return part(f) + fmt.Sprintf("%d of %d requests had no answer, so that there is no median", f.Count, f.Of)
+		return part(f) + fmt.Sprintf("%d of %d requests had no answer, so there is no median", f.Count, f.Of)
 	},
 	measurement.FoundImpossibleTimes: func(f finding) string {
 		return part(f) + fmt.Sprintf("a smallest round trip of %v s and a largest of %v s cannot both be true", f.Min, f.Max)
 	},
 	measurement.FoundFailedConnections: func(f finding) string {
-		return fmt.Sprintf("%d of %d connections came to nothing", f.Count, f.Of)
+		return fmt.Sprintf("%d of %d connections failed", f.Count, f.Of)
 	},
 	measurement.FoundShortTransfer: func(f finding) string {
-		return fmt.Sprintf("the file was through in %.3g s, much of which TCP takes to find the path's rate; have a larger one", float64(f.Measured))
+		return fmt.Sprintf("the transfer took only %.3g s, and TCP needs much of that to find the path's rate; use a larger file", float64(f.Measured))
 	},
 	measurement.FoundPairsMissing: func(f finding) string {
 		text := brought(f, "pairs")
@@ -89,7 +89,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 			text += "; " + firstPairs(f.Pairs, "; ")
 		}
 		if !f.Fatal {
-			text += fmt.Sprintf("; sums are those of the others, too small by %s if all carry alike", Percent(float64(f.Of-f.Count)/float64(f.Of)))
+			text += fmt.Sprintf("; sums cover only the others, and are %s too low if all pairs carry the same", Percent(float64(f.Of-f.Count)/float64(f.Of)))
 		}
 		return text
 	},
@@ -97,32 +97,32 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return fmt.Sprintf("the path failed %d of %d pairs; %s", f.Count, f.Of, firstPairs(f.Pairs, "; "))
 	},
 	measurement.FoundPairsWithoutBytes: func(f finding) string {
-		return "no byte was confirmed in the measured time from " + firstPairs(f.Pairs, ", ")
+		return "no byte was confirmed in the measured time for " + firstPairs(f.Pairs, ", ")
 	},
 	measurement.FoundPairsCutShort: func(f finding) string {
-		return "the count over time is missing or too short of " + firstPairs(f.Pairs, ", ")
+		return "the count over time is missing or too short for " + firstPairs(f.Pairs, ", ")
 	},
 	measurement.FoundPairsWithoutRTT: func(f finding) string {
-		return "no round-trip time was sampled from " + firstPairs(f.Pairs, ", ")
+		return "there is no round-trip time sample for " + firstPairs(f.Pairs, ", ")
 	},
 	measurement.FoundOtherInstrument: func(f finding) string {
-		return fmt.Sprintf("%s was %q, and %q in the first trial of this test: what differs is not the path alone; %s", f.Setting, f.Is, f.Was, remedy(f.Setting))
+		return fmt.Sprintf("%s was %q, and %q in the first trial of this test: not only the path differs; %s", f.Setting, f.Is, f.Was, remedy(f.Setting))
 	},
 	measurement.FoundBusyCPUs: func(f finding) string {
-		return fmt.Sprintf("the %s's CPUs were %.0f %% busy; the host may be what was measured", f.End, f.CPUBusy*100)
+		return fmt.Sprintf("the %s's CPUs were %.0f %% busy; the trial may have measured the host", f.End, f.CPUBusy*100)
 	},
 	measurement.FoundBusyCPU: func(f finding) string {
-		return fmt.Sprintf("one of the %s's CPUs was full, all together %.0f %% busy; a single thread may be what was measured", f.End, f.CPUBusy*100)
+		return fmt.Sprintf("one of the %s's CPUs was full, all together %.0f %% busy; the trial may have measured a single thread", f.End, f.CPUBusy*100)
 	},
 
 	measurement.FoundMoreThanSent: func(f finding) string {
-		return fmt.Sprintf("flow %d brought %d bytes of %d that were sent, which cannot be: the counts are wrong", f.Flow, f.Bytes, f.SentBytes)
+		return fmt.Sprintf("flow %d received %d bytes although only %d were sent: the counts are wrong", f.Flow, f.Bytes, f.SentBytes)
 	},
 	measurement.FoundClockStepped: func(f finding) string {
-		return fmt.Sprintf("this machine's clock was set by %+.3g s meanwhile, and the times of packets with it; do not set it during a run (slewing does no harm)", float64(f.Step))
+		return fmt.Sprintf("this machine's clock was set by %+.3g s during the trial, which makes packet times wrong; do not set it during a run (slewing does no harm)", float64(f.Step))
 	},
 	measurement.FoundOtherRun: func(f finding) string {
-		return quantity.Count(f.Count, "other run") + " of hopbench measured on this machine meanwhile"
+		return quantity.Count(f.Count, "other run") + " of hopbench measured on this machine at the same time"
 	},
 
 	measurement.FoundStolenCPU: func(f finding) string {
@@ -133,7 +133,7 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 	},
 
 	measurement.FoundPathFailed:   func(f finding) string { return cmp.Or(f.Text, noReason) },
-	measurement.FoundNotSwitched:  func(finding) string { return "it was not switched to" },
+	measurement.FoundNotSwitched:  func(finding) string { return "the testbed did not switch to it" },
 	measurement.FoundNotConfirmed: func(f finding) string { return cmp.Or(f.Text, noReason) },
 	measurement.FoundTraceFailed: func(f finding) string {
 		if f.Outer {
@@ -145,28 +145,28 @@ var findings = map[measurement.FindingCode]func(f finding) string{
 		return below(f) + fmt.Sprintf("hops did not answer: the trace saw %v of the path %v", f.Hops, f.ExpectedHops)
 	},
 	measurement.FoundOtherHops: func(f finding) string {
-		return below(f) + fmt.Sprintf("%s saw %v where the path is %v", theTrace(f), f.Hops, f.ExpectedHops)
+		return below(f) + fmt.Sprintf("%s saw %v, but the path is %v", theTrace(f), f.Hops, f.ExpectedHops)
 	},
 	measurement.FoundOtherTTL: func(f finding) string {
-		return below(f) + fmt.Sprintf("packets arrived with a time to live of %d where the path leaves %d", f.TTL, f.ExpectedTTL)
+		return below(f) + fmt.Sprintf("packets arrived with a TTL of %d, but the path leaves %d", f.TTL, f.ExpectedTTL)
 	},
 	measurement.FoundOtherReturnedTTL: func(f finding) string {
-		return below(f) + fmt.Sprintf("packets came back with a time to live of %d where the path leaves %d", f.TTL, f.ExpectedTTL)
+		return below(f) + fmt.Sprintf("packets came back with a TTL of %d, but the path leaves %d", f.TTL, f.ExpectedTTL)
 	},
 	measurement.FoundOtherTunnelMTU: func(f finding) string {
-		return fmt.Sprintf("TCP found a path MTU of %d where the tunnel has %d", f.MTU, f.ExpectedMTU)
+		return fmt.Sprintf("TCP found a path MTU of %d, but the tunnel has %d", f.MTU, f.ExpectedMTU)
 	},
 	measurement.FoundOtherHopCount: func(f finding) string {
-		return fmt.Sprintf("%s saw %d hops %v where the path has %d", theTrace(f), f.Count, f.Hops, f.Needed)
+		return fmt.Sprintf("%s saw %d hops %v, but the path has %d", theTrace(f), f.Count, f.Hops, f.Needed)
 	},
 	measurement.FoundOtherMTU: func(f finding) string {
-		return fmt.Sprintf("TCP found a path MTU of %d where the path has %d", f.MTU, f.ExpectedMTU)
+		return fmt.Sprintf("TCP found a path MTU of %d, but the path has %d", f.MTU, f.ExpectedMTU)
 	},
 	measurement.FoundTTLChanged: func(f finding) string {
-		return fmt.Sprintf("packets arrived with a time to live of %d, at first %d", f.TTL, f.ExpectedTTL)
+		return fmt.Sprintf("packets arrived with a TTL of %d, in the first trial %d", f.TTL, f.ExpectedTTL)
 	},
 	measurement.FoundMTUChanged: func(f finding) string {
-		return fmt.Sprintf("TCP found a path MTU of %d, at first %d", f.MTU, f.ExpectedMTU)
+		return fmt.Sprintf("TCP found a path MTU of %d, in the first trial %d", f.MTU, f.ExpectedMTU)
 	},
 }
 
@@ -192,11 +192,11 @@ func Finding(f measurement.Finding) string {
 	case f.Code == measurement.FoundSilentHops && f.Fatal:
 		return "nothing proves that the trial took its path: " + difference(f)
 	case f.Code == measurement.FoundSilentHops:
-		return difference(f) + fmt.Sprintf("; that packets arrived with the right time to live, %d, proves how many there are", f.TTL)
+		return difference(f) + fmt.Sprintf("; packets arrived with the right TTL, %d, which proves their number", f.TTL)
 	case f.Fatal:
 		return "the trial did not take its path: " + difference(f)
 	}
-	return "the path is not that of the trials before: " + difference(f)
+	return "the path differs from that of earlier trials: " + difference(f)
 }
 
 // difference is a finding without what it means for the trial.
@@ -214,14 +214,14 @@ func difference(f finding) string {
 }
 
 func brought(f finding, what string) string {
-	return fmt.Sprintf("%d of %d %s brought back a result", f.Count, f.Of, what)
+	return fmt.Sprintf("%d of %d %s returned a result", f.Count, f.Of, what)
 }
 
 // testFailed says why a test gave no outcome, and whether that is known.
 func testFailed(f finding) string {
 	text := cmp.Or(f.Text, noReason)
 	if f.Failure == "failed" {
-		text += " (whether the path or the instrument failed is not known)"
+		text += " (unknown whether the path or the instrument failed)"
 	}
 	return text
 }
@@ -269,7 +269,7 @@ func aboveLimit(f finding) string {
 
 // dropped says how many packets the ends lost themselves, and where.
 func dropped(f finding) string {
-	places := []string{"no place is known"}
+	places := []string{"unknown place"}
 	if len(f.Drops) > 0 {
 		places = nil
 	}
@@ -284,7 +284,7 @@ func dropped(f finding) string {
 		}
 		places = append(places, fmt.Sprintf("%s %s %.0f", end, d.Place, d.Packets))
 	}
-	return fmt.Sprintf("the hosts themselves lost %.0f packets (%s)", f.Dropped, strings.Join(places, ", "))
+	return fmt.Sprintf("the hosts themselves dropped %.0f packets (%s)", f.Dropped, strings.Join(places, ", "))
 }
 
 // firstPairs lists the first few pairs and says how many more there are.
@@ -301,15 +301,15 @@ func remedy(setting string) string {
 	case "placement":
 		return "let both ends use the same CPUs for the whole run"
 	case "source_wait", "destination_wait":
-		return "leave spin out, or leave the CPUs that it needs free for the whole run"
+		return "do not use spin, or keep the CPUs that it needs free for the whole run"
 	case "flow_scheduling", "receive_wait":
-		return "let both ends have more threads (ulimit -u), or use fewer flows"
+		return "allow both ends more threads (ulimit -u), or use fewer flows"
 	case "send_method":
-		return "set send_method: copy for the test, which every path can do"
+		return "set send_method: copy for the test, which works on every path"
 	case "receive_method":
-		return "set copy_payload: true for the test, which every system can do"
+		return "set copy_payload: true for the test, which works on every system"
 	case "gso", "gro":
-		return "set " + setting + ": off for the test, which every path can do"
+		return "set " + setting + ": off for the test, which works on every path"
 	}
 	return "run all trials on hosts with the same system"
 }

@@ -13,9 +13,9 @@ func TestLoadedMachine(t *testing.T) {
 	}{
 		{0, 2, 0, ""},
 		{1, 8, 0.01, ""},
-		{1, 2, 0, "1 task ran or waited beside hopbench on 2 CPUs."},
+		{1, 2, 0, "1 task other than hopbench ran or waited on 2 CPUs."},
 		{0, 2, 0.2, "a hypervisor takes 20"},
-		{9, 4, 0.2, "9 tasks ran or waited beside hopbench on 4 CPUs, and a hypervisor"},
+		{9, 4, 0.2, "9 tasks other than hopbench ran or waited on 4 CPUs, and a hypervisor"},
 	} {
 		if got := LoadedMachine(c.runnable, c.cpus, c.stolen); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
 			t.Errorf("%+v: %q", c, got)

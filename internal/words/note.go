@@ -31,7 +31,7 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("%d values of this run were not finite numbers and are left out.", x.Count)
 	}},
 	result.NoteExcludedTrials: {say: func(_ Names, x result.Note) string {
-		return excluded(x, "excluded by a gate and counted nowhere")
+		return excluded(x, "excluded by a gate")
 	}},
 	result.NoteBrokenTrials: {say: func(_ Names, x result.Note) string {
 		return excluded(x, "broken by their paths; each counts as worse than any value")
@@ -40,15 +40,15 @@ var notes = map[result.NoteCode]note{
 		return quantity.Count(x.Count, "trial") + " repeated a test on the same path in the same block; only the first of each counts."
 	}},
 	result.NoteForeignTrials: {say: func(_ Names, x result.Note) string {
-		return quantity.Count(x.Count, "trial") + " of a path or a test that this experiment does not have; ignored."
+		return quantity.Count(x.Count, "trial") + " of a path or a test that is not in this experiment; ignored."
 	}},
-	result.NoteNoBaseline: {say: func(Names, result.Note) string { return "No costs: no path is flagged as the baseline." }},
+	result.NoteNoBaseline: {say: func(Names, result.Note) string { return "No costs: no path is marked as the baseline." }},
 	result.NoteTwoBaselines: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("No costs: both %s and %s are flagged as the baseline.", x.Baseline, x.Path)
+		return fmt.Sprintf("No costs: both %s and %s are marked as the baseline.", x.Baseline, x.Path)
 	}},
 	result.NoteLostBlocks: {
 		say: func(n Names, x result.Note) string {
-			return fmt.Sprintf("%s, %s: %d of %s lack %s of %s or of %s and do not count.", n.Path(x.Path), n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"),
+			return fmt.Sprintf("%s, %s: %d of %s lack %s on %s or %s and do not count.", n.Path(x.Path), n.Test(x.Test), x.Count, quantity.Count(x.Of, "block"),
 				measurement.MetricOf(x.Metric).Label, n.Path(x.Path), n.Path(x.Baseline))
 		},
 		more: func(count int) string {
@@ -56,11 +56,11 @@ var notes = map[result.NoteCode]note{
 		},
 	},
 	result.NoteTooFewBlocks: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("%s too few blocks for any effect, however large, to be beyond chance: with %s in the report at least %d blocks are needed.",
+		return fmt.Sprintf("%s too few blocks to show any effect, however large: with %s in the report, at least %d blocks are needed.",
 			comparisonsHave(x.Count), quantity.Count(x.Of, "primary comparison"), x.Needed)
 	}},
 	result.NoteTooFewTrials: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("%s too few trials for any change, however large, to be beyond chance: with %s at least %d trials in each run are needed.",
+		return fmt.Sprintf("%s too few trials to show any change, however large: with %s, at least %d trials in each run are needed.",
 			comparisonsHave(x.Count), quantity.Count(x.Of, "primary comparison"), x.Needed)
 	}},
 	result.NoteDrift: {
@@ -71,32 +71,32 @@ var notes = map[result.NoteCode]note{
 		return fmt.Sprintf("Drift was tested on %s at the %s level by two tests each.", quantity.Count(x.Count, "comparison"), Percent(x.Level))
 	}},
 	result.NoteResumedDiffers: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("After %s the run went on (%s) with another %s: %s, at first %s.", quantity.Count(x.Count, "trial"), Moment(x.Started),
+		return fmt.Sprintf("After %s the run continued (%s) with a different %s: %s, previously %s.", quantity.Count(x.Count, "trial"), Moment(x.Started),
 			x.Name, cmp.Or(x.Is, "unknown"), cmp.Or(x.Was, "unknown"))
 	}},
 	result.NoteRunsDiffer: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("%s and %s differ in their %s: %s against %s.", x.ReferenceRun, x.Run, x.Name, cmp.Or(x.Was, "unknown"), cmp.Or(x.Is, "unknown"))
+		return fmt.Sprintf("%s and %s differ in their %s: %s and %s.", x.ReferenceRun, x.Run, x.Name, cmp.Or(x.Was, "unknown"), cmp.Or(x.Is, "unknown"))
 	}},
 	result.NoteScalesDiffer: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("%s is at 1:%s and %s at 1:%s: costs are compared as they are, levels multiplied by their scales.", x.ReferenceRun, Scale(x.ReferenceScale), x.Run, Scale(x.Scale))
 	}},
 	result.NoteTestsDiffer: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("Test %s was not done in the same way in %s and %s.", x.Test, x.ReferenceRun, x.Run)
+		return fmt.Sprintf("Test %s has different settings in %s and %s.", x.Test, x.ReferenceRun, x.Run)
 	}},
 	result.NotePathsDiffer: {say: func(_ Names, x result.Note) string {
 		return fmt.Sprintf("Path %s does not have the same hops in %s and %s.", x.Path, x.ReferenceRun, x.Run)
 	}},
 	result.NoteRelativeMachines: {say: func(Names, result.Note) string {
-		return "Figures of such a testbed measure its machine as much as the path: between two machines only costs, the ratio of a path to the baseline, can be compared, and not these changes."
+		return "Figures of such a testbed measure its machine as much as the path. Between two machines you can compare only costs (the ratio of a path to the baseline), not these changes."
 	}},
 	result.NoteNoPath: {say: func(_ Names, x result.Note) string { return fmt.Sprintf("%s has no path %q.", x.Run, x.Path) }},
 	result.NoteNothingToCompare: {say: func(n Names, x result.Note) string {
 		return fmt.Sprintf("%s, %s: no trial of %s or of %s counts.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run)
 	}},
 	result.NoteOldFormat: {say: func(n Names, x result.Note) string {
-		why := "the goodput of UDP was counted otherwise then"
+		why := "that format counts the goodput of UDP differently"
 		if x.Count > 0 {
-			why = quantity.Count(x.Count, "trial") + " did not count, and that format does not say which of them the path broke"
+			why = quantity.Count(x.Count, "trial") + " did not count, and that format does not record which of them the path broke"
 		}
 		return fmt.Sprintf("%s, %s: not compared between %s and %s. One of them is of format 1: %s.", n.Path(x.Path), n.Test(x.Test), x.ReferenceRun, x.Run, why)
 	}},
@@ -105,14 +105,14 @@ var notes = map[result.NoteCode]note{
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
 	result.NoteCutShort: {above: true, say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("The comparison was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: do it again before you conclude anything.",
+		return fmt.Sprintf("The comparison was stopped after %d of %s. Its p-values and intervals assume that the number of blocks was fixed beforehand: repeat it before you conclude anything.",
 			x.Count, quantity.Count(x.Of, "block"))
 	}},
 	result.NoteSameHops: {above: true, say: func(n Names, x result.Note) string {
-		return fmt.Sprintf("Traces of %s and %s saw the same hops: whether packets of the two take different paths is not proven, and no cost may mean that there was no difference.", n.Path(x.Baseline), n.Path(x.Path))
+		return fmt.Sprintf("Traces of %s and %s show the same hops. Different paths are not proven: no cost may mean that there was no difference.", n.Path(x.Baseline), n.Path(x.Path))
 	}},
 	result.NoteRepeatedBlock: {say: func(_ Names, x result.Note) string {
-		return fmt.Sprintf("The run was interrupted in block %d, which was done again as a whole: %s of it from before do not count, and are kept.", x.Block, quantity.Count(x.Count, "trial"))
+		return fmt.Sprintf("The run was interrupted in block %d, which was repeated as a whole; %s from before do not count, but are kept.", x.Block, quantity.Count(x.Count, "trial"))
 	}},
 	result.NoteFullCPUs: {above: true, say: func(_ Names, x result.Note) string { return fullCPUs(x) }},
 	result.NoteRejudged: {above: true, say: func(_ Names, x result.Note) string {
@@ -120,11 +120,11 @@ var notes = map[result.NoteCode]note{
 		if x.Margin != nil {
 			margin = *x.Margin
 		}
-		return fmt.Sprintf("%s was judged again: %s is what matters, which was given to the report and not to the run.", metric.Label, cmp.Or(Margin(metric, margin), "nothing"))
+		return fmt.Sprintf("%s was judged again: %s is what matters according to the report's options, not those of the run.", metric.Label, cmp.Or(Margin(metric, margin), "nothing"))
 	}},
 	result.NoteReadings: {say: func(_ Names, x result.Note) string { return readings(x) }},
 	result.NoteTunnelMeetsRules: {say: func(n Names, x result.Note) string {
-		return fmt.Sprintf("%s: every packet of the VXLAN tunnel meets all %s of firewall %s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
+		return fmt.Sprintf("%s: firewall %[3]s compares every packet of the VXLAN tunnel with all %[2]s, not only the first of each flow: the tunnel's two directions have different source ports, so connection tracking never sees an answer.",
 			n.Path(x.Path), quantity.Count(x.Count, "rule"), x.Name)
 	}},
 }
@@ -234,7 +234,7 @@ func (n Names) drift(x result.Note) string {
 		}
 		return text
 	}
-	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). One figure for the whole run hides that.",
+	return fmt.Sprintf("Drift: the effect of %s on %s, %s changed during the run, from %s in the first half of the blocks to %s in the second (%s). A single figure for the whole run hides this.",
 		n.Path(x.Path), metric.Label, n.Test(x.Test), write(d.FirstRatio, d.FirstDifference), write(d.SecondRatio, d.SecondDifference), strings.Join(why, "; "))
 }
 
@@ -247,13 +247,13 @@ func fullCPUs(x result.Note) string {
 	case x.Stolen > 0:
 		text += ", and " + stolen
 	}
-	return text + ": what was measured is the machine as much as the path, and a cost below that does not show. Use lower rates, fewer flows or more CPUs."
+	return text + ": these trials measure the machine as much as the path, and hide smaller costs. Use lower rates, fewer flows or more CPUs."
 }
 
 // readings says why the readings inside one run are no repetitions.
 func readings(x result.Note) string {
 	what := cmp.Or(x.Name, "this row")
-	text := fmt.Sprintf("The %d readings of %s are one run, so one trial: no interval, no p and no difference can be taken from them.", x.Count, what)
+	text := fmt.Sprintf("The %d readings of %s are one run, so one trial: they give no interval, no p and no difference.", x.Count, what)
 	if x.Autocorrelation == nil {
 		return text
 	}
@@ -262,5 +262,5 @@ func readings(x result.Note) string {
 	if r > x.Level || r < -x.Level {
 		return text + ", beyond the ±" + limit + " of independent readings: each depends on the one before it."
 	}
-	return text + ", within the ±" + limit + " of independent readings, which does not make a second run of them."
+	return text + ", within the ±" + limit + " of independent readings, but this does not make them separate runs."
 }

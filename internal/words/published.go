@@ -28,12 +28,12 @@ func Measured(v float64, low, high *float64, s quantity.Scale) (measured, betwee
 
 // missing says why a published figure was not measured.
 var missing = map[result.Missing]func(p result.PublishedComparison) string{
-	result.MissingTrial: func(result.PublishedComparison) string { return "no trial of it was done" },
+	result.MissingTrial: func(result.PublishedComparison) string { return "it has no trial" },
 	result.MissingAllExcluded: func(p result.PublishedComparison) string {
-		return fmt.Sprintf("no trial of it counts: gates excluded all %d", p.ExcludedTrials)
+		return fmt.Sprintf("none of its trials counts: gates excluded all %d", p.ExcludedTrials)
 	},
 	result.MissingMetric: func(result.PublishedComparison) string {
-		return "no trial of it that counts brought this metric back"
+		return "none of its counted trials has this metric"
 	},
 }
 
@@ -180,10 +180,10 @@ func Tally(all []result.PublishedComparison) (out []string) {
 		out = append(out, text+".")
 	}
 	if c.Uncounted > 0 {
-		out = append(out, "Not counted is what was measured over another duration or with other flows than was published.")
+		out = append(out, "Figures measured with another duration or number of flows than published are not counted.")
 	}
 	if c.Planted > 0 {
-		out = append(out, "Planted is what a parameter of the model was derived from: that it comes back shows that the testbed does what it is told, and no more.")
+		out = append(out, "A planted figure is one from which a parameter of the model was derived: that it comes back shows only that the testbed applies its parameters.")
 	}
 	inside, intervals := 0, 0
 	for _, p := range all {
@@ -195,7 +195,7 @@ func Tally(all []result.PublishedComparison) (out []string) {
 		}
 	}
 	if intervals > 0 {
-		out = append(out, fmt.Sprintf("%d of %s lie within the measured 95"+NBSP+"%% interval. A published value has an error of its own, which one run cannot tell: lying outside is no proof that either is wrong.", inside, quantity.Count(intervals, "published value")))
+		out = append(out, fmt.Sprintf("%d of %s lie within the measured 95"+NBSP+"%% interval. A published value has an error of its own, which one run cannot show: a value outside does not prove that either is wrong.", inside, quantity.Count(intervals, "published value")))
 	}
 	return out
 }

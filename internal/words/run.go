@@ -45,16 +45,16 @@ func TrialsOf(r *result.Result) string {
 func BlocksToClaim(blocks, fewest, comparisons int) string {
 	of := quantity.Count(comparisons, "comparison")
 	if blocks < fewest {
-		return fmt.Sprintf("%s too few: with %s no effect, however large, can be shown to be beyond chance before there are %d; have at least %d",
+		return fmt.Sprintf("%s too few: with %s, no effect, however large, can be beyond chance below %d blocks; use at least %d",
 			are(blocks, "block"), of, fewest, fewest)
 	}
-	return fmt.Sprintf("%s, of which an effect can be beyond chance from %s on", of, quantity.Count(fewest, "block"))
+	return fmt.Sprintf("%s; an effect needs at least %s to be beyond chance", of, quantity.Count(fewest, "block"))
 }
 
 // ChangesOfPath says how often a plan goes from one path to another, and how often one of
 // two stages does, which is made where switching takes longer than slow.
 func ChangesOfPath(changes, fewer int, slow time.Duration) string {
-	return fmt.Sprintf("about %d changes of path; on testbeds where one takes more than %v all tests are done on a path before the next, with about %d changes", changes, slow, fewer)
+	return fmt.Sprintf("about %d changes of path; on testbeds where a change takes more than %v, each block runs all tests on a path before the next, with about %d changes", changes, slow, fewer)
 }
 
 func are(n int, noun string) string {
@@ -71,7 +71,7 @@ func LoadedMachine(runnable, cpus int, stolen float64) string {
 	if others == "" {
 		return ""
 	}
-	return "This machine was busy when the run began: " + others + ". What they take is missing from what is measured, and adds noise; stop what else runs here."
+	return "This machine was busy when the run began: " + others + ". This takes CPU time from the measurement and adds noise; stop other programs on this machine."
 }
 
 // OthersLoad is who else uses so many CPUs, of which a hypervisor took a part; empty where that
@@ -80,7 +80,7 @@ func OthersLoad(runnable, cpus int, stolen float64) string {
 	const much, muchStolen = 0.25, 0.05 // of the CPUs
 	var why []string
 	if float64(runnable) > much*float64(cpus) {
-		why = append(why, fmt.Sprintf("%s ran or waited beside hopbench on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
+		why = append(why, fmt.Sprintf("%s other than hopbench ran or waited on %s", quantity.Count(runnable, "task"), quantity.Count(cpus, "CPU")))
 	}
 	if stolen > muchStolen {
 		why = append(why, fmt.Sprintf("a hypervisor takes %s of its CPU time", Percent(stolen)))
@@ -145,7 +145,7 @@ func Statement(r *result.Result) string {
 		pairs = max(pairs, len(r.Trials[i].Pairs))
 	}
 	if pairs > 1 {
-		parts = append(parts, fmt.Sprintf("%d pairs of hosts do every test at the same time; a trial is all of them together.", pairs))
+		parts = append(parts, fmt.Sprintf("%d pairs of hosts run every test at the same time; a trial covers all of them.", pairs))
 	}
 	note, bed := strings.TrimSpace(r.Testbed.Note), strings.TrimSpace(r.Testbed.Kind)
 	if bed == "" || onMachines(bed) {
@@ -164,7 +164,7 @@ func Statement(r *result.Result) string {
 // Autocorrelated says why the readings inside trials are no repetitions: in so
 // many of the trials their autocorrelation is beyond that of independent ones.
 func Autocorrelated(beyond, trials int, median float64) string {
-	return fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough of them, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
+	return fmt.Sprintf("The readings inside a trial are not counted as repetitions: in %d of %s with enough readings, their lag-1 autocorrelation (median %s) is beyond that of independent readings.",
 		beyond, quantity.Count(trials, "trial"), quantity.Signed(median, 2))
 }
 
@@ -190,7 +190,7 @@ func Fingerprint(f *measurement.Fingerprint) string {
 	if len(f.Hops) > 0 {
 		parts = append(parts, traced(f.Hops))
 		if f.TracedBack {
-			parts[0] += " on the way back"
+			parts[0] += " on the reverse path"
 		}
 	}
 	if len(f.OuterHops) > 0 {
@@ -264,23 +264,23 @@ func HopAgreement(checks []HopCheck, within float64) []string {
 				continue
 			}
 			if c.TooShort > 0 {
-				out = append(out, fmt.Sprintf("%s, what %s counted is not compared with what the receivers confirmed in %s: its source counts every %s, and the measured time is less than three times that.",
+				out = append(out, fmt.Sprintf("%s, the count of %s is not compared with what the receivers confirmed in %s: its source counts every %s, and the measured time is less than three times that.",
 					direction, c.Hop, quantity.Count(c.TooShort, "trial"), Time(measurement.Seconds(c.Grain))))
 			}
 			switch n, within := len(c.Differences), max(c.Within, within); {
 			case n == 0:
 			case c.Apart > 0:
-				out = append(out, fmt.Sprintf("%s, what %s counted does not agree with what the receivers confirmed: in %d of %s it is more than %s away (%s)%s.",
+				out = append(out, fmt.Sprintf("%s, the count of %s does not agree with what the receivers confirmed: in %d of %s it differs by more than %s (%s)%s.",
 					direction, c.Hop, c.Apart, quantity.Count(n, "trial"), Percent(within), signedRange(c.Differences), queueReason(c)))
 			case c.Grain > 0:
-				out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s): its source counts every %s, which leaves that much open.",
+				out = append(out, fmt.Sprintf("%s, the count of %s agrees with what the receivers confirmed, within %s in each of %s (%s): its source counts every %s, which limits the precision.",
 					direction, c.Hop, Percent(within), quantity.Count(n, "trial"), signedRange(c.Differences), Time(measurement.Seconds(c.Grain))))
 			default:
 				agreeing, all, trials = append(agreeing, c.Hop), append(all, c.Differences...), max(trials, n)
 			}
 		}
 		if len(agreeing) > 0 {
-			out = append(out, fmt.Sprintf("%s, what %s counted agrees with what the receivers confirmed, within %s in every one of %s (%s).",
+			out = append(out, fmt.Sprintf("%s, the count of %s agrees with what the receivers confirmed, within %s in each of %s (%s).",
 				direction, List(agreeing), Percent(within), quantity.Count(trials, "trial"), signedRange(all)))
 		}
 	}
@@ -290,7 +290,7 @@ func HopAgreement(checks []HopCheck, within float64) []string {
 // queueReason says in how many of the trials in which a hop does not agree the
 // queues may be why.
 func queueReason(c HopCheck) string {
-	const reason = "the senders had as much more or less in flight when the window closed than when it opened, which waits in a queue that the hop has counted or has yet to count"
+	const reason = "the senders' data in flight changed by as much during the window: it waits in a queue after or before the hop"
 	switch c.Queued {
 	case 0:
 		return ""
@@ -313,17 +313,17 @@ func signedRange(v []float64) string {
 // Varied announces a test that is done again, so many times, to tell what limits it.
 func Varied(v result.Variation, trials int) string {
 	each := v.Test.Spec.ExpectedDuration()
-	return fmt.Sprintf("what limits %s on %s cannot be told: it is done again %s, %d times, which takes about %s",
+	return fmt.Sprintf("nothing shows what limits %s on %s: it is repeated %s, %d times, which takes about %s",
 		v.Test.Explains, v.Path, changed[v.Test.Intervention], trials, Time(each*measurement.Seconds(trials)))
 }
 
 // Rebuilt says that a testbed broke in the middle of a run, and the run went on.
 func Rebuilt(onHosts bool, why error) string {
-	again := "The lab was built"
+	again := "The lab was rebuilt"
 	if onHosts {
-		again = "The hosts were reached"
+		again = "The hosts were reached again"
 	}
-	return fmt.Sprintf("%s again during the run: %v.", again, why)
+	return fmt.Sprintf("%s during the run: %v.", again, why)
 }
 
 // LackedPairs says that a trial is done again because it lacked too many pairs.
@@ -334,12 +334,12 @@ func LackedPairs(t *measurement.Trial) string {
 			why = findings[f.Code](f)
 		}
 	}
-	return fmt.Sprintf("Attempt %d at trial %s is set aside, and the trial is done again at the end of its block: %s.", max(t.Attempt, 1), t.ID, why)
+	return fmt.Sprintf("Attempt %d at trial %s is discarded, and the trial is repeated at the end of its block: %s.", max(t.Attempt, 1), t.ID, why)
 }
 
 // CopiedAgain says that the trials of a test are done again, since all are to be measured
 // in one way.
 func CopiedAgain(test string, trials int) string {
-	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it are set aside and done again, all with copies.",
+	return fmt.Sprintf("A sender of %s had to copy its payload in the middle of the run (the user's pipes were taken, fs.pipe-user-pages-soft): %s of it are discarded and repeated, all with copies.",
 		test, quantity.Count(trials, "trial"))
 }

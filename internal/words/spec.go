@@ -96,9 +96,9 @@ func phrases(s measurement.Spec) string {
 	add(s.Ramp > 0, "starts spread over %s", Time(s.Ramp))
 	add(s.Waves > 0, "starts in %d waves", s.Waves)
 	add(s.WaveEvery > 0, "a wave every %s", Time(s.WaveEvery))
-	add(s.Lead > 0, "nothing measured for %s", Time(s.Lead))
+	add(s.Lead > 0, "nothing measured for the first %s", Time(s.Lead))
 	add(s.Pairs > 1, "by one of %d pairs", s.Pairs)
-	add(s.MissingPairs > 0, "%s may bring nothing", quantity.Count(s.MissingPairs, "pair"))
+	add(s.MissingPairs > 0, "%s may return no result", quantity.Count(s.MissingPairs, "pair"))
 	add(s.MaxHops > 0, "up to %d hops", s.MaxHops)
 	return strings.Join(parts, ", ")
 }

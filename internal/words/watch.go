@@ -124,9 +124,9 @@ func WatchEvent(e watch.Event) string {
 		rules := e.Head.Rules
 		text := fmt.Sprintf("watching %s every %s; %s", e.Head.Target, quantity.FormatDuration(rules.Every.Duration()), FalseAlarms(rules.FalseAlarmsPerYear))
 		if learn := rules.Learn(); e.Rounds < int64(learn) {
-			text += fmt.Sprintf("; no change of a level is announced before %s", quantity.Count(learn, "sample"))
+			text += fmt.Sprintf("; changes of a level are announced after %s", quantity.Count(learn, "sample"))
 		} else {
-			text += "; goes on after " + quantity.Count(int(e.Rounds), "round")
+			text += "; continues after " + quantity.Count(int(e.Rounds), "round")
 		}
 		return text
 	case watch.RoundEnded:
@@ -141,11 +141,11 @@ func WatchEvent(e watch.Event) string {
 	case watch.RouteChanged:
 		return fmt.Sprintf("CHANGED route: %s → %s", Route(e.Was), Route(e.Route))
 	case watch.OutageBegan:
-		return "OUTAGE: the other end is not reached: " + watchFailure(e.Failure)
+		return "OUTAGE: the other end is unreachable: " + watchFailure(e.Failure)
 	case watch.OutageEnded:
 		return fmt.Sprintf("outage over, after %s and %s", About(e.Lasted.Duration()), quantity.Count(int(e.Rounds), "round"))
 	case watch.TestFails:
-		return fmt.Sprintf("%s brings nothing, three times in a row: %s", failing(), watchFailure(e.Failure))
+		return fmt.Sprintf("%s gave no result three times in a row: %s", failing(), watchFailure(e.Failure))
 	case watch.TestWorks:
 		return failing() + " works again"
 	case watch.ClockStepped:
@@ -153,11 +153,11 @@ func WatchEvent(e watch.Event) string {
 		if e.Step < 0 {
 			way = "back"
 		}
-		return fmt.Sprintf("the clock was set %s by %s, or the machine slept; rounds keep their distance all the same", way, Time(measurement.Seconds(math.Abs(float64(e.Step)))))
+		return fmt.Sprintf("the clock was set %s by %s, or the machine slept; the interval between rounds does not change", way, Time(measurement.Seconds(math.Abs(float64(e.Step)))))
 	case watch.StoreFailed:
-		return "nothing can be kept, rounds wait in memory: " + e.Text
+		return "the store cannot be written, rounds wait in memory: " + e.Text
 	case watch.StoreWorks:
-		return fmt.Sprintf("the store can be written again; %s that waited are kept", quantity.Count(int(e.Rounds), "round"))
+		return fmt.Sprintf("the store can be written again; %s that waited are stored", quantity.Count(int(e.Rounds), "round"))
 	case watch.Stopped:
 		return "stopped after " + quantity.Count(int(e.Rounds), "round")
 	}
@@ -176,7 +176,7 @@ func watchRound(r watch.Round) string {
 		}
 	}
 	if len(r.Skipped) > 0 {
-		parts = append(parts, "left out by the budget: "+strings.Join(r.Skipped, ", "))
+		parts = append(parts, "skipped because of the budget: "+strings.Join(r.Skipped, ", "))
 	}
 	if len(parts) == 0 {
 		parts = append(parts, "nothing")
@@ -207,5 +207,5 @@ func TrendCaption(value, smallest string, missing int) string {
 
 // WatchLimits explains the limits of a watch.
 func WatchLimits(stated string) string {
-	return "A change is three samples in a row beyond a limit. The limits are taken from the noise of each series so that they bring " + stated + "."
+	return "A change is three samples in a row beyond a limit. The limits follow from the noise of each series, so that there are " + stated + "."
 }

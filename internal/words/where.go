@@ -80,7 +80,7 @@ func ends(t result.Testbed) (out []string) {
 		out = append(out, fmt.Sprintf("%s of %s more: result.json has them", quantity.Count(machines, "machine"), quantity.Count(more, "kind")))
 	}
 	if t.MoreEndpoints > 0 {
-		out = append(out, fmt.Sprintf("%s more, of which the result says nothing else", quantity.Count(t.MoreEndpoints, "machine")))
+		out = append(out, fmt.Sprintf("%s more, without further details in the result", quantity.Count(t.MoreEndpoints, "machine")))
 	}
 	for _, k := range kinds[1:min(len(kinds), mostDiffering+1)] {
 		out = append(out, endsDiffer([]result.TestbedEndpoint{kinds[0].ends[0], k.ends[0]})...)
@@ -93,7 +93,7 @@ var reaches = map[string]string{
 	"local": "in the process of the run",
 	"tls":   "an agent reached over TLS",
 	"ssh":   "an agent started over ssh",
-	"serve": "a server that was there, which tells little of itself",
+	"serve": "a server that was there, which reports little about itself",
 	"fleet": "joined the fleet",
 }
 
@@ -169,9 +169,9 @@ func settings(environment map[string]string) map[string]string {
 // proofs say what proves of a trial that it took its path.
 var proofs = map[result.PathProof]string{
 	result.ProofTrace: "a trace before each trial had to show what the first did",
-	result.ProofTraceBack: "the source did not trace it: a trace back from the destination had to show before each trial what the first did, which proves the way back alone; " +
-		"of the way there, packets had to arrive with the same time to live",
-	result.ProofTTL: "packets of each trial had to arrive with the time to live of the first",
+	result.ProofTraceBack: "the source did not trace it: before each trial a trace back from the destination had to show what the first did, which proves only the reverse path; " +
+		"for the forward path, packets had to arrive with the same TTL",
+	result.ProofTTL: "packets of each trial had to arrive with the TTL of the first",
 }
 
 func place(p result.TestbedPath) string {
@@ -220,7 +220,7 @@ func switches(r *result.Result, p result.TestbedPath) string {
 	slices.Sort(took)
 	text += fmt.Sprintf(", switched to %s in %s (median)", quantity.Count(len(took), "time"), quantity.Format(took[len(took)/2], measurement.SecondsUnit))
 	if proof == "none" {
-		return text + "; that it was in force was NOT PROVEN: a switch that does nothing would look like a hop that costs nothing"
+		return text + "; NOT PROVEN to be in force: a switch that does nothing would look like a hop that costs nothing"
 	}
 	return text + ", proven by " + proof
 }

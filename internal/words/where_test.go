@@ -56,10 +56,10 @@ func TestWhere(t *testing.T) {
 	}
 	want := []string{
 		"client: host c1, Azure, Standard_D4s_v5, kernel 6.1, 4 CPUs, hopbench v1.2.3, in the process of the run",
-		"server: egress 10.0 Gbit/s, a server that was there, which tells little of itself",
+		"server: egress 10.0 Gbit/s, a server that was there, which reports little about itself",
 		"public: to 203.0.113.9:5201, which is 10.0.0.7:5201 at the destination, from 10.0.5.2, with DSCP 46; a trace before each trial had to show what the first did",
-		"deny: to 10.0.0.7:5201, by interface eth1; packets of each trial had to arrive with the time to live of the first; in force with idps deny, switched to 3 times in 3.00 s (median), proven by canary",
-		"hoped: to 10.0.0.8:5201; packets of each trial had to arrive with the time to live of the first; in force with idps deny, switched to 1 time in 1.00 s (median); that it was in force was NOT PROVEN: a switch that does nothing would look like a hop that costs nothing",
+		"deny: to 10.0.0.7:5201, by interface eth1; packets of each trial had to arrive with the TTL of the first; in force with idps deny, switched to 3 times in 3.00 s (median), proven by canary",
+		"hoped: to 10.0.0.8:5201; packets of each trial had to arrive with the TTL of the first; in force with idps deny, switched to 1 time in 1.00 s (median); NOT PROVEN to be in force: a switch that does nothing would look like a hop that costs nothing",
 	}
 	if got := Where(r); !slices.Equal(got, want) {
 		t.Errorf("it says\n%q, want\n%q", got, want)
@@ -81,7 +81,7 @@ func TestWhereOfAFleet(t *testing.T) {
 		"126 machines, vm-1, vm-2, vm-3 and 123 more: kernel 6.1, hopbench v1, joined the fleet",
 		"odd: kernel 6.1, hopbench v1, joined the fleet",
 		"old: kernel 5.10, hopbench v1, joined the fleet",
-		"872 machines more, of which the result says nothing else",
+		"872 machines more, without further details in the result",
 		"vm-1 and odd differ in net.ipv4.tcp_rmem (1 2 3, and 1 2 4)",
 	}
 	if got := Where(r); !slices.Equal(got, want) {

@@ -348,7 +348,7 @@ func TestWaysThatTracesDoNotTellApart(t *testing.T) {
 			}
 			return o, err
 		})
-		if err != nil || strings.Contains(out, "saw the same hops") != (want && runtime.GOOS == "linux") {
+		if err != nil || strings.Contains(out, "show the same hops") != (want && runtime.GOOS == "linux") {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 	}

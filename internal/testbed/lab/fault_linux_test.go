@@ -20,6 +20,6 @@ func TestLongestPath(t *testing.T) {
 `)
 	out := l.measure(t, "long", measurement.Spec{Kind: measurement.RR, Duration: 0.1, MaxWarmup: 0.01})
 	if out.Destination.ReceivedTTL != 1 {
-		t.Errorf("packets arrived with a time to live of %d", out.Destination.ReceivedTTL)
+		t.Errorf("packets arrived with a TTL of %d", out.Destination.ReceivedTTL)
 	}
 }
