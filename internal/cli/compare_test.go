@@ -225,7 +225,7 @@ func TestRunAllGoesOnAfterAFailure(t *testing.T) {
 	a := &several{s: base.Streams{Out: &out, Err: &errs}, dir: dir, index: &result.Index{Format: result.IndexFormat,
 		Entries: []result.IndexEntry{{Name: "not-bundled", Folder: "not-bundled", State: result.EntryNotRun}, {Name: "nor-this", Folder: "nor-this", State: result.EntryNotRun}}}}
 	err := a.run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "0 of 2 experiments done; go on with: hopbench run --resume") {
+	if err == nil || !strings.Contains(err.Error(), "0 of 2 experiments done; continue with: hopbench run --resume") {
 		t.Errorf("%v", err)
 	}
 	back, err := readIndex(dir)

@@ -248,7 +248,7 @@ func mappedFigures(r *result.Result, data *result.PublishedData, row, place stri
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("row %s has no figure that test %q brings back; hopbench experiments published %s lists it", row, name, row)
+		return nil, fmt.Errorf("row %s has no figure that test %q measures; hopbench experiments published %s lists it", row, name, row)
 	}
 	return out, nil
 }

@@ -52,11 +52,11 @@ func reopen(ctx context.Context, s base.Streams, f runFlags, dir string) (_ *ses
 		return nil, err
 	}
 	if err := runner.Fits(r.plan, stored); err != nil {
-		return nil, fmt.Errorf("go on with %s: %w", dir, err)
+		return nil, fmt.Errorf("resume %s: %w", dir, err)
 	}
 	rules, err := lab.RuleFiles(r.e)
 	if err != nil {
-		return nil, fmt.Errorf("go on with %s: its rule files have to be as they were when it began: %w", dir, err)
+		return nil, fmt.Errorf("resume %s: its rule files must be the same as when it began: %w", dir, err)
 	}
 	if r.head.RuleFiles == nil {
 		if len(rules.Digests) > 0 {
@@ -65,7 +65,7 @@ func reopen(ctx context.Context, s base.Streams, f runFlags, dir string) (_ *ses
 		r.head.RuleFiles = rules.Digests
 	}
 	if err := sameRules(r.head.RuleFiles, rules.Digests); err != nil {
-		return nil, fmt.Errorf("go on with %s: %w", dir, err)
+		return nil, fmt.Errorf("resume %s: %w", dir, err)
 	}
 	return r, nil
 }

@@ -448,7 +448,7 @@ func (r *session) repeatTorn(ctx context.Context, show *live.Progress) error {
 	}
 	r.head.Repeated = append(r.head.Repeated, repeated...)
 	for _, b := range repeated {
-		show.Facts([]string{fmt.Sprintf("block %d was interrupted and is done again as a whole: %s of it are set aside.", b.Block, quantity.Count(b.Trials, "trial"))})
+		show.Facts([]string{fmt.Sprintf("block %d was interrupted and is repeated as a whole: %s are discarded.", b.Block, quantity.Count(b.Trials, "trial"))})
 	}
 	return r.store.SetAside(ctx, ids, r.head)
 }
@@ -538,9 +538,9 @@ func interrupted(ctx context.Context, st *store.Store, planned int, why error) e
 	}
 	resume := "hopbench run --resume " + printable.ShellWord(st.Dir())
 	if errors.Is(why, context.Canceled) {
-		return fmt.Errorf("stopped after %d of %d trials; go on with: %s", kept, planned, resume)
+		return fmt.Errorf("stopped after %d of %d trials; continue with: %s", kept, planned, resume)
 	}
-	return fmt.Errorf("%w; %d of %d trials are kept, go on with: %s", why, kept, planned, resume)
+	return fmt.Errorf("%w; %d of %d trials are stored, continue with: %s", why, kept, planned, resume)
 }
 
 // discardEmpty removes the folder of a run that has not measured anything, so

@@ -234,7 +234,7 @@ func (a *several) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		missing = fmt.Errorf("stopped with %d of %d experiments done", done, all)
 	}
-	return errors.Join(fmt.Errorf("%w; go on with: hopbench run --resume %s", missing, printable.ShellWord(a.dir)), err)
+	return errors.Join(fmt.Errorf("%w; continue with: hopbench run --resume %s", missing, printable.ShellWord(a.dir)), err)
 }
 
 // completeOnly completes the last of a list of experiments.

@@ -110,7 +110,7 @@ func (s sampledRun) Put(ctx context.Context, t measurement.Trial) error {
 	limited, cancel := context.WithTimeout(ctx, s.settle)
 	defer cancel()
 	if err := s.samples.Drain(limited); err != nil {
-		return fmt.Errorf("trial %s is stored; the run ends, because its samples cannot be: %w; free space there, and go on with --resume %s", t.ID, err, s.Dir())
+		return fmt.Errorf("trial %s is stored; the run ends, because its samples cannot be: %w; free space there, and continue with --resume %s", t.ID, err, s.Dir())
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestRunEndsWhereSamplesCannotBeKept(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	err = run.Put(t.Context(), measurement.Trial{ID: "second", Order: 1})
-	for _, want := range []string{"trial second is stored", "disk full", "free space there, and go on with --resume " + st.Dir()} {
+	for _, want := range []string{"trial second is stored", "disk full", "free space there, and continue with --resume " + st.Dir()} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

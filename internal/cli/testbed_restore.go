@@ -51,7 +51,7 @@ func restoreTestbed(ctx context.Context, s base.Streams, file string) error {
 		}
 	}
 	if err == nil && len(restored) == 0 {
-		_, err = fmt.Fprintf(s.Out, "there is nothing to restore: no run has left %s behind, and no switch that a path sets says with restore: what it is to be at\n", switching.JournalOf(file))
+		_, err = fmt.Fprintf(s.Out, "there is nothing to restore: no run has left %s behind, and no switch that a path sets says with restore: its value\n", switching.JournalOf(file))
 	}
 	return err
 }

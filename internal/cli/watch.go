@@ -355,7 +355,7 @@ func (f *watchFlags) measureExperiment(arg string) watch.Measure {
 		measured, err := f.runOnce(ctx, arg)
 		if measured == nil || err != nil {
 			if err == nil {
-				err = errors.New("the run brought nothing")
+				err = errors.New("the run gave no result")
 			}
 			r.Outage, r.Failed = true, []watch.Failure{{Error: err.Error()}}
 			return r, nil

@@ -98,7 +98,7 @@ func TestAWatchOfNobodyIsAnOutage(t *testing.T) {
 	if n := strings.Count(out, "OUTAGE"); status != base.ExitDone || n != 1 || strings.Contains(out, "CHANGED") {
 		t.Errorf("status %d, %d outages: %s%s", status, n, out, problems)
 	}
-	if _, out, _ := command(t, "results", "--history", dir); !strings.Contains(out, "OUTAGE: the other end is not reached") {
+	if _, out, _ := command(t, "results", "--history", dir); !strings.Contains(out, "OUTAGE: the other end is unreachable") {
 		t.Error(out)
 	}
 }

@@ -300,7 +300,7 @@ func (l *loader) figureValue(f *FileFigure, e *Experiment) float64 {
 		l.Wrong(&f.Metric, strict.Instead(f.Metric, names), "there is no metric %q", strict.Clip(f.Metric))
 		return 0
 	case len(names) > 0 && !slices.Contains(names, f.Metric):
-		l.Wrong(&f.Metric, strict.Instead(f.Metric, names), "test %q brings no %q", f.Test, f.Metric)
+		l.Wrong(&f.Metric, strict.Instead(f.Metric, names), "test %q does not measure %q", f.Test, f.Metric)
 		return 0
 	}
 	if f.Value == "" {

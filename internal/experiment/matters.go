@@ -213,7 +213,7 @@ func (l *loader) matters(f FileMatters, tests []Test) map[string]measurement.Mar
 	for i, e := range entries {
 		metrics, _ := metricsCalled(e.name)
 		if len(metrics) > 0 && len(brought) > 0 && !slices.ContainsFunc(metrics, func(m measurement.Metric) bool { return brought[m.Name] }) {
-			l.Wrong(&fields[i].Metric, "leave it out, or have a test that brings it", "no test of the experiment brings %q", e.name)
+			l.Wrong(&fields[i].Metric, "leave it out, or add a test that measures it", "no test of the experiment measures %q", e.name)
 		}
 	}
 	matters := mattersOf(entries, func(entry int, margin bool, message, remedy string) {

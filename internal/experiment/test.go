@@ -77,7 +77,7 @@ func (l *loader) consistent(f *FileTest, options *Options, spec measurement.Spec
 		l.Wrong(at("waves"), fmt.Sprintf("write at most %d", pairs), "test %q has %d waves of %d pairs, so that some start nobody", f.Name, spec.Waves, pairs)
 	}
 	if n := spec.MissingPairs; n >= pairs && pairs > 1 {
-		l.Wrong(at("missing"), fmt.Sprintf("write at most %d", pairs-1), "test %q may miss %d of %d pairs, so that none need bring anything", f.Name, n, pairs)
+		l.Wrong(at("missing"), fmt.Sprintf("write at most %d", pairs-1), "test %q may miss %d of %d pairs, so that no pair needs a result", f.Name, n, pairs)
 	}
 	for _, o := range kind.Options() {
 		v, ok := o.Get(spec).(float64)

@@ -20,7 +20,7 @@ import (
 
 // ErrBusy says that the server runs another test: a stock server runs one at a
 // time, and this project's refuses this way when it demands a token.
-var ErrBusy = errors.New("the iperf3 server is busy with another test, or lets no iperf3 client in: try again later, or ask whoever runs it")
+var ErrBusy = errors.New("the iperf3 server is busy with another test, or accepts no iperf3 client: try again later, or ask its operator")
 
 // Request is one test against an iperf3 server.
 type Request struct {

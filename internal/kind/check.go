@@ -176,7 +176,7 @@ func checkIPerf3(s measurement.Spec, p *Problems) {
 func checkPackets(s measurement.Spec, p *Problems) {
 	// The kernel cuts a buffer of at most one datagram's size into packets.
 	if s.GSO == measurement.On && 2*s.PacketBytes > MaxDatagramBytes {
-		p.add("gso", "leave it out, or have smaller packets", "a buffer holds one packet of %d bytes, so there is nothing to cut", s.PacketBytes)
+		p.add("gso", "leave it out, or use smaller packets", "a buffer holds one packet of %d bytes, so there is nothing to segment", s.PacketBytes)
 	}
 	if s.SendMethod != measurement.SendZerocopy {
 		return

@@ -37,7 +37,7 @@ func newRun(state func() event.State) *run {
 	}
 	return &run{
 		state:          state,
-		running:        desc("running", "1 while the run of this name goes on, 0 once it is over.", "run"),
+		running:        desc("running", "1 during the run of this name, 0 once it is over.", "run"),
 		done:           desc("trials_done", "Trials that are stored."),
 		planned:        desc("trials_planned", "Trials of the plan."),
 		left:           desc("left_seconds", "About how long the rest takes."),
@@ -61,7 +61,7 @@ func newRun(state func() event.State) *run {
 		machines:       ofFleet("agents", "Machines of the fleet that are there."),
 		seats:          ofFleet("seats", "Seats of the fleet by how they stand.", "state"),
 		coarsened:      ofFleet("blocks_coarsened_total", "Blocks of samples that machines made coarser because they could not send them."),
-		dropped:        ofFleet("samples_dropped_total", "Samples that machines gave up because they could not send them."),
+		dropped:        ofFleet("samples_dropped_total", "Samples that machines dropped because they could not send them."),
 	}
 }
 

@@ -47,7 +47,7 @@ func newWatched(state func() watch.State) *watched {
 		payload:  desc("payload_bytes_total", "About what all rounds moved, both ways."),
 		budget:   desc("budget_left_bytes", "What the budget has left; below 0 it is owed."),
 		waiting:  desc("rounds_waiting", "Rounds that cannot be kept yet."),
-		alarms:   desc("false_alarms_per_year", "How many false alarms the series may bring together."),
+		alarms:   desc("false_alarms_per_year", "Allowed number of false alarms, all series together."),
 	}
 }
 

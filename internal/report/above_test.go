@@ -17,11 +17,11 @@ import (
 // CPUs.
 func TestWhatStandsAboveTheVerdicts(t *testing.T) {
 	for says, note := range map[string]result.Note{
-		"Interim: the run was stopped":                    {Code: result.NoteInterim, Count: 4, Of: 10},
-		"The comparison was stopped after 4 of":           {Code: result.NoteCutShort, Count: 4, Of: 10},
+		"Interim: the run was stopped":                     {Code: result.NoteInterim, Count: 4, Of: 10},
+		"The comparison was stopped after 4 of":            {Code: result.NoteCutShort, Count: 4, Of: 10},
 		"Traces of directly peered and one appliance show": {Code: result.NoteSameHops, Path: "one-appliance", Baseline: "direct"},
-		"The CPUs of an end were full in 7 of 40 trials":  {Code: result.NoteFullCPUs, Count: 7, Of: 40},
-		"In some trials a hypervisor took up to":          {Code: result.NoteFullCPUs, Of: 40, Stolen: 0.2},
+		"The CPUs of an end were full in 7 of 40 trials":   {Code: result.NoteFullCPUs, Count: 7, Of: 40},
+		"In some trials a hypervisor took up to":           {Code: result.NoteFullCPUs, Of: 40, Stolen: 0.2},
 	} {
 		standsAbove(t, says, note)
 	}

@@ -32,7 +32,7 @@ func (m *Model) Brief() Brief {
 			b.Counts = append(b.Counts, title+": "+text)
 		}
 	}
-	add("Published beside measured", words.Predictions(result.CountPublished(m.Run.Published)))
+	add("Published and measured", words.Predictions(result.CountPublished(m.Run.Published)))
 	add("Further metrics", m.furtherMetrics())
 	add("Excluded", m.excludedText())
 	b.Counts = append(b.Counts, m.remarks()...)

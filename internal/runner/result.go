@@ -191,7 +191,7 @@ func Fits(plan experiment.Plan, stored []measurement.Trial) error {
 	}
 	for _, t := range stored {
 		if p, ok := planned[t.ID]; !ok || p.Order != t.Order || p.Block != t.Block || p.Path != t.Path || p.Test != t.Test {
-			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; go on with the hopbench that began the run, or start a new one", t.ID, t.Order, hostinfo.Version())
+			return fmt.Errorf("trial %s is stored as number %d of the run, which this hopbench (%s) plans otherwise; continue with the hopbench that began the run, or start a new one", t.ID, t.Order, hostinfo.Version())
 		}
 	}
 	return nil

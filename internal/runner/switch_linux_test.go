@@ -232,7 +232,7 @@ func TestCableOfSwitchedPathDies(t *testing.T) {
 			}
 			continue
 		}
-		if trial.Gate.Passed || !strings.Contains(trial.Gate.Findings[0].Text, "cable gateway/edge:bypass-0-1") || !strings.Contains(trial.Gate.Findings[0].Text, "killed") {
+		if trial.Gate.Passed || !strings.Contains(trial.Gate.Findings[0].Text, "link emulator gateway/edge:bypass-0-1") || !strings.Contains(trial.Gate.Findings[0].Text, "killed") {
 			t.Errorf("the trial whose cable died: %+v", trial.Gate)
 		}
 		if trial.Elapsed >= 60 {

@@ -81,7 +81,7 @@ func Resume(dir string) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	if s.Old() {
-		return nil, errors.Join(fmt.Errorf("%s was begun by an older hopbench (store version %d, this one writes %d), and one run does not mix trials of both; go on with the hopbench that began it, or start a new run. Its report can still be made",
+		return nil, errors.Join(fmt.Errorf("%s was begun by an older hopbench (store version %d, this one writes %d), and one run does not mix trials of both; continue with the hopbench that began it, or start a new run. Its report can still be made",
 			dir, s.version, version), s.Close())
 	}
 	if err := s.logAhead(); err != nil {

@@ -321,7 +321,7 @@ func (c *combination) merged(of func(measurement.Outcome) *measurement.Distribut
 	}
 	r, err := latency.Merge(parts)
 	if err != nil {
-		c.out.Facts = append(c.out.Facts, fmt.Sprintf("the pairs' latencies could not be put together, so that no percentile is told: %v", err))
+		c.out.Facts = append(c.out.Facts, fmt.Sprintf("the pairs' latencies could not be combined, so there are no percentiles: %v", err))
 		return nil
 	}
 	return r

@@ -206,7 +206,7 @@ func (s *Server) guarded(pages http.Handler) http.Handler {
 		}
 		token, path, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		if !found || subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
-			http.Error(w, "there is no such page; take the address that hopbench printed", http.StatusNotFound)
+			http.Error(w, "there is no such page; use the address that hopbench printed", http.StatusNotFound)
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

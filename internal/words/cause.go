@@ -88,7 +88,7 @@ var causes = map[result.Cause]cause{
 		return fmt.Sprintf("not tested beyond this machine, which runs both ends and everything between them: its CPUs were full, and nothing else explains %s", a.part())
 	}},
 	result.CauseUnknown: {"unknown", func(a attribution) string {
-		return fmt.Sprintf("the senders' counters do not show what limited it %s", a.part())
+		return fmt.Sprintf("the senders' counters do not show the limit for %s", a.part())
 	}},
 }
 

@@ -207,5 +207,5 @@ func TrendCaption(value, smallest string, missing int) string {
 
 // WatchLimits explains the limits of a watch.
 func WatchLimits(stated string) string {
-	return "A change is three samples in a row beyond a limit. The limits follow from the noise of each series, so that there are " + stated + "."
+	return "A change is three samples in a row beyond a limit. The limits follow from the noise of each series and allow " + stated + "."
 }

@@ -156,7 +156,7 @@ func TestAttributionWithoutFacts(t *testing.T) {
 	} {
 		a := analysis.Analyse([]measurement.Trial{throughputTrial(1e9, f...)}, []result.TestInfo{flows1}, pathsNamed("hop"), analysis.Options{})
 		got := a.Attributions[0]
-		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(words.Attribution(got, ""), "do not show what limited it") {
+		if len(got.Shares) != 1 || got.Shares[result.CauseUnknown] != 1 || !strings.Contains(words.Attribution(got, ""), "do not show the limit") {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

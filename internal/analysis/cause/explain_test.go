@@ -80,7 +80,7 @@ func TestVary(t *testing.T) {
 		{name: "losses at any rate", spec: spec, first: lossy.build(), respond: answers{result.Slower: {60e6, lossy.build()}}, asked: []result.Intervention{result.Slower}, want: result.CauseCongestionWindowLoss},
 		{name: "neither", spec: spec, first: lossy.build(), respond: answers{result.Slower: {71e6, lossy.build()}, result.TwiceFlows: {100e6, lossy.build()}},
 			asked: []result.Intervention{result.Slower, result.TwiceFlows}, want: result.CauseUnknown,
-			sentence: "the senders' counters do not show what limited it 100 % of the time; it may be congestion window (loss), hop's rate, hop's rate per flow or something else"},
+			sentence: "the senders' counters do not show the limit for 100 % of the time; it may be congestion window (loss), hop's rate, hop's rate per flow or something else"},
 		{name: "queue of a rate per flow", spec: spec, first: queueing.build(), respond: answers{result.TwiceFlows: {155e6, queueing.build()}}, asked: []result.Intervention{result.TwiceFlows}, want: result.CauseHopFlowRate, rate: 83.6e6},
 		{name: "window", spec: windowed, first: advertising(100e3), respond: answers{result.TwiceWindow: {158e6, advertising(200e3)}}, asked: []result.Intervention{result.TwiceWindow}, want: result.CauseReceiveWindow},
 		{name: "window that the kernel does not raise", spec: windowed, first: advertising(100e3), respond: answers{result.TwiceWindow: {158e6, advertising(100e3)}, result.TwiceFlows: {100e6, advertising(100e3)}},

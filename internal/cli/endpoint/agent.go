@@ -236,7 +236,7 @@ func serveAgent(ctx context.Context, stderr io.Writer, f agentFlags, o agent.Opt
 	if err != nil {
 		return fmt.Errorf("%w; another program may have the port, choose one with --listen ADDRESS:PORT", err)
 	}
-	fmt.Fprintf(stderr, "agent on %v, end with Ctrl-C\n  orders:   from one coordinator at a time that proves the token\n  one test: %s\n", listener.Addr(), f.limits())
+	fmt.Fprintf(stderr, "agent on %v, end with Ctrl-C\n  serves:   one coordinator at a time, which must prove the token\n  one test: %s\n", listener.Addr(), f.limits())
 	if hint := firewallHint(); hint != "" {
 		fmt.Fprintf(stderr, "  firewall: %s\n", hint)
 	}

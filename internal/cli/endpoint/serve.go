@@ -261,7 +261,7 @@ func warnOfToken(w io.Writer, file, token string) {
 		return
 	}
 	if len(token) < leastToken {
-		fmt.Fprintf(w, "warning: the token has %d bytes, and whoever sees one proof of it can try them all: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), printable.ShellWord(file))
+		fmt.Fprintf(w, "warning: the token has only %d bytes, and anyone who sees one proof of it can guess it: make a longer one with: (umask 077; head -c 24 /dev/urandom | base64 > %s)\n", len(token), printable.ShellWord(file))
 	}
 	if info, err := os.Stat(file); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		fmt.Fprintf(w, "warning: others on this machine can read the token: chmod 600 %s\n", printable.ShellWord(file))

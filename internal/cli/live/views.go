@@ -142,7 +142,7 @@ func Expose(ctx context.Context, s *base.Streams, address string, serve func(con
 func TellPage(s *base.Streams, page *ui.Server) {
 	fmt.Fprintf(s.Err, "page: %s\n", page.URL())
 	if !page.Loopback() {
-		fmt.Fprintln(s.Err, "warning: whoever sees this address on the network, which carries it in clear text, can read the page; over ssh -L it needs no address but 127.0.0.1")
+		fmt.Fprintln(s.Err, "warning: anyone who sees this address on the network, which carries it in clear text, can read the page; with ssh -L, 127.0.0.1 is enough")
 	}
 }
 

@@ -183,7 +183,7 @@ func (r *hostRun) part(p direct.Part) {
 	r.live.Clear()
 	if !r.told {
 		test, _ := r.plan.Current()
-		r.summary.Row(test.Title, "while it goes on: what the receiving kernel acknowledged")
+		r.summary.Row(test.Title, "live: what the receiving kernel acknowledged")
 		r.told = true
 	}
 	r.summary.Below(summary.Interval(p.From, p.To, float64(p.Bytes)))
@@ -316,7 +316,7 @@ func (f *testFlags) remedy(reason probe.Reason) string {
 	case reason == probe.Unauthorized:
 		return "its token is not that of " + f.TokenFile + "; both ends need the same"
 	case reason == probe.Protocol:
-		return "what answers there is no hopbench serve of this version; for a stock iperf3 server add --iperf3"
+		return "what answers there is not a hopbench serve of this version; for a stock iperf3 server add --iperf3"
 	case reason == probe.Local:
 		return "this host could not connect, see above"
 	case reason == probe.Refused:

@@ -47,7 +47,7 @@ func TestProfileInText(t *testing.T) {
 	out, progress, err := measured(t, t.Context(), "", directtest.Path)
 	testutil.OK(t, err)
 	for _, want := range []string{"path to 127.0.0.1 (127.0.0.1:9)", "\n1 flow ", "\n4 flows ", "\n16 flows ", "\n4 flows, reverse ", "\nRTT under load ", "\nUDP ",
-		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: what limited it"} {
+		"transfer time ratio", "3.60", "filled by 4 flows: 16 bring 0.0 %", "note: 4 flows: the senders' counters"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

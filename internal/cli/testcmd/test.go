@@ -168,7 +168,7 @@ func (f *testFlags) define(c *cobra.Command) {
 	flags.StringArrayVar(&f.versus, versusFlag, nil, "compare with another path to the host: [HOST][%DEVICE][:PORT], or bind=, device=, dscp=, separated by commas")
 	flags.IntVar(&f.blocks, "blocks", 1, "repeat all tests this many times: first in the given order, then in random order (with --"+versusFlag+": default the fewest that can show an effect)")
 	flags.BoolVar(&f.explain, "explain", false, "if nothing shows what limits a tcp test, repeat it with one thing changed; a profile does this by itself")
-	f.matters.Define(c, "keep with the run ")
+	f.matters.Define(c, "store with the run ")
 	flags.StringVarP(&f.out, "out", "o", "", "keep the trials in this folder, with a report; see hopbench report and compare")
 
 	flags.BoolVarP(&f.json, "json", "J", false, "print the result as JSON (format "+result.Format+") and nothing else")

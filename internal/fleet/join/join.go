@@ -125,7 +125,7 @@ func (f File) Proves(name, key, proof string) bool {
 }
 
 // ErrOtherBroker says that what answers does not have the key that the join file names.
-var ErrOtherBroker = errors.New("what answers there is not the broker of the join file: the file is of another fleet or an earlier time, or somebody is in between")
+var ErrOtherBroker = errors.New("what answers there is not the broker of the join file: the file belongs to another fleet or is outdated, or there is a man in the middle")
 
 // TLS is how agents connect: to the broker of the join file and nobody else, or to a server of
 // its cluster, which an authority vouches for.

@@ -47,7 +47,7 @@ func open(path, fleet string, c *Cluster) (s Secret, made bool, err error) {
 		s, err = create(path, fleet, c)
 		return s, err == nil, err
 	case missing || keyMissing:
-		return s, false, fmt.Errorf("of %s and %[1]s%s one is missing: bring it back, or remove the other to have new ones, which all machines need then", path, keySuffix)
+		return s, false, fmt.Errorf("of %s and %[1]s%s one is missing: restore it, or remove the other to create new ones, which all machines need then", path, keySuffix)
 	case err != nil || keyErr != nil:
 		return s, false, fmt.Errorf("read the join file and its key: %w", errors.Join(err, keyErr))
 	}

@@ -260,7 +260,7 @@ func (b *Builder) openPort(link, side int, e topology.End, config linkem.Config)
 	if err == nil || !tapUnusable(err) {
 		return port, err
 	}
-	b.AddFact("cables use packet sockets on veth pairs, because TAP devices are not usable here (%v)", err)
+	b.AddFact("link emulators use packet sockets on veth pairs, because TAP devices are not usable here (%v)", err)
 	own, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)

@@ -41,15 +41,15 @@ func Features() []Feature {
 		{"tbf", "egress metering", module("CONFIG_NET_SCH_TBF", "sch_tbf"), true, onVeth(func(n *Node, index int) error {
 			return n.handle.QdiscReplace(tbf(index, plan.EgressBucket(1e9)))
 		})},
-		{"TAP devices", "fast cables",
-			module("CONFIG_TUN", "tun") + "; /dev/net/tun must be open to this user (in a container: --device /dev/net/tun). Without it cables use packet sockets, which are slower", false,
+		{"TAP devices", "fast link emulators",
+			module("CONFIG_TUN", "tun") + "; /dev/net/tun must be open to this user (in a container: --device /dev/net/tun). Without it link emulators use packet sockets, which are slower", false,
 			func(*Node) error { return closed(linkem.OpenTAP("probe-tap", linkem.Config{})) }},
-		{"packet sockets", "cables where there is no TAP device", module("CONFIG_PACKET", "af_packet"), false, onVeth(func(*Node, int) error {
+		{"packet sockets", "link emulators without TAP devices", module("CONFIG_PACKET", "af_packet"), false, onVeth(func(*Node, int) error {
 			return closed(linkem.OpenPacket("probe-a"))
 		})},
 		{"congestion control", topology.DefaultCongestionControl + " is there", module("CONFIG_TCP_CONG_CUBIC", "tcp_cubic"), true, probeCongestion},
 		{"ping in the lab", "ICMP echo without privileges", "nothing: nodes then use raw sockets, which they may", false, func(*Node) error { return probePing() }},
-		{"netem", "the kernel's own impairments", "nothing: cables do its work", false, onVeth(func(n *Node, index int) error {
+		{"netem", "the kernel's own impairments", "nothing: link emulators replace it", false, onVeth(func(n *Node, index int) error {
 			// Another handle than tbf's: a qdisc is not replaced by one of another kind.
 			root := netlink.QdiscAttrs{LinkIndex: index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(2, 0)}
 			return n.handle.QdiscReplace(&netlink.Netem{QdiscAttrs: root, Latency: 1000, Limit: 1000})

@@ -65,7 +65,7 @@ func rulesFile(text string) (*os.File, error) {
 	return f, nil
 }
 
-var errNotInspecting = errors.New("this cable does not inspect")
+var errNotInspecting = errors.New("this link emulator does not inspect")
 
 func (s *supervisor) setMode(m message.Message) (any, error) {
 	r, err := message.Body[message.ModeRequest](m)

@@ -102,7 +102,7 @@ func (s *supervisor) counters(selected topology.Selection) (message.Counters, er
 			counters, err = message.Body[message.LinkCounters](answer)
 		}
 		if err != nil {
-			return all, fmt.Errorf("cable %s: %w", l.Name(), err)
+			return all, fmt.Errorf("link emulator %s: %w", l.Name(), err)
 		}
 		counters.A, counters.B, counters.Read = l.A, l.B, time.Now()
 		all.Links = append(all.Links, counters)

@@ -203,7 +203,7 @@ func (s *supervisor) runLink(o plan.RunLink) error {
 		return fmt.Errorf("hand over the ports: %w", err)
 	}
 	conn, err := s.startRole(LinkRole, job, nil, files,
-		message.Death{Process: "cable " + job.Link, Node: link.A.Node, Interface: link.A.Interface, Address: link.A.Address.Addr()})
+		message.Death{Process: "link emulator " + job.Link, Node: link.A.Node, Interface: link.A.Interface, Address: link.A.Address.Addr()})
 	if err != nil {
 		return err
 	}

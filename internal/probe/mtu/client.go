@@ -168,7 +168,7 @@ func (t *test) limit(forward, most int, device string, deviceMTU int) (limit, fa
 		e := t.tooBig[len(t.tooBig)-1]
 		return measurement.MTURouter, fmt.Sprintf("the router %s said that its next link carries %d bytes, and %d pass", e.From, e.MTU, forward)
 	}
-	return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish, and no ICMP message says so; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)
+	return measurement.MTUBlackHole, fmt.Sprintf("black hole: packets of more than %d bytes vanish without an ICMP message; TCP depends on a clamped MSS or on probing (RFC 4821)", forward)
 }
 
 // search finds the largest IP packet, in bytes, of which an answer comes; less

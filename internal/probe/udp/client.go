@@ -346,7 +346,7 @@ func (s *packetSum) possible(req session.Request) error {
 		return &session.Error{Op: "send packets", Reason: session.Failed, Err: errNothingSent}
 	case s.everything == 0 && s.received == 0:
 		return &session.Error{Op: "receive packets", Reason: session.TimedOut, Err: fmt.Errorf(
-			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path carries only smaller packets and says so to nobody (try a smaller packet_bytes)",
+			"none of %.0f packets of %d bytes arrived, although the first small one had: a firewall may drop UDP to %s, or the path silently drops larger packets (try a smaller packet_bytes)",
 			s.sent, s.size, req.Target)}
 	}
 	return nil

@@ -171,7 +171,7 @@ func (s *Summary) End(r *result.Result) error {
 		s.notes = append(s.notes, typeset.Line(n))
 	}
 	if s.loss {
-		s.notes = append(s.notes, "Intervals beside a loss are 95 % ones and take packets as independent; losses come in clusters, so the truth may lie further off.")
+		s.notes = append(s.notes, "Intervals of losses are 95 % intervals and assume independent packets; losses come in clusters, so the true value may lie outside.")
 	}
 	if len(s.notes) > 0 {
 		s.print("\n")

@@ -266,7 +266,7 @@ func TestTraced(t *testing.T) {
 	y.Inventory.Paths[0].Proof = result.ProofTrace
 	y.Inventory.Paths[1].Expect.Hops = 2
 	_, err := y.Build(t.Context(), twoPairs(t), nil)
-	for _, want := range []string{"path direct of c2 to s2: is to be proven by a trace, and the trace does not reach it", "path firewall of c1 to s1: a trace shows 3 hops, and `expect:` says 2"} {
+	for _, want := range []string{"path direct of c2 to s2: must be proven by a trace, but the trace does not reach it", "path firewall of c1 to s1: a trace shows 3 hops, and `expect:` says 2"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

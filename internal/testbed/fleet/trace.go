@@ -25,7 +25,7 @@ var errNotReached = errors.New("the trace does not reach it")
 func (b *Bed) learnWay(ctx context.Context, path inventory.Path, m *member, pair *testbed.Pair, proof probe.Proof) error {
 	pair.Expect.Before = &measurement.Fingerprint{ReceivedTTL: proof.ReceivedTTL}
 	if want := path.Expect.ReceivedTTL; want > 0 && proof.ReceivedTTL > 0 && want != proof.ReceivedTTL {
-		return fmt.Errorf("packets arrive with a time to live of %d, and `expect:` says %d: it is another path", proof.ReceivedTTL, want)
+		return fmt.Errorf("packets arrive with a TTL of %d, but `expect:` has %d: this is another path", proof.ReceivedTTL, want)
 	}
 	var why error
 	switch {
@@ -44,7 +44,7 @@ func (b *Bed) learnWay(ctx context.Context, path inventory.Path, m *member, pair
 		}
 	}
 	if path.Proof == result.ProofTrace {
-		return fmt.Errorf("is to be proven by a trace, and %w; leave `proof:` out, or write what can be had", why)
+		return fmt.Errorf("must be proven by a trace, but %w; leave `proof:` out, or name a possible proof", why)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

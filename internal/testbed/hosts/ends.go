@@ -27,7 +27,7 @@ func (h *Hosts) compareEnds() {
 	for i, e := range ends {
 		where := "endpoint " + e.Name
 		if e.client == nil {
-			h.found(Note, where, "is a server, which says nothing of itself before the first trial", "")
+			h.found(Note, where, "is a server, which reports nothing about itself before the first trial", "")
 			continue
 		}
 		h.found(Note, where, fmt.Sprintf("is host %s, %s/%s, hopbench %s", e.hello.Host, e.hello.OS, e.hello.Arch, e.hello.Version), "")
@@ -39,7 +39,7 @@ func (h *Hosts) compareEnds() {
 			switch {
 			case !oneMachine(e, other):
 			case e.hello.NetworkID == other.hello.NetworkID:
-				h.found(Wrong, where, "are one and the same host, so that nothing would leave it", "correct the `reach:` of one of them")
+				h.found(Wrong, where, "are one and the same host, so no packet would leave it", "correct the `reach:` of one of them")
 			default:
 				h.found(Warning, where, "share one machine", "")
 			}
@@ -56,7 +56,7 @@ func (h *Hosts) limits(e *end) {
 	l := probe.Limits{MaxRateBitsPerSecond: e.hello.MaxRateBitsPerSecond, MaxDuration: e.hello.MaxDuration.Duration(), MaxFlows: e.hello.MaxFlows}
 	for _, test := range h.e.Tests {
 		if err := l.Refuse(test.Spec.Defaults()); err != nil {
-			h.found(Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or ask for less")
+			h.found(Wrong, "test "+test.Name, fmt.Sprintf("is refused by the agent of %s: %v", e.Name, err), "start that agent with higher limits, or reduce the test")
 		}
 		if e.Name == h.e.Source {
 			h.unproven(e, test)
@@ -113,7 +113,7 @@ func (h *Hosts) clocks(ctx context.Context) {
 			}
 			h.found(Note, "endpoint "+e.Name, fmt.Sprintf("its clock is %v %s, known to within %v", c.Offset.Abs().Round(time.Microsecond), side, c.Uncertainty.Round(time.Microsecond)), "")
 		} else {
-			h.found(Warning, "endpoint "+e.Name, "its clock is not known yet", "")
+			h.found(Warning, "endpoint "+e.Name, "its clock offset is unknown so far", "")
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (h *Hosts) openMeters(ctx context.Context) {
 	wrong := h.hops.Try(ctx)
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
 		if why := wrong[name]; why != nil {
-			h.found(Warning, "hop "+name, "its figures cannot be read: "+why.Error(), "put that right, or the trials are without them")
+			h.found(Warning, "hop "+name, "its figures cannot be read: "+why.Error(), "correct this, or the trials do not have these figures")
 		} else {
 			h.found(Note, "hop "+name, "its figures can be read", "")
 		}

@@ -52,7 +52,7 @@ func (h *Hosts) place(context.Context) {
 			continue
 		}
 		if p.From.IsValid() && !h.source().has(p.From) {
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("is to begin at %v, which is on no interface of %s", p.From, h.e.Source), "correct `from:`; its addresses are "+listed(h.source().addresses()))
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("begins at %v, which is on no interface of %s", p.From, h.e.Source), "correct `from:`; its addresses are "+listed(h.source().addresses()))
 		}
 		if !h.destination().has(p.listen.Addr()) {
 			remedy := "correct `to:`; its addresses are " + listed(h.destination().addresses())
@@ -92,7 +92,7 @@ func (h *Hosts) listen(ctx context.Context) {
 		done[p.listen] = true
 		serving := agent.Serving{Token: h.token, IPerf3: h.e.SpeaksIPerf3()}
 		if _, err := far.client.Listen(ctx, p.listen, serving); err != nil {
-			h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, plain(err)), "another program may have it, such as hopbench for another coordinator: wait until that has ended, or give a free port with `to: ADDRESS:PORT`, and open it on the way")
+			h.found(Wrong, "path "+p.Name, fmt.Sprintf("%s cannot listen at %v: %v", far.Name, p.listen, plain(err)), "another program may have it, such as hopbench for another coordinator: wait until that has ended, or give a free port with `to: ADDRESS:PORT`, and open it along the path")
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (h *Hosts) provePath(ctx context.Context, p place) {
 		text += fmt.Sprintf(", with a time to live of %d left", proof.ReceivedTTL)
 	}
 	if want := p.Expect.ReceivedTTL; want > 0 && proof.ReceivedTTL > 0 && want != proof.ReceivedTTL {
-		h.found(Wrong, "path "+p.Name, fmt.Sprintf("packets arrive with a time to live of %d, and `expect:` says %d: it is another path", proof.ReceivedTTL, want), "see which way they take, or correct `received_ttl:`")
+		h.found(Wrong, "path "+p.Name, fmt.Sprintf("packets arrive with a TTL of %d, but `expect:` has %d: this is another path", proof.ReceivedTTL, want), "find out which path they take, or correct `received_ttl:`")
 		return
 	}
 	h.found(Note, "path "+p.Name, text, "")

@@ -34,7 +34,7 @@ func (h *Hosts) chooseProofs(ctx context.Context) {
 func (h *Hosts) chooseProof(ctx context.Context, p *place) {
 	where := "path " + p.Name
 	if p.Proof == result.ProofTTL {
-		h.found(Note, where, "is not traced: the time to live on arrival is the proof", "")
+		h.found(Note, where, "is not traced: the TTL on arrival is the proof", "")
 		return
 	}
 	way, shows, errs := h.bestWay(ctx, *p)
@@ -48,9 +48,9 @@ func (h *Hosts) chooseProof(ctx context.Context, p *place) {
 		}
 		h.found(Note, where, text, "")
 	case p.Proof != "":
-		h.found(Wrong, where, fmt.Sprintf("is to be proven by %s, and %v", p.Proof, joined(errs)), "leave `proof:` out, or write what can be had")
+		h.found(Wrong, where, fmt.Sprintf("must be proven by %s, but %v", p.Proof, joined(errs)), "leave `proof:` out, or name a possible proof")
 	default:
-		h.found(Warning, where, fmt.Sprintf("a trace does not show where it leads: %s", joined(errs)), "the time to live on arrival proves it, if nothing else does")
+		h.found(Warning, where, fmt.Sprintf("a trace does not show where it leads: %s", joined(errs)), "the TTL on arrival proves it, if nothing else does")
 	}
 	p.Proof, p.shows = cmp.Or(way, result.ProofTTL), shows
 }

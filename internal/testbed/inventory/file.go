@@ -586,7 +586,7 @@ func checkFileName(text string, isString bool) *quantity.UnitError {
 		return problem
 	}
 	if strings.HasPrefix(text, "~") && !strings.HasPrefix(text, "~/") {
-		return wrong("write it in full; ~/ stands for your own home", "%q is in the home of another user", strict.Clip(text))
+		return wrong("write it in full; ~/ is your own home folder", "%q is in the home of another user", strict.Clip(text))
 	}
 	return nil
 }

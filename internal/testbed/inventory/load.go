@@ -248,7 +248,7 @@ func (l *loader) toggle(f *strict.Entry[strict.NameText, FileSwitch]) Switch {
 			case strings.EqualFold(string(other.Value), string(value.Value)):
 				l.Wrong(&value.Value, "choose another", "values %q and %q of switch %q differ in the case of letters only", other.Value, value.Value, f.Key)
 			case len(value.Command) > 0 && slices.Equal(value.Command, other.Command):
-				l.Wrong(&value.Command, "correct one of them", "values %q and %q of switch %q have the same command, which cannot bring both into force", other.Value, value.Value, f.Key)
+				l.Wrong(&value.Command, "correct one of them", "values %q and %q of switch %q have the same command, which cannot set both", other.Value, value.Value, f.Key)
 			}
 		}
 	}
@@ -389,7 +389,7 @@ func (l *loader) sets() {
 	}
 	for _, name := range names {
 		if *name != "" && !used[*name] {
-			l.Wrong(name, fmt.Sprintf("add set: {%s: VALUE} to the paths that it brings into force, or leave it out", *name), "no path sets switch %q", *name)
+			l.Wrong(name, fmt.Sprintf("add set: {%s: VALUE} to the paths that it selects, or leave it out", *name), "no path sets switch %q", *name)
 		}
 	}
 }
@@ -414,7 +414,7 @@ func (l *loader) sameWay(paths []Path) {
 			})
 			if other >= 0 {
 				l.Wrong(&l.file.Paths[i].Key, fmt.Sprintf("add set: {%s: VALUE} to it, or an address of its own", name),
-					"path %q has the addresses of path %q and does not say how switch %q stands", p.Name, paths[other].Name, name)
+					"path %q has the addresses of path %q and does not set switch %q", p.Name, paths[other].Name, name)
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func (s *Switcher) leftBehind() (map[string]string, error) {
 		i := slices.IndexFunc(s.o.Switches, func(w inventory.Switch) bool { return w.Name == name })
 		switch {
 		case i < 0:
-			return nil, fmt.Errorf("an earlier run found switch %s at %s and did not restore it, and the testbed file has no such switch any more; bring it back by hand, and remove %s", quoted(name), quoted(value), s.o.Journal)
+			return nil, fmt.Errorf("an earlier run found switch %s at %s and did not restore it, and the testbed file has no such switch any more; restore it by hand, and remove %s", quoted(name), quoted(value), s.o.Journal)
 		case s.o.Switches[i].Values[value] == nil && s.o.Switches[i].Restore == "":
 			return nil, fmt.Errorf("an earlier run found switch %s at %s and did not restore it, and the testbed file has no such value any more (only %s); say with restore: what to leave behind, and run hopbench testbed restore", name, quoted(value), values(s.o.Switches[i]))
 		}

@@ -208,7 +208,7 @@ func (s *Switcher) Confirm(ctx context.Context, path string) error {
 	case flipped != nil:
 		return flipped
 	case was != path:
-		return fmt.Errorf("path %s is not in force: it was not brought into force before", path)
+		return fmt.Errorf("path %s is not in force: it has not been switched to", path)
 	}
 	if _, err := s.holds(ctx, path, needs); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (s *Switcher) holds(ctx context.Context, path string, needs []need) (eviden
 
 // movedAway is why a switch that was at its value is not.
 func movedAway(n need, read string) error {
-	return fmt.Errorf("switch %s was at %s and now reads %s: something else switches it; keep others away from it while a run goes on", n.Name, n.value, quoted(read))
+	return fmt.Errorf("switch %s was at %s and now reads %s: something else switches it; do not let others use it during a run", n.Name, n.value, quoted(read))
 }
 
 // toProve are the values with a proof of their own: one trace proves all those that a
