@@ -278,9 +278,13 @@ func (j *judge) standstill(end string, e measurement.End) {
 // Reason is an error's text without the repetition that joined errors of
 // several flows bring.
 func Reason(err error) string {
-	var joined interface{ Unwrap() []error }
+	var joined interface {
+		error
+		Unwrap() []error
+	}
 	if errors.As(err, &joined) {
-		if list := joined.Unwrap(); len(list) > 1 {
+		// An error that wraps several and has words of its own is one.
+		if list := joined.Unwrap(); len(list) > 1 && joined.Error() == errors.Join(list...).Error() {
 			return fmt.Sprintf("%v (and %d more)", list[0], len(list)-1)
 		}
 	}

@@ -22,6 +22,13 @@ import (
 // time, and this project's refuses this way when it demands a token.
 var ErrBusy = errors.New("the iperf3 server is busy with another test, or accepts no iperf3 client: try again later, or ask its operator")
 
+// ErrEnded says that the server's owner ended it.
+var ErrEnded = errors.New("the iperf3 server was ended")
+
+// ErrNoServer says that what took the connection does not answer as an iperf3 server
+// does, which greets at once whatever else it does.
+var ErrNoServer = errors.New("something took the connection, and does not answer as an iperf3 server does; is another program at that port?")
+
 // Request is one test against an iperf3 server.
 type Request struct {
 	Target netip.AddrPort
@@ -221,13 +228,13 @@ func (t *client) run(ctx context.Context, progress func(measurement.Progress)) (
 
 // agree takes the test to the server's CREATE_STREAMS.
 func (t *client) agree() error {
-	if err := t.control.SetDeadline(time.Now().Add(turnTimeout)); err != nil {
+	if err := t.control.SetDeadline(time.Now().Add(cookieTimeout)); err != nil {
 		return err
 	}
-	if _, err := t.control.Write(t.cookie[:]); err != nil {
-		return fmt.Errorf("send the cookie: %w", err)
+	if err := t.beGreeted(); err != nil {
+		return err
 	}
-	if err := t.expect(paramExchange); err != nil {
+	if err := t.control.SetDeadline(time.Now().Add(turnTimeout)); err != nil {
 		return err
 	}
 	t.ask()
@@ -235,6 +242,19 @@ func (t *client) agree() error {
 		return fmt.Errorf("send the parameters: %w", err)
 	}
 	return t.expect(createStreams)
+}
+
+// beGreeted sends the cookie, to which a server answers before anything is to be waited for.
+func (t *client) beGreeted() error {
+	_, err := t.control.Write(t.cookie[:])
+	if err == nil {
+		err = t.expect(paramExchange)
+	}
+	var remote *RemoteError
+	if err == nil || errors.Is(err, ErrBusy) || errors.Is(err, ErrEnded) || errors.As(err, &remote) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", ErrNoServer, err)
 }
 
 // ask writes the request as parameters.
@@ -276,7 +296,7 @@ func (t *client) judge(got, want state) error {
 	case accessDenied:
 		return ErrBusy
 	case serverTerminate:
-		return errors.New("the iperf3 server was ended")
+		return ErrEnded
 	case serverError:
 		var b [8]byte
 		if _, err := io.ReadFull(t.control, b[:]); err != nil {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -242,6 +243,27 @@ func TestServersThatLie(t *testing.T) {
 				if s.Received > s.Sent || s.Received < 0 || !(s.ReceivedSeconds >= leastPart) || s.Packets < 0 || s.Lost > s.Packets {
 					t.Errorf("%s: %+v", name, s)
 				}
+			}
+		})
+	}
+}
+
+// What is no iperf3 server is told before there is anything to wait for, and why.
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(net.Conn)
+		cause  error
+	}{
+		"a silent program": {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, os.ErrDeadlineExceeded},
+		"one that leaves":  {func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, cookieBytes)) }, io.EOF},
+		"a web server":     {func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := Request{Target: testutil.Listen(t, c.answer), Direction: measurement.Send, Streams: 1, Seconds: 1, BinWidth: 10 * time.Millisecond}
+			if _, err := Run(t.Context(), req, func(measurement.Progress) {}); !errors.Is(err, ErrNoServer) || !errors.Is(err, c.cause) {
+				t.Errorf("%v", err)
 			}
 		})
 	}

@@ -16,6 +16,9 @@ const NonceBytes = 32
 // ErrUnauthorized says that the other end does not hold the same token.
 var ErrUnauthorized = errors.New("the two ends do not share the same token")
 
+// ErrNoServer says that what took the connection stays silent where a server answers.
+var ErrNoServer = errors.New("something took the connection, and does not answer as hopbench serve does; is another program at that port?")
+
 // The labels separate the roles, so that neither end's proof can be reflected
 // as the other's, and pin the version.
 const (
@@ -79,7 +82,7 @@ func ClientHandshake(rw io.ReadWriter, token string, id Identity) error {
 	}
 	if err := ReadPreface(rw); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("%w: something took the connection, and does not answer as hopbench serve does; is another program at that port?", os.ErrDeadlineExceeded)
+			return fmt.Errorf("%w (%w)", ErrNoServer, err)
 		}
 		return err
 	}

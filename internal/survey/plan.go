@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -136,7 +137,7 @@ func NoServer(err error) probe.Reason {
 	var dial *net.OpError
 	var version *protocol.VersionError
 	switch errors.As(err, &failed); {
-	case errors.As(err, &version) || errors.Is(err, protocol.ErrMalformed):
+	case errors.As(err, &version), errors.Is(err, protocol.ErrMalformed), errors.Is(err, protocol.ErrNoServer), errors.Is(err, iperf3.ErrNoServer):
 		return probe.Protocol
 	case failed == nil:
 		return ""

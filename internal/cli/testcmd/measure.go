@@ -310,19 +310,29 @@ func (f *testFlags) notes(to Target, isProfile bool, done []survey.Step) []strin
 
 // remedy is what to do where no server can be used.
 func (f *testFlags) remedy(reason probe.Reason) string {
+	stock := value[bool](f.options, "iperf3")
+	start, other := "run hopbench serve (see its --help about tokens)", "; for a stock iperf3 server add --iperf3"
+	if stock {
+		start, other = "run iperf3 -s, or hopbench serve --iperf3-open", ""
+	}
 	switch {
+	case reason == probe.Unauthorized && stock:
+		return "it lets no iperf3 client in without a proof; a hopbench serve with a token needs --iperf3-open, or leave --iperf3 out here"
 	case reason == probe.Unauthorized && f.TokenFile == "":
 		return "it asks for a token; give --token-file with the file that its hopbench serve has"
 	case reason == probe.Unauthorized:
 		return "its token is not that of " + f.TokenFile + "; both ends need the same"
 	case reason == probe.Protocol:
-		return "what answers there is not a hopbench serve of this version; for a stock iperf3 server add --iperf3"
+		if stock {
+			return "what answers at that port is not an iperf3 server"
+		}
+		return "what answers at that port is not a hopbench serve of this version" + other
 	case reason == probe.Local:
 		return "this host could not connect, see above"
 	case reason == probe.Refused:
-		return "on that host, run hopbench serve (see its --help about tokens); for a stock iperf3 server add --iperf3"
+		return "on that host, " + start + other
 	}
-	return "on that host, run hopbench serve (see its --help about tokens), and let TCP to that port through any firewall between"
+	return "on that host, " + start + ", and let TCP to that port through any firewall between"
 }
 
 // commandOf is the command line that repeats a command: its arguments and the

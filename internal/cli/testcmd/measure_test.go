@@ -16,6 +16,7 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/base"
 	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/event"
+	"github.com/hopbench/hopbench/internal/iperf3"
 	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/probe"
 	"github.com/hopbench/hopbench/internal/protocol"
@@ -111,10 +112,12 @@ func TestProfileGoesOnAfterAFailure(t *testing.T) {
 func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	silent := &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	mute := fmt.Errorf("%w (%w)", protocol.ErrNoServer, os.ErrDeadlineExceeded)
 	for name, c := range map[string]struct {
 		err  error
 		says string // "" does not end it
 	}{
+		"a silent program": {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what is at that port is no hopbench serve"},
 		"nothing listens":  {&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run hopbench serve"},
 		"nothing answers":  {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: silent}, "any firewall between"},
 		"another token":    {&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the tokens differ")}, "give --token-file"},
@@ -137,6 +140,28 @@ func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 		said := strings.Contains(strings.Join(strings.Fields(out), " "), c.says)
 		if ends := c.says != ""; hint != ends || (ran == 3) != ends || !said {
 			t.Errorf("%s: %d tests, hint %v, %q %v:\n%s", name, ran, hint, c.says, said, out)
+		}
+	}
+}
+
+// Whoever asks a stock server is not told to.
+func TestNoStockServer(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	mute := fmt.Errorf("%w (%w)", iperf3.ErrNoServer, os.ErrDeadlineExceeded)
+	for _, c := range []struct {
+		err  *probe.Error
+		says string
+	}{
+		{&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run iperf3 -s"},
+		{&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what is at that port is no iperf3 server"},
+		{&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("no")}, "--iperf3-open"},
+	} {
+		out, _, err := measured(t, t.Context(), "--iperf3 -P 1", func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
+			return measurement.Outcome{}, c.err
+		})
+		// Its row has the reason, which no note repeats.
+		if err == nil || !strings.Contains(out, c.says) || strings.Contains(out, "add --iperf3") || strings.Count(out, c.err.Error()[:15]) != 1 {
+			t.Errorf("%v: %v\n%s", c.err, err, out)
 		}
 	}
 }

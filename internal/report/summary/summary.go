@@ -167,7 +167,11 @@ func (s *Summary) End(r *result.Result) error {
 			s.notes = append(s.notes, typeset.Line(names.Test(a.Test)+": "+limit))
 		}
 	}
-	for _, n := range names.Notes(r.Notes) {
+	// Each trial had its row, which says why it does not count.
+	rest := slices.DeleteFunc(slices.Clone(r.Notes), func(n result.Note) bool {
+		return n.Code == result.NoteBrokenTrials || n.Code == result.NoteExcludedTrials
+	})
+	for _, n := range names.Notes(rest) {
 		s.notes = append(s.notes, typeset.Line(n))
 	}
 	if s.loss {
