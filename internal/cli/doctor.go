@@ -20,7 +20,7 @@ func doctorCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Report what this machine can do for hopbench, and how to fix what it cannot",
-		Args:  cobra.NoArgs,
+		Args:  base.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			missing := 0
 			for _, f := range append(lab.Check(c.Context()), machine()...) {

@@ -24,7 +24,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "experiments",
 		Short: "List the bundled experiments, or show one as a starting point",
-		Args:  cobra.NoArgs,
+		Args:  base.Exactly(),
 		RunE:  func(*cobra.Command, []string) error { return listExperiments(s) },
 	}
 	c.AddCommand(&cobra.Command{
@@ -47,7 +47,7 @@ func experimentsCommand(s base.Streams) *cobra.Command {
 		Short: "Print the JSON Schema of experiment files, for editors",
 		Example: `  hopbench experiments schema > experiment.schema.json
   and on top of a file, as show prints it: # yaml-language-server: $schema=experiment.schema.json`,
-		Args: cobra.NoArgs,
+		Args: base.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := s.Out.Write(experiment.Schema())
 			return err
@@ -142,11 +142,16 @@ func readExperiment(arg string) (file string, text []byte, err error) {
 	case errors.Is(err, fs.ErrNotExist) && !looksLikeFile:
 		return "", nil, base.Usage(unknownExperiment(arg))
 	default:
-		return "", nil, base.Usage(fmt.Errorf("read the experiment: %w", err))
+		return "", nil, base.Usage(fmt.Errorf("read the experiment: %w", base.Missing(arg, err, "")))
 	}
 }
 
 func unknownExperiment(name string) error {
+	if file := name + ".yaml"; !strings.ContainsAny(name, `/\`) {
+		if _, err := os.Stat(file); err == nil {
+			return fmt.Errorf("there is no experiment %q; did you mean the file %s?", name, file)
+		}
+	}
 	if near := spelling.Nearest(name, experiments.Names()); near != "" {
 		return fmt.Errorf("there is no experiment %q; did you mean %q?", name, near)
 	}

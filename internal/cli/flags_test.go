@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -95,11 +97,44 @@ func TestFlagErrors(t *testing.T) {
 		"run routing-aplliance":                `did you mean "routing-appliance"?`,
 		"run routing-appliance -t soon":        "soon",
 		"test 127.0.0.1 --token-file /nonexistent": "no such file",
+		"rnu":                        `hopbench has no command "rnu"; did you mean "run"?`,
+		"rnu --blocks 3":             `did you mean "run"?`,
+		"lab swithc direct":          `did you mean "switch"?`,
+		"testbed chekc --experiment": `hopbench testbed has no command "chekc"; did you mean "check"?`,
+		"experiments shwo all":       `did you mean "show"?`,
+		"agent instal":               `did you mean "install"?`,
+		"completion bsh":             `did you mean "bash"?`,
+		"doctor all":                 `hopbench doctor does not take "all"`,
+		"results a b":                `hopbench results does not take "b"`,
+		"watch routing-aplliance":    `did you mean "routing-appliance"?`,
 	} {
 		var out, err bytes.Buffer
 		status := Main(strings.Fields(line), nil, &out, &err)
 		if text := err.String(); status != base.ExitUsage || !strings.Contains(text, want) || strings.Contains(text, "strconv") {
 			t.Errorf("%s: status %d, %q; want %q", line, status, text, want)
+		}
+	}
+	// Of files, those beside it.
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"mine.yaml", "sub/office.yaml", "runs/before/x", "secret-token"} {
+		testutil.OK(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		testutil.OK(t, os.WriteFile(name, nil, 0o600))
+	}
+	for line, want := range map[string]string{
+		"run mnie.yaml": "did you mean mine.yaml?",
+		"run mine":      "did you mean the file mine.yaml?",
+		"run routing-appliance --testbed sub/offce.yaml":                 "did you mean sub/office.yaml?",
+		"testbed check sub/offce.yaml":                                   "did you mean sub/office.yaml?",
+		"testbed check sub/nothing.like.it":                              "hopbench testbed show hosts prints one",
+		"report runs/befroe":                                             "did you mean runs/before?",
+		"export runs/befroe":                                             "did you mean runs/before?",
+		"compare runs/befroe runs/before":                                "did you mean runs/before?",
+		"test 127.0.0.1:1 --token-file secret-tokn":                      "did you mean secret-token?",
+		"run routing-appliance --testbed sub/office.yaml/not-a-folder-x": "not a directory",
+	} {
+		var out, err bytes.Buffer
+		if status := Main(strings.Fields(line), nil, &out, &err); status != base.ExitUsage || !strings.Contains(err.String(), want) || strings.Contains(err.String(), "?;") {
+			t.Errorf("%s: status %d, %q; want %q", line, status, err.String(), want)
 		}
 	}
 	for _, line := range []string{"--version", "-v", "version"} {

@@ -33,7 +33,7 @@ func testbedFile(file string) (*store.File, error) {
 func readTestbed(file string) ([]byte, error) {
 	text, err := base.ReadBounded(file, maxTestbedBytes)
 	if err != nil {
-		return nil, base.Usage(fmt.Errorf("read the testbed: %w; hopbench testbed show hosts prints one to start with", err))
+		return nil, base.Usage(fmt.Errorf("read the testbed: %w", base.Missing(file, err, "hopbench testbed show hosts prints one to start with")))
 	}
 	return text, nil
 }

@@ -217,7 +217,7 @@ func labListCommand(s base.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the labs that are up, and their nodes",
-		Args:  cobra.NoArgs,
+		Args:  base.Exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			up, err := lab.Running()
 			if err != nil {

@@ -37,7 +37,7 @@ func publishedCommand(s base.Streams) *cobra.Command {
 		Example: `  hopbench experiments published
   hopbench experiments published E5.2
   hopbench experiments published routing-appliance --json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: base.AtMost("ROW|STUDY"),
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -43,7 +43,7 @@ func resultsCommand(s base.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "results [FOLDER]",
 		Short: "List the runs in a folder (default " + runsFolder + "), or show the history of a watch",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  base.AtMost("FOLDER"),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case history != "" && len(args) > 0:

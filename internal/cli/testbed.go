@@ -65,7 +65,7 @@ func testbedSchemaCommand(s base.Streams) *cobra.Command {
 		Short: "Print the JSON Schema of testbed files, for editors",
 		Example: `  hopbench testbed schema > testbed.schema.json
   and on top of a file: # yaml-language-server: $schema=testbed.schema.json`,
-		Args: cobra.NoArgs,
+		Args: base.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(s.Out, inventory.Schema())
 			return err

@@ -29,6 +29,7 @@ import (
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/runner"
+	"github.com/hopbench/hopbench/internal/spelling"
 	"github.com/hopbench/hopbench/internal/store"
 	"github.com/hopbench/hopbench/internal/survey"
 	"github.com/hopbench/hopbench/internal/testbed/direct"
@@ -94,6 +95,10 @@ docs/watch.md has the details.`,
 				of, other = "an experiment", "host: "
 				if !c.Flags().Changed("every") {
 					f.every = experimentEvery
+				}
+			} else if near := spelling.Nearest(args[0], experiments.Names()); near != "" {
+				if _, err := net.DefaultResolver.LookupHost(c.Context(), args[0]); err != nil {
+					return base.Usage(fmt.Errorf("there is no experiment %q, and no host of that name; did you mean %q?", args[0], near))
 				}
 			}
 			var wrong error

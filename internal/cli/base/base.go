@@ -24,6 +24,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/hostinfo"
 	"github.com/hopbench/hopbench/internal/printable"
+	"github.com/hopbench/hopbench/internal/spelling"
 )
 
 // Exit statuses.
@@ -48,6 +49,8 @@ func Execute(root *cobra.Command, args []string, stdin *os.File, stdout, stderr 
 	// The first signal asks for an orderly end; a second one ends at once.
 	context.AfterFunc(ctx, stop)
 
+	root.InitDefaultCompletionCmd(args...)
+	refuseUnknown(root)
 	root.SilenceUsage, root.SilenceErrors, root.DisableAutoGenTag = true, true, true
 	root.SetFlagErrorFunc(FlagError)
 	root.SetArgs(args)
@@ -83,7 +86,7 @@ func Status(err error, stderr io.Writer) int {
 	err, excluded := excluding(err)
 	fmt.Fprintf(stderr, "hopbench: %s\n", ShownLines(err.Error(), "  "))
 	var usage usageError
-	if errors.As(err, &usage) || excluded || strings.HasPrefix(err.Error(), "unknown command") {
+	if errors.As(err, &usage) || excluded {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -99,6 +102,55 @@ func Exactly(names ...string) cobra.PositionalArgs {
 			return Usage(fmt.Errorf("%s does not take %q; see %s --help", c.CommandPath(), args[len(names)], c.CommandPath()))
 		}
 		return nil
+	}
+}
+
+// AtMost is Exactly for names that may be left out.
+func AtMost(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		return Exactly(names[:min(len(args), len(names))]...)(c, args)
+	}
+}
+
+// UnknownCommand is a word in the place of a command that there is not.
+type UnknownCommand struct {
+	Of, Word string // what of the command line was understood, and what was not
+	Near     string // the command that was probably meant, or empty
+}
+
+func (e *UnknownCommand) Error() string {
+	if e.Near != "" {
+		return fmt.Sprintf("%s has no command %q; did you mean %q?", e.Of, e.Word, e.Near)
+	}
+	return fmt.Sprintf("%s has no command %q; see %s --help", e.Of, e.Word, e.Of)
+}
+
+// unknownCommand is the first word, if there is one, behind a command that has others below.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() {
+			known = append(known, below.Name())
+		}
+	}
+	return Usage(&UnknownCommand{Of: c.CommandPath(), Word: args[0], Near: spelling.Nearest(args[0], known)})
+}
+
+// refuseUnknown has every command that has others below it refuse a word which is none of
+// them, where the library would print its help as if all were well.
+func refuseUnknown(c *cobra.Command) {
+	if !c.HasSubCommands() {
+		return
+	}
+	c.Args = unknownCommand
+	if !c.Runnable() {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	for _, below := range c.Commands() {
+		refuseUnknown(below)
 	}
 }
 
@@ -132,7 +184,7 @@ func AddVersion(root *cobra.Command, short, more string, formats map[string]stri
 		return err
 	}
 	var asJSON bool
-	command := &cobra.Command{Use: "version", Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, args []string) error {
+	command := &cobra.Command{Use: "version", Short: short, Args: Exactly(), RunE: func(c *cobra.Command, args []string) error {
 		if !asJSON {
 			return print(c, args)
 		}

@@ -1,10 +1,17 @@
 package base
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/hopbench/hopbench/internal/spelling"
 )
 
 // TokenFileEnv names the token's file where --token-file does not.
@@ -17,13 +24,43 @@ func ReadToken(file string) (string, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", Usage(fmt.Errorf("read the token: %w", err))
+		return "", Usage(fmt.Errorf("read the token: %w", Missing(file, err, "")))
 	}
 	token := strings.TrimRight(string(text), "\r\n")
 	if token == "" {
 		return "", Usage(fmt.Errorf("the token file %s is empty; make one with: head -c 24 /dev/urandom | base64 > %s", file, file))
 	}
 	return token, nil
+}
+
+// maxNear bounds the files of a folder among which a misspelled one is looked for.
+const maxNear = 10_000
+
+// Missing adds to the error of a file which one of the same folder was probably meant, if
+// there is no such file, and else what to do, unless that is empty.
+func Missing(path string, err error, advice string) error {
+	if near := nearFile(path); near != "" && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	if advice != "" {
+		return fmt.Errorf("%w; %s", err, advice)
+	}
+	return err
+}
+
+func nearFile(path string) string {
+	folder, name := filepath.Split(path)
+	f, err := os.Open(cmp.Or(folder, "."))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(maxNear) // as far as it can be read
+	slices.Sort(names)
+	if near := spelling.Nearest(name, names); near != "" {
+		return folder + near
+	}
+	return ""
 }
 
 // ReadBounded reads a file of at most so many bytes.

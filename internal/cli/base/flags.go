@@ -62,6 +62,9 @@ var iperf3Flags = []foreignFlag{
 
 // FlagError says what is wrong with a flag, and what to write instead.
 func FlagError(c *cobra.Command, err error) error {
+	if c.HasSubCommands() && c.Flags().NArg() > 0 {
+		return unknownCommand(c, c.Flags().Args()) // what its flags are cannot be known
+	}
 	see := "see " + c.CommandPath() + " --help"
 	if absent, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		written, shorthand := "--"+absent.GetSpecifiedName(), absent.GetSpecifiedShortnames() != ""

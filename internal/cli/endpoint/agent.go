@@ -78,7 +78,7 @@ coordinator copies this program there, runs it, and removes it.`,
   hopbench agent --listen 10.0.0.7 --token-file token --max-rate 1G --max-duration 2m
   hopbench agent --join 10.0.0.5 --token-file office.join --label role=client
   sudo hopbench agent install --token-file /etc/hopbench/token         start at every boot`,
-		Args:              cobra.NoArgs,
+		Args:              base.Exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return runAgent(c, f) },
 	}

@@ -30,7 +30,7 @@ The service runs this program file, so move it to its final place first. On Wind
 and macOS the user of the service must be able to read the token file.`,
 		Example: `  sudo hopbench agent install --token-file /etc/hopbench/token
   hopbench agent install --token-file /etc/hopbench/token --print`,
-		Args:              cobra.NoArgs,
+		Args:              base.Exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return installAgent(c, f, printFor)
@@ -53,7 +53,7 @@ func agentUninstallCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "uninstall",
 		Short:             "Stop and remove the installed agent",
-		Args:              cobra.NoArgs,
+		Args:              base.Exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return service.Uninstall(c.Context()) },
 	}

@@ -4,10 +4,10 @@
 package endpoint
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +31,7 @@ if they have the same version.`,
 	root.AddCommand(AgentCommand(), ServeCommand(nil))
 	base.AddVersion(root, "Print the version and the commit", "the slim program: agent and serve\n", nil)
 	err := base.Execute(root, args, stdin, stdout, stderr)
-	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
+	if _, unknown := errors.AsType[*base.UnknownCommand](err); unknown {
 		err = fmt.Errorf("%w: this is the slim program, which has agent, serve and version; the whole hopbench has the others", err)
 	}
 	return base.Status(err, stderr)

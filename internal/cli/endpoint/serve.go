@@ -78,7 +78,7 @@ machine fetch files of any size, and with --open anyone who reaches the port.`,
   hopbench serve --token-file token      and: hopbench test HOST --token-file token
   hopbench serve --open                  on a network you trust
   hopbench serve --open -1               until one client is done`,
-		Args:              cobra.NoArgs,
+		Args:              base.Exactly(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(c *cobra.Command, _ []string) error { return serve(c.Context(), c.ErrOrStderr(), f, m) },
 	}

@@ -29,7 +29,10 @@ const (
 func Open(dir string) (*store.Store, error) {
 	st, err := store.Open(dir)
 	if errors.Is(err, store.ErrNoRun) {
-		return nil, base.Usage(fmt.Errorf("%w; hopbench results lists the runs here", err))
+		if _, missing := os.Stat(dir); missing != nil {
+			err = missing
+		}
+		return nil, base.Usage(fmt.Errorf("read the run: %w", base.Missing(dir, err, "hopbench results lists the runs here")))
 	}
 	return st, err
 }
@@ -59,7 +62,7 @@ func Load(ctx context.Context, arg string) (*result.Result, error) {
 func Read(path string) (*result.Result, error) {
 	text, err := base.ReadBounded(path, maxResultBytes)
 	if err != nil {
-		return nil, fmt.Errorf("read the run: %w", err)
+		return nil, fmt.Errorf("read the run: %w", base.Missing(path, err, ""))
 	}
 	r, old, err := result.Decode(text)
 	if err != nil {

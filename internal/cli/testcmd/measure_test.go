@@ -117,7 +117,7 @@ func TestNoServerEndsWhatNeedsOne(t *testing.T) {
 		err  error
 		says string // "" does not end it
 	}{
-		"a silent program": {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what is at that port is no hopbench serve"},
+		"a silent program": {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what answers at that port is not a hopbench serve"},
 		"nothing listens":  {&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run hopbench serve"},
 		"nothing answers":  {&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: silent}, "any firewall between"},
 		"another token":    {&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("the tokens differ")}, "give --token-file"},
@@ -153,7 +153,7 @@ func TestNoStockServer(t *testing.T) {
 		says string
 	}{
 		{&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run iperf3 -s"},
-		{&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what is at that port is no iperf3 server"},
+		{&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what answers at that port is not an iperf3 server"},
 		{&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("no")}, "--iperf3-open"},
 	} {
 		out, _, err := measured(t, t.Context(), "--iperf3 -P 1", func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
