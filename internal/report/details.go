@@ -201,8 +201,9 @@ func (l lostPackets) texts() []string {
 	return out
 }
 
-// numbers are what differs between facts of the same kind; not those in names, such as r1.
-var numbers = regexp.MustCompile(`\b[0-9]+([.,][0-9]+)*\b`)
+// numbers are what differs between facts of the same kind, and times with their units; not
+// those in names, such as r1.
+var numbers = regexp.MustCompile(`\b([0-9]+([.,][0-9]+)*(ns|µs|ms|s|m|h)?)+\b`)
 
 // factTexts are the facts of all trials, the most frequent of each test first. Those that
 // differ in their numbers alone are one, in the words that most trials have.

@@ -208,13 +208,14 @@ func TestRemarksOfOneKind(t *testing.T) {
 		of(i).Facts = []string{fmt.Sprintf("only %d round trips were divided", n)}
 	}
 	of(4).Facts = []string{"only 3 round trips were divided", "only 4 round trips were divided", "r1 was divided", "r2 was divided"}
+	of(5).Facts, of(6).Facts = []string{"a divided one was 28.04ms late"}, []string{"a divided one was 950µs late", "a divided one was 1m0.5s late"}
 	var said []string
 	for _, line := range report.New(r).Seen {
 		if strings.Contains(line, "divided") {
 			said = append(said, strings.SplitN(line, ", ", 2)[1])
 		}
 	}
-	if want := []string{"5 of 12 trials, such as: only 15 round trips were divided", "1 of 12 trials: r1 was divided", "1 of 12 trials: r2 was divided"}; !slices.Equal(said, want) {
+	if want := []string{"5 of 12 trials, such as: only 15 round trips were divided", "2 of 12 trials, such as: a divided one was 1m0.5s late", "1 of 12 trials: r1 was divided", "1 of 12 trials: r2 was divided"}; !slices.Equal(said, want) {
 		t.Errorf("%q, want %q", said, want)
 	}
 }
