@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -111,19 +113,49 @@ type toured struct {
 	}
 }
 
-// Every page has the same tools at its tables and charts.
-func TestBrowserUsesEveryPage(t *testing.T) {
+// otherPages are those that are no report of a run.
+func otherPages(t *testing.T) map[string][]byte {
+	t.Helper()
 	var comparison, history bytes.Buffer
 	testutil.OK(t, reporthtml.WriteComparison(&comparison, comparisonFixture(t)))
 	testutil.OK(t, reporthtml.WriteHistory(&history, report.NewHistory(watchedPath(60*96))))
+	return map[string][]byte{"comparison": comparison.Bytes(), "history": history.Bytes(), "index": indexPageText(t, indexFixture(t))}
+}
+
+// Nothing of the other pages is cut off either.
+func TestBrowserLayoutOfOtherPages(t *testing.T) {
+	browser(t)
+	for name, page := range otherPages(t) {
+		t.Run(name, func(t *testing.T) {
+			for width, m := range measurePage(t, page, []int{360, 390, 700, 768, 1024, 1280, 1600}) {
+				if m.Scroll > m.Width || len(m.Wide) > 0 {
+					t.Errorf("the page is %d wide in a window of %d; beyond its edge are %q", m.Scroll, m.Width, m.Wide)
+				}
+				if len(m.Cut) > 0 && width >= 390 {
+					t.Errorf("in a window of %d, wider than their containers are %q", m.Width, m.Cut)
+				}
+			}
+			if folder := os.Getenv(screenshotsEnv); folder != "" {
+				file := write(t, "page.html", page)
+				phone := write(t, "phone.html", fmt.Appendf(nil, `<!doctype html><body style="margin:0"><iframe src="file://%s" style="border:0;width:390px;height:2600px"></iframe>`, file))
+				browse(t, file, "--window-size=1100,1500", "--screenshot="+filepath.Join(folder, name+".png"))
+				browse(t, phone, "--window-size=500,2600", "--screenshot="+filepath.Join(folder, name+"-phone.png"))
+			}
+		})
+	}
+}
+
+// Every page has the same tools at its tables and charts.
+func TestBrowserUsesEveryPage(t *testing.T) {
+	pages := otherPages(t)
 	for _, c := range []struct {
 		name           string
 		page           []byte
 		tables, charts int
 	}{
-		{"comparison", comparison.Bytes(), 1, 0},
-		{"history", history.Bytes(), 1, 3},
-		{"index", indexPageText(t, indexFixture(t)), 1, 0},
+		{"comparison", pages["comparison"], 1, 0},
+		{"history", pages["history"], 1, 3},
+		{"index", pages["index"], 1, 0},
 		{"report", htmlText(t, reporttest.Run(t, 10)), 2, 6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
