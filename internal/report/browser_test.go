@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -232,6 +233,13 @@ func TestBrowserPrintsWhatIsFolded(t *testing.T) {
 	for _, want := range []string{"What each hop counted", "headers are taken off every packet", "CPU busy, %"} {
 		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), want) {
 			t.Errorf("the printed page lacks %q", want)
+		}
+	}
+	words := strings.Fields(string(text))
+	for _, whole := range []string{"retransmits", "appliances", "goodput"} {
+		broken := slices.IndexFunc(words, func(w string) bool { return len(w) > 4 && len(w) < len(whole) && strings.HasPrefix(whole, w) && w+"s" != whole })
+		if !slices.Contains(words, whole) || broken >= 0 {
+			t.Errorf("%q is not whole in %q", whole, words[max(broken, 0):min(max(broken, 0)+8, len(words))])
 		}
 	}
 }
