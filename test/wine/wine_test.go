@@ -112,6 +112,51 @@ func TestWindowsClient(t *testing.T) {
 	}
 }
 
+// A Windows host keeps what it measured, and reads it again: also what Linux has kept.
+func TestWindowsReads(t *testing.T) {
+	testutil.Need(t, runtime.GOOS == "linux" && runtime.GOARCH == "amd64", "Linux on amd64, to run Wine")
+	c := chaintest.New(t, 1)
+	w := newWine(t, c.Source())
+	windows, linux, dir, target := build(t, "windows"), build(t, "linux"), t.TempDir(), c.Target(false).String()
+	port := serve(t, c.Destination(), target, linux)
+	ofWindows, ofLinux := filepath.Join(dir, "of windows"), filepath.Join(dir, "of linux")
+	measure := []string{"test", target, "--port", port, "--only", "rr", "--protocol", "tcp", "--duration", "200ms", "--blocks", "3", "--quiet", "--out"}
+	w.run(t, slices.Concat([]string{windows}, measure, []string{onWindows(ofWindows)})...)
+	if said, err := c.Source().Output(t, linux, append(measure, ofLinux)...); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for _, folder := range []string{ofWindows, ofLinux} {
+		for _, name := range []string{"report.html", "result.json", "trials.csv"} {
+			testutil.OK(t, os.Remove(filepath.Join(folder, name)))
+		}
+		if said := w.run(t, windows, "report", onWindows(folder)); !bytes.Contains(said, []byte("RTT p50")) {
+			t.Errorf("report:\n%s", said)
+		}
+		w.run(t, windows, "export", onWindows(folder))
+		var r result.Result
+		b, err := os.ReadFile(filepath.Join(folder, "result.json"))
+		testutil.OK(t, err)
+		testutil.OK(t, json.Unmarshal(b, &r))
+		if len(r.Trials) != 3 {
+			t.Errorf("%d trials", len(r.Trials))
+		}
+		for _, name := range []string{"report.html", "trials.csv", "run.xlsx"} {
+			if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if said := w.run(t, windows, "compare", onWindows(ofWindows), onWindows(ofLinux)); !bytes.Contains(said, []byte("B compared with A")) {
+		t.Errorf("compare:\n%s", said)
+	}
+	if said := w.run(t, windows, "results", onWindows(dir)); bytes.Count(said, []byte("of windows")) != 1 || bytes.Count(said, []byte("of linux")) != 1 {
+		t.Errorf("results:\n%s", said)
+	}
+}
+
+// onWindows is a file of this system as Windows names it.
+func onWindows(file string) string { return `Z:` + strings.ReplaceAll(file, "/", `\`) }
+
 // A Windows host is the far end of tests. Where it has no UDP, as under Wine, it serves those
 // over TCP, and says why the others are refused.
 func TestWindowsServer(t *testing.T) {
@@ -237,7 +282,7 @@ func TestWindowsAgent(t *testing.T) {
 	dir := t.TempDir()
 	token, windows, linux := filepath.Join(dir, "token"), build(t, "windows"), build(t, "linux")
 	testutil.OK(t, os.WriteFile(token, []byte("a token of this test"), 0o600))
-	port := w.start(t, windows, "agent", "--listen", ":0", "--token-file", `Z:`+strings.ReplaceAll(token, "/", `\`))
+	port := w.start(t, windows, "agent", "--listen", ":0", "--token-file", onWindows(token))
 	here, there := c.Hop(1, false).Prev(), c.Target(false)
 	hops := []string{c.Hop(1, false).String(), c.Hop(2, false).String(), there.String()}
 	for _, test := range []struct {
