@@ -64,8 +64,9 @@ test-kill:
 # What is killed of the runs of a fleet, run by run.
 SEEDS ?= 100
 FIRST ?= 1
+TOGETHER ?= 8
 test-kill-fleet:
-	@test/run -timeout 0 -run '^TestKilledRuns$$' ./test/fleet -args -seeds $(SEEDS) -first $(FIRST)
+	@test/run -timeout 0 -run '^TestKilledRuns$$' ./test/fleet -args -seeds $(SEEDS) -first $(FIRST) -together $(TOGETHER)
 test-reach:
 	@HOPBENCH_TEST_LONG=1 test/run -run '^(TestCoordinator|TestSSH)' ./internal/reach
 # Needs Debian's postgresql, and azurite-table on PATH or in build/azurite.

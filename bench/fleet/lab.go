@@ -249,7 +249,7 @@ func (f *labFleet) run(ctx context.Context, folder string, more ...string) (_ []
 	}
 	defer coordinator.Kill()
 	for _, m := range f.Machines {
-		a, err := f.Start(m.Name, append([]string{f.hopbench}, m.Agent(net.JoinHostPort(m.Coordinator.String(), fmt.Sprint(join.DefaultPort)))...)...)
+		a, err := f.Start(m.Name, append([]string{f.hopbench}, m.Agent(net.JoinHostPort(m.Coordinator.String(), fmt.Sprint(join.DefaultPort)), labtest.JoinFile)...)...)
 		if err != nil {
 			return nil, c, err
 		}

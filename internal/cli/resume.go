@@ -33,7 +33,7 @@ func reopen(ctx context.Context, s base.Streams, f runFlags, dir string) (_ *ses
 			err = errors.Join(err, st.Close())
 		}
 	}()
-	r := &session{Streams: s, flags: f, store: st}
+	r := &session{Streams: s, flags: f, store: st, reopened: true}
 	if r.head, err = st.Head(); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,4 +190,23 @@ func TestResumeNamesWhatIsDifferent(t *testing.T) {
 	if _, err := reopen(t.Context(), base.Streams{}, runFlags{}, dir); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)
 	}
+}
+
+// A run of which no trial is kept yet stays where it is when it cannot be gone on with.
+func TestResumedInVain(t *testing.T) {
+	begunStore, err := store.Resume(begun(t, nil))
+	testutil.OK(t, err)
+	head, err := begunStore.Head()
+	testutil.OK(t, errors.Join(err, begunStore.Close()))
+	empty, err := store.Create("empty", head)
+	testutil.OK(t, err)
+	testutil.OK(t, empty.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no lab is built
+	if err := resumeRun(ctx, base.Streams{Err: io.Discard, Out: io.Discard}, runFlags{resume: "empty", quiet: true, views: &live.Views{}}); err == nil {
+		t.Error("a lab was built")
+	}
+	again, err := store.Resume("empty")
+	testutil.OK(t, err)
+	testutil.OK(t, again.Close())
 }

@@ -217,9 +217,11 @@ type session struct {
 	base.Streams
 	flags runFlags
 	store *store.Store
-	head  store.Head
-	e     *experiment.Experiment
-	plan  experiment.Plan
+	// reopened says that an earlier session has begun it.
+	reopened bool
+	head     store.Head
+	e        *experiment.Experiment
+	plan     experiment.Plan
 	// inventory is where the hosts are, nil of a lab.
 	inventory *inventory.Inventory
 	// fleet are the machines that joined, nil without any.
@@ -353,6 +355,9 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 		show.Ended(err)
 	}()
 	show.Begin(r.e, r.plan, r.store.Dir(), stored)
+	if r.reopened && stored < len(r.plan.Trials) {
+		r.note(words.Resumed(stored, len(r.plan.Trials)))
+	}
 	others := live.WatchMachine(&r.head, r.e.Name, show)
 	defer others.Leave()
 	bed, err := r.build(ctx)
@@ -361,7 +366,11 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 			err = errors.Join(err, r.endFleet())
 			r.fleet = nil
 		}
-		return nil, errors.Join(err, r.endSamples(), discardEmpty(r.store))
+		err = errors.Join(err, r.endSamples())
+		if !r.reopened { // else the folder was there before
+			err = errors.Join(err, discardEmpty(r.store))
+		}
+		return nil, err
 	}
 	if err = r.repeatTorn(ctx, show); err == nil {
 		err = r.enter(ctx, bed, show)
@@ -401,6 +410,11 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	others.Leave()
 	runErr = errors.Join(runErr, r.settleSamples(ctx))
 	show.End()
+	if r.fleet != nil {
+		if back := r.fleet.Returned(); len(back) > 0 {
+			r.note(words.Returned(back))
+		}
+	}
 	if errors.Is(runErr, runner.ErrFault) {
 		r.note(fmt.Sprintf("The run %v.", runErr))
 	}

@@ -138,6 +138,33 @@ func TestTruthIsWithinTheUncertainty(t *testing.T) {
 	}
 }
 
+// A clock that is as fast, or as slow, as clocks may be is followed as others are.
+func TestFastestClocks(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 4))
+	for _, drift := range []float64{maxDrift, -maxDrift} {
+		checked, outside := 0, 0
+		var last Estimate
+		for range 100 {
+			way := math.Pow(10, -4+2*r.Float64())
+			l := link{offset: 20*r.Float64() - 10, drift: drift, forward: way, backward: way * (1 + r.Float64()), jitter: jitters["exponential"](way / 10)}
+			follow(r, l, 60, func(now float64, e Estimate) {
+				ahead, uncertainty := e.At(seconds(now + 0.5)) // as a start that is agreed on
+				checked++
+				if off := math.Abs(ahead.Seconds() - l.ahead(now+0.5)); off > uncertainty.Seconds() {
+					outside++
+				}
+				last = e
+			})
+			if off := math.Abs(last.Drift - drift); off > last.DriftUncertainty || last.Steps != 0 {
+				t.Errorf("a drift of %.1f ± %.1f ppm and %d steps, want %.0f ppm and none", last.Drift*1e6, last.DriftUncertainty*1e6, last.Steps, drift*1e6)
+			}
+		}
+		if outside*100 > checked {
+			t.Errorf("%.0f ppm: in %d of %d the truth is outside the stated uncertainty", drift*1e6, outside, checked)
+		}
+	}
+}
+
 // On a symmetric local network both the error and what is stated are soon below 100 µs.
 func TestLocalNetwork(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 2))

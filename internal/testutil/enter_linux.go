@@ -13,9 +13,9 @@ import (
 // enteredEnv tells a program that it runs inside its own namespaces.
 const enteredEnv = "HOPBENCH_TEST_ENTERED"
 
-// Enter runs this program again, with the same arguments, in new user and network
-// namespaces, where it has every right over networks of its own and none over the
-// host, and exits with the status of that. It returns in the process that is to do
+// Enter runs this program again, with the same arguments, in new user, network
+// and mount namespaces, where it has every right over networks and mounts of its own and none
+// over the host, and exits with the status of that. It returns in the process that is to do
 // the work: inside, or outside when no namespaces can be had or a fuzzing engine
 // owns this process. Call it first in TestMain.
 func Enter() {
@@ -32,12 +32,12 @@ func Enter() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd, err := again(&syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	})
 	if err != nil && os.Getuid() == 0 { // who does not need a user namespace
-		cmd, err = again(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET})
+		cmd, err = again(&syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "no user and network namespaces:", err)

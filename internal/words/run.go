@@ -326,6 +326,23 @@ func Rebuilt(onHosts bool, why error) string {
 	return fmt.Sprintf("%s during the run: %v.", again, why)
 }
 
+// Resumed says that a run was gone on with.
+func Resumed(kept, planned int) string {
+	return fmt.Sprintf("The run ended early and was resumed after %d of %d trials.", kept, planned)
+}
+
+// mostReturned bounds how many machines are named that went on.
+const mostReturned = 20
+
+// Returned says which machines of a fleet went on over another connection.
+func Returned(names []string) string {
+	named := strings.Join(names[:min(len(names), mostReturned)], ", ")
+	if more := len(names) - mostReturned; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("The connection of %s to the broker ended during the run and was made anew; tests went on meanwhile: %s.", quantity.Count(len(names), "machine"), named)
+}
+
 // LackedPairs says that a trial is done again because it lacked too many pairs.
 func LackedPairs(t *measurement.Trial) string {
 	why := ""

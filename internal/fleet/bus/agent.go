@@ -276,7 +276,7 @@ func why(ctx context.Context, err error) error {
 // connect reaches the broker. Lost is called once the connection has ended by itself.
 func (a *agent) connect(ctx context.Context, lost context.CancelCauseFunc) (*nats.Conn, <-chan struct{}, error) {
 	ended := make(chan struct{})
-	dialer := &dialer{ctx: ctx}
+	dialer, ping := &dialer{ctx: ctx, time: connectTime}, pingEvery
 	defer dialer.done()
 	var otherBroker error
 	config := a.File.TLS()
@@ -288,12 +288,13 @@ func (a *agent) connect(ctx context.Context, lost context.CancelCauseFunc) (*nat
 		}
 	} else {
 		first = nil // the servers of a cluster say hello before
+		dialer.time, ping = clusterTime, clusterPing
 	}
 	conn, err := nats.Connect("tls://"+strings.ReplaceAll(a.Address, ",", ",tls://"),
 		nats.Secure(config), first, nats.Timeout(connectTime), nats.SetCustomDialer(dialer),
 		nats.Nkey(a.Key, a.pair.Sign), nats.UserInfo(a.Agent.Name, a.File.Proof(a.Agent.Name, a.Key)),
 		nats.NoReconnect(), nats.IgnoreDiscoveredServers(), nats.SyncQueueLen(maxWaiting),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsMissed),
+		nats.PingInterval(ping), nats.MaxPingsOutstanding(pingsMissed),
 		nats.ErrorHandler(ignore),
 		nats.ClosedHandler(func(c *nats.Conn) {
 			lost(fmt.Errorf("the connection to the broker at %s ended: %w", a.Address, cmp.Or(c.LastError(), io.EOF)))
@@ -324,6 +325,7 @@ func (a *agent) connect(ctx context.Context, lost context.CancelCauseFunc) (*nat
 // all went well (nats.CustomDialer).
 type dialer struct {
 	ctx    context.Context //nolint:containedctx // the library passes none
+	time   time.Duration   // a connection may take; a cluster has more servers
 	mu     sync.Mutex
 	stop   []func() bool
 	failed error // of the last try, of which the library does not tell
@@ -331,7 +333,7 @@ type dialer struct {
 
 // Dial connects.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{Timeout: connectTime}).DialContext(d.ctx, network, address)
+	conn, err := (&net.Dialer{Timeout: d.time}).DialContext(d.ctx, network, address)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.failed = err; err != nil {

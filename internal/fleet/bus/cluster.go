@@ -20,9 +20,9 @@ type Cluster struct {
 	// Key is the coordinator's there, with which Sign signs.
 	Key  string
 	Sign func([]byte) ([]byte, error)
-	// Admit makes what says who may enter, once it can be known whether somebody reads a
-	// subject.
-	Admit func(listens func(subject string) bool) (Admission, error)
+	// Admit makes what says who may enter, once it can be known whether somebody reads the
+	// subject of an agent.
+	Admit func(listens func(command string) bool) (Admission, error)
 }
 
 // Admission says who may enter a cluster.
@@ -41,6 +41,9 @@ const (
 	callouts = "$SYS.REQ.USER.AUTH"
 	// clusterTime is what a cluster may take to answer.
 	clusterTime = 5 * time.Second
+	// clusterPing is pingEvery of a cluster's servers: one whose machine or network has died is
+	// found out after three of these, and there is time to go on at another before leases end.
+	clusterPing = 4 * time.Second
 )
 
 // CoordinateAt is Coordinate at a cluster. It refuses to where another coordinator has the
@@ -48,7 +51,7 @@ const (
 func CoordinateAt(at Cluster, o CoordinatorOptions) (*Coordinator, error) {
 	c := newCoordinator(o)
 	err := c.connect(at.URLs, nats.Secure(at.File.TLS()), nats.Nkey(at.Key, at.Sign), nats.Timeout(connectTime),
-		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(pingsMissed))
+		nats.PingInterval(clusterPing), nats.MaxPingsOutstanding(pingsMissed))
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("connect to the cluster at %s: it does not know this fleet: add to the configuration of its servers what hopbench testbed join FILE prints", at.URLs)
@@ -80,6 +83,10 @@ func (c *Coordinator) claim() error {
 	host, _ := os.Hostname() // for people alone
 	holds := subject.Coordinator(c.o.Fleet)
 	has, err := c.conn.Request(holds, nil, clusterTime)
+	// One that died with its machine, or with its server of the cluster, is asked until that is found out.
+	for began := time.Now(); errors.Is(err, nats.ErrTimeout) && time.Since(began) < AwayTime; {
+		has, err = c.conn.Request(holds, nil, clusterTime)
+	}
 	switch {
 	case err == nil:
 		return fmt.Errorf("fleet %s has a coordinator, %.*s: end that, or give this fleet another name", c.o.Fleet, maxReason, has.Data)
@@ -95,8 +102,24 @@ func (c *Coordinator) claim() error {
 	return nil
 }
 
-// listens says whether somebody reads a subject of an agent, true where that cannot be known.
-func (c *Coordinator) listens(of string) bool {
+// listens says whether an agent, by the subject that it reads, is there; true where that cannot
+// be known. That of a machine that has died with its network is read, if one asks the cluster,
+// for minutes: of who was not heard of for a lease nobody is asked.
+func (c *Coordinator) listens(command string) bool {
+	who, err := subject.WhoReads(command)
+	return err != nil || c.heard(who) && c.isRead(command)
+}
+
+// heard says whether an agent is at work, or said within a lease that it is there.
+func (c *Coordinator) heard(who subject.Agent) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.works[who.Name]
+	return w != nil && w.key == who.Key || time.Since(c.asked[who.Key].since) < c.o.hurry.wait(AwayTime)
+}
+
+// isRead says whether somebody reads a subject of an agent, true where that cannot be known.
+func (c *Coordinator) isRead(of string) bool {
 	in, err := c.conn.SubscribeSync(c.conn.NewInbox())
 	if err != nil {
 		return true

@@ -1,19 +1,9 @@
 package bus_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hopbench/hopbench/internal/fleet/broker"
+	"github.com/hopbench/hopbench/internal/fleet/broker/brokertest"
 	"github.com/hopbench/hopbench/internal/fleet/bus"
 	"github.com/hopbench/hopbench/internal/fleet/join"
 	"github.com/hopbench/hopbench/internal/fleet/subject"
@@ -36,67 +27,31 @@ type theirs struct {
 	callout *broker.Callout
 }
 
-// vouch makes a certificate for this machine that vouches for itself, and its key, as files.
-func vouch(t testing.TB, folder string) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testutil.OK(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "cluster"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	testutil.OK(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	testutil.OK(t, err)
-	certificate, key = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	testutil.OK(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	testutil.OK(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
-	return certificate, key
-}
-
 // startTheirs starts a cluster with what its administrator is told to add for a fleet.
 func startTheirs(t testing.TB) *theirs {
 	t.Helper()
-	folder := t.TempDir()
-	certificate, key := vouch(t, folder)
-	ca, err := os.ReadFile(certificate)
-	testutil.OK(t, err)
-	c := &theirs{}
-	c.secret, _, err = join.OpenCluster(filepath.Join(folder, "fw.join"), fleet, join.Cluster{CA: string(ca)})
-	testutil.OK(t, err)
-	own, err := broker.ClusterConfig(c.secret)
-	testutil.OK(t, err)
 	first, err := testutil.FreePorts(6)
 	testutil.OK(t, err)
-	var urls, routes []string
-	for i := range 3 {
-		urls = append(urls, fmt.Sprintf("tls://127.0.0.1:%d", int(first)+i))
-		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", int(first)+3+i))
+	var places []brokertest.Place
+	for i := range uint16(3) {
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), first+i)
+		places = append(places, brokertest.Place{Clients: at, Routes: netip.AddrPortFrom(at.Addr(), first+3+i)})
 	}
-	c.urls = strings.Join(urls, ",")
-	for i := range 3 {
-		file := filepath.Join(folder, fmt.Sprint("node-", i, ".conf"))
-		testutil.OK(t, os.WriteFile(file, fmt.Appendf(nil, `server_name: node-%d
-listen: "127.0.0.1:%d"
-cluster { name: theirs, listen: "127.0.0.1:%d", routes: [ %s ] }
-jetstream { store_dir: '%s' }
-tls { cert_file: '%s', key_file: '%s' }
-%s`, i, int(first)+i, int(first)+3+i, strings.Join(routes, ", "), filepath.Join(folder, fmt.Sprint(i)), certificate, key, own), 0o600))
-		o, err := server.ProcessConfigFile(file)
-		testutil.OK(t, err)
-		o.NoSigs, o.NoLog = true, true
-		s, err := server.NewServer(o)
-		testutil.OK(t, err)
-		s.Start()
-		c.servers = append(c.servers, s)
-	}
+	c := &theirs{urls: brokertest.URLs(places)}
+	var files []string
+	c.secret, files, err = brokertest.Configure(t.TempDir(), "fw.join", fleet, places)
+	testutil.OK(t, err)
 	t.Cleanup(func() {
 		for _, s := range c.servers {
 			s.Shutdown()
 			s.WaitForShutdown()
 		}
 	})
+	for _, file := range files {
+		s, err := brokertest.Start(file)
+		testutil.OK(t, err)
+		c.servers = append(c.servers, s)
+	}
 	for _, s := range c.servers {
 		for s.NumRoutes() == 0 || !s.ReadyForConnections(time.Second) {
 			if t.Context().Err() != nil {
@@ -226,6 +181,29 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%s arrived", a.Name)
 	}
 	testutil.OK(t, first.Close())
+}
+
+// The name of a machine that has died with its network, which a cluster finds out after minutes,
+// is another's once nothing was heard of it for a lease.
+func TestNameOfTheDeadAtACluster(t *testing.T) {
+	c := startTheirs(t)
+	arrived := make(chan bus.Arrival, 1)
+	o := bus.CoordinatorOptions{Fleet: fleet, OnArrival: func(a bus.Arrival) { arrived <- a }}
+	o.Hurry()
+	first, err := c.coordinate(o)
+	testutil.OK(t, err)
+	defer func() { testutil.OK(t, first.Close()) }()
+	dead, err := c.enter(t, "vm-0") // which says nothing, and whose connection is there
+	testutil.OK(t, err)
+	_, err = dead.SubscribeSync(dead.Command())
+	testutil.OK(t, err)
+	testutil.OK(t, dead.Flush())
+	next := c.agent("vm-0", nil)
+	next.Serve = answers
+	start(t, next)
+	if a := take(t, arrived); a.Key == dead.Key {
+		t.Error("the dead arrived")
+	}
 }
 
 // busiest is the server with most connections.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,9 @@ type CoordinatorOptions struct {
 	Fleet string
 	// OnArrival takes each agent that joins; it must not wait.
 	OnArrival func(Arrival)
+	// OnReturn hears of each agent whose connection had ended and that goes on with its work; it
+	// must not wait. May be nil.
+	OnReturn func(subject.Agent)
 	// OnRefused hears of each agent that joins in vain, and why: ErrFlood of one that keeps
 	// others from joining. May be nil.
 	OnRefused func(subject.Agent, error)
@@ -178,8 +182,12 @@ func (c *Coordinator) join(raw *nats.Msg) {
 		w.stream.End(errors.New("the connection to the broker has ended"))
 		return
 	}
-	if _, err := w.stream.Attach(l, hello.Read); err == nil && !goesOn {
+	switch _, err := w.stream.Attach(l, hello.Read); {
+	case err != nil:
+	case !goesOn:
 		c.o.OnArrival(Arrival{Agent: who, Hello: hello, Link: w.stream})
+	case c.o.OnReturn != nil:
+		c.o.OnReturn(who)
 	}
 }
 
@@ -302,10 +310,33 @@ func (c *Coordinator) Seats(ctx context.Context, o SeatOptions) (*SeatQueue, err
 		o.Replicas = enough
 	}
 	q, err := OpenSeats(ctx, js, o)
+	for began := time.Now(); o.Replicas == enough && passes(err) && time.Since(began) < electTime && ctx.Err() == nil; q, err = OpenSeats(ctx, js, o) {
+		select {
+		case <-time.After(reconnectPause):
+		case <-ctx.Done():
+		}
+	}
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		err = fmt.Errorf("%w: enable JetStream for the account of the fleet, or have another queue (queue: in the testbed file)", err)
 	}
 	return q, err
+}
+
+// electTime is how long a cluster may take to agree on who leads it: after it began, or lost a
+// node, its JetStream answers nobody until then.
+const electTime = time.Minute
+
+// noPeers is what JetStream says that lacks a server for a replica (nats-server's
+// JSClusterNoPeersErrF): one that was killed may be back soon.
+const noPeers = 10005
+
+// passes says whether an error of a cluster may be one of while it has no leader, or lacks a
+// server.
+func passes(err error) bool {
+	if said, is := errors.AsType[*jetstream.APIError](err); is {
+		return said.ErrorCode == noPeers || said.Code == http.StatusServiceUnavailable && !errors.Is(err, jetstream.ErrJetStreamNotEnabled)
+	}
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 // Close ends all links, which tells the agents, and the connection.

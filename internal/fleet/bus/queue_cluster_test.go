@@ -106,6 +106,34 @@ func TestBrokersNATSCluster(t *testing.T) {
 	seattest.Run(t, b)
 }
 
+// A queue is opened at a cluster that has no leader, or lacks a node, as soon as it has them.
+func TestBrokersNATSClusterElects(t *testing.T) {
+	leftovers(t)
+	c := startSeatCluster(t)
+	js := seatConnection(t, c.urls())
+	t.Cleanup(js.Conn().Close)
+	c.ready(seatBroker(js, 1, 3, nil))
+	for _, s := range c.servers[1:] {
+		endSeatServer(s)
+	}
+	o := SeatOptions{Run: "elects", Lease: time.Minute, Size: 1, Replicas: 3}
+	if q, err := OpenSeats(t.Context(), js, o); !passes(err) {
+		t.Fatal(q, err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		q, err := (&Coordinator{conn: js.Conn()}).Seats(t.Context(), o)
+		if err == nil {
+			err = q.Close()
+		}
+		opened <- err
+	}()
+	for i := range c.servers[1:] {
+		c.start(1 + i)
+	}
+	testutil.OK(t, <-opened)
+}
+
 // Clients lease, return and finish seats while one node after the other is killed and
 // comes back. No generation is leased twice, and no seat is lost.
 func TestBrokersNATSNodeDies(t *testing.T) {

@@ -82,14 +82,20 @@ func Coordinator(fleet string) string { return "hopbench." + fleet + ".coordinat
 func Joins(fleet string) string { return Agent{fleet, "*", "*"}.Join() }
 
 // WhoJoins is the agent of a subject of Joins.
-func WhoJoins(subject string) (Agent, error) {
+func WhoJoins(subject string) (Agent, error) { return who(subject, join) }
+
+// WhoReads is the agent whose Command a subject is.
+func WhoReads(subject string) (Agent, error) { return who(subject, command) }
+
+// who is the agent of a subject with that last word.
+func who(subject, what string) (Agent, error) {
 	words := strings.Split(subject, ".")
 	if len(words) != 6 {
 		return Agent{}, fmt.Errorf("%q is no subject of an agent", clip(subject))
 	}
 	a := Agent{words[1], words[3], words[4]}
-	if err := a.Check(); err != nil || a.Join() != subject {
-		return Agent{}, fmt.Errorf("%q is no subject on which agents join", clip(subject))
+	if err := a.Check(); err != nil || a.on(what) != subject {
+		return Agent{}, fmt.Errorf("%q is no subject of an agent that ends in %s", clip(subject), what)
 	}
 	return a, nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -69,7 +70,9 @@ type Fleet struct {
 	members map[string]*member // by name
 	changed chan struct{}      // closed at the next change of members
 	seats   *seats             // of the run, nil before its first testbed
-	told    told
+	// returned are the machines whose connection ended and that went on over another.
+	returned map[string]bool
+	told     told
 }
 
 // door is what admits machines: a broker of this process, or what a cluster asks.
@@ -92,7 +95,7 @@ const helloTime = time.Minute
 // Open takes machines from then on, at a cluster, or at a broker that it starts. Close ends it.
 func Open(o Options) (*Fleet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Fleet{Options: o, ctx: ctx, cancel: cancel, members: map[string]*member{}, changed: make(chan struct{}), told: told{pairs: map[int]toldPair{}}}
+	f := &Fleet{Options: o, ctx: ctx, cancel: cancel, members: map[string]*member{}, returned: map[string]bool{}, changed: make(chan struct{}), told: told{pairs: map[int]toldPair{}}}
 	f.openQueue = f.ownQueue
 	f.crowd = agent.NewCrowd(f.slower)
 	f.unlimit = limitMemory(o.Inventory.Broker.MaxAgents)
@@ -102,6 +105,10 @@ func Open(o Options) (*Fleet, error) {
 			return
 		}
 		f.note("machine %s is refused: %v", who.Name, why)
+	}, OnReturn: func(who subject.Agent) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.returned[who.Name] = true
 	}, OnDisconnect: func(why error) {
 		f.note("the connection to the broker ended (%v) and is made anew", why)
 	}}
@@ -263,6 +270,14 @@ func (f *Fleet) with(label string) (found []*member, changed <-chan struct{}) {
 	}
 	slices.SortFunc(found, func(a, b *member) int { return strings.Compare(a.Name, b.Name) })
 	return found, f.changed
+}
+
+// Returned are the names of machines whose connection ended and that went on with what they
+// were at over another.
+func (f *Fleet) Returned() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.returned))
 }
 
 // Close has all machines end what they do, and ends the broker.

@@ -157,7 +157,7 @@ func (b *Bed) blame(ctx context.Context) map[*member]error {
 	witness := b.pairs[i].client
 	var noting sync.Mutex
 	_ = each(ctx, b.pairs, func(ctx context.Context, _ int, p *pair) error {
-		if p.proven {
+		if p.proven || !b.there([]*place{p.place}) { // what is gone is not to blame
 			return nil
 		}
 		other := b.prove(ctx, p, witness)

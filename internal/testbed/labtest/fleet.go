@@ -21,8 +21,8 @@ const (
 	CoordinatorNode = "coordinator"
 	TestbedFile     = "fleet.yaml"
 	ExperimentFile  = "./experiment.yaml"
-	joinFile        = "fleet.join"
-	fleetName       = "lab"
+	JoinFile        = "fleet.join"
+	FleetName       = "lab"
 )
 
 // Fleet is a lab whose ends are to be machines of a fleet: the lab's own agents are there,
@@ -31,6 +31,8 @@ const (
 type Fleet struct {
 	// Machines are all sources, then all destinations.
 	Machines []Machine
+	// Others are further nodes that were wanted, which are on no path either.
+	Others []Machine
 	// Folder has the files that programs in the nodes need.
 	Folder string
 
@@ -44,8 +46,11 @@ type Fleet struct {
 // Machine is a node whose name is the machine's.
 type Machine struct {
 	Name, Label string
-	// Coordinator is where this machine reaches the coordinator's node.
-	Coordinator netip.Addr
+	// Coordinator is where this machine reaches the coordinator's node, and Control where all
+	// others reach this machine over that.
+	Coordinator, Control netip.Addr
+	// Link is the interface of the coordinator's node towards this machine.
+	Link string
 }
 
 // controlLink is the interface of a machine towards the coordinator.
@@ -54,8 +59,8 @@ const controlLink = "coordinator"
 // controlNetwork has all links to the coordinator: those of paths begin with 10.
 var controlNetwork = netip.MustParsePrefix("172.16.0.0/16")
 
-// NewFleet builds the paths of an experiment of several pairs.
-func NewFleet(ctx context.Context, text []byte) (_ *Fleet, err error) {
+// NewFleet builds the paths of an experiment of several pairs, and other nodes with these names.
+func NewFleet(ctx context.Context, text []byte, others ...string) (_ *Fleet, err error) {
 	e, err := experiment.Load(ExperimentFile, text)
 	if err != nil {
 		return nil, err
@@ -74,6 +79,10 @@ func NewFleet(ctx context.Context, text []byte) (_ *Fleet, err error) {
 			f.Machines = append(f.Machines, Machine{Name: node.Name, Label: "role=" + node.Name[:strings.LastIndexByte(node.Name, '-')]})
 		}
 	}
+	for _, name := range others {
+		topology.Nodes = append(topology.Nodes, lab.Node{Name: name})
+		f.Others = append(f.Others, Machine{Name: name})
+	}
 	f.linkMachines(&topology)
 	if f.Folder, err = os.MkdirTemp("", "hopbench-fleet-"); err != nil {
 		return nil, err
@@ -84,7 +93,7 @@ func NewFleet(ctx context.Context, text []byte) (_ *Fleet, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	if _, _, err = join.Open(filepath.Join(f.Folder, joinFile), fleetName); err != nil {
+	if _, _, err = join.Open(filepath.Join(f.Folder, JoinFile), FleetName); err != nil {
 		return nil, err
 	}
 	for name, text := range map[string]string{ExperimentFile: string(text), TestbedFile: fleetTestbed(e, paths)} {
@@ -101,23 +110,28 @@ func (f *Fleet) linkMachines(t *lab.Topology) {
 	// Only nodes that forward may have several links without routes beyond them.
 	t.Nodes = append(t.Nodes, lab.Node{Name: CoordinatorNode, Forward: true})
 	at := controlNetwork.Addr()
-	for i := range f.Machines {
-		m := &f.Machines[i]
+	link := func(m *Machine, name string) {
 		near, far := netip.PrefixFrom(at, 31), netip.PrefixFrom(at.Next(), 31)
 		at = far.Addr().Next()
-		m.Coordinator = near.Addr()
+		m.Coordinator, m.Control, m.Link = near.Addr(), far.Addr(), name
 		t.Links = append(t.Links, lab.Link{
-			A:      lab.End{Node: CoordinatorNode, Interface: fmt.Sprint("machine-", i+1), Address: near},
+			A:      lab.End{Node: CoordinatorNode, Interface: name, Address: near},
 			B:      lab.End{Node: m.Name, Interface: controlLink, Address: far},
 			Beyond: controlNetwork,
 		})
+	}
+	for i := range f.Machines {
+		link(&f.Machines[i], fmt.Sprint("machine-", i+1))
+	}
+	for i := range f.Others {
+		link(&f.Others[i], fmt.Sprint("other-", i+1))
 	}
 }
 
 // fleetTestbed is the testbed file. What a lab knows of its ends, it says.
 func fleetTestbed(e *experiment.Experiment, paths []lab.Path) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "format: hopbench.testbed/1\nname: %s\nkind: fleet\nbroker: {join_file: %s}\nendpoints:\n", fleetName, joinFile)
+	fmt.Fprintf(&b, "format: hopbench.testbed/1\nname: %s\nkind: fleet\nbroker: {join_file: %s}\nendpoints:\n", FleetName, JoinFile)
 	for _, end := range e.Endpoints {
 		fmt.Fprintf(&b, "  %s: {reach: \"fleet://role=%[1]s\"", end.Name)
 		if rate := end.EgressBitsPerSecond; rate > 0 {
@@ -133,7 +147,7 @@ func fleetTestbed(e *experiment.Experiment, paths []lab.Path) string {
 }
 
 // Agent are the arguments of hopbench with which a machine joins at an address.
-func (m Machine) Agent(at string) []string {
+func (m Machine) Agent(at, joinFile string) []string {
 	return []string{"agent", "--join", at, "--token-file", joinFile, "--name", m.Name, "--label", m.Label}
 }
 
