@@ -237,7 +237,9 @@ func TestBrowserPrintsWhatIsFolded(t *testing.T) {
 	}
 	words := strings.Fields(string(text))
 	for _, whole := range []string{"retransmits", "appliances", "goodput"} {
-		broken := slices.IndexFunc(words, func(w string) bool { return len(w) > 4 && len(w) < len(whole) && strings.HasPrefix(whole, w) && w+"s" != whole })
+		broken := slices.IndexFunc(words, func(w string) bool {
+			return len(w) > 4 && len(w) < len(whole) && strings.HasPrefix(whole, w) && w+"s" != whole
+		})
 		if !slices.Contains(words, whole) || broken >= 0 {
 			t.Errorf("%q is not whole in %q", whole, words[max(broken, 0):min(max(broken, 0)+8, len(words))])
 		}
