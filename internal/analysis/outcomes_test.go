@@ -64,7 +64,7 @@ func TestOutcomes(t *testing.T) {
 			"hop: breaks none of 20 trials of flows-1, direct 13"}},
 		{"both broken alike", broken(quiet("direct", 10, 0), 1), broken(quiet("hop", 10, 4), 1), result.NoCost, nil, result.NotResolved, nil},
 		{"both broken in all blocks", broken(quiet("direct", 10, 0), 10), broken(quiet("hop", 10, 4), 10), result.NotResolved, []result.Withheld{result.WithheldBothBroken}, result.NotResolved, []string{
-			"but both paths broke more trials (10 and 10 of 10) than can be left aside"}},
+			"both paths broke more trials (10 and 10 of 10) than can be left aside"}},
 		{"both broken in three of ten blocks", broken(quiet("direct", 10, 0), 3), broken(quiet("hop", 10, 4), 3), result.NotResolved, []result.Withheld{result.WithheldBothBroken}, result.NotResolved, nil},
 		{"missing on one side", quiet("direct", 40, 0), missing(quiet("hop", 40, 4), 6), result.NotResolved, []result.Withheld{result.WithheldMissingDiffer}, "", []string{
 			"withheld: one of the two paths lacks more trials than the other (hop lacks 6, direct 0)"}},

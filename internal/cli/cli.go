@@ -64,7 +64,7 @@ Start with an experiment that needs only this machine:
 or measure one path between two hosts:
 
     hopbench serve --open          on the far host
-        hopbench test HOST             on this host`,
+    hopbench test HOST             on this host`,
 	}
 	// Flags are explained in lines that fit the terminal.
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages |",

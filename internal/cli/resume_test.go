@@ -98,7 +98,7 @@ func TestResumeByTheSameRules(t *testing.T) {
 	testutil.OK(t, os.WriteFile(rules, []byte("# another\n"+rule), 0o644))
 	refused("the rule file rules/my.rules has changed", "put it back", "or start a new run")
 	testutil.OK(t, os.Remove(rules))
-	refused(rules, "no such file", "as they were when it began")
+	refused(rules, "no such file", "must be the same as when it began")
 	testutil.OK(t, os.WriteFile(rules, []byte(rule), 0o644))
 	if r, err = reopen(t.Context(), base.Streams{}, runFlags{}, dir); err != nil {
 		t.Errorf("the rules are back: %v", err)

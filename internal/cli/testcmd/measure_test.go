@@ -153,7 +153,7 @@ func TestNoStockServer(t *testing.T) {
 		says string
 	}{
 		{&probe.Error{Op: "connect", Reason: probe.Refused, Err: refused}, "run iperf3 -s"},
-		{&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what answers at that port is not an iperf3 server"},
+		{&probe.Error{Op: "connect", Reason: probe.TimedOut, Err: mute}, "what answers at that port is not an iperf3"},
 		{&probe.Error{Op: "connect", Reason: probe.Unauthorized, Err: errors.New("no")}, "--iperf3-open"},
 	} {
 		out, _, err := measured(t, t.Context(), "--iperf3 -P 1", func(context.Context, probe.Request, func(measurement.Progress)) (measurement.Outcome, error) {
