@@ -19,7 +19,7 @@ func id(i int) string { return fmt.Sprintf("seat-%d", i) }
 // was on its way to them comes to others.
 func stopWaiting(ctx context.Context, b Broker) error {
 	const seats = 20
-	return withShort(ctx, b, func(q seat.Queue) error {
+	return withShort(ctx, b, func(q queue) {
 		waiting, leave := context.WithCancel(ctx)
 		defer leave()
 		var clients errgroup.Group
@@ -44,36 +44,28 @@ func stopWaiting(ctx context.Context, b Broker) error {
 			if i == seats/2 {
 				leave()
 			}
-			if err := offer(ctx, q, id(i), 1); err != nil {
-				return err
-			}
+			q.offer(id(i), 1)
 		}
-		if err := clients.Wait(); err != nil {
-			return err
-		}
+		must("wait for clients", clients.Wait())
 		done := map[string]bool{}
 		for len(done) < seats {
-			l, err := q.Lease(ctx)
-			if err != nil {
-				return fmt.Errorf("%d of %d seats are there after clients left; lease: %w", len(done), seats, err)
-			}
+			l := q.next(fmt.Sprintf("%d of %d seats are there after clients left; lease", len(done), seats))
 			switch err := l.Done(ctx); {
 			case errors.Is(err, seat.ErrLost):
 			case err != nil:
-				return fmt.Errorf("done: %w", err)
+				fail("done: %w", err)
 			case done[l.Seat().ID]:
-				return fmt.Errorf("%s is back after it was done", l.Seat().ID)
+				fail("%s is back after it was done", l.Seat().ID)
 			default:
 				done[l.Seat().ID] = true
 			}
 		}
-		return nil
 	})
 }
 
 // crowd has all clients wait before there is a seat.
 func crowd(ctx context.Context, b Broker) error {
-	return with(ctx, b, long, func(q seat.Queue) error {
+	return with(ctx, b, long, func(q queue) {
 		var clients errgroup.Group
 		leases := make([]seat.Lease, b.Crowd)
 		for i := range leases {
@@ -82,26 +74,22 @@ func crowd(ctx context.Context, b Broker) error {
 				return err
 			})
 		}
-		err := each(b.Crowd, func(i int) error { return offer(ctx, q, id(i), 1) })
-		if err := errors.Join(err, clients.Wait()); err != nil {
-			return err
-		}
+		err := each(b.Crowd, func(i int) error { return q.Offer(ctx, seatOf(id(i), 1)) })
+		must("offer and lease", errors.Join(err, clients.Wait()))
 		served := map[string]bool{}
 		for _, l := range leases {
 			if s := l.Seat(); s.Generation != 1 {
-				return fmt.Errorf("%s is leased as generation %d", s.ID, s.Generation)
+				fail("%s is leased as generation %d", s.ID, s.Generation)
 			}
 			served[l.Seat().ID] = true
 		}
 		if len(served) != b.Crowd {
-			return fmt.Errorf("%d clients have %d seats", b.Crowd, len(served))
+			fail("%d clients have %d seats", b.Crowd, len(served))
 		}
-		return first(
-			func() error { return each(b.Crowd, func(i int) error { return leases[i].Renew(ctx) }) },
-			func() error { return empty(ctx, q) },
-			func() error { return each(b.Crowd, func(i int) error { return leases[i].Done(ctx) }) },
-			func() error { return empty(ctx, q) },
-		)
+		must("renew", each(b.Crowd, func(i int) error { return leases[i].Renew(ctx) }))
+		q.empty()
+		must("done", each(b.Crowd, func(i int) error { return leases[i].Done(ctx) }))
+		q.empty()
 	})
 }
 
@@ -120,11 +108,9 @@ func each(n int, do func(int) error) error {
 // twice; whoever is told that a seat is done is the last of its generation to hold it.
 func anyHolders(ctx context.Context, b Broker) error {
 	const seats, holders = 60, 12
-	return with(ctx, b, 500*time.Millisecond, func(q seat.Queue) error {
+	return with(ctx, b, 500*time.Millisecond, func(q queue) {
 		for i := range seats {
-			if err := offer(ctx, q, id(i), 1); err != nil {
-				return err
-			}
+			q.offer(id(i), 1)
 		}
 		type generation struct {
 			id string
@@ -190,8 +176,8 @@ func anyHolders(ctx context.Context, b Broker) error {
 			})
 		}
 		if err := g.Wait(); err != nil {
-			return fmt.Errorf("%d of %d seats done: %w", len(done), seats, err)
+			fail("%d of %d seats done: %w", len(done), seats, err)
 		}
-		return empty(ctx, q)
+		q.empty()
 	})
 }

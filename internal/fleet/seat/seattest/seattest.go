@@ -73,19 +73,52 @@ var runs atomic.Uint64
 // newRun names a run that no other test has.
 func newRun() string { return fmt.Sprintf("run-%x-%d", time.Now().UnixNano(), runs.Add(1)) }
 
+// queue is one that a clause uses. What goes wrong ends the clause.
+type queue struct {
+	seat.Queue
+	ctx context.Context //nolint:containedctx // of the clause
+}
+
+// wrong is what ends a clause.
+type wrong struct{ error }
+
+func fail(format string, args ...any) { panic(wrong{fmt.Errorf(format, args...)}) }
+
+// must ends a clause if what it did went wrong.
+func must(what string, err error) {
+	if err != nil {
+		fail("%s: %w", what, err)
+	}
+}
+
 // with has check use the queue of a new run.
-func with(ctx context.Context, b Broker, lease time.Duration, check func(seat.Queue) error) error {
-	q, err := b.Open(ctx, newRun(), lease)
+func with(ctx context.Context, b Broker, lease time.Duration, check func(queue)) error {
+	return in(ctx, b, newRun(), lease, check)
+}
+
+// in has check use the queue of a run.
+func in(ctx context.Context, b Broker, run string, lease time.Duration, check func(queue)) (err error) {
+	q, err := b.Open(ctx, run, lease)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	err = check(q)
-	return errors.Join(err, q.Close())
+	defer func() {
+		switch ended := recover().(type) {
+		case nil:
+		case wrong:
+			err = ended.error
+		default:
+			panic(ended)
+		}
+		err = errors.Join(err, q.Close())
+	}()
+	check(queue{q, ctx})
+	return nil
 }
 
 // withShort is with, for leases that shall run out. What a busy machine does not manage
 // within a short lease, which is errStalled, it does within a longer one.
-func withShort(ctx context.Context, b Broker, check func(seat.Queue) error) error {
+func withShort(ctx context.Context, b Broker, check func(queue)) error {
 	var err error
 	for lease := 250 * time.Millisecond; lease < 20*time.Second; lease *= 4 {
 		err = with(ctx, b, lease, check)
@@ -99,83 +132,80 @@ func withShort(ctx context.Context, b Broker, check func(seat.Queue) error) erro
 
 var errStalled = errors.New("a lease ran out that should have lasted")
 
-func offer(ctx context.Context, q seat.Queue, id string, generation uint64) error {
-	if err := q.Offer(ctx, seatOf(id, generation)); err != nil {
-		return fmt.Errorf("offer %s generation %d: %w", id, generation, err)
-	}
-	return nil
-}
-
 func seatOf(id string, generation uint64) seat.Seat {
 	return seat.Seat{ID: id, Generation: generation, Body: []byte("the body of " + id)}
 }
 
-// lease leases a seat, which must be this one.
-func lease(ctx context.Context, q seat.Queue, id string, generation uint64) (seat.Lease, error) {
-	l, err := q.Lease(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("lease, where %s generation %d was to come: %w", id, generation, err)
-	}
-	s := l.Seat()
-	if s.ID != id || s.Generation != generation {
-		return nil, fmt.Errorf("leased %s generation %d instead of %s generation %d", s.ID, s.Generation, id, generation)
-	}
-	if want := "the body of " + id; string(s.Body) != want {
-		return nil, fmt.Errorf("%s has the body %q instead of %q", id, s.Body, want)
-	}
-	return l, nil
+func (q queue) offer(id string, generation uint64) {
+	must(fmt.Sprintf("offer %s generation %d", id, generation), q.Offer(q.ctx, seatOf(id, generation)))
 }
 
+// next leases the seat that comes.
+func (q queue) next(what string) seat.Lease {
+	l, err := q.Lease(q.ctx)
+	must(what, err)
+	return l
+}
+
+// lease leases a seat, which must be this one.
+func (q queue) lease(id string, generation uint64) seat.Lease {
+	l := q.next(fmt.Sprintf("lease, where %s generation %d was to come", id, generation))
+	s := l.Seat()
+	if s.ID != id || s.Generation != generation {
+		fail("leased %s generation %d instead of %s generation %d", s.ID, s.Generation, id, generation)
+	}
+	if want := "the body of " + id; string(s.Body) != want {
+		fail("%s has the body %q instead of %q", id, s.Body, want)
+	}
+	return l
+}
+
+func (q queue) renew(l seat.Lease) { must("renew", l.Renew(q.ctx)) }
+func (q queue) done(l seat.Lease)  { must("done", l.Done(q.ctx)) }
+
 // over checks that a lease is over for its holder.
-func over(ctx context.Context, l seat.Lease) error {
+func (q queue) over(l seat.Lease) {
 	for name, do := range map[string]func(context.Context) error{"Renew": l.Renew, "Return": l.Return, "Done": l.Done} {
-		if err := do(ctx); !errors.Is(err, seat.ErrLost) {
-			return fmt.Errorf("%s of %s generation %d, whose lease is over, says %v", name, l.Seat().ID, l.Seat().Generation, err)
+		if err := do(q.ctx); !errors.Is(err, seat.ErrLost) {
+			fail("%s of %s generation %d, whose lease is over, says %v", name, l.Seat().ID, l.Seat().Generation, err)
 		}
 	}
-	return nil
 }
 
 // lost waits until a lease is lost.
-func lost(ctx context.Context, l seat.Lease) error {
+func (q queue) lost(l seat.Lease) {
 	select {
 	case <-l.Lost():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the lease of %s generation %d is not lost", l.Seat().ID, l.Seat().Generation)
+	case <-q.ctx.Done():
+		fail("the lease of %s generation %d is not lost", l.Seat().ID, l.Seat().Generation)
 	}
 }
 
 // held checks that a lease is not lost.
-func held(l seat.Lease) error {
+func held(l seat.Lease) {
+	if isLost(l) {
+		fail("the lease of %s generation %d is lost", l.Seat().ID, l.Seat().Generation)
+	}
+}
+
+func isLost(l seat.Lease) bool {
 	select {
 	case <-l.Lost():
-		return fmt.Errorf("the lease of %s generation %d is lost", l.Seat().ID, l.Seat().Generation)
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 
 // empty checks that no seat comes for a while. On a slow machine it sees less.
-func empty(ctx context.Context, q seat.Queue) error {
-	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+func (q queue) empty() {
+	short, cancel := context.WithTimeout(q.ctx, 200*time.Millisecond)
 	defer cancel()
 	l, err := q.Lease(short)
 	switch {
 	case err == nil:
-		return fmt.Errorf("%s generation %d waits in a queue that should be empty", l.Seat().ID, l.Seat().Generation)
+		fail("%s generation %d waits in a queue that should be empty", l.Seat().ID, l.Seat().Generation)
 	case !errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("lease, from an empty queue, until a time-out: %w", err)
+		fail("lease, from an empty queue, until a time-out: %w", err)
 	}
-	return nil
-}
-
-// first is the first error of steps, each done only if those before it succeeded.
-func first(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
