@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,5 +132,25 @@ func TestCutPacketsThatAreDroppedAreCounted(t *testing.T) {
 	}
 	if drops := far.ReceiveDrops(); drops != s.measured-read || drops < 10*lapBuffers*int64(s.out.Most()) {
 		t.Errorf("%d of %d packets were dropped and %d read", drops, s.measured, read)
+	}
+}
+
+// A sender that can send no more says why, whether the kernel cuts its packets or not.
+func TestSenderSaysWhyItEnds(t *testing.T) {
+	for name, spec := range map[string]measurement.Spec{
+		"one by one": {Kind: measurement.PPS, Duration: 600},
+		"offloads":   {Kind: measurement.UDP, Duration: 600, PacketBytes: 1000, GSO: measurement.On, SendMethod: measurement.SendCopy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, _ := packetConns(t)
+			control, _ := probetest.Conns(t)
+			s, err := newSender(control, near, spec.Defaults(), make([]byte, protocol.CookieBytes), new(packetPages))
+			testutil.OK(t, err)
+			s.start = time.Now()
+			testutil.OK(t, near.Close())
+			if stop, err := s.burst(1, 0); err == nil || !strings.HasPrefix(err.Error(), "send packets: ") {
+				t.Errorf("stops %v: %v", stop, err)
+			}
+		})
 	}
 }

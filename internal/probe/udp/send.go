@@ -204,12 +204,12 @@ func (s *sender) burst(n int, now time.Duration) (stop bool, err error) {
 	}
 	done := 0
 	for done < n {
-		sent, err := s.hand(done, n, phase)
+		sent, failed := s.hand(done, n, phase)
 		done += sent
-		if err == nil || err == sockets.ErrPeerGone { //nolint:errorlint // the very value, in a hot loop
+		if failed == nil || failed == sockets.ErrPeerGone { //nolint:errorlint // the very value, in a hot loop
 			continue
 		}
-		if stop, err = s.retry(err); stop || err != nil {
+		if stop, err = s.retry(failed); stop {
 			break
 		}
 	}
