@@ -102,8 +102,7 @@ func (c *Client) Hello() Hello { return c.hello }
 func (c *Client) Done() <-chan struct{} { return c.life.Done() }
 
 // AfterEnd has do called, in a goroutine of its own, when the control connection has ended.
-// Stop keeps it from being called, and says whether it did (context.AfterFunc).
-func (c *Client) AfterEnd(do func()) (stop func() bool) { return context.AfterFunc(c.life, do) }
+func (c *Client) AfterEnd(do func()) { context.AfterFunc(c.life, do) }
 
 // Heard is when the agent was heard of last, which is every third of its lease at least while it
 // and the network are well.

@@ -47,7 +47,6 @@ type flowWatch struct {
 	server  *server
 	trial   string
 	sampled probe.Sampled
-	start   time.Time
 	step    time.Duration
 	flows   []probe.ReadFlow
 	last    []probe.FlowCount
@@ -65,7 +64,7 @@ func (s *server) sample(run *probe.Request) error {
 		return &probe.Error{Op: opRun, Reason: probe.Unsupported, Err: errors.New("only agents that joined a fleet keep samples, each of a seat and an attempt from 1")}
 	}
 	run.Watch = func(start time.Time, flows []probe.ReadFlow) func() {
-		w := &flowWatch{server: s, trial: run.ID, sampled: *run.Sampled, start: start, step: fineStep, flows: flows, last: make([]probe.FlowCount, len(flows))}
+		w := &flowWatch{server: s, trial: run.ID, sampled: *run.Sampled, step: fineStep, flows: flows, last: make([]probe.FlowCount, len(flows))}
 		if len(flows) > fewFlows {
 			w.step = coarseStep
 		}

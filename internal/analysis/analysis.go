@@ -25,8 +25,6 @@ type Options struct {
 	// Contrasts are the comparisons of the report; none compares each path with
 	// the path flagged as the baseline.
 	Contrasts []result.Contrast
-	// PlannedBlocks is how many blocks the run was to have, 0 where not known.
-	PlannedBlocks int
 	// MinBlocks is the number of pairs below which there is no interval and no
 	// claim; default 6, the fewest that allow a 95 % interval of a median.
 	MinBlocks int

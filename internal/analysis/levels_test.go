@@ -240,15 +240,3 @@ func writeLevels(file string, all []shape, sizes []int, levels [][]level) error 
 	}
 	return os.WriteFile(file, []byte(slices.Concat([]byte(before+begin), []byte(b.String()), []byte(end+after))), 0o644)
 }
-
-func BenchmarkReport(b *testing.B) {
-	for _, blocks := range []int{6, 10, 15} {
-		b.Run(fmt.Sprint(blocks), func(b *testing.B) {
-			r := rand.New(rand.NewPCG(1, 1))
-			s := shapes()[0]
-			for b.Loop() {
-				s.reported(r, blocks)
-			}
-		})
-	}
-}

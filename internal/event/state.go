@@ -3,7 +3,6 @@ package event
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/hopbench/hopbench/internal/measurement"
 )
@@ -13,7 +12,6 @@ import (
 type State struct {
 	// Number of the last event.
 	Number  int64
-	Started time.Time // of this session of the run, zero before
 	Run     *RunStart // nil before
 	Block   int       // 0 before
 	Done    int
@@ -65,7 +63,7 @@ func (s *State) apply(e Event) {
 	if e.Code == RunStarted {
 		log, events := s.Log, s.Events
 		*s = newState()
-		s.Run, s.Started, s.Log, s.Events = e.Run, e.Time, log, events
+		s.Run, s.Log, s.Events = e.Run, log, events
 	}
 	s.Events[e.Code]++
 	s.Number, s.Done, s.Planned, s.Left = e.Number, e.Done, e.Planned, e.Left

@@ -76,11 +76,3 @@ func BenchmarkInspect(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkNew(b *testing.B) {
-	for b.Loop() {
-		if _, err := New(Builtin(), Off); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -19,9 +19,7 @@ type (
 	End          = topology.End
 	Path         = layout.Path
 	HopNode      = layout.HopNode
-	Pair         = layout.Pair
 	ScaleOut     = layout.ScaleOut
-	Backend      = layout.Backend
 	OuterPath    = layout.OuterPath
 	Death        = message.Death
 	SwitchedPath = message.SwitchedPath

@@ -353,33 +353,3 @@ func talkReceive(conn net.Conn, parts ...[]byte) error {
 	}
 	return nil
 }
-
-// BenchmarkIDPS is what the link emulator of an idps costs in each mode, next to the
-// same link emulator without one: CPU time of its process for a megabyte carried.
-func BenchmarkIDPS(b *testing.B) {
-	built, _, err := idpsTopology(b, ".", "mode: off")
-	testutil.OK(b, err)
-	for _, mode := range append([]idps.Mode{"none"}, idps.Modes()...) {
-		b.Run(string(mode), func(b *testing.B) {
-			links := slices.Clone(built.Links)
-			links[1].IDPS = nil
-			if mode != "none" {
-				links[1].IDPS = &topology.IDPS{Mode: mode}
-			}
-			l := startLab(b, Topology{Nodes: built.Nodes, Links: links})
-			used := func() time.Duration {
-				c, err := l.Counters(b.Context())
-				testutil.OK(b, err)
-				return c.Links[0].CPU
-			}
-			const around = 64_000_000
-			before := used()
-			for b.Loop() {
-				if said := exchange(b, l, "client", "harmless", "text", around); said != [2]string{"all", "all"} {
-					b.Fatal(said)
-				}
-			}
-			b.ReportMetric(float64((used()-before).Microseconds())/(2*around/1e6*float64(b.N)), "cable-CPU-µs/MB")
-		})
-	}
-}

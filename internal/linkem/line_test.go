@@ -473,22 +473,6 @@ func TestLineAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkLine(b *testing.B) {
-	l := newLine(Direction{Delay: ms, Jitter: 100 * us, LossFraction: 0.01, RateBitsPerSecond: 1e10}, 1, 0, 1<<16)
-	now := int64(0)
-	for b.Loop() {
-		now += 1300
-		for range l.copies() {
-			l.offer(now, 1, 1514)
-		}
-		for {
-			if _, _, ok := l.release(now); !ok {
-				break
-			}
-		}
-	}
-}
-
 // The speed of the wire changes while its inspector is active, and no frame
 // overtakes one that came before.
 func TestLineChangesItsPace(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 
 // Link emulator joins two ports.
 type Emulator struct {
-	config     Config
 	ports      [2]*Port
 	directions [2]*direction
 	inspector  Inspector // nil for none
@@ -39,7 +38,7 @@ func New(a, b *Port, cfg Config) (*Emulator, error) {
 	if a == nil || b == nil || a == b {
 		return nil, errors.New("make cable: two different ports are needed")
 	}
-	c := &Emulator{config: cfg, ports: [2]*Port{a, b}}
+	c := &Emulator{ports: [2]*Port{a, b}}
 	for i, d := range []Direction{cfg.Forward, cfg.Backward} {
 		c.directions[i] = &direction{config: d, seed: cfg.Seed, index: i, from: c.ports[i], to: c.ports[1-i], cable: c}
 	}

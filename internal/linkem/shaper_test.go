@@ -204,20 +204,3 @@ func TestShaperAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations per frame, want none", allocations)
 	}
 }
-
-func BenchmarkShaper(b *testing.B) {
-	s := newShaper(Direction{PerFlowRateBitsPerSecond: 1e8}, 1<<16)
-	packet := packetOf(typeIPv4, ipv4(6, 1, 2, nil), ports(1, 2))
-	now, n := int64(0), 0
-	for b.Loop() {
-		now += 1300
-		n++
-		packet[14+20+1] = byte(n % 100)
-		s.offer(now, flowOf(packet, 1), 1, 1514)
-		for {
-			if _, ok := s.release(now); !ok {
-				break
-			}
-		}
-	}
-}

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/report/html"
-	"github.com/hopbench/hopbench/internal/report/reporttest"
 	"github.com/hopbench/hopbench/internal/result"
 	"github.com/hopbench/hopbench/internal/testutil"
 )
@@ -15,13 +14,4 @@ func htmlText(t testing.TB, r *result.Result) []byte {
 	var b bytes.Buffer
 	testutil.OK(t, html.Write(&b, r))
 	return b.Bytes()
-}
-
-func BenchmarkHTML(b *testing.B) {
-	r := reporttest.Run(b, 10)
-	for b.Loop() {
-		var w bytes.Buffer
-		testutil.OK(b, html.Write(&w, r))
-		b.ReportMetric(float64(w.Len()), "bytes")
-	}
 }

@@ -57,7 +57,7 @@ func subjectOf(head store.Head) (subject, error) {
 			return subject{}, errors.New("read the run of hopbench test: it names no path; another hopbench made it")
 		}
 		options := analysis.DefaultOptions()
-		options.Matters, options.PlannedBlocks = head.Matters, head.Blocks
+		options.Matters = head.Matters
 		return subject{
 			info:    result.ExperimentInfo{Name: head.Name, Title: t.Title, Scale: 1, Matters: head.Matters, Baseline: t.Paths[0].Name, Blocks: head.Blocks},
 			command: t.Command, planned: head.Planned, paths: t.Paths, tests: t.Tests, options: options,
@@ -155,7 +155,7 @@ func steps(r *result.Result) (out []survey.Step) {
 
 func analysisOptions(e *experiment.Experiment, bed result.Testbed) analysis.Options {
 	o := analysis.DefaultOptions()
-	o.Matters, o.Contrasts, o.PlannedBlocks, o.Lab = e.Matters, e.Contrasts, e.Blocks, bed.Kind == result.TestbedLab
+	o.Matters, o.Contrasts, o.Lab = e.Matters, e.Contrasts, bed.Kind == result.TestbedLab
 	pairs := float64(max(e.Pairs, 1)) // a trial is all of them together
 	for _, end := range e.Scaled().Endpoints {
 		switch end.Name {

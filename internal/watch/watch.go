@@ -261,7 +261,6 @@ type Tracker struct {
 	failing  map[testOf]int // rounds in a row
 	outage   *Event
 	lasted   measurement.Seconds
-	rounds   int64
 	previous time.Time
 }
 
@@ -277,7 +276,6 @@ func (t *Tracker) Add(r Round) (events []Event) {
 	if r.ClockStep != 0 {
 		tell(Event{Code: ClockStepped, Step: r.ClockStep})
 	}
-	t.rounds++
 	t.reach(r, tell)
 	t.previous = r.Start
 	if r.Outage {

@@ -29,7 +29,7 @@ type hopFacts struct {
 	// the flows' rates is added up over flows.
 	busy, flowBusy, thread float64
 	// Packets.
-	dropped, queueDropped, flowDropped, lost, reordered float64
+	queueDropped, flowDropped, lost, reordered float64
 }
 
 // hopsOf reads the hops' counters over the measured time.
@@ -67,7 +67,6 @@ func hopsOf(t measurement.Trial, spec measurement.Spec, reverse bool) []hopFacts
 		h.busy += share(func(s sample) seconds { return s.ForwardBusy }, func(s sample) seconds { return s.BackwardBusy })
 		h.flowBusy += share(func(s sample) seconds { return s.ForwardFlowBusy }, func(s sample) seconds { return s.BackwardFlowBusy })
 		h.thread += share(func(s sample) seconds { return s.ForwardThread }, func(s sample) seconds { return s.BackwardThread })
-		h.dropped += over(func(s sample) float64 { return s.DroppedPackets })
 		h.queueDropped += over(func(s sample) float64 { return s.QueueDroppedPackets })
 		h.flowDropped += over(func(s sample) float64 { return s.FlowQueueDroppedPackets })
 		h.lost += over(func(s sample) float64 { return s.LostPackets })

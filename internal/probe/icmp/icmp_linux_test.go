@@ -242,17 +242,3 @@ func TestTwoAtOnce(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRoundTrip(b *testing.B) {
-	c := chaintest.New(b, 1)
-	var o measurement.Outcome
-	var err error
-	for b.Loop() {
-		c.Source().Do(b, func() {
-			o, err = Run(context.Background(), Request{Spec: measurement.Spec{Count: 500, Interval: 0.001}, Target: c.Target(false)}, nil)
-		})
-		testutil.OK(b, err)
-	}
-	b.ReportMetric(o.Metrics["rtt_p50_seconds"]*1e6, "µs-p50")
-	b.ReportMetric(o.Metrics["rtt_min_seconds"]*1e6, "µs-min")
-}

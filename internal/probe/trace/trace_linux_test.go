@@ -435,14 +435,3 @@ func TestBalancedPathIsNotMixed(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkTrace(b *testing.B) {
-	c := chaintest.New(b, 3)
-	for b.Loop() {
-		var err error
-		c.Source().Do(b, func() {
-			_, err = Run(context.Background(), Request{Target: netip.AddrPortFrom(c.Target(false), 9)}, nil)
-		})
-		testutil.OK(b, err)
-	}
-}

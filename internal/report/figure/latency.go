@@ -79,8 +79,6 @@ func checkHistogramHeader(encoded []byte) error {
 
 // merged is the latency of all trials of a test on a path together.
 type merged struct {
-	path   int
-	idle   bool               // taken before the load of a load test
 	total  int64              // requests that were due
 	values []hdrhistogram.Bar // ascending, of those that were answered
 }
@@ -91,7 +89,7 @@ type merged struct {
 func mergeLatency(m *report.Model, t report.Test, path int, idle bool) (merged, []error) {
 	counts := map[int64]int64{}
 	var errs []error
-	out := merged{path: path, idle: idle}
+	var out merged
 	for i := range m.Run.Trials {
 		trial := &m.Run.Trials[i]
 		d := trial.Latency

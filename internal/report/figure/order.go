@@ -143,13 +143,13 @@ func (p *panel) lane(m *report.Model, t report.Test, l lane, a axis, perBlock ma
 		orders := perBlock[trial.Block]
 		at, _ := slices.BinarySearch(orders, trial.Order)
 		f := (float64(at) + 0.5) / float64(max(len(orders), 1))
-		p.orderMark(m, trial, t, l.path, p.x.at(float64(trial.Block)-0.4+0.8*f), a)
+		p.orderMark(trial, t, l.path, p.x.at(float64(trial.Block)-0.4+0.8*f), a)
 	}
 	p.name(l.path, m.Paths[l.path].Label, middle)
 }
 
 // orderMark draws one trial. One without a value lies at the foot of its lane.
-func (p *panel) orderMark(m *report.Model, trial *measurement.Trial, t report.Test, path int, x float64, a axis) {
+func (p *panel) orderMark(trial *measurement.Trial, t report.Test, path int, x float64, a axis) {
 	v, ok := trial.Metrics[t.Primary.Name]
 	y, text := a.from, "no value"
 	if ok {

@@ -154,7 +154,7 @@ func pairFigure(m *report.Model, id string, t report.Test, all []pairLines) Figu
 	}
 	p.top, p.bottom = panelTop, bottom
 	p.xAxis(p.x.ticks(5, one), "seconds since the first start")
-	return Figure{Title: t.Label, SVG: p.done(), Caption: pairCaption(m, all)}
+	return Figure{Title: t.Label, SVG: p.done(), Caption: pairCaption(all)}
 }
 
 // pairRow draws one row between p.top and p.bottom.
@@ -206,7 +206,7 @@ func (p *panel) pairRow(m *report.Model, row int, name string, all []pairLines, 
 }
 
 // pairCaption names the trials that are shown.
-func pairCaption(m *report.Model, all []pairLines) string {
+func pairCaption(all []pairLines) string {
 	s := "Shown is the trial with the median result of each path:"
 	for i, l := range all {
 		if i > 0 {

@@ -15,15 +15,12 @@ import (
 // svg builds one picture. Every text and attribute goes through an escaping
 // writer, so a picture can hold names from a user's file; colours come from
 // classes of the page's style sheet so that light, dark and print agree.
-type svg struct {
-	b    strings.Builder
-	w, h float64
-}
+type svg struct{ b strings.Builder }
 
 // newSVG starts a picture of w × h user units with an accessible name and
 // description (role img, aria-labelledby). The id must be unique on its page.
 func newSVG(id string, w, h float64, title, description string) *svg {
-	s := &svg{w: w, h: h}
+	s := &svg{}
 	s.b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 ` + coordinate(w) + " " + coordinate(h) +
 		`" aria-labelledby="` + escape(id) + `-t ` + escape(id) + `-d">`)
 	s.b.WriteString(`<title id="` + escape(id) + `-t">` + escape(title) + `</title><desc id="` + escape(id) + `-d">` + escape(description) + `</desc>`)
