@@ -17,7 +17,7 @@
 //   - back: from the start of a coordinator in place of one that ended until all machines
 //     have joined it;
 //   - memory: of the process with coordinator and broker, all of it in RAM before the first
-//     coordinator ended, and its peak.
+//     coordinator ended, and the larger of the peaks of both coordinators.
 //
 // What was not reached when time was over is a dash in the table.
 package main

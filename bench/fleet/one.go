@@ -80,7 +80,7 @@ func one(ctx context.Context, arguments []string) error {
 			r.Stopped = fmt.Sprintf("%v: %v", context.Cause(ctx), err)
 		}
 	}
-	r.MemoryPeak, r.ProcessorSeconds, r.Took = memory("VmHWM"), processorTime().Seconds(), time.Since(began).Seconds()
+	r.MemoryPeak, r.ProcessorSeconds, r.Took = max(r.MemoryPeak, memory("VmHWM")), processorTime().Seconds(), time.Since(began).Seconds()
 	return json.NewEncoder(os.Stdout).Encode(r)
 }
 
@@ -122,7 +122,12 @@ func (r *row) measure(ctx context.Context, starts int, profiles string) (err err
 	if err := errors.Join(r.first(ctx, f, e, starts, began, profiles, kept, taken), f.Close()); err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // another coordinator would be another process
+	// Another coordinator would be another process.
+	r.MemoryPeak = memory("VmHWM")
+	debug.FreeOSMemory()
+	if err := forgetPeak(); err != nil {
+		return err
+	}
 	again := time.Now()
 	next, err := open(secret, listen, r.Machines, nil)
 	if err != nil {
