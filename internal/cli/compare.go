@@ -11,7 +11,9 @@ import (
 
 	"github.com/hopbench/hopbench/internal/analysis"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/cli/runs"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/markdown"
 	"github.com/hopbench/hopbench/internal/report/terminal"
@@ -38,6 +40,7 @@ type compareFlags struct {
 	failOn    []string
 	json      bool
 	markdown  bool
+	watched   live.Flags
 }
 
 func compareCommand(s base.Streams) *cobra.Command {
@@ -75,7 +78,11 @@ good, possibly for lack of blocks; "published" a figure outside its tolerance.`,
 			return nil
 		},
 		ValidArgsFunction: completeRuns,
-		RunE:              func(c *cobra.Command, args []string) error { return compareRuns(c.Context(), s, f, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return f.watched.Follow(c.Context(), &s, f.json, "comparison of "+strings.Join(slices.Concat(f.reference, args), ", "), func(tell live.Steps) error {
+				return compareRuns(c.Context(), s, f, args, tell)
+			})
+		},
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.reference, "reference", nil, "three or more runs that the others, together, are compared with")
@@ -83,6 +90,7 @@ good, possibly for lack of blocks; "published" a figure outside its tolerance.`,
 	flags.StringSliceVar(&f.failOn, "fail-on", nil, "exit with status 3 on: cost, not-shown-equal, published")
 	flags.BoolVarP(&f.json, "json", "J", false, "print one JSON document on standard output and nothing else there")
 	flags.BoolVar(&f.markdown, "markdown", false, "print Markdown")
+	f.watched.DefineEvents(flags)
 	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	for flag, complete := range map[string]cobra.CompletionFunc{"published": completeRows, "fail-on": base.OneOf(failOnCost, failOnNotShownEqual, failOnPublished), "reference": completeRuns} {
 		if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
@@ -92,22 +100,22 @@ good, possibly for lack of blocks; "published" a figure outside its tolerance.`,
 	return c
 }
 
-func compareRuns(ctx context.Context, s base.Streams, f compareFlags, args []string) error {
+func compareRuns(ctx context.Context, s base.Streams, f compareFlags, args []string, tell live.Steps) error {
 	if err := f.check(len(args)); err != nil {
 		return base.Usage(err)
 	}
-	comparison, err := f.comparison(ctx, args)
+	comparison, err := f.comparison(ctx, args, tell)
 	if err != nil {
 		return err
 	}
 	if err := f.print(s, comparison); err != nil {
 		return err
 	}
-	return f.verdict(s, comparison)
+	return f.verdict(s, comparison, tell)
 }
 
 // comparison compares the runs.
-func (f compareFlags) comparison(ctx context.Context, args []string) (*result.Comparison, error) {
+func (f compareFlags) comparison(ctx context.Context, args []string, tell live.Steps) (*result.Comparison, error) {
 	data, err := publishedData()
 	if err != nil {
 		return nil, err
@@ -119,6 +127,7 @@ func (f compareFlags) comparison(ctx context.Context, args []string) (*result.Co
 		if err != nil {
 			return nil, err
 		}
+		tell.Note("%s read", arg)
 		run := analysis.LabelledRun{Label: string(rune('A' + i)), Result: r}
 		all = append(all, run)
 		if i == 0 {
@@ -214,7 +223,7 @@ func (f compareFlags) print(s base.Streams, c *result.Comparison) error {
 }
 
 // verdict is the exit status that --fail-on asks for, with what led to it.
-func (f compareFlags) verdict(s base.Streams, c *result.Comparison) error {
+func (f compareFlags) verdict(s base.Streams, c *result.Comparison, tell live.Steps) error {
 	var found []string
 	names := words.NamesOf(c.Paths, c.Tests)
 	if slices.Contains(f.failOn, failOnCost) || slices.Contains(f.failOn, failOnNotShownEqual) {
@@ -235,6 +244,7 @@ func (f compareFlags) verdict(s base.Streams, c *result.Comparison) error {
 		}
 	}
 	for _, text := range found {
+		tell.Tell(event.Warning, text)
 		fmt.Fprintf(s.Err, "hopbench: %s\n", base.Shown(text))
 	}
 	if len(found) > 0 {

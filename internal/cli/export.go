@@ -14,6 +14,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/cli/runs"
 	"github.com/hopbench/hopbench/internal/export"
 	"github.com/hopbench/hopbench/internal/fleet/samples"
@@ -44,6 +45,7 @@ func exportCommand(s base.Streams) *cobra.Command {
 	var format, out string
 	var sink sinkFlags
 	var trials []string
+	var watched live.Flags
 	c := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write a run as a spreadsheet, or its samples over time as Parquet or CSV",
@@ -61,7 +63,7 @@ often you run it.`,
   hopbench export DIR --format csv -o - | head
   hopbench export DIR --to postgres --connection-file secret.txt`,
 		Args: base.Exactly("DIR"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
+		RunE: func(c *cobra.Command, args []string) error {
 			if format == "" {
 				format = exportFormats[0].name
 				if ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(out)), "."); slices.Contains(exportFormatNames(), ending) {
@@ -74,35 +76,40 @@ often you run it.`,
 			if i < 0 {
 				return base.Usage(fmt.Errorf("there is no format %q; write --format %s", format, strings.Join(exportFormatNames(), ", ")))
 			}
-			st, err := runs.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, st.Close()) }()
-			run, err := exportOf(c.Context(), st, trials)
-			if err != nil {
-				return err
-			}
-			if sink.to != "" {
-				return exportTo(c.Context(), s, st, run, sink)
-			}
-			if out == "-" {
-				return exportFormats[i].write(s.Out, run)
-			}
-			if out == "" {
-				out = filepath.Join(st.Dir(), exportFormats[i].file)
-			}
-			if err := atomicfile.Write(out, func(w io.Writer) error { return exportFormats[i].write(w, run) }); err != nil {
-				return err
-			}
-			fmt.Fprintf(s.Err, "export: %s\n", out)
-			return nil
+			return watched.Follow(c.Context(), &s, out == "-", "export of "+args[0], func(tell live.Steps) (err error) {
+				st, err := runs.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, st.Close()) }()
+				run, err := exportOf(c.Context(), st, trials)
+				if err != nil {
+					return err
+				}
+				tell.Note("%s to export", quantity.Count(len(run.Result.Trials), "trial"))
+				if sink.to != "" {
+					return exportTo(c.Context(), s, st, run, sink, tell)
+				}
+				if out == "-" {
+					return exportFormats[i].write(s.Out, run)
+				}
+				if out == "" {
+					out = filepath.Join(st.Dir(), exportFormats[i].file)
+				}
+				if err := atomicfile.Write(out, func(w io.Writer) error { return exportFormats[i].write(w, run) }); err != nil {
+					return err
+				}
+				tell.Note("%s", out)
+				fmt.Fprintf(s.Err, "export: %s\n", out)
+				return nil
+			})
 		},
 	}
 	c.Flags().StringVar(&format, "format", "", "output format: "+strings.Join(exportFormatNames(), ", ")+"; by default as the extension of -o, or "+exportFormats[0].name)
 	c.Flags().StringVarP(&out, "output", "o", "", "write this file instead of one in DIR; - is standard output")
 	c.Flags().StringArrayVar(&trials, "trial", nil, "only this trial, by its id in trials.csv (may be repeated)")
 	sink.define(c)
+	watched.DefineEvents(c.Flags())
 	c.MarkFlagsMutuallyExclusive("to", "format")
 	c.MarkFlagsMutuallyExclusive("to", "output")
 	if err := c.RegisterFlagCompletionFunc("format", base.OneOf(exportFormatNames()...)); err != nil {
@@ -132,7 +139,7 @@ func exportOf(ctx context.Context, st *store.Store, trials []string) (export.Run
 }
 
 // exportTo puts the samples of a run's trials into a database.
-func exportTo(ctx context.Context, s base.Streams, st *store.Store, run export.Run, flags sinkFlags) (err error) {
+func exportTo(ctx context.Context, s base.Streams, st *store.Store, run export.Run, flags sinkFlags, tell live.Steps) (err error) {
 	head, err := st.Head()
 	if err != nil {
 		return err
@@ -150,6 +157,7 @@ func exportTo(ctx context.Context, s base.Streams, st *store.Store, run export.R
 	if err != nil {
 		return err
 	}
+	tell.Note("%s in %s", quantity.Count(total, "block"), flags.to)
 	fmt.Fprintf(s.Err, "export: %s in %s\n", quantity.Count(total, "block"), flags.to)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/experiment"
 	"github.com/hopbench/hopbench/internal/lab"
 	testbedlab "github.com/hopbench/hopbench/internal/testbed/lab"
@@ -38,6 +39,7 @@ machine. It needs no root and leaves nothing behind, however it ends.`,
 
 func labUpCommand(s base.Streams) *cobra.Command {
 	var name string
+	var watched live.Flags
 	c := &cobra.Command{
 		Use:               "up EXPERIMENT",
 		Short:             "Build the lab of an experiment and keep it until interrupted",
@@ -58,14 +60,17 @@ func labUpCommand(s base.Streams) *cobra.Command {
 			if name == "" {
 				name = e.Name
 			}
-			return holdLab(c.Context(), s, e, name)
+			return watched.Follow(c.Context(), &s, false, "lab "+name, func(tell live.Steps) error {
+				return holdLab(c.Context(), s, e, name, tell)
+			})
 		},
 	}
 	c.Flags().StringVar(&name, "name", "", "name for lab exec (default: the experiment's)")
+	watched.DefineEvents(c.Flags())
 	return c
 }
 
-func holdLab(ctx context.Context, s base.Streams, e *experiment.Experiment, name string) (err error) {
+func holdLab(ctx context.Context, s base.Streams, e *experiment.Experiment, name string, tell live.Steps) (err error) {
 	held, err := testbedlab.Hold(ctx, e)
 	if err != nil {
 		return err
@@ -74,6 +79,7 @@ func holdLab(ctx context.Context, s base.Streams, e *experiment.Experiment, name
 	if err := held.Publish(name); err != nil {
 		return err
 	}
+	tell.Note("lab %s is up", name)
 	fmt.Fprintf(s.Out, "lab %s is up; run programs in it from another terminal, end it with Ctrl-C\n\n", name)
 	table := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PATH\tFROM\tTO\tTHROUGH")

@@ -8,7 +8,9 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/cli/runs"
+	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/report/figure"
 )
 
@@ -16,6 +18,7 @@ func reportCommand(s base.Streams) *cobra.Command {
 	var json, verbose bool
 	var picture string
 	var over runs.Matters
+	var watched live.Flags
 	c := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Rebuild a run's report from its stored trials, without measuring",
@@ -27,27 +30,31 @@ this; the run keeps its own.`,
   hopbench report DIR --matters rtt=50us      judge again, where 50 µs matter
   hopbench report DIR --picture result.svg     the costs, to put into a page of your own`,
 		Args: base.Exactly("DIR"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			st, err := runs.Open(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, st.Close()) }()
-			result, err := runs.Report(c.Context(), st, over)
-			if err != nil {
-				return err
-			}
-			if picture != "" {
-				if err := atomicfile.Write(picture, func(w io.Writer) error { return figure.Picture(w, result) }); err != nil {
+		RunE: func(c *cobra.Command, args []string) error {
+			return watched.Follow(c.Context(), &s, json, "report of "+args[0], func(tell live.Steps) (err error) {
+				st, err := runs.Open(args[0])
+				if err != nil {
 					return err
 				}
-			}
-			return runs.PrintResult(s, result, st.Dir(), json, verbose)
+				defer func() { err = errors.Join(err, st.Close()) }()
+				result, err := runs.Report(c.Context(), st, over, func(step string) { tell.Tell(event.Note, step) })
+				if err != nil {
+					return err
+				}
+				if picture != "" {
+					if err := atomicfile.Write(picture, func(w io.Writer) error { return figure.Picture(w, result) }); err != nil {
+						return err
+					}
+					tell.Note("%s", picture)
+				}
+				return runs.PrintResult(s, result, st.Dir(), json, verbose)
+			})
 		},
 	}
 	c.Flags().StringVar(&picture, "picture", "", "also draw the costs as an SVG picture into this file")
 	c.Flags().BoolVarP(&json, "json", "J", false, "print result.json on standard output and nothing else there")
 	runs.VerboseFlag(c.Flags(), &verbose)
+	watched.DefineEvents(c.Flags())
 	over.Define(c, "judge again by these margins: ")
 	return c
 }

@@ -424,7 +424,7 @@ func (r *session) measure(ctx context.Context) (measured *result.Result, err err
 	// What was measured is reported even if the run was stopped: ctx is over
 	// then, and reading the store must not be.
 	ctx = context.WithoutCancel(ctx)
-	result, err := runs.Report(ctx, r.store, nil)
+	result, err := runs.Report(ctx, r.store, nil, nil)
 	if runErr != nil {
 		err = errors.Join(interrupted(ctx, r.store, len(r.plan.Trials), runErr), err)
 	}

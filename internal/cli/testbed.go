@@ -18,7 +18,6 @@ import (
 	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/event"
 	"github.com/hopbench/hopbench/internal/experiment"
-	"github.com/hopbench/hopbench/internal/measurement"
 	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report/typeset"
 	"github.com/hopbench/hopbench/internal/strict"
@@ -84,56 +83,49 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
   hopbench testbed check office.yaml --experiment my.yaml`,
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			views, err := watched.Open(c.Context(), &s, asJSON)
-			if err != nil {
-				return err
-			}
-			tell := checkEvents(views.Stream, args[0])
-			defer func() {
-				tell.end(err)
-				err = errors.Join(err, views.Close())
-			}()
-			var e *experiment.Experiment
-			if name != "" {
-				file, text, err := readExperiment(name)
-				if err != nil {
+		RunE: func(c *cobra.Command, args []string) error {
+			return watched.Follow(c.Context(), &s, asJSON, "check of "+args[0], func(tell live.Steps) error {
+				var e *experiment.Experiment
+				if name != "" {
+					file, text, err := readExperiment(name)
+					if err != nil {
+						return err
+					}
+					if e, err = experiment.Load(file, text); err != nil {
+						return err
+					}
+				}
+				in, err := loadTestbed(args[0], e)
+				var mistakes strict.Errors
+				switch {
+				case asJSON && errors.As(err, &mistakes):
+					return errors.Join(writeJSON(s.Out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
+				case err != nil:
 					return err
 				}
-				if e, err = experiment.Load(file, text); err != nil {
-					return err
+				check := checkTestbed(args[0], in, e)
+				switch {
+				case offline:
+				case in.Queue.AMQP != nil || in.Queue.ServiceBus != nil:
+					check.Findings = findQueue(c.Context(), in.Queue)
+					for _, f := range check.Findings {
+						tellFinding(tell, f)
+					}
+				case in.Broker == nil: // a fleet is reached by nobody
+					if e != nil {
+						e = e.OnHosts()
+					}
+					if check.Findings, err = findHosts(c.Context(), args[0], in, e, func(f hosts.Finding) { tellFinding(tell, f) }); err != nil {
+						return err
+					}
 				}
-			}
-			in, err := loadTestbed(args[0], e)
-			var mistakes strict.Errors
-			switch {
-			case asJSON && errors.As(err, &mistakes):
-				return errors.Join(writeJSON(s.Out, testbedCheck{File: args[0], Mistakes: mistakes}), err)
-			case err != nil:
-				return err
-			}
-			check := checkTestbed(args[0], in, e)
-			switch {
-			case offline:
-			case in.Queue.AMQP != nil || in.Queue.ServiceBus != nil:
-				check.Findings = findQueue(c.Context(), in.Queue)
-				for _, f := range check.Findings {
-					tell.found(f)
+				if asJSON {
+					err = writeJSON(s.Out, check)
+				} else {
+					err = check.print(s.Out)
 				}
-			case in.Broker == nil: // a fleet is reached by nobody
-				if e != nil {
-					e = e.OnHosts()
-				}
-				if check.Findings, err = findHosts(c.Context(), args[0], in, e, tell.found); err != nil {
-					return err
-				}
-			}
-			if asJSON {
-				err = writeJSON(s.Out, check)
-			} else {
-				err = check.print(s.Out)
-			}
-			return errors.Join(err, check.wrong())
+				return errors.Join(err, check.wrong())
+			})
 		},
 	}
 	c.Flags().StringVarP(&name, "experiment", "e", "", "the experiment to run there: a bundled one, or a file")
@@ -148,31 +140,10 @@ func testbedCheckCommand(s base.Streams) *cobra.Command {
 	return c
 }
 
-// checking is a check as a stream of events.
-type checking struct {
-	stream *event.Stream
-	began  time.Time
-}
-
-// checkEvents begins the stream of the check of a testbed file.
-func checkEvents(stream *event.Stream, file string) checking {
-	stream.Publish(event.Event{Format: event.Format, Code: event.Note, Text: "check of " + file})
-	return checking{stream, time.Now()}
-}
-
-// found tells a finding, as a fault where nothing can be measured before it is put right.
-func (c checking) found(f hosts.Finding) {
+// tellFinding publishes a finding, as a fault where nothing can be measured before it is put right.
+func tellFinding(tell live.Steps, f hosts.Finding) {
 	codes := map[hosts.Severity]event.Code{hosts.Wrong: event.Fault, hosts.Warning: event.Warning, hosts.Note: event.Note}
-	c.stream.Publish(event.Event{Code: codes[f.Severity], Text: f.String()})
-}
-
-// end tells that the check is over, and what it failed with.
-func (c checking) end(err error) {
-	over := event.RunEnd{Elapsed: measurement.SecondsOf(time.Since(c.began)), Complete: err == nil}
-	if err != nil {
-		over.Why = err.Error()
-	}
-	c.stream.Publish(event.Event{Code: event.RunEnded, End: &over})
+	tell.Tell(codes[f.Severity], f.String())
 }
 
 // completeYAML completes the name of one YAML file.

@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/cli/live"
 	"github.com/hopbench/hopbench/internal/testbed/switching"
 )
 
 func testbedRestoreCommand(s base.Streams) *cobra.Command {
-	return &cobra.Command{
+	var watched live.Flags
+	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore the switches of a testbed after a killed run",
 		Long: `restore runs the commands of a testbed file that restore its switches: to the
@@ -28,12 +30,16 @@ nothing and contacts no end.`,
 		Args:              base.Exactly("FILE"),
 		ValidArgsFunction: completeYAML,
 		RunE: func(c *cobra.Command, args []string) error {
-			return restoreTestbed(c.Context(), s, args[0])
+			return watched.Follow(c.Context(), &s, false, "restore of "+args[0], func(tell live.Steps) error {
+				return restoreTestbed(c.Context(), s, args[0], tell)
+			})
 		},
 	}
+	watched.DefineEvents(c.Flags())
+	return c
 }
 
-func restoreTestbed(ctx context.Context, s base.Streams, file string) error {
+func restoreTestbed(ctx context.Context, s base.Streams, file string, tell live.Steps) error {
 	in, err := loadTestbed(file, nil)
 	if err != nil {
 		return err
@@ -46,6 +52,7 @@ func restoreTestbed(ctx context.Context, s base.Streams, file string) error {
 	}
 	restored, err := switcher.Restore(ctx)
 	for _, name := range slices.Sorted(maps.Keys(restored)) {
+		tell.Note("%s: %s", name, restored[name])
 		if _, failed := fmt.Fprintf(s.Out, "%s: %s\n", name, restored[name]); failed != nil {
 			return errors.Join(failed, err)
 		}

@@ -121,5 +121,5 @@ func (f folders) Comparison(ctx context.Context, reference, id string) (*result.
 		}
 		both = append(both, folder)
 	}
-	return compareFlags{}.comparison(ctx, both)
+	return compareFlags{}.comparison(ctx, both, live.Steps{})
 }

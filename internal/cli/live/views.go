@@ -59,7 +59,7 @@ func (f Flags) Open(ctx context.Context, s *base.Streams, json bool) (_ *Views, 
 	ctx = context.WithoutCancel(ctx) // who watches sees how the run ends
 	if f.events == onStandardOutput {
 		if json {
-			return nil, errors.New("--events - and --json both want standard output; give --events a file")
+			return nil, errors.New("events and the result both want standard output; give --events a file")
 		}
 		v.write(ctx, s.Out, func() error { return nil })
 		s.Out = io.Discard

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hopbench/hopbench/internal/atomicfile"
 	"github.com/hopbench/hopbench/internal/cli/base"
+	"github.com/hopbench/hopbench/internal/quantity"
 	"github.com/hopbench/hopbench/internal/report"
 	"github.com/hopbench/hopbench/internal/report/data"
 	"github.com/hopbench/hopbench/internal/report/html"
@@ -21,12 +22,17 @@ import (
 )
 
 // Report analyses a stored run and writes its report files. It judges by the margins
-// of the run, and by those that are given over them.
-func Report(ctx context.Context, st *store.Store, over Matters) (*result.Result, error) {
+// of the run, and by those that are given over them. Step, which may be nil, hears of each
+// step that is done.
+func Report(ctx context.Context, st *store.Store, over Matters, step func(string)) (*result.Result, error) {
+	if step == nil {
+		step = func(string) {}
+	}
 	r, err := Analyse(ctx, st, over)
 	if err != nil {
 		return nil, err
 	}
+	step(quantity.Count(len(r.Trials), "trial") + " analysed")
 	report.AddSampled(ctx, r, st)
 	type file struct {
 		name  string
@@ -42,10 +48,11 @@ func Report(ctx context.Context, st *store.Store, over Matters) (*result.Result,
 		files = append(files, file{"pairs.csv", data.PairsCSV})
 	}
 	for _, file := range files {
-		err := atomicfile.Write(filepath.Join(st.Dir(), file.name), func(w io.Writer) error { return file.write(w, r) })
-		if err != nil {
+		path := filepath.Join(st.Dir(), file.name)
+		if err := atomicfile.Write(path, func(w io.Writer) error { return file.write(w, r) }); err != nil {
 			return nil, err
 		}
+		step(path)
 	}
 	return r, nil
 }

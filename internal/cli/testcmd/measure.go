@@ -93,7 +93,7 @@ func (k *kept) result(ctx context.Context) (*result.Result, error) {
 	if err := k.store.SetHead(k.head); err != nil {
 		return nil, err
 	}
-	return runs.Report(ctx, k.store, nil)
+	return runs.Report(ctx, k.store, nil, nil)
 }
 
 // close ends the run.
