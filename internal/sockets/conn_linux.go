@@ -322,22 +322,23 @@ func (c *Conn) ask(f func() error) error {
 
 // TCPInfo samples what the kernel knows of the connection, At a given time.
 func (c *Conn) TCPInfo(at time.Duration) (measurement.TCPInfo, error) {
-	info := measurement.TCPInfo{At: measurement.SecondsOf(at)}
-	err := c.ask(func() (err error) {
-		info, err = tcpstate.Read(c.fd, at)
-		return err
-	})
-	return info, err
+	raw, err := c.state()
+	return raw.Info(at), err
 }
 
 // Acknowledged is how many bytes the other end's kernel has acknowledged, with the rest of
 // what is known at that moment; false once the connection is closed.
 func (c *Conn) Acknowledged() (bytes int64, info measurement.TCPInfo, ok bool) {
-	_ = c.ask(func() error {
-		bytes, info, ok = tcpstate.Acknowledged(c.fd)
-		return nil
+	raw, _ := c.state()
+	return raw.Acknowledged()
+}
+
+func (c *Conn) state() (raw tcpstate.Raw, err error) {
+	err = c.ask(func() (err error) {
+		raw, err = tcpstate.Take(c.fd)
+		return err
 	})
-	return bytes, info, ok
+	return raw, err
 }
 
 // OutOfOrder is how many segments came before one that was sent earlier, 0 if unknown.

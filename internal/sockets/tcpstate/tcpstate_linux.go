@@ -10,14 +10,30 @@ import (
 	"github.com/hopbench/hopbench/internal/measurement"
 )
 
-// Read reads the kernel's struct tcp_info, At a given time. Fields beyond
-// what the running kernel reports stay zero. Bytes counters are those of
-// linux/tcp.h; windows that the kernel keeps in segments are multiplied by the
-// sending MSS.
-func Read(fd int, at time.Duration) (measurement.TCPInfo, error) {
+// Raw is what the kernel told of a connection, to be put into other words where the
+// descriptor is not needed any more: that takes stack, which each of thousands of flows has.
+// That of a closed connection is its zero value.
+type Raw struct {
+	info           *unix.TCPInfo
+	sendBufferFull bool
+}
+
+// Take reads the kernel's struct tcp_info, and whether the send buffer is full.
+func Take(fd int) (Raw, error) {
 	k, err := tcpInfo(fd)
 	if err != nil {
-		return measurement.TCPInfo{}, fmt.Errorf("read TCP_INFO: %w", err)
+		return Raw{}, fmt.Errorf("read TCP_INFO: %w", err)
+	}
+	return Raw{k, sendBufferFull(fd)}, nil
+}
+
+// Info is what was read, At a given time. Fields beyond what the running kernel reports
+// are zero. Bytes counters are those of linux/tcp.h; windows that the kernel keeps in
+// segments are multiplied by the sending MSS.
+func (r Raw) Info(at time.Duration) measurement.TCPInfo {
+	k := r.info
+	if k == nil {
+		return measurement.TCPInfo{At: measurement.SecondsOf(at)}
 	}
 	// A kernel that knows fewer fields writes, and returns, fewer bytes; what
 	// it did not write is still zero, and zero means absent in the result.
@@ -47,7 +63,7 @@ func Read(fd int, at time.Duration) (measurement.TCPInfo, error) {
 		CongestionMarks:      int64(k.Delivered_ce),
 		RetransmissionTimers: int64(k.Total_rto),
 	}
-	info.SendBufferFull = sendBufferFull(fd)
+	info.SendBufferFull = r.sendBufferFull
 	if k.Snd_ssthresh < slowStart {
 		info.SlowStartThreshold = int64(k.Snd_ssthresh) * mss
 	}
@@ -58,15 +74,15 @@ func Read(fd int, at time.Duration) (measurement.TCPInfo, error) {
 	if k.Min_rtt != ^uint32(0) {
 		info.MinRTT = microseconds(uint64(k.Min_rtt))
 	}
-	return info, nil
+	return info
 }
 
 // Acknowledged is how many bytes the other end's kernel has acknowledged (tcpi_bytes_acked,
 // tcpEStatsAppHCThruOctetsAcked of RFC 4898), with the rest of what is known at that moment;
 // false of a connection that is not established.
-func Acknowledged(fd int) (bytes int64, info measurement.TCPInfo, ok bool) {
-	k, err := tcpInfo(fd)
-	if err != nil || k.Snd_mss == 0 {
+func (r Raw) Acknowledged() (bytes int64, info measurement.TCPInfo, ok bool) {
+	k := r.info
+	if k == nil || k.Snd_mss == 0 {
 		return 0, measurement.TCPInfo{}, false
 	}
 	return int64(k.Bytes_acked), measurement.TCPInfo{
