@@ -1,5 +1,5 @@
 # make            build ./hopbench
-# make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
+# make test       the tests, in six minutes; uses iperf3, ip, tc, ping, … where they are
 # make test-…     those that take longer, see docs/testing.md: browser, simulations,
 #                 wine, queues, kill, reach, sinks, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
