@@ -307,7 +307,7 @@ func obituary(name string) string {
 	case name == supervisor.Role:
 		return "ended: the lab's supervisor was killed by signal 9 (killed)"
 	case name == supervisor.LinkRole:
-		return "ended: cable source:right--router-1:left was killed by signal 9 (killed)"
+		return "ended: link emulator source:right--router-1:left was killed by signal 9 (killed)"
 	}
 	return ""
 }
