@@ -60,7 +60,7 @@ func OpenTAP(name string, cfg Config) (*Port, error) {
 	}
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open /dev/net/tun: %w (packet sockets on a veth pair do without it)", err)
+		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
 	}
 	if err := setUpTAP(fd, name, cfg); err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
