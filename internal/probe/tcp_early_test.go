@@ -12,6 +12,7 @@ import (
 // A test that may end early measures for as long as was asked for, and does not use up
 // the longest warm-up, whoever sends.
 func TestTCPEndsEarly(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	target := serve(t, ServerOptions{Token: testToken})
 	for _, flows := range fewAndMany {
 		for _, direction := range []measurement.Direction{measurement.Send, measurement.Receive, measurement.Both} {
