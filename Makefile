@@ -1,5 +1,5 @@
 # make            build ./hopbench
-# make test       the tests, in six minutes; uses iperf3, ip, tc, ping, … where they are
+# make test       the tests, in five minutes; uses iperf3, ip, tc, ping, … where they are
 # make test-…     those that take longer, see docs/testing.md: browser, simulations,
 #                 wine, queues, kill, reach, sinks, soak, vm
 # make check      formatting, vet, staticcheck, cross-builds
@@ -57,10 +57,10 @@ test-simulations:
 	@GOGC=400 HOPBENCH_TEST_LONG=1 test/run ./internal/analysis ./internal/watch/detect
 test-wine:
 	@test/run ./test/wine
-# Two packages at a time, the longest first: they mostly wait.
+# Three packages at a time, the longest first: they mostly wait.
 test-kill:
-	@HOPBENCH_TEST_LONG=1 test/run -p 2 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
-		./internal/testbed/labtest ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent ./test/fleet
+	@HOPBENCH_TEST_LONG=1 test/run -p 3 -run '^(TestKilled|TestCancelled|TestPeerVanishes|TestServersOfWrongFrames|TestGatesCatch)' \
+		./test/fleet ./internal/testbed/labtest ./internal/lab ./internal/probe ./internal/testbed/switching ./internal/store ./internal/fleet/collect ./internal/fleet/resume ./internal/fleet/bus ./internal/agent
 # What is killed of the runs of a fleet, run by run.
 SEEDS ?= 100
 FIRST ?= 1
@@ -85,7 +85,7 @@ test-vm:
 # themselves and are left to `make test`, as are those where nothing is concurrent.
 .PHONY: race
 race:
-	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 2 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race)
+	@CGO_ENABLED=1 GOFLAGS="$$GOFLAGS -race" test/run -p 3 -skip '^(TestBrowser|TestBrokers)' $$(test/packages-to-race)
 
 .PHONY: check
 check: check-format check-vet check-static check-cross check-agent
