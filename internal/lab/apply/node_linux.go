@@ -24,7 +24,7 @@ type Node struct {
 	// refused are the optional sysctls that could not be set, with the reason.
 	refused    []string
 	activeWays int // of its Spread, where that was changed, else 0
-	// sharing says that its interfaces have one meter (see egress_linux.go).
+	// sharing says that its interfaces have one meter (see shared_egress_linux.go).
 	sharing bool
 }
 

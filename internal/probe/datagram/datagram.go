@@ -24,12 +24,12 @@ const (
 	Echo    = 0 // answered with its first 24 bytes, so that the client sees a TTL
 	Request = 1 // answered with as many bytes as the test's spec says
 	Hello   = 2 // first of a flow; its sequence is the number of READY
-	Data    = 3 // of a udp or pps test; see packetdata.go
+	Data    = 3 // of a udp or pps test; see package udp
 	Probe   = 4 // of an mtu test, answered with its first 24 bytes
 	Mirror  = 5 // of an mtu test, answered with as many bytes
 	// Follower is of a udp test, behind a datagramData in a large buffer.
 	Follower = 6
-	// Stamp is answered with the time, behind its header: see stamps.go.
+	// Stamp is answered with the time, behind its header: see clock_stamps.go.
 	Stamp = 7
 
 	MaxBytes = kind.MaxDatagramBytes
