@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-	"golang.org/x/sys/windows/registry"
 )
 
 // ReadCPU reads the time of the CPUs of this process's CPU group,
@@ -19,18 +18,4 @@ func ReadCPU() (CPUTimes, error) {
 		return CPUTimes{}, fmt.Errorf("read processor time: %w", err)
 	}
 	return windowsProcessors(b[:min(int(n), len(b))])
-}
-
-// HostID tells this installation of Windows from others; empty if unknown.
-func HostID() string {
-	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Cryptography`, registry.QUERY_VALUE|registry.WOW64_64KEY)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = key.Close() }() // opened for reading
-	id, _, err := key.GetStringValue("MachineGuid")
-	if err != nil {
-		return ""
-	}
-	return identity(id)
 }

@@ -2,8 +2,5 @@
 
 package hostinfo
 
-// ReadCPU is not supported here.
-func ReadCPU() (CPUTimes, error) { return CPUTimes{}, ErrUnsupported }
-
 // HostID is unknown here.
 func HostID() string { return "" }

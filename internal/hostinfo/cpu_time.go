@@ -7,6 +7,23 @@ import (
 	"time"
 )
 
+// CPUTimes is what the CPUs of the host have spent. Only differences
+// between two readings mean anything.
+type CPUTimes struct {
+	// CPUs is how many CPUs are online.
+	CPUs int
+	// Total is the time that passed, times CPUs; Busy the part of it that was
+	// not idle, time stolen by a hypervisor included; SoftIRQ the part that the
+	// system says went to soft interrupts.
+	Total, Busy, SoftIRQ time.Duration
+	// Steal is the part of Busy in which a hypervisor ran something else.
+	Steal time.Duration
+	// Each is the busy time of each CPU by itself, nil if unknown.
+	Each []time.Duration
+	// Switches counts context switches, 0 if unknown.
+	Switches uint64
+}
+
 const (
 	windowsProcessorBytes  = 48
 	maxWindowsProcessors   = 4096
