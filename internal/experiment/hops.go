@@ -282,40 +282,22 @@ type FileHop struct {
 	Queue strict.SizeText `json:"queue,omitempty"`
 	// MTU of the link; 1500B when left out.
 	MTU strict.SizeText `json:"mtu,omitempty"`
-	// Whether the kernel's work in the hop is timed, which slows each packet by
-	// about 0.15 µs; false when left out.
-	MeasureKernelCPU bool `json:"measure_kernel_cpu,omitempty"`
-	// Whether the hop never answers with ICMP, so that a trace shows a star;
-	// vnet-gateways never do. False when left out.
-	Silent bool `json:"silent,omitempty"`
-	// Whether the reverse direction passes the hop by; false when left out.
-	OneWay bool `json:"one_way,omitempty"`
-	// Rules of a firewall that every new flow is compared with before the one
-	// that accepts it; 100 when left out.
-	Rules int `json:"rules,omitempty" jsonschema:"minimum=1,maximum=100000"`
-	// Instances of a firewall among which flows are spread; 1 when left out.
-	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=64"`
-	// Instances that a firewall gets in the middle of a trial.
-	ScaleOut *FileScaleOut `json:"scale_out,omitempty"`
-	// What an idps does with a flow that matches a rule: nothing (off), log it
-	// (alert), or drop and reset it (deny); alert when left out.
-	Mode string `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny"`
-	// Rate in each direction of an idps while it inspects, on top of what
-	// inspecting takes here; unlimited when left out.
-	InspectRate strict.RateText `json:"inspect_rate,omitempty"`
-	// File of an idps's rules in Suricata's format, relative to the experiment
-	// file; the built-in rules when left out.
-	RuleFile strict.LineText `json:"rule_file,omitempty"`
-	// Which addresses a nat translates: source, destination, or both; source
-	// when left out.
-	Translate string `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both"`
-	// Silent hops of the provider, of which the nat is the last; none when left out.
-	SilentHops int `json:"silent_hops,omitempty" jsonschema:"minimum=1,maximum=30"`
-	// Back ends of a loadbalancer, each of which is a destination; 2 when left
-	// out.
-	Backends int `json:"backends,omitempty" jsonschema:"minimum=1,maximum=16"`
-	// Flows that a vnet-gateway carries at a time; unlimited when left out.
-	FlowLimit int `json:"flow_limit,omitempty" jsonschema:"minimum=1,maximum=10000000"`
+
+	// The keys below are those of some types only. Schema adds them when it is asked for, so
+	// that their descriptions are tags and not comments.
+	MeasureKernelCPU bool            `json:"measure_kernel_cpu,omitempty" jsonschema_description:"Whether the kernel's work in the hop is timed, which slows each packet by about 0.15 µs; false when left out."`
+	Silent           bool            `json:"silent,omitempty" jsonschema_description:"Whether the hop never answers with ICMP, so that a trace shows a star; vnet-gateways never do. False when left out."`
+	OneWay           bool            `json:"one_way,omitempty" jsonschema_description:"Whether the reverse direction passes the hop by; false when left out."`
+	Rules            int             `json:"rules,omitempty" jsonschema:"minimum=1,maximum=100000" jsonschema_description:"Rules of a firewall that every new flow is compared with before the one that accepts it; 100 when left out."`
+	Instances        int             `json:"instances,omitempty" jsonschema:"minimum=1,maximum=64" jsonschema_description:"Instances of a firewall among which flows are spread; 1 when left out."`
+	ScaleOut         *FileScaleOut   `json:"scale_out,omitempty" jsonschema_description:"Instances that a firewall gets in the middle of a trial."`
+	Mode             string          `json:"mode,omitempty" jsonschema:"enum=off,enum=alert,enum=deny" jsonschema_description:"What an idps does with a flow that matches a rule: nothing (off), log it (alert), or drop and reset it (deny); alert when left out."`
+	InspectRate      strict.RateText `json:"inspect_rate,omitempty" jsonschema_description:"Rate in each direction of an idps while it inspects, on top of what inspecting takes here; unlimited when left out."`
+	RuleFile         strict.LineText `json:"rule_file,omitempty" jsonschema_description:"File of an idps's rules in Suricata's format, relative to the experiment file; the built-in rules when left out."`
+	Translate        string          `json:"translate,omitempty" jsonschema:"enum=source,enum=destination,enum=both" jsonschema_description:"Which addresses a nat translates: source, destination, or both; source when left out."`
+	SilentHops       int             `json:"silent_hops,omitempty" jsonschema:"minimum=1,maximum=30" jsonschema_description:"Silent hops of the provider, of which the nat is the last; none when left out."`
+	Backends         int             `json:"backends,omitempty" jsonschema:"minimum=1,maximum=16" jsonschema_description:"Back ends of a loadbalancer, each of which is a destination; 2 when left out."`
+	FlowLimit        int             `json:"flow_limit,omitempty" jsonschema:"minimum=1,maximum=10000000" jsonschema_description:"Flows that a vnet-gateway carries at a time; unlimited when left out."`
 }
 
 // FileScaleOut is how a firewall grows in the middle of a trial. Flows that

@@ -1,12 +1,14 @@
 package experiment
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hopbench/hopbench/internal/strict"
+	"github.com/hopbench/hopbench/internal/testutil"
 )
 
 // The document's table of the keys of a hop says of every key, in the order of
@@ -37,5 +39,54 @@ func TestDocHasEveryKeyOfAHop(t *testing.T) {
 	}
 	if want := strict.KeysOf(reflect.TypeFor[FileHop]()); !reflect.DeepEqual(keys, want) {
 		t.Errorf("the document has the keys\n%v\nwhere a hop has\n%v", keys, want)
+	}
+}
+
+// The schema names every type of hop, describes every key, and refuses to each type the keys
+// that it cannot have.
+func TestSchemaHasEveryHop(t *testing.T) {
+	var schema struct {
+		Defs struct {
+			Hop struct {
+				Properties map[string]struct {
+					Description string
+					Enum        []HopType
+				}
+				AllOf []struct {
+					If struct {
+						Properties struct{ Type struct{ Const HopType } }
+					}
+					Then struct {
+						Properties map[string]bool
+						Required   []string
+					}
+				}
+			}
+		} `json:"$defs"`
+	}
+	testutil.OK(t, json.Unmarshal(Schema(), &schema))
+	hop := schema.Defs.Hop
+	if types := hop.Properties["type"].Enum; !slices.Equal(types, HopTypes()) || len(hop.AllOf) != len(types) {
+		t.Fatalf("the schema has the types %v in %d rows", types, len(hop.AllOf))
+	}
+	keys := strict.KeysOf(reflect.TypeFor[FileHop]())
+	if len(hop.Properties) != len(keys) {
+		t.Errorf("the schema has %d keys, a hop %d", len(hop.Properties), len(keys))
+	}
+	for _, key := range keys {
+		if hop.Properties[key].Description == "" {
+			t.Errorf("the schema does not describe %s", key)
+		}
+		for i, name := range HopTypes() {
+			row := hop.AllOf[i]
+			if _, refused := row.Then.Properties[key]; row.If.Properties.Type.Const != name || refused == slices.Contains(HopTypesOf(key), name) {
+				t.Errorf("row %d of the schema, of %s, refuses %s: %v", i, name, key, refused)
+			}
+		}
+	}
+	for i, name := range HopTypes() {
+		if named := slices.Equal(hop.AllOf[i].Then.Required, []string{"name"}); named == (name == Link) {
+			t.Errorf("the schema asks a %s for %v", name, hop.AllOf[i].Then.Required)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package experiment
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/hopbench/hopbench/experiments"
 	"github.com/hopbench/hopbench/internal/kind"
@@ -14,7 +16,7 @@ import (
 type object = map[string]any
 
 // Schema is the JSON Schema of experiment files, for editors: what is generated from Go
-// types, and what follows from the tables of kinds, options and metrics.
+// types, and what follows from the tables of hops, kinds, options and metrics.
 func Schema() []byte {
 	var schema object
 	if err := json.Unmarshal(experiments.Schema(), &schema); err != nil {
@@ -33,6 +35,7 @@ func Schema() []byte {
 	}
 	inside(parts, "figure", "properties", "metric")["enum"] = metrics
 	inside(top, "matters")["propertyNames"] = object{"type": "string", "enum": MatterNames()}
+	addHops(inside(parts, "hop"))
 	test := inside(parts, "test")
 	inside(test, "properties", "kind")["enum"] = kindNames()
 	addOptions(inside(test, "properties"), inside(parts, "length", "properties"))
@@ -42,6 +45,70 @@ func Schema() []byte {
 		panic(err) // it was JSON
 	}
 	return append(text, '\n')
+}
+
+// addHops adds to a hop the keys of its types, and refuses those that a type does not take.
+func addHops(hop object) {
+	keys := hop["properties"].(object)
+	keys["type"].(object)["enum"] = HopTypes()
+	var types []object
+	for _, t := range HopTypes() {
+		then, refused := object{}, object{}
+		if t != Link {
+			then["required"] = []string{"name"}
+		}
+		for f := range reflect.TypeFor[FileHop]().Fields() {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch of := HopTypesOf(key); {
+			case !slices.Contains(of, t):
+				refused[key] = false
+			case len(of) < len(HopTypes()):
+				keys[key] = keySchema(f)
+			}
+		}
+		then["properties"] = refused
+		is := object{"properties": object{"type": object{"const": t}}, "required": []string{"type"}}
+		types = append(types, object{"if": is, "then": then})
+	}
+	hop["allOf"] = types
+}
+
+// keySchema is the schema of the value that a field has in a file.
+func keySchema(f reflect.StructField) object {
+	s := object{}
+	switch rule, isText := TextRules()[f.Type]; {
+	case isText:
+		s = textSchema(rule)
+	case f.Type.Kind() == reflect.Pointer:
+		s["$ref"] = "#/$defs/" + strings.ToLower(strings.TrimPrefix(f.Type.Elem().Name(), "File"))
+	default:
+		s["type"] = map[reflect.Kind]string{reflect.Bool: "boolean", reflect.Int: "integer", reflect.String: "string"}[f.Type.Kind()]
+	}
+	for _, tag := range strings.Split(f.Tag.Get("jsonschema"), ",") {
+		switch name, text, _ := strings.Cut(tag, "="); name {
+		case "minimum", "maximum":
+			s[name] = json.Number(text)
+		case "enum":
+			words, _ := s[name].([]string)
+			s[name] = append(words, text)
+		}
+	}
+	s["description"] = f.Tag.Get("jsonschema_description")
+	return s
+}
+
+func textSchema(rule strict.Rule) object {
+	s := object{"type": "string", "minLength": 1, "maxLength": rule.MaxLength}
+	if rule.Pattern != "" {
+		s["pattern"] = rule.Pattern
+	}
+	if rule.Number {
+		s = object{"anyOf": []object{s, {"type": "number", "minimum": 0}}}
+	}
+	if rule.Example != "" {
+		s["examples"] = []string{rule.Example}
+	}
+	return s
 }
 
 // addOptions adds the options to a test, and to what differs in a test of another length.
@@ -97,12 +164,7 @@ func optionSchema(o kind.Option) object {
 	case kind.Word:
 		s = object{"type": "string", "enum": o.AllWords()}
 	default:
-		rule := TextRules()[text[o.Type]]
-		s = object{"type": "string", "minLength": 1, "maxLength": rule.MaxLength, "pattern": rule.Pattern}
-		if rule.Number {
-			s = object{"anyOf": []object{s, {"type": "number", "minimum": 0}}}
-		}
-		s["examples"] = []string{rule.Example}
+		s = textSchema(TextRules()[text[o.Type]])
 	}
 	s["description"] = o.Doc + "; " + o.DefaultText() + " when left out"
 	return s

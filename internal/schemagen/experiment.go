@@ -2,18 +2,25 @@ package main
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/hopbench/hopbench/internal/experiment"
+	"github.com/hopbench/hopbench/internal/strict"
 )
 
-// restrictExperiment adds what the types of an experiment do not say.
+// restrictExperiment leaves out what experiment.Schema adds from the tables of hops, kinds,
+// options and metrics.
 func restrictExperiment(schemas jsonschema.Definitions) {
-	restrictHops(schemas["hop"])
+	hop := schemas["hop"].Properties
+	for _, key := range strict.KeysOf(reflect.TypeFor[experiment.FileHop]()) {
+		if len(experiment.HopTypesOf(key)) < len(experiment.HopTypes()) {
+			hop.Delete(key)
+		}
+	}
+	hopType, _ := hop.Get("type")
 	kind, _ := schemas["test"].Properties.Get("kind")
-	kind.Enum = nil // experiment.Schema lists them, and what else its tables have
+	hopType.Enum, kind.Enum = nil, nil
 }
 
 // mattersSchema maps metrics to their margins.
@@ -24,21 +31,4 @@ func mattersSchema(t reflect.Type) *jsonschema.Schema {
 	margin := textSchema(experiment.TextRules()[reflect.TypeFor[experiment.ValueText]()])
 	margin.Examples = nil
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: margin}
-}
-
-// restrictHops adds that every hop but a link emulator must have a name, and which keys
-// each type can have.
-func restrictHops(hop *jsonschema.Schema) {
-	for _, hopType := range experiment.HopTypes() {
-		then := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-		if hopType != experiment.Link {
-			then.Required = []string{"name"}
-		}
-		for pair := hop.Properties.Oldest(); pair != nil; pair = pair.Next() {
-			if !slices.Contains(experiment.HopTypesOf(pair.Key), hopType) {
-				then.Properties.Set(pair.Key, jsonschema.FalseSchema)
-			}
-		}
-		hop.AllOf = append(hop.AllOf, &jsonschema.Schema{If: whenIs("type", string(hopType)), Then: then})
-	}
 }
