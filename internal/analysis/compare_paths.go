@@ -24,6 +24,8 @@ const (
 type costEstimate struct {
 	result.Effect
 	metric measurement.Metric
+	// leads says that a report leads with the metric.
+	leads  bool
 	blocks []int
 	// base and other are the values of the pairs, by blocks, infinite where the
 	// path broke the trial; of an unpaired estimate, those of either sample.
@@ -79,7 +81,7 @@ func compareAll(set *dataset, opts Options) ([]*costEstimate, []result.Note) {
 				// A secondary metric may rightly be missing, such as a
 				// percentile with too few samples. A primary one leaves a hole
 				// that the report has to show.
-				if c.n > 0 || m.Primary {
+				if c.n > 0 || c.leads {
 					all = append(all, c)
 				}
 			}
@@ -139,7 +141,7 @@ func contrastsOf(set *dataset, opts Options) ([]result.Contrast, []result.Note) 
 
 // pairedEstimate pairs the trials within their blocks and estimates the effect.
 func pairedEstimate(set *dataset, contrast result.Contrast, test result.TestInfo, m measurement.Metric, opts Options) *costEstimate {
-	c := &costEstimate{metric: m, alpha: opts.Alpha, minBlocks: opts.MinBlocks, logarithmic: m.ByRatio()}
+	c := &costEstimate{metric: m, leads: m.Leads(test.Spec.Kind), alpha: opts.Alpha, minBlocks: opts.MinBlocks, logarithmic: m.ByRatio()}
 	c.Effect = result.Effect{Path: contrast.Path, Baseline: contrast.Baseline, Against: contrast.Against, Test: test.Name, Metric: m.Name,
 		Primary: m.PrimaryIn(test.Spec.Kind), Margin: opts.margin(m)}
 	c.lower, c.upper = limits(m, c.Margin)

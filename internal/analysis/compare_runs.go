@@ -62,7 +62,7 @@ func CompareRuns(reference Side, sides []Side, opts Options) ([]result.Effect, [
 					case c != nil:
 						c.Effect = name(c.Effect)
 						all = append(all, c)
-					case m.Primary:
+					case m.Leads(t.Spec.Kind):
 						// A secondary metric may rightly be missing.
 						notes = append(notes, result.Note{Code: result.NoteNothingToCompare, Run: side.Label, ReferenceRun: reference.Label, Path: contrast.Path, Test: t.Name})
 					}

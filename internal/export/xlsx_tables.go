@@ -128,14 +128,11 @@ func shapes(r *result.Result) (out []shape) {
 		}
 	}
 	for _, m := range measurement.Catalogue() {
-		if !m.Primary {
-			continue
-		}
 		s := shape{m.Name, string(m.Unit), table{header: []any{m.Name}}}
 		var tests []string
 		for _, t := range r.Tests {
 			measured := func(p result.PathInfo) bool { _, ok := medians[place{p.Name, t.Name, m.Name}]; return ok }
-			if t.Explains == "" && slices.Contains(m.Kinds, t.Spec.Kind) && slices.ContainsFunc(r.Paths, measured) {
+			if t.Explains == "" && m.Leads(t.Spec.Kind) && slices.ContainsFunc(r.Paths, measured) {
 				tests = append(tests, t.Name)
 				s.header = append(s.header, text(t.Name))
 			}

@@ -2,6 +2,72 @@ package measurement
 
 import "slices"
 
+// This file is the vocabulary of what is measured: the kinds of test, and the metrics that
+// they bring back. How a kind is shown, judged and checked is in package kind.
+
+// Kind names what a test measures.
+type Kind string
+
+// The kinds of test.
+const (
+	TCP   Kind = "tcp"   // bulk throughput, confirmed by the receiver
+	UDP   Kind = "udp"   // datagram throughput, loss, reordering, jitter, confirmed by the receiver
+	PPS   Kind = "pps"   // udp with small packets, without offloads: packets per second
+	RR    Kind = "rr"    // request/response latency over TCP or UDP
+	CRR   Kind = "crr"   // connect, request, response, close: new connections per second
+	Load  Kind = "load"  // latency without load and under that of a tcp test
+	FTP   Kind = "ftp"   // one file over FTP, in one or several segments
+	MTU   Kind = "mtu"   // the largest packet the path carries, in each direction
+	Ping  Kind = "ping"  // ICMP echo
+	Trace Kind = "trace" // the hops of the path
+)
+
+// kindRow is what everything above takes for granted of a kind.
+type kindRow struct {
+	name Kind
+	// primary are the metrics that it is judged by: the one that a report leads with,
+	// and those beside it.
+	primary []string
+	// defaults are the values of zero fields.
+	defaults Spec
+}
+
+// kinds are in the order in which help texts name them.
+var kinds = []kindRow{
+	{TCP, []string{"goodput_bits_per_second"}, Spec{Duration: 10, MaxWarmup: 2, Flows: 1, Direction: Send}},
+	{UDP, []string{"goodput_bits_per_second", "loss_fraction"}, Spec{Duration: 10, MaxWarmup: 0.2, Flows: 1, Direction: Send}},
+	{PPS, []string{"packets_per_second", "loss_fraction"}, Spec{Duration: 10, MaxWarmup: 0.2, Flows: 1, Direction: Send, PacketBytes: 64, GSO: Off, GRO: Off}},
+	{RR, []string{"rtt_p50_seconds"}, Spec{Duration: 1, MaxWarmup: 0.1, Protocol: OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1}},
+	{CRR, []string{"connections_per_second"}, Spec{Duration: 1, MaxWarmup: 0.1, Flows: 1, RequestBytes: 1, ResponseBytes: 1}},
+	{Load, []string{"loaded_rtt_p50_seconds"}, Spec{
+		Duration: 10, MaxWarmup: 2, IdleDuration: 1, Flows: 8, Direction: Send,
+		Protocol: OverUDP, RequestBytes: 64, ResponseBytes: 64, RequestsPerSecond: 500,
+	}},
+	{FTP, []string{"goodput_bits_per_second"}, Spec{Flows: 1, Direction: Receive, FileBytes: 1_000_000_000}},
+	{MTU, []string{"path_mtu_bytes"}, Spec{Timeout: 0.2}},
+	{Ping, []string{"rtt_p50_seconds"}, Spec{Count: 20, Interval: 1, PayloadBytes: 56, Timeout: 1}},
+	{Trace, []string{"hops_count"}, Spec{MaxHops: 30, Timeout: 1, Protocol: OverTCP}},
+}
+
+// rowOf is the row of a kind, an empty one for a kind that there is not.
+func rowOf(kind Kind) *kindRow {
+	for i := range kinds {
+		if kinds[i].name == kind {
+			return &kinds[i]
+		}
+	}
+	return &kindRow{}
+}
+
+// Kinds lists every kind of test.
+func Kinds() []Kind {
+	var names []Kind
+	for i := range kinds {
+		names = append(names, kinds[i].name)
+	}
+	return names
+}
+
 // Unit of a metric.
 type Unit string
 
@@ -35,12 +101,8 @@ type Metric struct {
 	// says that the metric is judged by its ratio to the reference, an Amount
 	// that it is judged by its difference: a delay adds, a rate is shared.
 	Margin, InLab Margin
-	// Primary is the metric of its kind that a report leads with.
-	Primary bool
-	// Beside lists the kinds in which a metric is judged beside the leading one,
-	// as one of the primary comparisons.
-	Beside []Kind
-	Kinds  []Kind
+	// Kinds are those whose tests bring it back.
+	Kinds []Kind
 	// BoundedBy names the metric that is the bound of this one's error, either way, where
 	// what is wrong may be alike in all trials.
 	BoundedBy string
@@ -72,11 +134,11 @@ func metrics() []Metric {
 	rate, share := Margin{Fraction: 0.05}, Margin{Amount: 0.001}
 	delay, labDelay := Margin{Amount: 100e-6}, Margin{Amount: 5e-6}
 	return []Metric{
-		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both directions together; udp: the received part of what was sent in the measured time", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{TCP, UDP, FTP}},
-		{Name: "packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{PPS}},
-		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Margin: rate, Primary: true, Kinds: []Kind{CRR}},
-		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path; requests as for `rtt_p50_seconds`", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{Load}},
-		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Primary: true, Kinds: []Kind{MTU}, Pairs: Least},
+		{Name: "goodput_bits_per_second", Doc: "payload that the receiver confirmed, both directions together; udp: the received part of what was sent in the measured time", Label: "goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Kinds: []Kind{TCP, UDP, FTP}},
+		{Name: "packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Compared: true, Margin: rate, Kinds: []Kind{PPS}},
+		{Name: "connections_per_second", Doc: "connections made, used for one exchange and closed", Label: "connections/s", Unit: Count, HigherIsBetter: true, Compared: true, Margin: rate, Kinds: []Kind{CRR}},
+		{Name: "loaded_rtt_p50_seconds", Doc: "median round trip while the flows fill the path; requests as for `rtt_p50_seconds`", Label: "loaded RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{Load}},
+		{Name: "path_mtu_bytes", Doc: "largest IP packet from the source to the destination", Label: "path MTU", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
 		{Name: "reverse_path_mtu_bytes", Doc: "largest IP packet from the destination to the source", Label: "reverse path MTU", Unit: Bytes, HigherIsBetter: true, Kinds: []Kind{MTU}, Pairs: Least},
 
 		{Name: "forward_goodput_bits_per_second", Doc: "with direction `both`: from the source", Label: "forward goodput", Unit: BitsPerSecond, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{TCP}},
@@ -95,7 +157,7 @@ func metrics() []Metric {
 		{Name: "received_packets_per_second", Doc: "packets that arrived of those sent in the measured time", Label: "packets/s", Unit: Count, HigherIsBetter: true, ScalesWithRate: true, Kinds: []Kind{UDP}},
 		{Name: "sent_bits_per_second", Doc: "payload that the sender passed to its kernel; shown, never used", Label: "sent", Unit: BitsPerSecond, ScalesWithRate: true, Kinds: []Kind{UDP, PPS}},
 
-		{Name: "rtt_p50_seconds", Doc: "median round trip of the requests that were due; absent if it falls on one without an answer", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Primary: true, Kinds: []Kind{RR, Ping}},
+		{Name: "rtt_p50_seconds", Doc: "median round trip of the requests that were due; absent if it falls on one without an answer", Label: "RTT p50", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{RR, Ping}},
 		{Name: "rtt_mean_seconds", Doc: "mean round trip of the answered requests", Label: "RTT mean", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}},
 		{Name: "rtt_min_seconds", Doc: "shortest round trip of the answered requests", Label: "RTT min", Unit: SecondsUnit, Kinds: []Kind{RR, Ping}, Pairs: Least},
 		{Name: "rtt_p99_seconds", Doc: "99th percentile of the round trips of the requests that were due, if there are enough and it falls on one with an answer", Label: "RTT p99", Unit: SecondsUnit, Compared: true, Margin: delay, InLab: labDelay, Kinds: []Kind{RR}},
@@ -104,7 +166,7 @@ func metrics() []Metric {
 		{Name: "path_rtt_p50_seconds", Doc: "median between the kernels' timestamps, without the wake-up of the programs", Label: "RTT p50 without wake-up", Unit: SecondsUnit, Kinds: []Kind{RR}},
 		{Name: "wakeup_p50_seconds", Doc: "median of the wake-up time", Label: "wake-up p50", Unit: SecondsUnit, Kinds: []Kind{RR}},
 
-		{Name: "loss_fraction", Doc: "udp, pps: of packets sent in the measured time, those whose sequence number was never seen; others: of requests sent, those without an answer in time", Label: "loss", Unit: Fraction, Compared: true, Margin: share, Beside: []Kind{UDP, PPS}, Kinds: []Kind{UDP, PPS, RR, Ping, Load}},
+		{Name: "loss_fraction", Doc: "udp, pps: of packets sent in the measured time, those whose sequence number was never seen; others: of requests sent, those without an answer in time", Label: "loss", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{UDP, PPS, RR, Ping, Load}},
 		{Name: "reordered_fraction", Doc: "RFC 4737: of packets received, those that came after a later one", Label: "reordered", Unit: Fraction, Compared: true, Margin: share, Kinds: []Kind{UDP, PPS}},
 		{Name: "duplicated_fraction", Doc: "of packets received, those that had come before", Label: "duplicated", Unit: Fraction, Kinds: []Kind{UDP, PPS}},
 		{Name: "jitter_seconds", Doc: "interarrival jitter of RFC 3550", Label: "jitter", Unit: SecondsUnit, Kinds: []Kind{UDP, PPS}},
@@ -135,7 +197,7 @@ func metrics() []Metric {
 		{Name: "context_switches_per_second", Doc: "of both hosts", Label: "context switches/s", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, RR, FTP}},
 		{Name: "dropped_packets_count", Doc: "dropped by the two hosts themselves over the whole test", Label: "local drops", Unit: Count, Kinds: []Kind{TCP, UDP, PPS, FTP}},
 
-		{Name: "hops_count", Doc: "steps to the destination", Label: "hops", Unit: Count, Primary: true, Kinds: []Kind{Trace}, Pairs: Mean},
+		{Name: "hops_count", Doc: "steps to the destination", Label: "hops", Unit: Count, Kinds: []Kind{Trace}, Pairs: Mean},
 		{Name: "silent_hops_count", Doc: "steps that did not answer", Label: "silent hops", Unit: Count, Kinds: []Kind{Trace}, Pairs: Mean},
 	}
 }
@@ -158,8 +220,14 @@ func (m Metric) MarginIn(lab bool) Margin {
 }
 
 // PrimaryIn says that the comparison of a metric is one of the primary ones of a
-// kind of test: the one that the report leads with, or one beside it.
-func (m Metric) PrimaryIn(kind Kind) bool { return m.Primary || slices.Contains(m.Beside, kind) }
+// kind of test.
+func (m Metric) PrimaryIn(kind Kind) bool { return slices.Contains(rowOf(kind).primary, m.Name) }
+
+// Leads says that a report leads with the metric for a kind of test.
+func (m Metric) Leads(kind Kind) bool {
+	primary, ok := PrimaryOf(kind)
+	return ok && primary.Name == m.Name
+}
 
 // MetricNamed looks a metric up in the Catalogue.
 func MetricNamed(name string) (Metric, bool) {
@@ -196,10 +264,8 @@ func MetricsOf(kind Kind) []Metric {
 // PrimaryOf is the metric that a report leads with for a kind. That of trace is
 // shown but not compared: a hop more is not a cost by itself.
 func PrimaryOf(kind Kind) (Metric, bool) {
-	for _, m := range MetricsOf(kind) {
-		if m.Primary {
-			return m, true
-		}
+	if row := rowOf(kind); row.primary != nil {
+		return MetricNamed(row.primary[0])
 	}
 	return Metric{}, false
 }

@@ -2,26 +2,6 @@ package measurement
 
 import "reflect"
 
-// Kind names what a test measures.
-type Kind string
-
-// The kinds of test.
-const (
-	TCP   Kind = "tcp"   // bulk throughput, confirmed by the receiver
-	UDP   Kind = "udp"   // datagram throughput, loss, reordering, jitter, confirmed by the receiver
-	PPS   Kind = "pps"   // udp with small packets, without offloads: packets per second
-	RR    Kind = "rr"    // request/response latency over TCP or UDP
-	CRR   Kind = "crr"   // connect, request, response, close: new connections per second
-	Load  Kind = "load"  // latency without load and under that of a tcp test
-	FTP   Kind = "ftp"   // one file over FTP, in one or several segments
-	MTU   Kind = "mtu"   // the largest packet the path carries, in each direction
-	Ping  Kind = "ping"  // ICMP echo
-	Trace Kind = "trace" // the hops of the path
-)
-
-// Kinds lists every kind of test, in the order in which help texts name them.
-func Kinds() []Kind { return []Kind{TCP, UDP, PPS, RR, CRR, Load, FTP, MTU, Ping, Trace} }
-
 // Direction says which end sends, seen from the source of the path.
 type Direction string
 
@@ -215,26 +195,9 @@ type Spec struct {
 	Timeout Seconds `json:"timeout_seconds,omitempty"`
 }
 
-// defaults are the values of each kind's zero fields.
-var defaults = map[Kind]Spec{
-	TCP: {Duration: 10, MaxWarmup: 2, Flows: 1, Direction: Send},
-	UDP: {Duration: 10, MaxWarmup: 0.2, Flows: 1, Direction: Send},
-	PPS: {Duration: 10, MaxWarmup: 0.2, Flows: 1, Direction: Send, PacketBytes: 64, GSO: Off, GRO: Off},
-	RR:  {Duration: 1, MaxWarmup: 0.1, Protocol: OverTCP, RequestBytes: 1, ResponseBytes: 1, InFlight: 1},
-	CRR: {Duration: 1, MaxWarmup: 0.1, Flows: 1, RequestBytes: 1, ResponseBytes: 1},
-	Load: {
-		Duration: 10, MaxWarmup: 2, IdleDuration: 1, Flows: 8, Direction: Send,
-		Protocol: OverUDP, RequestBytes: 64, ResponseBytes: 64, RequestsPerSecond: 500,
-	},
-	FTP:   {Flows: 1, Direction: Receive, FileBytes: 1_000_000_000},
-	MTU:   {Timeout: 0.2},
-	Ping:  {Count: 20, Interval: 1, PayloadBytes: 56, Timeout: 1},
-	Trace: {MaxHops: 30, Timeout: 1, Protocol: OverTCP},
-}
-
 // Defaults returns s with the zero fields of its kind filled in.
 func (s Spec) Defaults() Spec {
-	d := defaults[s.Kind]
+	d := rowOf(s.Kind).defaults
 	if s.FilePath != "" {
 		d.FileBytes = 0 // a file on a stock server has its own size
 	}
@@ -275,10 +238,6 @@ func (s Spec) StartSpan() Seconds {
 func (s Spec) ExpectedDuration() Seconds {
 	s = s.Defaults()
 	switch s.Kind {
-	case TCP, UDP, PPS, RR, CRR:
-		return s.StartSpan() + s.Lead + s.MaxWarmup + s.Duration
-	case Load:
-		return s.IdleDuration + s.MaxWarmup + s.Duration
 	case FTP:
 		return max(Seconds(float64(s.FileBytes)*8/expectedFTPBitsPerSecond), 1)
 	case MTU:
@@ -288,5 +247,5 @@ func (s Spec) ExpectedDuration() Seconds {
 	case Trace:
 		return 0.05
 	}
-	return 0
+	return s.StartSpan() + s.Lead + s.IdleDuration + s.MaxWarmup + s.Duration
 }
